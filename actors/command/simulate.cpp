@@ -53,7 +53,7 @@ std::vector<std::string> mutant_names() {
 
 int list_mutants() {
   for (const auto& x : actors::planted_bugs)
-    fmt::print("{:<20}{}\n", x.name, x.about);
+    fmt::print("{:<23}{}\n", x.name, x.about);
   return 0;
 }
 

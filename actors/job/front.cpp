@@ -130,9 +130,7 @@ void front_state::end() {
         caf::exit_msg{viewer.address(), caf::make_error(caf::exit_reason::user_shutdown)});
   if (context_->agent)
     context_->messages->send_at_once(
-        self_,
-        context_->agent,
-        messages::shut_down{runtime::make_generation(after_.epoch + 1, 0)});
+        self_, context_->agent, messages::shut_down{runtime::make_generation(after_.epoch + 1, 0)});
   if (ended_)
     ended_(over_ ? *over_ : outcome_of(cause_));
   ended_ = {};

@@ -57,9 +57,8 @@ void keeper_state::give_back(const messages::fetch_kept& x) {
   } catch (const runtime::cancelled&) {
     return;  // its generation has ended: nobody waits
   }
-  context_->messages->send(self_,
-                           caf::actor_cast<messages::stage_actor>(self_->current_sender()),
-                           std::move(answer));
+  context_->messages->send(
+      self_, caf::actor_cast<messages::stage_actor>(self_->current_sender()), std::move(answer));
 }
 
 messages::keeper_actor::behavior_type keeper(

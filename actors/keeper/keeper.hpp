@@ -1,6 +1,6 @@
 // The keeper: holds the newest states of another process's ranks, pulled while they compute the
-// next step, so that none is lost with that process. It blocks in transfers, on a thread of its own;
-// what it keeps outlives it (kept_states.hpp).
+// next step, so that none is lost with that process. It blocks in transfers, on a thread of its
+// own; what it keeps outlives it (kept_states.hpp).
 
 #pragma once
 

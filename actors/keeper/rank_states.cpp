@@ -9,8 +9,8 @@ messages::state_of_rank deposited(runtime::transport& to,
                                   runtime::generation_id generation) {
   messages::state_of_rank out{.own = x.digests.own, .copies = x.digests.copies};
   for (const auto& [id, part] : x.parts) {
-    auto& told = out.parts.emplace_back(
-        messages::state_part{.chunk = id, .elements = part.elements, .own_weights = part.own_weights});
+    auto& told = out.parts.emplace_back(messages::state_part{
+        .chunk = id, .elements = part.elements, .own_weights = part.own_weights});
     for (const auto& one : part.weights)
       told.weights.push_back(to.deposit(one, generation));
     told.kept = to.deposit(part.kept, generation);

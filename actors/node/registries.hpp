@@ -45,7 +45,8 @@ class estate_registry {
   /// A blank one in the place of the rank's, for a worker that is filled from elsewhere.
   std::shared_ptr<runtime::rank_estate> renewed(int rank);
   /// This one in the place of the rank's: a state that came from elsewhere.
-  std::shared_ptr<runtime::rank_estate> replaced(int rank, std::shared_ptr<runtime::rank_estate> by);
+  std::shared_ptr<runtime::rank_estate> replaced(int rank,
+                                                 std::shared_ptr<runtime::rank_estate> by);
   /// What the next worker of the rank is to use, with the state of that iteration the newest: the
   /// rank's, or a copy where an old lane may still write to that.
   std::shared_ptr<runtime::rank_estate> gone_back(int rank,

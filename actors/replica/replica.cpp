@@ -71,8 +71,8 @@ void replica_state::start(messages::spawn_replica told,
 
 int replica_state::process_of(int stage_index) const {
   const auto job = context_->jobs->open(told_.job);
-  return job->placed().process_of(job->rank(
-      told_.replica, stage_index / told_.tensor_ranks, stage_index % told_.tensor_ranks));
+  return job->placed().process_of(
+      job->rank(told_.replica, stage_index / told_.tensor_ranks, stage_index % told_.tensor_ranks));
 }
 
 void replica_state::add(int stage_index, const messages::stage_actor& stage) {

@@ -229,9 +229,8 @@ std::vector<disturbance> draw_disturbances(choices& from, bool recovers, int pro
                                                                : draw_death(from));
   if (processes > 1)
     part_processes(from, out);
-  const auto deaths_drawn = std::size_t(std::count_if(out.begin(), out.end(), [](const auto& x) {
-    return x.what != kind::part;
-  }));
+  const auto deaths_drawn = std::size_t(
+      std::count_if(out.begin(), out.end(), [](const auto& x) { return x.what != kind::part; }));
   if (from.happens(0.2))
     out.push_back({.what = kind::slow_disk, .lasts_ns = 1 + from.below(2'000'000'000)});
   if (from.happens(0.2))
@@ -243,6 +242,12 @@ std::vector<disturbance> draw_disturbances(choices& from, bool recovers, int pro
          .which = from.below(8),
          .moment = moment_of_step{from.one_of({"run_step", "lane_done", "activation", "vote"}),
                                   1 + from.below(10)}});
+  if (from.happens(0.15))
+    out.push_back(
+        {.what = kind::stale,
+         .who = "supervisor",
+         .moment = moment_of_step{from.one_of({"spawn_replica", "meet", "vote", "applied", "kept"}),
+                                  1 + from.below(8)}});
   if (from.happens(0.1)) {
     const auto all = moments();
     out.push_back({.what = kind::drain,

@@ -2,19 +2,17 @@
 
 #include "actors/job/front.hpp"
 #include "actors/simulation/lane_faults.hpp"
+#include "actors/simulation/moments.hpp"
 #include "actors/simulation/virtual_agent.hpp"
 #include "actors/simulation/world.hpp"
 #include "messages/core/error.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
-#include "runtime/core/hash.hpp"
 
 #include <caf/send.hpp>
 #include <caf/system_messages.hpp>
 
 #include <algorithm>
 #include <stdexcept>
-#include <typeinfo>
 #include <utility>
 
 namespace troupe::actors::simulation {
@@ -34,50 +32,6 @@ messages::viewer_actor::behavior_type simulation_viewer(
     messages::viewer_actor::stateful_pointer<viewer_state>, seen_run* to) {
   return {[to](const messages::committed& x) { to->committed.push_back(x.report); },
           [to](const messages::validated& x) { to->validated.push_back(x.report); }};
-}
-
-std::type_index type_of_moment(const std::string& name) {
-  static const std::map<std::string, std::type_index> all
-      = {{"ready", typeid(messages::ready)},
-         {"meet", typeid(messages::meet)},
-         {"run_step", typeid(messages::run_step)},
-         {"activation", typeid(messages::activation)},
-         {"gradient", typeid(messages::gradient)},
-         {"request_batch", typeid(messages::request_batch)},
-         {"batch_ready", typeid(messages::batch_ready)},
-         {"vote", typeid(messages::vote)},
-         {"decision", typeid(messages::decision)},
-         {"applied", typeid(messages::applied)},
-         {"take_snapshot", typeid(messages::take_snapshot)},
-         {"snapshot", typeid(messages::snapshot)},
-         {"save", typeid(messages::save)},
-         {"saved", typeid(messages::saved)},
-         {"lane_done", typeid(messages::lane_done)},
-         {"committed", typeid(messages::committed)},
-         {"validated", typeid(messages::validated)},
-         {"conclude", typeid(messages::conclude)},
-         {"shut_down", typeid(messages::shut_down)},
-         {"end_generation", typeid(messages::end_generation)},
-         {"generation_ended", typeid(messages::generation_ended)},
-         {"spawn_loader", typeid(messages::spawn_loader)},
-         {"spawn_checkpointer", typeid(messages::spawn_checkpointer)},
-         {"spawn_replica", typeid(messages::spawn_replica)},
-         {"spawn_stage", typeid(messages::spawn_stage)},
-         {"all_restored", typeid(messages::all_restored)},
-         {"keep", typeid(messages::keep)},
-         {"kept", typeid(messages::kept)},
-         {"fetch_kept", typeid(messages::fetch_kept)},
-         {"kept_state", typeid(messages::kept_state)},
-         {"spawn_keeper", typeid(messages::spawn_keeper)},
-         {"use_keeper", typeid(messages::use_keeper)},
-         {"process_started", typeid(messages::process_started)},
-         {"process_died", typeid(messages::process_died)},
-         {"abandon", typeid(messages::abandon)},
-         {"abandoned", typeid(messages::abandoned)}};
-  const auto found = all.find(name);
-  if (found == all.end())
-    throw runtime::input_error("no message is called '{}'", name);
-  return found->second;
 }
 
 /// One run while it is played.
@@ -281,7 +235,7 @@ class played_run {
     const auto& victim = found[x.which % found.size()];
     const auto actor = world_.find(victim.number);
     if (x.what == disturbance::kind::stale)
-      return send_stale(caf::actor_cast<messages::stage_actor>(actor));
+      return send_stale(*process_.context()->messages, actor, x.who, out_.committed.size() + 1);
     // A process ends with its node.
     const auto whole = victim.name == "node" ? hosts_.name_of(network_.process_of(victim.number))
                                              : std::string();
@@ -329,22 +283,6 @@ class played_run {
         out_.killed.push_back(lane);
         throw std::runtime_error(fmt::format("{}: {}", lane, killed_text));
       }
-  }
-
-  // Of the generation before, and of one that nobody has told of yet.
-  void send_stale(const messages::stage_actor& to) {
-    const auto step = runtime::step_id(out_.committed.size() + 1);
-    const auto& by = *process_.context()->messages;
-    for (const auto generation : {runtime::generation_id(0), runtime::generation_id(7)}) {
-      by.send_from_outside(
-          to,
-          messages::decision{
-              .generation = generation, .step = step, .update = 1, .learning_rate = 1});
-      by.send_from_outside(to, messages::activation{{.generation = generation, .step = step}, {}});
-      by.send_from_outside(
-          to, messages::run_step{.generation = generation, .step = step, .microbatches = 1});
-      by.send_from_outside(to, messages::take_snapshot{generation, step});
-    }
   }
 
   // When the ranks of a generation are being spawned, those of the one before are gone.
@@ -404,17 +342,7 @@ class played_run {
         out_.actors_left.push_back(
             fmt::format("{} since its {}", world_.name_of(x.number), world_.newest_of(x.number)));
     if (!job_.checkpoints.save.empty())
-      read_saved(job_.checkpoints.save);
-  }
-
-  void read_saved(const std::filesystem::path& folder) {
-    std::error_code missing;
-    for (const auto& x : std::filesystem::recursive_directory_iterator(folder, missing))
-      if (x.is_regular_file() && x.path().extension() == ".safetensors") {
-        const auto text = runtime::read_text(x.path());
-        out_.saved[std::filesystem::relative(x.path(), folder).string()]
-            = fmt::format("{:016x}", runtime::hash64(text));
-      }
+      out_.saved = hashes_of_weights(job_.checkpoints.save);
   }
 
   run_plan how_;

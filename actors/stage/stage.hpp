@@ -212,10 +212,10 @@ class stage_state {
   std::set<inbox_key> seen_;  ///< all that has arrived since our last vote
   /// Batches that were asked for and have not come.
   std::map<messages::pass_id, messages::request_batch> awaited_;
-  std::vector<runtime::ticket> snapshot_;  ///< the newest, of this rank
-  bool stands_ = false;                    ///< its worker is built
+  std::vector<runtime::ticket> snapshot_;              ///< the newest, of this rank
+  bool stands_ = false;                                ///< its worker is built
   std::vector<runtime::ticket> given_, given_before_;  ///< to the keeper, the newest two states
-  std::optional<messages::state_of_rank> fetched_;  ///< to begin with
+  std::optional<messages::state_of_rank> fetched_;     ///< to begin with
   std::optional<progress> now_;
   runtime::step_id step_ = {};   ///< the newest that has begun
   runtime::step_id voted_ = {};  ///< the newest training step that we have voted for

@@ -188,9 +188,8 @@ std::vector<state_source> membership::found(std::uint64_t step) const {
     });
     if (keeper == processes_.end())
       return {};
-    out.push_back({state_tier::keeper,
-                   runtime::step_id(step),
-                   std::int32_t(keeper - processes_.begin())});
+    out.push_back(
+        {state_tier::keeper, runtime::step_id(step), std::int32_t(keeper - processes_.begin())});
   }
   return out;
 }

@@ -106,8 +106,8 @@ struct order_stop {
   bool refused = false;
   friend bool operator==(const order_stop&, const order_stop&) = default;
 };
-using membership_order = std::
-    variant<order_start, order_end, order_form, order_replace, order_forgo, order_stop>;
+using membership_order
+    = std::variant<order_start, order_end, order_form, order_replace, order_forgo, order_stop>;
 
 class membership {
  public:
@@ -133,10 +133,7 @@ class membership {
   /// A process has come; or it had been there, and may have ranks of older generations.
   orders stands(int process, std::uint32_t incarnation, bool lived, std::uint64_t now_ns);
   /// It is gone, and all that it hosted. `now_ns`: by a steady clock.
-  orders lost(int process,
-              std::uint32_t incarnation,
-              const std::string& why,
-              std::uint64_t now_ns);
+  orders lost(int process, std::uint32_t incarnation, const std::string& why, std::uint64_t now_ns);
   /// All ranks of the generation stand, with the state that they were to have.
   void ready(runtime::generation_id generation);
   orders lost(const member_death& x, std::uint64_t now_ns);

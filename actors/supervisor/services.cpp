@@ -42,8 +42,8 @@ void supervisor_state::tell_of_services() {
 }
 
 // One that was being spawned while a service was replaced.
-void supervisor_state::tell_of_services(
-    const messages::replica_actor& to, const std::vector<messages::hosting_process>& known) const {
+void supervisor_state::tell_of_services(const messages::replica_actor& to,
+                                        const std::vector<messages::hosting_process>& known) const {
   for (int p = 0; p < int(processes_.size()); ++p) {
     const auto& x = processes_[std::size_t(p)];
     const auto& then = known[std::size_t(p)];
@@ -205,8 +205,10 @@ std::vector<messages::hosting_process> supervisor_state::hosting_processes() con
   std::vector<messages::hosting_process> out;
   for (std::size_t p = 0; p < processes_.size(); ++p) {
     const auto& x = processes_[p];
-    auto& told = out.emplace_back(messages::hosting_process{
-        .node = node_in(host_of(int(p))), .loader = x.loader, .keeper = x.keeper, .source = forming_->sources[p]});
+    auto& told = out.emplace_back(messages::hosting_process{.node = node_in(host_of(int(p))),
+                                                            .loader = x.loader,
+                                                            .keeper = x.keeper,
+                                                            .source = forming_->sources[p]});
     if (told.source.tier == runtime::state_tier::keeper)
       told.holder = x.keeper;
   }

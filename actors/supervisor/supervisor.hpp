@@ -1,10 +1,10 @@
 // The supervisor: the root of a job.
 //
-// It has processes started and the others spawned, drives the steps, decides when everybody has voted, says `committed`
-// when everybody has applied, has checkpoints written, and ends the job: in order when it is done,
-// with the first cause when somebody has died and may not be replaced. What follows a death it asks
-// of a machine without actors (membership.hpp), whose orders it carries out (recovery.cpp,
-// services.cpp).
+// It has processes started and the others spawned, drives the steps, decides when everybody has
+// voted, says `committed` when everybody has applied, has checkpoints written, and ends the job: in
+// order when it is done, with the first cause when somebody has died and may not be replaced. What
+// follows a death it asks of a machine without actors (membership.hpp), whose orders it carries out
+// (recovery.cpp, services.cpp).
 //
 // What it knows of the run is in the ledger of its process, from which a successor goes on.
 
@@ -125,6 +125,10 @@ class supervisor_state {
   /// The states of ranks are kept in other processes.
   bool keeps() const { return processes_.size() > 1 && job_->job.recovery.on; }
   bool is_kept(std::uint64_t step) const;
+  /// That messages speak of: one beside this one, which hosts ranks.
+  bool is_process(int x) const {
+    return processes_.size() > 1 && x >= 0 && x < int(processes_.size());
+  }
 
   // For whom it waits (waiting.cpp).
 
@@ -205,7 +209,7 @@ class supervisor_state {
   struct hosting {
     messages::node_actor node;
     std::string host;
-    int kept_in = home;  ///< where the keeper of their states lives
+    int kept_in = home;                          ///< where the keeper of their states lives
     messages::loader_actor loader, told_loader;  ///< that the ranks know
     messages::keeper_actor keeper, told_keeper;
   };
@@ -219,8 +223,8 @@ class supervisor_state {
   /// Those who were asked for and have not answered yet: the process that they are asked of.
   std::map<std::uint64_t, int> expected_;
   std::uint64_t asked_ = 0;
-  int ready_ = 0;                 ///< replicas that stand
-  bool begun_ = false;            ///< everybody of the generation is there
+  int ready_ = 0;       ///< replicas that stand
+  bool begun_ = false;  ///< everybody of the generation is there
   std::optional<order_form> forming_;
   struct {
     member_death cause = {};

@@ -97,7 +97,7 @@ void supervisor_state::take_executed() {
 }
 
 void supervisor_state::decide() {
-  if (!is_kept(at_.iteration)) {
+  if (!is_kept(at_.iteration) && context_->bug != planted_bug::decide_before_keepers) {
     waits_to_decide_ = true;  // nobody could go back to it
     return;
   }
@@ -224,7 +224,8 @@ void supervisor_state::report_step() {
   report_.flops_per_second
       = runtime::training_flops(model, double(report_.global_batch_size)) / seconds;
   const auto fact = context_->ledger->tell(report_);
-  const messages::committed told{report_, std::exchange(executed_, {}), now_->microbatches, fact, generation()};
+  const messages::committed told{
+      report_, std::exchange(executed_, {}), now_->microbatches, fact, generation()};
   if (context_->bug == planted_bug::commit_twice && report_.iteration == 2)
     tell_watchers(told);
   tell_watchers(told);

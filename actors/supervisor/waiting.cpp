@@ -21,9 +21,8 @@ caf::actor_addr address_of(const Handle& x) {
 void supervisor_state::receive(const messages::taken_for_dead& x) {
   caf::actor_addr who;
   const auto by = caf::actor_cast<caf::actor_addr>(self_->current_sender());
-  const auto tells = [&](int process) {
-    return processes_.size() == 1 || address_of(node_in(process)) == by;
-  };
+  const auto tells
+      = [&](int process) { return processes_.size() == 1 || address_of(node_in(process)) == by; };
   for (int p = 0; p < int(processes_.size()); ++p) {
     const auto& at = processes_[std::size_t(p)];
     if (x.who == "loader" && tells(host_of(p)))

@@ -83,12 +83,8 @@ struct kept_state {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, state_part& x) {
-  return f(caf::meta::type_name("state_part"),
-           x.chunk,
-           x.elements,
-           x.own_weights,
-           x.weights,
-           x.kept);
+  return f(
+      caf::meta::type_name("state_part"), x.chunk, x.elements, x.own_weights, x.weights, x.kept);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, state_of_rank& x) {

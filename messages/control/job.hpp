@@ -91,7 +91,8 @@ typename Inspector::result_type inspect(Inspector& f, drain& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, lane_done& x) {
-  return f(caf::meta::type_name("lane_done"), x.work, x.failure, x.cancelled, x.refused, x.peer_lost);
+  return f(
+      caf::meta::type_name("lane_done"), x.work, x.failure, x.cancelled, x.refused, x.peer_lost);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, save_again& x) {

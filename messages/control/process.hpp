@@ -65,8 +65,7 @@ typename Inspector::result_type inspect(Inspector& f, process_started& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, process_died& x) {
-  return f(
-      caf::meta::type_name("process_died"), x.generation, x.process, x.incarnation, x.how);
+  return f(caf::meta::type_name("process_died"), x.generation, x.process, x.incarnation, x.how);
 }
 
 }  // namespace troupe::messages

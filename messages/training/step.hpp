@@ -256,7 +256,12 @@ typename Inspector::result_type inspect(Inspector& f, applied& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, committed& x) {
-  return f(caf::meta::type_name("committed"), x.report, x.executed, x.microbatches, x.fact, x.generation);
+  return f(caf::meta::type_name("committed"),
+           x.report,
+           x.executed,
+           x.microbatches,
+           x.fact,
+           x.generation);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, validated& x) {

@@ -15,9 +15,7 @@ class process_map {
   process_map(int world, int processes) : world_(world), processes_(processes) {}
 
   int processes() const { return processes_; }
-  int process_of(int rank) const {
-    return int((std::int64_t(rank + 1) * processes_ - 1) / world_);
-  }
+  int process_of(int rank) const { return int((std::int64_t(rank + 1) * processes_ - 1) / world_); }
   /// Its first rank, and one past its last.
   int first_of(int process) const { return int(std::int64_t(process) * world_ / processes_); }
   int end_of(int process) const { return first_of(process + 1); }

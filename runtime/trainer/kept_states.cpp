@@ -21,10 +21,7 @@ const kept_states::slot* kept_states::held(int rank, std::uint64_t iteration) co
 void kept_states::put(generation_id generation, int rank, std::uint64_t iteration, rank_state x) {
   auto whole = std::make_shared<const rank_state>(std::move(x));
   const auto worth = [iteration](const slot& one) {
-    const int kind = !one.of                     ? 2
-                     : one.of->has(iteration)    ? 0
-                     : one.of->last >= iteration ? 1
-                                                 : 3;
+    const int kind = !one.of ? 2 : one.of->has(iteration) ? 0 : one.of->last >= iteration ? 1 : 3;
     return std::tuple(kind, kind == 3 ? one.of->last : 0, one.generation);
   };
   const std::lock_guard lock(mutex_);

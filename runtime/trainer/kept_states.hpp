@@ -38,7 +38,8 @@ class kept_states {
   state find(int rank, std::uint64_t iteration) const;
   /// KEPT-2: all of the ranks [first, end) have.
   bool has(generation_id generation, int first, int end, std::uint64_t iteration) const;
-  /// Iterations of which the state of each of these ranks is kept, whenever it was given; ascending.
+  /// Iterations of which the state of each of these ranks is kept, whenever it was given;
+  /// ascending.
   std::vector<std::uint64_t> iterations(int first, int end) const;
   std::int64_t bytes() const;
 

@@ -29,8 +29,8 @@ std::exception_ptr failure_of(wire_reason why, const ticket& x) {
     case wire_reason::stranger:
       return std::make_exception_ptr(
           peer_lost("{} was asked for where another process answers: its holder has died, or the "
-                   "address that was told of it is wrong",
-                   name_of(x)));
+                    "address that was told of it is wrong",
+                    name_of(x)));
     case wire_reason::failed:
       return std::make_exception_ptr(
           io_error("{} could not be read by its holder, whose log tells why", name_of(x)));

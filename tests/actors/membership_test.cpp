@@ -278,7 +278,9 @@ struct of_three {
     x.ready(x.generation());
     x.kept(step);
   }
-  membership::orders ended(int process, std::vector<std::uint64_t> own, std::vector<std::uint64_t> kept) {
+  membership::orders ended(int process,
+                           std::vector<std::uint64_t> own,
+                           std::vector<std::uint64_t> kept) {
     generation_remains remains;
     if (!own.empty())
       remains = holding(own.front(), own.back());
@@ -301,8 +303,7 @@ TEST_CASE("MEMBER-1: the first generation is formed when every process stands",
   CHECK(x.stands(1, 1, false, second).empty());  // told twice
   const auto form = only<order_form>(x.stands(0, 1, false, second));
   CHECK(form.generation == make_generation(0, 1));
-  CHECK(form.sources
-        == std::vector<state_source>(2, state_source{state_tier::start, step_id(40)}));
+  CHECK(form.sources == std::vector<state_source>(2, state_source{state_tier::start, step_id(40)}));
 }
 
 TEST_CASE("a process that dies is started again, and takes its state from its keeper",
@@ -381,9 +382,8 @@ TEST_CASE("a successor takes the newest step that is kept, committed or the one 
   REQUIRE(orders.size() == 3);
   const auto before = std::get<order_end>(orders[0]).last;
   CHECK(before == make_generation(1, 0));
-  const auto answer = [&](int p, generation_remains x) {
-    return it.x.ended(before, p, std::move(x), second);
-  };
+  const auto answer
+      = [&](int p, generation_remains x) { return it.x.ended(before, p, std::move(x), second); };
   answer(0, holding(11, 12));
   answer(1, newest ? holding(12, 13) : generation_remains{});
   auto keeper = holding(11, 12);

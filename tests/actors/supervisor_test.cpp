@@ -31,44 +31,44 @@ struct supervised {
     loader = system.keep(system.home().spawn([]() -> messages::loader_actor::behavior_type {
       return {[](const messages::request_batch& x) { return messages::batch_ready{x.at, {}}; }};
     }));
-    node = system.keep(system.home().spawn(
-        [this, refuses_viewers](
-            messages::node_actor::pointer self) -> messages::node_actor::behavior_type {
-          return {
-              [this](const messages::spawn_loader&) { return messages::loader_spawned{loader}; },
-              [](const messages::spawn_keeper&) { return messages::keeper_spawned{}; },
-              [this](const messages::spawn_checkpointer&) {
-                checkpointer = system.listener(saver);
-                return messages::checkpointer_spawned{checkpointer};
-              },
-              [this](const messages::spawn_monitor&) {
-                return messages::monitor_spawned{monitor = spawn_monitor()};
-              },
-              [this, refuses_viewers](
-                  const messages::spawn_viewer&) -> caf::result<messages::viewer_spawned> {
-                if (refuses_viewers)
-                  return messages::make_error(ec::refused, "there is no viewer 'mine'");
-                return messages::viewer_spawned{viewer = system.listener(watcher)};
-              },
-              [this](const messages::spawn_replica& x) {
-                asked.push_back(x);
-                const auto i = std::size_t(x.replica);
-                return messages::replica_spawned{replicas[i] = system.listener(heard[i])};
-              },
-              [](const messages::spawn_stage&) { return messages::stage_spawned{}; },
-              [this](const messages::end_generation& x) {
-                ended.push_back(x.last);
-                return messages::generation_ended{
-                    .last = x.last, .has_state = true, .oldest = kept, .newest = kept, .ranks = stood};
-              },
-              [](const messages::look_again&) {},
-              [](const messages::suspected&) {},
-              [this](const messages::all_restored&) { ++restored; },
-              [this, self](const messages::shut_down&) {
-                shut_down = true;
-                self->quit();
-              }};
-        }));
+    node = system.keep(system.home().spawn([this,
+                                            refuses_viewers](messages::node_actor::pointer self)
+                                               -> messages::node_actor::behavior_type {
+      return {
+          [this](const messages::spawn_loader&) { return messages::loader_spawned{loader}; },
+          [](const messages::spawn_keeper&) { return messages::keeper_spawned{}; },
+          [this](const messages::spawn_checkpointer&) {
+            checkpointer = system.listener(saver);
+            return messages::checkpointer_spawned{checkpointer};
+          },
+          [this](const messages::spawn_monitor&) {
+            return messages::monitor_spawned{monitor = spawn_monitor()};
+          },
+          [this, refuses_viewers](
+              const messages::spawn_viewer&) -> caf::result<messages::viewer_spawned> {
+            if (refuses_viewers)
+              return messages::make_error(ec::refused, "there is no viewer 'mine'");
+            return messages::viewer_spawned{viewer = system.listener(watcher)};
+          },
+          [this](const messages::spawn_replica& x) {
+            asked.push_back(x);
+            const auto i = std::size_t(x.replica);
+            return messages::replica_spawned{replicas[i] = system.listener(heard[i])};
+          },
+          [](const messages::spawn_stage&) { return messages::stage_spawned{}; },
+          [this](const messages::end_generation& x) {
+            ended.push_back(x.last);
+            return messages::generation_ended{
+                .last = x.last, .has_state = true, .oldest = kept, .newest = kept, .ranks = stood};
+          },
+          [](const messages::look_again&) {},
+          [](const messages::suspected&) {},
+          [this](const messages::all_restored&) { ++restored; },
+          [this, self](const messages::shut_down&) {
+            shut_down = true;
+            self->quit();
+          }};
+    }));
     supervisor = system.keep(
         system.home().spawn(actors::supervisor,
                             node,

@@ -110,9 +110,8 @@ Message example(const wire& w) = delete;
 
 state_of_rank kept_of_rank() {
   const runtime::ticket x{1, 2, g, runtime::dtype::f32, {6}};
-  return {{{runtime::chunk_id(1), 9, {{0, 6}, {7, 9}}, {x, x}, x}},
-          {{"w", {1, 2}}},
-          {{"v", {3, 4}}}};
+  return {
+      {{runtime::chunk_id(1), 9, {{0, 6}, {7, 9}}, {x, x}, x}}, {{"w", {1, 2}}}, {{"v", {3, 4}}}};
 }
 
 template <>

@@ -142,7 +142,8 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           eod);
   }
   {
-    const auto& [world, tensor, pipeline, order, sequence, replicas, schedule, chunks] = job.layout;
+    const auto& [world, tensor, pipeline, order, sequence, replicas, processes, schedule, chunks]
+        = job.layout;
     names("layout.",
           {"world",
            "tensor",
@@ -150,6 +151,7 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
            "order",
            "sequence_parallel",
            "replicas_per_worker",
+           "processes",
            "chunks"},
           world,
           tensor,
@@ -157,6 +159,7 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           order,
           sequence,
           replicas,
+          processes,
           chunks);
     const auto& [source, text, each, group, limit, costs, transfer, own] = schedule;
     names(

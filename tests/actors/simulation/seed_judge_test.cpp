@@ -93,22 +93,20 @@ namespace {
 /// them.
 std::uint64_t seed_before(planted_bug x) {
   switch (x) {
-    case planted_bug::acknowledge_early:
-      return 290;
-    case planted_bug::undo_wrong_slot:
-      return 5;
-    case planted_bug::accept_late_death:
-      return 30;
     case planted_bug::count_old_ready:
-      return 235;
+      return 330;
     case planted_bug::announce_replay:
-      return 185;
+      return 300;
     case planted_bug::two_supervisors:
-      return 50;
+      return 180;
     case planted_bug::keep_second_batch:
       return 1670;
+    case planted_bug::decide_before_keepers:
+      return 930;
+    case planted_bug::keep_before_all:
+      return 360;
     case planted_bug::believe_states:
-      return 170;
+      return 110;
     default:
       return 1;
   }

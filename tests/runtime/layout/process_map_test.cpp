@@ -3,6 +3,7 @@
 #include "runtime/layout/process_map.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+
 #include <set>
 
 using namespace troupe::runtime;
@@ -28,13 +29,12 @@ TEST_CASE("every rank is in one process, ranks are contiguous and shared out eve
 
 TEST_CASE("a process is kept in another one, on another host where there is one",
           "[runtime][layout]") {
-  const std::vector<std::vector<std::string>> cases
-      = {{"a", "a"},
-         {"a", "b"},
-         {"a", "a", "a"},
-         {"a", "b", "a", "b"},
-         {"a", "a", "b", "b", "c"},
-         {"b", "a", "a", "c", "b", "c", "a"}};
+  const std::vector<std::vector<std::string>> cases = {{"a", "a"},
+                                                       {"a", "b"},
+                                                       {"a", "a", "a"},
+                                                       {"a", "b", "a", "b"},
+                                                       {"a", "a", "b", "b", "c"},
+                                                       {"b", "a", "a", "c", "b", "c", "a"}};
   for (const auto& hosts : cases) {
     const auto keepers = keepers_of(hosts);
     REQUIRE(keepers.size() == hosts.size());

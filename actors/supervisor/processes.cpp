@@ -1,0 +1,118 @@
+// Processes that host ranks: how they come, how they go, and what is kept of them in others.
+
+#include "actors/supervisor/supervisor.hpp"
+#include "runtime/layout/process_map.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <utility>
+
+namespace troupe::actors {
+
+// In this process there are no ranks whose end is waited for, but what the supervisor before had
+// spawned.
+void supervisor_state::end_services_before() {
+  context_->messages
+      ->request(
+          self_,
+          node_,
+          caf::infinite,
+          messages::end_generation{runtime::make_generation(epoch_of(generation()), 0), told_})
+      .then(
+          [this](const messages::generation_ended&) {
+            const auto turn = take_turn("generation_ended");
+            carry_out(members_->begin());
+          },
+          [this](const caf::error& reason) {
+            const auto turn = take_turn("error");
+            refuse(reason);
+          });
+}
+
+void supervisor_state::carry_out(const order_start& x) {
+  context_->messages->send(
+      self_, context_->agent, messages::start_process{generation(), x.process, self_});
+}
+
+void supervisor_state::receive(const messages::process_started& x) {
+  if (members_->now() == membership::phase::stopped || !is_process(x.process)
+      || epoch_of(x.generation) != epoch_of(generation()) || members_->stands(x.process)
+      || (x.node && x.incarnation < members_->incarnation(x.process)))
+    return;  // MEMBER-2
+  if (!x.refusal.empty())
+    return end(2, x.refusal);
+  auto& at = processes_[std::size_t(x.process)];
+  at.node = x.node;
+  at.host = x.host;
+  context_->messages->monitor(self_, at.node);
+  // Who keeps whose states is settled when all are there, for the run.
+  if (keeps()
+      && std::all_of(
+          processes_.begin(), processes_.end(), [](const auto& one) { return bool(one.node); })
+      && processes_.front().kept_in == home) {
+    std::vector<std::string> hosts;
+    for (const auto& one : processes_)
+      hosts.push_back(one.host);
+    const auto keepers = runtime::keepers_of(hosts);
+    for (std::size_t p = 0; p < processes_.size(); ++p)
+      processes_[p].kept_in = keepers[p];
+  }
+  carry_out(members_->stands(x.process, x.incarnation, x.lived, clock_ns()));
+}
+
+void supervisor_state::receive(const messages::process_died& x) {
+  if (is_process(x.process) && epoch_of(x.generation) == epoch_of(generation()))
+    lose_process(x.process, x.incarnation, fmt::format("process:{}: {}", x.process, x.how));
+}
+
+// Whoever lived there is forgotten with it.
+void supervisor_state::lose_process(int process,
+                                    std::uint32_t incarnation,
+                                    const std::string& why) {
+  if (!members_->stands(process) || members_->incarnation(process) != incarnation || shut_down_)
+    return;
+  auto orders = members_->lost(process, incarnation, why, clock_ns());
+  auto& at = processes_[std::size_t(process)];
+  at.node = nullptr;
+  at.loader = nullptr;
+  for (auto& x : processes_)
+    if (x.kept_in == process)
+      x.keeper = nullptr;
+  std::erase_if(watched_, [&](const auto& x) { return x.where.lives_in == process; });
+  std::erase_if(expected_, [&](const auto& x) { return x.second == process; });
+  if (members_->cause())
+    note_loss(*members_->cause());
+  carry_out(std::move(orders));
+}
+
+bool supervisor_state::is_kept(std::uint64_t step) const {
+  if (!keeps())
+    return true;
+  for (int p = 0; p < int(processes_.size()); ++p)
+    if (const auto found = kept_by_.find(p); found == kept_by_.end() || found->second < step)
+      return false;
+  return true;
+}
+
+void supervisor_state::receive(const messages::kept& x) {
+  if (x.generation != generation() || !is_process(x.process))
+    return;
+  auto& newest = kept_by_[x.process];
+  newest = std::max(newest, value(x.step));
+  if (!is_kept(at_.iteration))
+    return;
+  members_->kept(at_.iteration);
+  if (std::exchange(waits_to_decide_, false))
+    decide();
+  else if (std::exchange(waits_to_finish_, false))
+    proceed();
+}
+
+void supervisor_state::end_processes() {
+  if (processes_.size() > 1)
+    for (const auto& x : processes_)
+      if (x.node)
+        context_->messages->send_at_once(self_, x.node, messages::shut_down{generation()});
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,127 @@
+// The keeper alone: of a process with two ranks. The test plays that process.
+
+#include "actors/keeper/keeper.hpp"
+
+#include "actors/keeper/rank_states.hpp"
+#include "tests/support/deterministic.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace troupe;
+using tests::first_generation;
+
+namespace {
+
+struct keeping {
+  keeping() {
+    auto job = tests::tiny_job(2, 2);  // four ranks: 0 and 1 in the first process
+    job.recovery.on = true;
+    job.layout.processes = 2;
+    prepared = tests::without_threads(job);
+    keeper = system.keep(system.home().spawn(
+        actors::keeper,
+        messages::spawn_keeper{
+            first_generation, prepared->description, 0, system.listener(supervisor)},
+        node().jobs->open(prepared->description),
+        std::shared_ptr<const actors::node_context>(prepared->node),
+        token));
+  }
+  actors::node_context& node() { return *prepared->node; }
+
+  /// Of two elements that the rank owns of three, and what its optimizer keeps.
+  messages::keep given(int rank,
+                       std::uint64_t step,
+                       float value,
+                       runtime::generation_id generation = first_generation) {
+    const auto array = [&](std::int64_t n) {
+      runtime::tensor x(
+          node().pool.allocate(std::size_t(n) * sizeof(float)), runtime::dtype::f32, {n});
+      for (std::int64_t i = 0; i < n; ++i)
+        x.data<float>()[i] = value;
+      return x;
+    };
+    runtime::rank_state state{.digests = {.own = {{"w", {step, 7}}}}};
+    state.parts[runtime::chunk_id(0)] = {3, {{1, 3}}, {array(2)}, array(4)};
+    return {.generation = generation,
+            .step = runtime::step_id(step),
+            .rank = rank,
+            .state = actors::deposited(*node().transport, state, generation)};
+  }
+  std::size_t told() { return supervisor.of<messages::kept>().size(); }
+  std::size_t leased() { return node().transport->leased(); }
+
+  tests::heard_by<messages::supervisor_actor> supervisor;
+  runtime::cancel_token token;
+  tests::deterministic system;
+  std::shared_ptr<actors::prepared_job> prepared;
+  messages::keeper_actor keeper;
+};
+
+}  // namespace
+
+TEST_CASE("KEEPER-1: a keeper says what it has kept when it owns all of a process's states",
+          "[actors]") {
+  keeping it;
+  it.system.tell(it.keeper, it.given(0, 5, 1));
+  CHECK(it.told() == 0);
+  CHECK(it.leased() == 0);
+  it.system.tell(it.keeper, it.given(1, 5, 2));
+  REQUIRE(it.told() == 1);
+  const auto& told = it.supervisor.of<messages::kept>().front();
+  CHECK(told == messages::kept{first_generation, runtime::step_id(5), 0});
+  const auto kept = it.node().kept->find(1, 5);
+  REQUIRE(kept);
+  CHECK(kept->parts.at(runtime::chunk_id(0)).weights.front().data<float>()[1] == 2);
+  CHECK(kept->digests.own.at("w") == runtime::digest{5, 7});
+}
+
+TEST_CASE("KEPT-2: a keeper does not count what was given in another generation", "[actors]") {
+  keeping it;
+  it.system.tell(it.keeper, it.given(0, 5, 1));
+  it.system.tell(it.keeper, it.given(1, 5, 2));
+  const auto next = runtime::next(first_generation);
+  it.system.tell(it.keeper, it.given(0, 5, 1, next));
+  CHECK(it.told() == 1);
+  it.system.tell(it.keeper, it.given(1, 5, 2, next));
+  CHECK(it.told() == 2);
+}
+
+TEST_CASE("a step that is left out is kept without a byte", "[actors]") {
+  keeping it;
+  for (const int rank : {0, 1})
+    it.system.tell(it.keeper, it.given(rank, 5, 1));
+  for (const int rank : {0, 1})
+    it.system.tell(it.keeper,
+                   messages::keep{first_generation, runtime::step_id(6), rank, true, {}});
+  REQUIRE(it.told() == 2);
+  CHECK(it.node().kept->find(0, 6) == it.node().kept->find(0, 5));
+}
+
+TEST_CASE("what a generation gave that has ended is not kept, and ends no keeper", "[actors]") {
+  keeping it;
+  const auto late = it.given(0, 5, 1);
+  it.node().transport->end_generation(first_generation);
+  it.system.tell(it.keeper, late);
+  CHECK_FALSE(it.node().kept->find(0, 5));
+  it.system.tell(it.keeper, it.given(0, 5, 1, runtime::next(first_generation)));
+  CHECK(it.node().kept->find(0, 5));
+}
+
+TEST_CASE("a keeper gives a state back as tickets, or says that it has none", "[actors]") {
+  keeping it;
+  it.system.tell(it.keeper, it.given(0, 5, 3));
+  tests::heard_by<messages::stage_actor> heard;
+  const auto stage = it.system.listener(heard);
+  for (const std::uint64_t step : {5, 6})
+    caf::send_as(
+        stage, it.keeper, messages::fetch_kept{first_generation, runtime::step_id(step), 0});
+  it.system.run();
+  const auto& answers = heard.of<messages::kept_state>();
+  REQUIRE(answers.size() == 2);
+  CHECK(answers[0].found);
+  CHECK_FALSE(answers[1].found);
+  const auto back = actors::redeemed(*it.node().transport, answers[0].state, {});
+  CHECK(back.parts.at(runtime::chunk_id(0)).kept.data<float>()[3] == 3);
+  CHECK(back.parts.at(runtime::chunk_id(0)).own_weights
+        == std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 3}});
+}

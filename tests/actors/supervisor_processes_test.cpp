@@ -1,0 +1,261 @@
+// A supervisor whose ranks stand in two processes beside its own. The test plays agent and nodes.
+
+#include "actors/supervisor/supervisor.hpp"
+#include "tests/support/deterministic.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <array>
+#include <deque>
+
+using namespace troupe;
+using Catch::Matchers::ContainsSubstring;
+using messages::ec;
+using tests::first_generation;
+
+namespace {
+
+/// One of the three: the supervisor's, or one that hosts a replica.
+struct played_node {
+  messages::node_actor actor;
+  std::vector<messages::spawn_replica> replicas;
+  std::vector<messages::spawn_keeper> keepers;
+  int loaders = 0, checkpointers = 0;
+  std::vector<runtime::generation_id> ended;
+  bool shut_down = false;
+  /// What it answers when a generation ends.
+  std::vector<std::uint64_t> own = {}, kept = {};
+  int keeps_for = -1;
+};
+
+struct supervised {
+  supervised() {
+    auto job = tests::tiny_job(1, 2);
+    job.recovery.on = true;
+    job.layout.processes = 2;
+    job.train_iterations = 3;
+    prepared = tests::without_threads(job);
+    prepared->node->agent = system.listener(agent);
+    for (auto& x : nodes)
+      play(x);
+    supervisor = system.keep(
+        system.home().spawn(actors::supervisor,
+                            nodes[2].actor,
+                            prepared->description,
+                            std::shared_ptr<const actors::node_context>(prepared->node),
+                            messages::front_actor(),
+                            actors::succession{}));
+    end.emplace(supervisor);
+    system.run();
+  }
+
+  void play(played_node& x) {
+    x.actor = system.keep(system.home().spawn(
+        [this, &x](messages::node_actor::pointer self) -> messages::node_actor::behavior_type {
+          return {
+              [this, &x](const messages::spawn_loader&) {
+                ++x.loaders;
+                return messages::loader_spawned{new_loader()};
+              },
+              [this, &x](const messages::spawn_keeper& told) {
+                x.keepers.push_back(told);
+                x.keeps_for = told.process;
+                return messages::keeper_spawned{system.listener(keepers.emplace_back())};
+              },
+              [this, &x](const messages::spawn_checkpointer&) {
+                ++x.checkpointers;
+                return messages::checkpointer_spawned{system.listener(saver)};
+              },
+              [this](const messages::spawn_monitor&) {
+                return messages::monitor_spawned{new_monitor()};
+              },
+              [](const messages::spawn_viewer&) { return messages::viewer_spawned{}; },
+              [this, &x](const messages::spawn_replica& told) {
+                x.replicas.push_back(told);
+                return messages::replica_spawned{system.listener(heard[std::size_t(told.replica)])};
+              },
+              [](const messages::spawn_stage&) { return messages::stage_spawned{}; },
+              [&x](const messages::end_generation& told) {
+                x.ended.push_back(told.last);
+                messages::generation_ended out{
+                    .last = told.last, .ranks = 1, .keeps_for = x.keeps_for, .kept = x.kept};
+                if (!x.own.empty()) {
+                  out.has_state = true;
+                  out.oldest = x.own.front();
+                  out.newest = x.own.back();
+                }
+                return out;
+              },
+              [](const messages::look_again&) {},
+              [](const messages::suspected&) {},
+              [](const messages::all_restored&) {},
+              [&x, self](const messages::shut_down&) {
+                x.shut_down = true;
+                self->quit();
+              }};
+        }));
+  }
+
+  messages::loader_actor new_loader() {
+    return system.keep(system.home().spawn([]() -> messages::loader_actor::behavior_type {
+      return {[](const messages::request_batch& x) { return messages::batch_ready{x.at, {}}; }};
+    }));
+  }
+  messages::monitor_actor new_monitor() {
+    return system.keep(system.home().spawn([]() -> messages::monitor_actor::behavior_type {
+      return {[](const messages::committed&) {},
+              [](const messages::validated&) {},
+              [](const messages::happened&) {},
+              [](const messages::conclude& x) { return messages::concluded{x.generation}; }};
+    }));
+  }
+
+  void come(int process, std::uint32_t incarnation = 1) {
+    system.tell(supervisor,
+                messages::process_started{.generation = first_generation,
+                                          .process = process,
+                                          .incarnation = incarnation,
+                                          .host = "here",
+                                          .node = nodes[std::size_t(process)].actor});
+  }
+  void run(runtime::generation_id generation = first_generation) {
+    for (int r = 0; r < 2; ++r)
+      system.tell(supervisor, messages::ready{generation, r, 1});
+  }
+  void keep(std::uint64_t step, runtime::generation_id generation = first_generation) {
+    for (int p = 0; p < 2; ++p)
+      system.tell(supervisor, messages::kept{generation, runtime::step_id(step), p});
+  }
+  void vote(std::uint64_t step, runtime::generation_id generation = first_generation) {
+    for (int r = 0; r < 2; ++r)
+      system.tell(supervisor,
+                  messages::vote{.generation = generation,
+                                 .step = runtime::step_id(step),
+                                 .replica = r,
+                                 .losses = {{2, 1, r}}});
+  }
+  void apply(std::uint64_t step) {
+    for (int r = 0; r < 2; ++r)
+      system.tell(supervisor,
+                  messages::applied{.generation = first_generation,
+                                    .step = runtime::step_id(step),
+                                    .replica = r,
+                                    .own = {{"w", {step, 7}}}});
+  }
+  std::size_t decisions() { return heard[0].of<messages::decision>().size(); }
+
+  tests::heard_by<messages::agent_actor> agent;
+  std::array<tests::heard_by<messages::replica_actor>, 2> heard;
+  std::deque<tests::heard_by<messages::keeper_actor>> keepers;
+  tests::heard_by<messages::checkpointer_actor> saver;
+  std::array<played_node, 3> nodes;  ///< the last is the supervisor's
+  tests::deterministic system;
+  std::shared_ptr<actors::prepared_job> prepared;
+  messages::supervisor_actor supervisor;
+  std::optional<tests::ending> end;
+};
+
+}  // namespace
+
+TEST_CASE("a supervisor has processes started, and spawns ranks where they belong", "[actors]") {
+  supervised it;
+  REQUIRE(it.agent.of<messages::start_process>().size() == 2);
+  it.come(0);
+  CHECK(it.nodes[0].replicas.empty());
+  it.come(1);
+  for (const std::size_t p : {0, 1}) {
+    const auto& at = it.nodes[p];
+    REQUIRE(at.replicas.size() == 1);
+    CHECK(at.replicas[0].replica == int(p));
+    CHECK(at.replicas[0].processes.size() == 2);
+    CHECK(at.loaders == 1);
+    REQUIRE(at.keepers.size() == 1);
+    CHECK(at.keepers[0].process == int(1 - p));
+    CHECK(at.checkpointers == 0);
+  }
+  CHECK(it.nodes[2].checkpointers == 1);
+}
+
+TEST_CASE("no step is decided before the state before it is kept in other processes", "[actors]") {
+  supervised it;
+  it.come(0);
+  it.come(1);
+  it.run();
+  it.vote(1);
+  CHECK(it.decisions() == 0);
+  it.system.tell(it.supervisor, messages::kept{first_generation, runtime::step_id(0), 0});
+  it.keep(0, runtime::next(first_generation));  // of another generation
+  it.system.tell(it.supervisor,
+                 messages::kept{first_generation, runtime::step_id(0), 2});  // there is none
+  CHECK(it.decisions() == 0);
+  it.system.tell(it.supervisor, messages::kept{first_generation, runtime::step_id(0), 1});
+  CHECK(it.decisions() == 1);
+}
+
+TEST_CASE("after the death of a process its ranks begin with what its keeper has", "[actors]") {
+  supervised it;
+  it.come(0);
+  it.come(1);
+  it.run();
+  it.keep(0);
+  it.vote(1);
+  it.apply(1);
+  it.keep(1);
+  it.nodes[0].own = {0, 1};
+  it.nodes[0].kept = {0, 1};
+  it.system.tell(it.supervisor,
+                 messages::process_died{first_generation, 1, 1, "killed by signal 9"});
+  CHECK(it.nodes[0].ended == std::vector{first_generation});
+  CHECK(it.nodes[1].ended.empty());
+  REQUIRE(it.agent.of<messages::start_process>().size() == 3);
+  CHECK(it.agent.of<messages::start_process>().back().process == 1);
+  // The same death, by another way, and that of the incarnation before, once the next has come.
+  it.system.tell(it.supervisor,
+                 messages::process_died{first_generation, 1, 1, "its connection is gone"});
+  it.come(1, 2);
+  it.system.tell(it.supervisor,
+                 messages::process_died{first_generation, 1, 1, "its connection is gone"});
+  CHECK(it.agent.of<messages::start_process>().size() == 3);
+  REQUIRE(it.nodes[1].replicas.size() == 2);
+  const auto& told = it.nodes[1].replicas.back().processes;
+  CHECK(told[0].source == runtime::state_source{runtime::state_tier::estate, runtime::step_id(1)});
+  CHECK(told[1].source
+        == runtime::state_source{runtime::state_tier::keeper, runtime::step_id(1), 0});
+  CHECK(told[1].holder == told[1].keeper);
+  CHECK_FALSE(told[0].holder);
+  CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("a process that cannot be ends the run with the agent's reason", "[actors]") {
+  supervised it;
+  it.system.tell(it.supervisor,
+                 messages::process_started{.generation = first_generation,
+                                           .process = 0,
+                                           .refusal = "host-1 has no place for process 0"});
+  CHECK(it.end->is(ec::refused));
+  CHECK_THAT(it.end->text(), ContainsSubstring("host-1 has no place for process 0"));
+}
+
+TEST_CASE("a supervisor without an agent refuses a job of several processes", "[actors]") {
+  auto job = tests::tiny_job(1, 2);
+  job.layout.processes = 2;
+  tests::deterministic system;
+  const auto prepared = tests::without_threads(job);
+  tests::heard_by<messages::front_actor> front;
+  const auto node = system.keep(system.home().spawn(
+      [](messages::agent_actor::pointer) -> messages::agent_actor::behavior_type {
+        return {[](const messages::start_process&) {}, [](const messages::shut_down&) {}};
+      }));
+  const auto supervisor
+      = system.keep(system.home().spawn(actors::supervisor,
+                                        caf::actor_cast<messages::node_actor>(node),
+                                        prepared->description,
+                                        std::shared_ptr<const actors::node_context>(prepared->node),
+                                        system.listener(front),
+                                        actors::succession{}));
+  tests::ending end(supervisor);
+  system.run();
+  CHECK(end.is(ec::refused));
+  CHECK_THAT(end.text(), ContainsSubstring("`layout.processes` 2"));
+}
