@@ -12,7 +12,6 @@
 // What is shown of a death: recovery_judge.hpp. A cell is "ok", "FAIL", or "." where none was planted.
 
 #include "runtime/core/log.hpp"
-#include "runtime/trainer/fault_rules.hpp"
 #include "tests/matrix/mortals.hpp"
 
 #include <cstdio>
