@@ -100,6 +100,10 @@ std::string why_in_vain(const training_job& job, const planted_death& x) {
     return "never comes: the run has no checkpoints (`checkpoints.save`)";
   if (x.how == death_kind::by_hanging && !job.recovery.on)
     return "would hang for ever: only with `recovery.on` somebody looks";
+  const auto replica = x.who.substr(std::min(x.who.find(':') + 1, x.who.size()));
+  if (x.how == death_kind::by_hanging && x.at == snapshot && x.kind() != "checkpointer"
+      && !replica.starts_with("0") && !job.reduction.distributed_optimizer)
+    return "never comes: of replicas that have the same state the first gives it to a checkpoint";
   if (x.how == death_kind::wrong_bits
       && (replica_actors(job) < 2 || job.reduction.distributed_optimizer))
     return fmt::format("has wrong bits that nobody would see: {}; they are seen where two workers have "

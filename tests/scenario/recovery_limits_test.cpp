@@ -186,7 +186,7 @@ TEST_CASE("the log says who died, of what, and from where the run went on",
   const auto& x = rank.events[0];
   CHECK(x["event"] == "restart");
   CHECK(x["iteration"] == 3);
-  CHECK(x["who"] == "replica");
+  CHECK(x["who"] == "replica:0");
   CHECK_THAT(why(rank),
              ContainsSubstring("stage:0.1: ")
                  && ContainsSubstring("the death planted for lane:0.1@4:updated"));

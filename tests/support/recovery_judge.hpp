@@ -79,19 +79,15 @@ inline bool names(const nlohmann::json& event, const runtime::planted_death& x) 
   const std::string who = event["who"], why = event["why"];
   const auto kind = x.kind();
   if (x.how == runtime::death_kind::wrong_bits)  // of several that differ nobody knows who is wrong
-    return (who.starts_with("replica")) && why.find("STEP-") != std::string::npos;
+    return who.starts_with("replica") && why.find("STEP-") != std::string::npos;
   const bool hangs = x.how == runtime::death_kind::by_hanging;
   const auto cause = hangs ? "no progress" : x.text;
   if (is_service(kind))
     return who.starts_with(kind) && why.find(cause) != std::string::npos;
-  if (kind == "node" || kind == "supervisor")
-    // The successor of a supervisor, which ends with its node, is not told the cause.
-    return (who == kind || who == "supervisor")
-           && (why.find(cause) != std::string::npos || why.find("before has died") != std::string::npos);
-  const auto replica = "replica:" + replica_of(x);
-  const bool of_it = who == replica || (who == "replica" && why.starts_with(replica + ":"));
+  if (kind == "node" || kind == "supervisor")  // with its node a supervisor ends, too
+    return (who == kind || who == "supervisor") && why.find(cause) != std::string::npos;
   const auto rank = kind == "replica" ? "" : "stage:" + x.who.substr(x.who.find(':') + 1);
-  return of_it && why.find(rank) != std::string::npos
+  return who == "replica:" + replica_of(x) && why.find(rank) != std::string::npos
          && why.find(cause) != std::string::npos;
 }
 
