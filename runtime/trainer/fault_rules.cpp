@@ -106,12 +106,13 @@ std::string why_in_vain(const training_job& job, const planted_death& x) {
     return "never comes: of replicas that have the same state the first gives it to a checkpoint";
   if (x.how == death_kind::wrong_bits
       && (replica_actors(job) < 2 || job.reduction.distributed_optimizer))
-    return fmt::format("has wrong bits that nobody would see: {}; they are seen where two workers have "
-                       "the same gradients and states, in several replicas without a distributed "
-                       "optimizer",
-                       replica_actors(job) < 2 ? "one worker plays all replicas of a stage"
-                                               : "with `reduction.distributed_optimizer` each replica "
-                                                 "has a share of its own");
+    return fmt::format(
+        "has wrong bits that nobody would see: {}; they are seen where two workers have "
+        "the same gradients and states, in several replicas without a distributed "
+        "optimizer",
+        replica_actors(job) < 2 ? "one worker plays all replicas of a stage"
+                                : "with `reduction.distributed_optimizer` each replica "
+                                  "has a share of its own");
   return {};
 }
 

@@ -4,10 +4,11 @@
 // time that the step runs again.
 //
 // Wrong bits are promised to be found where two workers hold the same: a reduced gradient (STEP-2)
-// and an updated state (STEP-5, STEP-6) of whole replicas. A pass that computes another activation or
-// gradient is seen by no digest, because what comes of it is summed, and the sum is alike everywhere;
-// with a distributed optimizer each has its own share of gradients and state, which nobody can
-// compare. Such deaths are refused (fault_rules.hpp), and so is what never comes in that job.
+// and an updated state (STEP-5, STEP-6) of whole replicas. A pass that computes another activation
+// or gradient is seen by no digest, because what comes of it is summed, and the sum is alike
+// everywhere; with a distributed optimizer each has its own share of gradients and state, which
+// nobody can compare. Such deaths are refused (fault_rules.hpp), and so is what never comes in that
+// job.
 
 #pragma once
 

@@ -1,6 +1,7 @@
 // Everybody dies at every moment, in every arrangement: each run must end as if nobody had.
 //
-//   deaths             a selection in which, in each arrangement, everybody dies once and every moment
+//   deaths             a selection in which, in each arrangement, everybody dies once and every
+//   moment
 //                      comes: what CI runs
 //   deaths --all       everybody at every moment
 //   deaths --how HOW   throw (if not given), hang or wrong-bits: those who may die so
@@ -9,7 +10,8 @@
 //   deaths --each N    of those, the first of every N: for sanitizers
 //   deaths --stop      ends with the first that fails
 //
-// What is shown of a death: recovery_judge.hpp. A cell is "ok", "FAIL", or "." where none was planted.
+// What is shown of a death: recovery_judge.hpp. A cell is "ok", "FAIL", or "." where none was
+// planted.
 
 #include "runtime/core/log.hpp"
 #include "tests/matrix/mortals.hpp"

@@ -144,14 +144,15 @@ inline std::vector<std::string> mortals(const runtime::training_job& job) {
   return out;
 }
 
-/// WHO@STEP:MOMENT[:HOW] at a step where that moment comes: step 4 is saved, step 3 is followed by a
-/// validation, and only the `first` is begun by building.
+/// WHO@STEP:MOMENT[:HOW] at a step where that moment comes: step 4 is saved, step 3 is followed by
+/// a validation, and only the `first` is begun by building.
 inline std::string death_of(std::string_view who,
                             std::string_view moment,
                             std::string_view how,
                             std::uint64_t first) {
   const std::uint64_t step = moment == "validate" ? 3 : moment == "restore" ? first : 4;
-  return fmt::format("{}@{}:{}{}", who, step, moment, how == "throw" ? "" : fmt::format(":{}", how));
+  return fmt::format(
+      "{}@{}:{}{}", who, step, moment, how == "throw" ? "" : fmt::format(":{}", how));
 }
 
 /// Whether it may be planted in this job.
@@ -161,8 +162,8 @@ inline bool may_die(runtime::training_job job, const std::string& death) {
   return validate_faults(job).empty();
 }
 
-/// Cell (who, moment) of the arrangement with this number is of the selection: a diagonal, another one
-/// in each, on which everybody dies once and every moment comes.
+/// Cell (who, moment) of the arrangement with this number is of the selection: a diagonal, another
+/// one in each, on which everybody dies once and every moment comes.
 inline bool is_selected(std::size_t number, std::size_t whos, std::size_t who, std::size_t moment) {
   const auto moments = runtime::moment_names().size();
   for (std::size_t i = 0; i < std::max(whos, moments); ++i)

@@ -1,5 +1,5 @@
-// What only some arrangements have: steps that are left out, and a first step that is not the first. All
-// of them, with everybody at every moment: tests/matrix/deaths.cpp.
+// What only some arrangements have: steps that are left out, and a first step that is not the
+// first. All of them, with everybody at every moment: tests/matrix/deaths.cpp.
 
 #include "tests/matrix/mortals.hpp"
 #include "tests/support/recovered_job.hpp"

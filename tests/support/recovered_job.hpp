@@ -30,8 +30,9 @@ inline void check_same(const lived& x, const arrangement& what) {
   CHECK(look_at_same(x, undisturbed(what)) == sentences{});
 }
 
-/// Dies as planted, and it comes out as if nobody had, with so many restarts; each time all go on from
-/// what they have, but where they were not complete yet. Of one death what is told is looked at, too.
+/// Dies as planted, and it comes out as if nobody had, with so many restarts; each time all go on
+/// from what they have, but where they were not complete yet. Of one death what is told is looked
+/// at, too.
 inline lived check_survives(const arrangement& what,
                             const std::string& death,
                             std::size_t restarts = 1) {

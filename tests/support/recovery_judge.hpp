@@ -1,5 +1,5 @@
-// What must be as if nobody had died, and what is told of who did. Complaints are sentences; none: all
-// is well.
+// What must be as if nobody had died, and what is told of who did. Complaints are sentences; none:
+// all is well.
 
 #pragma once
 
@@ -36,7 +36,8 @@ inline sentences look_at_whole(const lived& x, const runtime::training_job& job)
   for (auto i = (first - 1) * batch; i < job.train_iterations * batch; ++i)
     samples.insert(i);
   if (x.samples != samples)
-    out.push_back(fmt::format("{} samples were asked for, of {}", x.samples.size(), samples.size()));
+    out.push_back(
+        fmt::format("{} samples were asked for, of {}", x.samples.size(), samples.size()));
   if (x.left_at_end() != 0 || x.leased != 0)
     out.push_back(
         fmt::format("{} tickets were left at the end, {} are leased", x.left_at_end(), x.leased));
@@ -50,13 +51,13 @@ inline sentences look_at_whole(const lived& x, const runtime::training_job& job)
 /// The same steps with the same states, the same validations, the same checkpoint.
 inline sentences look_at_same(const lived& x, const lived& calm) {
   sentences out;
-  const auto other = std::mismatch(x.steps.begin(), x.steps.end(), calm.steps.begin(), calm.steps.end());
+  const auto other
+      = std::mismatch(x.steps.begin(), x.steps.end(), calm.steps.begin(), calm.steps.end());
   if (other.first != x.steps.end() || other.second != calm.steps.end())
-    out.push_back(fmt::format(
-        "step {} is another: {} instead of {}",
-        other.first - x.steps.begin() + 1,
-        other.first == x.steps.end() ? "none" : other.first->dump(),
-        other.second == calm.steps.end() ? "none" : other.second->dump()));
+    out.push_back(fmt::format("step {} is another: {} instead of {}",
+                              other.first - x.steps.begin() + 1,
+                              other.first == x.steps.end() ? "none" : other.first->dump(),
+                              other.second == calm.steps.end() ? "none" : other.second->dump()));
   if (x.validations != calm.validations)
     out.push_back(fmt::format("validations are {}", fmt::join(x.validations, ", ")));
   if (x.saved != calm.saved)
@@ -91,9 +92,9 @@ inline bool names(const nlohmann::json& event, const runtime::planted_death& x) 
          && why.find(cause) != std::string::npos;
 }
 
-/// What is told of one death, of which nobody else died: exactly one replacement, of whom it struck,
-/// because of it; from the states that the ranks had, at most one committed step back. `first`: the
-/// run's first step.
+/// What is told of one death, of which nobody else died: exactly one replacement, of whom it
+/// struck, because of it; from the states that the ranks had, at most one committed step back.
+/// `first`: the run's first step.
 inline sentences look_at_event(const lived& x,
                                const runtime::planted_death& death,
                                std::uint64_t first) {
@@ -103,7 +104,8 @@ inline sentences look_at_event(const lived& x,
   for (const auto& event : x.events)
     told += event.dump() + " ";
   if (x.restarts != 1 || x.events.size() != 1)
-    return {fmt::format("one death, and the ledger has {} restarts, the log: {}", x.restarts, told)};
+    return {
+        fmt::format("one death, and the ledger has {} restarts, the log: {}", x.restarts, told)};
   const auto& event = x.events.front();
   if (!names(event, death))
     out.push_back("it does not say who died, and of what: " + told);

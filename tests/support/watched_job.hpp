@@ -108,8 +108,8 @@ struct lived {
   std::vector<nlohmann::json> steps;      ///< the same, but for the times in them
   std::vector<double> validations;
   std::vector<nlohmann::json> events;
-  std::size_t restarts = 0;            ///< of the ledger
-  std::set<std::uint64_t> samples;     ///< asked for, of the training set
+  std::size_t restarts = 0;                     ///< of the ledger
+  std::set<std::uint64_t> samples;              ///< asked for, of the training set
   std::map<std::uint64_t, std::uint64_t> left;  ///< tickets, by generation: when it ended
   std::size_t leased = 0;                       ///< at the end
   std::int64_t saved = -1;                      ///< the newest checkpoint
