@@ -129,6 +129,8 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
     result.left_behind = true;
     runtime::log_warning("a lane has not ended: the process ends without it");
   }
+  for (const auto& death : context->faults->deaths_to_come())
+    runtime::log_warning("the death planted for {} never came", death);
   runtime::keep_product_choices(job->opened().job);  // of what came after the last update, too
   if (context->messages->count() > 0)
     runtime::log_info(" {} messages went through bytes and came back equal",

@@ -148,6 +148,14 @@ void fault_injector::release() const {
   released_->notify_all();
 }
 
+std::vector<std::string> fault_injector::deaths_to_come() const {
+  std::vector<std::string> out;
+  for (const auto& x : deaths_)
+    if (!x->struck)
+      out.push_back(x->what.text);
+  return out;
+}
+
 const fault_injector::injected_fault* fault_injector::find(const std::string& who,
                                                            std::uint64_t step) const {
   for (const auto& x : faults_)

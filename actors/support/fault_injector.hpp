@@ -62,6 +62,9 @@ class fault_injector {
   /// Those that hang go on, and end.
   void release() const;
 
+  /// The planted deaths that nobody has died yet, as they were written.
+  std::vector<std::string> deaths_to_come() const;
+
   /// Sleeps as long as the seed says. For lanes.
   void delay_lane() const;
 

@@ -89,6 +89,33 @@ void validate_fault(const training_job& job, std::string_view fault, sentences& 
                     fault.substr(0, at)));
 }
 
+/// Why this death would come to nobody, or change nothing, in this job; empty: it would.
+std::string why_in_vain(const training_job& job, const planted_death& x) {
+  using enum moment_of_step;
+  if (job.train_iterations > 0 && x.step > job.train_iterations)
+    return fmt::format("never comes: the run has {} steps", job.train_iterations);
+  if (x.at == validate && job.watch.eval_interval == 0)
+    return "never comes: the run has no validations (`watch.eval_interval`)";
+  if ((x.at == snapshot || x.at == save) && job.checkpoints.save.empty())
+    return "never comes: the run has no checkpoints (`checkpoints.save`)";
+  if (x.how == death_kind::by_hanging && !job.recovery.on)
+    return "would hang for ever: only with `recovery.on` somebody looks";
+  const auto replica = x.who.substr(std::min(x.who.find(':') + 1, x.who.size()));
+  if (x.how == death_kind::by_hanging && x.at == snapshot && x.kind() != "checkpointer"
+      && !replica.starts_with("0") && !job.reduction.distributed_optimizer)
+    return "never comes: of replicas that have the same state the first gives it to a checkpoint";
+  if (x.how == death_kind::wrong_bits
+      && (replica_actors(job) < 2 || job.reduction.distributed_optimizer))
+    return fmt::format(
+        "has wrong bits that nobody would see: {}; they are seen where two workers have "
+        "the same gradients and states, in several replicas without a distributed "
+        "optimizer",
+        replica_actors(job) < 2 ? "one worker plays all replicas of a stage"
+                                : "with `reduction.distributed_optimizer` each replica "
+                                  "has a share of its own");
+  return {};
+}
+
 void validate_death(const training_job& job, std::string_view text, sentences& wrong) {
   try {
     const auto death = planted_death_from(text);
@@ -109,6 +136,8 @@ void validate_death(const training_job& job, std::string_view text, sentences& w
     if (death.step < 1)
       wrong.push_back(
           fmt::format("`faults.death` '{}' names no step: after the @ give a number from 1", text));
+    if (const auto why = why_in_vain(job, death); !why.empty())
+      wrong.push_back(fmt::format("`faults.death` '{}' {}", text, why));
   } catch (const input_error& failure) {
     wrong.emplace_back(failure.what());
   }

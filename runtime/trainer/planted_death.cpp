@@ -95,7 +95,10 @@ planted_death planted_death_from(std::string_view text) {
     refuse(text, "hangs at a moment to which it does not come by itself");
   if (out.how == death_kind::wrong_bits
       && !(kind == "lane" && (out.at == reduce || out.at == updated)))
-    refuse(text, "has wrong bits elsewhere than in a lane's reduce or updated");
+    refuse(
+        text,
+        "has wrong bits that nobody would see: what a pass computes wrong comes into the sum that "
+        "all replicas get alike; they are seen in a lane's reduce or updated");
   return out;
 }
 

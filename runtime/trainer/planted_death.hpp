@@ -2,6 +2,13 @@
 //
 // Text: WHO@STEP:MOMENT[:HOW], e.g. "lane:0.1@3:reduce". It strikes one incarnation once, not every
 // time that the step runs again.
+//
+// Wrong bits are promised to be found where two workers hold the same: a reduced gradient (STEP-2)
+// and an updated state (STEP-5, STEP-6) of whole replicas. A pass that computes another activation
+// or gradient is seen by no digest, because what comes of it is summed, and the sum is alike
+// everywhere; with a distributed optimizer each has its own share of gradients and state, which
+// nobody can compare. Such deaths are refused (fault_rules.hpp), and so is what never comes in that
+// job.
 
 #pragma once
 
@@ -35,7 +42,7 @@ std::string_view to_string(moment_of_step x);
 enum class death_kind : std::uint8_t {
   by_throwing,
   by_hanging,  ///< it does nothing more, and hears nothing
-  wrong_bits,  ///< one bit of what it computed is another
+  wrong_bits,  ///< one bit of what it computed, and others have alike, is another
 };
 
 struct planted_death {

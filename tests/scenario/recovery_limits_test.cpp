@@ -68,7 +68,11 @@ TEST_CASE("two that die at the same moment are replaced together", "[scenario][r
                                       "supervisor@4:decided,stage:0.0@4:decided",
                                       "node@4:acknowledged,loader@4:acknowledged");
   CAPTURE(deaths);
-  tests::check_survives(tests::two_by_two(), deaths);
+  const auto x = tests::live(tests::two_by_two(), deaths);
+  tests::check_same(x, tests::two_by_two());
+  // Whoever is heard of while a generation ends is replaced with it.
+  CHECK(x.restarts >= 1);
+  CHECK(x.restarts <= 2);
 }
 
 TEST_CASE("deaths in step after step are each recovered from", "[scenario][recovery]") {
@@ -125,7 +129,7 @@ TEST_CASE("MEMBER-5: what has struck three times is tried from the newest checkp
           "[scenario][recovery]") {
   const auto x = tests::live(tests::two_by_two(),
                              "stage:0.1@4:forward,lane:1.0@4:reduce,replica:1@4:decided");
-  tests::check_same(x, tests::undisturbed(tests::two_by_two()));
+  tests::check_same(x, tests::two_by_two());
   REQUIRE(x.events.size() == 3);
   CHECK(x.events[0]["state_from"] == "estate");
   CHECK(x.events[1]["state_from"] == "estate");
@@ -139,7 +143,7 @@ TEST_CASE("MEMBER-5: more restarts than allowed in a window end the run", "[scen
   CAPTURE(most);
   const auto x = tests::live(with([&](auto& job) { job.recovery.max_restarts = most; }), deaths);
   if (most == 2)
-    return tests::check_same(x, tests::undisturbed(tests::two_by_two()));
+    return tests::check_same(x, tests::two_by_two());
   CHECK(x.end.exit_code == 3);
   CHECK_THAT(x.end.reason,
              ContainsSubstring("are more than `recovery.max_restarts` " + std::to_string(most)));
@@ -170,7 +174,7 @@ TEST_CASE("viewers are told each step and each validation once, whoever dies",
   CAPTURE(death);
   const auto told = std::make_shared<seen>();
   const auto x = tests::live(tests::two_by_two(), death, {viewer(told)});
-  tests::check_same(x, tests::undisturbed(tests::two_by_two()));
+  tests::check_same(x, tests::two_by_two());
   CHECK(told->steps == std::vector<std::uint64_t>{1, 2, 3, 4, 5, 6});
   CHECK(told->validations == std::vector<std::uint64_t>{3, 6});
 }

@@ -4,14 +4,27 @@
 #include <filesystem>
 #include <stdexcept>
 #include <string>
+#include <unistd.h>
 
 namespace troupe::tests {
 
-/// A fresh folder under the system's temporary one; removed with all that is in it.
+/// Where files are in memory, if the system has such a place: there each fsync, of which a
+/// checkpoint has dozens, waits for no disk. For what is small.
+inline std::filesystem::path place_in_memory() {
+  const std::filesystem::path shared = "/dev/shm";
+  std::error_code ignored;
+  return std::filesystem::is_directory(shared, ignored) && ::access(shared.c_str(), W_OK) == 0
+             ? shared
+             : std::filesystem::temp_directory_path();
+}
+
+/// A fresh folder, under the system's temporary one if nothing else is said; removed with all that
+/// is in it.
 class scratch_folder {
  public:
-  scratch_folder() {
-    auto name = (std::filesystem::temp_directory_path() / "troupe-test-XXXXXX").string();
+  scratch_folder() : scratch_folder(std::filesystem::temp_directory_path()) {}
+  explicit scratch_folder(const std::filesystem::path& below) {
+    auto name = (below / "troupe-test-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr)
       throw std::runtime_error("cannot make a temporary folder");
     path_ = name;

@@ -3,13 +3,46 @@
 #include "runtime/trainer/planted_death.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/trainer/fault_rules.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <functional>
 #include <string>
 
 using namespace troupe::runtime;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// Two stages in two replicas, that recover, save and validate.
+training_job eventful_job() {
+  training_job job;
+  job.train_iterations = 6;
+  job.training.batch.data_parallel = 2;
+  job.layout = {.world = 4, .tensor = 1, .pipeline = 2};
+  job.recovery.on = true;
+  job.checkpoints.save = "checkpoints";
+  job.watch.eval_interval = 3;
+  return job;
+}
+
+/// What is said against this death in that job; empty: nothing.
+std::string refusal(
+    const std::string& death,
+    const std::function<void(training_job&)>& change = [](training_job&) {}) {
+  auto job = eventful_job();
+  job.faults.death = death;
+  change(job);
+  std::string out;
+  for (const auto& sentence : validate_faults(job))
+    out += sentence;
+  return out;
+}
+
+}  // namespace
 
 TEST_CASE("whoever comes to a moment by itself can hang there", "[trainer]") {
   const std::string text = GENERATE("lane:0.1@4:forward:hang",
@@ -32,4 +65,60 @@ TEST_CASE("a hang where nobody would come is refused", "[trainer]") {
                                     "supervisor@4:vote:hang",
                                     "node@4:forward:hang");
   CHECK_THROWS_AS(planted_death_from(text), input_error);
+}
+
+TEST_CASE("wrong bits are planted where two workers hold the same", "[trainer]") {
+  const std::string at = GENERATE("reduce", "updated");
+  const auto death = "lane:1.1@4:" + at + ":wrong-bits";
+  CHECK(refusal(death).empty());
+  CHECK_THAT(refusal(death, [](auto& job) { job.reduction.distributed_optimizer = true; }),
+             ContainsSubstring("`faults.death` '" + death + "'")
+                 && ContainsSubstring("nobody would see")
+                 && ContainsSubstring("each replica has a share of its own"));
+  const auto alone = "lane:0.1@4:" + at + ":wrong-bits";
+  const std::string why = "one worker plays all replicas of a stage";
+  CHECK_THAT(refusal(alone, [](auto& job) { job.layout.replicas_per_worker = 2; }),
+             ContainsSubstring(why));
+  CHECK_THAT(refusal(alone, [](auto& job) { job.training.batch.data_parallel = 1; }),
+             ContainsSubstring(why));
+}
+
+TEST_CASE("wrong bits that all replicas would get alike, or that nobody compares, are refused",
+          "[trainer]") {
+  const std::string where = GENERATE("lane:0.1@4:forward",
+                                     "lane:0.1@4:input-gradient",
+                                     "lane:0.1@4:weight-gradient",
+                                     "lane:0.1@4:redeem",
+                                     "lane:0.1@4:snapshot",
+                                     "lane:0.1@3:validate",
+                                     "stage:0.1@4:updated",
+                                     "loader@4:forward");
+  CHECK_THAT(refusal(where + ":wrong-bits"),
+             ContainsSubstring("wrong bits that nobody would see")
+                 && ContainsSubstring("a lane's reduce or updated"));
+}
+
+TEST_CASE("a death that never comes is refused", "[trainer]") {
+  CHECK(refusal("lane:0.1@6:forward").empty());
+  CHECK_THAT(refusal("lane:0.1@7:forward"), ContainsSubstring("never comes: the run has 6 steps"));
+  CHECK(refusal("lane:0.1@3:validate").empty());
+  CHECK_THAT(refusal("lane:0.1@3:validate", [](auto& job) { job.watch.eval_interval = 0; }),
+             ContainsSubstring("no validations"));
+  const std::string saving = GENERATE("checkpointer@4:save", "lane:0.1@4:snapshot");
+  CHECK(refusal(saving).empty());
+  CHECK_THAT(refusal(saving, [](auto& job) { job.checkpoints.save.clear(); }),
+             ContainsSubstring("no checkpoints"));
+  CHECK(refusal("stage:0.1@4:snapshot:hang").empty());
+  CHECK_THAT(refusal("stage:1.1@4:snapshot:hang"),
+             ContainsSubstring("the first gives it to a checkpoint"));
+  CHECK(refusal("stage:1.1@4:snapshot:hang", [](auto& job) {
+          job.reduction.distributed_optimizer = true;
+        }).empty());
+}
+
+TEST_CASE("a hang that nobody looks for is refused", "[trainer]") {
+  const auto without = [](auto& job) { job.recovery.on = false; };
+  CHECK(refusal("lane:0.1@4:forward:hang").empty());
+  CHECK_THAT(refusal("lane:0.1@4:forward:hang", without), ContainsSubstring("would hang for ever"));
+  CHECK(refusal("lane:0.1@4:forward", without).empty());
 }
