@@ -36,8 +36,8 @@ agent_client::~agent_client() {
 void agent_client::ask(const agent_request& what) {
   const auto text = frame_of(text_of(what));
   for (std::size_t sent = 0; sent < text.size();) {
-    const auto more = ::send(
-        connection_.number(), text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
+    const auto more
+        = ::send(connection_.number(), text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
     if (more < 0 && errno != EINTR)
       throw io_error("the host agent is gone: {}", system_message(errno));
     sent += more > 0 ? std::size_t(more) : 0;
@@ -49,8 +49,8 @@ std::optional<agent_answer> agent_client::next(std::chrono::milliseconds at_most
   for (;;) {
     if (const auto text = received_.next())
       return read_answer(*text);
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-        until - std::chrono::steady_clock::now());
+    const auto left
+        = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
     pollfd waiting{connection_.number(), POLLIN, 0};
     const int ready = ::poll(&waiting, 1, left.count() > 0 ? int(left.count()) : 0);
     if (ready == 0)

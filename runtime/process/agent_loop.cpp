@@ -58,9 +58,7 @@ void agent_loop::watch(const descriptor& x,
   epoll_event wanted = {};
   wanted.events = events;
   wanted.data.u64 = key;
-  if (::epoll_ctl(
-          epoll_.number(), anew ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, x.number(), &wanted)
-      != 0)
+  if (::epoll_ctl(epoll_.number(), anew ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, x.number(), &wanted) != 0)
     throw io_error("cannot watch descriptor {}: {}", x.number(), system_message(errno));
 }
 
@@ -89,8 +87,7 @@ void agent_loop::wait_and_take() {
     patience = int(std::clamp<std::int64_t>(left.count(), 0, 60'000));
   }
   std::array<epoll_event, 32> events = {};
-  const int count
-      = ::epoll_wait(epoll_.number(), events.data(), int(events.size()), patience);
+  const int count = ::epoll_wait(epoll_.number(), events.data(), int(events.size()), patience);
   for (int i = 0; i < count; ++i)
     take(events[std::size_t(i)].data.u64, events[std::size_t(i)].events);
 }
@@ -234,9 +231,8 @@ void agent_loop::carry_out(const agent_action::hang_up& x) {
 
 void agent_loop::carry_out(const agent_action::start& x) {
   try {
-    child_process child({.command = x.what.command,
-                         .environment = x.what.environment,
-                         .output = x.what.output});
+    child_process child(
+        {.command = x.what.command, .environment = x.what.environment, .output = x.what.output});
     const auto id = child.id();
     children_.emplace(x.what.name, std::move(child));
     follow(state_.started(x, id));

@@ -60,15 +60,14 @@ agent_actions agent_state::carry_out(peer_id who, const start_process& x) {
   auto& known = known_[x.name];
   const bool runs = known.which > 0 && !known.ended;
   if (runs)
-    return refused(who,
-                   x.request,
-                   fmt::format("'{}' runs already, as process {}", x.name, known.process.pid));
+    return refused(
+        who, x.request, fmt::format("'{}' runs already, as process {}", x.name, known.process.pid));
   if (known_.size() > settings_.most_names) {
     known_.erase(x.name);
-    return refused(who,
-                   x.request,
-                   fmt::format("there are {} names already; use one of them again",
-                               settings_.most_names));
+    return refused(
+        who,
+        x.request,
+        fmt::format("there are {} names already; use one of them again", settings_.most_names));
   }
   return {start{who, known.which + 1, x}};
 }
@@ -78,15 +77,14 @@ agent_actions agent_state::started(const start& what, const process_id& process)
   ensure(known.which + 1 == what.which && (known.which == 0 || known.ended),
          "AGENT-1: an incarnation begins after the one before has ended");
   known = {.name = what.what.name, .which = what.which, .process = process, .ended = {}};
-  return {answer{what.asker,
-                 process_started{.request = what.what.request,
-                                 .name = known.name,
-                                 .which = known.which,
-                                 .process = process}},
-          say{fmt::format("started '{}', incarnation {}, as process {}",
-                          known.name,
-                          known.which,
-                          process.pid)}};
+  return {
+      answer{what.asker,
+             process_started{.request = what.what.request,
+                             .name = known.name,
+                             .which = known.which,
+                             .process = process}},
+      say{fmt::format(
+          "started '{}', incarnation {}, as process {}", known.name, known.which, process.pid)}};
 }
 
 agent_actions agent_state::not_started(const start& what, const std::string& why) {
@@ -137,8 +135,8 @@ agent_actions agent_state::died(const std::string& name, const process_end& how)
   ensure(found != known_.end() && !found->second.ended, "AGENT-1: a death is told once");
   auto& known = found->second;
   known.ended = how;
-  auto out = told_to_all(process_died{
-      .name = name, .which = known.which, .process = known.process, .how = how});
+  auto out = told_to_all(
+      process_died{.name = name, .which = known.which, .process = known.process, .how = how});
   out.push_back(say{fmt::format("'{}', incarnation {}, process {}, has ended: {}",
                                 name,
                                 known.which,

@@ -1,6 +1,7 @@
 #include "runtime/process/child_process.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/process/pidfd.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -9,7 +10,6 @@
 #include <map>
 #include <poll.h>
 #include <spawn.h>
-#include <sys/pidfd.h>
 #include <unistd.h>
 
 namespace troupe::runtime {
@@ -57,9 +57,8 @@ class spawn_descriptors {
       // A copy above all targets: none of them is overwritten before it was copied.
       copies_.emplace_back(::fcntl(inherited[i], F_DUPFD_CLOEXEC, end));
       if (!copies_.back())
-        throw io_error("cannot give descriptor {} to a process: {}",
-                       inherited[i],
-                       system_message(errno));
+        throw io_error(
+            "cannot give descriptor {} to a process: {}", inherited[i], system_message(errno));
       require(::posix_spawn_file_actions_adddup2(
                   &of_, copies_.back().number(), first_inherited + int(i)),
               "inherited descriptors");
@@ -92,9 +91,8 @@ descriptor open_output(const std::filesystem::path& path) {
 
 std::vector<std::string> environment_with(const std::vector<std::string>& changes) {
   std::map<std::string, std::string> all;
-  const auto take = [&](const std::string& entry) {
-    all[entry.substr(0, entry.find('='))] = entry;
-  };
+  const auto take
+      = [&](const std::string& entry) { all[entry.substr(0, entry.find('='))] = entry; };
   for (char** entry = environ; *entry != nullptr; ++entry)
     take(*entry);
   for (const auto& entry : changes)
@@ -130,7 +128,7 @@ child_process::child_process(const child_program& what) : kills_before_(out_of_m
                                         pointers_to(environment).data()))
     throw io_error("cannot start '{}': {}", command.front(), system_message(failure));
   // Nobody but us waits for it: until we do, its pid and its stat are its own.
-  pidfd_ = descriptor(::pidfd_open(id_.pid, 0));
+  pidfd_ = open_pidfd(id_.pid);
   const auto facts = look_at_process(id_.pid);
   if (!pidfd_ || !facts) {
     const auto why = system_message(errno);
@@ -151,7 +149,7 @@ child_process::~child_process() {
 bool child_process::signal(int number) const {
   if (!is_ours())
     return false;
-  if (::pidfd_send_signal(pidfd_.number(), number, nullptr, 0) == 0)
+  if (signal_pidfd(pidfd_, number) == 0)
     return true;
   throw io_error(
       "cannot send {} to process {}: {}", signal_name(number), id_.pid, system_message(errno));

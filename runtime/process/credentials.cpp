@@ -74,9 +74,8 @@ owned<X509> certificate_of(EVP_PKEY* key, const std::string& name, X509* issuer,
                                               -1,
                                               0)
                      == 1
-              && ::X509_set_issuer_name(out.get(),
-                                        issuer == nullptr ? subject
-                                                          : ::X509_get_subject_name(issuer))
+              && ::X509_set_issuer_name(
+                     out.get(), issuer == nullptr ? subject : ::X509_get_subject_name(issuer))
                      == 1,
           "a certificate");
   auto* const above = issuer == nullptr ? out.get() : issuer;
@@ -136,11 +135,12 @@ std::string read_own(const fs::path& path) {
     throw input_error("cannot read '{}': {}", path.string(), system_message(errno));
   if (!S_ISREG(about.st_mode) || about.st_uid != ::geteuid()
       || (about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-    throw input_error("'{}' may have been read or written by others than user {} (mode {:04o}): "
-                      "make new credentials",
-                      path.string(),
-                      ::geteuid(),
-                      about.st_mode & 07777);
+    throw input_error(
+        "'{}' may have been read or written by others than user {} (mode {:04o}): "
+        "make new credentials",
+        path.string(),
+        ::geteuid(),
+        about.st_mode & 07777);
   std::string out(most, '\0');
   const auto size = ::read(file.number(), out.data(), out.size());
   if (size < 0)

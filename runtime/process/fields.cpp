@@ -50,8 +50,7 @@ std::int64_t whole_field(const json& of,
   constexpr auto largest = std::uint64_t(std::numeric_limits<std::int64_t>::max());
   if (!x.is_number_integer() || (x.is_number_unsigned() && x.get<std::uint64_t>() > largest)
       || x.get<std::int64_t>() < least || x.get<std::int64_t>() > most)
-    throw input_error(
-        "{}: '{}' has to be a whole number from {} to {}", what, name, least, most);
+    throw input_error("{}: '{}' has to be a whole number from {} to {}", what, name, least, most);
   return x.get<std::int64_t>();
 }
 

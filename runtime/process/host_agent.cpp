@@ -37,7 +37,12 @@ std::string agent_name() {
   constexpr std::size_t longest = 50;
   auto out = "agent-" + host_name().substr(0, longest);
   std::replace_if(
-      out.begin(), out.end(), [](char c) { return !is_process_name({&c, 1}) && c != '.'; }, '_');
+      out.begin(),
+      out.end(),
+      [](char c) {
+        return !is_process_name({&c, 1}) && c != '.';
+      },
+      '_');
   return out;
 }
 

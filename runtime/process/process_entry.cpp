@@ -48,16 +48,15 @@ process_entry read_process_entry(std::string_view text,
                                  const std::string& name,
                                  const std::string& what) {
   const auto x = read_object(text, what);
-  process_entry out{
-      .name = name,
-      .process = process_field(x, what),
-      .host = text_field(x, "host", what),
-      .role = text_field(x, "role", what),
-      .roles = texts_field(x, "roles", what),
-      .ranks = {},
-      .incarnation = std::uint64_t(whole_field(x, "incarnation", what, 1)),
-      .progress = {.generation = std::uint64_t(whole_field(x, "generation", what, 0)),
-                   .step = std::uint64_t(whole_field(x, "step", what, 0))}};
+  process_entry out{.name = name,
+                    .process = process_field(x, what),
+                    .host = text_field(x, "host", what),
+                    .role = text_field(x, "role", what),
+                    .roles = texts_field(x, "roles", what),
+                    .ranks = {},
+                    .incarnation = std::uint64_t(whole_field(x, "incarnation", what, 1)),
+                    .progress = {.generation = std::uint64_t(whole_field(x, "generation", what, 0)),
+                                 .step = std::uint64_t(whole_field(x, "step", what, 0))}};
   for (const auto& rank : list_field(x, "ranks", what)) {
     if (!rank.is_number_unsigned()
         || rank.get<std::uint64_t>() > std::uint64_t(std::numeric_limits<int>::max()))
@@ -96,9 +95,8 @@ std::vector<seen_process> seen_processes(const run_folder& of,
     if (file.path().extension() != ".json")
       continue;
     try {
-      out.push_back(looked_at(read_process_entry(read_text(file.path()),
-                                                 file.path().stem().string(),
-                                                 "'" + file.path().string() + "'")));
+      out.push_back(looked_at(read_process_entry(
+          read_text(file.path()), file.path().stem().string(), "'" + file.path().string() + "'")));
     } catch (const error& trouble) {
       if (fs::exists(file.path(), failure))  // else its process has just ended
         complain(trouble.what());

@@ -5,16 +5,15 @@
 #include "runtime/process/process_id.hpp"
 #include "runtime/process/run_folder.hpp"
 
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
-
-#include <condition_variable>
-#include <mutex>
 
 namespace troupe::runtime {
 
@@ -29,9 +28,9 @@ struct process_entry {
   std::string name;  ///< the file's, without .json: is_process_name
   process_id process;
   std::string host;
-  std::string role;                 ///< "supervisor", "node", "agent", ...: its foremost
-  std::vector<std::string> roles;   ///< all that it plays
-  std::vector<int> ranks;           ///< that it hosts
+  std::string role;                ///< "supervisor", "node", "agent", ...: its foremost
+  std::vector<std::string> roles;  ///< all that it plays
+  std::vector<int> ranks;          ///< that it hosts
   std::uint64_t incarnation = 1;
   process_progress progress;
   bool operator==(const process_entry&) const = default;

@@ -1,6 +1,7 @@
 #include "runtime/process/process_id.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/process/pidfd.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -10,7 +11,6 @@
 #include <memory>
 #include <poll.h>
 #include <sstream>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/utsname.h>
 
@@ -81,7 +81,7 @@ std::string host_name() {
 }
 
 std::optional<running_process> running_process::find(const process_id& x) {
-  descriptor pidfd(x.pid > 0 ? ::pidfd_open(x.pid, 0) : -1);
+  auto pidfd = x.pid > 0 ? open_pidfd(x.pid) : descriptor();
   if (!pidfd && x.pid > 0 && errno != ESRCH && errno != EINVAL)
     throw io_error("cannot watch process {}: {}", x.pid, system_message(errno));
   // Looked at after it was opened: whom this finds, the descriptor means.
@@ -91,7 +91,7 @@ std::optional<running_process> running_process::find(const process_id& x) {
 }
 
 bool running_process::signal(int number) const {
-  if (::pidfd_send_signal(pidfd_.number(), number, nullptr, 0) == 0)
+  if (signal_pidfd(pidfd_, number) == 0)
     return true;
   if (errno == ESRCH)
     return false;

@@ -18,7 +18,8 @@ namespace troupe::runtime {
 /// A process of this host, told from a later one with the same pid by its start.
 struct process_id {
   pid_t pid = 0;
-  std::uint64_t start_time = 0;  ///< clock ticks from the start of the machine, field 22 of its stat
+  std::uint64_t start_time
+      = 0;  ///< clock ticks from the start of the machine, field 22 of its stat
   bool operator==(const process_id&) const = default;
 };
 

@@ -1,7 +1,6 @@
 #include "runtime/process/run_control.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/process/fields.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -10,7 +9,6 @@
 #include <fstream>
 #include <poll.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 namespace troupe::runtime {
 namespace {
@@ -21,11 +19,6 @@ constexpr auto between_looks = std::chrono::milliseconds(200);
 
 bool decides(const process_entry& x) {
   return x.role == "supervisor";
-}
-
-/// Which process was asked is in the file's name: a successor is asked anew.
-fs::path asked_file(const run_folder& folder, const process_id& whom) {
-  return folder.path() / fmt::format("asked-to-end.{}.{}", whom.pid, whom.start_time);
 }
 
 /// Where the last lines begin.
@@ -84,22 +77,22 @@ run_status status_of(const run_folder& folder,
   // Whether it is held is asked first: who ends says how before it lets go.
   const bool held = folder.is_held();
   run_status out{.record = folder.record(), .processes = seen_processes(folder, complain)};
-  const bool elsewhere
-      = std::any_of(out.processes.begin(), out.processes.end(), [](const auto& x) {
-          return decides(x.entry) && !x.runs;
-        });
-  out.condition = out.record.ended                            ? run_condition::ended
+  const bool elsewhere = std::any_of(out.processes.begin(), out.processes.end(), [](const auto& x) {
+    return decides(x.entry) && !x.runs;
+  });
+  out.condition = out.record.ended                      ? run_condition::ended
                   : held || out.supervisor() != nullptr ? run_condition::runs
-                  : elsewhere                                 ? run_condition::elsewhere
-                                                              : run_condition::died;
+                  : elsewhere                           ? run_condition::elsewhere
+                                                        : run_condition::died;
   return out;
 }
 
 bool ask_to_end(const run_folder& folder, const run_status& status) {
   if (status.condition == run_condition::elsewhere)
-    throw input_error("cannot ask the run in '{}' to end: its supervisor is on another host; ask "
-                      "there",
-                      folder.path().string());
+    throw input_error(
+        "cannot ask the run in '{}' to end: its supervisor is on another host; ask "
+        "there",
+        folder.path().string());
   const auto* const whom = status.supervisor();
   if (whom == nullptr)
     throw input_error("cannot ask the run in '{}' to end: it has no supervisor now; try again",
@@ -107,7 +100,7 @@ bool ask_to_end(const run_folder& folder, const run_status& status) {
   const auto process = running_process::find(whom->entry.process);
   if (!process)
     return false;
-  const auto file = asked_file(folder, whom->entry.process);
+  const auto file = folder.asked_to_end_file(whom->entry.process);
   const descriptor asked(
       ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
   if (!asked && errno == EEXIST)
@@ -154,10 +147,9 @@ void log_follower::give(
   begun_ = true;
 }
 
-std::optional<run_end> wait_for_end(
-    const run_folder& folder,
-    const cancel_token& stop,
-    const std::function<void(const run_status&)>& meanwhile) {
+std::optional<run_end> wait_for_end(const run_folder& folder,
+                                    const cancel_token& stop,
+                                    const std::function<void(const run_status&)>& meanwhile) {
   for (;;) {
     // A file that cannot be read now is looked at again: it may just be replaced.
     const auto status = status_of(folder, [](const std::string&) {});

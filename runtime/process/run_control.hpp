@@ -67,9 +67,8 @@ class log_follower {
 
 /// Waits until a run ends, at once when it has; calls `meanwhile` some times a second. Returns its
 /// end; nothing: it died. Throws `cancelled`.
-std::optional<run_end> wait_for_end(
-    const run_folder& folder,
-    const cancel_token& stop,
-    const std::function<void(const run_status&)>& meanwhile);
+std::optional<run_end> wait_for_end(const run_folder& folder,
+                                    const cancel_token& stop,
+                                    const std::function<void(const run_status&)>& meanwhile);
 
 }  // namespace troupe::runtime

@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <fmt/chrono.h>
-#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,6 +23,7 @@ namespace fs = std::filesystem;
 constexpr std::int64_t record_version = 1;
 constexpr const char* record_file = "run.json";
 constexpr const char* lock_file = "lock";
+constexpr const char* asked_to_end = "asked-to-end.";
 constexpr mode_t others = S_IRWXG | S_IRWXO;
 
 /// Throws unless it is a folder that this user owns and nobody else may enter.
@@ -71,19 +71,29 @@ descriptor open_lock(const fs::path& folder, int more) {
       (folder / lock_file).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | more, S_IRUSR | S_IWUSR));
 }
 
+/// Of the open file, not of the process: it can be asked for without being taken.
+struct flock whole_file() {
+  struct flock out = {};
+  out.l_type = F_WRLCK;
+  out.l_whence = SEEK_SET;
+  return out;
+}
+
 descriptor hold(const fs::path& folder) {
   auto out = open_lock(folder, O_CREAT);
-  if (out && ::flock(out.number(), LOCK_EX | LOCK_NB) == 0) {
+  auto whole = whole_file();
+  if (out && ::fcntl(out.number(), F_OFD_SETLK, &whole) == 0) {
     const auto pid = std::to_string(::getpid()) + "\n";
     if (::ftruncate(out.number(), 0) == 0)  // only to be named to others
       static_cast<void>(::pwrite(out.number(), pid.data(), pid.size(), 0) == 0);
     return out;
   }
-  if (out && errno == EWOULDBLOCK)
-    throw input_error("cannot use '{}' as the folder of a run: another run lives there ({}); end "
-                      "it, or choose another folder",
-                      folder.string(),
-                      holder_of(out.number()));
+  if (out && (errno == EAGAIN || errno == EACCES))
+    throw input_error(
+        "cannot use '{}' as the folder of a run: another run lives there ({}); end "
+        "it, or choose another folder",
+        folder.string(),
+        holder_of(out.number()));
   throw io_error("cannot lock '{}': {}", (folder / lock_file).string(), system_message(errno));
 }
 
@@ -99,6 +109,9 @@ void clear(const run_folder& of) {
   for (const auto& folder : {of.processes(), of.sockets(), of.credentials()})
     remove_tree(folder);
   std::error_code failure;
+  for (const auto& file : fs::directory_iterator(of.path(), failure))
+    if (file.path().filename().string().starts_with(asked_to_end))
+      remove_tree(file.path());
   if (fs::exists(of.logs(), failure) && !has_nothing(of.logs())) {
     const auto before = of.path() / "logs.before";
     remove_tree(before);
@@ -110,16 +123,20 @@ void clear(const run_folder& of) {
 
 }  // namespace
 
+fs::path run_folder::asked_to_end_file(const process_id& whom) const {
+  return path_ / fmt::format("{}{}.{}", asked_to_end, whom.pid, whom.start_time);
+}
+
 std::string time_of_day() {
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(now)));
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
+                     fmt::gmtime(std::chrono::system_clock::to_time_t(now)));
 }
 
 void replace_file(const fs::path& path, std::string_view text) {
   const auto partial = path.string() + ".partial";
-  descriptor file(::open(partial.c_str(),
-                         O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
-                         S_IRUSR | S_IWUSR));
+  descriptor file(::open(
+      partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
   const bool written
       = file && ::write(file.number(), text.data(), text.size()) == ssize_t(text.size());
   if (!written || ::rename(partial.c_str(), path.c_str()) != 0)
@@ -133,9 +150,8 @@ std::string text_of(const run_record& x) {
                         {"command", x.command},
                         {"started", x.started}};
   if (x.ended)
-    out["ended"] = {{"exit_code", x.ended->exit_code},
-                    {"reason", x.ended->reason},
-                    {"at", x.ended->at}};
+    out["ended"]
+        = {{"exit_code", x.ended->exit_code}, {"reason", x.ended->reason}, {"at", x.ended->at}};
   return json_text_replacing(out, 1) + "\n";
 }
 
@@ -143,8 +159,10 @@ run_record read_run_record(std::string_view text, const std::string& what) {
   const auto x = read_object(text, what);
   const auto version = whole_field(x, "version", what, 0);
   if (version != record_version)
-    throw input_error(
-        "{}: it is of version {}, and this program reads version {}", what, version, record_version);
+    throw input_error("{}: it is of version {}, and this program reads version {}",
+                      what,
+                      version,
+                      record_version);
   run_record out{.id = text_field(x, "id", what),
                  .program = text_field(x, "program", what),
                  .command = texts_field(x, "command", what),
@@ -181,7 +199,8 @@ run_record run_folder::record() const {
 
 bool run_folder::is_held() const {
   const auto lock = open_lock(path_, 0);
-  return lock && ::flock(lock.number(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  auto whole = whole_file();
+  return lock && ::fcntl(lock.number(), F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
 }
 
 held_run_folder::held_run_folder(const fs::path& path,

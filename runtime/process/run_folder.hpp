@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/process/descriptor.hpp"
+#include "runtime/process/process_id.hpp"
 
 #include <filesystem>
 #include <optional>
@@ -51,6 +52,9 @@ class run_folder {
   std::filesystem::path logs() const { return path_ / "logs"; }
   std::filesystem::path sockets() const { return path_ / "sockets"; }
   std::filesystem::path credentials() const { return path_ / "credentials"; }
+
+  /// There when that process was asked to end the run: a successor is asked anew.
+  std::filesystem::path asked_to_end_file(const process_id& whom) const;
 
   /// Throws input_error when it is missing or damaged.
   run_record record() const;

@@ -21,8 +21,7 @@ constexpr int waiting_connections = 16;
 class socket_address {
  public:
   socket_address(const fs::path& folder, const std::string& name)
-      : path_(folder / name),
-        folder_(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
+      : path_(folder / name), folder_(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
     if (!folder_)
       throw io_error("cannot open the folder '{}': {}", folder.string(), system_message(errno));
     const auto text = fmt::format("/proc/self/fd/{}/{}", folder_.number(), name);

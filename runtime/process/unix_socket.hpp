@@ -11,8 +11,8 @@
 
 namespace troupe::runtime {
 
-/// Listens as `name` in the folder, in the place of a socket that was left there. Who may connect is
-/// who may enter the folder. Not blocking. Throws io_error.
+/// Listens as `name` in the folder, in the place of a socket that was left there. Who may connect
+/// is who may enter the folder. Not blocking. Throws io_error.
 descriptor listen_in(const std::filesystem::path& folder, const std::string& name);
 
 /// Throws io_error when nobody listens.
