@@ -136,10 +136,10 @@ void entry_keeper::stop() {
 void entry_keeper::loop() {
   constexpr auto period = std::chrono::seconds(1);
   std::unique_lock lock(mutex_);
-  while (!end_) {
+  do {
     changed_.wait_for(lock, period, [this] { return end_; });
     refresh();
-  }
+  } while (!end_);
 }
 
 void entry_keeper::refresh() {
