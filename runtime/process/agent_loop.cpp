@@ -132,6 +132,7 @@ void agent_loop::read_signals() {
 }
 
 void agent_loop::reap() {
+  bool sweep = false;
   for (;;) {
     siginfo_t x = {};
     if (::waitid(P_ALL, 0, &x, WEXITED | WNOHANG | WNOWAIT) != 0 || x.si_pid == 0)
@@ -141,15 +142,26 @@ void agent_loop::reap() {
     });
     if (found == children_.end()) {  // somebody's descendant, which came to us
       ::waitpid(x.si_pid, nullptr, 0);
+      sweep |= killed_orphans_.erase(x.si_pid) > 0;  // what it had, has come to us now
       continue;
     }
+    sweep = true;
     const auto how = found->second.wait();
     const auto name = found->first;
     children_.erase(found);
     follow(state_.died(name, how));
   }
-  // Whose parent has ended belongs to nobody.
-  kill_children([this](int pid) { return is_of_a_name(pid); });
+  if (sweep)
+    kill_orphans();
+}
+
+void agent_loop::kill_orphans() {
+  kill_children([this](int pid) {
+    const bool spared = is_of_a_name(pid);
+    if (!spared)
+      killed_orphans_.insert(pid);
+    return spared;
+  });
 }
 
 bool agent_loop::is_of_a_name(int pid) const {
@@ -255,7 +267,7 @@ void agent_loop::carry_out(const agent_action::signal& x) {
 void agent_loop::carry_out(const agent_action::kill_all&) {
   for (const auto& [name, child] : children_)
     child.signal_group(SIGKILL);
-  kill_children([this](int pid) { return is_of_a_name(pid); });
+  kill_orphans();
 }
 
 void agent_loop::carry_out(const agent_action::say& x) {

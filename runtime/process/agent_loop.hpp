@@ -10,6 +10,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <variant>
 
@@ -52,6 +53,9 @@ class agent_loop {
   void carry_out(const agent_action::say& x);
   void carry_out(const agent_action::leave& x);
 
+  /// Whose parent has ended belongs to nobody. After the death of a process with a name, and of
+  /// those that this kills, until none is left.
+  void kill_orphans();
   bool is_of_a_name(int pid) const;
 
   agent_state state_;
@@ -59,6 +63,7 @@ class agent_loop {
   peers peers_;
   std::uint64_t next_peer_;
   std::map<std::string, child_process> children_;  ///< by name
+  std::set<int> killed_orphans_;
   std::deque<agent_actions::value_type> waiting_;
   bool following_ = false, left_ = false;
 };

@@ -85,6 +85,9 @@ int guarded(const std::function<int()>& work,
   if (child == 0) {
     if (::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || ::getppid() != guard)
       throw io_error("the guard of this process has ended before it began");
+    // Who waits for the guard kills what is left of the guard's group: not us, who would then leave
+    // our children to nobody.
+    ::setpgid(0, 0);
     take_orphans();
     return work();
   }

@@ -12,9 +12,10 @@ namespace troupe::runtime {
 /// signal). A process cannot leave by becoming a daemon: orphans come to the child (a subreaper)
 /// while that lives, to the guard afterwards.
 ///
-/// SIGTERM, SIGINT and SIGHUP to the guard are SIGTERM to the child; so is the guard's own death,
-/// of whatever it is. `before` runs in the guard when the child stands: what it closes, the child
-/// alone has. Call it while this process has one thread. Throws io_error.
+/// The child has a process group of its own. SIGTERM, SIGINT and SIGHUP to the guard are SIGTERM to
+/// the child; so is the guard's own death, of whatever it is. `before` runs in the guard when the
+/// child stands: what it closes, the child alone has. Call it while this process has one thread.
+/// Throws io_error.
 ///
 /// Linux: prctl(2), PR_SET_CHILD_SUBREAPER and PR_SET_PDEATHSIG.
 int guarded(const std::function<int()>& work,

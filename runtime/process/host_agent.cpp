@@ -15,13 +15,6 @@
 namespace troupe::runtime {
 namespace {
 
-int serve(host_agent_settings& settings, const run_folder& folder) {
-  auto listening = listen_in(folder.sockets(), agent_name());
-  write_entry(folder, entry_of_this_process(agent_name(), "agent"));
-  agent_loop(settings.behaviour, std::move(listening), std::move(settings.connection)).run();
-  return 0;
-}
-
 /// A run that was killed may have left us here while the next one took its folder.
 bool is_still_of(const run_folder& folder, const std::string& id) {
   try {
@@ -29,6 +22,21 @@ bool is_still_of(const run_folder& folder, const std::string& id) {
   } catch (const error&) {
     return false;
   }
+}
+
+void clean(const run_folder& folder, const std::string& id) {
+  remove_segments(id);
+  if (!is_still_of(folder, id))
+    return;
+  remove_entry(folder, agent_name());
+  ::unlink((folder.sockets() / agent_name()).c_str());
+}
+
+int serve(host_agent_settings& settings, const run_folder& folder) {
+  auto listening = listen_in(folder.sockets(), agent_name());
+  write_entry(folder, entry_of_this_process(agent_name(), "agent"));
+  agent_loop(settings.behaviour, std::move(listening), std::move(settings.connection)).run();
+  return 0;
 }
 
 }  // namespace
@@ -49,15 +57,14 @@ std::string agent_name() {
 int run_host_agent(host_agent_settings settings) {
   const auto folder = run_folder::open(settings.run);
   const auto id = folder.record().id;
-  return guarded([&] { return serve(settings, folder); },
-                 [&] { settings.connection.close(); },
-                 [&] {
-                   remove_segments(id);
-                   if (!is_still_of(folder, id))
-                     return;
-                   remove_entry(folder, agent_name());
-                   ::unlink((folder.sockets() / agent_name()).c_str());
-                 });
+  return guarded(
+      [&] {
+        const int code = serve(settings, folder);
+        clean(folder, id);  // the guard may have been killed
+        return code;
+      },
+      [&] { settings.connection.close(); },
+      [&] { clean(folder, id); });
 }
 
 }  // namespace troupe::runtime

@@ -117,7 +117,7 @@ TEST_CASE("RUN-1: a folder is of one living run, of this user, and nobody else m
                        MessageMatches(ContainsSubstring("No such file")));
 }
 
-TEST_CASE("a folder whose run has ended is taken; its logs are kept once", "[process]") {
+TEST_CASE("a folder whose run has ended is taken, and its logs are kept once", "[process]") {
   const scratch_folder above;
   std::string id;
   {
@@ -199,6 +199,13 @@ TEST_CASE("each process has an entry, and those that died are told from those th
   CHECK(seen_processes(run, [&](const std::string& x) { damage.push_back(x); }).size() == 2);
   REQUIRE(damage.size() == 1);
   CHECK_THAT(damage[0], ContainsSubstring("bad.json"));
+}
+
+TEST_CASE("RUN-2: an entry has the name of a file", "[process]") {
+  const scratch_folder above;
+  const auto run = held(above / "run");
+  CHECK_THROWS_AS(write_entry(run, entry_of_this_process("../run", "node")), broken_promise);
+  CHECK(seen(run).empty());
 }
 
 TEST_CASE("an entry follows the progress of its process", "[process]") {
