@@ -44,14 +44,25 @@ class spawn_attributes {
   posix_spawnattr_t of_ = {};
 };
 
+class file_actions {
+ public:
+  file_actions() { require(::posix_spawn_file_actions_init(&of_), "descriptors"); }
+  ~file_actions() { ::posix_spawn_file_actions_destroy(&of_); }
+  file_actions(const file_actions&) = delete;
+  file_actions& operator=(const file_actions&) = delete;
+  posix_spawn_file_actions_t* get() { return &of_; }
+
+ private:
+  posix_spawn_file_actions_t of_ = {};
+};
+
 class spawn_descriptors {
  public:
   spawn_descriptors(int output, const std::vector<int>& inherited) {
-    require(::posix_spawn_file_actions_init(&of_), "descriptors");
-    require(::posix_spawn_file_actions_addopen(&of_, STDIN_FILENO, "/dev/null", O_RDONLY, 0),
+    require(::posix_spawn_file_actions_addopen(all_.get(), STDIN_FILENO, "/dev/null", O_RDONLY, 0),
             "standard input");
-    require(::posix_spawn_file_actions_adddup2(&of_, output, STDOUT_FILENO), "standard output");
-    require(::posix_spawn_file_actions_adddup2(&of_, output, STDERR_FILENO), "standard error");
+    move(output, STDOUT_FILENO);
+    move(output, STDERR_FILENO);
     const int end = first_inherited + int(inherited.size());
     for (std::size_t i = 0; i < inherited.size(); ++i) {
       // A copy above all targets: none of them is overwritten before it was copied.
@@ -59,20 +70,19 @@ class spawn_descriptors {
       if (!copies_.back())
         throw io_error(
             "cannot give descriptor {} to a process: {}", inherited[i], system_message(errno));
-      require(::posix_spawn_file_actions_adddup2(
-                  &of_, copies_.back().number(), first_inherited + int(i)),
-              "inherited descriptors");
+      move(copies_.back().number(), first_inherited + int(i));
     }
     // Whatever libraries have opened, with O_CLOEXEC or without (CHILD-1).
-    require(::posix_spawn_file_actions_addclosefrom_np(&of_, end), "other descriptors");
+    require(::posix_spawn_file_actions_addclosefrom_np(all_.get(), end), "other descriptors");
   }
-  ~spawn_descriptors() { ::posix_spawn_file_actions_destroy(&of_); }
-  spawn_descriptors(const spawn_descriptors&) = delete;
-  spawn_descriptors& operator=(const spawn_descriptors&) = delete;
-  const posix_spawn_file_actions_t* get() const { return &of_; }
+  const posix_spawn_file_actions_t* get() { return all_.get(); }
 
  private:
-  posix_spawn_file_actions_t of_ = {};
+  void move(int from, int to) {
+    require(::posix_spawn_file_actions_adddup2(all_.get(), from, to), "descriptors");
+  }
+
+  file_actions all_;
   std::vector<descriptor> copies_;
 };
 
@@ -118,7 +128,7 @@ child_process::child_process(const child_program& what) : kills_before_(out_of_m
     throw io_error("cannot start a process: no program is named");
   const auto output = open_output(what.output);
   const spawn_attributes attributes;
-  const spawn_descriptors descriptors(output.number(), what.inherited);
+  spawn_descriptors descriptors(output.number(), what.inherited);
   auto command = what.command, environment = environment_with(what.environment);
   if (const int failure = ::posix_spawn(&id_.pid,
                                         command.front().c_str(),

@@ -137,9 +137,10 @@ void replace_file(const fs::path& path, std::string_view text) {
   const auto partial = path.string() + ".partial";
   descriptor file(::open(
       partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
-  const bool written
-      = file && ::write(file.number(), text.data(), text.size()) == ssize_t(text.size());
-  if (!written || ::rename(partial.c_str(), path.c_str()) != 0)
+  const auto written = file ? ::write(file.number(), text.data(), text.size()) : -1;
+  if (written >= 0 && std::size_t(written) < text.size())
+    errno = ENOSPC;  // a part of it was taken, and the system does not say why
+  if (written != ssize_t(text.size()) || ::rename(partial.c_str(), path.c_str()) != 0)
     throw io_error("cannot write '{}': {}", path.string(), system_message(errno));
 }
 

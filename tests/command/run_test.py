@@ -213,7 +213,7 @@ def check_agent(folder):
     command = ["/bin/sh", "-c", f"(setsid sleep 1000 & echo $! > {folder}/pid); sleep 1000"]
     for end in ("told", "owner", "agent", "guard"):
         (folder / "pid").unlink(missing_ok=True)
-        agent = started("agent", "--run", run, "--suspicion-seconds", 0.05 if end == "owner" else 60)
+        agent = started("agent", "--run", run, "--suspicion-seconds", 0.3 if end == "owner" else 60)
         until("the agent listens", lambda: any((run / "sockets").iterdir()))
         connection = connected(run)
         ask(connection, type="start", request=1, name="node", command=command, environment=[], output="")

@@ -1,5 +1,6 @@
 // A process for tests of processes. What it does, its first word says.
 
+#include "runtime/process/agent_client.hpp"
 #include "runtime/process/host_agent.hpp"
 #include "runtime/process/process_id.hpp"
 #include "runtime/process/run_folder.hpp"
@@ -15,6 +16,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <variant>
 #include <vector>
 
 namespace {
@@ -97,6 +99,24 @@ void print_signals() {
   sleep_for_ever();
 }
 
+/// Starts an agent, and by it a process with descendants; says the pids of guard and process.
+[[noreturn]] void be_owner(const std::string& run,
+                           const std::string& patience,
+                           const std::string& file) {
+  auto agent = agent_client::start({"/proc/self/exe", "agent", run, patience}, run);
+  agent.ask(start_process{.request = 1,
+                          .name = "node",
+                          .command = {"/proc/self/exe", "descendants", file},
+                          .environment = {},
+                          .output = {}});
+  while (const auto told = agent.next(std::chrono::minutes(1)))
+    if (const auto* const started = std::get_if<process_started>(&*told)) {
+      std::printf("%d %d\n", int(agent.guard()->pid), int(started->process.pid));
+      std::fflush(stdout);
+    }
+  std::exit(1);
+}
+
 int be_agent(const std::vector<std::string>& words) {
   host_agent_settings settings;
   settings.run = words.at(1);
@@ -129,6 +149,8 @@ int main(int argc, char** argv) {
     be_parent();
   if (what == "descendants")
     have_descendants(words.at(1));
+  if (what == "owner")
+    be_owner(words.at(1), words.at(2), words.at(3));
   if (what == "run") {  // holds a folder until it is killed
     const held_run_folder folder(words.at(1), "player", {"player"});
     std::printf("held\n");

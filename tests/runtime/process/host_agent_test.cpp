@@ -91,6 +91,28 @@ void all_gone(const std::vector<pid_t>& pids) {
     CHECK(soon([&] { return is_gone(pid); }));
 }
 
+/// A run whose agent was started by a process that has been killed.
+struct killed_owner {
+  scratch_folder above;
+  held_run_folder run{above / "run", "test", {"test"}};
+  pid_t guard = 0;
+  std::vector<pid_t> below;  ///< what the agent has started, and what that has
+
+  explicit killed_owner(int patience) {
+    child_process owner(
+        {.command = player(
+             {"owner", run.path().string(), std::to_string(patience), (above / "pids").string()}),
+         .output = above / "out"});
+    below = descendants_in(above / "pids");
+    REQUIRE(soon([&] { return read_text(above / "out").ends_with('\n'); }));
+    std::istringstream in(read_text(above / "out"));
+    in >> guard >> below.emplace_back();
+    REQUIRE_FALSE(is_gone(guard));
+    owner.signal(SIGKILL);
+    owner.wait();
+  }
+};
+
 }  // namespace
 
 TEST_CASE("an agent starts, tells who died and how, and starts the next incarnation", "[process]") {
@@ -171,7 +193,7 @@ TEST_CASE("whatever of an agent is killed, nothing is left", "[process]") {
 }
 
 TEST_CASE("an agent whose owner is gone ends with all its processes", "[process]") {
-  constexpr int impatient = 200;  // ms
+  constexpr int impatient = 3000;  // ms
   std::vector<pid_t> all;
   scratch_folder above;
   const held_run_folder run(above / "run", "test", {"test"});
@@ -191,19 +213,16 @@ TEST_CASE("an agent whose owner is gone ends with all its processes", "[process]
   CHECK_FALSE(std::filesystem::exists(run.sockets() / agent_name()));
 }
 
+TEST_CASE("an agent whose owner was killed ends with all that it started", "[process]") {
+  const killed_owner x(3000);  // ms
+  CHECK(soon([&] { return is_gone(x.guard); }));
+  all_gone(x.below);
+  CHECK_FALSE(std::filesystem::exists(x.run.sockets() / agent_name()));
+}
+
 TEST_CASE("an agent whose owner was killed serves a successor", "[process]") {
-  scratch_folder above;
-  const held_run_folder run(above / "run", "test", {"test"});
-  {
-    auto owner = agent_client::start(
-        player({"agent", run.path().string(), std::to_string(patient)}), run.path());
-    owner.ask(start_process{.request = 1,
-                            .name = "node",
-                            .command = player({"sleep"}),
-                            .environment = {},
-                            .output = {}});
-    told_by<process_started>(owner);
-  }
+  const killed_owner x(patient);
+  const auto& run = x.run;
   auto successor = agent_client::connect(run.path());
   successor.ask(list_processes{2});
   const auto listed = told_by<processes_listed>(successor).processes;
@@ -211,7 +230,8 @@ TEST_CASE("an agent whose owner was killed serves a successor", "[process]") {
   CHECK(is_running(listed[0].process));
   successor.ask(end_agent{3});
   told_by<agent_ended>(successor);
-  CHECK(soon([&] { return is_gone(listed[0].process.pid); }));
+  all_gone(x.below);
+  CHECK(soon([&] { return is_gone(x.guard); }));
 }
 
 TEST_CASE("signals that end a program end an agent in order", "[process]") {
@@ -230,7 +250,7 @@ TEST_CASE("AGENT-2: garbage is refused, said once, and the agent goes on", "[pro
   x.start("node", {"sleep"});
   const std::string garbage[] = {
       "GET / HTTP/1.1\r\n\r\n",
-      std::string("\xff\xff\xff\xff and so on", 16),
+      "\xff\xff\xff\xff and so on",
       std::string(4, '\0'),
       frame_of("no JSON"),
       frame_of(R"({"version": 99, "type": "list", "request": 1})"),
