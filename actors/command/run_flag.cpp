@@ -5,7 +5,7 @@
 namespace troupe::command {
 
 std::shared_ptr<std::filesystem::path> declare_run(command_line& line) {
-  const auto out = std::make_shared<std::filesystem::path>();
+  auto out = std::make_shared<std::filesystem::path>();
   line.value({.name = "--run",
               .type = "DIR",
               .help = "The run's folder: that of --run when it was started, or its --save folder, "

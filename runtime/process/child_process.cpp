@@ -108,6 +108,7 @@ std::vector<std::string> environment_with(const std::vector<std::string>& change
   for (const auto& entry : changes)
     take(entry);
   std::vector<std::string> out;
+  out.reserve(all.size());
   for (auto& [name, entry] : all)
     out.push_back(std::move(entry));
   return out;
@@ -115,6 +116,7 @@ std::vector<std::string> environment_with(const std::vector<std::string>& change
 
 std::vector<char*> pointers_to(std::vector<std::string>& words) {
   std::vector<char*> out;
+  out.reserve(words.size() + 1);
   for (auto& word : words)
     out.push_back(word.data());
   out.push_back(nullptr);

@@ -54,7 +54,7 @@ void extend(X509* what, X509* issuer, int name, const char* value) {
 
 /// Without an issuer it signs itself.
 owned<X509> certificate_of(EVP_PKEY* key, const std::string& name, X509* issuer, EVP_PKEY* by) {
-  constexpr long day = 24 * 60 * 60, valid = 3650 * day;
+  constexpr long day = 86'400, valid = 3650 * day;
   constexpr int version_3 = 2, serial_bits = 127;
   owned<X509> out(::X509_new());
   require(out != nullptr, "a certificate");

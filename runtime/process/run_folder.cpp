@@ -181,7 +181,7 @@ run_record read_run_record(std::string_view text, const std::string& what) {
 
 run_folder run_folder::open(const fs::path& path) {
   require_own(path);
-  const run_folder out(path);
+  run_folder out(path);
   static_cast<void>(out.record());
   return out;
 }
