@@ -4,6 +4,11 @@
 
 #include "actors/command/command_line.hpp"
 
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
 namespace troupe::command {
 
 void add_train(command_line& program);           // train.cpp
@@ -22,12 +27,19 @@ void add_simulate(command_line& program);        // simulate.cpp
 void add_memory(command_line& program);          // memory.cpp
 void add_doctor(command_line& program);          // doctor.cpp
 void add_manual(command_line& program);          // manual.cpp
+void add_status(command_line& program);          // status.cpp
+void add_wait(command_line& program);            // wait.cpp
+void add_stop(command_line& program);            // wait.cpp
+void add_agent(command_line& program);           // agent.cpp
 
 /// All of them, in the order in which one needs them.
 void add_commands(command_line& program);
 
 /// What each exit code means.
 std::vector<std::pair<int, std::string>> exit_codes();
+
+/// That of a program that ends by this exception.
+int exit_code_of(const std::exception& failure);
 
 /// What main does: parses, works, and turns whatever goes wrong into a message on standard error
 /// and an exit code.

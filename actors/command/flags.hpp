@@ -158,6 +158,7 @@ struct training_flags {
   runtime::fault_settings faults;
   bool check_messages = false;
   bool dry_run = false;
+  std::filesystem::path run_folder;  ///< empty: below the save folder, if there is one
 };
 
 /// Declares all flags of training; what is parsed goes to `to`, which outlives `line`.

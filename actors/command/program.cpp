@@ -59,6 +59,9 @@ void add_commands(command_line& program) {
   add_conversations(program);
   add_merge_datasets(program);
   add_train(program);
+  add_status(program);
+  add_wait(program);
+  add_stop(program);
   add_plot(program);
   add_checkpoint(program);
   add_eval(program);
@@ -70,6 +73,15 @@ void add_commands(command_line& program) {
   add_doctor(program);
   add_completion(program);
   add_manual(program);
+  add_agent(program);
+}
+
+int exit_code_of(const std::exception& failure) {
+  const bool users = dynamic_cast<const runtime::error*>(&failure) != nullptr
+                     || dynamic_cast<const kernels::backend_missing*>(&failure) != nullptr
+                     || dynamic_cast<const std::system_error*>(&failure) != nullptr
+                     || dynamic_cast<const std::bad_alloc*>(&failure) != nullptr;
+  return users ? users_fault : our_fault;
 }
 
 std::vector<std::pair<int, std::string>> exit_codes() {
@@ -110,20 +122,14 @@ int run_program(const std::vector<std::string>& words) {
     if (!failure.command.empty())
       std::fprintf(stderr, "  (%s --help)\n", failure.command.c_str());
     return users_fault;
-  } catch (const runtime::error& failure) {
-    complain(failure.what());
-    return users_fault;
-  } catch (const kernels::backend_missing& failure) {
-    complain(failure.what());
-    return users_fault;
-  } catch (const std::system_error& failure) {
-    complain(failure.what());
-    return users_fault;
   } catch (const std::bad_alloc&) {
     complain("out of memory; use a smaller model, micro-batch or vocabulary");
     return users_fault;
   } catch (const std::exception& failure) {
-    return complain_of_us(failure.what());
+    if (exit_code_of(failure) == our_fault)
+      return complain_of_us(failure.what());
+    complain(failure.what());
+    return users_fault;
   } catch (...) {
     return complain_of_us("something was thrown that is no exception");
   }

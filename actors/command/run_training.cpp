@@ -2,6 +2,7 @@
 
 #include "actors/command/memory_advice.hpp"
 #include "actors/command/saved_configuration.hpp"
+#include "actors/command/shown_run.hpp"
 #include "actors/command/signals.hpp"
 #include "actors/job/prepare.hpp"
 #include "actors/job/run.hpp"
@@ -23,6 +24,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -207,16 +209,19 @@ bool was_saved_with(const std::filesystem::path& save, const std::string& tokeni
   }
 }
 
-int carry_out(const runtime::training_job& job,
-              const std::string& configuration,
-              drain_switch& drain) {
+/// How it ended; the process is to end at once where something was left behind.
+actors::outcome carry_out(const runtime::training_job& job,
+                          const run_request& request,
+                          shown_run& shown,
+                          drain_switch& drain) {
   const auto groups = runtime::forecast_workers(job);
   require_memory(job, groups);
-  runtime::log_info(" {}", runtime::version_text());
-  runtime::log_info(" model: {} parameters", runtime::parameter_count(job.training.model));
   std::optional<runtime::directory_lock> lock;
   if (!job.checkpoints.save.empty())
     lock.emplace(job.checkpoints.save);
+  shown.open(request, job);
+  runtime::log_info(" {}", runtime::version_text());
+  runtime::log_info(" model: {} parameters", runtime::parameter_count(job.training.model));
   const auto outputs = locked_outputs(job.watch);
   const auto prepared = prepare(job, drain);
   if (!job.checkpoints.save.empty() && !job.tokenizer_description.empty())
@@ -224,7 +229,7 @@ int carry_out(const runtime::training_job& job,
       return was_saved_with(job.checkpoints.save, job.tokenizer_description);
     });
   if (!job.checkpoints.save.empty())
-    save_configuration(job.checkpoints.save, configuration);
+    save_configuration(job.checkpoints.save, request.configuration);
   const bool any_step = prepared->description.iteration < job.train_iterations && !job.skip_train;
   if (any_step) {
     tell(neediest(groups));
@@ -233,33 +238,42 @@ int carry_out(const runtime::training_job& job,
           "nothing will be saved: what is trained is lost when the run ends; to keep it, give "
           "`checkpoints.save`");
   }
-  const auto end
-      = actors::run(prepared, [&](const actors::drain_request& ask) { drain.connect(ask); });
+  shown.follow(*prepared);
+  auto end = actors::run(prepared, [&](const actors::drain_request& ask) { drain.connect(ask); });
   if (end.exit_code != 0)
     runtime::log_error("the run ended early: {}", end.reason);
   else if (any_step && !prepared->node->pools->peaks().empty())
     compare_memory(*prepared, neediest(groups).need);
   const bool profiled = write_profile(*prepared), traced = write_trace(*prepared);
+  if (end.exit_code == 0 && !(profiled && traced))
+    end.exit_code = trace_not_written;
+  shown.end(end.exit_code, end.reason);
   if (end.left_behind) {  // its lane may still use what the end of a process takes down
     runtime::finish_log(reader_patience);
     std::_Exit(end.exit_code);
   }
-  return end.exit_code == 0 && !(profiled && traced) ? trace_not_written : end.exit_code;
+  return end;
 }
 
 }  // namespace
 
-int run_training(const runtime::training_job& job, const std::string& configuration) {
+int run_training(const runtime::training_job& job, const run_request& request) {
   runtime::set_log_level(level_of(job.watch));
   drain_switch drain;
   const signal_watch signals([&](const char* name) { drain.signalled(name); });
   runtime::write_log_beside();
+  shown_run shown;
   int code = 0;
   try {
-    code = carry_out(job, configuration, drain);
+    code = carry_out(job, request, shown, drain).exit_code;
   } catch (const runtime::cancelled&) {
     runtime::log_info(" {}: stopped before the first iteration; nothing was trained or saved",
                       drain.why());
+    shown.end(code, "stopped before the first iteration");
+  } catch (const std::exception& failure) {
+    shown.end(failure);
+    runtime::finish_log(reader_patience);
+    throw;
   } catch (...) {
     runtime::finish_log(reader_patience);
     throw;

@@ -4,13 +4,21 @@
 
 #include "runtime/trainer/job.hpp"
 
+#include <filesystem>
 #include <string>
+#include <vector>
 
 namespace troupe::command {
 
+/// What of a run is no part of its job.
+struct run_request {
+  std::string configuration;         ///< kept with the checkpoints, if there are any
+  std::vector<std::string> command;  ///< as it was typed
+  std::filesystem::path run_folder;  ///< empty: below the save folder, if there is one
+};
+
 /// Trains as `job` says: starts the node and the supervisor, waits until they are done. Returns the
-/// exit code. `job` has no complaints. `configuration` is kept with the checkpoints, if there are
-/// any.
-int run_training(const runtime::training_job& job, const std::string& configuration);
+/// exit code. `job` has no complaints.
+int run_training(const runtime::training_job& job, const run_request& request);
 
 }  // namespace troupe::command

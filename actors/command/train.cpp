@@ -13,6 +13,8 @@
 #include <fmt/format.h>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace troupe::command {
 namespace {
@@ -68,13 +70,20 @@ void add_train(command_line& program) {
     }
     write_back(job, *flags);
     const auto again = for_shell((job.checkpoints.save / configuration_file).string());
-    return run_training(
-        job,
-        configuration_text(gpt.settings(),
-                           {"The configuration of a run: every flag that was set or "
-                            "decided. Paths are as they were given.",
-                            "Again: troupe train gpt --config " + again,
-                            runtime::version_text()}));
+    auto settings = gpt.settings();
+    // Where others look at a run is no part of it: the next one may say another place.
+    std::erase_if(settings, [](const setting& x) { return x.flag.name == "--run"; });
+    std::vector<std::string> typed{"troupe", "train", "gpt"};
+    typed.insert(typed.end(), gpt.given().begin(), gpt.given().end());
+    return run_training(job,
+                        {.configuration = configuration_text(
+                             settings,
+                             {"The configuration of a run: every flag that was set or "
+                              "decided. Paths are as they were given.",
+                              "Again: troupe train gpt --config " + again,
+                              runtime::version_text()}),
+                         .command = std::move(typed),
+                         .run_folder = flags->run_folder});
   });
 }
 

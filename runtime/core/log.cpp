@@ -1,5 +1,6 @@
 #include "runtime/core/log.hpp"
 
+#include "runtime/core/error.hpp"
 #include "runtime/core/log_words.hpp"
 #include "runtime/core/terminal_text.hpp"
 
@@ -10,7 +11,9 @@
 #include <spdlog/spdlog.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
+#include <fcntl.h>
 #include <memory>
 #include <mutex>
 #include <poll.h>
@@ -18,6 +21,7 @@
 #include <thread>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 namespace troupe::runtime {
 namespace {
@@ -110,6 +114,24 @@ class counting_sink final : public spdlog::sinks::base_sink<std::mutex> {
   std::atomic<std::uint64_t> written_ = 0;
 };
 
+/// A file that has what the console has.
+class copy_sink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit copy_sink(int file) : file_(file) {}
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& line) override {
+    spdlog::memory_buf_t text;
+    formatter_->format(line, text);
+    // In one call, as others may append there. Where the disk is full the console has it still.
+    [[maybe_unused]] const auto written = ::write(file_, text.data(), text.size());
+  }
+  void flush_() override {}
+
+ private:
+  int file_;
+};
+
 struct log_state {
   bottom_line bottom;
   std::shared_ptr<counting_sink> out_sink
@@ -121,22 +143,34 @@ struct log_state {
   std::shared_ptr<spdlog::details::thread_pool> writer;  ///< null: lines are written at once
   std::shared_ptr<spdlog::logger> out, err;
   std::atomic<std::uint64_t> posted = 0;  ///< to the writer
+  int copy = -1;                          ///< a file that has every line, too
   std::string (*words)(std::string_view) = nullptr;
 
   log_state() { open(); }
 
   void open() {
+    const auto level = out == nullptr ? spdlog::level::info : out->level();
     out = make("out", out_sink, "%v");
     err = make("err", err_sink, "troupe: %^%l%$: %v");
+    out->set_level(level);
+    err->set_level(level);
   }
 
   std::shared_ptr<spdlog::logger> make(const char* name,
                                        const spdlog::sink_ptr& sink,
                                        const char* pattern) const {
+    std::vector<spdlog::sink_ptr> to;
+    if (copy >= 0)
+      to.push_back(std::make_shared<copy_sink>(copy));
+    to.push_back(sink);  // last: once it has counted a line, the line is everywhere
     const auto logger = writer == nullptr
-                            ? std::make_shared<spdlog::logger>(name, sink)
+                            ? std::make_shared<spdlog::logger>(name, to.begin(), to.end())
                             : std::make_shared<spdlog::async_logger>(
-                                name, sink, writer, spdlog::async_overflow_policy::overrun_oldest);
+                                name,
+                                to.begin(),
+                                to.end(),
+                                writer,
+                                spdlog::async_overflow_policy::overrun_oldest);
     logger->set_pattern(pattern);
     return logger;
   }
@@ -171,11 +205,18 @@ void set_log_level(severity lowest) {
 
 void write_log_beside() {
   auto& log = state();
-  const auto level = log.out->level();
   log.writer = std::make_shared<spdlog::details::thread_pool>(waiting_lines, 1);
   log.open();
-  log.out->set_level(level);
-  log.err->set_level(level);
+}
+
+void copy_log_to(const std::filesystem::path& file) {
+  constexpr mode_t own = 0600;
+  const int to = ::open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, own);
+  if (to < 0)
+    throw io_error("cannot write the log to '{}': {}", file.string(), system_message(errno));
+  auto& log = state();
+  log.copy = to;  // one before stays open: lines may be on their way there
+  log.open();
 }
 
 bool finish_log(std::chrono::milliseconds patience) {

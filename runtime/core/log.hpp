@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <fmt/format.h>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,11 @@ void set_log_level(severity lowest);
 /// 8,192 lines are waiting the oldest are dropped. For long runs; call it once, before other
 /// threads log.
 void write_log_beside();
+
+/// From now on every line is also appended to that file, without colours, whatever reads the
+/// console. What cannot be written there is lost: the console has it. Before other threads log.
+/// Throws io_error when it cannot be opened.
+void copy_log_to(const std::filesystem::path& file);
 
 /// Waits until every line is written, at most so long. False: the reader hangs, and a process that
 /// ends normally would hang with it. True at once without write_log_beside.

@@ -14,6 +14,7 @@ TIME_OF_DAY = re.compile(r"system_clock|high_resolution_clock|CLOCK_REALTIME|get
 DATES = {
     "actors/monitor/": "lines of the console",
     "runtime/telemetry/": "records of the logs",
+    "runtime/process/run_folder": "when a run began and ended, for people",
     "runtime/checkpoint/listing": "when a checkpoint was written, for people",
     "actors/command/checkpoint_pages": "when a checkpoint was written, for people",
     "actors/command/tokenizer_chat": "prompts whose template tells the date",

@@ -25,6 +25,7 @@ MAY = {
     "runtime/object/": "objects are read before a run",
     "runtime/data/preprocess": "its own workers",
     "runtime/machine/": "measures",
+    "runtime/process/": "processes are not simulated",
     "actors/command/": "the program's own threads",
     "actors/job/run.cpp": "the main thread",
     "actors/stage/actions.cpp": "the last spans of a device",

@@ -332,6 +332,7 @@ inline const std::map<std::string, trial>& trials() {
       {"--bf16", {"", ""}},
       {"--fp16", {"", ""}},
       {"--dry-run", {"", ""}},
+      {"--run", {"", "elsewhere"}},
       {"--pipeline-model-parallel-layout", {two, "Et|tttL"}},
       {"--decoder-first-pipeline-num-layers", {two, "1"}},
       {"--decoder-last-pipeline-num-layers", {two, "1"}},

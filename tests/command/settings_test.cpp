@@ -79,7 +79,8 @@ const std::set<std::string>& becomes_others() {
                                             "layout.schedule.layers_per_chunk",
                                             "recompute.modules",
                                             "faults.delays",
-                                            "dry_run"};
+                                            "dry_run",
+                                            "run.folder"};
   return all;
 }
 

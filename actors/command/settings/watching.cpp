@@ -98,6 +98,15 @@ void declare_watching(command_line& line, training_flags& to) {
               .help = "Global batches of one validation; 0: never.",
               .megatron = ""},
              whole(w.eval_batches, 0, largest_count));
+  line.value(
+      {.name = "--run",
+       .field = "run.folder",
+       .type = "DIR",
+       .default_value = ".run in the --save folder, if there is one",
+       .help = "The run's folder: who takes part, where it stands, its log, how it ended; for "
+               "`troupe status`, `troupe wait` and `troupe stop`. Made for this user alone; one "
+               "whose run has ended is used again."},
+      text(to.run_folder));
   line.toggle({.name = "--no-progress",
                .field = "watch.progress=false",
                .help = "No progress bar, not even on a terminal."},

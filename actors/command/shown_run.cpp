@@ -1,0 +1,81 @@
+#include "actors/command/shown_run.hpp"
+
+#include "actors/command/commands.hpp"
+#include "actors/command/setting_names.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/trainer/build.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace troupe::command {
+namespace {
+
+constexpr const char* only_process = "supervisor";
+
+/// All actors live in this process; the foremost of them is the supervisor.
+runtime::process_entry entry_of(const runtime::training_job& job) {
+  auto out = runtime::entry_of_this_process(only_process, "supervisor");
+  out.roles = {"supervisor", "node"};
+  out.ranks.resize(std::size_t(job.layout.world));
+  std::iota(out.ranks.begin(), out.ranks.end(), 0);
+  return out;
+}
+
+runtime::process_progress progress_of(const runtime::step_ledger& ledger,
+                                      const actors::living_registry& living) {
+  runtime::process_progress out{.step = ledger.newest()};
+  constexpr auto newest = runtime::generation_id(std::numeric_limits<std::uint64_t>::max());
+  for (const auto& one : living.until(newest))
+    out.generation = std::max(out.generation, std::uint64_t(one.generation));
+  return out;
+}
+
+}  // namespace
+
+void shown_run::open(const run_request& request, const runtime::training_job& job) {
+  if (!request.run_folder.empty())
+    return open_at(request.run_folder, request, job);
+  if (job.checkpoints.save.empty())
+    return;
+  try {
+    open_at(job.checkpoints.save / ".run", request, job);
+  } catch (const runtime::error& failure) {
+    runtime::log_warning("`troupe status` will not show this run: {}", failure.what());
+  }
+}
+
+void shown_run::open_at(const std::filesystem::path& folder,
+                        const run_request& request,
+                        const runtime::training_job& job) {
+  folder_.emplace(folder, runtime::version_text(), request.command);
+  runtime::copy_log_to(folder_->log_of(only_process));
+  entry_.emplace(*folder_, entry_of(job));
+}
+
+void shown_run::follow(const actors::prepared_job& job) {
+  if (entry_)
+    entry_->follow([ledger = job.node->ledger, living = job.node->living] {
+      return progress_of(*ledger, *living);
+    });
+}
+
+void shown_run::end(int exit_code, const std::string& reason) {
+  if (!folder_)
+    return;
+  if (entry_)
+    entry_->stop();
+  try {
+    folder_->end(exit_code, with_flags(reason));
+  } catch (const runtime::error& failure) {
+    runtime::log_warning("others cannot see how this run ended: {}", failure.what());
+  }
+}
+
+void shown_run::end(const std::exception& failure) {
+  end(exit_code_of(failure), failure.what());
+}
+
+}  // namespace troupe::command

@@ -1,0 +1,46 @@
+// A run of this process, as its folder shows it to `troupe status`, `troupe wait` and `troupe
+// stop`.
+
+#pragma once
+
+#include "actors/command/run_training.hpp"
+#include "actors/job/prepare.hpp"
+#include "runtime/process/process_entry.hpp"
+#include "runtime/process/run_folder.hpp"
+
+#include <exception>
+#include <optional>
+#include <string>
+
+namespace troupe::command {
+
+/// One thread, but for the end of the process, which may come at any time: then the folder shows
+/// that the run died.
+class shown_run {
+ public:
+  /// Nothing is shown yet.
+  shown_run() = default;
+  shown_run(const shown_run&) = delete;
+  shown_run& operator=(const shown_run&) = delete;
+
+  /// Takes the folder that was asked for, or the one below the save folder; from then on it has the
+  /// log, and this process as the supervisor of the run. Throws input_error and io_error for one
+  /// that was asked for; of the other only warns.
+  void open(const run_request& request, const runtime::training_job& job);
+  /// Shows where the job stands, once a second; nothing of it waits for that.
+  void follow(const actors::prepared_job& job);
+
+  void end(int exit_code, const std::string& reason);
+  /// By what the program will complain of.
+  void end(const std::exception& failure);
+
+ private:
+  void open_at(const std::filesystem::path& folder,
+               const run_request& request,
+               const runtime::training_job& job);
+
+  std::optional<runtime::held_run_folder> folder_;
+  std::optional<runtime::entry_keeper> entry_;
+};
+
+}  // namespace troupe::command

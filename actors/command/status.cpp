@@ -1,0 +1,146 @@
+#include "actors/command/commands.hpp"
+#include "actors/command/run_flag.hpp"
+#include "runtime/core/json_text.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/core/terminal_text.hpp"
+#include "runtime/process/run_control.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fmt/format.h>
+#include <memory>
+#include <vector>
+
+namespace troupe::command {
+namespace {
+
+using nlohmann::ordered_json;
+
+const char* condition_of(const runtime::seen_process& x) {
+  if (!x.runs)
+    return "elsewhere";
+  return *x.runs ? "running" : "gone";
+}
+
+/// "0-3, 8".
+std::string ranges_of(const std::vector<int>& ranks) {
+  std::string out;
+  for (std::size_t i = 0, end; i < ranks.size(); i = end) {
+    for (end = i + 1; end < ranks.size() && ranks[end] == ranks[end - 1] + 1;)
+      ++end;
+    out += (out.empty() ? "" : ", ") + std::to_string(ranks[i]);
+    if (end - i > 1)
+      out += "-" + std::to_string(ranks[end - 1]);
+  }
+  return out.empty() ? "-" : out;
+}
+
+std::string listed_words(const std::vector<std::string>& words) {
+  std::string out;
+  for (const auto& word : words)
+    out += (out.empty() ? "" : " ") + word;
+  return out;
+}
+
+std::string status_page(const runtime::run_folder& folder, const runtime::run_status& x) {
+  std::string out;
+  const auto fact = [&](const char* name, const std::string& value) {
+    out += fmt::format("{:<9}{}\n", name, runtime::without_control(value));
+  };
+  fact("run", std::filesystem::absolute(folder.path()).string() + " (" + x.record.id + ")");
+  fact("state", runtime::name_of(x.condition));
+  fact("started", x.record.started);
+  if (const auto& end = x.record.ended) {
+    fact("ended", fmt::format("{}, exit code {}", end->at, end->exit_code));
+    if (!end->reason.empty())
+      fact("reason", end->reason);
+  }
+  fact("command", listed_words(x.record.command));
+  fact("program", x.record.program);
+  using row = std::array<std::string, 9>;
+  std::vector<row> rows{
+      {"process", "role", "pid", "host", "ranks", "incarnation", "generation", "step", "state"}};
+  for (const auto& one : x.processes) {
+    const auto& e = one.entry;
+    rows.push_back({e.name,
+                    e.role,
+                    std::to_string(e.process.pid),
+                    e.host,
+                    ranges_of(e.ranks),
+                    std::to_string(e.incarnation),
+                    std::to_string(e.progress.generation),
+                    std::to_string(e.progress.step),
+                    condition_of(one)});
+  }
+  if (rows.size() == 1)
+    return out;
+  row::value_type line;
+  out += "\n";
+  for (const auto& cells : rows) {
+    line.clear();
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      std::size_t width = 0;
+      for (const auto& other : rows)
+        width = std::max(width, other[i].size());
+      line += i + 1 == cells.size() ? cells[i] : fmt::format("{:<{}}  ", cells[i], width);
+    }
+    out += runtime::without_control(line) + "\n";
+  }
+  return out;
+}
+
+ordered_json status_json(const runtime::run_folder& folder, const runtime::run_status& x) {
+  ordered_json out = {{"run", std::filesystem::absolute(folder.path()).string()},
+                      {"id", x.record.id},
+                      {"state", runtime::name_of(x.condition)},
+                      {"program", x.record.program},
+                      {"command", x.record.command},
+                      {"started", x.record.started},
+                      {"ended", nullptr},
+                      {"processes", ordered_json::array()}};
+  if (const auto& end = x.record.ended)
+    out["ended"] = {{"exit_code", end->exit_code}, {"reason", end->reason}, {"at", end->at}};
+  for (const auto& one : x.processes) {
+    const auto& e = one.entry;
+    out["processes"].push_back({{"name", e.name},
+                                {"pid", e.process.pid},
+                                {"start_time", e.process.start_time},
+                                {"host", e.host},
+                                {"role", e.role},
+                                {"roles", e.roles},
+                                {"ranks", e.ranks},
+                                {"incarnation", e.incarnation},
+                                {"generation", e.progress.generation},
+                                {"step", e.progress.step},
+                                {"running", one.runs ? ordered_json(*one.runs) : nullptr}});
+  }
+  return out;
+}
+
+}  // namespace
+
+void add_status(command_line& program) {
+  auto& line = program.command(
+      "status", "shows a run by its folder: whether it runs, its processes, how it ended.");
+  const auto folder = declare_run(line);
+  const auto json = std::make_shared<bool>(false);
+  line.toggle("--json", "Prints JSON, for programs.", [json] { *json = true; });
+  line.note(
+      "States of a run: running; ended, and said how; died: none of its processes runs, and it has "
+      "not said how it ended; elsewhere: its supervisor is on another host. Of a process: running, "
+      "gone, elsewhere. The step is at most a second old.");
+  line.note("Exit code 0 for any run that there is or was, 2 where there is none.");
+  line.runs([folder, json] {
+    const auto run = open_run(*folder);
+    const auto status = runtime::status_of(
+        run, [](const std::string& damage) { runtime::log_warning("{}", damage); });
+    const auto text = *json ? runtime::json_text_replacing(status_json(run, status), 1) + "\n"
+                            : status_page(run, status);
+    std::fputs(text.c_str(), stdout);
+    return 0;
+  });
+}
+
+}  // namespace troupe::command

@@ -1,0 +1,192 @@
+#include "runtime/process/agent_state.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+using namespace agent_action;
+
+agent_actions refused(peer_id who, std::uint64_t request, std::string why) {
+  return {answer{who, request_refused{.request = request, .why = std::move(why)}}};
+}
+
+}  // namespace
+
+agent_actions agent_state::joined(peer_id who) {
+  agent_actions out;
+  if (strangers_.size() + owners_.size() >= settings_.most_peers) {
+    // Who says nothing gives way to who may have something to say; who asked once stays.
+    const bool full = strangers_.empty();
+    const auto whom = full ? who : *strangers_.begin();
+    strangers_.erase(whom);
+    out.push_back(hang_up{whom});
+    if (full)
+      return out;
+  }
+  strangers_.insert(who);
+  return out;
+}
+
+agent_actions agent_state::asked(peer_id who, const agent_request& what) {
+  strangers_.erase(who);
+  owners_.insert(who);
+  alone_since_.reset();
+  if (why_ending_)
+    return refused(who, number_of(what), "the agent is ending: " + *why_ending_);
+  return std::visit([&](const auto& x) { return carry_out(who, x); }, what);
+}
+
+agent_actions agent_state::misbehaved(peer_id who, const std::string& why) {
+  agent_actions out = refused(who, 0, why);
+  out.push_back(hang_up{who});
+  constexpr std::size_t most_complaints = 100;
+  if (complaints_.size() < most_complaints && complaints_.insert(why).second)
+    out.push_back(say{"a connection was closed (said once): " + why});
+  return out;
+}
+
+agent_actions agent_state::left(peer_id who, time now) {
+  strangers_.erase(who);
+  if (owners_.erase(who) > 0 && owners_.empty())
+    alone_since_ = now;
+  return {};
+}
+
+agent_actions agent_state::carry_out(peer_id who, const start_process& x) {
+  auto& known = known_[x.name];
+  const bool runs = known.which > 0 && !known.ended;
+  if (runs)
+    return refused(
+        who, x.request, fmt::format("'{}' runs already, as process {}", x.name, known.process.pid));
+  if (known_.size() > settings_.most_names) {
+    known_.erase(x.name);
+    return refused(
+        who,
+        x.request,
+        fmt::format("there are {} names already; use one of them again", settings_.most_names));
+  }
+  return {start{who, known.which + 1, x}};
+}
+
+agent_actions agent_state::started(const start& what, const process_id& process) {
+  auto& known = known_[what.what.name];
+  ensure(known.which + 1 == what.which && (known.which == 0 || known.ended),
+         "AGENT-1: an incarnation begins after the one before has ended");
+  known = {.name = what.what.name, .which = what.which, .process = process, .ended = {}};
+  return {
+      answer{what.asker,
+             process_started{.request = what.what.request,
+                             .name = known.name,
+                             .which = known.which,
+                             .process = process}},
+      say{fmt::format(
+          "started '{}', incarnation {}, as process {}", known.name, known.which, process.pid)}};
+}
+
+agent_actions agent_state::not_started(const start& what, const std::string& why) {
+  if (known_[what.what.name].which == 0)
+    known_.erase(what.what.name);
+  return refused(what.asker, what.what.request, why);
+}
+
+agent_actions agent_state::carry_out(peer_id who, const signal_process& x) const {
+  const auto found = known_.find(x.name);
+  if (found == known_.end())
+    return refused(who, x.request, fmt::format("there is no '{}'", x.name));
+  const auto& known = found->second;
+  if (known.which != x.which || known.ended)
+    return refused(who,
+                   x.request,
+                   fmt::format("incarnation {} of '{}' does not run: the newest is {}{}",
+                               x.which,
+                               x.name,
+                               known.which,
+                               known.ended ? ", which has ended (" + text_of(*known.ended) + ")"
+                                           : std::string()));
+  return {agent_action::signal{who, x, known.process}};
+}
+
+agent_actions agent_state::signalled(const agent_action::signal& what) const {
+  return {answer{what.asker, process_signalled{what.what.request}}};
+}
+
+agent_actions agent_state::not_signalled(const agent_action::signal& what,
+                                         const std::string& why) const {
+  return refused(what.asker, what.what.request, why);
+}
+
+agent_actions agent_state::carry_out(peer_id who, const list_processes& x) const {
+  processes_listed out{.request = x.request, .processes = {}};
+  for (const auto& [name, known] : known_)
+    out.processes.push_back(known);
+  return {answer{who, std::move(out)}};
+}
+
+agent_actions agent_state::carry_out(peer_id, const end_agent&) {
+  return end("it was told to");
+}
+
+agent_actions agent_state::died(const std::string& name, const process_end& how) {
+  const auto found = known_.find(name);
+  ensure(found != known_.end() && !found->second.ended, "AGENT-1: a death is told once");
+  auto& known = found->second;
+  known.ended = how;
+  auto out = told_to_all(
+      process_died{.name = name, .which = known.which, .process = known.process, .how = how});
+  out.push_back(say{fmt::format("'{}', incarnation {}, process {}, has ended: {}",
+                                name,
+                                known.which,
+                                known.process.pid,
+                                text_of(how))});
+  return out;
+}
+
+agent_actions agent_state::told_to_end(const std::string& why) {
+  return end(why);
+}
+
+agent_actions agent_state::time_is(time now) {
+  const auto until = deadline();
+  if (!until || now < *until)
+    return {};
+  return end(fmt::format("nobody has asked it anything and stayed for {} s",
+                         double(settings_.owner_patience.count()) / 1e3));
+}
+
+agent_actions agent_state::end(const std::string& why) {
+  if (why_ending_)
+    return {};
+  why_ending_ = why;
+  return {say{"the agent ends: " + why}, kill_all{}};
+}
+
+agent_actions agent_state::nobody_runs() {
+  if (!why_ending_)
+    return {};
+  ensure(std::all_of(known_.begin(),
+                     known_.end(),
+                     [](const auto& one) { return one.second.ended.has_value(); }),
+         "AGENT-3: the agent leaves when no child is left");
+  auto out = told_to_all(agent_ended{*why_ending_});
+  out.push_back(leave{});
+  return out;
+}
+
+std::optional<agent_state::time> agent_state::deadline() const {
+  if (why_ending_ || !alone_since_)
+    return std::nullopt;
+  return *alone_since_ + settings_.owner_patience;
+}
+
+agent_actions agent_state::told_to_all(const agent_answer& what) const {
+  agent_actions out;
+  for (const auto owner : owners_)
+    out.push_back(answer{owner, what});
+  return out;
+}
+
+}  // namespace troupe::runtime

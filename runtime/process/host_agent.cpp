@@ -1,0 +1,70 @@
+#include "runtime/process/host_agent.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/process/agent_loop.hpp"
+#include "runtime/process/guard.hpp"
+#include "runtime/process/process_entry.hpp"
+#include "runtime/process/run_folder.hpp"
+#include "runtime/process/segments.hpp"
+#include "runtime/process/unix_socket.hpp"
+
+#include <algorithm>
+#include <unistd.h>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+/// A run that was killed may have left us here while the next one took its folder.
+bool is_still_of(const run_folder& folder, const std::string& id) {
+  try {
+    return folder.record().id == id;
+  } catch (const error&) {
+    return false;
+  }
+}
+
+void clean(const run_folder& folder, const std::string& id) {
+  remove_segments(id);
+  if (!is_still_of(folder, id))
+    return;
+  remove_entry(folder, agent_name());
+  ::unlink((folder.sockets() / agent_name()).c_str());
+}
+
+int serve(host_agent_settings& settings, const run_folder& folder) {
+  auto listening = listen_in(folder.sockets(), agent_name());
+  write_entry(folder, entry_of_this_process(agent_name(), "agent"));
+  agent_loop(settings.behaviour, std::move(listening), std::move(settings.connection)).run();
+  return 0;
+}
+
+}  // namespace
+
+std::string agent_name() {
+  constexpr std::size_t longest = 50;
+  auto out = "agent-" + host_name().substr(0, longest);
+  std::replace_if(
+      out.begin(),
+      out.end(),
+      [](char c) {
+        return !is_process_name({&c, 1}) && c != '.';
+      },
+      '_');
+  return out;
+}
+
+int run_host_agent(host_agent_settings settings) {
+  const auto folder = run_folder::open(settings.run);
+  const auto id = folder.record().id;
+  return guarded(
+      [&] {
+        const int code = serve(settings, folder);
+        clean(folder, id);  // the guard may have been killed
+        return code;
+      },
+      [&] { settings.connection.close(); },
+      [&] { clean(folder, id); });
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,29 @@
+// The host agent: starts processes, tells at once who died and how, kills whom it is told to, and
+// leaves nothing behind. docs/protocol/host_agent.md.
+
+#pragma once
+
+#include "runtime/process/agent_state.hpp"
+#include "runtime/process/descriptor.hpp"
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+
+namespace troupe::runtime {
+
+struct host_agent_settings {
+  std::filesystem::path run;  ///< the run's folder, which is there
+  descriptor connection;      ///< to who started it; none: whoever comes by the socket
+  agent_settings behaviour = {};
+};
+
+/// The name of this host's agent among the processes of a run, and of its socket.
+std::string agent_name();
+
+/// Is the agent, under its guard, until it ends; returns the exit code. While it runs, it listens
+/// as `agent_name()` in the run's `sockets`, and has an entry of that name. Call it while this
+/// process has one thread. Throws input_error (the folder) and io_error before it has begun.
+int run_host_agent(host_agent_settings settings);
+
+}  // namespace troupe::runtime

@@ -1,0 +1,257 @@
+#include "runtime/process/run_folder.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/core/file_lock.hpp"
+#include "runtime/core/json_text.hpp"
+#include "runtime/process/fields.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace troupe::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t record_version = 1;
+constexpr const char* record_file = "run.json";
+constexpr const char* lock_file = "lock";
+constexpr const char* asked_to_end = "asked-to-end.";
+constexpr mode_t others = S_IRWXG | S_IRWXO;
+
+/// Throws unless it is a folder that this user owns and nobody else may enter.
+void require_own(const fs::path& path) {
+  struct stat about = {};
+  if (::lstat(path.c_str(), &about) != 0)
+    throw input_error(
+        "cannot use '{}' as the folder of a run: {}", path.string(), system_message(errno));
+  const auto refuse = [&](const std::string& why) {
+    throw input_error("cannot use '{}' as the folder of a run: {}", path.string(), why);
+  };
+  if (S_ISLNK(about.st_mode))
+    refuse("it is a link; name the folder itself");
+  if (!S_ISDIR(about.st_mode))
+    refuse("it is no folder");
+  if (about.st_uid != ::geteuid())
+    refuse(fmt::format("user {} owns it, and this is user {}", about.st_uid, ::geteuid()));
+  if ((about.st_mode & others) != 0)
+    refuse(fmt::format("others may enter it (mode {:04o}); `chmod 700` it, or choose another",
+                       about.st_mode & 07777));
+}
+
+void make_own_folder(const fs::path& path) {
+  if (::mkdir(path.c_str(), S_IRWXU) != 0 && errno != EEXIST)
+    throw io_error("cannot make the folder '{}': {}", path.string(), system_message(errno));
+}
+
+bool has_nothing(const fs::path& folder) {
+  std::error_code failure;
+  const bool out = fs::is_empty(folder, failure);
+  if (failure)
+    throw io_error("cannot list '{}': {}", folder.string(), failure.message());
+  return out;
+}
+
+void remove_tree(const fs::path& path) {
+  std::error_code failure;
+  fs::remove_all(path, failure);
+  if (failure)
+    throw io_error("cannot remove '{}': {}", path.string(), failure.message());
+}
+
+descriptor open_lock(const fs::path& folder, int more) {
+  return descriptor(::open(
+      (folder / lock_file).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | more, S_IRUSR | S_IWUSR));
+}
+
+/// Of the open file, not of the process: it can be asked for without being taken.
+struct flock whole_file() {
+  struct flock out = {};
+  out.l_type = F_WRLCK;
+  out.l_whence = SEEK_SET;
+  return out;
+}
+
+descriptor hold(const fs::path& folder) {
+  auto out = open_lock(folder, O_CREAT);
+  auto whole = whole_file();
+  if (out && ::fcntl(out.number(), F_OFD_SETLK, &whole) == 0) {
+    const auto pid = std::to_string(::getpid()) + "\n";
+    if (::ftruncate(out.number(), 0) == 0)  // only to be named to others
+      static_cast<void>(::pwrite(out.number(), pid.data(), pid.size(), 0) == 0);
+    return out;
+  }
+  if (out && (errno == EAGAIN || errno == EACCES))
+    throw input_error(
+        "cannot use '{}' as the folder of a run: another run lives there ({}); end "
+        "it, or choose another folder",
+        folder.string(),
+        holder_of(out.number()));
+  throw io_error("cannot lock '{}': {}", (folder / lock_file).string(), system_message(errno));
+}
+
+std::string new_id() {
+  std::uint64_t bits = 0;
+  if (::getrandom(&bits, sizeof bits, 0) != ssize_t(sizeof bits))
+    throw io_error("the system gives no random numbers: {}", system_message(errno));
+  return fmt::format("{:016x}", bits);
+}
+
+/// What a run of before has left. Its logs are kept once.
+void clear(const run_folder& of) {
+  for (const auto& folder : {of.processes(), of.sockets(), of.credentials()})
+    remove_tree(folder);
+  std::error_code failure;
+  for (const auto& file : fs::directory_iterator(of.path(), failure))
+    if (file.path().filename().string().starts_with(asked_to_end))
+      remove_tree(file.path());
+  if (fs::exists(of.logs(), failure) && !has_nothing(of.logs())) {
+    const auto before = of.path() / "logs.before";
+    remove_tree(before);
+    fs::rename(of.logs(), before, failure);
+    if (failure)
+      throw io_error("cannot rename '{}': {}", of.logs().string(), failure.message());
+  }
+}
+
+}  // namespace
+
+fs::path run_folder::asked_to_end_file(const process_id& whom) const {
+  return path_ / fmt::format("{}{}.{}", asked_to_end, whom.pid, whom.start_time);
+}
+
+std::string time_of_day() {
+  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
+                     fmt::gmtime(std::chrono::system_clock::to_time_t(now)));
+}
+
+void replace_file(const fs::path& path, std::string_view text) {
+  const auto partial = path.string() + ".partial";
+  descriptor file(::open(
+      partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
+  const auto written = file ? ::write(file.number(), text.data(), text.size()) : -1;
+  if (written >= 0 && std::size_t(written) < text.size())
+    errno = ENOSPC;  // a part of it was taken, and the system does not say why
+  if (written != ssize_t(text.size()) || ::rename(partial.c_str(), path.c_str()) != 0)
+    throw io_error("cannot write '{}': {}", path.string(), system_message(errno));
+}
+
+std::string text_of(const run_record& x) {
+  nlohmann::json out = {{"version", record_version},
+                        {"id", x.id},
+                        {"program", x.program},
+                        {"command", x.command},
+                        {"started", x.started}};
+  if (x.ended)
+    out["ended"]
+        = {{"exit_code", x.ended->exit_code}, {"reason", x.ended->reason}, {"at", x.ended->at}};
+  return json_text_replacing(out, 1) + "\n";
+}
+
+run_record read_run_record(std::string_view text, const std::string& what) {
+  const auto x = read_object(text, what);
+  const auto version = whole_field(x, "version", what, 0);
+  if (version != record_version)
+    throw input_error("{}: it is of version {}, and this program reads version {}",
+                      what,
+                      version,
+                      record_version);
+  run_record out{.id = text_field(x, "id", what),
+                 .program = text_field(x, "program", what),
+                 .command = texts_field(x, "command", what),
+                 .started = text_field(x, "started", what),
+                 .ended = {}};
+  if (x.contains("ended")) {
+    constexpr int most = 255;
+    const auto& end = object_field(x, "ended", what);
+    out.ended = run_end{.exit_code = int(whole_field(end, "exit_code", what, 0, most)),
+                        .reason = text_field(end, "reason", what),
+                        .at = text_field(end, "at", what)};
+  }
+  return out;
+}
+
+run_folder run_folder::open(const fs::path& path) {
+  require_own(path);
+  run_folder out(path);
+  static_cast<void>(out.record());
+  return out;
+}
+
+fs::path run_folder::log_of(const std::string& process) const {
+  return logs() / (process + ".log");
+}
+
+run_record run_folder::record() const {
+  const auto file = path_ / record_file;
+  std::error_code failure;
+  if (!fs::exists(file, failure))
+    throw input_error("'{}' is no folder of a run: it has no {}", path_.string(), record_file);
+  return read_run_record(read_text(file), "'" + file.string() + "'");
+}
+
+bool run_folder::is_held() const {
+  const auto lock = open_lock(path_, 0);
+  auto whole = whole_file();
+  return lock && ::fcntl(lock.number(), F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
+}
+
+held_run_folder::held_run_folder(const fs::path& path,
+                                 const std::string& program,
+                                 const std::vector<std::string>& command)
+    : run_folder(path.has_filename() ? path : path.parent_path()) {
+  if (path_.has_parent_path())
+    make_folder(path_.parent_path());
+  make_own_folder(path_);
+  require_own(path_);
+  std::error_code failure;
+  const bool anew = !fs::exists(path_ / record_file, failure);
+  if (anew && !fs::exists(path_ / lock_file, failure) && !has_nothing(path_))
+    throw input_error(
+        "cannot use '{}' as the folder of a run: it has files and no {}; choose another",
+        path_.string(),
+        record_file);
+  lock_ = hold(path_);
+  clear(*this);
+  for (const auto& folder : {processes(), logs(), sockets()})
+    make_own_folder(folder);
+  const run_record record{.id = new_id(),
+                          .program = program,
+                          .command = command,
+                          .started = time_of_day(),
+                          .ended = {}};
+  replace_file(path_ / record_file, text_of(record));
+}
+
+held_run_folder held_run_folder::temporary(const std::string& program,
+                                           const std::vector<std::string>& command) {
+  auto name = (fs::temp_directory_path() / "troupe-run-XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr)
+    throw io_error("cannot make the folder '{}': {}", name, system_message(errno));
+  held_run_folder out(name, program, command);
+  out.temporary_ = true;
+  return out;
+}
+
+held_run_folder::~held_run_folder() {
+  if (!temporary_ || !lock_)
+    return;
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+void held_run_folder::end(int exit_code, const std::string& reason) {
+  auto all = record();
+  all.ended = run_end{.exit_code = exit_code, .reason = reason, .at = time_of_day()};
+  replace_file(path_ / record_file, text_of(all));
+}
+
+}  // namespace troupe::runtime

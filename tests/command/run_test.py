@@ -1,0 +1,248 @@
+"""The folder of a run, and the commands that look at it from outside. Run by ctest.
+
+    run_test.py PROGRAM NAME...   runs the named checks, or all
+"""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+import cli_test
+from cli_test import MOCK, SMALL, refuses, works, wrong
+
+LONG = [*SMALL, *MOCK, "--train-iters", 10_000_000, "--eval-iters", 0, "--log-interval", 100]
+PATIENCE = 100  # seconds, which only a hang reaches
+
+
+def started(*words, **more):
+    return subprocess.Popen([cli_test.PROGRAM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            text=True, **more)
+
+
+def until(what, holds):
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if found := holds():
+            return found
+        time.sleep(0.02)
+    raise wrong(f"not in {PATIENCE} seconds: {what}")
+
+
+def status(run):
+    return json.loads(works("status", "--run", run, "--json"))
+
+
+def stepping(run):
+    """The run's status, once it has committed steps."""
+    def look():
+        if (run / "run.json").exists():
+            now = status(run)
+            return now if now["processes"] and now["processes"][0]["step"] > 0 else None
+    return until("a step is committed", look)
+
+
+def check_shown(folder):
+    """A run is seen while it runs, ended in order from outside, and says how it ended."""
+    run, save = folder / "run", folder / "save"
+    train = started("train", "gpt", *LONG, "--save", save, "--run", run)
+    now = stepping(run)
+    mine = now["processes"][0]
+    stat = pathlib.Path(f"/proc/{train.pid}/stat").read_text()
+    wanted = {"pid": train.pid, "start_time": int(stat.rpartition(")")[2].split()[19]), "host": socket.gethostname(),
+              "role": "supervisor", "ranks": [0], "incarnation": 1, "generation": 1, "running": True}
+    if now["state"] != "running" or {key: mine[key] for key in wanted} != wanted:
+        raise wrong(f"status shows {now}")
+    until("later steps", lambda: status(run)["processes"][0]["step"] > mine["step"])
+    if "running" not in works("status", "--run", run):
+        raise wrong("the page of status does not say that it runs")
+    if run.stat().st_mode & 0o777 != 0o700:
+        raise wrong("others may enter the folder")
+
+    waiting = started("wait", "--run", run, "--lines", 1000)
+    line = waiting.stdout.readline()
+    if " troupe" not in line:
+        raise wrong(f"wait begins with {line!r}")
+    if "ended in order" not in works("stop", "--run", run):
+        raise wrong("stop does not say that the run has ended")
+    out = train.communicate(timeout=PATIENCE)[0]
+    shown = line + waiting.communicate(timeout=PATIENCE)[0]
+    if train.returncode != 0 or waiting.returncode != 0 or "SIGTERM: finishing iteration" not in out:
+        raise wrong(f"train ended with {train.returncode}, wait with {waiting.returncode}:\n{out}")
+    if out.splitlines()[-1] != shown.splitlines()[-1] or (run / "logs/supervisor.log").read_text() != out:
+        raise wrong(f"wait shows other lines than the run:\n{shown}\n---\n{out}")
+    end = status(run)
+    if end["state"] != "ended" or end["ended"]["exit_code"] != 0 or end["processes"][0]["running"]:
+        raise wrong(f"after its end the status is {end}")
+    newest = int((save / "latest_checkpointed_iteration.txt").read_text())
+    if end["processes"][0]["step"] != newest:
+        raise wrong(f"the last step is {newest}, and the status says {end['processes'][0]}")
+    if "ended already" not in works("stop", "--run", run):
+        raise wrong("stop of a run that has ended does not say so")
+    works("wait", "--run", run)
+    if "--run" in (save / "config.yaml").read_text() or "\nrun:" in (save / "config.yaml").read_text():
+        raise wrong("the folder of a run is kept as a part of its configuration")
+
+
+def check_died(folder):
+    """A run that is killed has died; the next one takes its folder, and its pid is not mistaken."""
+    run = folder / "run"
+    train = started("train", "gpt", *LONG, "--run", run)
+    stepping(run)
+    train.kill()
+    train.communicate()
+    if (now := status(run))["state"] != "died" or now["processes"][0]["running"]:
+        raise wrong(f"a run that was killed is shown as {now}")
+    refuses("died", "stop", "--run", run)
+    refuses("died", "wait", "--run", run)
+    train = started("train", "gpt", *LONG, "--run", run)
+    until("it is taken", lambda: status(run)["state"] == "running")
+    refuses("another run lives there", "train", "gpt", *LONG, "--run", run)
+    stepping(run)
+    if not (run / "logs.before/supervisor.log").exists():
+        raise wrong("the logs of the run before are gone")
+    works("stop", "--run", run)
+    train.communicate(timeout=PATIENCE)
+
+
+def check_stopped_twice(folder):
+    """Two who stop a run send one signal: a second would end it without saving."""
+    run, save = folder / "run", folder / "save"
+    train = started("train", "gpt", *LONG, "--save", save, "--run", run)
+    stepping(run)
+    os.kill(train.pid, signal.SIGSTOP)
+    stops = [started("stop", "--run", run) for _ in range(2)]
+    lines = {stop.stdout.readline() for stop in stops}
+    if lines != {"asked the run to end; it finishes its step and saves\n",
+                 "the run has been asked before; waiting for it\n"}:
+        raise wrong(f"two who stop a run say {lines}")
+    os.kill(train.pid, signal.SIGCONT)
+    ends = [x.wait(timeout=PATIENCE) for x in [train, *stops]]
+    for process in [train, *stops]:
+        process.stdout.close()
+    if ends != [0, 0, 0] or not (save / "latest_checkpointed_iteration.txt").exists():
+        raise wrong(f"they ended with {ends}")
+
+
+def check_failed(folder):
+    """The exit code and the reason of a run that fails are left there, as the program told them."""
+    run = folder / "run"
+    code, _, err = cli_test.run("train", "gpt", *SMALL, *MOCK, "--run", run, "--plant-fault", "stage:0.0@3")
+    end = status(run)["ended"]
+    if code == 0 or end["exit_code"] != code or not end["reason"] or end["reason"] not in err:
+        raise wrong(f"a run that failed ended with {code}, and its folder says {end}:\n{err}")
+    done = subprocess.run([cli_test.PROGRAM, "wait", "--run", run], capture_output=True, text=True, timeout=PATIENCE)
+    if done.returncode != end["exit_code"] or end["reason"] not in done.stderr:
+        raise wrong(f"wait ends with {done.returncode} and says {done.stderr}")
+    refuses("--load", "train", "gpt", *SMALL, *MOCK, "--run", run, "--load", folder / "nothing")
+    if "--load" not in status(run)["ended"]["reason"]:
+        raise wrong(f"what was refused after the folder was taken: {status(run)}")
+
+
+def check_default(folder):
+    """With --save the folder is below it, and a trouble there costs no run."""
+    save = folder / "save"
+    works("train", "gpt", *SMALL, *MOCK, "--save", save)
+    for named in (save, save / ".run"):
+        if status(named)["ended"]["exit_code"] != 0:
+            raise wrong(f"{named} does not show how the run ended")
+    (folder / "other/.run").mkdir(parents=True, mode=0o755)
+    (folder / "other/.run").chmod(0o755)
+    done = subprocess.run([cli_test.PROGRAM, "train", "gpt", *map(str, [*SMALL, *MOCK]), "--save", folder / "other"],
+                          capture_output=True, text=True, timeout=PATIENCE)
+    if done.returncode != 0 or "`troupe status` will not show this run" not in done.stderr:
+        raise wrong(f"a folder that others may enter, by default: {done.returncode}, {done.stderr}")
+    refuses("others may enter it", "train", "gpt", *SMALL, *MOCK, "--run", folder / "other/.run")
+    refuses("has files and no run.json", "train", "gpt", *SMALL, *MOCK, "--run", private(folder / "data"))
+    for command in ("status", "stop", "wait", "agent"):
+        refuses("--run is missing", command)
+        refuses("No such file", command, "--run", folder / "nothing")
+    works("train", "gpt", *SMALL, *MOCK, "--dry-run", "--run", folder / "dry")
+    if (folder / "dry").exists():
+        raise wrong("--dry-run makes the folder of a run")
+
+
+def private(folder):
+    folder.mkdir(mode=0o700)
+    (folder / "precious").write_text("x")
+    return folder
+
+
+def ask(connection, **what):
+    text = json.dumps({"version": 1, **what}).encode()
+    connection.sendall(struct.pack(">I", len(text)) + text)
+
+
+def told(connection, kind):
+    """What an agent tells next of that kind."""
+    while True:
+        length, = struct.unpack(">I", connection.recv(4, socket.MSG_WAITALL))
+        x = json.loads(connection.recv(length, socket.MSG_WAITALL))
+        if x["type"] == kind:
+            return x
+
+
+def connected(run):
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(PATIENCE)
+    here = os.getcwd()
+    os.chdir(run / "sockets")
+    connection.connect(next(x.name for x in pathlib.Path().iterdir()))
+    os.chdir(here)
+    return connection
+
+
+def alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def check_agent(folder):
+    """troupe agent, by its socket: it starts, tells, ends with its owner, and leaves nothing."""
+    run = folder / "run"
+    train = started("train", "gpt", *LONG, "--run", run)
+    stepping(run)
+    # A shell that leaves a process in a session of its own.
+    command = ["/bin/sh", "-c", f"(setsid sleep 1000 & echo $! > {folder}/pid); sleep 1000"]
+    for end in ("told", "owner", "agent", "guard"):
+        (folder / "pid").unlink(missing_ok=True)
+        agent = started("agent", "--run", run, "--suspicion-seconds", 0.3 if end == "owner" else 60)
+        until("the agent listens", lambda: any((run / "sockets").iterdir()))
+        connection = connected(run)
+        ask(connection, type="start", request=1, name="node", command=command, environment=[], output="")
+        node = told(connection, "started")["pid"]
+        until("the process is there", lambda: (folder / "pid").exists() and (folder / "pid").read_text().strip())
+        below = int((folder / "pid").read_text())
+        shown = [x for x in status(run)["processes"] if x["role"] == "agent"]
+        if len(shown) != 1 or not shown[0]["running"] or not alive(node):
+            raise wrong(f"the agent is shown as {shown}")
+        if end == "told":
+            ask(connection, type="end", request=2)
+            told(connection, "ended")
+        if end == "owner":
+            connection.close()
+        if end == "agent":
+            os.kill(shown[0]["pid"], signal.SIGKILL)
+        if end == "guard":
+            agent.kill()
+        agent.communicate(timeout=PATIENCE)
+        until(f"nothing is left of an agent ({end})",
+              lambda: not any(map(alive, [node, below, shown[0]["pid"]])))
+        connection.close()
+        if end in ("told", "owner") and agent.returncode != 0:
+            raise wrong(f"the agent ({end}) ended with {agent.returncode}")
+        if any((run / "sockets").iterdir()) or len(status(run)["processes"]) != 1:
+            raise wrong(f"an agent ({end}) leaves its socket or entry")
+    works("stop", "--run", run)
+    train.communicate(timeout=PATIENCE)
+
+
+if __name__ == "__main__":
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

@@ -1,0 +1,145 @@
+#include "runtime/process/run_control.hpp"
+
+#include "runtime/core/error.hpp"
+#include "tests/support/players.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <csignal>
+#include <fstream>
+#include <optional>
+
+using namespace troupe::runtime;
+using namespace troupe::tests;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+
+namespace {
+
+run_status status(const run_folder& x) {
+  return status_of(x, [](const std::string& damage) { FAIL(damage); });
+}
+
+/// A run whose supervisor is another process, and ends when it is asked to.
+struct with_supervisor {
+  scratch_folder above;
+  std::optional<held_run_folder> run{
+      std::in_place, above / "run", "test", std::vector<std::string>{"test"}};
+  child_process supervisor{{.command = player({"sleep"})}};
+
+  with_supervisor() {
+    auto entry = entry_of_this_process("supervisor", "supervisor");
+    entry.process = supervisor.id();
+    write_entry(*run, entry);
+  }
+  run_folder folder() const { return run_folder::open(above / "run"); }
+};
+
+}  // namespace
+
+TEST_CASE("a run runs, has ended, or died", "[process]") {
+  with_supervisor x;
+  CHECK(status(x.folder()).condition == run_condition::runs);
+  CHECK(status(x.folder()).supervisor()->entry.process == x.supervisor.id());
+  x.run->end(0, "");
+  CHECK(status(x.folder()).condition == run_condition::ended);
+
+  with_supervisor killed;
+  killed.supervisor.signal(SIGKILL);
+  killed.supervisor.wait();
+  CHECK(status(killed.folder()).condition == run_condition::runs);  // who holds it, goes on
+  killed.run.reset();
+  CHECK(status(killed.folder()).condition == run_condition::died);
+
+  with_supervisor far;
+  auto entry = status(far.folder()).supervisor()->entry;
+  entry.host = "another-host";
+  write_entry(*far.run, entry);
+  far.run.reset();
+  CHECK(status(far.folder()).condition == run_condition::elsewhere);
+  CHECK_THROWS_MATCHES(ask_to_end(far.folder(), status(far.folder())),
+                       input_error,
+                       MessageMatches(ContainsSubstring("another host")));
+}
+
+TEST_CASE("a run is asked to end once, however often", "[process]") {
+  with_supervisor x;
+  const auto now = status(x.folder());
+  CHECK(ask_to_end(x.folder(), now));
+  CHECK(x.supervisor.wait().signal == SIGTERM);
+  CHECK_FALSE(ask_to_end(x.folder(), now));  // it has ended
+
+  with_supervisor slow;
+  slow.supervisor.signal(SIGSTOP);
+  CHECK(ask_to_end(slow.folder(), status(slow.folder())));
+  CHECK_FALSE(ask_to_end(slow.folder(), status(slow.folder())));
+
+  with_supervisor none;
+  none.supervisor.signal(SIGKILL);
+  none.supervisor.wait();
+  CHECK_THROWS_AS(ask_to_end(none.folder(), status(none.folder())), input_error);
+}
+
+TEST_CASE("who waits for a run gets its end, or that it has none", "[process]") {
+  with_supervisor x;
+  int looks = 0;
+  const auto end = wait_for_end(x.folder(), {}, [&](const run_status& now) {
+    if (++looks > 1)
+      return;
+    CHECK(now.condition == run_condition::runs);
+    x.run->end(3, "we failed");
+    x.run.reset();
+    x.supervisor.signal(SIGKILL);
+  });
+  REQUIRE(end);
+  CHECK(end->exit_code == 3);
+  CHECK(end->reason == "we failed");
+  CHECK(wait_for_end(x.folder(), {}, [](const run_status&) {}) == end);  // at once
+
+  with_supervisor killed;
+  CHECK_FALSE(wait_for_end(killed.folder(), {}, [&](const run_status&) {
+    killed.run.reset();
+    killed.supervisor.signal(SIGKILL);
+  }));
+
+  with_supervisor long_one;
+  const cancel_token stop;
+  CHECK_THROWS_AS(wait_for_end(long_one.folder(), stop, [&](const run_status&) { stop.cancel(); }),
+                  cancelled);
+}
+
+TEST_CASE("logs are followed from their last lines on, each line once and whole", "[process]") {
+  const scratch_folder above;
+  const held_run_folder run(above / "run", "test", {"test"});
+  std::ofstream log(run.log_of("supervisor"));
+  for (int i = 0; i < 30'000; ++i)
+    log << "line " << i << "\n";
+  log << "half" << std::flush;
+  log_follower follower(run, 2);
+  std::vector<std::string> out;
+  const auto give = [&](bool all = false) {
+    follower.give([&](const std::string& process,
+                      std::string_view line) { out.push_back(process + ": " + std::string(line)); },
+                  all);
+    return std::exchange(out, {});
+  };
+  CHECK(give() == std::vector<std::string>{"supervisor: line 29998", "supervisor: line 29999"});
+  CHECK(give().empty());
+  log << " and half\nnext" << std::flush;
+  CHECK(give() == std::vector<std::string>{"supervisor: half and half"});
+  std::ofstream(run.log_of("node-0")) << "a\nb\nc\n";  // it came later: all of it
+  CHECK(give() == std::vector<std::string>{"node-0: a", "node-0: b", "node-0: c"});
+  CHECK(give(true) == std::vector<std::string>{"supervisor: next"});
+  CHECK(give(true).empty());
+
+  std::vector<std::string> all;
+  log_follower(run, 1'000'000).give([&](const std::string& process, std::string_view line) {
+    if (process == "supervisor")
+      all.emplace_back(line);
+  });
+  CHECK(all.size() == 30'001);
+  log_follower(run, 0).give([](const std::string&, std::string_view line) { FAIL(line); });
+}

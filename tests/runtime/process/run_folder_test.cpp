@@ -1,0 +1,255 @@
+#include "runtime/process/run_folder.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/process/process_entry.hpp"
+#include "runtime/process/segments.hpp"
+#include "tests/support/players.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <atomic>
+#include <csignal>
+#include <fcntl.h>
+#include <fstream>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+using namespace troupe::runtime;
+using namespace troupe::tests;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+namespace fs = std::filesystem;
+
+namespace {
+
+held_run_folder held(const fs::path& path) {
+  return {path, "troupe 1", {"train", "gpt"}};
+}
+
+void refused(const fs::path& path, const std::string& why) {
+  CHECK_THROWS_MATCHES(held(path),
+                       input_error,
+                       MessageMatches(ContainsSubstring(why) && ContainsSubstring(path.string())));
+}
+
+mode_t mode_of(const fs::path& path) {
+  struct stat about = {};
+  ::stat(path.c_str(), &about);
+  return about.st_mode & 07777;
+}
+
+bool is_root() {
+  return ::geteuid() == 0;
+}
+
+std::vector<seen_process> seen(const run_folder& x) {
+  return seen_processes(x, [](const std::string& damage) { FAIL(damage); });
+}
+
+}  // namespace
+
+TEST_CASE("a run's folder is made for this user alone, and says what runs there", "[process]") {
+  const scratch_folder above;
+  const auto mask = ::umask(0);
+  {
+    auto run = held(above / "deep/er/run");
+    for (const auto& folder : {run.path(), run.processes(), run.logs(), run.sockets()})
+      CHECK(mode_of(folder) == 0700);
+    CHECK(mode_of(run.path() / "run.json") == 0600);
+    const auto record = run_folder::open(run.path()).record();
+    CHECK(record.program == "troupe 1");
+    CHECK(record.command == std::vector<std::string>{"train", "gpt"});
+    CHECK(record.id.size() == 16);
+    CHECK_FALSE(record.ended);
+    CHECK(run_folder::open(run.path()).is_held());
+    run.end(2, "the disk is full");
+  }
+  ::umask(mask);
+  const auto after = run_folder::open(above / "deep/er/run");
+  CHECK_FALSE(after.is_held());
+  CHECK(after.record().ended->exit_code == 2);
+  CHECK(after.record().ended->reason == "the disk is full");
+}
+
+TEST_CASE("RUN-1: a folder is of one living run, of this user, and nobody else may enter it",
+          "[process]") {
+  const scratch_folder above;
+  const auto path = above / "run";
+  {
+    const auto here = held(path);
+    refused(path, "another run lives there (process " + std::to_string(::getpid()) + ")");
+  }
+  held(path);
+  {
+    child_process other({.command = player({"run", path}), .output = above / "out"});
+    REQUIRE(soon([&] { return read_text(above / "out") == "held\n"; }));
+    refused(path, "process " + std::to_string(other.id().pid));
+    other.signal(SIGKILL);
+    other.wait();
+    held(path);  // the kernel has let go of it
+  }
+  fs::permissions(path, fs::perms(0750));
+  refused(path, "others may enter it (mode 0750)");
+  CHECK_THROWS_AS(run_folder::open(path), input_error);
+  fs::permissions(path, fs::perms(0700));
+  fs::create_directory_symlink(path, above / "link");
+  refused(above / "link", "link");
+  std::ofstream(above / "file") << "x";
+  refused(above / "file", "no folder");
+  fs::create_directory(above / "data");
+  fs::permissions(above / "data", fs::perms(0700));
+  std::ofstream(above / "data/precious") << "x";
+  refused(above / "data", "no run.json");
+  CHECK(fs::exists(above / "data/precious"));
+  if (is_root()) {
+    fs::create_directory(above / "theirs");
+    fs::permissions(above / "theirs", fs::perms(0700));
+    REQUIRE(::chown((above / "theirs").c_str(), 12345, 12345) == 0);
+    refused(above / "theirs", "user 12345 owns it");
+  } else {
+    refused("/", "user 0 owns it");
+  }
+  CHECK_THROWS_MATCHES(run_folder::open(above / "nothing"),
+                       input_error,
+                       MessageMatches(ContainsSubstring("No such file")));
+}
+
+TEST_CASE("a folder whose run has ended is taken, and its logs are kept once", "[process]") {
+  const scratch_folder above;
+  std::string id;
+  {
+    const auto run = held(above / "run");
+    id = run.record().id;
+    write_entry(run, entry_of_this_process("node-1", "node"));
+    std::ofstream(run.log_of("node-1")) << "first\n";
+    std::ofstream(run.asked_to_end_file(this_process())) << "";
+    std::ofstream(run.sockets() / "stale") << "";
+    fs::create_directory(run.credentials());
+    std::ofstream(run.credentials() / "secret") << "old";
+  }
+  const auto again = held(above / "run");
+  CHECK(again.record().id != id);
+  CHECK(seen(again).empty());
+  CHECK(fs::is_empty(again.sockets()));
+  CHECK(fs::is_empty(again.logs()));
+  CHECK_FALSE(fs::exists(again.credentials()));
+  CHECK_FALSE(fs::exists(again.asked_to_end_file(this_process())));
+  CHECK(read_text(again.path() / "logs.before/node-1.log") == "first\n");
+}
+
+TEST_CASE("a temporary folder is removed with its run", "[process]") {
+  fs::path path;
+  {
+    const auto run = held_run_folder::temporary("troupe 1", {});
+    path = run.path();
+    CHECK(mode_of(path) == 0700);
+    CHECK(run.is_held());
+    std::ofstream(run.log_of("x")) << "x";
+  }
+  CHECK_FALSE(fs::exists(path));
+}
+
+TEST_CASE("a damaged run.json is refused with what is wrong", "[process]") {
+  const scratch_folder above;
+  const auto run = held(above / "run");
+  const auto whole = text_of(run.record());
+  CHECK(read_run_record(whole, "it") == run.record());
+  for (std::size_t i = 0; i + 2 < whole.size(); ++i)
+    CHECK_THROWS_AS(read_run_record(whole.substr(0, i), "it"), input_error);
+  CHECK_THROWS_MATCHES(read_run_record(R"({"version": 7})", "it"),
+                       input_error,
+                       MessageMatches(ContainsSubstring("version 7")));
+  fs::remove(run.path() / "run.json");
+  CHECK_THROWS_MATCHES(run_folder::open(run.path()),
+                       input_error,
+                       MessageMatches(ContainsSubstring("no folder of a run")));
+}
+
+TEST_CASE("each process has an entry, and those that died are told from those that run",
+          "[process]") {
+  const scratch_folder above;
+  const auto run = held(above / "run");
+  auto mine = entry_of_this_process("supervisor", "supervisor");
+  mine.roles = {"supervisor", "node"};
+  mine.ranks = {0, 1, 2};
+  mine.incarnation = 3;
+  mine.progress = {.generation = 4, .step = 500};
+  write_entry(run, mine);
+  CHECK(read_process_entry(text_of(mine), "supervisor", "it") == mine);
+  auto stale = mine;
+  stale.name = "stale";
+  stale.process.start_time += 1;  // its pid is ours now
+  write_entry(run, stale);
+  auto far = mine;
+  far.name = "far";
+  far.host = "another-host";
+  write_entry(run, far);
+  const auto all = seen(run);
+  REQUIRE(all.size() == 3);
+  CHECK(all[0].entry == far);
+  CHECK_FALSE(all[0].runs);
+  CHECK(all[1].runs == false);
+  CHECK(all[2].runs == true);
+  remove_entry(run, "stale");
+  std::ofstream(run.processes() / "bad.json") << "{\"pid\": -1}";
+  std::vector<std::string> damage;
+  CHECK(seen_processes(run, [&](const std::string& x) { damage.push_back(x); }).size() == 2);
+  REQUIRE(damage.size() == 1);
+  CHECK_THAT(damage[0], ContainsSubstring("bad.json"));
+}
+
+TEST_CASE("RUN-2: an entry has the name of a file", "[process]") {
+  const scratch_folder above;
+  const auto run = held(above / "run");
+  CHECK_THROWS_AS(write_entry(run, entry_of_this_process("../run", "node")), broken_promise);
+  CHECK(seen(run).empty());
+}
+
+TEST_CASE("an entry follows the progress of its process", "[process]") {
+  const scratch_folder above;
+  const auto run = held(above / "run");
+  std::atomic<std::uint64_t> step = 0;
+  {
+    entry_keeper keeper(run, entry_of_this_process("supervisor", "supervisor"));
+    CHECK(seen(run).at(0).entry.progress == process_progress{});
+    keeper.follow([&] { return process_progress{.generation = 1, .step = step}; });
+    step = 7;
+    CHECK(soon([&] { return seen(run).at(0).entry.progress.step == 7; }));
+    step = 8;
+  }
+  CHECK(seen(run).at(0).entry.progress == process_progress{.generation = 1, .step = 8});
+}
+
+TEST_CASE("an entry that is replaced is whole at every moment", "[process]") {
+  const scratch_folder above;
+  const auto file = above / "entry";
+  const std::string a(1000, 'a'), b(3000, 'b');
+  replace_file(file, a);
+  std::atomic<bool> end = false;
+  int torn = 0;
+  std::jthread writer([&] {
+    for (int i = 0; i < 2000; ++i)
+      replace_file(file, i % 2 == 0 ? b : a);
+    end = true;
+  });
+  while (!end) {
+    const auto now = read_text(file);
+    torn += now != a && now != b;
+  }
+  CHECK(torn == 0);
+  CHECK_THROWS_AS(replace_file(above / "nowhere/entry", a), io_error);
+}
+
+TEST_CASE("segments of a run are removed, and no others", "[process]") {
+  const auto make = [](const std::string& name) {
+    return descriptor(::shm_open(name.c_str(), O_RDWR | O_CREAT, 0600));
+  };
+  const auto mine = segment_prefix("0123456789abcdef"), other = segment_prefix("fedcba9876543210");
+  const auto a = make(mine + "a"), b = make(mine + "b"), c = make(other + "a");
+  CHECK(remove_segments("0123456789abcdef") == 2);
+  CHECK(remove_segments("0123456789abcdef") == 0);
+  CHECK(remove_segments("fedcba9876543210") == 1);
+}

@@ -1,0 +1,55 @@
+// Processes for tests of processes (process_player.cpp), and what is left of them.
+
+#pragma once
+
+#include "runtime/core/file.hpp"
+#include "runtime/process/agent_client.hpp"
+#include "runtime/process/process_id.hpp"
+#include "runtime/process/run_folder.hpp"
+#include "tests/support/places.hpp"
+#include "tests/support/soon.hpp"
+
+#include <filesystem>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace troupe::tests {
+
+inline std::vector<std::string> player(std::vector<std::string> words) {
+  words.insert(words.begin(), bin_dir() + "/process_player");
+  return words;
+}
+
+constexpr auto long_enough = std::chrono::seconds(60);  ///< for what comes: only a hang reaches it
+
+/// A process is gone, and nobody has to ask how it ended.
+inline bool is_gone(pid_t pid) {
+  const auto facts = runtime::look_at_process(pid);
+  return !facts || facts->state == 'Z';
+}
+
+/// What `descendants` wrote there, once it has.
+inline std::vector<pid_t> descendants_in(const std::filesystem::path& file) {
+  if (!soon([&] { return std::filesystem::exists(file); }))
+    throw std::runtime_error("the descendants do not come");
+  std::istringstream in(runtime::read_text(file));
+  std::vector<pid_t> out;
+  for (pid_t pid = 0; in >> pid;)
+    out.push_back(pid);
+  return out;
+}
+
+/// What an agent tells next of this kind; whatever else it tells meanwhile is passed over.
+template <class Told>
+Told told_by(runtime::agent_client& agent) {
+  while (const auto next = agent.next(long_enough))
+    if (const auto* const found = std::get_if<Told>(&*next))
+      return *found;
+  throw std::runtime_error("the agent does not tell it");
+}
+
+}  // namespace troupe::tests

@@ -1,0 +1,163 @@
+// A process for tests of processes. What it does, its first word says.
+
+#include "runtime/process/agent_client.hpp"
+#include "runtime/process/host_agent.hpp"
+#include "runtime/process/process_id.hpp"
+#include "runtime/process/run_folder.hpp"
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <dirent.h>
+#include <fcntl.h>
+#include <string>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <variant>
+#include <vector>
+
+namespace {
+
+using namespace troupe::runtime;
+
+[[noreturn]] void sleep_for_ever() {
+  for (;;)
+    ::pause();
+}
+
+/// Every open descriptor, one a line; that of the folder apart.
+void print_descriptors() {
+  DIR* const all = ::opendir("/proc/self/fd");
+  while (const auto* entry = ::readdir(all))
+    if (entry->d_name[0] != '.' && std::atoi(entry->d_name) != ::dirfd(all))
+      std::printf("%s\n", entry->d_name);
+  ::closedir(all);
+}
+
+void print_signals() {
+  sigset_t blocked;
+  ::sigprocmask(SIG_BLOCK, nullptr, &blocked);
+  for (const int number : {SIGTERM, SIGHUP, SIGPIPE}) {
+    struct sigaction now = {};
+    ::sigaction(number, nullptr, &now);
+    std::printf("%d %d\n", ::sigismember(&blocked, number), int(now.sa_handler == SIG_IGN));
+  }
+}
+
+/// A child, a grandchild whose parent has ended, and one that has left the group and the session.
+/// Their pids go to the file, when all of them are there.
+[[noreturn]] void have_descendants(const std::string& file) {
+  int ends[2];
+  if (::pipe(ends) != 0)
+    std::exit(1);
+  const auto tell = [&] {
+    const auto me = ::getpid();
+    if (::write(ends[1], &me, sizeof me) != ssize_t(sizeof me))
+      std::exit(1);
+  };
+  if (::fork() == 0) {
+    if (::fork() == 0) {
+      tell();
+      sleep_for_ever();
+    }
+    if (::fork() == 0) {
+      ::setsid();
+      if (::fork() == 0) {
+        tell();
+        sleep_for_ever();
+      }
+    }
+    std::_Exit(0);
+  }
+  if (::fork() == 0) {
+    tell();
+    sleep_for_ever();
+  }
+  pid_t all[3] = {};
+  for (auto& one : all)
+    if (::read(ends[0], &one, sizeof one) != ssize_t(sizeof one))
+      std::exit(1);
+  replace_file(
+      file, std::to_string(all[0]) + " " + std::to_string(all[1]) + " " + std::to_string(all[2]));
+  sleep_for_ever();
+}
+
+/// Says its child's pid, which asks to end with it.
+[[noreturn]] void be_parent() {
+  const auto me = ::getpid();
+  const auto child = ::fork();
+  if (child == 0) {
+    if (!end_with_parent(me))
+      std::_Exit(1);
+    std::printf("%d\n", int(::getpid()));
+    std::fflush(stdout);
+    sleep_for_ever();
+  }
+  sleep_for_ever();
+}
+
+/// Starts an agent, and by it a process with descendants; says the pids of guard and process.
+[[noreturn]] void be_owner(const std::string& run,
+                           const std::string& patience,
+                           const std::string& file) {
+  auto agent = agent_client::start({"/proc/self/exe", "agent", run, patience}, run);
+  agent.ask(start_process{.request = 1,
+                          .name = "node",
+                          .command = {"/proc/self/exe", "descendants", file},
+                          .environment = {},
+                          .output = {}});
+  while (const auto told = agent.next(std::chrono::minutes(1)))
+    if (const auto* const started = std::get_if<process_started>(&*told)) {
+      std::printf("%d %d\n", int(agent.guard()->pid), int(started->process.pid));
+      std::fflush(stdout);
+    }
+  std::exit(1);
+}
+
+int be_agent(const std::vector<std::string>& words) {
+  host_agent_settings settings;
+  settings.run = words.at(1);
+  settings.behaviour.owner_patience = std::chrono::milliseconds(std::atoi(words.at(2).c_str()));
+  if (words.size() > 3)
+    settings.connection = descriptor(std::atoi(words[3].c_str()));
+  return run_host_agent(std::move(settings));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const auto what = words.at(0);
+  if (what == "agent")
+    return be_agent(words);
+  if (what == "exit")
+    return std::atoi(words.at(1).c_str());
+  if (what == "abort")
+    std::abort();
+  if (what == "descriptors")
+    print_descriptors();
+  if (what == "signals")
+    print_signals();
+  if (what == "print")
+    std::printf("%s\n", std::getenv(words.at(1).c_str()));
+  if (what == "group")
+    std::printf("%d %d\n", int(::getpid()), int(::getpgrp()));
+  if (what == "parent")
+    be_parent();
+  if (what == "descendants")
+    have_descendants(words.at(1));
+  if (what == "owner")
+    be_owner(words.at(1), words.at(2), words.at(3));
+  if (what == "run") {  // holds a folder until it is killed
+    const held_run_folder folder(words.at(1), "player", {"player"});
+    std::printf("held\n");
+    std::fflush(stdout);
+    sleep_for_ever();
+  }
+  if (what == "sleep")
+    sleep_for_ever();
+  return 0;
+}
