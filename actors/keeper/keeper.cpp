@@ -38,7 +38,7 @@ void keeper_state::keep(const messages::keep& x) {
   tell_if_kept(x.generation, x.step);
 }
 
-// KEPT-2.
+// KEEPER-1, KEPT-2.
 void keeper_state::tell_if_kept(runtime::generation_id generation, runtime::step_id step) {
   const auto ranks = job_->placed();
   if (context_->bug == planted_bug::keep_before_all

@@ -43,11 +43,12 @@ class played_run {
         world_(how.seed, how.how, how.trace),
         network_(world_, {how.seed, 2}, how.how),
         process_(network_.add_process(network_.add_host(), told(job))),
-        hosts_(network_, job_.layout.processes, how.hosts, [this, &job] {
-          auto out = told(job);
-          out.faults = process_.context()->faults;  // what strikes once strikes once
-          return out;
-        }) {}
+        hosts_(
+            network_, job_.layout.processes, how.hosts, process_.context()->messages, [this, &job] {
+              auto out = told(job);
+              out.faults = process_.context()->faults;  // what strikes once strikes once
+              return out;
+            }) {}
 
   seen_run run(const messages::job_description& description) {
     arrange();

@@ -18,8 +18,12 @@ constexpr double tells = 0.7;
 virtual_hosts::virtual_hosts(virtual_network& network,
                              int processes,
                              int hosts,
+                             std::shared_ptr<const message_path> messages,
                              std::function<node_context()> told)
-    : network_(network), told_(std::move(told)), all_(std::size_t(processes)) {
+    : network_(network),
+      messages_(std::move(messages)),
+      told_(std::move(told)),
+      all_(std::size_t(processes)) {
   for (int i = 0; i < hosts; ++i)
     hosts_.push_back(&network_.add_host());
   network_.on_killed([this](virtual_process& x) { lose(x); });
@@ -46,14 +50,13 @@ std::string virtual_hosts::name_of(const virtual_process* x) const {
 
 void virtual_hosts::answer(int process, bool lived) {
   const auto& x = all_[std::size_t(process)];
-  x.process->context()->messages->send_from_outside(
-      x.asked.supervisor,
-      messages::process_started{.generation = x.asked.generation,
-                                .process = process,
-                                .incarnation = x.incarnation,
-                                .lived = lived,
-                                .host = x.process->host().name,
-                                .node = x.node});
+  messages_->send_from_outside(x.asked.supervisor,
+                               messages::process_started{.generation = x.asked.generation,
+                                                         .process = process,
+                                                         .incarnation = x.incarnation,
+                                                         .lived = lived,
+                                                         .host = x.process->host().name,
+                                                         .node = x.node});
 }
 
 void virtual_hosts::start(const messages::start_process& x) {
@@ -100,15 +103,16 @@ void virtual_hosts::lose(const virtual_process& x) {
     return;
   const auto process = int(found - all_.begin());
   auto& world = network_.in();
-  world.at(world.now_ns() + network_.chance().below(network_.how().network_latency_ns + 1),
-           fmt::format("the host tells of the death of process {}", process),
-           [this, process, incarnation = found->incarnation] {
-             const auto& to = all_[std::size_t(process)].asked;
-             if (to.supervisor && !ended_)
-               caf::anon_send(to.supervisor,
-                              messages::process_died{
-                                  to.generation, process, incarnation, "killed by signal 9"});
-           });
+  world.at(
+      world.now_ns() + network_.chance().below(network_.how().network_latency_ns + 1),
+      fmt::format("the host tells of the death of process {}", process),
+      [this, process, incarnation = found->incarnation] {
+        const auto& to = all_[std::size_t(process)].asked;
+        if (to.supervisor && !ended_)
+          messages_->send_from_outside(
+              to.supervisor,
+              messages::process_died{to.generation, process, incarnation, "killed by signal 9"});
+      });
 }
 
 // Their nodes were told by the supervisor, unless that had died.
@@ -117,7 +121,7 @@ void virtual_hosts::end(const messages::shut_down& x) {
   for (auto& one : all_) {
     one.asked = {};
     if (one.process != nullptr && !one.process->is_dead())
-      one.process->context()->messages->send_from_outside(one.node, x);
+      messages_->send_from_outside(one.node, x);
     one.node = nullptr;
   }
 }

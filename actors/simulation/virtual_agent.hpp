@@ -19,10 +19,12 @@ namespace troupe::actors::simulation {
 /// What becomes of processes, for who plays: it outlives the actor.
 class virtual_hosts {
  public:
-  /// `told`: what each new process has. Process p is on host p modulo `hosts`.
+  /// `told`: what each new process has. Process p is on host p modulo `hosts`. What an agent says
+  /// goes by `messages`.
   virtual_hosts(virtual_network& network,
                 int processes,
                 int hosts,
+                std::shared_ptr<const message_path> messages,
                 std::function<node_context()> told);
   ~virtual_hosts();
 
@@ -45,6 +47,7 @@ class virtual_hosts {
   void lose(const virtual_process& x);
 
   virtual_network& network_;
+  std::shared_ptr<const message_path> messages_;
   std::function<node_context()> told_;
   std::vector<virtual_host*> hosts_;
   std::vector<hosted> all_;

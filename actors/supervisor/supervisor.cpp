@@ -70,8 +70,7 @@ void supervisor_state::start(messages::node_actor node,
   const int processes = job_->job.layout.processes;
   if (processes > 1 && !context_->agent)
     throw runtime::input_error(
-        "`layout.processes` {} asks for processes beside this one, and nothing here starts any: "
-        "leave it out",
+        "the job asks for {} processes beside this one, and nothing here starts any: ask for one",
         processes);
   processes_.resize(std::size_t(processes));
   members_.emplace(

@@ -257,5 +257,5 @@ TEST_CASE("a supervisor without an agent refuses a job of several processes", "[
   tests::ending end(supervisor);
   system.run();
   CHECK(end.is(ec::refused));
-  CHECK_THAT(end.text(), ContainsSubstring("`layout.processes` 2"));
+  CHECK_THAT(end.text(), ContainsSubstring("asks for 2 processes"));
 }
