@@ -25,12 +25,33 @@ runtime::gpt_config small_model(int layers) {
   return m;
 }
 
+/// Decided while the step runs, by what has arrived: gradients that others wait for go first, then
+/// as many forwards as 1F1B's first rank holds.
+constexpr const char* behaviour = R"(
+function next(state)
+  local ready = {}
+  for _, action in ipairs(state.ready) do
+    ready[action.kind] = action
+  end
+  local done = state.done[state.hosted[1]]
+  if ready.I then
+    return ready.I
+  end
+  if ready.F and done.F - done.W < state.ranks then
+    return ready.F
+  end
+  return ready.W
+end
+)";
+
 void draw_schedule(runtime::training_job& job, choices& from) {
   auto& schedule = job.layout.schedule;
   if (job.layout.pipeline == 1)
     return;
-  schedule.source
-      = from.one_of({"1f1b", "1f1b", "gpipe", "interleaved", "zb-h1", "zb-v", "dualpipe"});
+  schedule.source = from.one_of(
+      {"1f1b", "1f1b", "gpipe", "interleaved", "zb-h1", "zb-v", "dualpipe", "behaviour.lua"});
+  if (schedule.source == "behaviour.lua")
+    schedule.text = behaviour;
   if (schedule.source == "interleaved")
     schedule.chunks_per_rank = 2;
   if (schedule.source == "interleaved" || schedule.source == "zb-v")

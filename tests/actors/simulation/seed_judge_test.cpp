@@ -94,9 +94,9 @@ namespace {
 std::uint64_t seed_before(planted_bug x) {
   switch (x) {
     case planted_bug::count_old_ready:
-      return 330;
+      return 790;
     case planted_bug::announce_replay:
-      return 300;
+      return 90;
     case planted_bug::two_supervisors:
       return 180;
     case planted_bug::keep_second_batch:
@@ -104,7 +104,7 @@ std::uint64_t seed_before(planted_bug x) {
     case planted_bug::decide_before_keepers:
       return 930;
     case planted_bug::keep_before_all:
-      return 360;
+      return 260;
     case planted_bug::believe_states:
       return 110;
     default:
