@@ -2,6 +2,7 @@
 
 #include "actors/keeper/rank_states.hpp"
 #include "actors/support/guard.hpp"
+#include "actors/support/on_board.hpp"
 #include "runtime/core/error.hpp"
 
 #include <utility>
@@ -18,9 +19,17 @@ void keeper_state::start(const messages::spawn_keeper& told,
   context_ = std::move(context);
   token_ = std::move(token);
   end_on_exception(self_, "keeper");
+  if (context_->own_threads)
+    place_ = context_->lanes->add(
+        {.who = "keeper", .generation = value(told.generation), .service = true});
 }
 
-void keeper_state::keep(const messages::keep& x) {
+runtime::iteration_range keeper_state::range_of(const messages::keep& x) const {
+  const std::uint64_t late = context_->bug == planted_bug::keep_old_state ? 1 : 0;
+  return {value(x.since) + late, value(x.step) + late};
+}
+
+void keeper_state::receive(const messages::keep& x) {
   context_->faults->pass("keeper", value(x.step), runtime::moment_of_step::snapshot);
   try {
     if (x.unchanged)
@@ -28,11 +37,11 @@ void keeper_state::keep(const messages::keep& x) {
     else
       context_->kept->put(x.generation,
                           x.rank,
-                          value(x.step) + (context_->bug == planted_bug::keep_old_state ? 1 : 0),
+                          range_of(x),
                           redeemed(*context_->transport, x.state, {.until = token_}));
   } catch (const runtime::cancelled&) {
     return;  // its generation has ended: the next one gives its own
-  } catch (const runtime::io_error&) {
+  } catch (const runtime::peer_lost&) {
     return;  // its holder has died, which ends the generation, too
   }
   tell_if_kept(x.generation, x.step);
@@ -47,7 +56,7 @@ void keeper_state::tell_if_kept(runtime::generation_id generation, runtime::step
     context_->messages->send(self_, supervisor_, messages::kept{generation, step, process_});
 }
 
-void keeper_state::give_back(const messages::fetch_kept& x) {
+void keeper_state::receive(const messages::fetch_kept& x) {
   messages::kept_state answer{x.generation, x.step};
   try {
     if (const auto found = context_->kept->find(x.rank, value(x.step))) {
@@ -68,8 +77,7 @@ messages::keeper_actor::behavior_type keeper(
     std::shared_ptr<const node_context> context,
     runtime::cancel_token token) {
   self->state.start(told, std::move(job), std::move(context), std::move(token));
-  return {[self](const messages::keep& x) { self->state.keep(x); },
-          [self](const messages::fetch_kept& x) { self->state.give_back(x); }};
+  return {receives<messages::keep>(self), receives<messages::fetch_kept>(self)};
 }
 
 }  // namespace troupe::actors

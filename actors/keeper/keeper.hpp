@@ -23,10 +23,13 @@ class keeper_state {
              std::shared_ptr<const opened_job> job,
              std::shared_ptr<const node_context> context,
              runtime::cancel_token token);
-  void keep(const messages::keep& x);
-  void give_back(const messages::fetch_kept& x);
+  void receive(const messages::keep& x);
+  void receive(const messages::fetch_kept& x);
+  const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
 
  private:
+  /// The steps that ended in the state that is given.
+  runtime::iteration_range range_of(const messages::keep& x) const;
   void tell_if_kept(runtime::generation_id generation, runtime::step_id step);
 
   messages::keeper_actor::pointer self_;
@@ -35,6 +38,7 @@ class keeper_state {
   std::shared_ptr<const opened_job> job_;
   std::shared_ptr<const node_context> context_;
   runtime::cancel_token token_;
+  std::shared_ptr<runtime::lane_board::place> place_;
 };
 
 messages::keeper_actor::behavior_type keeper(

@@ -251,7 +251,7 @@ void monitor_state::receive(const messages::committed& x) {
   context_->faults->inject("monitor", n);
   context_->faults->pass("monitor", n, runtime::moment_of_step::acknowledged);
   const auto mine = book_->opened();
-  if (x.fact == 0 || book_->take(x.fact))
+  if (is_obeyed(x.generation) && (x.fact == 0 || book_->take(x.fact)))
     add(x);
 }
 

@@ -45,8 +45,8 @@ struct node_context {
   std::shared_ptr<pool_registry> pools = std::make_shared<pool_registry>();
   std::function<std::unique_ptr<runtime::lane>(runtime::lane_settings)> make_lane
       = runtime::make_thread_lane;
-  /// The loader, the checkpointer and the monitor block: they have threads of their own, but not in
-  /// tests that drive one actor alone.
+  /// The loader, the keeper, the checkpointer and the monitor block: they have threads of their
+  /// own, but not in tests that drive one actor alone.
   bool own_threads = true;
   /// Of whoever recovers, lanes say what they are at, and are looked at now and then; lanes that
   /// have ended are joined beside actors. Not in tests that drive one actor alone.

@@ -4,7 +4,7 @@
 // It also cleans up: when a rank dies, or the supervisor, or the node itself, every wait of the
 // generation is released at once. What outlives actors (estates, ledger, logs) is in its context.
 //
-// Ranks belong to a generation. Services (loader, checkpointer, monitor, viewers) serve all
+// Ranks belong to a generation. Services (loader, keeper, checkpointer, monitor, viewers) serve all
 // generations of one supervisor: their death releases nobody, and it replaces them.
 //
 //   NODE-1  Nobody is spawned into a generation that is over: the request is refused.
@@ -68,6 +68,7 @@ class node_state {
   template <class Request>
   caf::error admit(const Request& x);
   void watch_root();
+  void tell_root(const messages::taken_for_dead& x);
   void watch_for_hangs();
   /// Whatever waits in it is released at once.
   void release_generation();

@@ -42,15 +42,20 @@ void node_state::watch_for_hangs() {
           : home.spawn(hang_watch, me, context_, recovery_.suspicion));
 }
 
+void node_state::tell_root(const messages::taken_for_dead& x) {
+  if (root_)
+    context_->messages->send(self_, caf::actor_cast<messages::supervisor_actor>(root_), x);
+}
+
 // An exit message is enough for a stage whose lane hangs. An actor that hangs itself hears none: so
 // whoever would be told of its death is told now.
 void node_state::suspect(const messages::suspected& x) {
   const auto [kind, where] = parts_of(x.who);
   const auto owner = is_lane(kind) ? "stage:" + where : x.who;
-  const auto found = [&](const std::string& name, bool any_generation = false) {
+  const auto found = [&](const std::string& name) {
     return std::find_if(spawned_.begin(), spawned_.end(), [&](const spawned_actor& one) {
       return runtime::without_tensor_zero(one.name) == runtime::without_tensor_zero(name)
-             && (any_generation || one.generation == x.generation);
+             && one.generation == x.generation;
     });
   };
   const auto at = found(owner);
@@ -73,11 +78,11 @@ void node_state::suspect(const messages::suspected& x) {
     const auto replica = "replica:" + where.substr(0, where.find('.'));
     if (const auto its = found(replica); its != spawned_.end())
       kill(its->actor, because_of(replica, reason));
-  } else if (root_) {
-    context_->messages->send(
-        self_,
-        caf::actor_cast<messages::supervisor_actor>(root_),
-        messages::taken_for_dead{gone.generation, owner, messages::text_of(reason)});
+    else  // it lives in another process
+      tell_root(messages::taken_for_dead{
+          gone.generation, replica, messages::text_of(because_of(replica, reason))});
+  } else {
+    tell_root(messages::taken_for_dead{gone.generation, owner, messages::text_of(reason)});
   }
   answer_if_ended();
 }

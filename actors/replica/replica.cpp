@@ -196,7 +196,10 @@ void replica_state::receive(const messages::use_loader& x) {
 }
 
 void replica_state::receive(const messages::use_keeper& x) {
-  told_.processes[std::size_t(x.process)].keeper = x.keeper;
+  auto& at = told_.processes[std::size_t(x.process)];
+  at.keeper = x.keeper;
+  if (at.holder)
+    at.holder = x.keeper;
   pass_to_process(x);
 }
 

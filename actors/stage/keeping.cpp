@@ -20,6 +20,7 @@ void stage_state::give_to_keeper(bool unchanged) {
     return;
   messages::keep told{.generation = told_.generation,
                       .step = runtime::step_id(newest->last),
+                      .since = runtime::step_id(newest->first),
                       .rank = job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank),
                       .unchanged = unchanged};
   if (!unchanged) {

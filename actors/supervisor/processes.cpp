@@ -34,6 +34,24 @@ void supervisor_state::carry_out(const order_start& x) {
       self_, context_->agent, messages::start_process{generation(), x.process, self_});
 }
 
+// When all are there, for the run: a successor finds the states where they are.
+void supervisor_state::settle_keepers() {
+  const bool all_here = std::all_of(
+      processes_.begin(), processes_.end(), [](const auto& x) { return bool(x.node); });
+  if (!keeps() || !all_here)
+    return;
+  auto& ledger = *context_->ledger;
+  if (ledger.keepers().empty()) {
+    std::vector<std::string> hosts;
+    for (const auto& x : processes_)
+      hosts.push_back(x.host);
+    ledger.keepers(runtime::keepers_of(hosts));
+  }
+  const auto keepers = ledger.keepers();
+  for (std::size_t p = 0; p < processes_.size(); ++p)
+    processes_[p].kept_in = keepers[p];
+}
+
 void supervisor_state::receive(const messages::process_started& x) {
   if (members_->now() == membership::phase::stopped || !is_process(x.process)
       || epoch_of(x.generation) != epoch_of(generation()) || members_->stands(x.process)
@@ -45,18 +63,7 @@ void supervisor_state::receive(const messages::process_started& x) {
   at.node = x.node;
   at.host = x.host;
   context_->messages->monitor(self_, at.node);
-  // Who keeps whose states is settled when all are there, for the run.
-  if (keeps()
-      && std::all_of(
-          processes_.begin(), processes_.end(), [](const auto& one) { return bool(one.node); })
-      && processes_.front().kept_in == home) {
-    std::vector<std::string> hosts;
-    for (const auto& one : processes_)
-      hosts.push_back(one.host);
-    const auto keepers = runtime::keepers_of(hosts);
-    for (std::size_t p = 0; p < processes_.size(); ++p)
-      processes_[p].kept_in = keepers[p];
-  }
+  settle_keepers();
   carry_out(members_->stands(x.process, x.incarnation, x.lived, clock_ns()));
 }
 
@@ -79,7 +86,7 @@ void supervisor_state::lose_process(int process,
     if (x.kept_in == process)
       x.keeper = nullptr;
   std::erase_if(watched_, [&](const auto& x) { return x.where.lives_in == process; });
-  std::erase_if(expected_, [&](const auto& x) { return x.second == process; });
+  std::erase_if(expected_, [&](const auto& x) { return x.second.lives_in == process; });
   if (members_->cause())
     note_loss(*members_->cause());
   carry_out(std::move(orders));
@@ -95,8 +102,10 @@ bool supervisor_state::is_kept(std::uint64_t step) const {
 }
 
 void supervisor_state::receive(const messages::kept& x) {
-  if (x.generation != generation() || !is_process(x.process))
-    return;
+  const auto now = members_->now();
+  if (x.generation != generation() || !is_process(x.process)
+      || (now != membership::phase::forming && now != membership::phase::running))
+    return;  // KEPT-2
   auto& newest = kept_by_[x.process];
   newest = std::max(newest, value(x.step));
   if (!is_kept(at_.iteration))

@@ -125,6 +125,7 @@ void supervisor_state::carry_out(const order_form& x) {
   else
     throw runtime::broken_promise("MEMBER-3: the run goes back to a step whose position is known");
   forming_ = x;
+  kept_by_.clear();
   ready_ = 0;
   ranks_asked_for_ = false;
   replicas_.resize(std::size_t(job_->replicas()));

@@ -2,6 +2,7 @@
 
 #include "actors/supervisor/supervisor.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe::actors {
@@ -56,15 +57,20 @@ void supervisor_state::tell_of_services(const messages::replica_actor& to,
 
 void supervisor_state::spawn_services() {
   spawn_viewers();
-  if (!monitor_ && !without_monitor_)
+  const auto is_coming = [&](member_role role, int process = 0) {
+    return std::any_of(expected_.begin(), expected_.end(), [&](const auto& x) {
+      return x.second.role == role && x.second.serves == process;
+    });
+  };
+  if (!monitor_ && !without_monitor_ && !is_coming(member_role::monitor))
     spawn_monitor();
   for (int p = 0; p < int(processes_.size()); ++p) {
-    if (!processes_[std::size_t(p)].loader)
+    if (!processes_[std::size_t(p)].loader && !is_coming(member_role::loader, p))
       spawn_loader(p);
-    if (keeps() && !processes_[std::size_t(p)].keeper)
+    if (keeps() && !processes_[std::size_t(p)].keeper && !is_coming(member_role::keeper, p))
       spawn_keeper(p);
   }
-  if (!checkpointer_)
+  if (!checkpointer_ && !is_coming(member_role::checkpointer))
     spawn_checkpointer();
 }
 
@@ -83,7 +89,7 @@ void supervisor_state::watch(residence where, const Handle& actor) {
 template <class Answer, class Request, class Keep>
 void supervisor_state::spawn(Request what, residence where, Keep keep) {
   const auto number = ++asked_;
-  expected_.emplace(number, where.lives_in);
+  expected_.emplace(number, where);
   const auto of = what.generation;
   context_->messages->request(self_, node_in(where.lives_in), caf::infinite, std::move(what))
       .then(
@@ -91,15 +97,21 @@ void supervisor_state::spawn(Request what, residence where, Keep keep) {
             const auto turn = take_turn("spawned");
             if (expected_.erase(number) == 0)
               return;  // it died since
-            if (where.role == member_role::rank && of != generation())
+            if (where.role == member_role::rank
+                && (of != generation() || members_->now() == membership::phase::ending))
               return;  // it has ended meanwhile, and whom it spawned ends with it
             watch(where, keep(x));
             begin_when_ready();
           },
           [this, number](const caf::error& reason) {
             const auto turn = take_turn("error");
-            if (expected_.erase(number) > 0)
-              refuse(reason);
+            if (expected_.erase(number) == 0)
+              return;
+            refuse(reason);
+            // NODE-1: it was asked for in a generation that is over.
+            if (is(reason, messages::ec::cancelled)
+                && members_->now() == membership::phase::forming)
+              spawn_services();
           });
 }
 
@@ -182,7 +194,7 @@ void supervisor_state::spawn_viewers() {
     return;
   for (const auto& viewer : told_.viewers) {
     const auto number = ++asked_;
-    expected_.emplace(number, home);
+    expected_.emplace(number, residence{.name = viewer});
     context_->messages
         ->request(
             self_, node_, caf::infinite, messages::spawn_viewer{generation(), told_, viewer, self_})

@@ -85,11 +85,11 @@ void supervisor_state::start(messages::node_actor node,
   node_address_ = node_.address();
   if (after.epoch > 0)
     note_loss({.who = "supervisor", .why = after.why});
-  take_place();
   if (processes > 1 && after.epoch > 0)
     end_services_before();
   else
     carry_out(members_->begin());
+  take_place();
 }
 
 std::uint64_t supervisor_state::clock_ns() const {

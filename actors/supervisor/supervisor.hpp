@@ -74,6 +74,7 @@ class supervisor_state {
   void lose_process(int process, std::uint32_t incarnation, const std::string& why);
   void note_loss(const member_death& death);
   void end_services_before();
+  void settle_keepers();
   void forget_step();
   void abandon_save();
   void tell_restart();
@@ -133,8 +134,8 @@ class supervisor_state {
   // For whom it waits (waiting.cpp).
 
   void take_place();
-  /// What it is told as an answer, or of a death: as a message on the board.
   std::vector<std::string> keepers_waited_for() const;
+  /// What it is told as an answer, or of a death: as a message on the board.
   std::unique_ptr<runtime::lane_board::place::at_message> take_turn(const char* what) const;
   runtime::lane_board::place::waiting waits_for() const;
 
@@ -220,8 +221,8 @@ class supervisor_state {
   /// The generation whose save the checkpointer is to forget, and has not answered yet.
   std::optional<runtime::generation_id> abandoning_;
   bool without_monitor_ = false;  ///< it died too often
-  /// Those who were asked for and have not answered yet: the process that they are asked of.
-  std::map<std::uint64_t, int> expected_;
+  /// Those who were asked for and have not answered yet.
+  std::map<std::uint64_t, residence> expected_;
   std::uint64_t asked_ = 0;
   int ready_ = 0;       ///< replicas that stand
   bool begun_ = false;  ///< everybody of the generation is there

@@ -49,6 +49,7 @@ struct state_of_rank {
 struct keep {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
+  runtime::step_id since = {};  ///< the first that ended in this state: later ones were left out
   int rank = 0;
   bool unchanged = false;  ///< the step was left out: its state is that of the one before
   state_of_rank state = {};
@@ -92,7 +93,8 @@ typename Inspector::result_type inspect(Inspector& f, state_of_rank& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, keep& x) {
-  return f(caf::meta::type_name("keep"), x.generation, x.step, x.rank, x.unchanged, x.state);
+  return f(
+      caf::meta::type_name("keep"), x.generation, x.step, x.since, x.rank, x.unchanged, x.state);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, kept& x) {

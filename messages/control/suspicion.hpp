@@ -36,8 +36,8 @@ struct suspected {
 
 struct taken_for_dead {
   runtime::generation_id generation = {};  ///< in which it was spawned
-  std::string who = {};                    ///< "replica:0", "loader", "checkpointer", "monitor"
-  std::string why = {};                    ///< with its name
+  std::string who = {};  ///< "replica:0", "loader", "keeper", "checkpointer", "monitor"
+  std::string why = {};  ///< with its name
 
   friend bool operator==(const taken_for_dead&, const taken_for_dead&) = default;
 };

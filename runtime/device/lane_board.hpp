@@ -82,8 +82,8 @@ class lane_board::place {
   };
 
   /// Around one message that an actor handles, on whichever thread runs it; `step` 0: that of the
-  /// message before. Nothing of the actor is
-  /// asked meanwhile. What it waits for counts from its end on.
+  /// message before. Nothing of the actor is asked meanwhile. What it waits for counts from its end
+  /// on.
   class at_message {
    public:
     at_message(place& of, std::string_view message, std::uint64_t step, std::uint64_t now_ns);

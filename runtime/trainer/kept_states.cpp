@@ -18,16 +18,19 @@ const kept_states::slot* kept_states::held(int rank, std::uint64_t iteration) co
 
 // KEPT-1. What was given of the same iteration or a later one was computed before the ranks went
 // back, and goes first.
-void kept_states::put(generation_id generation, int rank, std::uint64_t iteration, rank_state x) {
+void kept_states::put(generation_id generation, int rank, iteration_range of, rank_state x) {
   auto whole = std::make_shared<const rank_state>(std::move(x));
-  const auto worth = [iteration](const slot& one) {
-    const int kind = !one.of ? 2 : one.of->has(iteration) ? 0 : one.of->last >= iteration ? 1 : 3;
+  const auto worth = [of](const slot& one) {
+    const int kind = !one.of ? 2 : one.of->has(of.last) ? 0 : one.of->last >= of.last ? 1 : 3;
     return std::tuple(kind, kind == 3 ? one.of->last : 0, one.generation);
   };
   const std::lock_guard lock(mutex_);
   auto& slots = all_[rank];
-  auto& to = worth(slots[0]) <= worth(slots[1]) ? slots[0] : slots[1];
-  to = {generation, iteration_range{iteration, iteration}, std::move(whole)};
+  const std::size_t at = worth(slots[0]) <= worth(slots[1]) ? 0 : 1;
+  slots[at] = {generation, of, std::move(whole)};
+  auto& other = slots[1 - at];
+  if (other.of && other.generation < generation && other.of->last >= of.last)
+    other = {};
 }
 
 void kept_states::extend(generation_id generation, int rank, std::uint64_t iteration) {
@@ -45,10 +48,14 @@ kept_states::state kept_states::find(int rank, std::uint64_t iteration) const {
 
 bool kept_states::has(generation_id generation, int first, int end, std::uint64_t iteration) const {
   const std::lock_guard lock(mutex_);
-  for (int rank = first; rank < end; ++rank)
-    if (const auto* const found = held(rank, iteration);
-        found == nullptr || found->generation != generation)
+  for (int rank = first; rank < end; ++rank) {
+    const auto found = all_.find(rank);
+    if (found == all_.end()
+        || std::none_of(found->second.begin(), found->second.end(), [&](const slot& x) {
+             return x.generation == generation && x.of && x.of->has(iteration);
+           }))
       return false;
+  }
   return true;
 }
 

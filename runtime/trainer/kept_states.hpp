@@ -28,8 +28,9 @@ class kept_states {
  public:
   using state = std::shared_ptr<const rank_state>;
 
-  /// The arrays are the keeper's own from now on.
-  void put(generation_id generation, int rank, std::uint64_t iteration, rank_state x);
+  /// The state after each of these iterations; the arrays are the keeper's own from now on. What an
+  /// older generation gave of later ones is forgotten.
+  void put(generation_id generation, int rank, iteration_range of, rank_state x);
   /// The iteration has left the state of the one before as it is. Without that this does nothing,
   /// and the rank has not kept the iteration.
   void extend(generation_id generation, int rank, std::uint64_t iteration);

@@ -29,6 +29,11 @@ bool validate_sizes(const training_job& job, sentences& wrong) {
   for (const auto& [flag, size] : sizes)
     if (size < 1)
       wrong.push_back(fmt::format("{} is {}; give at least 1", flag, size));
+  if (l.processes < 1 || l.processes > l.world)
+    wrong.push_back(fmt::format(
+        "the job asks for {} processes, and has {} workers: each process hosts at least one",
+        l.processes,
+        l.world));
   return wrong.size() == before;
 }
 

@@ -110,6 +110,16 @@ std::vector<restart> step_ledger::restarts() const {
   return restarts_;
 }
 
+void step_ledger::keepers(std::vector<int> of) {
+  const std::lock_guard lock(mutex_);
+  keepers_ = std::move(of);
+}
+
+std::vector<int> step_ledger::keepers() const {
+  const std::lock_guard lock(mutex_);
+  return keepers_;
+}
+
 void step_ledger::saved(std::uint64_t iteration) {
   const std::lock_guard lock(mutex_);
   saved_ = std::max(saved_.value_or(0), iteration);

@@ -71,6 +71,10 @@ class step_ledger {
   void add(const restart& x);
   std::vector<restart> restarts() const;
 
+  /// Of each process that hosts ranks: which other one keeps their states. Said once.
+  void keepers(std::vector<int> of);
+  std::vector<int> keepers() const;
+
   void saved(std::uint64_t iteration);
   std::optional<std::uint64_t> newest_saved() const;
   void validated(std::uint64_t iteration);  ///< its loss was told
@@ -95,6 +99,7 @@ class step_ledger {
   std::optional<std::uint64_t> saved_, validated_;
   bool tested_ = false;
   std::optional<std::string> draining_;
+  std::vector<int> keepers_;
 };
 
 }  // namespace troupe::runtime

@@ -44,6 +44,7 @@ struct keeping {
     state.parts[runtime::chunk_id(0)] = {3, {{1, 3}}, {array(2)}, array(4)};
     return {.generation = generation,
             .step = runtime::step_id(step),
+            .since = runtime::step_id(step),
             .rank = rank,
             .state = actors::deposited(*node().transport, state, generation)};
   }
@@ -92,7 +93,7 @@ TEST_CASE("a step that is left out is kept without a byte", "[actors]") {
     it.system.tell(it.keeper, it.given(rank, 5, 1));
   for (const int rank : {0, 1})
     it.system.tell(it.keeper,
-                   messages::keep{first_generation, runtime::step_id(6), rank, true, {}});
+                   messages::keep{first_generation, runtime::step_id(6), {}, rank, true, {}});
   REQUIRE(it.told() == 2);
   CHECK(it.node().kept->find(0, 6) == it.node().kept->find(0, 5));
 }

@@ -336,7 +336,7 @@ process_died example(const wire&) {
 }
 template <>
 keep example(const wire&) {
-  return {g, step, 3, true, kept_of_rank()};
+  return {g, step, step, 3, true, kept_of_rank()};
 }
 template <>
 kept example(const wire&) {

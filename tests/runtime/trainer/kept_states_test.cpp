@@ -17,6 +17,9 @@ std::uint64_t value_of(const kept_states& x, int rank, std::uint64_t iteration) 
   const auto found = x.find(rank, iteration);
   return found ? found->digests.own.at("w").low : 0;
 }
+iteration_range at(std::uint64_t iteration) {
+  return {iteration, iteration};
+}
 using steps = std::vector<std::uint64_t>;
 
 }  // namespace
@@ -24,7 +27,7 @@ using steps = std::vector<std::uint64_t>;
 TEST_CASE("KEPT-1: a new state takes the place of the older of two", "[runtime][trainer]") {
   kept_states x;
   for (std::uint64_t n = 1; n <= 5; ++n) {
-    x.put(now, 3, n, state(n));
+    x.put(now, 3, at(n), state(n));
     CHECK(value_of(x, 3, n) == n);
     CHECK((n == 1 || value_of(x, 3, n - 1) == n - 1));
     CHECK(value_of(x, 3, n - 2) == 0);
@@ -35,10 +38,10 @@ TEST_CASE("KEPT-1: a new state takes the place of the older of two", "[runtime][
 TEST_CASE("KEPT-1: after the ranks went back, one whole state of theirs is there all the time",
           "[runtime][trainer]") {
   kept_states x;
-  x.put(before, 3, 6, state(6));
-  x.put(before, 3, 7, state(7));
+  x.put(before, 3, at(6), state(6));
+  x.put(before, 3, at(7), state(7));
   for (std::uint64_t n = 6; n <= 9; ++n) {
-    x.put(now, 3, n, state(10 + n));
+    x.put(now, 3, at(n), state(10 + n));
     CHECK(value_of(x, 3, n) == 10 + n);
     if (n > 6)
       CHECK(value_of(x, 3, n - 1) == 10 + n - 1);
@@ -48,22 +51,22 @@ TEST_CASE("KEPT-1: after the ranks went back, one whole state of theirs is there
 TEST_CASE("KEPT-2: a step is kept when each rank has given it in this generation",
           "[runtime][trainer]") {
   kept_states x;
-  x.put(before, 0, 7, state(1));
-  x.put(before, 1, 7, state(2));
+  x.put(before, 0, at(7), state(1));
+  x.put(before, 1, at(7), state(2));
   CHECK(x.has(before, 0, 2, 7));
-  x.put(now, 0, 7, state(1));
+  x.put(now, 0, at(7), state(1));
   CHECK_FALSE(x.has(now, 0, 2, 7));
   CHECK(x.iterations(0, 2) == steps{7});  // whoever died now is replaced all the same
-  x.put(now, 1, 7, state(2));
+  x.put(now, 1, at(7), state(2));
   CHECK(x.has(now, 0, 2, 7));
-  x.put(now, 0, 8, state(3));
+  x.put(now, 0, at(8), state(3));
   CHECK_FALSE(x.has(now, 0, 2, 8));
   CHECK(x.iterations(0, 2) == steps{7});
 }
 
 TEST_CASE("a step that is left out is kept with the state before it", "[runtime][trainer]") {
   kept_states x;
-  x.put(now, 0, 7, state(7));
+  x.put(now, 0, at(7), state(7));
   x.extend(now, 0, 8);
   CHECK(value_of(x, 0, 8) == 7);
   CHECK(x.iterations(0, 1) == steps{7, 8});
@@ -71,4 +74,23 @@ TEST_CASE("a step that is left out is kept with the state before it", "[runtime]
   CHECK_FALSE(x.has(now, 0, 1, 10));
   x.extend(before, 0, 9);  // of another generation
   CHECK_FALSE(x.has(now, 0, 1, 9));
+}
+
+TEST_CASE("KEPT-2: what an older generation gave of later steps is forgotten",
+          "[runtime][trainer]") {
+  kept_states x;
+  x.put(before, 0, at(7), state(1));
+  x.put(before, 0, at(8), state(2));
+  x.put(now, 0, at(7), state(1));
+  CHECK(x.iterations(0, 1) == steps{7});
+  x.extend(now, 0, 8);  // this time it was left out
+  CHECK(x.has(now, 0, 1, 8));
+  CHECK(value_of(x, 0, 8) == 1);
+}
+
+TEST_CASE("a state is kept for each of the steps that ended in it", "[runtime][trainer]") {
+  kept_states x;
+  x.put(now, 0, {7, 9}, state(1));
+  CHECK(x.has(now, 0, 1, 7));
+  CHECK(x.iterations(0, 1) == steps{7, 8, 9});
 }
