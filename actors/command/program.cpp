@@ -18,7 +18,7 @@ namespace {
 
 constexpr int users_fault = 2, our_fault = 3;
 
-void complain(const std::string& text) {
+void print_error(const std::string& text) {
   std::fflush(stdout);
   const bool coloured = runtime::errors_are_coloured();
   std::fprintf(stderr,
@@ -28,8 +28,8 @@ void complain(const std::string& text) {
                runtime::message_text(with_flags(text)).c_str());
 }
 
-int complain_of_us(const char* what) {
-  complain(fmt::format(
+int report_internal_error(const char* what) {
+  print_error(fmt::format(
       "{}\n  This is a fault of Troupe {}, not of yours. Please report it with the command line.",
       what,
       TROUPE_VERSION));
@@ -118,20 +118,20 @@ int run_program(const std::vector<std::string>& words) {
     add_commands(program);
     return flushed(program.parse(words)());
   } catch (const usage_error& failure) {
-    complain(failure.what());
+    print_error(failure.what());
     if (!failure.command.empty())
       std::fprintf(stderr, "  (%s --help)\n", failure.command.c_str());
     return users_fault;
   } catch (const std::bad_alloc&) {
-    complain("out of memory; use a smaller model, micro-batch or vocabulary");
+    print_error("out of memory; use a smaller model, micro-batch or vocabulary");
     return users_fault;
   } catch (const std::exception& failure) {
     if (exit_code_of(failure) == our_fault)
-      return complain_of_us(failure.what());
-    complain(failure.what());
+      return report_internal_error(failure.what());
+    print_error(failure.what());
     return users_fault;
   } catch (...) {
-    return complain_of_us("something was thrown that is no exception");
+    return report_internal_error("something was thrown that is no exception");
   }
 }
 
