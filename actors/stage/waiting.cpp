@@ -33,7 +33,8 @@ void stage_state::take_places() {
 // What its lanes are at comes first: nothing else happens before that has ended.
 runtime::lane_board::place::waiting stage_state::waits_for() const {
   runtime::lane_board::place::waiting out{.step = runtime::value(step_)};
-  auto& [what, whom] = out.what;
+  auto& what = out.what.what;
+  auto& whom = out.what.whom;
   if (!after_.empty()) {
     what = "work of its lanes";
     whom.push_back("lane:" + where_);
