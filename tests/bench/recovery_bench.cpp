@@ -1,12 +1,17 @@
 // What recovery costs: a step with it beside one without, and the way from a death to the next new
 // step.
 //
-//   bench_recovery [pairs]     6/384/6 (T 256, V 65, B 12) and GPT-2 124M (T 256, B 4), fp32
-//   bench_recovery --bf16 [pairs]
-//   bench_recovery --updates   the updates alone
+//   bench_recovery [WHAT...] [--bf16] [--small | --gpt2] [pairs]
 //
-// Steps with and without are taken in turn, by one thread each after the other, so that a neighbour
-// of the machine slows both; what is told is the median of the ratios of pairs.
+//   --step      a step of the trainer without actors, with its states beside each other and without
+//   --update    the update alone
+//   --run       steps of a run by actors, with --recovery on and without
+//   --replicas  the same of two replicas of one stage each
+//   --death     from a death to the next new step, in parts
+//
+// All of it if nothing is said, in fp32, of 6/384/6 (T 256, V 65, B 12) and GPT-2 124M (T 256, B
+// 4). With and without are taken in turn, so that a neighbour of the machine slows both; what is
+// told is the median of the ratios of pairs.
 
 #include "runtime/core/log.hpp"
 #include "runtime/trainer/rank_estate.hpp"
@@ -17,11 +22,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
 #include <mutex>
+#include <set>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 using namespace troupe;
@@ -32,6 +41,10 @@ namespace {
 double median(std::vector<double> x) {
   std::sort(x.begin(), x.end());
   return x.empty() ? 0 : x[x.size() / 2];
+}
+
+double longest(const std::vector<double>& x) {
+  return *std::max_element(x.begin(), x.end());
 }
 
 struct shape {
@@ -142,40 +155,102 @@ void cost_of_an_update(const shape& s, runtime::dtype type, int pairs) {
       step);
 }
 
-/// Kills, by asking for it, and notes when.
+/// What a step took, in ms, of one run by actors: the median, the first two left out.
+double step_of_run(const runtime::training_job& job) {
+  const auto prepared = tests::tiny_prepared(job);
+  std::mutex mutex;
+  std::vector<double> ms;
+  const auto viewer = [&](caf::actor_system& home, const actors::drain_request&) {
+    return home.spawn([&]() -> messages::viewer_actor::behavior_type {
+      return {[&](const messages::committed& x) {
+                const std::lock_guard lock(mutex);
+                if (x.report.iteration > 2)
+                  ms.push_back(x.report.elapsed_ms);
+              },
+              [](const messages::validated&) {}};
+    });
+  };
+  const auto end = actors::run(prepared, {}, {viewer});
+  if (end.exit_code != 0 || ms.size() + 2 != job.train_iterations) {
+    fmt::print(stderr, "the run has ended early: {}\n", end.reason);
+    std::exit(1);
+  }
+  return median(ms);
+}
+
+/// Two stages of one replica, or one stage of each of two replicas, with recovery and without.
+void cost_of_a_run(const shape& s, runtime::dtype type, int replicas, int pairs) {
+  auto job = job_of(s, type, replicas == 2 ? 1 : 2, 1);
+  job.train_iterations = 6;
+  if (replicas == 2) {
+    job.training.batch = {.micro = s.batch / 2, .global = s.batch, .data_parallel = 2};
+    job.layout.world = 2;
+  }
+  std::vector<double> ratios, plain_ms;
+  for (int i = 0; i < pairs; ++i) {
+    double ms[2] = {};
+    for (const bool on : {i % 2 != 0, i % 2 == 0}) {
+      job.recovery.on = on;
+      ms[on ? 1 : 0] = step_of_run(job);
+    }
+    plain_ms.push_back(ms[0]);
+    ratios.push_back(ms[1] / ms[0]);
+  }
+  std::sort(ratios.begin(), ratios.end());
+  fmt::print(
+      "{}, {}, {} by actors: a step {:.1f} ms, with recovery over without {:.4f} "
+      "(quartiles {:.4f}, {:.4f}; {} pairs of runs)\n",
+      s.name,
+      to_string(type),
+      replicas == 2 ? "two replicas" : "two stages",
+      median(plain_ms),
+      median(ratios),
+      ratios[ratios.size() / 4],
+      ratios[ratios.size() * 3 / 4],
+      pairs);
+}
+
+/// Kills, by asking for it, so long after a step has asked for its first batch, and notes when.
 class killing_source final : public runtime::batch_source {
  public:
-  killing_source(const runtime::recipe& recipe, const actors::fault_injector& faults)
-      : made_(recipe, true), faults_(faults) {}
+  killing_source(const runtime::training_job& job, const actors::fault_injector& faults, double ms)
+      : made_(job.training, true),
+        faults_(faults),
+        global_(std::uint64_t(job.training.batch.global)),
+        wait_(ms) {}
 
   runtime::micro_batch microbatch(const runtime::microbatch_address& at) const override {
-    const auto step = at.consumed / global + 1;
-    if (step == death_step && !killed_.exchange(true)) {
-      killed_ns = now_ns();
-      faults_.pass("bench", step, runtime::moment_of_step::redeem);
-    }
+    if (at.consumed / global_ + 1 == death_step && !begun_.exchange(true))
+      killer_ = std::jthread([this] {
+        std::this_thread::sleep_for(wait_);
+        killed_ns = now_ns();
+        // A moment to which nobody comes here by himself.
+        faults_.pass("bench", death_step, runtime::moment_of_step::save);
+      });
     return made_.microbatch(at);
   }
 
   static constexpr std::uint64_t death_step = 5;
-  static inline std::uint64_t global = 1;
   mutable std::atomic<std::uint64_t> killed_ns = 0;
 
  private:
   tests::formula_source made_;
   const actors::fault_injector& faults_;
-  mutable std::atomic<bool> killed_ = false;
+  std::uint64_t global_;
+  std::chrono::duration<double, std::milli> wait_;
+  mutable std::atomic<bool> begun_ = false;
+  mutable std::jthread killer_;
 };
 
 struct parts {
   std::vector<double> step, detect, release, rebuild, replay;
 };
 
-/// A stage of two is killed as step 5 begins: from that moment to the commit of step 5.
-void measure_death(const runtime::training_job& job, parts& to) {
+/// A stage of two is killed that long after step 5 has begun: from that moment to the commit of
+/// step 5.
+void measure_death(const runtime::training_job& job, double after_ms, parts& to) {
   const auto prepared = tests::tiny_prepared(job);
-  killing_source::global = std::uint64_t(job.training.batch.global);
-  const auto source = std::make_shared<killing_source>(job.training, *prepared->node->faults);
+  const auto source = std::make_shared<killing_source>(job, *prepared->node->faults, after_ms);
   prepared->node->training = source;
   std::mutex mutex;
   std::vector<std::uint64_t> commits;
@@ -219,20 +294,29 @@ void cost_of_a_death(const shape& s, runtime::dtype type, int times) {
   auto job = job_of(s, type, 2, 1);
   job.train_iterations = 6;
   job.recovery.on = true;
-  job.faults.death = "stage:0.1@5:redeem";
+  job.faults.death = "stage:0.1@5:save";
   parts all;
-  for (int i = 0; i < times; ++i)
-    measure_death(job, all);
-  fmt::print("{}, {}: stage 1 of 2 is killed as step 5 begins; median of {}, ms\n",
-             s.name,
-             to_string(type),
-             times);
-  fmt::print("  a step {:.1f}; detect {:.2f}, release {:.2f}, rebuild {:.2f}, step again {:.1f}\n",
-             median(all.step),
-             median(all.detect),
-             median(all.release),
-             median(all.rebuild),
-             median(all.replay));
+  measure_death(job, 0, all);  // how long a step is; memory is warm
+  const double step = all.step.front();
+  all = {};
+  for (int i = 0; i < times; ++i)  // spread over the step
+    measure_death(job, step * (i + 0.5) / times, all);
+  fmt::print(
+      "{}, {}: stage 1 of 2 is killed in step 5, at {} moments of it; medians (longest), ms\n",
+      s.name,
+      to_string(type),
+      times);
+  fmt::print(
+      "  a step {:.1f}; detect {:.2f} ({:.2f}), release {:.2f} ({:.2f}), rebuild {:.2f} "
+      "({:.2f}), step again {:.1f}\n",
+      median(all.step),
+      median(all.detect),
+      longest(all.detect),
+      median(all.release),
+      longest(all.release),
+      median(all.rebuild),
+      longest(all.rebuild),
+      median(all.replay));
 }
 
 }  // namespace
@@ -240,26 +324,39 @@ void cost_of_a_death(const shape& s, runtime::dtype type, int times) {
 int main(int argc, char** argv) {
   auto type = runtime::dtype::f32;
   int pairs = 20;
-  bool updates = false;
+  std::set<std::string> wanted;
+  bool small = true, large = true;
   for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--bf16") == 0)
+    const std::string word = argv[i];
+    if (word == "--bf16")
       type = runtime::dtype::bf16;
-    else if (std::strcmp(argv[i], "--updates") == 0)
-      updates = true;
+    else if (word == "--small")
+      large = false;
+    else if (word == "--gpt2")
+      small = false;
+    else if (word.starts_with("--"))
+      wanted.insert(word.substr(2));
     else
-      pairs = std::max(4, std::atoi(argv[i]));
+      pairs = std::max(2, std::atoi(argv[i]));
   }
-  const shape characters{"6/384/6, T 256, V 65, B 12", 6, 384, 6, 65, 12};
-  const shape gpt2{"GPT-2 124M, T 256, B 4", 12, 768, 12, 50257, 4};
+  const auto asked = [&](const char* what) { return wanted.empty() || wanted.contains(what); };
   runtime::set_log_level(runtime::severity::error);
   fmt::print("{}\n", kernels::instruction_set());
-  cost_of_an_update(characters, type, pairs);
-  cost_of_an_update(gpt2, type, pairs);
-  if (updates)
-    return 0;
-  cost_of_a_step(characters, type, pairs);
-  cost_of_a_step(gpt2, type, std::max(4, pairs / 3));
-  cost_of_a_death(characters, type, 5);
-  cost_of_a_death(gpt2, type, 3);
+  const shape characters{"6/384/6, T 256, V 65, B 12", 6, 384, 6, 65, 12};
+  const shape gpt2{"GPT-2 124M, T 256, B 4", 12, 768, 12, 50257, 4};
+  for (const auto& [s, chosen] : {std::pair{characters, small}, std::pair{gpt2, large}}) {
+    if (!chosen)
+      continue;
+    if (asked("update"))
+      cost_of_an_update(s, type, pairs);
+    if (asked("step"))
+      cost_of_a_step(s, type, pairs);
+    if (asked("run"))
+      cost_of_a_run(s, type, 1, pairs);
+    if (asked("replicas"))
+      cost_of_a_run(s, type, 2, pairs);
+    if (asked("death"))
+      cost_of_a_death(s, type, std::min(pairs, 7));
+  }
   return 0;
 }

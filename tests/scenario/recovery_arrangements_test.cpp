@@ -78,3 +78,9 @@ TEST_CASE("a ticket that nobody redeems is seen when its generation ends", "[sce
   CHECK(x.leased == 0);
   CHECK_FALSE(tests::look_at_whole(x, what.job).empty());
 }
+
+TEST_CASE("a sample that is served in another's place is seen", "[scenario][recovery]") {
+  const auto what = tests::two_by_two();
+  const auto x = tests::live(what, {}, {}, actors::planted_bug::serve_wrong_sample);
+  CHECK_FALSE(tests::look_at_whole(x, what.job).empty());
+}
