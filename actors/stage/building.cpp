@@ -255,6 +255,7 @@ void stage_state::build() {
         for (const auto& [chunk, group] : context.data_of)
           groups.of_chunk[chunk][runtime::axis::data] = group.get();
         auto settings = runtime::settings_of(job->job, job->pipeline, rank);
+        settings.until = token;
         if (job->job.recovery.on)
           settings.estate = estate_for(*node, mesh_rank, source, fetched, token, by);
         fill(context, std::move(settings), source, *node, mesh_rank, by, groups);

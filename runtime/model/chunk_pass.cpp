@@ -153,8 +153,14 @@ bundle chunk_pass::forward(const bundle& from, std::vector<attention_cache>* cac
   return out;
 }
 
+void chunk_pass::go_on() const {
+  if (pass_.settings.until != nullptr)
+    pass_.settings.until->throw_if_cancelled();
+}
+
 void chunk_pass::run(int first, int end) {
   for (int s = first; s < end; ++s) {
+    go_on();
     const auto& x = chunk_.program()[std::size_t(s)];
     tape_.begin_segment(x.unit);
     x.forward(tape_, pass_);
@@ -166,6 +172,7 @@ void chunk_pass::run_unrecorded(const recompute_group& which) {
   auto& began = group_inputs_.emplace_back(group_input{pass_.hidden, pass_.x, nullptr, nullptr});
   pass_.hidden.kept = pass_.x.kept = true;
   for (int s = which.first; s < which.end; ++s) {
+    go_on();
     const auto& x = chunk_.program()[std::size_t(s)];
     tape_.begin_segment(x.unit, false);
     x.forward(tape_, pass_);
@@ -186,6 +193,7 @@ void chunk_pass::recompute(int block) {
     pass_.hidden = std::exchange(began.hidden, {});
     pass_.x = std::exchange(began.x, {});
     for (int s = group.first; s < group.end; ++s) {
+      go_on();
       tape_.rerun_segment(s);
       chunk_.program()[std::size_t(s)].forward(tape_, pass_);
       if (s + 1 == group.end) {
@@ -202,8 +210,10 @@ bundle chunk_pass::input_gradients(const bundle& in, int block) {
   const auto& b = plan_.blocks.at(std::size_t(block));
   if (block + 1 == blocks() && !chunk_.range().head)
     output_->sum = taken(tape_.stream(), in.at("hidden"));
-  for (int s = b.end - 1; s >= b.first; --s)
+  for (int s = b.end - 1; s >= b.first; --s) {
+    go_on();
     tape_.input_gradients(s);
+  }
   bundle out;
   if (block == 0 && !chunk_.range().embedding)
     out.add("hidden", std::move(input_.gradient->sum));
@@ -214,6 +224,7 @@ bundle chunk_pass::input_gradients(const bundle& in, int block) {
 void chunk_pass::backward(int block) {
   const auto& b = plan_.blocks.at(std::size_t(block));
   for (int s = b.end - 1; s >= b.first; --s) {
+    go_on();
     tape_.input_gradients(s);
     tape_.weight_gradients(s);
   }
@@ -221,8 +232,10 @@ void chunk_pass::backward(int block) {
 
 void chunk_pass::weight_gradients(int block) {
   const auto& b = plan_.blocks.at(std::size_t(block));
-  for (int s = b.end - 1; s >= b.first; --s)
+  for (int s = b.end - 1; s >= b.first; --s) {
+    go_on();
     tape_.weight_gradients(s);
+  }
 }
 
 }  // namespace troupe::runtime

@@ -51,6 +51,7 @@ class chunk_pass {
   loss_value loss() { return loss_of(tape_.stream(), pass_.loss); }
 
  private:
+  void go_on() const;  ///< throws `cancelled` when nobody waits for this pass any more
   /// The inputs of a recompute group, and the slots that it gave its results.
   struct group_input {
     variable hidden, x;

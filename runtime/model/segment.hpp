@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/autograd/ops.hpp"
+#include "runtime/core/cancel.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -19,6 +20,9 @@ struct pass_settings {
   double loss_scale = 1;   ///< the gradient is that of loss_scale * mean loss
   /// The mean over all rows of the micro-batch, masked or not: loss_average.
   bool per_token_loss = false;
+  /// Looked at between segments: a pass whose generation has ended throws `cancelled`. Null:
+  /// nothing ends it.
+  const cancel_token* until = nullptr;
 };
 
 /// The state of one micro-batch while the segments run.

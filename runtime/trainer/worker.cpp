@@ -181,7 +181,8 @@ bundle worker::forward(const pass_key& key, const bundle& in) {
       .step = value(step_.step),
       .training = step_.training,
       .loss_scale = step_.loss_scale / double(step_.microbatches * step_.logical_replicas),
-      .per_token_loss = settings_.per_token_loss};
+      .per_token_loss = settings_.per_token_loss,
+      .until = &settings_.until};
   auto pass = std::make_unique<chunk_pass>(
       home.model, home.plan, stream_, *home.store, settings, home.groups);
   auto out = pass->forward(in);

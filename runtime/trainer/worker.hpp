@@ -58,6 +58,8 @@ struct worker_settings {
   /// Updates leave the state before as it was: in an estate of the worker's own where it is given
   /// none.
   bool keeps_previous = false;
+  /// Ends a pass at its next segment: it throws `cancelled`, and the worker is of no use any more.
+  cancel_token until = {};
 };
 
 /// The groups that a worker belongs to, one along each axis; they outlive it. Null: it is alone

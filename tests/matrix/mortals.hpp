@@ -145,12 +145,16 @@ inline std::vector<std::string> mortals(const runtime::training_job& job) {
 }
 
 /// WHO@STEP:MOMENT[:HOW] at a step where that moment comes: step 4 is saved, step 3 is followed by
-/// a validation, and only the `first` is begun by building.
+/// a validation, and only the `first` is begun by building. What is written beside the training is
+/// that of step 2: who then dies of the next thing that he does still has something to do.
 inline std::string death_of(std::string_view who,
                             std::string_view moment,
                             std::string_view how,
                             std::uint64_t first) {
-  const std::uint64_t step = moment == "validate" ? 3 : moment == "restore" ? first : 4;
+  const std::uint64_t step = moment == "validate"  ? 3
+                             : moment == "restore" ? first
+                             : moment == "save"    ? 2
+                                                   : 4;
   return fmt::format(
       "{}@{}:{}{}", who, step, moment, how == "throw" ? "" : fmt::format(":{}", how));
 }

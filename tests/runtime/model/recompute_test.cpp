@@ -266,6 +266,30 @@ TEST_CASE("without a backward pass nothing is recomputed or kept", "[recompute]"
   CHECK(a.loss().total == b.loss().total);
 }
 
+TEST_CASE("a pass that nobody waits for any more ends at its next segment", "[model]") {
+  const bool recomputes = GENERATE(false, true);
+  deep x(recomputes ? full(recompute_method::uniform, 1) : recompute_settings{}, 4);
+  const auto in = tiny_batch(x.stream, x.config, 2, 1);
+  const cancel_token until;
+  const pass_settings settings{.seed = 7, .step = 3, .until = &until};
+  const auto pass
+      = [&] { return std::make_unique<chunk_pass>(x.model, x.plan, x.stream, x.store, settings); };
+  const auto fresh = pass(), forward = pass(), back = pass();
+  forward->forward(in);
+  back->forward(in);
+  const int last = back->blocks() - 1;
+  if (recomputes)
+    back->recompute(last);
+  back->input_gradients({}, last);
+  until.cancel();
+  CHECK_THROWS_AS(fresh->forward(in), cancelled);
+  if (recomputes)
+    CHECK_THROWS_AS(forward->recompute(0), cancelled);
+  CHECK_THROWS_AS(forward->input_gradients({}, last), cancelled);
+  CHECK_THROWS_AS(forward->backward(last), cancelled);
+  CHECK_THROWS_AS(back->weight_gradients(last), cancelled);
+}
+
 TEST_CASE("CHUNK-1: a chunk runs on the axes and ranks that it was cut for", "[model]") {
   const auto config = tiny_gpt(2);
   stream stream(kernels::backend::cpu, 1, {});
