@@ -102,6 +102,25 @@ TEST_CASE("NODE-1: nobody is spawned into a generation that is over", "[actors]"
   CHECK_FALSE(it.end->has_come());
 }
 
+TEST_CASE("NODE-1: a generation that was ended gets nobody, whether anybody was in it",
+          "[actors]") {
+  hosting it;
+  std::optional<messages::generation_ended> ended;
+  it.order_end(ended);
+  REQUIRE(ended);
+  const messages::spawn_stage late{first_generation, it.prepared->description, {}, 0, 0, 0};
+  CHECK_FALSE(it.ask<messages::stage_spawned>(late));
+  CHECK(messages::is(it.refusal, ec::cancelled));
+  CHECK_THAT(messages::text_of(it.refusal), ContainsSubstring("NODE-1"));
+  CHECK_FALSE(it.ask<messages::replica_spawned>(
+      messages::spawn_replica{.generation = first_generation, .job = it.prepared->description}));
+  CHECK_THAT(messages::text_of(it.refusal), ContainsSubstring("NODE-1"));
+  auto next = late;
+  next.generation = runtime::generation_id(2);
+  CHECK(it.ask<messages::stage_spawned>(next));
+  CHECK_FALSE(it.end->has_come());
+}
+
 TEST_CASE("a job that names a function which a process does not have is refused", "[actors]") {
   hosting it;
   auto job = tests::tiny_job(1, 1);

@@ -204,6 +204,22 @@ TEST_CASE("HANDOFF-3: a stage drops what belongs to another generation", "[actor
   CHECK_FALSE(it.end->has_come());
 }
 
+TEST_CASE("HANDOFF-3: a stage drops activations and batches of another generation", "[actors]") {
+  const auto other = runtime::generation_id(GENERATE(0, 2));
+  staged it(1);
+  it.system.tell(it.stage, staged::step(1));
+  auto late = it.activation(0);
+  late.at.generation = other;
+  it.system.tell(it.stage, late);
+  it.system.tell(it.stage, messages::batch_ready{late.at, it.batch(0, false, true)});
+  it.system.tell(it.stage, it.activation(1));
+  CHECK(it.neighbour.of<messages::gradient>().empty());  // in the order of the row: 0 comes first
+  it.system.tell(it.stage, it.activation(0));
+  CHECK(it.neighbour.of<messages::gradient>().size() == microbatches);
+  CHECK(it.votes().size() == 1);
+  CHECK_FALSE(it.end->has_come());
+}
+
 TEST_CASE("HANDOFF-1: a second gradient of one pass ends the stage", "[actors]") {
   staged it(0);
   it.system.tell(it.stage, staged::step(1));
@@ -211,6 +227,27 @@ TEST_CASE("HANDOFF-1: a second gradient of one pass ends the stage", "[actors]")
   it.system.tell(it.stage, it.gradient(1));
   CHECK(it.end->is(ec::protocol_violated));
   CHECK_THAT(it.end->text(), ContainsSubstring("stage:0.0: HANDOFF-1"));
+}
+
+TEST_CASE("HANDOFF-1: a second activation of one pass ends the stage", "[actors]") {
+  staged it(1);
+  it.system.tell(it.stage, staged::step(1));
+  it.system.tell(it.stage, it.activation(1));
+  it.system.tell(it.stage, it.activation(1));
+  CHECK(it.end->is(ec::protocol_violated));
+  CHECK_THAT(it.end->text(), ContainsSubstring("stage:0.1: HANDOFF-1"));
+}
+
+TEST_CASE("HANDOFF-1: an activation of a step that has ended ends the stage", "[actors]") {
+  staged it(1);
+  it.system.tell(it.stage, staged::step(1));
+  it.system.tell(it.stage, it.activation(0));
+  it.system.tell(it.stage, it.activation(1));
+  it.system.tell(it.stage, staged::decision(1));
+  it.system.tell(it.stage, staged::step(2));
+  CHECK_FALSE(it.end->has_come());
+  it.system.tell(it.stage, it.activation(2));
+  CHECK_THAT(it.end->text(), ContainsSubstring("stage:0.1: HANDOFF-1"));
 }
 
 TEST_CASE("HANDOFF-1: what is left of an earlier step ends the stage when the next begins",

@@ -201,6 +201,20 @@ TEST_CASE("STEP-3: a vote for another step than the one that runs ends the job",
   CHECK_THAT(it.end->text(), ContainsSubstring("STEP-3"));
 }
 
+TEST_CASE("STEP-3: a vote for a step that was committed ends the job, which commits it once",
+          "[actors]") {
+  supervised it;
+  it.all_ready();
+  for (int r = 0; r < 2; ++r)
+    it.system.tell(it.supervisor, supervised::vote(r));
+  for (int r = 0; r < 2; ++r)
+    it.system.tell(it.supervisor, supervised::applied(r));
+  REQUIRE(it.committed.size() == 1);
+  it.system.tell(it.supervisor, supervised::vote(0));
+  CHECK_THAT(it.end->text(), ContainsSubstring("STEP-3"));
+  CHECK(it.committed.size() == 1);
+}
+
 TEST_CASE("STEP-5: replicas that end in other states end the job", "[actors]") {
   supervised it;
   it.all_ready();
