@@ -197,7 +197,7 @@ void part_processes(choices& from, std::vector<disturbance>& to) {
     to.push_back({.what = kind::part,
                   .which = from.below(64),
                   .moment = moment_between_processes(from),
-                  .lasts_ns = 1 + from.below(from.one_of({1'000'000, 1'000'000'000}) * 5)});
+                  .lasts_ns = 1 + from.below(from.one_of({5'000'000LL, 5'000'000'000LL}))});
 }
 
 }  // namespace
