@@ -1,0 +1,60 @@
+// To a process of the same host: its board says what its ranks offer, its memory is read by the
+// kernel.
+
+#pragma once
+
+#include "runtime/collective/window/board.hpp"
+#include "runtime/collective/window/wire.hpp"
+
+#include <atomic>
+
+namespace troupe::runtime {
+
+/// One other process whose board is open; shared by all groups.
+struct shared_memory_peer {
+  window_address where;
+  std::shared_ptr<window_board> board;
+  bool may_read = false;  ///< the kernel lets this process read that one's memory
+};
+
+/// Opens the board and tries the memory. Throws io_error.
+std::shared_ptr<shared_memory_peer> open_peer(const window_address& where);
+
+/// Reads by `distant`, which may be null, where the kernel refuses memory.
+///
+/// A piece is copied once, from the array there to its place here, by process_vm_readv. Nothing
+/// keeps the other process from freeing the array meanwhile: then bytes are read that mean nothing,
+/// or none, and the call never ends well (WINDOW-2).
+class shared_wire final : public window_wire {
+ public:
+  shared_wire(std::shared_ptr<shared_memory_peer> peer,
+              std::string group,
+              const std::vector<int>& ranks,
+              std::shared_ptr<window_wire> distant);
+
+  std::uint64_t rounds(int rank) override;
+  bool has_left(int rank) override;
+  std::optional<window_offer> offer(int rank, std::uint64_t round) override;
+  void tell(int rank, std::uint64_t rounds, bool left, const window_offer* offer) override;
+  void begin(window_read& x) override;
+  bool is_ready(const window_read& x) override;
+  bool finish(window_read& x) override;
+  bool reads_at_once() const override { return peer_->may_read; }
+
+ private:
+  /// Found once it has joined; its membership has that serial.
+  struct member {
+    int rank = 0;
+    std::atomic<int> channel = -1;
+    std::atomic<std::uint64_t> serial = 0;
+  };
+  member& of(int rank);
+  window_progress look(int rank);
+
+  std::shared_ptr<shared_memory_peer> peer_;
+  std::string group_;
+  std::vector<std::unique_ptr<member>> members_;
+  std::shared_ptr<window_wire> distant_;
+};
+
+}  // namespace troupe::runtime
