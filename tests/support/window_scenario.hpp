@@ -1,5 +1,5 @@
-// Every operation of a group, with many types, sizes and cuts, from numbers that rank and round give:
-// what came out, as text, for whoever runs the same elsewhere.
+// Every operation of a group, with many types, sizes and cuts, from numbers that rank and round
+// give: what came out, as text, for whoever runs the same elsewhere.
 
 #pragma once
 

@@ -114,14 +114,15 @@ void window_exchange::apply(const message& x, std::optional<window_offer> offer)
     if (mirrors_.size() >= most_mirrors && !mirrors_.contains(where))
       return;
     auto& to = mirrors_[where];
-    if (x.round >= to.rounds && to.early.size() < most_early)
-      to.early[x.round].offer = std::move(offer);
     to.left = to.left || x.left != 0;
+    // That it has left may be heard before what it brought to its last round.
+    if (x.left == 0 && x.round > to.rounds && to.early.size() < most_early)
+      to.early[x.round] = std::move(offer);
     for (auto at = to.early.begin(); at != to.early.end() && at->first <= to.rounds + 1;
          at = to.early.erase(at)) {
-      to.rounds = std::max(to.rounds, at->first);
-      if (at->second.offer) {
-        to.offers[at->first % 2] = std::move(at->second.offer);
+      to.rounds = at->first;
+      if (at->second) {
+        to.offers[at->first % 2] = std::move(at->second);
         to.offered[at->first % 2] = at->first;
       }
     }

@@ -20,11 +20,8 @@ struct window_mirror {
   bool left = false;
   std::optional<window_offer> offers[2] = {};
   std::uint64_t offered[2] = {};
-  struct post {
-    bool left = false;
-    std::optional<window_offer> offer = {};
-  };
-  std::map<std::uint64_t, post> early = {};  ///< messages come in any order
+  /// Rounds that were heard of before the one that is next: messages come in any order.
+  std::map<std::uint64_t, std::optional<window_offer>> early = {};
 };
 
 class window_exchange final : private wire_owner {
