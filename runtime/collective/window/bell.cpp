@@ -3,6 +3,7 @@
 #include <climits>
 #include <linux/futex.h>
 #include <sys/syscall.h>
+#include <thread>
 #include <unistd.h>
 
 namespace troupe::runtime {
@@ -30,7 +31,7 @@ void await_ring(window_bell& x, std::uint32_t seen, std::chrono::microseconds sp
   do {
     if (x.rung.load(std::memory_order_acquire) != seen)
       return;
-    __builtin_ia32_pause();
+    std::this_thread::yield();
   } while (std::chrono::steady_clock::now() < end);
   x.sleepers.fetch_add(1);
   if (x.rung.load() == seen)

@@ -76,6 +76,8 @@ std::shared_ptr<window_board> window_board::make() {
         system_message(why));
   }
   std::shared_ptr<window_board> out(new window_board(file, at, true));
+  for (int i = 0; i < channels; ++i)
+    out->free_.push_back(i);
   std::random_device chance;
   out->first().version = board_version;
   out->first().nonce = std::uint64_t(chance()) << 32 | chance();
@@ -109,7 +111,8 @@ std::shared_ptr<window_board> window_board::open(const window_address& of) {
   std::shared_ptr<window_board> out(new window_board(-1, at, false));
   if (out->first().version != board_version || out->first().nonce != of.nonce)
     refuse("another process has that pid now");
-  ::mprotect(out->at_ + board_page, bytes - board_page, PROT_READ);
+  if (::mprotect(out->at_ + board_page, bytes - board_page, PROT_READ) != 0)
+    refuse(system_message(errno));
   return out;
 }
 
@@ -142,30 +145,31 @@ window_bell& window_board::bell(int channel) {
 
 int window_board::take(const std::string& group, int rank) {
   const std::lock_guard lock(mutex_);
-  for (int i = 0; i < channels; ++i) {
-    auto& to = at(i);
-    if (to.progress.load() != 0)
-      continue;
-    last_serial_ = last_serial_ % most_serial + 1;
-    to.group = {};
-    std::copy_n(group.data(), std::min(group.size(), most_name), to.group.data());
-    to.rank = rank;
-    for (auto& record : to.records)
-      record.words = 0;
-    to.progress.store(word_of({.serial = last_serial_}));
-    return i;
-  }
-  throw io_error(
-      "rank {} cannot join the group {}: this process has {} memberships in groups between "
-      "processes, and no more fit; use fewer groups, or more processes",
-      rank,
-      group,
-      channels);
+  if (free_.empty())
+    throw io_error(
+        "rank {} cannot join the group {}: this process has {} memberships in groups between "
+        "processes, and no more fit; use fewer groups, or more processes",
+        rank,
+        group,
+        channels);
+  const int i = free_.front();
+  free_.pop_front();
+  auto& to = at(i);
+  to.progress.store(0);
+  std::atomic_thread_fence(std::memory_order_release);
+  last_serial_ = last_serial_ % most_serial + 1;
+  to.group = {};
+  std::copy_n(group.data(), std::min(group.size(), most_name), to.group.data());
+  to.rank = rank;
+  for (auto& record : to.records)
+    record.words = 0;
+  to.progress.store(word_of({.serial = last_serial_}));
+  return i;
 }
 
 void window_board::give_back(int channel) {
   const std::lock_guard lock(mutex_);
-  at(channel).progress.store(0);
+  free_.push_back(channel);
 }
 
 void window_board::post(int channel, std::uint64_t rounds, bool left, const window_offer* offer) {
@@ -189,6 +193,7 @@ std::optional<std::pair<int, std::uint64_t>> window_board::find(const std::strin
     const auto before = progress(i).serial;
     if (before == 0 || at(i).rank != rank || group != at(i).group.data())
       continue;
+    std::atomic_thread_fence(std::memory_order_acquire);
     if (progress(i).serial == before)
       return std::pair(i, before);
   }

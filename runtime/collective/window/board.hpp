@@ -7,6 +7,7 @@
 #include "runtime/collective/window/bell.hpp"
 #include "runtime/collective/window/offer.hpp"
 
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -45,7 +46,8 @@ class window_board {
 
   // Of one's own, any thread:
 
-  /// Throws io_error: all are taken, and how many there are.
+  /// Throws io_error: all are taken, and how many there are. Of those that are free the one that
+  /// has been so for longest: others who are late still read how far its last rank was.
   int take(const std::string& group, int rank);
   void give_back(int channel);
   /// The offer is of the last of `rounds`; null: it brings none.
@@ -71,6 +73,7 @@ class window_board {
   int descriptor_;
   std::byte* at_;
   std::mutex mutex_;
+  std::deque<int> free_;
   std::uint64_t last_serial_ = 0;
 };
 

@@ -45,7 +45,7 @@ void window_communicator::meet(const collective_call& call, std::vector<window_a
         mine.arrays.size(),
         words,
         most_words_of_offer);
-  group_->meet(rank_, &mine);
+  group_->meet(rank_, mine);
   round_ = group_->rounds(rank_);
   for (int r = 0; r < size(); ++r)
     offers_[std::size_t(r)] = group_->offer(rank_, r);

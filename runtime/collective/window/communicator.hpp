@@ -56,13 +56,14 @@ class window_communicator final : public communicator {
   /// The first meeting of a call: everybody has come for the same thing.
   void meet(const collective_call& call, std::vector<window_array> arrays);
   /// Any other meeting.
-  void meet() { group_->meet(rank_, nullptr); }
+  void meet() { group_->meet(rank_); }
   /// Sums elements [begin, end) of everybody's parts.
   void sum(stream& stream, dtype type, void* to, std::int64_t begin, std::int64_t end);
   void fetch(stream& stream, const std::vector<move>& moves);
   void fetch_distant(const std::vector<move>& moves);
   window_read read_of(int rank, std::size_t array, std::int64_t begin, std::span<std::byte> into);
   void finish(window_read& x);
+  void fetch_here(stream& stream, const move& x);
 
   std::shared_ptr<window_group> group_;
   int rank_;

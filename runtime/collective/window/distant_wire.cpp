@@ -31,6 +31,7 @@ void distant_wire::tell(int rank, std::uint64_t rounds, bool left, const window_
   window_exchange::message x;
   x.verb = window_verb::post;
   x.rank = rank;
+  x.generation = value(generation_);
   x.round = rounds;
   x.left = left ? 1 : 0;
   std::copy(group_.begin(), group_.end(), x.group.begin());
@@ -48,6 +49,7 @@ void distant_wire::begin(window_read& x) {
   window_exchange::message ask;
   ask.verb = window_verb::ask;
   ask.rank = x.rank;
+  ask.generation = value(generation_);
   ask.round = x.round;
   ask.array = x.array;
   ask.begin = x.begin;

@@ -10,8 +10,11 @@ namespace troupe::runtime {
 /// copied from there when it finishes: a read that is given up writes nowhere else.
 class distant_wire final : public window_wire {
  public:
-  distant_wire(window_exchange& by, std::uint64_t process, std::string group)
-      : by_(by), process_(process), group_(std::move(group)) {}
+  distant_wire(window_exchange& by,
+               std::uint64_t process,
+               std::string group,
+               generation_id generation)
+      : by_(by), process_(process), group_(std::move(group)), generation_(generation) {}
 
   std::uint64_t rounds(int rank) override;
   bool has_left(int rank) override;
@@ -26,6 +29,7 @@ class distant_wire final : public window_wire {
   window_exchange& by_;
   std::uint64_t process_;
   std::string group_;
+  generation_id generation_;
 };
 
 }  // namespace troupe::runtime

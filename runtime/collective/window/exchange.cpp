@@ -10,7 +10,6 @@
 namespace troupe::runtime {
 
 namespace {
-constexpr std::int64_t most_bytes_of_piece = 16 << 20;
 constexpr std::size_t most_mirrors = 1 << 14;
 constexpr std::size_t most_early = 8;
 }  // namespace
@@ -25,14 +24,15 @@ window_exchange::~window_exchange() {
 }
 
 std::shared_ptr<window_wire> window_exchange::wire_to(const window_address& process,
-                                                      const std::string& group) {
+                                                      const std::string& group,
+                                                      generation_id generation) {
   {
     const std::lock_guard lock(mutex_);
     auto& x = others_[process.process];
     if (x.number == peer_number{})
       x = {process.wire, wire_->connect(process.wire)};
   }
-  return std::make_shared<distant_wire>(*this, process.process, group);
+  return std::make_shared<distant_wire>(*this, process.process, group, generation);
 }
 
 void window_exchange::forget(std::uint64_t process, const std::string& why) {
@@ -54,6 +54,11 @@ void window_exchange::drop(const std::string& group) {
   std::erase_if(mirrors_, [&](const auto& x) { return std::get<1>(x.first) == group; });
 }
 
+void window_exchange::begin_generation(generation_id first) {
+  const std::lock_guard lock(mutex_);
+  first_ = std::max(first_, first);
+}
+
 void window_exchange::wake(const std::string& group) {
   if (const auto found = hooks_.group(group))
     found->wake();
@@ -70,7 +75,7 @@ landing window_exchange::arrived(peer_number from,
   if (!fits || x.magic != good.magic || x.version != good.version || x.group.back() != 0
       || x.verb < window_verb::post || x.verb > window_verb::refusal
       || (bytes > 0 && x.verb != window_verb::post && x.verb != window_verb::bytes)
-      || bytes > std::size_t(most_bytes_of_piece)) {
+      || bytes > std::size_t(window_exchange::most_bytes_of_piece)) {
     wire_->close(from, "it sent what is no message between windows of this version");
     return {};
   }
@@ -111,7 +116,8 @@ void window_exchange::apply(const message& x, std::optional<window_offer> offer)
   {
     const std::lock_guard lock(mutex_);
     const place where{x.process, group, x.rank};
-    if (mirrors_.size() >= most_mirrors && !mirrors_.contains(where))
+    const bool is_over = generation_id(x.generation) < first_;
+    if ((is_over || mirrors_.size() >= most_mirrors) && !mirrors_.contains(where))
       return;
     auto& to = mirrors_[where];
     to.left = to.left || x.left != 0;
@@ -137,7 +143,7 @@ void window_exchange::answer(peer_number from, const message& x) {
   said.verb = window_verb::refusal;
   std::shared_ptr<std::byte[]> copy;
   const auto group = hooks_.group(x.group.data());
-  if (group != nullptr && x.bytes > 0 && x.bytes <= most_bytes_of_piece) {
+  if (group != nullptr && x.bytes > 0 && x.bytes <= window_exchange::most_bytes_of_piece) {
     copy = std::make_shared_for_overwrite<std::byte[]>(std::size_t(x.bytes));
     if (group->copy_out(x.rank, x.round, x.array, x.begin, {copy.get(), std::size_t(x.bytes)}))
       said.verb = window_verb::bytes;

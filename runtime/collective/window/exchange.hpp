@@ -26,6 +26,8 @@ struct window_mirror {
 
 class window_exchange final : private wire_owner {
  public:
+  static constexpr std::int64_t most_bytes_of_piece = 16 << 20;
+
   using maker = std::function<std::unique_ptr<wire>(wire_owner&)>;
   struct hooks {
     std::function<std::shared_ptr<window_group>(const std::string& key)> group;
@@ -37,10 +39,17 @@ class window_exchange final : private wire_owner {
   ~window_exchange() override;
 
   std::string address() const { return wire_->address(); }
-  std::shared_ptr<window_wire> wire_to(const window_address& process, const std::string& group);
+  std::shared_ptr<window_wire> wire_to(const window_address& process,
+                                       const std::string& group,
+                                       generation_id generation);
   void forget(std::uint64_t process, const std::string& why);
-  /// Nothing of these groups is asked for any more.
+  /// Nothing of this group is asked for any more.
   void drop(const std::string& group);
+  /// Of groups of earlier generations nothing new is kept: what is said late of one that was
+  /// dropped would stay for ever.
+  void begin_generation(generation_id first);
+  /// The hooks are not called any more. Not on the wire's thread.
+  void stop() { wire_->stop(); }
 
  private:
   friend class distant_wire;
@@ -70,6 +79,7 @@ class window_exchange final : private wire_owner {
   std::map<peer_number, std::uint64_t> callers_;
   std::unordered_map<std::uint64_t, std::shared_ptr<fetch>> fetches_;
   std::uint64_t next_fetch_ = 1;
+  generation_id first_ = {};
   std::unique_ptr<wire> wire_;
 };
 

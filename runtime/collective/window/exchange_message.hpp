@@ -13,11 +13,12 @@ enum class window_verb : std::uint32_t { post = 1, ask, bytes, refusal };
 
 struct window_exchange::message {
   std::array<char, 4> magic = {'T', 'R', 'P', 'X'};
-  std::uint32_t version = 1;
+  std::uint32_t version = 2;
   window_verb verb = {};
   std::int32_t rank = 0;
   std::uint64_t process = 0;  ///< who sends it
   std::uint64_t round = 0;    ///< of a post how many by now, otherwise of the offer
+  std::uint64_t generation = 0;
   std::uint64_t fetch = 0;
   std::uint64_t array = 0;
   std::int64_t begin = 0, bytes = 0;

@@ -51,10 +51,10 @@ void window_group::part(int rank) {
 }
 
 void window_group::begin(int rank, const collective_call& call) {
-  auto& x = local(rank);
-  x.at = call.what;
-  if (call.elements > 0)
-    x.at += fmt::format(" of {}", call.elements);
+  {
+    const std::lock_guard lock(mutex_);
+    local(rank).call = {.what = call.what, .elements = call.elements};
+  }
   check(rank);
 }
 
@@ -62,7 +62,35 @@ bool window_group::has_arrived(int rank, std::uint64_t round) const {
   return (is_here(rank) ? local(rank).rounds.load() : wire_of(rank).rounds(rank)) >= round;
 }
 
-void window_group::meet(int rank, const window_offer* offer) {
+bool window_group::has_left(int rank) const {
+  return is_here(rank) ? local(rank).left.load() : wire_of(rank).has_left(rank);
+}
+
+wait_reason window_group::meeting(int rank) const {
+  return {wait_reason::party::group,
+          local(rank).call.what,
+          std::uint64_t(rank),
+          weak_from_this().lock()};
+}
+
+wait_report window_group::missing(std::uint64_t rank) const {
+  const auto at = members_.find(int(rank));
+  if (at == members_.end())
+    return {};
+  wait_report out;
+  {
+    const std::lock_guard lock(mutex_);
+    out.what = fmt::format("{} in '{}'", at->second->call.what, what_.name);
+  }
+  const auto round = at->second->rounds.load();
+  for (int r = 0; r < size(); ++r)
+    if (!has_arrived(r, round))
+      out.whom.push_back(what_.members.empty() ? fmt::format("rank {} of {}", r, what_.name)
+                                               : what_.members[std::size_t(r)]);
+  return out;
+}
+
+void window_group::arrive(int rank, const window_offer* offer) {
   auto& x = local(rank);
   const auto round = x.rounds + 1;
   if (offer != nullptr) {
@@ -72,9 +100,29 @@ void window_group::meet(int rank, const window_offer* offer) {
   }
   x.rounds = round;
   tell(rank, offer);
+}
+
+void window_group::meet(int rank, const window_offer& offer) {
+  arrive(rank, &offer);
+  const auto round = rounds(rank);
   for (int r = 0; r < size(); ++r)
     if (r != rank)
-      await(rank, [&] { return has_arrived(r, round); });
+      await(
+          rank, [&] { return has_arrived(r, round); }, meeting(rank));
+}
+
+// Who has arrived and left before this rank did may have freed what this rank read meanwhile. Who
+// has gone on from here had seen this rank arrive, and left later. That he has not left is looked
+// at last.
+void window_group::meet(int rank) {
+  arrive(rank, nullptr);
+  const auto round = rounds(rank);
+  for (int r = 0; r < size(); ++r)
+    if (r != rank)
+      await(
+          rank,
+          [&] { return has_arrived(r, round + 1) || (has_arrived(r, round) && !has_left(r)); },
+          meeting(rank));
 }
 
 /// The board first: who is rung looks there.
@@ -89,9 +137,9 @@ void window_group::tell(int rank, const window_offer* offer) {
       ring(*bell);
 }
 
-void window_group::await(int rank, const std::function<bool()>& holds) {
+void window_group::await(int rank, const std::function<bool()>& holds, wait_reason why) {
   auto& bell = *local(rank).bell;
-  const flagged_wait told;
+  const flagged_wait told(std::move(why));
   for (;;) {
     const auto seen = bell.rung.load();
     if (holds())
@@ -108,16 +156,17 @@ void window_group::check(int rank) {
   leave(rank);
   if (x.until.is_cancelled())
     throw cancelled();
-  throw io_error("rank {} of the group {} along {} was in {} when {}; its generation must end",
+  throw io_error("rank {} of the group {} along {} was in {}{} when {}; its generation must end",
                  rank,
                  what_.name,
                  short_name(what_.along),
-                 x.at,
+                 x.call.what,
+                 x.call.elements > 0 ? fmt::format(" of {}", x.call.elements) : "",
                  lost_);
 }
 
 void window_group::await_release(int rank) {
-  await(rank, [] { return false; });
+  await(rank, [] { return false; }, {});
   throw cancelled();
 }
 

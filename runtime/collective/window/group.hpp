@@ -20,6 +20,9 @@ struct window_group_description {
   axis along = axis::data;
   generation_id generation = {};
   std::vector<std::string> homes = {};  ///< of each rank the address of its process
+  /// What each rank is called by who looks for one that hangs (device/lane_board.hpp); none: "rank
+  /// 1 of dp0".
+  std::vector<std::string> members = {};
 };
 
 struct window_tuning {
@@ -34,15 +37,15 @@ struct window_tuning {
 /// thread, the others by any.
 ///
 /// WINDOW-1  A rank's arrays are read by others and written by nobody but itself.
-/// WINDOW-2  A call ends well only after everybody has arrived at its last meeting. Who leaves
-///           does not arrive there any more: so nothing that was read of a rank which has left, be
-///           it garbage, is in the result of a call that ended well.
+/// WINDOW-2  A call in which bytes were read ends well only when everybody has arrived at its last
+///           meeting and, as seen after that, nobody had left by then: so nothing that was read of
+///           a rank which has left, be it garbage, is in the result of a call that ended well.
 /// WINDOW-3  Who is told that a call has failed may free its arrays at once: threads of its own
 ///           process no longer read them, and other processes read by the kernel, which refuses
 ///           what is not mapped.
 /// WINDOW-4  Whoever waits is released as soon as its token is set, or a process that has ranks of
 ///           the group is lost: no wait depends on the one who is gone.
-class window_group {
+class window_group final : public awaited, public std::enable_shared_from_this<window_group> {
  public:
   struct home {
     std::uint64_t process = 0;
@@ -54,7 +57,7 @@ class window_group {
                std::vector<home> homes,
                std::shared_ptr<window_board> board,
                window_tuning tuning);
-  ~window_group();
+  ~window_group() override;
   window_group(const window_group&) = delete;
   window_group& operator=(const window_group&) = delete;
 
@@ -73,11 +76,13 @@ class window_group {
 
   /// Comes to a call; the text is for who asks what it was at.
   void begin(int rank, const collective_call& call);
-  /// Arrives at the next meeting, with what it brings to the first of a call, and returns when
-  /// everybody has. Throws `cancelled`, and io_error: whose process is gone.
-  void meet(int rank, const window_offer* offer);
+  /// Arrives at the first meeting of a call, with what it brings, and returns when everybody has,
+  /// though he may have left since. Throws `cancelled`, and io_error: whose process is gone.
+  void meet(int rank, const window_offer& offer);
+  /// The same of a later meeting: everybody is there, or has gone on from there, and has not left.
+  void meet(int rank);
   /// Returns when `holds`. Throws as `meet` does.
-  void await(int rank, const std::function<bool()>& holds);
+  void await(int rank, const std::function<bool()>& holds, wait_reason why);
   /// Throws as `meet` does, without waiting.
   void check(int rank);
   /// For as long as it waits the rank that it needs has left: returns never, throws as `meet` does.
@@ -115,6 +120,8 @@ class window_group {
   void lose(std::uint64_t process, const std::string& why);
   /// Something has changed that somebody may wait for.
   void wake();
+  /// In what call a rank of this process waits, and who has not arrived there.
+  wait_report missing(std::uint64_t rank) const override;
 
  private:
   struct member {
@@ -125,13 +132,16 @@ class window_group {
     int channel = -1;
     std::atomic<std::uint64_t> rounds = 0;
     std::atomic<bool> left = false, joined = false;
-    std::string at;  ///< which call
+    collective_call call = {};  ///< at which it is; its ends are not looked at
     window_offer offers[2];
     std::uint64_t offered[2] = {};  ///< the rounds of the offers
   };
 
   member& local(int rank) const { return *members_.at(rank); }
+  void arrive(int rank, const window_offer* offer);
   bool has_arrived(int rank, std::uint64_t round) const;
+  bool has_left(int rank) const;
+  wait_reason meeting(int rank) const;
   void tell(int rank, const window_offer* offer);
 
   const window_group_description what_;
@@ -140,7 +150,7 @@ class window_group {
   const window_tuning tuning_;
   std::vector<window_wire*> wires_;  ///< each once
   std::map<int, std::unique_ptr<member>> members_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   wait_condition changed_;
   int readers_ = 0;
   bool left_ = false;  ///< somebody of this process

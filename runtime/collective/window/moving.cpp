@@ -25,7 +25,7 @@ window_read window_communicator::read_of(int rank,
 
 void window_communicator::finish(window_read& x) {
   auto& wire = group_->wire_of(x.rank);
-  group_->await(rank_, [&] { return wire.is_ready(x); });
+  group_->await(rank_, [&] { return wire.is_ready(x); }, {.what = "bytes of another process"});
   if (!wire.finish(x))
     group_->await_release(rank_);
 }
@@ -81,6 +81,7 @@ void window_communicator::sum(
     start(k);
   std::vector<const void*> sources;
   for (std::int64_t k = 0; k < count; ++k) {
+    mark_progress();
     group_->check(rank_);
     for (auto& x : reads[std::size_t(k % sets)])
       finish(x);
@@ -101,18 +102,28 @@ void window_communicator::sum(
 
 void window_communicator::fetch(stream& stream, const std::vector<move>& moves) {
   for (const auto& x : moves)
-    if (group_->is_here(x.rank)) {
-      const window_group::reading here(*group_, rank_);
-      const auto* const from = offers_[std::size_t(x.rank)].arrays.at(x.array).at;
-      copy_unless_same(stream, x.to, at(from, x.begin), x.bytes);
-    }
+    if (group_->is_here(x.rank))
+      fetch_here(stream, x);
   fetch_distant(moves);
+}
+
+void window_communicator::fetch_here(stream& stream, const move& x) {
+  const auto* const from = offers_[std::size_t(x.rank)].arrays.at(x.array).at;
+  const auto most = group_->tuning().stretch;
+  for (std::int64_t done = 0; done < x.bytes; done += most) {
+    mark_progress();
+    group_->check(rank_);
+    const window_group::reading here(*group_, rank_);
+    copy_unless_same(
+        stream, at(x.to, done), at(from, x.begin + done), std::min(most, x.bytes - done));
+  }
 }
 
 void window_communicator::fetch_distant(const std::vector<move>& moves) {
   const auto& tuning = group_->tuning();
   std::deque<window_read> under_way;
   const auto finish_first = [&] {
+    mark_progress();
     group_->check(rank_);
     finish(under_way.front());
     under_way.pop_front();

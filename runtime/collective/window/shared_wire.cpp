@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <poll.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 namespace troupe::runtime {
 
@@ -31,14 +34,24 @@ int read_memory(std::int64_t pid, const void* at, std::span<std::byte> into) {
 }  // namespace
 
 std::shared_ptr<shared_memory_peer> open_peer(const window_address& where) {
-  auto out = std::make_shared<shared_memory_peer>();
-  out->where = where;
+  auto out = std::make_shared<shared_memory_peer>(where);
+  out->handle = int(::syscall(SYS_pidfd_open, pid_t(where.pid), 0));
   out->board = window_board::open(where);
   std::uint64_t nonce = 0;
   const auto* const probe = reinterpret_cast<const void*>(std::uintptr_t(where.probe));
   out->may_read = read_memory(where.pid, probe, std::as_writable_bytes(std::span(&nonce, 1))) == 0
-                  && nonce == where.nonce;
+                  && nonce == where.nonce && out->lives();
   return out;
+}
+
+shared_memory_peer::~shared_memory_peer() {
+  if (handle >= 0)
+    ::close(handle);
+}
+
+bool shared_memory_peer::lives() const {
+  pollfd ended{.fd = handle, .events = POLLIN, .revents = 0};
+  return handle >= 0 && ::poll(&ended, 1, 0) == 0;
 }
 
 shared_wire::shared_wire(std::shared_ptr<shared_memory_peer> peer,
@@ -102,7 +115,9 @@ bool shared_wire::is_ready(const window_read& x) {
 bool shared_wire::finish(window_read& x) {
   if (!peer_->may_read)
     return distant_->finish(x);
-  const int failure = read_memory(peer_->where.pid, x.at + x.begin, x.into);
+  auto failure = read_memory(peer_->where.pid, x.at + x.begin, x.into);
+  if (!peer_->lives())
+    failure = ESRCH;
   if (failure == 0)
     return true;
   if (failure == EFAULT && has_left(x.rank))

@@ -12,8 +12,17 @@ namespace troupe::runtime {
 
 /// One other process whose board is open; shared by all groups.
 struct shared_memory_peer {
+  explicit shared_memory_peer(window_address there) : where(std::move(there)) {}
+  ~shared_memory_peer();
+  shared_memory_peer(const shared_memory_peer&) = delete;
+  shared_memory_peer& operator=(const shared_memory_peer&) = delete;
+
+  /// The process to which `where` belongs lives, so nobody else has its pid.
+  bool lives() const;
+
   window_address where;
   std::shared_ptr<window_board> board;
+  int handle = -1;        ///< of the process (pidfd_open)
   bool may_read = false;  ///< the kernel lets this process read that one's memory
 };
 
@@ -24,7 +33,8 @@ std::shared_ptr<shared_memory_peer> open_peer(const window_address& where);
 ///
 /// A piece is copied once, from the array there to its place here, by process_vm_readv. Nothing
 /// keeps the other process from freeing the array meanwhile: then bytes are read that mean nothing,
-/// or none, and the call never ends well (WINDOW-2).
+/// or none, and the call never ends well (WINDOW-2). Nor does it when the process has died, and
+/// another one that has its pid was read (WINDOW-8).
 class shared_wire final : public window_wire {
  public:
   shared_wire(std::shared_ptr<shared_memory_peer> peer,

@@ -9,7 +9,26 @@
 
 namespace troupe::runtime {
 
+namespace {
+
+void require_usable(const window_tuning& x) {
+  const auto most = window_exchange::most_bytes_of_piece;
+  if (x.piece < 64 || x.piece > most || x.cache < 1 || x.stretch < 1 || x.ahead < 1
+      || x.spin.count() < 0)
+    throw input_error(
+        "windows cannot move pieces of {} bytes with {} of cache, {} at a stretch and {} ahead: a "
+        "piece has 64 to {} bytes, and the others are at least 1",
+        x.piece,
+        x.cache,
+        x.stretch,
+        x.ahead,
+        most);
+}
+
+}  // namespace
+
 windows::windows(const window_settings& settings) : settings_(settings) {
+  require_usable(settings.tuning);
   address_.process = settings.process;
   if (settings.shared_memory) {
 #ifdef PR_SET_PTRACER
@@ -41,7 +60,8 @@ windows::windows(const window_settings& settings) : settings_(settings) {
 }
 
 windows::~windows() {
-  exchange_.reset();
+  if (exchange_ != nullptr)
+    exchange_->stop();
 }
 
 std::string windows::address() const {
@@ -73,7 +93,8 @@ std::shared_ptr<window_group> windows::group_of(const window_group_description& 
       return at->second;
     }
   }
-  auto made = std::make_shared<window_group>(what, homes_of(what, key), board_, settings_.tuning);
+  auto homes = homes_of(what, key);
+  auto made = std::make_shared<window_group>(what, std::move(homes), board_, settings_.tuning);
   retire(what.generation);
   const std::lock_guard lock(mutex_);
   const auto out = groups_.try_emplace(key, std::move(made)).first->second;
@@ -90,15 +111,25 @@ std::vector<window_group::home> windows::homes_of(const window_group_description
   for (const auto& text : what.homes) {
     const auto home = window_address_of(text);
     ranks[home.process].push_back(int(out.size()));
-    where[home.process] = home;
+    if (const auto& first = where.try_emplace(home.process, home).first->second;
+        first != home || (home.process == address_.process && home != address_))
+      throw input_error(
+          "cannot join the group {}: two processes call themselves {}, '{}' and '{}'; give each of "
+          "a "
+          "run, and each that comes in another's place, a number of its own",
+          what.name,
+          home.process,
+          to_text(first == home ? address_ : first),
+          text);
     out.push_back({.process = home.process, .wire = nullptr});
   }
   for (const auto& [process, home] : where) {
-    if (home == address_)
+    if (process == address_.process)
       continue;
+    require_alive(process, what.name);
     std::shared_ptr<window_wire> wire;
     if (exchange_ != nullptr && !home.wire.empty())
-      wire = exchange_->wire_to(home, key);
+      wire = exchange_->wire_to(home, key, what.generation);
     if (board_ != nullptr && home.host == address_.host) {
       const auto peer = peer_of(home);
       if (!peer->may_read && wire == nullptr)
@@ -123,6 +154,16 @@ std::vector<window_group::home> windows::homes_of(const window_group_description
   return out;
 }
 
+void windows::require_alive(std::uint64_t process, const std::string& group) const {
+  const std::lock_guard lock(mutex_);
+  if (const auto at = lost_.find(process); at != lost_.end())
+    throw io_error(
+        "cannot join the group {}: process {} was lost: {}; its ranks need another process",
+        group,
+        process,
+        at->second);
+}
+
 std::shared_ptr<shared_memory_peer> windows::peer_of(const window_address& where) {
   {
     const std::lock_guard lock(mutex_);
@@ -134,8 +175,9 @@ std::shared_ptr<shared_memory_peer> windows::peer_of(const window_address& where
   return peers_.try_emplace(where.process, std::move(made)).first->second;
 }
 
-// Only then is it certain that nobody waits for ranks of theirs any more.
 void windows::retire(generation_id before) {
+  if (exchange_ != nullptr)
+    exchange_->begin_generation(before);
   std::vector<std::shared_ptr<window_group>> gone;
   const std::lock_guard lock(mutex_);
   for (auto at = groups_.begin(); at != groups_.end();) {
