@@ -38,15 +38,31 @@ struct window_board::first_page {
 };
 
 /// Of two rounds that follow each other, so that a rank which is ahead writes to the other.
+///
+/// Another process may read while the next membership is written here: it looks at the serial
+/// before and after. Words are released and acquired, so that neither look moves past them.
 struct window_board::channel {
+  template <class T>
+  struct word {
+    std::atomic<T> x;
+    void operator=(T to) { x.store(to, std::memory_order_release); }
+    operator T() const { return x.load(std::memory_order_acquire); }
+  };
+  using name = std::array<std::uint64_t, (most_name + 1) / sizeof(std::uint64_t)>;
   struct record {
-    std::uint64_t round, words;
-    std::array<std::int64_t, most_words_of_offer> word;
+    word<std::uint64_t> round, words;
+    std::array<word<std::int64_t>, most_words_of_offer> all;
   };
   std::atomic<std::uint64_t> progress;
-  std::int64_t rank;
-  std::array<char, most_name + 1> group;
+  word<std::int64_t> rank;
+  std::array<word<std::uint64_t>, std::tuple_size_v<name>> group;
   std::array<record, 2> records;
+
+  static name name_of(const std::string& group) {
+    name out = {};
+    std::memcpy(out.data(), group.data(), std::min(group.size(), most_name));
+    return out;
+  }
 };
 
 window_board::window_board(int descriptor, void* at, bool own)
@@ -156,10 +172,9 @@ int window_board::take(const std::string& group, int rank) {
   free_.pop_front();
   auto& to = at(i);
   to.progress.store(0);
-  std::atomic_thread_fence(std::memory_order_release);
   last_serial_ = last_serial_ % most_serial + 1;
-  to.group = {};
-  std::copy_n(group.data(), std::min(group.size(), most_name), to.group.data());
+  const auto name = channel::name_of(group);
+  std::copy(name.begin(), name.end(), to.group.begin());
   to.rank = rank;
   for (auto& record : to.records)
     record.words = 0;
@@ -178,7 +193,7 @@ void window_board::post(int channel, std::uint64_t rounds, bool left, const wind
   if (offer != nullptr) {
     const auto words = words_of(*offer);
     auto& record = to.records[rounds % 2];
-    std::copy(words.begin(), words.end(), record.word.begin());
+    std::copy(words.begin(), words.end(), record.all.begin());
     record.words = words.size();
     record.round = rounds;
   }
@@ -189,11 +204,12 @@ void window_board::post(int channel, std::uint64_t rounds, bool left, const wind
 
 std::optional<std::pair<int, std::uint64_t>> window_board::find(const std::string& group,
                                                                 int rank) const {
+  const auto name = channel::name_of(group);
   for (int i = 0; i < channels; ++i) {
     const auto before = progress(i).serial;
-    if (before == 0 || at(i).rank != rank || group != at(i).group.data())
+    if (before == 0 || at(i).rank != rank
+        || !std::equal(name.begin(), name.end(), at(i).group.begin()))
       continue;
-    std::atomic_thread_fence(std::memory_order_acquire);
     if (progress(i).serial == before)
       return std::pair(i, before);
   }
@@ -209,10 +225,9 @@ std::optional<window_offer> window_board::offer(int channel,
                                                 std::uint64_t serial,
                                                 std::uint64_t round) const {
   const auto& from = at(channel).records[round % 2];
-  const auto words = std::min<std::uint64_t>(from.words, most_words_of_offer);
+  const auto words = std::min(std::uint64_t(from.words), most_words_of_offer);
   const bool is_its = from.round == round;
-  std::vector<std::int64_t> copy(from.word.begin(), from.word.begin() + std::ptrdiff_t(words));
-  std::atomic_thread_fence(std::memory_order_acquire);
+  std::vector<std::int64_t> copy(from.all.begin(), from.all.begin() + std::ptrdiff_t(words));
   if (!is_its || progress(channel).serial != serial)
     return std::nullopt;
   return offer_in(copy);

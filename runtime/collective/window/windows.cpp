@@ -135,8 +135,8 @@ std::vector<window_group::home> windows::homes_of(const window_group_description
       if (!peer->may_read && wire == nullptr)
         throw io_error(
             "cannot join the group {}: the system lets this process not read the memory of process "
-            "{} (pid {}), and there is no wire between them; allow process_vm_readv between "
-            "processes of one user, or give the processes a wire",
+            "{} (pid {}), and there is no wire between them; allow process_vm_readv and "
+            "pidfd_open (Linux 5.3) between processes of one user, or give the processes a wire",
             what.name,
             process,
             home.pid);
