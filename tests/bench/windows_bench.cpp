@@ -1,7 +1,7 @@
 // Collectives between processes of this machine, beside what its memory allows and, where mpicc and
 // mpirun are found, Open MPI: docs/benchmarks.
 //
-//   bench_windows [--smoke] [--wire]
+//   bench_windows [--smoke] [--wire] [2|4]
 //
 // What memory allows: as many threads of one process as there are ranks do the same sums and copies
 // on arrays of their own, with nothing in between. Both are measured in turn, on the same cores.
@@ -37,7 +37,7 @@ namespace {
 
 struct options {
   bool smoke = false, wire = false;
-  int repetitions() const { return smoke ? 3 : 300; }
+  int repetitions() const { return smoke ? 3 : 100; }
   std::vector<std::int64_t> sizes() const {
     if (smoke)
       return {64 << 10};
@@ -69,16 +69,21 @@ std::vector<std::int64_t> ends_of(std::int64_t n, int ranks, std::int64_t elemen
   return out;
 }
 
+memory_block ones(memory_block x, std::int64_t n) {
+  std::fill_n(reinterpret_cast<float*>(x.get()), n, 1.0F);
+  return x;
+}
+
 /// Threads that have every rank's arrays, and wait for one another at nothing but `together`.
 class one_process {
  public:
   one_process(int ranks, std::int64_t bytes)
-      : ranks_(ranks),
-        n_(bytes / 4),
-        from_(std::size_t(ranks), std::vector<float>(std::size_t(n_), 1)),
-        to_(from_),
-        together_(ranks + 1),
-        inner_(ranks) {
+      : ranks_(ranks), n_(bytes / 4), together_(ranks + 1), inner_(ranks) {
+    memory_pool pool;
+    for (int r = 0; r < ranks; ++r) {
+      from_.push_back(ones(pool.allocate(std::size_t(bytes)), n_));
+      to_.push_back(ones(pool.allocate(std::size_t(bytes)), n_));
+    }
     for (int r = 0; r < ranks; ++r)
       threads_.emplace_back([this, r] { serve(r); });
   }
@@ -109,64 +114,77 @@ class one_process {
   void act(stream& stream, int rank) {
     const auto ends = slices(n_, ranks_);
     const auto begin = begin_of(ends, rank), count = size_of_cut(ends, rank);
-    auto& to = to_[std::size_t(rank)];
+    auto* const to = to_[std::size_t(rank)].get();
     if (operation_ < 2) {
       std::vector<const void*> sources;
       for (const auto& x : from_)
-        sources.push_back(x.data() + begin);
-      ordered_sum(stream, dtype::f32, to.data() + begin, sources, count);
+        sources.push_back(x.get() + begin * 4);
+      ordered_sum(stream, dtype::f32, to + begin * 4, sources, count);
     }
     if (operation_ == 0)
       inner_.arrive_and_wait();
     for (int i = operation_ == 0 ? 1 : 0; operation_ != 1 && i < ranks_; ++i) {
       const int r = (rank + i) % ranks_;
       const auto& source = operation_ == 0 ? to_[std::size_t(r)] : from_[std::size_t(r)];
-      stream.copy(to.data() + begin_of(ends, r),
-                  source.data() + begin_of(ends, r),
+      stream.copy(to + begin_of(ends, r) * 4,
+                  source.get() + begin_of(ends, r) * 4,
                   std::size_t(size_of_cut(ends, r) * 4));
     }
   }
 
   int ranks_;
   std::int64_t n_;
-  std::vector<std::vector<float>> from_, to_;  ///< of each rank
+  std::vector<memory_block> from_, to_;  ///< of each rank
   std::barrier<> together_, inner_;
   int operation_ = 0;
   std::vector<std::jthread> threads_;
 };
 
 /// Rank 0 tells what each took, in microseconds, and beside it the threads of one process.
-void be_rank(const options& how, communicator& group, std::FILE* tell) {
+void be_rank(const options& how, windows& by, communicator& group, std::FILE* tell) {
   stream stream(kernels::backend::cpu, 1, {});
   const int size = group.size();
+  memory_pool pool;
   for (const auto bytes : how.sizes()) {
     const auto n = bytes / 4;
-    std::vector<float> from(std::size_t(n), 1), to(std::size_t(n), 1);
     const auto ends = slices(n, size), byte_ends = ends_of(n, size, 4);
-    const void* const part = from.data();
+    const std::array blocks = {ones(by.allocate(std::size_t(bytes)), n),
+                               ones(by.allocate(std::size_t(bytes)), n),
+                               ones(pool.allocate(std::size_t(bytes)), n),
+                               ones(pool.allocate(std::size_t(bytes)), n)};
     std::unique_ptr<one_process> beside;
     if (group.rank() == 0)
       beside = std::make_unique<one_process>(size, bytes);
     for (int op = 0; op < int(operations.size()); ++op)
       for (int i = -3; i < how.times(bytes); ++i) {
-        group.barrier();
-        const auto took = us_of([&] {
-          if (op == 0)
-            group.all_reduce_sum(stream, dtype::f32, {&part, 1}, to.data(), n);
-          else if (op == 1)
-            group.reduce_scatter_sum(stream, dtype::f32, {&part, 1}, to.data(), ends);
-          else
-            group.all_gather(stream, part, to.data(), byte_ends);
-        });
-        if (op == 0 && to[0] != float(size))
-          throw std::runtime_error("a sum is wrong");
+        std::array<double, 2> took;
+        for (const std::size_t own : {0, 1}) {
+          const void* const part = blocks[2 * own].get();
+          auto* const to = reinterpret_cast<float*>(blocks[2 * own + 1].get());
+          group.barrier();
+          took[own] = us_of([&] {
+            if (op == 0)
+              group.all_reduce_sum(stream, dtype::f32, {&part, 1}, to, n);
+            else if (op == 1)
+              group.reduce_scatter_sum(stream, dtype::f32, {&part, 1}, to, ends);
+            else
+              group.all_gather(stream, at(part, begin_of(byte_ends, group.rank())), to, byte_ends);
+          });
+          if (op == 0 && to[n - 1] != float(size))
+            throw std::runtime_error("a sum is wrong");
+        }
         group.barrier();
         if (group.rank() != 0)
           continue;
         const auto allowed = us_of([&] { beside->run(op); });
         if (i >= 0)
-          fmt::print(
-              tell, "{} {} {:.3f} {:.3f}\n", operations[std::size_t(op)], bytes, took, allowed);
+          fmt::print(tell,
+                     "{} {} {:.3f} {:.3f} {:.3f}\n",
+                     operations[std::size_t(op)],
+                     bytes,
+                     took[0],
+                     allowed,
+                     took[1]);
       }
   }
 }
@@ -188,13 +206,13 @@ int be_process(const options& how, int rank, int ranks, int socket) {
     line[std::strcspn(line.data(), "\n")] = 0;
     what.homes.emplace_back(line.data());
   }
-  be_rank(how, *mine.join(what, rank, {}), to);
+  be_rank(how, mine, *mine.join(what, rank, {}), to);
   fmt::print(to, "over\n");
   std::fflush(to);
   return std::fgets(line.data(), int(line.size()), from) == nullptr;  // the others are, too
 }
 
-using figures = std::map<std::pair<std::string, std::int64_t>, std::array<std::vector<double>, 3>>;
+using figures = std::map<std::pair<std::string, std::int64_t>, std::array<std::vector<double>, 4>>;
 
 void measure(const options& how, int ranks, figures& to) {
   std::vector<std::FILE*> in, out;
@@ -228,12 +246,15 @@ void measure(const options& how, int ranks, figures& to) {
     for (auto text = read(r); text != "over\n"; text = read(r)) {
       std::array<char, 40> name;
       long long bytes = 0;
-      double took = 0, allowed = 0;
-      if (std::sscanf(text.c_str(), "%39s %lld %lf %lf", name.data(), &bytes, &took, &allowed) != 4)
+      double took = 0, allowed = 0, own = 0;
+      if (std::sscanf(
+              text.c_str(), "%39s %lld %lf %lf %lf", name.data(), &bytes, &took, &allowed, &own)
+          != 5)
         throw std::runtime_error("a process of the bench said " + text);
       auto& x = to[{name.data(), bytes}];
       x[0].push_back(took);
       x[1].push_back(allowed);
+      x[3].push_back(own);
     }
   for (auto* const x : out) {
     fmt::print(x, "all are over\n");
@@ -276,23 +297,27 @@ void measure_mpi(const options& how, int ranks, figures& to) {
 
 void show(const options& how, int ranks, const figures& of) {
   fmt::print(
-      "\n{} processes:\n\n| | bytes | windows, us | memory allows, us | allowed over taken | Open "
-      "MPI, us | "
-      "Open MPI over windows |\n|---|---|---|---|---|---|---|\n",
+      "\n{} processes:\n\n| | bytes | windows, us | memory allows, us | allowed over taken | "
+      "ordinary memory, us | allowed over that | Open MPI, us | Open MPI over windows "
+      "|\n|---|---|---|---|---|---|---|---|---|\n",
       ranks);
   for (const auto* const op : operations)
     for (const auto bytes : how.sizes()) {
       const auto& x = of.at({op, bytes});
-      std::vector<double> ratios;
-      for (std::size_t i = 0; i < x[0].size(); ++i)
+      std::vector<double> ratios, of_own;
+      for (std::size_t i = 0; i < x[0].size(); ++i) {
         ratios.push_back(x[1][i] / x[0][i]);
+        of_own.push_back(x[1][i] / x[3][i]);
+      }
       const auto took = middle(x[0]), mpi = middle(x[2]);
-      fmt::print("| {} | {} | {:.0f} | {:.0f} | {:.2f} | {} | {} |\n",
+      fmt::print("| {} | {} | {:.0f} | {:.0f} | {:.2f} | {:.0f} | {:.2f} | {} | {} |\n",
                  op,
                  bytes,
                  took,
                  middle(x[1]),
                  middle(ratios),
+                 middle(x[3]),
+                 middle(of_own),
                  x[2].empty() ? "" : fmt::format("{:.0f}", mpi),
                  x[2].empty() ? "" : fmt::format("{:.2f}", mpi / took));
     }
@@ -307,8 +332,10 @@ int main(int argc, char** argv) {
     how.wire = how.wire || std::string(argv[i]) == "--wire";
   }
   for (const int ranks : {2, 4}) {
+    if (argc > 1 && std::atoi(argv[argc - 1]) > 0 && std::atoi(argv[argc - 1]) != ranks)
+      continue;
     figures all;
-    for (int turn = 0; turn < (how.smoke ? 1 : 3); ++turn) {
+    for (int turn = 0; turn < (how.smoke ? 1 : 2); ++turn) {
       measure(how, ranks, all);
       measure_mpi(how, ranks, all);
     }

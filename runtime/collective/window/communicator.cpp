@@ -34,6 +34,8 @@ void window_communicator::carry_out(const collective_call& call, Work&& work) {
 
 // Everybody compares the same offers, so that all agree, or all throw the same.
 void window_communicator::meet(const collective_call& call, std::vector<window_array> arrays) {
+  for (auto& array : arrays)
+    array = group_->placed(array);
   const auto mine = offer_of(call, std::move(arrays));
   if (const auto words = words_of(mine).size(); words > most_words_of_offer)
     throw input_error(

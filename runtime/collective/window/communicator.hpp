@@ -64,6 +64,7 @@ class window_communicator final : public communicator {
   window_read read_of(int rank, std::size_t array, std::int64_t begin, std::span<std::byte> into);
   void finish(window_read& x);
   void fetch_here(stream& stream, const move& x);
+  void fetch_mapped(stream& stream, const move& x, const std::byte* from);
 
   std::shared_ptr<window_group> group_;
   int rank_;

@@ -39,7 +39,7 @@ void distant_wire::tell(int rank, std::uint64_t rounds, bool left, const window_
   if (offer != nullptr) {
     auto without = *offer;
     for (auto& array : without.arrays)
-      array.at = nullptr;
+      array = {.bytes = array.bytes};
     words = words_of(without);
   }
   by_.send(process_, x, std::move(words));

@@ -20,6 +20,7 @@ class distant_wire final : public window_wire {
   bool has_left(int rank) override;
   std::optional<window_offer> offer(int rank, std::uint64_t round) override;
   void tell(int rank, std::uint64_t rounds, bool left, const window_offer* offer) override;
+  std::shared_ptr<const std::byte> map(const window_array&) override { return nullptr; }
   void begin(window_read& x) override;
   bool is_ready(const window_read& x) override;
   bool finish(window_read& x) override;

@@ -14,8 +14,13 @@ std::string key_of(const window_group_description& x) {
 window_group::window_group(window_group_description what,
                            std::vector<home> homes,
                            std::shared_ptr<window_board> board,
+                           std::shared_ptr<const shared_memory> memory,
                            window_tuning tuning)
-    : what_(std::move(what)), homes_(std::move(homes)), board_(std::move(board)), tuning_(tuning) {
+    : what_(std::move(what)),
+      homes_(std::move(homes)),
+      board_(std::move(board)),
+      memory_(std::move(memory)),
+      tuning_(tuning) {
   for (int r = 0; r < size(); ++r) {
     auto* const wire = homes_[std::size_t(r)].wire.get();
     if (wire == nullptr)
@@ -29,6 +34,12 @@ window_group::~window_group() {
   for (auto& [rank, x] : members_)
     if (x->channel >= 0)
       board_->give_back(x->channel);
+}
+
+window_array window_group::placed(window_array x) const {
+  if (memory_ != nullptr)
+    x.place = memory_->find(x.at, x.bytes).value_or(shared_place{});
+  return x;
 }
 
 void window_group::join(int rank, const cancel_token& until) {

@@ -52,10 +52,11 @@ class window_group final : public awaited, public std::enable_shared_from_this<w
     std::shared_ptr<window_wire> wire;  ///< null: here
   };
 
-  /// `board` may be null, where nobody maps it. `homes` is of each rank.
+  /// `board` and `memory` are null where nobody maps them. `homes` is of each rank.
   window_group(window_group_description what,
                std::vector<home> homes,
                std::shared_ptr<window_board> board,
+               std::shared_ptr<const shared_memory> memory,
                window_tuning tuning);
   ~window_group() override;
   window_group(const window_group&) = delete;
@@ -63,6 +64,8 @@ class window_group final : public awaited, public std::enable_shared_from_this<w
 
   const window_group_description& description() const { return what_; }
   const window_tuning& tuning() const { return tuning_; }
+  /// An array to be offered, with where others can map it.
+  window_array placed(window_array x) const;
   int size() const { return int(homes_.size()); }
   bool is_here(int rank) const { return homes_[std::size_t(rank)].wire == nullptr; }
   window_wire& wire_of(int rank) const { return *homes_[std::size_t(rank)].wire; }
@@ -147,6 +150,7 @@ class window_group final : public awaited, public std::enable_shared_from_this<w
   const window_group_description what_;
   const std::vector<home> homes_;
   const std::shared_ptr<window_board> board_;
+  const std::shared_ptr<const shared_memory> memory_;
   const window_tuning tuning_;
   std::vector<window_wire*> wires_;  ///< each once
   std::map<int, std::unique_ptr<member>> members_;

@@ -39,14 +39,19 @@ void window_communicator::sum(
   struct source {
     int rank;
     std::size_t part;
+    std::shared_ptr<const std::byte> mapped;
   };
+  const auto is_read
+      = [&](const source& x) { return !group_->is_here(x.rank) && x.mapped == nullptr; };
   std::vector<source> all;
   std::int64_t others = 0;
   bool at_once = true;
   for (int r = 0; r < size(); ++r)
     for (std::size_t p = 0; p < offers_[std::size_t(r)].parts; ++p) {
-      all.push_back({r, p});
-      if (!group_->is_here(r)) {
+      all.push_back({r, p, nullptr});
+      if (!group_->is_here(r))
+        all.back().mapped = group_->wire_of(r).map(offers_[std::size_t(r)].arrays[p]);
+      if (is_read(all.back())) {
         ++others;
         at_once = at_once && group_->wire_of(r).reads_at_once();
       }
@@ -66,7 +71,7 @@ void window_communicator::sum(
     auto& mine = reads[std::size_t(k % sets)];
     mine.clear();
     for (const auto& x : all) {
-      if (group_->is_here(x.rank))
+      if (!is_read(x))
         continue;
       auto* const place
           = memory.get() + (k % sets * others + std::int64_t(mine.size())) * piece * element;
@@ -87,10 +92,15 @@ void window_communicator::sum(
       finish(x);
     sources.clear();
     auto distant = reads[std::size_t(k % sets)].begin();
-    for (const auto& x : all)
-      sources.push_back(group_->is_here(x.rank) ? at(offers_[std::size_t(x.rank)].arrays[x.part].at,
-                                                     (begin + k * piece) * element)
-                                                : (distant++)->into.data());
+    for (const auto& x : all) {
+      const auto from = (begin + k * piece) * element;
+      if (is_read(x))
+        sources.push_back((distant++)->into.data());
+      else if (x.mapped != nullptr)
+        sources.push_back(x.mapped.get() + from);
+      else
+        sources.push_back(at(offers_[std::size_t(x.rank)].arrays[x.part].at, from));
+    }
     {
       const window_group::reading here(*group_, rank_);
       ordered_sum(stream, type, at(to, k * piece * element), sources, length(k));
@@ -104,7 +114,27 @@ void window_communicator::fetch(stream& stream, const std::vector<move>& moves) 
   for (const auto& x : moves)
     if (group_->is_here(x.rank))
       fetch_here(stream, x);
-  fetch_distant(moves);
+  std::vector<move> rest;
+  for (const auto& x : moves) {
+    if (group_->is_here(x.rank))
+      continue;
+    const auto mapped
+        = group_->wire_of(x.rank).map(offers_[std::size_t(x.rank)].arrays.at(x.array));
+    if (mapped != nullptr)
+      fetch_mapped(stream, x, mapped.get() + x.begin);
+    else
+      rest.push_back(x);
+  }
+  fetch_distant(rest);
+}
+
+void window_communicator::fetch_mapped(stream& stream, const move& x, const std::byte* from) {
+  const auto most = group_->tuning().stretch;
+  for (std::int64_t done = 0; done < x.bytes; done += most) {
+    mark_progress();
+    group_->check(rank_);
+    stream.copy(at(x.to, done), from + done, std::size_t(std::min(most, x.bytes - done)));
+  }
 }
 
 void window_communicator::fetch_here(stream& stream, const move& x) {
@@ -129,8 +159,6 @@ void window_communicator::fetch_distant(const std::vector<move>& moves) {
     under_way.pop_front();
   };
   for (const auto& x : moves) {
-    if (group_->is_here(x.rank))
-      continue;
     auto& wire = group_->wire_of(x.rank);
     const auto most = wire.reads_at_once() ? tuning.stretch : tuning.piece;
     const auto ahead = std::size_t(wire.reads_at_once() ? 1 : tuning.ahead);

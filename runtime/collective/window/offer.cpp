@@ -12,6 +12,7 @@ struct offer_words {
   std::array<char, 24> what;
   std::int64_t elements, detail, parts, cuts_are_own, ends, arrays;
 };
+constexpr std::ptrdiff_t words_of_array = 5;
 constexpr std::size_t offer_head = sizeof(offer_words) / sizeof(std::int64_t);
 
 }  // namespace
@@ -50,6 +51,9 @@ std::vector<std::int64_t> words_of(const window_offer& x) {
   for (const auto& array : x.arrays) {
     out.push_back(std::int64_t(reinterpret_cast<std::uintptr_t>(array.at)));
     out.push_back(array.bytes);
+    out.push_back(array.place.descriptor);
+    out.push_back(std::int64_t(array.place.segment));
+    out.push_back(array.place.offset);
   }
   return out;
 }
@@ -62,7 +66,8 @@ std::optional<window_offer> offer_in(std::span<const std::int64_t> words) {
   const auto most = std::int64_t(most_words_of_offer);
   if (head.what.back() != 0 || head.ends < 0 || head.ends > most || head.arrays < 0
       || head.arrays > most || head.parts < 0 || head.parts > head.arrays
-      || std::int64_t(words.size()) != std::int64_t(offer_head) + head.ends + 2 * head.arrays)
+      || std::int64_t(words.size())
+             != std::int64_t(offer_head) + head.ends + words_of_array * head.arrays)
     return std::nullopt;
   window_offer out{.what = head.what.data(),
                    .elements = head.elements,
@@ -72,8 +77,10 @@ std::optional<window_offer> offer_in(std::span<const std::int64_t> words) {
   auto at = words.begin() + std::ptrdiff_t(offer_head);
   out.ends.assign(at, at + head.ends);
   at += head.ends;
-  for (; at != words.end(); at += 2) {
-    out.arrays.push_back({reinterpret_cast<const void*>(std::uintptr_t(at[0])), at[1]});
+  for (; at != words.end(); at += words_of_array) {
+    out.arrays.push_back({reinterpret_cast<const void*>(std::uintptr_t(at[0])),
+                          at[1],
+                          {int(at[2]), std::uint64_t(at[3]), at[4]}});
     if (at[1] < 0)
       return std::nullopt;
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/collective/call.hpp"
+#include "runtime/collective/window/shared_memory.hpp"
 
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@ namespace troupe::runtime {
 struct window_array {
   const void* at = nullptr;
   std::int64_t bytes = 0;
+  shared_place place = {};  ///< where others can map it
 };
 
 struct window_offer {
@@ -31,7 +33,7 @@ struct window_offer {
 
 window_offer offer_of(const collective_call& call, std::vector<window_array> arrays);
 
-/// An offer takes 9 words, one for each rank and two for each array: as many at most.
+/// An offer takes 9 words, one for each rank and five for each array: as many at most.
 inline constexpr std::size_t most_words_of_offer = 1000;
 
 std::vector<std::int64_t> words_of(const window_offer& x);

@@ -7,6 +7,8 @@
 #include "runtime/collective/window/wire.hpp"
 
 #include <atomic>
+#include <map>
+#include <mutex>
 
 namespace troupe::runtime {
 
@@ -31,10 +33,11 @@ std::shared_ptr<shared_memory_peer> open_peer(const window_address& where);
 
 /// Reads by `distant`, which may be null, where the kernel refuses memory.
 ///
-/// A piece is copied once, from the array there to its place here, by process_vm_readv. Nothing
-/// keeps the other process from freeing the array meanwhile: then bytes are read that mean nothing,
-/// or none, and the call never ends well (WINDOW-2). Nor does it when the process has died, and
-/// another one that has its pid was read (WINDOW-8).
+/// Arrays of windows::allocate are mapped, and summed where they lie. Of any other a piece is
+/// copied once, from the array there to its place here, by process_vm_readv. Nothing keeps the
+/// other process from freeing the array meanwhile: then bytes are read that mean nothing, or none,
+/// and the call never ends well (WINDOW-2). Nor does it when the process has died, and another one
+/// that has its pid was read (WINDOW-8).
 class shared_wire final : public window_wire {
  public:
   shared_wire(std::shared_ptr<shared_memory_peer> peer,
@@ -46,6 +49,7 @@ class shared_wire final : public window_wire {
   bool has_left(int rank) override;
   std::optional<window_offer> offer(int rank, std::uint64_t round) override;
   void tell(int rank, std::uint64_t rounds, bool left, const window_offer* offer) override;
+  std::shared_ptr<const std::byte> map(const window_array& of) override;
   void begin(window_read& x) override;
   bool is_ready(const window_read& x) override;
   bool finish(window_read& x) override;
@@ -65,6 +69,13 @@ class shared_wire final : public window_wire {
   std::string group_;
   std::vector<std::unique_ptr<member>> members_;
   std::shared_ptr<window_wire> distant_;
+  struct mapping {
+    std::shared_ptr<const std::byte> at;
+    std::uint64_t used = 0;
+  };
+  std::mutex mutex_;
+  std::map<std::uint64_t, mapping> mapped_;  ///< by segment, the last few that were used
+  std::uint64_t uses_ = 0;
 };
 
 }  // namespace troupe::runtime

@@ -37,6 +37,7 @@ windows::windows(const window_settings& settings) : settings_(settings) {
     ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 #endif
     board_ = window_board::make();
+    memory_ = std::make_shared<shared_memory>();
     address_.host = window_host();
     address_.pid = ::getpid();
     address_.board = board_->descriptor();
@@ -68,6 +69,10 @@ std::string windows::address() const {
   return to_text(address_);
 }
 
+memory_block windows::allocate(std::size_t bytes) {
+  return memory_ != nullptr ? memory_->allocate(bytes) : memory_pool().allocate(bytes);
+}
+
 std::shared_ptr<communicator> windows::join(const window_group_description& what,
                                             int rank,
                                             const cancel_token& until) {
@@ -94,7 +99,8 @@ std::shared_ptr<window_group> windows::group_of(const window_group_description& 
     }
   }
   auto homes = homes_of(what, key);
-  auto made = std::make_shared<window_group>(what, std::move(homes), board_, settings_.tuning);
+  auto made
+      = std::make_shared<window_group>(what, std::move(homes), board_, memory_, settings_.tuning);
   retire(what.generation);
   const std::lock_guard lock(mutex_);
   const auto out = groups_.try_emplace(key, std::move(made)).first->second;

@@ -48,6 +48,12 @@ class windows {
   /// One word, a plain value.
   std::string address() const;
 
+  /// Memory for arrays that are summed and gathered often and large, as gradient buckets are: other
+  /// processes of the host add them up where they lie, whereas other memory is first read piece by
+  /// piece by the kernel. Ordinary where no memory is shared. Blocks may outlive this. Throws
+  /// io_error.
+  memory_block allocate(std::size_t bytes);
+
   /// Makes the end of a rank that lives here; waits for nobody, and the others may join later. Once
   /// `until` is set, which any thread may do, every wait of the rank ends with `cancelled`. All
   /// ranks of a group describe it alike (WINDOW-7). What one process keeps of groups of earlier
@@ -76,6 +82,7 @@ class windows {
   const window_settings settings_;
   window_address address_;
   std::shared_ptr<window_board> board_;
+  std::shared_ptr<shared_memory> memory_;
   mutable std::mutex mutex_;
   std::map<std::string, std::shared_ptr<window_group>> groups_;  ///< until a later generation
   std::map<std::uint64_t, std::shared_ptr<shared_memory_peer>> peers_;

@@ -39,6 +39,10 @@ class window_wire {
   /// A rank of this process has arrived, with an offer or without, or has left.
   virtual void tell(int rank, std::uint64_t rounds, bool left, const window_offer* offer) = 0;
 
+  /// The array where it lies, if this process can map it; otherwise null, and it is read. What
+  /// stands there means nothing once the rank has left (WINDOW-2), but can be read on.
+  virtual std::shared_ptr<const std::byte> map(const window_array& of) = 0;
+
   /// A read has three steps: it begins, is ready, and finishes. Several may be under way. Of one
   /// that is given up nothing is written any more to `into`.
   virtual void begin(window_read& x) = 0;
