@@ -170,7 +170,9 @@ int main(int argc, char** argv) {
     if (kind == "shared")
       say_named_memory();
     write_file(folder / fmt::format("done.{}", process), "");
-    for (int p = 0; p < processes && act == "scenario"; ++p)
+    // A wire that ends before the others have been told of the end is a process that was lost.
+    const bool all_end = act == "scenario" || token.is_cancelled();
+    for (int p = 0; p < processes && all_end; ++p)
       read_file(folder / fmt::format("done.{}", p));
   }
   if (kind == "shared" && open_files() != files)

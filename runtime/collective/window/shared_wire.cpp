@@ -142,7 +142,7 @@ bool shared_wire::finish(window_read& x) {
     failure = ESRCH;
   if (failure == 0)
     return true;
-  if (failure == EFAULT && has_left(x.rank))
+  if ((failure == EFAULT || failure == ESRCH) && has_left(x.rank))
     return false;
   throw io_error("cannot read {} bytes of rank {} of the group {} in process {} (pid {}): {}; {}",
                  x.into.size(),
