@@ -42,7 +42,7 @@ struct window_tuning {
 ///           a rank which has left, be it garbage, is in the result of a call that ended well.
 /// WINDOW-3  Who is told that a call has failed may free its arrays at once: threads of its own
 ///           process no longer read them, and other processes read by the kernel, which refuses
-///           what is not mapped.
+///           what is not mapped, or where they have mapped it themselves, which stays.
 /// WINDOW-4  Whoever waits is released as soon as its token is set, or a process that has ranks of
 ///           the group is lost: no wait depends on the one who is gone.
 class window_group final : public awaited, public std::enable_shared_from_this<window_group> {

@@ -52,7 +52,7 @@ std::vector<std::int64_t> words_of(const window_offer& x) {
     out.push_back(std::int64_t(reinterpret_cast<std::uintptr_t>(array.at)));
     out.push_back(array.bytes);
     out.push_back(array.place.descriptor);
-    out.push_back(std::int64_t(array.place.segment));
+    out.push_back(std::int64_t(array.place.inode));
     out.push_back(array.place.offset);
   }
   return out;

@@ -13,16 +13,16 @@
 namespace troupe::runtime {
 
 struct shared_memory::state {
-  struct segment {
+  struct block {
     std::size_t bytes;
     int descriptor;
-    std::uint64_t id;
+    std::uint64_t inode;
   };
   std::mutex mutex;
-  std::map<const std::byte*, segment> all;
+  std::map<const std::byte*, block> all;
 
   void drop(std::byte* at) {
-    segment gone;
+    block gone;
     {
       const std::lock_guard lock(mutex);
       gone = all.at(at);
@@ -73,20 +73,20 @@ std::optional<shared_place> shared_memory::find(const void* at, std::int64_t byt
   const auto offset = begin - first;
   if (offset + bytes > std::int64_t(of.bytes))
     return std::nullopt;
-  return shared_place{of.descriptor, of.id, offset};
+  return shared_place{of.descriptor, of.inode, offset};
 }
 
-// A segment that can shrink would end a reader by SIGBUS.
-std::shared_ptr<const std::byte> map_segment(std::int64_t pid,
-                                             const shared_place& of,
-                                             std::int64_t bytes) {
+// A block that can shrink would end a reader by SIGBUS.
+std::shared_ptr<const std::byte> map_shared(std::int64_t pid,
+                                            const shared_place& of,
+                                            std::int64_t bytes) {
   const auto where = fmt::format("/proc/{}/fd/{}", pid, of.descriptor);
   const int file = ::open(where.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0)
     return nullptr;
   struct stat what = {};
   void* at = MAP_FAILED;
-  const bool fits = ::fstat(file, &what) == 0 && what.st_ino == of.segment && of.offset >= 0
+  const bool fits = ::fstat(file, &what) == 0 && what.st_ino == of.inode && of.offset >= 0
                     && bytes >= 0 && bytes <= what.st_size - of.offset
                     && (::fcntl(file, F_GET_SEALS) & F_SEAL_SHRINK) != 0;
   const auto whole = std::size_t(what.st_size);

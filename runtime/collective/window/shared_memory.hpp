@@ -11,12 +11,12 @@ namespace troupe::runtime {
 
 /// Where bytes lie in memory that others can map.
 struct shared_place {
-  int descriptor = -1;        ///< of the process; -1: nowhere
-  std::uint64_t segment = 0;  ///< the inode, which tells it from a later one with that descriptor
-  std::int64_t offset = 0;    ///< bytes
+  int descriptor = -1;      ///< of the process; -1: nowhere
+  std::uint64_t inode = 0;  ///< tells it from a later block with that descriptor
+  std::int64_t offset = 0;  ///< bytes
 };
 
-/// Each block is a segment without a name in any folder; it is gone when the last process that has
+/// Each block is memory without a name in any folder; it is gone when the last process that has
 /// mapped it drops it. Blocks may outlive this. Any thread.
 class shared_memory {
  public:
@@ -33,10 +33,10 @@ class shared_memory {
   std::shared_ptr<state> state_;
 };
 
-/// Maps for reading the segment in which another process has `bytes` at that place; null: it has it
-/// no more, or the system refuses. What the owner does to it later never makes reading fail.
-std::shared_ptr<const std::byte> map_segment(std::int64_t pid,
-                                             const shared_place& of,
-                                             std::int64_t bytes);
+/// Maps for reading the whole block in which another process has `bytes` at that place; null: it
+/// has it no more, or the system refuses. What the owner does to it later never makes reading fail.
+std::shared_ptr<const std::byte> map_shared(std::int64_t pid,
+                                            const shared_place& of,
+                                            std::int64_t bytes);
 
 }  // namespace troupe::runtime

@@ -105,21 +105,21 @@ void shared_wire::tell(int, std::uint64_t, bool, const window_offer*) {
       ring(peer_->board->bell(x->channel));
 }
 
-// Segments that their owner has dropped would stay in memory as long as they are mapped here.
+// Blocks that their owner has dropped would stay in memory as long as they are mapped here.
 std::shared_ptr<const std::byte> shared_wire::map(const window_array& of) {
   if (of.place.descriptor < 0)
     return nullptr;
   const std::lock_guard lock(mutex_);
-  auto found = mapped_.find(of.place.segment);
+  auto found = mapped_.find(of.place.inode);
   if (found == mapped_.end()) {
-    auto at = map_segment(peer_->where.pid, of.place, of.bytes);
+    auto at = map_shared(peer_->where.pid, of.place, of.bytes);
     if (at == nullptr)
       return nullptr;
     if (mapped_.size() >= most_mappings)
       mapped_.erase(std::min_element(mapped_.begin(), mapped_.end(), [](auto& a, auto& b) {
         return a.second.used < b.second.used;
       }));
-    found = mapped_.emplace(of.place.segment, mapping{std::move(at)}).first;
+    found = mapped_.emplace(of.place.inode, mapping{std::move(at)}).first;
   }
   found->second.used = ++uses_;
   return {found->second.at, found->second.at.get() + of.place.offset};

@@ -74,7 +74,7 @@ class shared_wire final : public window_wire {
     std::uint64_t used = 0;
   };
   std::mutex mutex_;
-  std::map<std::uint64_t, mapping> mapped_;  ///< by segment, the last few that were used
+  std::map<std::uint64_t, mapping> mapped_;  ///< by inode, the last few that were used
   std::uint64_t uses_ = 0;
 };
 

@@ -144,7 +144,7 @@ TEST_CASE("arrays that other processes map are summed where they lie, to the sam
   }
 }
 
-TEST_CASE("a segment is mapped for whom it was meant, in its bounds, and never another",
+TEST_CASE("a shared block is mapped for whom it was meant, in its bounds, and never another",
           "[collective]") {
   shared_memory memory;
   auto block = memory.allocate(10'000), later = memory.allocate(5000);
@@ -155,15 +155,15 @@ TEST_CASE("a segment is mapped for whom it was meant, in its bounds, and never a
   const int local = 0;
   CHECK_FALSE(memory.find(&local, 4));
   block.get()[100] = std::byte{7};
-  const auto seen = map_segment(::getpid(), *place, 9000);
+  const auto seen = map_shared(::getpid(), *place, 9000);
   REQUIRE(seen);
   CHECK(seen.get()[100] == std::byte{7});
-  CHECK_FALSE(map_segment(::getpid(), *place, 20'000));
+  CHECK_FALSE(map_shared(::getpid(), *place, 20'000));
   auto other = *place;
   other.descriptor = memory.find(later.get(), 1)->descriptor;
-  CHECK_FALSE(map_segment(::getpid(), other, 1));
+  CHECK_FALSE(map_shared(::getpid(), other, 1));
   block.reset();
-  CHECK_FALSE(map_segment(::getpid(), *place, 9000));
+  CHECK_FALSE(map_shared(::getpid(), *place, 9000));
   CHECK(seen.get()[100] == std::byte{7});  // who has mapped it reads on
 }
 
