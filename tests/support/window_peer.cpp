@@ -174,6 +174,12 @@ int main(int argc, char** argv) {
     const bool all_end = act == "scenario" || token.is_cancelled();
     for (int p = 0; p < processes && all_end; ++p)
       read_file(folder / fmt::format("done.{}", p));
+    // Connections that both ends close at once are known to abort UCX (openucx/ucx#11455); nothing
+    // here is about them.
+    if (kind != "shared") {
+      say("over");
+      std::_Exit(0);
+    }
   }
   if (kind == "shared" && open_files() != files)
     say("files are left open");

@@ -1,11 +1,12 @@
 // Groups whose ranks live in several processes, beside the local group, which judges them. Here
 // several processes are several `windows` in one: their memory is read by the kernel all the same,
-// and sanitizers see all of them. Real ones: window_processes_test.cpp.
+// and sanitizers see all of them; what goes over a wire goes by queues. Real ones, over
+// UCX: window_processes_test.cpp.
 
 #include "runtime/collective/local/local_group.hpp"
 #include "runtime/collective/window/windows.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/transport/ucx_wire.hpp"
+#include "tests/support/memory_wire.hpp"
 #include "tests/support/soon.hpp"
 #include "tests/support/window_scenario.hpp"
 
@@ -37,7 +38,7 @@ struct processes {
       window_settings settings{.process = std::uint64_t(p + 1), .tuning = tuning};
       settings.shared_memory = how == kind::shared || (how == kind::mixed && p != 1);
       if (how != kind::shared)
-        settings.make_wire = [](wire_owner& owner) { return make_ucx_wire(owner); };
+        settings.make_wire = [](wire_owner& owner) { return std::make_unique<memory_wire>(owner); };
       all.push_back(std::make_unique<windows>(settings));
     }
     for (int p = 0; p < count; ++p)
