@@ -7,11 +7,11 @@ import sys
 # room -> what it may include besides itself and the standard library
 MAY = {
     "kernels": ["cpuid.h", "immintrin.h", "cuda", "cublas", "cudnn", "dnnl", "oneapi/", "hwy/", "omp.h", "dlfcn.h"],
-    "runtime": ["boost/", "sanitizer/", "kernels/", "cuda", "nccl", "ucp/", "uct/", "ucs/", "spdlog/", "fmt/", "nlohmann/", "openssl/", "xxhash.h", "pcre2.h", "utf8proc.h", "sentencepiece_processor.h", "lua.hpp", "omp.h", "zlib.h", "zstd.h", "unicode/", "curl/"],
+    "runtime": ["linux/futex.h", "boost/", "sanitizer/", "kernels/", "cuda", "nccl", "ucp/", "uct/", "ucs/", "spdlog/", "fmt/", "nlohmann/", "openssl/", "xxhash.h", "pcre2.h", "utf8proc.h", "sentencepiece_processor.h", "lua.hpp", "omp.h", "zlib.h", "zstd.h", "unicode/", "curl/"],
     "messages": ["runtime/core/", "runtime/tensor/", "runtime/layout/", "runtime/schedule/", "runtime/telemetry/", "caf/", "fmt/"],
     "actors": ["messages/", "runtime/", "caf/", "fmt/", "CLI/", "yaml-cpp/", "nlohmann/"],
     "examples": ["actors/", "messages/", "runtime/", "caf/", "fmt/"],
-    "tests": ["boost/", "cuda", "cublas", "nccl", "sanitizer/", "omp.h", "dlfcn.h", "kernels/", "runtime/", "messages/", "actors/", "caf/", "catch2/", "fmt/", "hwy/", "nlohmann/", "oneapi/", "openssl/", "zlib.h", "zstd.h"],
+    "tests": ["linux/", "boost/", "cuda", "cublas", "nccl", "sanitizer/", "omp.h", "dlfcn.h", "kernels/", "runtime/", "messages/", "actors/", "caf/", "catch2/", "fmt/", "hwy/", "nlohmann/", "oneapi/", "openssl/", "zlib.h", "zstd.h"],
 }
 
 # library -> the only folders that may name it
@@ -20,6 +20,7 @@ ONLY = {
     "CLI/": ["actors/command/"],
     "yaml-cpp/": ["actors/command/"],
     "cuda": ["kernels/cuda/", "kernels/cudnn/", "runtime/device/cuda/", "runtime/collective/nccl/", "tests/emulator/", "tests/kernels_cuda/", "tests/support/"],
+    "linux/": ["runtime/collective/window/", "tests/support/"],
     "boost/": ["runtime/device/", "tests/emulator/"],
     "sanitizer/": ["runtime/device/", "tests/emulator/"],
     "cublas": ["kernels/cuda/", "tests/emulator/"],

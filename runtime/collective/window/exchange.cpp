@@ -1,0 +1,231 @@
+#include "runtime/collective/window/exchange.hpp"
+
+#include "runtime/collective/window/distant_wire.hpp"
+#include "runtime/collective/window/exchange_message.hpp"
+#include "runtime/core/error.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace troupe::runtime {
+
+namespace {
+constexpr std::size_t most_mirrors = 1 << 14;
+constexpr std::size_t most_early = 8;
+}  // namespace
+
+window_exchange::window_exchange(std::uint64_t process, const maker& make, hooks hooks)
+    : process_(process), hooks_(std::move(hooks)), wire_(make(*this)) {
+  wire_->start();
+}
+
+window_exchange::~window_exchange() {
+  wire_->stop();
+}
+
+std::shared_ptr<window_wire> window_exchange::wire_to(const window_address& process,
+                                                      const std::string& group,
+                                                      generation_id generation) {
+  {
+    const std::lock_guard lock(mutex_);
+    auto& x = others_[process.process];
+    if (x.number == peer_number{})
+      x = {process.wire, wire_->connect(process.wire)};
+  }
+  return std::make_shared<distant_wire>(*this, process.process, group, generation);
+}
+
+void window_exchange::forget(std::uint64_t process, const std::string& why) {
+  std::vector<peer_number> all;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto at = others_.find(process); at != others_.end())
+      all.push_back(at->second.number);
+    for (const auto& [peer, caller] : callers_)
+      if (caller == process)
+        all.push_back(peer);
+  }
+  for (const auto one : all)
+    wire_->close(one, why);
+}
+
+void window_exchange::drop(const std::string& group) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(mirrors_, [&](const auto& x) { return std::get<1>(x.first) == group; });
+}
+
+void window_exchange::begin_generation(generation_id first) {
+  const std::lock_guard lock(mutex_);
+  first_ = std::max(first_, first);
+}
+
+void window_exchange::wake(const std::string& group) {
+  if (const auto found = hooks_.group(group))
+    found->wake();
+}
+
+landing window_exchange::arrived(peer_number from,
+                                 std::span<const std::byte> header,
+                                 std::size_t bytes) {
+  message x;
+  const auto good = message{};
+  const bool fits = header.size() == sizeof x;
+  if (fits)
+    std::memcpy(&x, header.data(), sizeof x);
+  if (!fits || x.magic != good.magic || x.version != good.version || x.group.back() != 0
+      || x.verb < window_verb::post || x.verb > window_verb::refusal
+      || (bytes > 0 && x.verb != window_verb::post && x.verb != window_verb::bytes)
+      || bytes > std::size_t(window_exchange::most_bytes_of_piece)) {
+    wire_->close(from, "it sent what is no message between windows of this version");
+    return {};
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    callers_[from] = x.process;
+  }
+  switch (x.verb) {
+    case window_verb::post:
+      return take_post(x, bytes);
+    case window_verb::ask:
+      answer(from, x);
+      return {};
+    case window_verb::bytes:
+    case window_verb::refusal:
+      return take_bytes(from, x, bytes);
+  }
+  return {};
+}
+
+landing window_exchange::take_post(const message& x, std::size_t bytes) {
+  if (bytes == 0) {
+    apply(x, std::nullopt);
+    return {};
+  }
+  const auto words = std::make_shared<std::vector<std::int64_t>>(
+      std::min(bytes / sizeof(std::int64_t), most_words_of_offer));
+  if (bytes != words->size() * sizeof(std::int64_t))
+    return {};
+  return {words->data(), words, [this, x, words](bool there) {
+            if (auto offer = offer_in(*words); there && offer)
+              apply(x, std::move(offer));
+          }};
+}
+
+void window_exchange::apply(const message& x, std::optional<window_offer> offer) {
+  const std::string group = x.group.data();
+  {
+    const std::lock_guard lock(mutex_);
+    const place where{x.process, group, x.rank};
+    const bool is_over = generation_id(x.generation) < first_;
+    if ((is_over || mirrors_.size() >= most_mirrors) && !mirrors_.contains(where))
+      return;
+    auto& to = mirrors_[where];
+    to.left = to.left || x.left != 0;
+    // That it has left may be heard before what it brought to its last round.
+    if (x.left == 0 && x.round > to.rounds && to.early.size() < most_early)
+      to.early[x.round] = std::move(offer);
+    for (auto at = to.early.begin(); at != to.early.end() && at->first <= to.rounds + 1;
+         at = to.early.erase(at)) {
+      to.rounds = at->first;
+      if (at->second) {
+        to.offers[at->first % 2] = std::move(at->second);
+        to.offered[at->first % 2] = at->first;
+      }
+    }
+  }
+  wake(group);
+}
+
+/// On the wire's thread, as a reader of the group: it waits for nobody.
+void window_exchange::answer(peer_number from, const message& x) {
+  auto said = x;
+  said.process = process_;
+  said.verb = window_verb::refusal;
+  std::shared_ptr<std::byte[]> copy;
+  const auto group = hooks_.group(x.group.data());
+  if (group != nullptr && x.bytes > 0 && x.bytes <= window_exchange::most_bytes_of_piece) {
+    copy = std::make_shared_for_overwrite<std::byte[]>(std::size_t(x.bytes));
+    if (group->copy_out(x.rank, x.round, x.array, x.begin, {copy.get(), std::size_t(x.bytes)}))
+      said.verb = window_verb::bytes;
+  }
+  const bool there = said.verb == window_verb::bytes;
+  const std::span<const std::byte> bytes(copy.get(), there ? std::size_t(x.bytes) : 0);
+  wire_->send(from, {said.header(), bytes, copy});
+}
+
+landing window_exchange::take_bytes(peer_number, const message& x, std::size_t bytes) {
+  std::shared_ptr<fetch> to;
+  const bool refused = x.verb == window_verb::refusal;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto at = fetches_.find(x.fetch);
+    if (at == fetches_.end() || at->second->from != x.process
+        || (!refused && at->second->bytes != bytes))
+      return {};
+    to = at->second;
+    fetches_.erase(at);
+    if (refused)
+      to->over = to->refused = true;
+  }
+  if (refused) {
+    wake(to->group);
+    return {};
+  }
+  return {to->place.get(), to, [this, to](bool there) {
+            {
+              const std::lock_guard lock(mutex_);
+              to->over = there;  // otherwise its process is lost, as all are told
+            }
+            wake(to->group);
+          }};
+}
+
+void window_exchange::send(std::uint64_t process, message x, std::vector<std::int64_t> words) {
+  x.process = process_;
+  peer_number to = {};
+  {
+    const std::lock_guard lock(mutex_);
+    to = others_[process].number;
+  }
+  const auto keep = std::make_shared<std::vector<std::int64_t>>(std::move(words));
+  wire_->send(to, {x.header(), std::as_bytes(std::span(*keep)), keep});
+}
+
+std::shared_ptr<window_exchange::fetch> window_exchange::ask(std::uint64_t process,
+                                                             message x,
+                                                             std::int64_t bytes) {
+  auto out = std::make_shared<fetch>();
+  out->from = process;
+  out->group = x.group.data();
+  out->bytes = std::size_t(bytes);
+  out->place = std::make_shared_for_overwrite<std::byte[]>(out->bytes);
+  {
+    const std::lock_guard lock(mutex_);
+    out->number = next_fetch_++;
+    fetches_[out->number] = out;
+  }
+  x.fetch = out->number;
+  x.bytes = bytes;
+  send(process, x, {});
+  return out;
+}
+
+void window_exchange::lost(peer_number who, const std::string& why) {
+  std::optional<std::uint64_t> process;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, x] : others_)
+      if (x.number == who)
+        process = id;
+    if (const auto at = callers_.find(who); at != callers_.end()) {
+      process = at->second;
+      callers_.erase(at);
+    }
+    if (process)
+      std::erase_if(fetches_, [&](const auto& x) { return x.second->from == *process; });
+  }
+  if (process)
+    hooks_.lost(*process, why);
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,213 @@
+#include "runtime/collective/window/windows.hpp"
+
+#include "runtime/collective/window/communicator.hpp"
+#include "runtime/core/error.hpp"
+
+#include <algorithm>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+namespace troupe::runtime {
+
+namespace {
+
+void require_usable(const window_tuning& x) {
+  const auto most = window_exchange::most_bytes_of_piece;
+  if (x.piece < 64 || x.piece > most || x.cache < 1 || x.stretch < 1 || x.ahead < 1
+      || x.spin.count() < 0)
+    throw input_error(
+        "windows cannot move pieces of {} bytes with {} of cache, {} at a stretch and {} ahead: a "
+        "piece has 64 to {} bytes, and the others are at least 1",
+        x.piece,
+        x.cache,
+        x.stretch,
+        x.ahead,
+        most);
+}
+
+}  // namespace
+
+windows::windows(const window_settings& settings) : settings_(settings) {
+  require_usable(settings.tuning);
+  address_.process = settings.process;
+  if (settings.shared_memory) {
+#ifdef PR_SET_PTRACER
+    // Where a security module lets only parents read: the processes of a run are siblings. It does
+    // not know who they will be; others of this user could read before. Elsewhere it is refused.
+    ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+#endif
+    board_ = window_board::make();
+    memory_ = std::make_shared<shared_memory>();
+    address_.host = window_host();
+    address_.pid = ::getpid();
+    address_.board = board_->descriptor();
+    address_.nonce = board_->nonce();
+    address_.probe = std::uint64_t(reinterpret_cast<std::uintptr_t>(board_->probe()));
+  }
+  if (settings.make_wire) {
+    exchange_ = std::make_unique<window_exchange>(
+        settings.process,
+        settings.make_wire,
+        window_exchange::hooks{.group =
+                                   [this](const std::string& key) {
+                                     const std::lock_guard lock(mutex_);
+                                     const auto at = groups_.find(key);
+                                     return at == groups_.end() ? nullptr : at->second;
+                                   },
+                               .lost = [this](std::uint64_t process,
+                                              const std::string& why) { release(process, why); }});
+    address_.wire = exchange_->address();
+  }
+}
+
+windows::~windows() {
+  if (exchange_ != nullptr)
+    exchange_->stop();
+}
+
+std::string windows::address() const {
+  return to_text(address_);
+}
+
+memory_block windows::allocate(std::size_t bytes) {
+  return memory_ != nullptr ? memory_->allocate(bytes) : memory_pool().allocate(bytes);
+}
+
+std::shared_ptr<communicator> windows::join(const window_group_description& what,
+                                            int rank,
+                                            const cancel_token& until) {
+  return std::make_shared<window_communicator>(group_of(what), rank, until);
+}
+
+std::shared_ptr<window_group> windows::group_of(const window_group_description& what) {
+  const auto key = key_of(what);
+  if (what.homes.empty() || key.size() > window_board::most_name)
+    throw input_error(
+        "a group between processes has a rank, and a name with its generation of at most {} "
+        "letters: '{}' has {} ranks and {} letters",
+        window_board::most_name,
+        key,
+        what.homes.size(),
+        key.size());
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto at = groups_.find(key); at != groups_.end()) {
+      ensure(at->second->description().homes == what.homes
+                 && at->second->description().along == what.along,
+             "WINDOW-7: all ranks of a group say the same of it");
+      return at->second;
+    }
+  }
+  auto homes = homes_of(what, key);
+  auto made
+      = std::make_shared<window_group>(what, std::move(homes), board_, memory_, settings_.tuning);
+  retire(what.generation);
+  const std::lock_guard lock(mutex_);
+  const auto out = groups_.try_emplace(key, std::move(made)).first->second;
+  for (const auto& [process, why] : lost_)
+    out->lose(process, why);
+  return out;
+}
+
+std::vector<window_group::home> windows::homes_of(const window_group_description& what,
+                                                  const std::string& key) {
+  std::map<std::uint64_t, std::vector<int>> ranks;
+  std::map<std::uint64_t, window_address> where;
+  std::vector<window_group::home> out;
+  for (const auto& text : what.homes) {
+    const auto home = window_address_of(text);
+    ranks[home.process].push_back(int(out.size()));
+    if (const auto& first = where.try_emplace(home.process, home).first->second;
+        first != home || (home.process == address_.process && home != address_))
+      throw input_error(
+          "cannot join the group {}: two processes call themselves {}, '{}' and '{}'; give each of "
+          "a "
+          "run, and each that comes in another's place, a number of its own",
+          what.name,
+          home.process,
+          to_text(first == home ? address_ : first),
+          text);
+    out.push_back({.process = home.process, .wire = nullptr});
+  }
+  for (const auto& [process, home] : where) {
+    if (process == address_.process)
+      continue;
+    require_alive(process, what.name);
+    std::shared_ptr<window_wire> wire;
+    if (exchange_ != nullptr && !home.wire.empty())
+      wire = exchange_->wire_to(home, key, what.generation);
+    if (board_ != nullptr && home.host == address_.host) {
+      const auto peer = peer_of(home);
+      if (!peer->may_read && wire == nullptr)
+        throw io_error(
+            "cannot join the group {}: the system lets this process not read the memory of process "
+            "{} (pid {}), and there is no wire between them; allow process_vm_readv and "
+            "pidfd_open (Linux 5.3) between processes of one user, or give the processes a wire",
+            what.name,
+            process,
+            home.pid);
+      wire = std::make_shared<shared_wire>(peer, key, ranks[process], std::move(wire));
+    }
+    if (wire == nullptr)
+      throw io_error(
+          "cannot join the group {}: process {} is on another host, or shares no memory, and there "
+          "is no wire between them; give both a wire",
+          what.name,
+          process);
+    for (const int r : ranks[process])
+      out[std::size_t(r)].wire = wire;
+  }
+  return out;
+}
+
+void windows::require_alive(std::uint64_t process, const std::string& group) const {
+  const std::lock_guard lock(mutex_);
+  if (const auto at = lost_.find(process); at != lost_.end())
+    throw io_error(
+        "cannot join the group {}: process {} was lost: {}; its ranks need another process",
+        group,
+        process,
+        at->second);
+}
+
+std::shared_ptr<shared_memory_peer> windows::peer_of(const window_address& where) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto at = peers_.find(where.process); at != peers_.end())
+      return at->second;
+  }
+  auto made = open_peer(where);
+  const std::lock_guard lock(mutex_);
+  return peers_.try_emplace(where.process, std::move(made)).first->second;
+}
+
+void windows::retire(generation_id before) {
+  if (exchange_ != nullptr)
+    exchange_->begin_generation(before);
+  std::vector<std::shared_ptr<window_group>> gone;
+  const std::lock_guard lock(mutex_);
+  for (auto at = groups_.begin(); at != groups_.end();) {
+    if (at->second->description().generation >= before || at->second.use_count() > 1) {
+      ++at;
+      continue;
+    }
+    if (exchange_ != nullptr)
+      exchange_->drop(at->first);
+    gone.push_back(std::move(at->second));
+    at = groups_.erase(at);
+  }
+}
+
+void windows::release(std::uint64_t process, const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    lost_.try_emplace(process, why);
+    peers_.erase(process);
+    for (const auto& [key, group] : groups_)
+      group->lose(process, why);
+  }
+  if (exchange_ != nullptr)
+    exchange_->forget(process, why);
+}
+
+}  // namespace troupe::runtime
