@@ -2,7 +2,9 @@
 
 #include "kernels/backend/plugin.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
 #include "runtime/core/thread.hpp"
+#include "runtime/transport/handshake.hpp"
 
 #include <cstdlib>
 #include <mutex>
@@ -39,8 +41,20 @@ void choose_settings_of_ucx() {
 
 std::unique_ptr<wire> make_ucx_wire(wire_owner& owner, const wire_settings& settings) {
   auto with = settings;
+  if (with.secret.empty() != with.without_secret)
+    throw io_error(
+        "a wire at {} was given {}: give it the secret of the run's credentials, or, in tests of "
+        "one machine, `without_secret`",
+        with.listen_address,
+        with.without_secret ? "a secret and `without_secret`" : "no secret");
   if (!with.start_thread)
     with.start_thread = start_thread;
+  if (!with.complain)
+    with.complain = [](const std::string& what) { log_warning("{}", what); };
+  if (with.build.empty())
+    with.build = kernels::build_of_plugins();
+  if (with.protocol == 0)
+    with.protocol = wire_protocol;
   try {
     return std::unique_ptr<wire>(open_ucx().function<wire_maker>("troupe_ucx_wire")(owner, with));
   } catch (const error&) {
