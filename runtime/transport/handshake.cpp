@@ -219,8 +219,9 @@ bool handshake::agree(std::string_view& rest, const std::string& whom) {
   get(rest, protocol);
   if (protocol != terms_.protocol) {
     fail(handshake_fault::wrong_version,
-         whom + " speaks version " + std::to_string(protocol) + " of the wire's protocol, the other "
-             + "side version " + std::to_string(terms_.protocol)
+         whom + " speaks version " + std::to_string(protocol)
+             + " of the wire's protocol, the other " + "side version "
+             + std::to_string(terms_.protocol)
              + ": start all processes of a run with the same build");
   } else if (!get(rest, process_of_other_) || !get_name(rest, build) || !get_name(rest, run)
              || !get_name(rest, address)) {
@@ -299,12 +300,12 @@ std::string handshake::facts() const {
 }
 
 message_token handshake::token(bool of_caller) const {
-  const auto all = hmac_sha256(terms_.secret,
-                               {of_caller ? "troupe wire, caller's messages\n"
-                                          : "troupe wire, listener's messages\n",
-                                text_of(callers_nonce_),
-                                text_of(listeners_nonce_),
-                                text_of(last_proof_)});
+  const auto all = hmac_sha256(
+      terms_.secret,
+      {of_caller ? "troupe wire, caller's messages\n" : "troupe wire, listener's messages\n",
+       text_of(callers_nonce_),
+       text_of(listeners_nonce_),
+       text_of(last_proof_)});
   message_token out;
   std::copy_n(all.begin(), out.size(), out.begin());
   return out;

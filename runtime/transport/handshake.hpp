@@ -1,5 +1,5 @@
-// Who a peer is, before anything else is believed of it or told to it: docs/formats/wire.md, byte by
-// byte.
+// Who a peer is, before anything else is believed of it or told to it: docs/formats/wire.md, byte
+// by byte.
 //
 //   caller                                     listener
 //     hello     32 random bytes         ->

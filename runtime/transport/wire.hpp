@@ -78,19 +78,20 @@ struct wire_settings {
   /// A numeric address of this machine at which others reach it, to listen on. Not all of them at
   /// once (0.0.0.0): nobody could be told where to call.
   std::string listen_address = "127.0.0.1";
-  /// The first that is free from `port` to `last_port`, or `port` alone where that is 0. Both 0: any.
+  /// The first that is free from `port` to `last_port`, or `port` alone where that is 0. Both 0:
+  /// any.
   std::uint16_t port = 0, last_port = 0;
 
-  /// What all processes of a run know, and nobody else (runtime/process/credentials.hpp). Who cannot
-  /// prove that he knows it is refused before anything of his is believed (WIRE-1).
+  /// What all processes of a run know, and nobody else (runtime/process/credentials.hpp). Who
+  /// cannot prove that he knows it is refused before anything of his is believed (WIRE-1).
   std::string secret;
   /// Instead of a secret, for tests and benchmarks: whoever uses this machine is believed. On a
   /// loopback address only.
   bool without_secret = false;
-  std::string run_id;         ///< both sides say the same
-  std::uint64_t process = 0;  ///< which of the run
-  std::string build;          ///< both sides say the same; empty: this program's
-  std::uint32_t protocol = 0; ///< 0: this program's
+  std::string run_id;          ///< both sides say the same
+  std::uint64_t process = 0;   ///< which of the run
+  std::string build;           ///< both sides say the same; empty: this program's
+  std::uint32_t protocol = 0;  ///< 0: this program's
 
   /// Who has not shown who he is by then is closed. A part of the time of suspicion: the process of
   /// a good peer may be slow for so long.

@@ -21,7 +21,9 @@ namespace {
 constexpr generation_id now{1};
 
 int hold(std::int64_t n) {
-  wire_transport by({.process = 2}, [](wire_owner& owner) { return make_ucx_wire(owner, settings_without_secret()); });
+  wire_transport by({.process = 2}, [](wire_owner& owner) {
+    return make_ucx_wire(owner, settings_without_secret());
+  });
   memory_pool pool;
   tensor x(pool.allocate(std::size_t(n) * sizeof(std::int32_t)), dtype::i32, {n});
   std::iota(x.data<std::int32_t>(), x.data<std::int32_t>() + n, 0);

@@ -1,8 +1,8 @@
 #include "runtime/transport/ucx/address.hpp"
 
 #include <arpa/inet.h>
-#include <charconv>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <ifaddrs.h>
 #include <memory>

@@ -23,9 +23,8 @@ std::array<char, 2> port_of(int socket) {
     return {};
   static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
   std::array<char, 2> out;
-  std::memcpy(out.data(),
-              reinterpret_cast<const char*>(&at) + offsetof(sockaddr_in, sin_port),
-              out.size());
+  std::memcpy(
+      out.data(), reinterpret_cast<const char*>(&at) + offsetof(sockaddr_in, sin_port), out.size());
   return out;
 }
 
@@ -56,8 +55,7 @@ door::door(const std::set<int>& before, std::span<const char> address_of_worker)
   for (const int one : listening_sockets()) {
     const auto port = port_of(one);
     if (!before.contains(one)
-        && std::search(
-               address_of_worker.begin(), address_of_worker.end(), port.begin(), port.end())
+        && std::search(address_of_worker.begin(), address_of_worker.end(), port.begin(), port.end())
                != address_of_worker.end())
       sockets_.push_back(one);
   }

@@ -7,8 +7,8 @@
 
 #pragma once
 
-#include <span>
 #include <set>
+#include <span>
 #include <vector>
 
 namespace troupe::runtime::ucx {

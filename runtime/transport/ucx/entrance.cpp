@@ -119,9 +119,8 @@ void entrance::call(peer_number who, const std::string& address, const std::stri
       && errno != EINPROGRESS)
     throw std::runtime_error("cannot connect: " + said_by_system(errno));
   const auto called = to_string(to.at);
-  const auto x = add(std::move(made),
-                     handshake::calling(terms_, called, random_bytes(), payload),
-                     called);
+  const auto x
+      = add(std::move(made), handshake::calling(terms_, called, random_bytes(), payload), called);
   x->second.number = who;
 }
 
@@ -164,15 +163,13 @@ void entrance::accept() {
   }
   descriptor at(made, "");
   make_room();
-  const auto x
-      = add(std::move(at), handshake::answering(terms_, random_bytes()), to_string(from));
+  const auto x = add(std::move(at), handshake::answering(terms_, random_bytes()), to_string(from));
   x->second.is_caller = true;
 }
 
 void entrance::make_room() {
-  const auto is_unknown = [](const auto& x) {
-    return x.second.is_caller && x.second.number == peer_number{};
-  };
+  const auto is_unknown
+      = [](const auto& x) { return x.second.is_caller && x.second.number == peer_number{}; };
   if (std::size_t(std::count_if(visitors_.begin(), visitors_.end(), is_unknown)) < most_unknown_)
     return;
   const auto oldest = std::find_if(visitors_.begin(), visitors_.end(), is_unknown);
@@ -250,7 +247,7 @@ bool entrance::flush(visitor& x) {
   return true;
 }
 
-void entrance::end(visitors::iterator at, handshake_fault fault, const std::string& why) {
+void entrance::end(visitors::iterator at, handshake_fault fault, std::string why) {
   auto& x = at->second;
   if (!x.introduced && x.is_caller) {
     x.talk.fail(fault, why);  // it is told, if it listens

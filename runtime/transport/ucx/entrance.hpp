@@ -75,7 +75,7 @@ class entrance {
   void read(visitors::iterator x);
   void advance(visitor& x);
   bool flush(visitor& x);
-  void end(visitors::iterator x, handshake_fault fault, const std::string& why);
+  void end(visitors::iterator x, handshake_fault fault, std::string why);
   void make_room();
   void expire();
 
@@ -88,7 +88,7 @@ class entrance {
   descriptor epoll_, listener_;
   visitors visitors_;  ///< by a number that is never used again; they came in this order
   std::uint64_t next_ = 1;
-  bool listening_ = false;                 ///< callers wake us
+  bool listening_ = false;                   ///< callers wake us
   clock::time_point takes_callers_at_ = {};  ///< while the system had no room for one
   clock::time_point looks_for_ends_at_ = {};
 };

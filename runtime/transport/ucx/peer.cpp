@@ -11,7 +11,7 @@ namespace troupe::runtime::ucx {
 namespace {
 constexpr unsigned message_id = 0, greeting_id = 1;
 constexpr std::byte greets{0}, answers_greeting{1};
-}
+}  // namespace
 
 struct peer::operation {
   peer* of;
@@ -21,11 +21,8 @@ struct peer::operation {
   std::function<void(bool)> done;
 };
 
-peer::peer(const context& of,
-           peer_number number,
-           wire_owner& owner,
-           bool announces,
-           bool was_called)
+peer::peer(
+    const context& of, peer_number number, wire_owner& owner, bool announces, bool was_called)
     : number_(number), owner_(owner), announces_(announces), was_called_(was_called) {
   const auto before = listening_sockets();
   worker_ = make_worker(of);

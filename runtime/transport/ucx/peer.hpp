@@ -8,8 +8,8 @@
 //
 // It is made before the handshake (entrance.hpp) is over, and what is to be sent waits until it is.
 // In front of each message stand 16 bytes that both ends have from their handshake: what comes
-// without them is of somebody else who has found UCX's own port, and is dropped. When both ends have
-// heard each other the port is shut.
+// without them is of somebody else who has found UCX's own port, and is dropped. When both ends
+// have heard each other the port is shut.
 
 #pragma once
 
@@ -27,11 +27,7 @@ class peer {
  public:
   /// `announces`: bytes are fetched by their receiver, never sent along. `was_called`: by us, so
   /// that the owner knows its number already.
-  peer(const context& of,
-       peer_number number,
-       wire_owner& owner,
-       bool announces,
-       bool was_called);
+  peer(const context& of, peer_number number, wire_owner& owner, bool announces, bool was_called);
   /// Tells everything that is under way `done(false)`, when nobody touches its memory any more. Of
   /// a connection that is not closed yet the worker's end makes an end.
   ~peer();
