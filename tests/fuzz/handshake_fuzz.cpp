@@ -1,4 +1,4 @@
-// What comes over a connection of a wire before anybody knows who it is from. The first byte says
+// WIRE-3: what comes over a connection of a wire before anybody knows who it is from. The first byte says
 // who is spoken to: a caller or a listener. Nonces are always the same, so that whole handshakes
 // are among the seeds.
 

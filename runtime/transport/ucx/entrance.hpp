@@ -4,6 +4,8 @@
 //
 // A connection stays open after its handshake and says one thing more, by its end: that the other
 // process has died or closed it.
+//
+// Who has not shown in time who he is, and who is one too many of those, is closed (WIRE-3).
 
 #pragma once
 

@@ -1,7 +1,7 @@
 // One connection, with a UCX worker of its own.
 //
-// Endpoints have UCX's error handling for peers, within a machine too, where that leaves TCP and
-// reading the other's memory (cma): without it shared memory would be faster, but what was being
+// Endpoints have UCX's error handling for peers, within a machine too, where that leaves TCP:
+// without it shared memory would be faster, but what was being
 // sent to a peer that died never ends, and destroying its worker may end this process
 // (docs/decisions/0014-transports.md). A worker of its own says which peer a message is of, and
 // takes all that is left of a connection with it.
