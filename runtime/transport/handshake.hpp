@@ -11,9 +11,10 @@
 // A proof is HMAC-SHA256 (RFC 2104), keyed with the run's secret, over what the message is, both
 // random numbers, the proof before it and all the message says; the message before a proof says
 // whose it is: so bytes that were sent before prove nothing, nor does what one side says prove
-// anything for the other (WIRE-1). The shape of messages, hello, challenge and the beginning of a claim stay
-// as they are in all versions: a later or older build is told in words what is wrong, if it has the
-// secret (WIRE-2). What a message announces is bounded before any of it is kept (WIRE-3).
+// anything for the other (WIRE-1). The shape of messages, hello, challenge and the beginning of a
+// claim stay as they are in all versions: a later or older build is told in words what is wrong, if
+// it has the secret (WIRE-2). What a message announces is bounded before any of it is kept
+// (WIRE-3).
 //
 // Bytes in, bytes out: no socket, no clock, no thread. A plug-in compiles it.
 

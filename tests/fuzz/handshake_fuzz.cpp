@@ -1,6 +1,6 @@
-// WIRE-3: what comes over a connection of a wire before anybody knows who it is from. The first byte says
-// who is spoken to: a caller or a listener. Nonces are always the same, so that whole handshakes
-// are among the seeds.
+// WIRE-3: what comes over a connection of a wire before anybody knows who it is from. The first
+// byte says who is spoken to: a caller or a listener. Nonces are always the same, so that whole
+// handshakes are among the seeds.
 
 #include "runtime/transport/handshake.hpp"
 #include "tests/fuzz/fuzz.hpp"

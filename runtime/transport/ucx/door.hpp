@@ -1,8 +1,8 @@
 // The TCP ports that a worker of UCX listens on for itself.
 //
 // Whoever reaches one and speaks UCX's protocol is believed by UCX: it has no notion of a stranger.
-// So the ports are shut, but while the one peer that a worker has connects (WIRE-4). Nothing of UCX shuts
-// them; a packet filter on their sockets does, which drops whatever asks for a connection and
+// So the ports are shut, but while the one peer that a worker has connects (WIRE-4). Nothing of UCX
+// shuts them; a packet filter on their sockets does, which drops whatever asks for a connection and
 // touches none that stands.
 
 #pragma once
