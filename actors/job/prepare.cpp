@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/hub.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/hmac.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/machine/matrix_rate.hpp"
 #include "runtime/trainer/device_setup.hpp"
@@ -245,13 +246,21 @@ messages::job_description describe(const runtime::training_job& job, node_contex
   return out;
 }
 
-std::shared_ptr<runtime::transport> make_transport(runtime::transports by) {
+std::shared_ptr<runtime::transport> make_transport(runtime::transports by, double suspicion) {
   const auto process = std::uint64_t(::getpid());
   if (by == runtime::transports::tickets)
     return std::make_shared<runtime::local_transport>(process);
   return std::make_shared<runtime::wire_transport>(
       runtime::wire_transport_settings{.process = process, .through_the_wire = true},
-      [](runtime::wire_owner& owner) { return runtime::make_ucx_wire(owner); });
+      [&](runtime::wire_owner& owner) {
+        // Of this process alone: it redeems of itself, and nobody else can call.
+        const auto secret = runtime::random_bytes();
+        runtime::wire_settings with;
+        with.secret = runtime::text_of(secret);
+        with.process = process;
+        with.handshake_within = std::chrono::milliseconds(std::int64_t(suspicion * 500));
+        return runtime::make_ucx_wire(owner, with);
+      });
 }
 
 void add_message_path(node_context& to, const runtime::training_job& job) {
@@ -266,7 +275,7 @@ std::shared_ptr<prepared_job> prepare(runtime::training_job job,
   out->description = describe(job, node);
   runtime::prepare_devices(job);
   add_message_path(node, job);
-  node.transport = make_transport(job.transport);
+  node.transport = make_transport(job.transport, job.recovery.suspicion);
   if (!job.watch.trace_file.empty())
     node.trace = std::make_shared<runtime::trace_recorder>();
   if (!job.watch.profile_file.empty())

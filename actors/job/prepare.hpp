@@ -32,8 +32,9 @@ std::string describe_data(const runtime::training_job& job);
 std::shared_ptr<prepared_job> prepare(runtime::training_job job,
                                       const runtime::cancel_token& stop = {});
 
-/// How the tensors of one process's workers are handed on. Throws io_error: there is no UCX.
-std::shared_ptr<runtime::transport> make_transport(runtime::transports by);
+/// How the tensors of one process's workers are handed on. `suspicion`: seconds; who calls its wire
+/// has half of them to show who he is. Throws io_error: there is no UCX.
+std::shared_ptr<runtime::transport> make_transport(runtime::transports by, double suspicion);
 
 /// Faults, delays and checks of messages, as the job asks for them.
 void add_message_path(node_context& to, const runtime::training_job& job);

@@ -2,7 +2,9 @@
 
 #include "kernels/backend/plugin.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
 #include "runtime/core/thread.hpp"
+#include "runtime/transport/handshake.hpp"
 
 #include <cstdlib>
 #include <mutex>
@@ -34,13 +36,29 @@ void choose_settings_of_ucx() {
     choose("UCX_HANDLE_ERRORS", "none");  // else it catches SIGSEGV and its like
     choose("UCX_MEM_EVENTS", "n");        // else it rewrites mmap and free of this process
     choose("UCX_LOG_LEVEL", "fatal");     // what fails is told as our errors
+    // Workers that meet by their addresses cut large tensors into such pieces; 8 KiB, UCX's own,
+    // halves the rate (docs/benchmarks/2026-11-25-wires.md).
+    choose("UCX_TCP_TX_SEG_SIZE", "256k");
+    choose("UCX_TCP_RX_SEG_SIZE", "256k");
   });
 }
 
 std::unique_ptr<wire> make_ucx_wire(wire_owner& owner, const wire_settings& settings) {
   auto with = settings;
+  if (with.secret.empty() != with.without_secret)
+    throw io_error(
+        "a wire at {} was given {}: give it the secret of the run's credentials, or, in tests of "
+        "one machine, `without_secret`",
+        with.listen_address,
+        with.without_secret ? "a secret and `without_secret`" : "no secret");
   if (!with.start_thread)
     with.start_thread = start_thread;
+  if (!with.complain)
+    with.complain = [](const std::string& what) { log_warning("{}", what); };
+  if (with.build.empty())
+    with.build = kernels::build_of_plugins();
+  if (with.protocol == 0)
+    with.protocol = wire_protocol;
   try {
     return std::unique_ptr<wire>(open_ucx().function<wire_maker>("troupe_ucx_wire")(owner, with));
   } catch (const error&) {

@@ -75,8 +75,34 @@ class wire {
 };
 
 struct wire_settings {
-  std::string host = "127.0.0.1";      ///< a numeric address of this machine, to listen on
-  std::uint16_t port = 0;              ///< 0: one that is free
+  /// A numeric address of this machine at which others reach it, to listen on. Not all of them at
+  /// once (0.0.0.0): nobody could be told where to call.
+  std::string listen_address = "127.0.0.1";
+  /// The first that is free from `port` to `last_port`, or `port` alone where that is 0. Both 0:
+  /// any.
+  std::uint16_t port = 0, last_port = 0;
+
+  /// What all processes of a run know, and nobody else (runtime/process/credentials.hpp). Who
+  /// cannot prove that he knows it is refused before anything of his is believed (WIRE-1).
+  std::string secret;
+  /// Instead of a secret, for tests and benchmarks: whoever uses this machine is believed. On a
+  /// loopback address only.
+  bool without_secret = false;
+  std::string run_id;          ///< both sides say the same
+  std::uint64_t process = 0;   ///< which of the run
+  std::string build;           ///< both sides say the same; empty: this program's
+  std::uint32_t protocol = 0;  ///< 0: this program's
+
+  /// Who has not shown who he is by then is closed. A part of the time of suspicion: the process of
+  /// a good peer may be slow for so long.
+  std::chrono::milliseconds handshake_within{5000};
+  /// Callers who have not shown who they are, at a time. One more, and the one who has taken
+  /// longest makes room.
+  std::size_t most_unknown = 64;
+  /// Told of who is refused, once for each kind of reason; empty for make_ucx_wire: the log. On the
+  /// wire's thread.
+  std::function<void(const std::string&)> complain = {};
+
   std::chrono::microseconds spin{50};  ///< how long the thread looks before it sleeps
   /// UCX is given pointers of devices, where it says that it takes them. Both ends say the same.
   /// Not shown on a device yet, so nothing sets it (docs/decisions/0014-transports.md).

@@ -1,6 +1,8 @@
 // Tickets of other processes, over a wire.
 //
-//   wire_transport mine({.process = 7}, [](wire_owner& owner) { return make_ucx_wire(owner); });
+//   wire_transport mine({.process = 7}, [&](wire_owner& owner) {
+//     return make_ucx_wire(owner, {.secret = secret_of_run, .run_id = run, .process = 7});
+//   });
 //   mine.introduce({8, "127.0.0.1:40123"});       // what mine.address() of process 8 said
 //   tensor x = mine.redeem(ticket_of_8, {&stream, token});
 //

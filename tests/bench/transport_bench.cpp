@@ -21,7 +21,7 @@ namespace {
 constexpr generation_id now{1};
 
 std::unique_ptr<wire> by_ucx(wire_owner& owner) {
-  return make_ucx_wire(owner);
+  return make_ucx_wire(owner, settings_without_secret());
 }
 
 /// Leases `count` tickets of one tensor, and says where.

@@ -113,7 +113,7 @@ TEST_CASE("what is written leaves, although what was asked for before is not", "
                     [&](wire_owner& o) -> std::unique_ptr<wire> {
                       if (as_it_lies)
                         return std::make_unique<device_wire>(o);
-                      return make_ucx_wire(o);
+                      return make_ucx_wire(o, settings_without_secret());
                     });
   stream from(backend_kind::cuda, 1, {}, 0), to(backend_kind::cuda, 1, {}, 0);
   const auto late = published(from, 1000, 1);
@@ -137,9 +137,9 @@ TEST_CASE("what is written leaves, although what was asked for before is not", "
 TEST_CASE("what is not written is dropped with its generation, and who asked for it is told",
           "[device]") {
   wire_transport there({.process = 2, .piece = 1000},
-                       [](wire_owner& o) { return make_ucx_wire(o); });
+                       [](wire_owner& o) { return make_ucx_wire(o, settings_without_secret()); });
   wire_transport here({.process = 1, .piece = 1000},
-                      [](wire_owner& o) { return make_ucx_wire(o); });
+                      [](wire_owner& o) { return make_ucx_wire(o, settings_without_secret()); });
   here.introduce(there.address());
   stream from(backend_kind::cuda, 1, {}, 0);
   auto late = published(from, 1000, 1);
@@ -159,9 +159,9 @@ TEST_CASE("tensors go between devices, or a device and the host, over a wire, in
   const std::int64_t n = GENERATE(0, 1, 250, 251, 750, 10'007);
   CAPTURE(n);
   wire_transport here({.process = 1, .piece = 1000},
-                      [](wire_owner& o) { return make_ucx_wire(o); });
+                      [](wire_owner& o) { return make_ucx_wire(o, settings_without_secret()); });
   wire_transport there({.process = 2, .piece = 1000},
-                       [](wire_owner& o) { return make_ucx_wire(o); });
+                       [](wire_owner& o) { return make_ucx_wire(o, settings_without_secret()); });
   here.introduce(there.address());
   stream first(backend_kind::cuda, 1, {}, 0), second(backend_kind::cuda, 1, {}, 1),
       host(backend_kind::cpu, 1, {});
@@ -186,7 +186,7 @@ TEST_CASE("tensors go between devices, or a device and the host, over a wire, in
 
 TEST_CASE("many tensors of devices go over a wire at once", "[device]") {
   wire_transport by({.process = 1, .through_the_wire = true, .piece = 512},
-                    [](wire_owner& o) { return make_ucx_wire(o); });
+                    [](wire_owner& o) { return make_ucx_wire(o, settings_without_secret()); });
   std::vector<std::thread> all;
   std::atomic<int> wrong = 0;
   for (int t = 0; t < 2; ++t)
@@ -223,10 +223,10 @@ TEST_CASE("a wire that takes the memory of devices is given it as it lies", "[de
 TEST_CASE("pieces that a device was still copying are dropped with their generation", "[device]") {
   memory_pool pool;
   wire_transport there({.process = 2, .piece = 1000},
-                       [](wire_owner& o) { return make_ucx_wire(o); });
+                       [](wire_owner& o) { return make_ucx_wire(o, settings_without_secret()); });
   {
     wire_transport here({.process = 1, .piece = 1000},
-                        [](wire_owner& o) { return make_ucx_wire(o); });
+                        [](wire_owner& o) { return make_ucx_wire(o, settings_without_secret()); });
     here.introduce(there.address());
     stream from(backend_kind::cuda, 1, {}, 0), to(backend_kind::cuda, 1, {}, 1);
     const auto x = there.deposit(published(from, 2'000'000, 0), now);

@@ -76,7 +76,7 @@ inline std::shared_ptr<actors::prepared_job> tiny_prepared(const runtime::traini
   out->description.validates = job.watch.eval_interval > 0;
   if (out->description.validates)
     node.validation = std::make_shared<formula_source>(job.training, false);
-  node.transport = actors::make_transport(job.transport);
+  node.transport = actors::make_transport(job.transport, job.recovery.suspicion);
   node.trace = std::make_shared<runtime::trace_recorder>();
   actors::add_message_path(node, job);
   return out;

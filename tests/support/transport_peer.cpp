@@ -21,7 +21,9 @@ namespace {
 constexpr generation_id now{1};
 
 int hold(std::int64_t n) {
-  wire_transport by({.process = 2}, [](wire_owner& owner) { return make_ucx_wire(owner); });
+  wire_transport by({.process = 2}, [](wire_owner& owner) {
+    return make_ucx_wire(owner, settings_without_secret());
+  });
   memory_pool pool;
   tensor x(pool.allocate(std::size_t(n) * sizeof(std::int32_t)), dtype::i32, {n});
   std::iota(x.data<std::int32_t>(), x.data<std::int32_t>() + n, 0);
@@ -47,7 +49,7 @@ class stops_at_once final : public wire_owner {
 
 int hang(const std::string& address, std::int64_t n) {
   stops_at_once owner;
-  const auto by = make_ucx_wire(owner);
+  const auto by = make_ucx_wire(owner, settings_without_secret());
   by->start();
   const ticket what{1, 1, now, dtype::i32, {n}};
   by->send(by->connect(address),

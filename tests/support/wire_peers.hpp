@@ -24,7 +24,7 @@ inline constexpr generation_id now{1};
 inline constexpr std::int64_t large = 4'000'000;
 
 inline std::unique_ptr<wire> by_ucx(wire_owner& owner) {
-  return make_ucx_wire(owner);
+  return make_ucx_wire(owner, settings_without_secret());
 }
 
 inline std::string peer_program() {
@@ -65,7 +65,7 @@ inline bool waits(std::future<std::string>& x) {
 /// A stranger who sends what he likes.
 class stranger final : public wire_owner {
  public:
-  stranger() : wire_(make_ucx_wire(*this)) { wire_->start(); }
+  stranger() : wire_(make_ucx_wire(*this, settings_without_secret())) { wire_->start(); }
   ~stranger() override { wire_.reset(); }
 
   peer_number call(const std::string& address) { return wire_->connect(address); }

@@ -1,10 +1,14 @@
 #include "runtime/transport/ucx/address.hpp"
 
 #include <arpa/inet.h>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <ifaddrs.h>
+#include <memory>
 #include <netinet/in.h>
 #include <stdexcept>
+#include <system_error>
 
 namespace troupe::runtime::ucx {
 
@@ -13,6 +17,20 @@ namespace {
 [[noreturn]] void refuse(const std::string& text) {
   throw std::runtime_error("'" + text
                            + "' is no numeric address with a port, such as 127.0.0.1:40123");
+}
+
+std::string host_of(const sockaddr_storage& x) {
+  char out[INET6_ADDRSTRLEN] = {};
+  sockaddr_in four = {};
+  sockaddr_in6 six = {};
+  if (x.ss_family == AF_INET) {
+    std::memcpy(&four, &x, sizeof four);
+    ::inet_ntop(AF_INET, &four.sin_addr, out, sizeof out);
+  } else {
+    std::memcpy(&six, &x, sizeof six);
+    ::inet_ntop(AF_INET6, &six.sin6_addr, out, sizeof out);
+  }
+  return out;
 }
 
 }  // namespace
@@ -51,17 +69,16 @@ socket_address address_of(const std::string& text) {
 }
 
 std::string to_string(const sockaddr_storage& x) {
-  char host[INET6_ADDRSTRLEN] = {};
-  if (x.ss_family == AF_INET) {
-    sockaddr_in four;
+  const bool is_four = x.ss_family == AF_INET;
+  sockaddr_in four = {};
+  sockaddr_in6 six = {};
+  if (is_four)
     std::memcpy(&four, &x, sizeof four);
-    ::inet_ntop(AF_INET, &four.sin_addr, host, sizeof host);
-    return std::string(host) + ":" + std::to_string(ntohs(four.sin_port));
-  }
-  sockaddr_in6 six;
-  std::memcpy(&six, &x, sizeof six);
-  ::inet_ntop(AF_INET6, &six.sin6_addr, host, sizeof host);
-  return "[" + std::string(host) + "]:" + std::to_string(ntohs(six.sin6_port));
+  else
+    std::memcpy(&six, &x, sizeof six);
+  const auto host = host_of(x);
+  const auto port = std::to_string(ntohs(is_four ? four.sin_port : six.sin6_port));
+  return (is_four ? host : "[" + host + "]") + ":" + port;
 }
 
 bool is_loopback(const sockaddr_storage& x) {
@@ -73,6 +90,37 @@ bool is_loopback(const sockaddr_storage& x) {
   sockaddr_in6 six;
   std::memcpy(&six, &x, sizeof six);
   return x.ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&six.sin6_addr);
+}
+
+bool is_unspecified(const sockaddr_storage& x) {
+  if (x.ss_family == AF_INET) {
+    sockaddr_in four;
+    std::memcpy(&four, &x, sizeof four);
+    return four.sin_addr.s_addr == INADDR_ANY;
+  }
+  sockaddr_in6 six;
+  std::memcpy(&six, &x, sizeof six);
+  return IN6_IS_ADDR_UNSPECIFIED(&six.sin6_addr);
+}
+
+std::string interface_of(const sockaddr_storage& x) {
+  if (is_loopback(x))
+    return "lo";
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0)
+    throw std::runtime_error("the system does not say which network interfaces it has: "
+                             + std::generic_category().message(errno));
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owned(all, &::freeifaddrs);
+  for (const auto* one = all; one != nullptr; one = one->ifa_next) {
+    sockaddr_storage has = {};
+    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != x.ss_family)
+      continue;
+    const bool is_four = x.ss_family == AF_INET;
+    std::memcpy(&has, one->ifa_addr, is_four ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    if (host_of(has) == host_of(x))
+      return one->ifa_name;
+  }
+  throw std::runtime_error("no network interface of this machine has the address " + host_of(x));
 }
 
 }  // namespace troupe::runtime::ucx

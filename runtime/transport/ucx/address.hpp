@@ -20,5 +20,9 @@ socket_address address_of(const std::string& host_and_port);
 std::string to_string(const sockaddr_storage& x);
 /// Of this machine alone: 127.0.0.0/8 and ::1.
 bool is_loopback(const sockaddr_storage& x);
+/// All addresses of this machine: 0.0.0.0 and ::.
+bool is_unspecified(const sockaddr_storage& x);
+/// The network interface that has it: "lo", "eth0". Throws std::runtime_error: none has.
+std::string interface_of(const sockaddr_storage& x);
 
 }  // namespace troupe::runtime::ucx

@@ -9,11 +9,11 @@ void require(ucs_status_t said, const std::string& tried) {
     throw std::runtime_error("UCX cannot " + tried + ": " + ucs_status_string(said));
 }
 
-context make_context(bool within_machine) {
+context make_context(const std::string& interface) {
   ucp_config_t* config = nullptr;
   require(ucp_config_read(nullptr, nullptr, &config), "read its configuration");
-  if (within_machine && std::getenv("UCX_NET_DEVICES") == nullptr)
-    ucp_config_modify(config, "NET_DEVICES", "lo");
+  if (std::getenv("UCX_NET_DEVICES") == nullptr)
+    ucp_config_modify(config, "NET_DEVICES", interface.c_str());
   ucp_params_t params = {};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
@@ -32,6 +32,15 @@ worker make_worker(const context& of) {
   ucp_worker_h out = nullptr;
   require(ucp_worker_create(of.get(), &params, &out), "make a worker");
   return worker(out);
+}
+
+std::string address_of(const worker& x) {
+  ucp_address_t* bytes = nullptr;
+  std::size_t size = 0;
+  require(ucp_worker_get_address(x.get(), &bytes, &size), "say where a worker is");
+  const std::string out(reinterpret_cast<const char*>(bytes), size);
+  ucp_worker_release_address(x.get(), bytes);
+  return out;
 }
 
 int wakeup_of(const worker& x) {

@@ -17,19 +17,17 @@ struct context_end {
 struct worker_end {
   void operator()(ucp_worker_h x) const { ucp_worker_destroy(x); }
 };
-struct listener_end {
-  void operator()(ucp_listener_h x) const { ucp_listener_destroy(x); }
-};
 using context = std::unique_ptr<std::remove_pointer_t<ucp_context_h>, context_end>;
 using worker = std::unique_ptr<std::remove_pointer_t<ucp_worker_h>, worker_end>;
-using listener = std::unique_ptr<std::remove_pointer_t<ucp_listener_h>, listener_end>;
 
 /// Throws std::runtime_error: what was tried, and what UCX said.
 void require(ucs_status_t said, const std::string& tried);
 
-/// Within one machine only `lo` is used.
-context make_context(bool within_machine);
+/// Only that network interface is used, unless the user has set UCX_NET_DEVICES.
+context make_context(const std::string& interface);
 worker make_worker(const context& of);
+/// For who connects to it: plain bytes.
+std::string address_of(const worker& x);
 /// Who sleeps now is woken by what comes; false: there is something to do before. Throws what
 /// else is wrong.
 bool arm(const worker& x);

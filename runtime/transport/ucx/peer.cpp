@@ -1,13 +1,17 @@
 #include "runtime/transport/ucx/peer.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace troupe::runtime::ucx {
 
 namespace {
-constexpr unsigned message_id = 0;
-}
+constexpr unsigned message_id = 0, greeting_id = 1;
+constexpr std::byte greets{0}, answers_greeting{1};
+}  // namespace
 
 struct peer::operation {
   peer* of;
@@ -17,22 +21,33 @@ struct peer::operation {
   std::function<void(bool)> done;
 };
 
-peer::peer(const context& of, peer_number number, wire_owner& owner, bool announces)
-    : number_(number), owner_(owner), announces_(announces), worker_(make_worker(of)) {
+peer::peer(
+    const context& of, peer_number number, wire_owner& owner, bool announces, bool was_called)
+    : number_(number), owner_(owner), announces_(announces), was_called_(was_called) {
+  const auto before = listening_sockets();
+  worker_ = make_worker(of);
+  worker_address_ = address_of(worker_);
+  door_ = door(before, worker_address_);
   ucp_am_handler_param_t params = {};
   params.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS
                       | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
-  params.id = message_id;
   params.flags = UCP_AM_FLAG_WHOLE_MSG;
-  params.cb = &peer::message_came;
   params.arg = this;
+  params.id = message_id;
+  params.cb = &peer::message_came;
   require(ucp_worker_set_am_recv_handler(worker_.get(), &params), "take messages");
+  params.id = greeting_id;
+  params.cb = &peer::greeting_came;
+  require(ucp_worker_set_am_recv_handler(worker_.get(), &params), "take greetings");
 }
 
 peer::~peer() {
   break_off("it was closed");
   close();
   worker_.reset();
+  for (auto& x : waiting_)
+    if (x.done)
+      x.done(false);
   for (auto& x : under_way_)
     if (x.done)
       x.done(false);
@@ -41,35 +56,29 @@ peer::~peer() {
       x.to.done(false);
 }
 
-void peer::call(const std::string& address) {
+void peer::connect(const handshake& talk) {
+  introduced_ = true;
+  outgoing_token_ = talk.outgoing_token();
+  incoming_token_ = talk.incoming_token();
   try {
-    const auto to = address_of(address);
+    door_.open();
     ucp_ep_params_t params = {};
-    params.field_mask = UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_FLAGS;
-    params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
-    params.sockaddr = {reinterpret_cast<const sockaddr*>(&to.at), to.size};
-    connect(params);
+    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE
+                        | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.address = reinterpret_cast<const ucp_address_t*>(talk.payload().data());
+    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    params.err_handler = {&peer::went_wrong, this};
+    require(ucp_ep_create(worker_.get(), &params, &endpoint_), "connect");
   } catch (const std::runtime_error& failure) {
     break_off(failure.what());
   }
+  greet(false);
+  for (auto& x : std::exchange(waiting_, {}))
+    begin(message_id, std::move(x));
 }
 
-void peer::answer(ucp_conn_request_h who) {
-  try {
-    ucp_ep_params_t params = {};
-    params.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;
-    params.conn_request = who;
-    connect(params);
-  } catch (const std::runtime_error& failure) {
-    break_off(failure.what());
-  }
-}
-
-void peer::connect(ucp_ep_params_t params) {
-  params.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-  params.err_handler = {&peer::went_wrong, this};
-  require(ucp_ep_create(worker_.get(), &params, &endpoint_), "connect");
+void peer::greet(bool answers) {
+  begin(greeting_id, {{answers ? answers_greeting : greets}, {}, nullptr, {}});
 }
 
 // What is under way ends with an error, here and at once.
@@ -114,12 +123,22 @@ ucp_request_param_t peer::terms_of(operations::iterator x) const {
 }
 
 void peer::send(outgoing what) {
+  if (broken_.empty() && !introduced_)
+    waiting_.push_back(std::move(what));
+  else
+    begin(message_id, std::move(what));
+}
+
+void peer::begin(unsigned id, outgoing what) {
   if (!broken_.empty() || endpoint_ == nullptr) {
     if (what.done)
       what.done(false);
     return;
   }
-  const auto x = add(std::move(what.header), std::move(what.keep), std::move(what.done));
+  std::vector<std::byte> header(outgoing_token_.size() + what.header.size());
+  std::memcpy(header.data(), outgoing_token_.data(), outgoing_token_.size());
+  std::copy(what.header.begin(), what.header.end(), header.begin() + outgoing_token_.size());
+  const auto x = add(std::move(header), std::move(what.keep), std::move(what.done));
   auto params = terms_of(x);
   params.cb.send = &peer::was_sent;
   if (announces_ && !what.bytes.empty()) {
@@ -128,7 +147,7 @@ void peer::send(outgoing what) {
   }
   begun(x,
         ucp_am_send_nbx(endpoint_,
-                        message_id,
+                        id,
                         x->header.data(),
                         x->header.size(),
                         what.bytes.data(),
@@ -181,7 +200,7 @@ ucs_status_t peer::on_message(std::span<const std::byte> header,
                               void* data,
                               std::size_t bytes,
                               bool by_rendezvous) {
-  if (!broken_.empty())
+  if (!broken_.empty() || !is_of_peer(header))
     return UCS_OK;
   auto to = owner_.arrived(number_, header, bytes);
   if (to.to == nullptr)
@@ -205,6 +224,46 @@ ucs_status_t peer::on_message(std::span<const std::byte> header,
   return UCS_OK;
 }
 
+// What greets has connected, in the one direction; what answers shows it of the other.
+ucs_status_t peer::on_greeting(std::span<const std::byte> header) {
+  if (!broken_.empty() || !is_of_peer(header) || header.size() != 1)
+    return UCS_OK;
+  if (header[0] == answers_greeting)
+    was_answered_ = true;
+  else if (!std::exchange(was_greeted_, true))
+    greet(true);
+  if (!was_greeted_ || !was_answered_)
+    return UCS_OK;
+  try {
+    door_.shut();
+  } catch (const std::system_error& failure) {
+    break_off(failure.what());
+  }
+  return UCS_OK;
+}
+
+/// Takes the token off the header.
+bool peer::is_of_peer(std::span<const std::byte>& header) {
+  const std::string_view all(reinterpret_cast<const char*>(header.data()), header.size());
+  if (!equal_in_constant_time(all.substr(0, incoming_token_.size()),
+                              {incoming_token_.data(), incoming_token_.size()})) {
+    ++forged_;
+    return false;
+  }
+  header = header.subspan(incoming_token_.size());
+  return true;
+}
+
+ucs_status_t peer::greeting_came(void* self,
+                                 const void* header,
+                                 std::size_t header_bytes,
+                                 void*,
+                                 std::size_t,
+                                 const ucp_am_recv_param_t*) {
+  return static_cast<peer*>(self)->on_greeting(
+      {static_cast<const std::byte*>(header), header_bytes});
+}
+
 void peer::receive(announced from) {
   const auto x = add({}, std::move(from.to.keep), std::move(from.to.done));
   auto params = terms_of(x);
@@ -212,8 +271,11 @@ void peer::receive(announced from) {
   begun(x, ucp_am_recv_data_nbx(worker_.get(), from.descriptor, from.to.to, from.bytes, &params));
 }
 
+// Before the handshake is over nobody is listened to: the first message may overtake its end.
 bool peer::progress() {
   bool busy = false;
+  if (!introduced_)
+    return busy;
   const bool lives = broken_.empty();
   for (int i = 0; i < 64 && lives == broken_.empty() && ucp_worker_progress(worker_.get()) != 0;
        ++i)
@@ -225,7 +287,7 @@ bool peer::progress() {
 
 bool peer::arm() {
   try {
-    return ucx::arm(worker_);
+    return !introduced_ || ucx::arm(worker_);
   } catch (const std::runtime_error& failure) {
     break_off(failure.what());
     return false;

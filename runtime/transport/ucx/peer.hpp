@@ -1,15 +1,21 @@
 // One connection, with a UCX worker of its own.
 //
-// Endpoints have UCX's error handling for peers, within a machine too, where that leaves TCP and
-// reading the other's memory (cma): without it shared memory would be faster, but what was being
+// Endpoints have UCX's error handling for peers, within a machine too, where that leaves TCP:
+// without it shared memory would be faster, but what was being
 // sent to a peer that died never ends, and destroying its worker may end this process
 // (docs/decisions/0014-transports.md). A worker of its own says which peer a message is of, and
 // takes all that is left of a connection with it.
+//
+// It is made before the handshake (entrance.hpp) is over, and what is to be sent waits until it is.
+// In front of each message stand 16 bytes that both ends have from their handshake: what comes
+// without them is of somebody else who has found UCX's own port, and is dropped. When both ends
+// have heard each other the port is shut.
 
 #pragma once
 
-#include "runtime/transport/ucx/address.hpp"
+#include "runtime/transport/handshake.hpp"
 #include "runtime/transport/ucx/context.hpp"
+#include "runtime/transport/ucx/door.hpp"
 #include "runtime/transport/wire.hpp"
 
 #include <list>
@@ -19,17 +25,23 @@ namespace troupe::runtime::ucx {
 
 class peer {
  public:
-  /// `announces`: bytes are fetched by their receiver, never sent along.
-  peer(const context& of, peer_number number, wire_owner& owner, bool announces);
+  /// `announces`: bytes are fetched by their receiver, never sent along. `was_called`: by us, so
+  /// that the owner knows its number already.
+  peer(const context& of, peer_number number, wire_owner& owner, bool announces, bool was_called);
   /// Tells everything that is under way `done(false)`, when nobody touches its memory any more. Of
   /// a connection that is not closed yet the worker's end makes an end.
   ~peer();
   peer(const peer&) = delete;
   peer& operator=(const peer&) = delete;
 
-  // One of these, once. What fails breaks it.
-  void call(const std::string& address);
-  void answer(ucp_conn_request_h who);
+  /// For the other end, as the handshake carries it.
+  const std::string& worker_address() const { return worker_address_; }
+  /// It may connect: it is about to be told that address.
+  void expect() { door_.open(); }
+  /// The handshake is over. What fails breaks it.
+  void connect(const handshake& talk);
+  /// Whether the owner has heard of it: else nobody misses it.
+  bool is_known() const { return introduced_ || was_called_; }
 
   void send(outgoing what);
   /// True when there was something to do.
@@ -43,6 +55,8 @@ class peer {
   bool close();
   /// Why it is of no use any more; empty while it is.
   const std::string& broken() const { return broken_; }
+  /// Messages that were dropped, since they were of somebody else.
+  std::uint64_t forged() const { return forged_; }
   peer_number number() const { return number_; }
   int wakeup() const { return wakeup_of(worker_); }
 
@@ -55,7 +69,10 @@ class peer {
     landing to;
   };
 
-  void connect(ucp_ep_params_t params);
+  void begin(unsigned id, outgoing what);
+  void greet(bool answers);
+  ucs_status_t on_greeting(std::span<const std::byte> header);
+  bool is_of_peer(std::span<const std::byte>& header);
   void receive(announced x);
   ucs_status_t on_message(std::span<const std::byte> header,
                           void* data,
@@ -74,14 +91,27 @@ class peer {
                                    void* data,
                                    std::size_t bytes,
                                    const ucp_am_recv_param_t* params);
+  static ucs_status_t greeting_came(void* self,
+                                    const void* header,
+                                    std::size_t header_bytes,
+                                    void* data,
+                                    std::size_t bytes,
+                                    const ucp_am_recv_param_t* params);
   static void was_sent(void* request, ucs_status_t said, void* what);
   static void was_received(void* request, ucs_status_t said, std::size_t bytes, void* what);
   static void went_wrong(void* self, ucp_ep_h endpoint, ucs_status_t said);
 
   const peer_number number_;
   wire_owner& owner_;
-  const bool announces_;
+  const bool announces_, was_called_;
   worker worker_;
+  std::string worker_address_;
+  door door_;
+  bool introduced_ = false;
+  bool was_greeted_ = false, was_answered_ = false;
+  message_token outgoing_token_ = {}, incoming_token_ = {};
+  std::vector<outgoing> waiting_;  ///< for the handshake
+  std::uint64_t forged_ = 0;
   ucp_ep_h endpoint_ = nullptr;         ///< null: there is none yet, or it is being closed
   ucs_status_ptr_t closing_ = nullptr;  ///< null: it is closed, or nobody has begun to
   std::string broken_;

@@ -1,7 +1,9 @@
 #include "runtime/transport/ucx/wire.hpp"
 
 #include "kernels/backend/plugin.hpp"
+#include "runtime/transport/ucx/address.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <pthread.h>
@@ -18,15 +20,6 @@ namespace {
 constexpr auto closing_takes_at_most = std::chrono::seconds(1);
 constexpr int a_millisecond = 1;
 }  // namespace
-
-wire_of_ucx::descriptor::descriptor(int made, const char* what) : it_(made) {
-  if (made < 0)
-    throw std::system_error(errno, std::generic_category(), what);
-}
-
-wire_of_ucx::descriptor::~descriptor() {
-  ::close(it_);
-}
 
 wire_of_ucx::wire_of_ucx(wire_owner& owner, const wire_settings& settings)
     : owner_(owner),
@@ -59,21 +52,50 @@ void wire_of_ucx::start() {
   post([this] { started_ = true; });
 }
 
+peer_number wire_of_ucx::next_number() {
+  const std::lock_guard lock(mutex_);
+  return peer_number(next_++);
+}
+
 peer_number wire_of_ucx::connect(const std::string& address) {
-  peer_number number;
-  {
-    const std::lock_guard lock(mutex_);
-    number = peer_number(next_++);
-  }
+  const auto number = next_number();
   post([this, number, address] {
+    if (over_)
+      return;
     try {
-      if (!over_)
-        add(number)->second->call(address);
+      entrance_->call(number, address, add(number, true)->second->worker_address());
     } catch (const std::runtime_error& failure) {
-      owner_.lost(number, failure.what());
+      if (const auto at = peers_.find(number); at != peers_.end())
+        at->second->break_off(failure.what());
+      else
+        owner_.lost(number, failure.what());
     }
   });
   return number;
+}
+
+// The owner hears of who has called when he speaks: one that is gone before is nobody's.
+std::pair<peer_number, std::string> wire_of_ucx::admit() {
+  const auto number = next_number();
+  auto& x = *add(number, false)->second;
+  x.expect();
+  return {number, x.worker_address()};
+}
+
+void wire_of_ucx::introduced(peer_number who, const handshake& talk) {
+  const auto at = peers_.find(who);
+  if (at == peers_.end())
+    return;
+  watch(at->second->wakeup());
+  at->second->connect(talk);
+}
+
+void wire_of_ucx::left(peer_number who, const std::string& why) {
+  const auto at = peers_.find(who);
+  if (at == peers_.end())
+    return;
+  at->second->progress();  // what he said before he left
+  at->second->break_off(why);
 }
 
 void wire_of_ucx::send(peer_number to, outgoing what) {
@@ -126,41 +148,23 @@ void wire_of_ucx::serve(std::promise<void>& ready) {
   for (; !dying_.empty(); bury())
     if (!progress())
       std::this_thread::sleep_for(settings_.spin);
-  for (auto* const caller : callers_)
-    ucp_listener_reject(listener_.get(), caller);
-  listener_.reset();
-  worker_.reset();
+  entrance_.reset();
   context_.reset();
 }
 
 void wire_of_ucx::listen() {
-  const auto at = address_of(settings_.host, settings_.port);
-  context_ = make_context(is_loopback(at.at));
+  entrance_ = std::make_unique<entrance>(static_cast<entrance::host&>(*this), settings_);
+  address_ = entrance_->address();
+  context_ = make_context(interface_of(address_of(address_).at));
   takes_device_memory_ = settings_.device_memory && ucx::takes_device_memory(context_);
-  worker_ = make_worker(context_);
-  ucp_listener_params_t params = {};
-  params.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
-  params.sockaddr = {reinterpret_cast<const sockaddr*>(&at.at), at.size};
-  params.conn_handler = {&wire_of_ucx::called, this};
-  ucp_listener_h made = nullptr;
-  require(ucp_listener_create(worker_.get(), &params, &made), "listen on " + to_string(at.at));
-  listener_.reset(made);
-  ucp_listener_attr_t facts = {};
-  facts.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
-  require(ucp_listener_query(made, &facts), "say where it listens");
-  address_ = to_string(facts.sockaddr);
   watch(posted_event_);
-  watch(wakeup_of(worker_));
-}
-
-void wire_of_ucx::called(ucp_conn_request_h who, void* self) {
-  static_cast<wire_of_ucx*>(self)->callers_.push_back(who);
+  watch(entrance_->wakeup());
 }
 
 void wire_of_ucx::work_on() {
   bool busy = do_posted();
   busy |= progress();
-  busy |= answer_callers();
+  busy |= entrance_->progress(started_);
   bury();
   const auto now = clock::now();
   if (busy)
@@ -180,36 +184,23 @@ bool wire_of_ucx::do_posted() {
   return !all.empty();
 }
 
-bool wire_of_ucx::answer_callers() {
-  if (!started_ || callers_.empty())
-    return false;
-  for (auto* const who : std::exchange(callers_, {})) {
-    peer_number number;
-    {
-      const std::lock_guard lock(mutex_);
-      number = peer_number(next_++);
-    }
-    try {
-      add(number)->second->answer(who);
-    } catch (const std::runtime_error&) {  // the caller is told
-      ucp_listener_reject(listener_.get(), who);
-    }
-  }
-  return true;
-}
-
 bool wire_of_ucx::progress() {
-  bool busy = ucp_worker_progress(worker_.get()) != 0;
-  for (auto& [number, one] : peers_)
+  bool busy = false;
+  for (auto& [number, one] : peers_) {
     busy = one->progress() || busy;
+    if (one->forged() > 0)
+      entrance_->complain("forged",
+                          "messages that somebody has sent to a port of UCX without having been "
+                          "introduced were dropped");
+  }
   for (auto& one : dying_)
     busy = one.who->progress() || busy;
   return busy;
 }
 
-std::map<peer_number, std::unique_ptr<peer>>::iterator wire_of_ucx::add(peer_number number) {
-  auto made = std::make_unique<peer>(context_, number, owner_, takes_device_memory_);
-  watch(made->wakeup());
+std::map<peer_number, std::unique_ptr<peer>>::iterator wire_of_ucx::add(peer_number number,
+                                                                        bool was_called) {
+  auto made = std::make_unique<peer>(context_, number, owner_, takes_device_memory_, was_called);
   return peers_.emplace(number, std::move(made)).first;
 }
 
@@ -221,10 +212,11 @@ void wire_of_ucx::bury() {
       continue;
     }
     const auto& x = *at->second;
+    entrance_->forget(x.number());
     ::epoll_ctl(epoll_, EPOLL_CTL_DEL, x.wakeup(), nullptr);
     dying_.push_back({std::move(at->second), clock::now() + closing_takes_at_most});
     at = peers_.erase(at);
-    if (!over_)
+    if (!over_ && x.is_known())
       owner_.lost(x.number(), x.broken());
   }
   dying_.remove_if([](auto& x) { return x.who->close() || clock::now() >= x.until; });
@@ -232,14 +224,20 @@ void wire_of_ucx::bury() {
 
 bool wire_of_ucx::arm() {
   bool armed = true;
-  try {
-    armed = ucx::arm(worker_);
-  } catch (const std::runtime_error&) {
-    looks_again_ = true;
-  }
   for (auto& [number, one] : peers_)
     armed = armed && one->arm();
   return armed;
+}
+
+/// In milliseconds; -1: until something happens.
+int wire_of_ucx::longest_sleep() const {
+  if (!dying_.empty())
+    return a_millisecond;
+  const auto end = entrance_->next_end();
+  if (!end)
+    return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*end - clock::now()).count();
+  return int(std::clamp<std::int64_t>(left, a_millisecond, 1000 * a_millisecond));
 }
 
 // A thread that posts from here on writes to the event, unless another has.
@@ -251,9 +249,8 @@ void wire_of_ucx::sleep() {
     asleep_ = true;
   }
   if (arm()) {
-    const bool looks_again = looks_again_ || !dying_.empty();
     epoll_event what = {};
-    if (::epoll_wait(epoll_, &what, 1, looks_again ? a_millisecond : -1) < 0 && errno != EINTR)
+    if (::epoll_wait(epoll_, &what, 1, longest_sleep()) < 0 && errno != EINTR)
       std::this_thread::sleep_for(std::chrono::milliseconds(a_millisecond));
   }
   {

@@ -1,7 +1,8 @@
-// The wire: one thread, a listener, and its peers.
+// The wire: one thread, its entrance, and its peers.
 
 #pragma once
 
+#include "runtime/transport/ucx/entrance.hpp"
 #include "runtime/transport/ucx/peer.hpp"
 
 #include <exception>
@@ -12,7 +13,7 @@
 
 namespace troupe::runtime::ucx {
 
-class wire_of_ucx final : public wire {
+class wire_of_ucx final : public wire, private entrance::host {
  public:
   wire_of_ucx(wire_owner& owner, const wire_settings& settings);
   ~wire_of_ucx() override;
@@ -29,19 +30,6 @@ class wire_of_ucx final : public wire {
   using work = std::function<void()>;
   using clock = std::chrono::steady_clock;
 
-  /// A descriptor of its own.
-  class descriptor {
-   public:
-    /// Throws std::system_error when the system gave none.
-    descriptor(int made, const char* what);
-    ~descriptor();
-    descriptor(const descriptor&) = delete;
-    descriptor& operator=(const descriptor&) = delete;
-    operator int() const { return it_; }
-
-   private:
-    const int it_;
-  };
   /// Its owner has been told; its connection is being closed.
   struct dying {
     std::unique_ptr<peer> who;
@@ -53,15 +41,20 @@ class wire_of_ucx final : public wire {
   void listen();
   void work_on();
   bool do_posted();
-  bool answer_callers();
   bool progress();
   void bury();
   bool arm();
   void sleep();
+  int longest_sleep() const;
   void watch(int one);
-  std::map<peer_number, std::unique_ptr<peer>>::iterator add(peer_number number);
+  std::map<peer_number, std::unique_ptr<peer>>::iterator add(peer_number number, bool was_called);
 
-  static void called(ucp_conn_request_h who, void* self);
+  // Of the entrance.
+  std::pair<peer_number, std::string> admit() override;
+  void introduced(peer_number who, const handshake& talk) override;
+  void left(peer_number who, const std::string& why) override;
+
+  peer_number next_number();
 
   wire_owner& owner_;
   const wire_settings settings_;
@@ -77,12 +70,9 @@ class wire_of_ucx final : public wire {
   // Of the thread alone.
   bool started_ = false, over_ = false;
   context context_;
-  worker worker_;  ///< the listener's
-  listener listener_;
-  std::vector<ucp_conn_request_h> callers_;
+  std::unique_ptr<entrance> entrance_;
   std::map<peer_number, std::unique_ptr<peer>> peers_;
   std::list<dying> dying_;
-  bool looks_again_ = false;  ///< nothing wakes it for sure: it looks every millisecond
   clock::time_point busy_at_;
 
   std::jthread thread_;

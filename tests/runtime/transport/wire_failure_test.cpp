@@ -150,7 +150,7 @@ TEST_CASE("a wire whose thread the system refuses is refused, with what the syst
     landing arrived(peer_number, std::span<const std::byte>, std::size_t) override { return {}; }
     void lost(peer_number, const std::string&) override {}
   } owner;
-  wire_settings settings;
+  auto settings = settings_without_secret();
   settings.start_thread
       = [](const std::string& name, const std::function<void()>&) -> std::jthread {
     throw io_error("cannot start the thread '{}'", name);

@@ -82,7 +82,7 @@ TEST_CASE("what the CPU cannot write is not written: a peer that sends it along 
     }
     void lost(peer_number, const std::string&) override { ++lost_ones; }
   } owner;
-  const auto by = make_ucx_wire(owner);
+  const auto by = make_ucx_wire(owner, settings_without_secret());
   by->start();
   CHECK_FALSE(by->takes_device_memory());
   stranger some;

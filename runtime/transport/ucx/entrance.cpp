@@ -1,0 +1,286 @@
+#include "runtime/transport/ucx/entrance.hpp"
+
+#include "runtime/transport/ucx/address.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <stdexcept>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <tuple>
+#include <vector>
+
+namespace troupe::runtime::ucx {
+
+namespace {
+
+constexpr std::uint64_t listeners_number = 0;
+constexpr auto between_looks = std::chrono::milliseconds(10);
+
+std::string said_by_system(int number) {
+  return std::generic_category().message(number);
+}
+
+void watch(int epoll, int one, std::uint32_t events, std::uint64_t number) {
+  epoll_event what = {};
+  what.events = events;
+  what.data.u64 = number;
+  if (::epoll_ctl(epoll, EPOLL_CTL_ADD, one, &what) != 0)
+    throw std::system_error(errno, std::generic_category(), "a wire cannot watch a connection");
+}
+
+descriptor socket_for(const sockaddr_storage& at) {
+  return {::socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
+          "a wire cannot make a socket"};
+}
+
+}  // namespace
+
+entrance::entrance(host& of, const wire_settings& settings)
+    : host_(of),
+      patience_(settings.handshake_within),
+      most_unknown_(std::max<std::size_t>(settings.most_unknown, 1)),
+      complain_(settings.complain),
+      terms_{settings.secret,
+             settings.run_id,
+             settings.build,
+             settings.protocol,
+             settings.process,
+             {}},
+      epoll_(::epoll_create1(EPOLL_CLOEXEC), "a wire cannot make an epoll") {
+  for (const auto& name : {terms_.run_id, terms_.build})
+    if (name.size() > longest_name)
+      throw std::runtime_error("a wire's run and build have names of at most "
+                               + std::to_string(longest_name) + " bytes, not of "
+                               + std::to_string(name.size()));
+  listen(settings);
+}
+
+void entrance::listen(const wire_settings& settings) {
+  auto at = address_of(settings.listen_address, settings.port);
+  if (is_unspecified(at.at))
+    throw std::runtime_error("a wire cannot listen on '" + settings.listen_address
+                             + "', which is no address that others could call: give the one of "
+                               "this machine at which they reach it");
+  if (settings.without_secret && !is_loopback(at.at))
+    throw std::runtime_error("a wire without a secret listens on a loopback address only, not on '"
+                             + settings.listen_address + "': give it the run's secret");
+  const int last = std::max(settings.port, settings.last_port);
+  int failure = 0;
+  for (int port = settings.port; port <= last; ++port) {
+    at = address_of(settings.listen_address, std::uint16_t(port));
+    auto made = socket_for(at.at);
+    const int on = 1;
+    ::setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (::bind(made, reinterpret_cast<const sockaddr*>(&at.at), at.size) == 0
+        && ::listen(made, SOMAXCONN) == 0) {
+      listener_ = std::move(made);
+      break;
+    }
+    failure = errno;
+    if (failure != EADDRINUSE)
+      break;
+  }
+  if (listener_ < 0)
+    throw std::runtime_error(
+        "a wire cannot listen on " + to_string(at.at)
+        + (last > settings.port ? ", nor on a port from " + std::to_string(settings.port) : "")
+        + ": " + said_by_system(failure));
+  at.size = sizeof at.at;
+  if (::getsockname(listener_, reinterpret_cast<sockaddr*>(&at.at), &at.size) != 0)
+    throw std::runtime_error("a wire cannot learn where it listens: " + said_by_system(errno));
+  terms_.address = to_string(at.at);
+}
+
+std::optional<entrance::clock::time_point> entrance::next_end() const {
+  std::optional<clock::time_point> out;
+  for (const auto& [number, x] : visitors_)
+    if (!x.introduced && (!out || x.until < *out))
+      out = x.until;
+  if (takes_callers_at_ != clock::time_point{} && !listening_ && (!out || takes_callers_at_ < *out))
+    out = takes_callers_at_;
+  return out;
+}
+
+entrance::visitors::iterator entrance::add(descriptor at, handshake talk, std::string where) {
+  const auto number = next_++;
+  watch(epoll_, at, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, number);
+  const auto until = clock::now() + patience_;
+  return visitors_
+      .emplace(number, visitor{std::move(at), std::move(talk), until, std::move(where), {}})
+      .first;
+}
+
+void entrance::call(peer_number who, const std::string& address, const std::string& payload) {
+  const auto to = address_of(address);
+  auto made = socket_for(to.at);
+  if (::connect(made, reinterpret_cast<const sockaddr*>(&to.at), to.size) != 0
+      && errno != EINPROGRESS)
+    throw std::runtime_error("cannot connect: " + said_by_system(errno));
+  const auto called = to_string(to.at);
+  const auto x
+      = add(std::move(made), handshake::calling(terms_, called, random_bytes(), payload), called);
+  x->second.number = who;
+}
+
+void entrance::forget(peer_number who) {
+  std::erase_if(visitors_, [&](const auto& x) { return x.second.number == who; });
+}
+
+bool entrance::progress(bool accepts) {
+  if (accepts && !listening_ && clock::now() >= takes_callers_at_) {
+    watch(epoll_, listener_, EPOLLIN, listeners_number);
+    listening_ = true;
+  }
+  std::array<epoll_event, 16> events;
+  const int n = ::epoll_wait(epoll_, events.data(), int(events.size()), 0);
+  for (int i = 0; i < n; ++i) {
+    const auto number = events[std::size_t(i)].data.u64;
+    if (number == listeners_number)
+      accept();
+    else if (const auto x = visitors_.find(number); x != visitors_.end())
+      attend(x);
+  }
+  expire();
+  return n > 0;
+}
+
+// One at a time: between two the wire does its own work.
+void entrance::accept() {
+  sockaddr_storage from = {};
+  socklen_t size = sizeof from;
+  const int made = ::accept4(
+      listener_, reinterpret_cast<sockaddr*>(&from), &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (made < 0) {
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      complain("no descriptor", "cannot take callers for the moment: " + said_by_system(errno));
+      ::epoll_ctl(epoll_, EPOLL_CTL_DEL, listener_, nullptr);
+      listening_ = false;
+      takes_callers_at_ = clock::now() + between_looks;
+    }
+    return;
+  }
+  descriptor at(made, "");
+  make_room();
+  const auto x = add(std::move(at), handshake::answering(terms_, random_bytes()), to_string(from));
+  x->second.is_caller = true;
+}
+
+void entrance::make_room() {
+  const auto is_unknown
+      = [](const auto& x) { return x.second.is_caller && x.second.number == peer_number{}; };
+  if (std::size_t(std::count_if(visitors_.begin(), visitors_.end(), is_unknown)) < most_unknown_)
+    return;
+  const auto oldest = std::find_if(visitors_.begin(), visitors_.end(), is_unknown);
+  end(oldest,
+      handshake_fault::crowded,
+      std::to_string(most_unknown_)
+          + " callers have not shown who they are, and the one who has taken longest makes room");
+}
+
+void entrance::attend(visitors::iterator x) {
+  int failure = 0;
+  socklen_t size = sizeof failure;
+  if (::getsockopt(x->second.at, SOL_SOCKET, SO_ERROR, &failure, &size) == 0 && failure != 0)
+    return end(x, handshake_fault::left, said_by_system(failure));
+  if (!flush(x->second))
+    return;  // it is not connected yet
+  read(x);
+}
+
+void entrance::read(visitors::iterator at) {
+  auto& x = at->second;
+  std::array<char, 4096> bytes;
+  for (;;) {
+    const auto n = ::recv(x.at, bytes.data(), bytes.size(), 0);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOTCONN))
+      return;
+    if (n < 0)
+      return end(at, handshake_fault::left, said_by_system(errno));
+    if (n == 0)
+      return end(at,
+                 handshake_fault::left,
+                 x.introduced ? "its process has ended or closed it"
+                              : "it closed the connection before it had shown who it is");
+    if (x.introduced)
+      return end(at, handshake_fault::out_of_turn, "it sent what nobody asked for");
+    x.talk.feed({bytes.data(), std::size_t(n)});
+    advance(x);
+    if (x.talk.has_failed())
+      return end(at, x.talk.fault(), x.talk.why());
+  }
+}
+
+// Before the other side can know where our UCX is, it is ready for it.
+void entrance::advance(visitor& x) {
+  if (x.talk.awaits_payload()) {
+    try {
+      std::string payload;
+      std::tie(x.number, payload) = host_.admit();
+      x.talk.welcome(payload);
+    } catch (const std::runtime_error& failure) {
+      x.talk.fail(handshake_fault::no_room,
+                  std::string("its caller cannot be served: ") + failure.what());
+    }
+  }
+  if (x.talk.is_done() && !x.introduced) {
+    x.introduced = true;
+    host_.introduced(x.number, x.talk);
+  }
+  flush(x);
+}
+
+/// False: it could not be sent yet.
+bool entrance::flush(visitor& x) {
+  x.unsent += x.talk.take_output();
+  while (!x.unsent.empty()) {
+    const auto n = ::send(x.at, x.unsent.data(), x.unsent.size(), MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n < 0)
+      return errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOTCONN;  // reading says why
+    x.unsent.erase(0, std::size_t(n));
+  }
+  return true;
+}
+
+void entrance::end(visitors::iterator at, handshake_fault fault, std::string why) {
+  auto& x = at->second;
+  if (!x.introduced && x.is_caller) {
+    x.talk.fail(fault, why);  // it is told, if it listens
+    flush(x);
+    ::shutdown(x.at, SHUT_WR);
+    complain(std::to_string(int(fault)), "a caller from " + x.where + " was refused: " + why);
+  }
+  const auto number = x.number;
+  const bool was_called = !x.is_caller && !x.introduced;
+  visitors_.erase(at);
+  if (number != peer_number{})
+    host_.left(number, was_called ? "the handshake failed: " + why : why);
+}
+
+void entrance::expire() {
+  const auto now = clock::now();
+  if (now < looks_for_ends_at_)
+    return;
+  looks_for_ends_at_ = now + between_looks;
+  std::vector<std::uint64_t> late;
+  for (const auto& [number, x] : visitors_)
+    if (!x.introduced && now >= x.until)
+      late.push_back(number);
+  for (const auto number : late)
+    end(visitors_.find(number),
+        handshake_fault::silent,
+        "it has not shown within " + std::to_string(patience_.count()) + " ms who it is");
+}
+
+void entrance::complain(const std::string& kind, const std::string& what) {
+  if (complained_.insert(kind).second && complain_)
+    complain_("the wire at " + terms_.address + ": " + what
+              + ". This is said once: others of this kind are refused without a word");
+}
+
+}  // namespace troupe::runtime::ucx
