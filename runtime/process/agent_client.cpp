@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <poll.h>
 #include <sys/socket.h>
 #include <utility>
@@ -70,6 +71,15 @@ std::optional<agent_answer> agent_client::next(std::chrono::milliseconds at_most
 
 std::optional<process_end> agent_client::wait(std::chrono::milliseconds at_most) {
   return agent_ ? agent_->wait(at_most) : std::nullopt;
+}
+
+void agent_client::kill() const {
+  if (!agent_)
+    return;
+  // The guard sees its child's end, and kills whom that has started.
+  for (const auto& one : children_of(agent_->id().pid))
+    if (const auto agent = running_process::find(one.id))
+      agent->signal(SIGKILL);
 }
 
 std::optional<process_id> agent_client::guard() const {

@@ -15,7 +15,7 @@
 
 namespace troupe::runtime {
 
-/// One thread.
+/// One thread asks, one thread, which may be another, takes what is told.
 class agent_client {
  public:
   /// Starts an agent: `command` and the descriptor of its connection, which is 3 there, as its last
@@ -40,6 +40,9 @@ class agent_client {
   /// Of one that was started here, how it ended (the guard's exit code); nothing: it runs after
   /// that time.
   std::optional<process_end> wait(std::chrono::milliseconds at_most);
+  /// Kills an agent that was started here and its guard, and so whomever it has started; then
+  /// `next` throws. It may be called by any thread.
+  void kill() const;
   /// Its guard, of one that was started here.
   std::optional<process_id> guard() const;
 

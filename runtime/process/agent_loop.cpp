@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -257,6 +258,11 @@ void agent_loop::carry_out(const agent_action::signal& x) {
   try {
     const auto found = children_.find(x.what.name);
     ensure(found != children_.end(), "AGENT-1: who has not been told dead is a child");
+    // One that has ended, and has not been waited for, would take it and not notice: then whoever
+    // asks for its end would count what it died of as his own doing.
+    pollfd ended{found->second.pidfd(), POLLIN, 0};
+    if (::poll(&ended, 1, 0) == 1)
+      return follow(state_.not_signalled(x, "it has just ended"));
     found->second.signal(x.what.signal);
     follow(state_.signalled(x));
   } catch (const io_error& failure) {

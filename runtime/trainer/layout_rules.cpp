@@ -31,9 +31,15 @@ bool validate_sizes(const training_job& job, sentences& wrong) {
       wrong.push_back(fmt::format("{} is {}; give at least 1", flag, size));
   if (l.processes < 1 || l.processes > l.world)
     wrong.push_back(fmt::format(
-        "the job asks for {} processes, and has {} workers: each process hosts at least one",
+        "`layout.processes` is {}, and there are {} workers (`layout.world`): each process hosts "
+        "at least one",
         l.processes,
         l.world));
+  if (l.processes > 1 && job.backend == kernels::backend::cuda)
+    wrong.emplace_back(
+        "with `layout.processes` above 1 gradients are summed in the host's memory, which "
+        "`backend` "
+        "cuda does not have them in; give `layout.processes` 1");
   return wrong.size() == before;
 }
 

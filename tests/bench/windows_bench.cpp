@@ -194,7 +194,8 @@ int be_process(const options& how, int rank, int ranks, int socket) {
   std::FILE* const from = ::fdopen(::dup(socket), "r");
   window_settings settings{.process = std::uint64_t(rank + 1), .shared_memory = !how.wire};
   if (how.wire)
-    settings.make_wire = [](wire_owner& owner) { return make_ucx_wire(owner); };
+    settings.make_wire
+        = [](wire_owner& owner) { return make_ucx_wire(owner, settings_without_secret()); };
   windows mine(settings);
   fmt::print(to, "{}\n", mine.address());
   std::fflush(to);

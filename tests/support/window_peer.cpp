@@ -136,7 +136,8 @@ int main(int argc, char** argv) {
     window_settings settings{.process = std::uint64_t(process + 1)};
     settings.shared_memory = kind != "wire" && !(kind == "mixed" && process % 2 == 1);
     if (kind != "shared")
-      settings.make_wire = [](wire_owner& owner) { return make_ucx_wire(owner); };
+      settings.make_wire
+          = [](wire_owner& owner) { return make_ucx_wire(owner, settings_without_secret()); };
     windows by(settings);
     write_file(folder / fmt::format("address.{}", process), by.address());
     window_group_description what{

@@ -167,13 +167,13 @@ void window_group::check(int rank) {
   leave(rank);
   if (x.until.is_cancelled())
     throw cancelled();
-  throw io_error("rank {} of the group {} along {} was in {}{} when {}; its generation must end",
-                 rank,
-                 what_.name,
-                 short_name(what_.along),
-                 x.call.what,
-                 x.call.elements > 0 ? fmt::format(" of {}", x.call.elements) : "",
-                 lost_);
+  throw peer_lost("rank {} of the group {} along {} was in {}{} when {}; its generation must end",
+                  rank,
+                  what_.name,
+                  short_name(what_.along),
+                  x.call.what,
+                  x.call.elements > 0 ? fmt::format(" of {}", x.call.elements) : "",
+                  lost_);
 }
 
 void window_group::await_release(int rank) {

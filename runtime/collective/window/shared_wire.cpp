@@ -144,15 +144,24 @@ bool shared_wire::finish(window_read& x) {
     return true;
   if ((failure == EFAULT || failure == ESRCH) && has_left(x.rank))
     return false;
-  throw io_error("cannot read {} bytes of rank {} of the group {} in process {} (pid {}): {}; {}",
-                 x.into.size(),
-                 x.rank,
-                 group_,
-                 peer_->where.process,
-                 peer_->where.pid,
-                 system_message(failure),
-                 failure == ESRCH ? "the process is gone, and its generation must end"
-                                  : "was that rank given an array shorter than it said?");
+  if (failure == ESRCH)
+    throw peer_lost(
+        "cannot read {} bytes of rank {} of the group {} in process {} (pid {}), which is gone; "
+        "its generation must end",
+        x.into.size(),
+        x.rank,
+        group_,
+        peer_->where.process,
+        peer_->where.pid);
+  throw io_error(
+      "cannot read {} bytes of rank {} of the group {} in process {} (pid {}): {}; was that rank "
+      "given an array shorter than it said?",
+      x.into.size(),
+      x.rank,
+      group_,
+      peer_->where.process,
+      peer_->where.pid,
+      system_message(failure));
 }
 
 }  // namespace troupe::runtime

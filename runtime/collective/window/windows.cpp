@@ -73,10 +73,10 @@ memory_block windows::allocate(std::size_t bytes) {
   return memory_ != nullptr ? memory_->allocate(bytes) : memory_pool().allocate(bytes);
 }
 
-std::shared_ptr<communicator> windows::join(const window_group_description& what,
+std::unique_ptr<communicator> windows::join(const window_group_description& what,
                                             int rank,
                                             const cancel_token& until) {
-  return std::make_shared<window_communicator>(group_of(what), rank, until);
+  return std::make_unique<window_communicator>(group_of(what), rank, until);
 }
 
 std::shared_ptr<window_group> windows::group_of(const window_group_description& what) {
@@ -163,7 +163,7 @@ std::vector<window_group::home> windows::homes_of(const window_group_description
 void windows::require_alive(std::uint64_t process, const std::string& group) const {
   const std::lock_guard lock(mutex_);
   if (const auto at = lost_.find(process); at != lost_.end())
-    throw io_error(
+    throw peer_lost(
         "cannot join the group {}: process {} was lost: {}; its ranks need another process",
         group,
         process,

@@ -60,7 +60,7 @@ class windows {
   /// generations is dropped, but for those that somebody still holds. Throws io_error: the
   /// processes cannot reach each other, or one of them was lost; input_error: what cannot be a
   /// group.
-  std::shared_ptr<communicator> join(const window_group_description& what,
+  std::unique_ptr<communicator> join(const window_group_description& what,
                                      int rank,
                                      const cancel_token& until);
 
