@@ -28,6 +28,8 @@ struct job_description {
   std::string identity = {};    ///< JSON: what decides bits; its schedule may be a file
   std::uint64_t iteration = 0;  ///< the state that workers start from
   std::uint64_t consumed = 0;   ///< samples
+  std::string start = {};       ///< folder of the checkpoint that has it; empty: none has
+  bool with_moments = false;    ///< of that checkpoint; else they begin at zero
   runtime::skipped_steps skipped = {};
   runtime::loss_scale scale = {};  ///< with f16; the default: none was saved
   bool validates = false;          ///< there are samples to validate with
@@ -169,6 +171,8 @@ typename Inspector::result_type inspect(Inspector& f, job_description& x) {
            x.identity,
            x.iteration,
            x.consumed,
+           x.start,
+           x.with_moments,
            x.skipped,
            x.scale,
            x.validates,

@@ -15,6 +15,7 @@
 #include "messages/control/job.hpp"
 #include "messages/control/process.hpp"
 #include "messages/control/recovery.hpp"
+#include "messages/control/rendezvous.hpp"
 #include "messages/control/spawn.hpp"
 #include "messages/control/suspicion.hpp"
 #include "messages/data/batch.hpp"
@@ -85,5 +86,15 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_messages, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::use_keeper))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::suspected))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::taken_for_dead))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::join))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::admitted))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::present))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::withdraw))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::connect_to))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::connected))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::forget))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::agent_told))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::withdrawn))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::is_late))
 
 CAF_END_TYPE_ID_BLOCK(troupe_messages)

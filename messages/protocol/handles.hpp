@@ -49,6 +49,17 @@ struct job_over;
 struct start_process;
 struct process_started;
 struct process_died;
+// rendezvous.hpp
+struct join;
+struct admitted;
+struct present;
+struct withdraw;
+struct connect_to;
+struct connected;
+struct forget;
+struct agent_told;
+struct withdrawn;
+struct is_late;
 // suspicion.hpp
 struct look_at_lanes;
 struct suspected;
@@ -201,6 +212,28 @@ using agent_actor = caf::typed_actor<
     caf::reacts_to<start_process>,
     // The job is over: end all of them, then end.
     caf::reacts_to<shut_down>>;
+
+/// Where the processes of a run come together.
+using rendezvous_actor = caf::typed_actor<
+    // Who is to host ranks asks for the job.
+    caf::replies_to<join>::with<admitted>,
+    // It stands, or cannot take part.
+    caf::reacts_to<present>,
+    caf::replies_to<withdraw>::with<withdrawn>>;
+
+/// The same, and the one who has processes started: beside the supervisor.
+using launcher_actor = agent_actor::extend_with<rendezvous_actor>::extend<
+    // What the host agent has said.
+    caf::reacts_to<agent_told>,
+    // To itself: it is time.
+    caf::reacts_to<is_late>>;
+
+/// One for each process: connects it with others.
+using connector_actor = caf::typed_actor<
+    // Answered when it is, or cannot be.
+    caf::replies_to<connect_to>::with<connected>,
+    // It is gone: nobody here waits for it any more.
+    caf::reacts_to<forget>>;
 
 /// Looks for who hangs in a process, for its node.
 using hang_watch_actor = caf::typed_actor<

@@ -96,6 +96,8 @@ job_description job() {
           .identity = "{\"seed\":1}",
           .iteration = 7,
           .consumed = 56,
+          .start = "saved/iter_0000007",
+          .with_moments = true,
           .skipped = skipped,
           .scale = scale,
           .validates = true,
@@ -333,6 +335,60 @@ process_started example(const wire& w) {
 template <>
 process_died example(const wire&) {
   return {g, 1, 2, "killed by signal 9"};
+}
+
+process_address address() {
+  return {.who = {.process = 1, .incarnation = 2},
+          .host = "127.0.0.1",
+          .port = 40123,
+          .transport = "127.0.0.1:40124",
+          .windows = "host-0 7"};
+}
+
+template <>
+join example(const wire&) {
+  return {.who = {.process = 1, .incarnation = 2},
+          .protocol = process_protocol + 1,
+          .program = "troupe 1",
+          .host = "host-0",
+          .pid = 17,
+          .start_time = 99};
+}
+template <>
+admitted example(const wire&) {
+  return {job()};
+}
+template <>
+present example(const wire& w) {
+  return {address(), w.handle<node_actor>(), w.handle<connector_actor>()};
+}
+template <>
+withdraw example(const wire&) {
+  return {{1, 2}, "no memory"};
+}
+template <>
+withdrawn example(const wire&) {
+  return {{1, 2}};
+}
+template <>
+is_late example(const wire&) {
+  return {{1, 2}};
+}
+template <>
+connect_to example(const wire&) {
+  return {address()};
+}
+template <>
+connected example(const wire&) {
+  return {{1, 2}, "nobody listens"};
+}
+template <>
+forget example(const wire&) {
+  return {{1, 2}, "killed by SIGKILL"};
+}
+template <>
+agent_told example(const wire&) {
+  return {2, "{}", true};
 }
 template <>
 keep example(const wire&) {
