@@ -117,7 +117,7 @@ struct training_flags {
 
   struct {
     std::optional<std::int64_t> world;
-    std::int64_t tensor = 1, pipeline = 1, replicas_per_worker = 1;
+    std::int64_t processes = 1, tensor = 1, pipeline = 1, replicas_per_worker = 1;
     bool sequence_parallel = false, pipeline_before_data = false;
     bool bf16 = false, fp16 = false;
     std::optional<std::int64_t> threads;
@@ -154,7 +154,7 @@ struct training_flags {
   runtime::watch_settings watch = megatron_watch();
   std::optional<double> matrix_rate;  ///< TFLOP a second
   runtime::recovery_settings recovery;
-  std::string recovery_choice = "off";  ///< "on" or "off"
+  std::optional<std::string> recovery_choice = {};  ///< "on" or "off"
   runtime::fault_settings faults;
   bool check_messages = false;
   bool dry_run = false;

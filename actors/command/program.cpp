@@ -74,6 +74,7 @@ void add_commands(command_line& program) {
   add_completion(program);
   add_manual(program);
   add_agent(program);
+  add_node(program);
 }
 
 int exit_code_of(const std::exception& failure) {

@@ -202,7 +202,8 @@ runtime::training_job resolve(const training_flags& flags) {
     job.checkpoints.save.clear();
   job.checkpoints.load_hub = flags.model.hub;
   job.recovery = flags.recovery;
-  job.recovery.on = flags.recovery_choice == "on";
+  job.recovery.on
+      = flags.recovery_choice ? *flags.recovery_choice == "on" : job.layout.processes > 1;
   job.faults = flags.faults;
   job.check_messages = flags.check_messages;
   job.exit_interval = std::uint64_t(flags.steps.exit_interval);

@@ -239,7 +239,11 @@ actors::outcome carry_out(const runtime::training_job& job,
           "`checkpoints.save`");
   }
   shown.follow(*prepared);
-  auto end = actors::run(prepared, [&](const actors::drain_request& ask) { drain.connect(ask); });
+  std::optional<actors::launch_settings> processes;
+  if (job.layout.processes > 1)
+    processes = shown.launch(job);
+  auto end = actors::run(
+      prepared, [&](const actors::drain_request& ask) { drain.connect(ask); }, {}, processes);
   if (end.exit_code != 0)
     runtime::log_error("the run ended early: {}", end.reason);
   else if (any_step && !prepared->node->pools->peaks().empty())

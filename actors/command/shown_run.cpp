@@ -4,21 +4,27 @@
 #include "actors/command/setting_names.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/process/credentials.hpp"
 #include "runtime/trainer/build.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 namespace troupe::command {
 namespace {
 
 constexpr const char* only_process = "supervisor";
 
-/// All actors live in this process; the foremost of them is the supervisor.
+/// All actors live in this process, or all but those that compute; the foremost is the supervisor.
 runtime::process_entry entry_of(const runtime::training_job& job) {
   auto out = runtime::entry_of_this_process(only_process, "supervisor");
-  out.roles = {"supervisor", "node"};
+  out.roles = {"supervisor"};
+  if (job.layout.processes > 1)
+    return out;
+  out.roles.emplace_back("node");
   out.ranks.resize(std::size_t(job.layout.world));
   std::iota(out.ranks.begin(), out.ranks.end(), 0);
   return out;
@@ -38,8 +44,14 @@ runtime::process_progress progress_of(const runtime::step_ledger& ledger,
 void shown_run::open(const run_request& request, const runtime::training_job& job) {
   if (!request.run_folder.empty())
     return open_at(request.run_folder, request, job);
-  if (job.checkpoints.save.empty())
+  const bool needed = job.layout.processes > 1;
+  if (job.checkpoints.save.empty()) {
+    if (needed)
+      show(runtime::held_run_folder::temporary(runtime::version_text(), request.command), job);
     return;
+  }
+  if (needed)
+    return open_at(job.checkpoints.save / ".run", request, job);
   try {
     open_at(job.checkpoints.save / ".run", request, job);
   } catch (const runtime::error& failure) {
@@ -50,7 +62,13 @@ void shown_run::open(const run_request& request, const runtime::training_job& jo
 void shown_run::open_at(const std::filesystem::path& folder,
                         const run_request& request,
                         const runtime::training_job& job) {
-  folder_.emplace(folder, runtime::version_text(), request.command);
+  show(runtime::held_run_folder(folder, runtime::version_text(), request.command), job);
+}
+
+void shown_run::show(runtime::held_run_folder folder, const runtime::training_job& job) {
+  folder_.emplace(std::move(folder));
+  if (job.layout.processes > 1)
+    runtime::make_credentials(folder_->credentials(), folder_->record().id);
   runtime::copy_log_to(folder_->log_of(only_process));
   entry_.emplace(*folder_, entry_of(job));
 }
@@ -60,6 +78,30 @@ void shown_run::follow(const actors::prepared_job& job) {
     entry_->follow([ledger = job.node->ledger, living = job.node->living] {
       return progress_of(*ledger, *living);
     });
+}
+
+actors::launch_settings shown_run::launch(const runtime::training_job& job) const {
+  const auto program = std::filesystem::read_symlink("/proc/self/exe").string();
+  const auto run = folder_->path().string();
+  const auto suspicion = fmt::format("{}", job.recovery.suspicion);
+  actors::launch_settings out;
+  out.run = folder_->path();
+  out.agent = {program, "agent", "--run", run, "--suspicion-seconds", suspicion, "--connection"};
+  out.node = [=](const actors::node_program& x) {
+    return std::vector<std::string>{program,
+                                    "node",
+                                    "--run",
+                                    run,
+                                    "--process",
+                                    std::to_string(x.process),
+                                    "--incarnation",
+                                    std::to_string(x.incarnation),
+                                    "--rendezvous",
+                                    fmt::format("{}:{}", x.address, x.port),
+                                    "--suspicion-seconds",
+                                    suspicion};
+  };
+  return out;
 }
 
 void shown_run::end(int exit_code, const std::string& reason) {

@@ -5,6 +5,7 @@
 
 #include "actors/command/run_training.hpp"
 #include "actors/job/prepare.hpp"
+#include "actors/process/launch_settings.hpp"
 #include "runtime/process/process_entry.hpp"
 #include "runtime/process/run_folder.hpp"
 
@@ -25,10 +26,14 @@ class shown_run {
 
   /// Takes the folder that was asked for, or the one below the save folder; from then on it has the
   /// log, and this process as the supervisor of the run. Throws input_error and io_error for one
-  /// that was asked for; of the other only warns.
+  /// that was asked for, or that the job needs, as it has several processes; of the other only
+  /// warns. A job that needs one and was given none has a temporary one.
   void open(const run_request& request, const runtime::training_job& job);
   /// Shows where the job stands, once a second; nothing of it waits for that.
   void follow(const actors::prepared_job& job);
+
+  /// How the processes of this job are started, which has several: by this program.
+  actors::launch_settings launch(const runtime::training_job& job) const;
 
   void end(int exit_code, const std::string& reason);
   /// By what the program will complain of.
@@ -38,6 +43,7 @@ class shown_run {
   void open_at(const std::filesystem::path& folder,
                const run_request& request,
                const runtime::training_job& job);
+  void show(runtime::held_run_folder folder, const runtime::training_job& job);
 
   std::optional<runtime::held_run_folder> folder_;
   std::optional<runtime::entry_keeper> entry_;

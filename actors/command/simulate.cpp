@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using actors::simulation::found_failure;
 
-struct simulate_flags {
+struct simulation_flags {
   std::uint64_t first = 1, last = 100;
   std::optional<std::int64_t> seed;
   fs::path trace;
@@ -31,7 +31,7 @@ struct simulate_flags {
 
 constexpr std::int64_t most_jobs = 1024;
 
-void take_seeds(simulate_flags& to, const std::string& flag, const std::string& word) {
+void take_seeds(simulation_flags& to, const std::string& flag, const std::string& word) {
   const char* const end = word.data() + word.size();
   const auto middle = std::from_chars(word.data(), end, to.first);
   auto last = middle;
@@ -107,7 +107,7 @@ int tell_failure(const found_failure& x, const std::string& mutant) {
   return 1;
 }
 
-int simulate_one(const simulate_flags& flags, actors::planted_bug bug) {
+int simulate_one(const simulation_flags& flags, actors::planted_bug bug) {
   const scratch_folder folder;
   runtime::set_log_level(runtime::severity::error);
   actors::simulation::seed_judge judge(folder.path);
@@ -142,7 +142,7 @@ int simulate_one(const simulate_flags& flags, actors::planted_bug bug) {
   return 0;
 }
 
-int simulate_many(const simulate_flags& flags, actors::planted_bug bug) {
+int simulate_many(const simulation_flags& flags, actors::planted_bug bug) {
   const scratch_folder folder;
   const auto count = flags.last - flags.first + 1;
   const auto jobs = flags.jobs.value_or(runtime::look_at_processor().usable());
@@ -164,7 +164,7 @@ int simulate_many(const simulate_flags& flags, actors::planted_bug bug) {
   return 0;
 }
 
-int simulate(const simulate_flags& flags) {
+int simulate(const simulation_flags& flags) {
   if (flags.list)
     return list_mutants();
   if (!flags.trace.empty() && !flags.seed)
@@ -176,7 +176,7 @@ int simulate(const simulate_flags& flags) {
 }  // namespace
 
 void add_simulate(command_line& program) {
-  const auto flags = std::make_shared<simulate_flags>();
+  const auto flags = std::make_shared<simulation_flags>();
   auto& to = program.command(
       "simulate",
       "Searches for holes in the protocol of the actors: trains small models under orders, delays "

@@ -35,6 +35,7 @@ void write_shape_back(const runtime::gpt_config& model, training_flags& flags) {
 void write_back(const runtime::training_job& job, training_flags& flags) {
   write_shape_back(job.training.model, flags);
   decide(flags.layout.world, job.layout.world);
+  decide(flags.recovery_choice, job.recovery.on ? "on" : "off");
   decide(flags.layout.threads, job.threads_per_worker);
   decide(flags.steps.global, job.training.batch.global);
   if (flags.steps.samples)

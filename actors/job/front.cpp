@@ -21,6 +21,8 @@ void front_state::start(messages::job_description told,
   self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
   node_ = self_->home_system().spawn(node, context_);
   self_->monitor(node_);
+  if (context_->agent)
+    self_->monitor(context_->agent);
   spawn_supervisor();
 }
 
@@ -58,6 +60,8 @@ void front_state::receive(const messages::drain& x) {
 
 // The node's death is its supervisor's, too: both are replaced when both are gone.
 void front_state::lose(const caf::down_msg& x) {
+  if (context_->agent && context_->agent.address() == x.source)
+    return lose_agent(x.reason);
   const bool of_node = node_ && node_.address() == x.source;
   const bool of_supervisor = supervisor_ && supervisor_.address() == x.source;
   if (!of_node && !of_supervisor)
@@ -83,6 +87,15 @@ void front_state::lose(const caf::down_msg& x) {
   if (supervisor_ || (node_ && node_is_dead))
     return;  // the other one's end is on its way
   replace(node_ ? "supervisor" : "node", std::exchange(cause_, {}));
+}
+
+// Who starts processes cannot be replaced, and a supervisor would wait for them forever.
+void front_state::lose_agent(const caf::error& reason) {
+  if (!reason || over_)
+    return;
+  over_ = outcome_of(reason);
+  if (supervisor_)
+    self_->send_exit(supervisor_, reason);
 }
 
 void front_state::replace(const std::string& who, const caf::error& reason) {

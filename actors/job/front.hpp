@@ -32,6 +32,7 @@ class front_state {
  private:
   void spawn_supervisor();
   void lose(const caf::down_msg& x);
+  void lose_agent(const caf::error& reason);
   void replace(const std::string& who, const caf::error& reason);
   void shut_node_down();
   void end();

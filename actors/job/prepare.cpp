@@ -1,6 +1,7 @@
 #include "actors/job/prepare.hpp"
 
 #include "actors/job/start.hpp"
+#include "actors/process/neighbours.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/hub.hpp"
 #include "runtime/core/counted.hpp"
@@ -64,40 +65,43 @@ std::string data_text(const runtime::training_job& job) {
   return runtime::data_text(job, samples_of(job.training.batch, job.train_iterations));
 }
 
-void open_data(const runtime::training_job& job,
-               prepared_job& out,
-               const runtime::cancel_token& stop) {
-  const auto global = std::uint64_t(job.training.batch.global);
-  out.node->training = open_part(job,
-                                 runtime::data_split::train,
-                                 samples_of(job.training.batch, job.train_iterations),
-                                 out.node->pool,
-                                 stop);
-  runtime::log_info(" data: {}", data_text(job));
+/// Training data, and what else the description says there is.
+void open_parts(const runtime::training_job& job,
+                const messages::job_description& told,
+                node_context& to,
+                const runtime::cancel_token& stop) {
+  const auto& watch = job.watch;
+  const auto each = std::uint64_t(watch.eval_batches) * std::uint64_t(job.training.batch.global);
+  to.training = open_part(job,
+                          runtime::data_split::train,
+                          samples_of(job.training.batch, job.train_iterations),
+                          to.pool,
+                          stop);
+  if (told.tests)
+    to.test = open_part(job, runtime::data_split::test, each, to.pool, stop);
+  if (told.validates)
+    to.validation = open_part(job,
+                              runtime::data_split::valid,
+                              (job.train_iterations / watch.eval_interval + 1) * each,
+                              to.pool,
+                              stop);
+}
+
+/// Which parts the data has that the job asks for.
+void find_parts(const runtime::training_job& job, messages::job_description& out) {
   const auto& watch = job.watch;
   if (watch.eval_batches == 0)
     return;
-  const auto each = std::uint64_t(watch.eval_batches) * global;
-  if (runtime::has_documents(job, runtime::data_split::test)) {
-    out.description.tests = true;
-    out.node->test = open_part(job, runtime::data_split::test, each, out.node->pool, stop);
-  }
+  out.tests = runtime::has_documents(job, runtime::data_split::test);
   if (watch.eval_interval == 0)
     return;
-  if (!has_documents(job, runtime::data_split::valid)) {
+  out.validates = runtime::has_documents(job, runtime::data_split::valid);
+  if (!out.validates)
     runtime::log_warning(
         "`data.split` {} leaves no document for validation, so none will be done; give validation "
         "a "
         "larger share or set `watch.eval_batches` 0",
         job.data.split);
-    return;
-  }
-  out.description.validates = true;
-  out.node->validation = open_part(job,
-                                   runtime::data_split::valid,
-                                   (job.train_iterations / watch.eval_interval + 1) * each,
-                                   out.node->pool,
-                                   stop);
 }
 
 /// What the manifest says of the model says nothing of its tensors.
@@ -148,6 +152,38 @@ void fill_from(runtime::worker& to, const runtime::checkpoint_reader& from, bool
       moments);
 }
 
+/// What workers are filled from that begin where the job does.
+void add_start_state(node_context& to,
+                     const runtime::training_job& job,
+                     const messages::job_description& told,
+                     std::shared_ptr<const runtime::checkpoint_reader> from = {}) {
+  if (!told.start.empty()) {
+    if (!from)
+      from = std::make_shared<const runtime::checkpoint_reader>(told.start);
+    if (told.iteration > 0)
+      runtime::take_products(job, from->folder(), from->manifest().products);
+    const auto held = std::make_shared<opened_checkpoint>(told.start, std::move(from));
+    to.restored = [held] { held->close(); };
+    to.restore = [held, moments = told.with_moments](runtime::worker& by) {
+      fill_from(by, *held->reader(), moments);
+    };
+    return;
+  }
+  if (job.checkpoints.load_hub.empty())
+    return;
+  const auto hub = std::make_shared<const runtime::hub_model>(
+      runtime::read_hub_model(job.checkpoints.load_hub));
+  to.restore = [hub](runtime::worker& by) {
+    by.restore(
+        [&](const runtime::state_shard& part) {
+          std::vector<float> all(std::size_t(part.whole.size()));
+          hub->read(part.name, all);
+          fill(part, all);
+        },
+        false);
+  };
+}
+
 void load_state(runtime::training_job& job, prepared_job& out, const runtime::cancel_token& stop) {
   const auto& where = job.checkpoints;
   const auto start = plan_start(job, stop);
@@ -158,35 +194,18 @@ void load_state(runtime::training_job& job, prepared_job& out, const runtime::ca
   out.description.skipped = start.skipped;
   out.description.scale = start.scale;
   if (const auto from = start.from) {
-    if (start.iteration > 0)
-      runtime::take_products(job, from->folder(), from->manifest().products);
+    out.description.start = fs::absolute(from->folder()).string();
+    out.description.with_moments = start.with_moments;
     const auto* verb = job.skip_train || start.iteration >= job.train_iterations ? ""
                        : start.iteration > 0                                     ? "resuming "
                                                                                  : "starting ";
     runtime::log_info(" {}{}", verb, start.text);
-    const auto held = std::make_shared<opened_checkpoint>(from->folder(), from);
-    out.node->restored = [held] { held->close(); };
-    out.node->restore = [held, moments = start.with_moments](runtime::worker& by) {
-      fill_from(by, *held->reader(), moments);
-    };
-    return;
+    return add_start_state(*out.node, job, out.description, from);
   }
   if (!where.load.empty())
     runtime::log_info(" no checkpoint in {} yet", where.load.string());
   runtime::log_info(" {} {}", job.skip_train ? "evaluating" : "starting", start.text);
-  if (where.load_hub.empty())
-    return;
-  const auto hub
-      = std::make_shared<const runtime::hub_model>(runtime::read_hub_model(where.load_hub));
-  out.node->restore = [hub](runtime::worker& by) {
-    by.restore(
-        [&](const runtime::state_shard& to) {
-          std::vector<float> all(std::size_t(to.whole.size()));
-          hub->read(to.name, all);
-          fill(to, all);
-        },
-        false);
-  };
+  add_start_state(*out.node, job, out.description);
 }
 
 void find_matrix_rate(const runtime::training_job& job, messages::job_description& out) {
@@ -213,6 +232,13 @@ void find_matrix_rate(const runtime::training_job& job, messages::job_descriptio
           : fmt::format("{} x {} threads", job.layout.world, job.threads_per_worker));
 }
 
+void add_recorders(node_context& to, const runtime::training_job& job) {
+  if (!job.watch.trace_file.empty())
+    to.trace = std::make_shared<runtime::trace_recorder>();
+  if (!job.watch.profile_file.empty())
+    to.profile = std::make_shared<runtime::operation_profile>();
+}
+
 /// Before any actor starts: a step that cannot be carried out is told now.
 void check_plans(const prepared_job& out) {
   const auto& opened = out.opened();
@@ -237,12 +263,42 @@ std::string describe_data(const runtime::training_job& job) {
   return data_text(job);
 }
 
+namespace {
+
+/// A schedule that is a file's goes as the file's text.
+std::string as_told(runtime::training_job job) {
+  job.layout.schedule = runtime::with_text(std::move(job.layout.schedule));
+  return runtime::to_json(job);
+}
+
+}  // namespace
+
 messages::job_description describe(const runtime::training_job& job, node_context& node) {
   node.jobs->add(runtime::functions_of(job));
-  auto told = job;
-  told.layout.schedule = runtime::with_text(std::move(told.layout.schedule));
-  messages::job_description out{.settings = runtime::to_json(told)};
+  messages::job_description out{.settings = as_told(job)};
   node.jobs->open(out);
+  return out;
+}
+
+std::shared_ptr<node_context> prepare_process(const messages::job_description& told,
+                                              const messages::process_name& who,
+                                              const data_plane_settings& network,
+                                              const runtime::registered_functions& functions) {
+  auto out = std::make_shared<node_context>();
+  out->jobs->add(functions);
+  const auto& job = out->jobs->open(told)->job;
+  runtime::prepare_devices(job);
+  if (const auto here = runtime::identity(job); here != told.identity)
+    throw runtime::input_error(
+        "this process would compute other bits than the run, whose identity is another.{}\nGive "
+        "every host the same build, libraries and kind of processor or device",
+        differences(told.identity, here, "the run", "this process"));
+  add_message_path(*out, job);
+  add_data_planes(*out, who, network, true);
+  add_recorders(*out, job);
+  open_parts(job, told, *out, {});
+  add_start_state(*out, job, told);
+  add_saved_states(*out, job);
   return out;
 }
 
@@ -275,15 +331,18 @@ std::shared_ptr<prepared_job> prepare(runtime::training_job job,
   out->description = describe(job, node);
   runtime::prepare_devices(job);
   add_message_path(node, job);
-  node.transport = make_transport(job.transport, job.recovery.suspicion);
-  if (!job.watch.trace_file.empty())
-    node.trace = std::make_shared<runtime::trace_recorder>();
-  if (!job.watch.profile_file.empty())
-    node.profile = std::make_shared<runtime::operation_profile>();
-  open_data(job, *out, stop);
+  if (job.layout.processes == 1) {
+    node.transport = make_transport(job.transport, job.recovery.suspicion);
+    add_recorders(node, job);
+  }
+  find_parts(job, out->description);
+  open_parts(job, out->description, node, stop);
+  runtime::log_info(" data: {}", data_text(job));
   load_state(job, *out, stop);
   add_saved_states(node, job);
-  out->description.settings = runtime::to_json(job);  // a checkpoint may decide its learning rate
+  out->description.settings = as_told(job);  // a checkpoint may decide its learning rate
+  if (job.layout.processes > 1)
+    node.restore = {}, node.restored = {};  // no worker is here
   check_plans(*out);
   out->description.identity = runtime::identity(job);
   find_matrix_rate(job, out->description);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actors/node/context.hpp"
+#include "actors/process/data_planes.hpp"
 #include "messages/control/spawn.hpp"
 
 #include <memory>
@@ -31,6 +32,13 @@ std::string describe_data(const runtime::training_job& job);
 /// is.
 std::shared_ptr<prepared_job> prepare(runtime::training_job job,
                                       const runtime::cancel_token& stop = {});
+
+/// What a process that hosts ranks of a job which another one has prepared needs. Throws
+/// input_error, when its bits would be others than the run's, too, and io_error.
+std::shared_ptr<node_context> prepare_process(const messages::job_description& told,
+                                              const messages::process_name& who,
+                                              const data_plane_settings& network,
+                                              const runtime::registered_functions& functions = {});
 
 /// How the tensors of one process's workers are handed on. `suspicion`: seconds; who calls its wire
 /// has half of them to show who he is. Throws io_error: there is no UCX.

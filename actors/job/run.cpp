@@ -1,39 +1,28 @@
 #include "actors/job/run.hpp"
 
+#include "actors/job/ending.hpp"
 #include "actors/job/front.hpp"
+#include "actors/process/connector.hpp"
+#include "actors/process/control_plane.hpp"
+#include "actors/process/launcher.hpp"
 #include "messages/core/error.hpp"
-#include "messages/core/type_ids.hpp"
+#include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/process/run_folder.hpp"
 #include "runtime/trainer/device_setup.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 
-#include <chrono>
 #include <fmt/format.h>
 #include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 
 namespace troupe::actors {
 namespace {
-
-/// Whoever hangs in a handler holds a thread: where it is replaced, there are some to spare. Idle
-/// ones sleep.
-constexpr int actor_threads = 2, spare_threads = 2;
-
-struct configuration : caf::actor_system_config {
-  explicit configuration(bool recovers) {
-    add_message_types<caf::id_block::troupe_messages>();
-    // Sharing: idle workers sleep on a condition instead of polling (docs/decisions/0002-caf.md).
-    set("scheduler.policy", caf::atom("sharing"));
-    set("scheduler.max-threads", actor_threads + (recovers ? spare_threads : 0));
-    set("logger.verbosity", caf::atom("quiet"));
-  }
-};
 
 /// Viewers may ask before the front that they ask is known.
 class later_drain {
@@ -57,22 +46,26 @@ class later_drain {
   drain_request by_;
   std::optional<std::string> asked_;
 };
-}  // namespace
-
-namespace {
-
-/// Whether all actors have ended: of those that were left behind, as they hang, within so long.
-bool all_done(caf::actor_system& system,
-              const node_context& context,
-              std::chrono::milliseconds patience) {
-  const auto until = std::chrono::steady_clock::now() + patience;
-  while (context.lanes->left_behind() > 0 && system.registry().running() > 0) {
-    if (std::chrono::steady_clock::now() >= until)
-      return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  system.await_all_actors_done();
-  return true;
+/// The processes of the job, and this one among them.
+void add_launcher(caf::actor_system& system,
+                  const messages::job_description& told,
+                  const std::shared_ptr<node_context>& context,
+                  const launch_settings& processes) {
+  const double suspicion = context->jobs->open(told)->job.recovery.suspicion;
+  add_data_planes(*context,
+                  {.process = -1, .incarnation = 1},
+                  data_planes_of(processes.run, processes.address, suspicion),
+                  false);
+  const auto links = system.spawn(connector, context->neighbours, connect_patience(suspicion));
+  const std::shared_ptr<const node_context> shared = context;
+  // Without threads of their own, for which the actor system would wait: CAF's broker, which keeps
+  // what it has been told until it is taken down, can hold them for longer.
+  context->agent = system.spawn(
+      launcher,
+      processes,
+      told,
+      shared,
+      messages::present{.where = context->neighbours->address(), .connector = links});
 }
 
 }  // namespace
@@ -85,7 +78,8 @@ outcome outcome_of(const caf::error& reason) {
 
 outcome run(const std::shared_ptr<const prepared_job>& job,
             const std::function<void(const drain_request&)>& started,
-            const std::vector<make_viewer>& viewers) {
+            const std::vector<make_viewer>& viewers,
+            const std::optional<launch_settings>& processes) {
   const auto context = std::make_shared<node_context>(*job->node);
   auto description = job->description;
   for (const auto& viewer : viewers) {
@@ -93,12 +87,23 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
     context->viewers.emplace(description.viewers.back(), viewer);
   }
   const auto& recovery = job->opened().job.recovery;
+  const bool alone = job->opened().job.layout.processes == 1;
+  if (!alone && !processes)
+    throw runtime::input_error(
+        "`layout.processes` is {}, and this program has not said how its processes are started; "
+        "give 1",
+        job->opened().job.layout.processes);
+  std::optional<control_settings> control;
+  if (!alone)
+    control = control_settings{runtime::run_folder::open(processes->run).credentials(),
+                               recovery.suspicion};
   struct home {
-    configuration config;
+    std::unique_ptr<caf::actor_system_config> config;
     caf::actor_system system;
-    explicit home(bool recovers) : config(recovers), system(config) {}
+    explicit home(std::unique_ptr<caf::actor_system_config> by)
+        : config(std::move(by)), system(*config) {}
   };
-  auto here = std::make_unique<home>(recovery.on);
+  auto here = std::make_unique<home>(make_configuration(recovery.on, control));
   auto& system = here->system;
   const auto ended = std::make_shared<std::promise<outcome>>();
   const auto tell = [ended, once = std::make_shared<std::once_flag>()](const outcome& x) {
@@ -106,6 +111,8 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
   };
   const auto ask = std::make_shared<later_drain>();
   context->drain = [ask](const std::string& why) { ask->ask(why); };
+  if (!alone)
+    add_launcher(system, description, context, *processes);
   const std::shared_ptr<const node_context> shared = context;
   // Held until the end: CAF ends an actor that nobody refers to.
   const auto root = system.spawn(front, description, shared, tell);
@@ -115,22 +122,17 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
     started(context->drain);
   auto result = ended->get_future().get();
   context->faults->release();
-  const auto patience = std::chrono::milliseconds(std::int64_t(recovery.suspicion * 1e3));
-  if (!all_done(system, *context, patience)) {
+  if (!have_all_ended(system, *context, recovery)) {
     result.left_behind = true;
-    runtime::log_warning("an actor hangs: the process ends without it");
     [[maybe_unused]] const auto* const abandoned = here.release();  // its threads still use it
     return result;
   }
-  // Without recovery nobody was left behind: what had begun ends by itself.
-  if (!recovery.on)
-    context->reaper->wait();
-  else if (!context->reaper->wait(patience)) {
-    result.left_behind = true;
-    runtime::log_warning("a lane has not ended: the process ends without it");
-  }
-  for (const auto& death : context->faults->deaths_to_come())
-    runtime::log_warning("the death planted for {} never came", death);
+  if (!alone)
+    unpublish(context->agent);
+  context->agent = nullptr;  // the actor system waits until nobody holds those with a thread
+  if (alone)                 // else they came elsewhere
+    for (const auto& death : context->faults->deaths_to_come())
+      runtime::log_warning("the death planted for {} never came", death);
   runtime::keep_product_choices(job->opened().job);  // of what came after the last update, too
   if (context->messages->count() > 0)
     runtime::log_info(" {} messages went through bytes and came back equal",

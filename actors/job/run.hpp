@@ -4,11 +4,13 @@
 
 #include "actors/job/prepare.hpp"
 #include "actors/job/viewer.hpp"
+#include "actors/process/launch_settings.hpp"
 
 #include <caf/fwd.hpp>
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,9 +28,11 @@ struct outcome {
 outcome outcome_of(const caf::error& reason);
 
 /// Blocks until every actor has ended. `started` is given the way to ask for an early end. The node
-/// knows viewer i as "viewer i", from 1.
+/// knows viewer i as "viewer i", from 1. A job of several processes needs to be told how they are
+/// started: this one hosts none of its ranks. Throws input_error when it is not, and io_error.
 outcome run(const std::shared_ptr<const prepared_job>& job,
             const std::function<void(const drain_request&)>& started = {},
-            const std::vector<make_viewer>& viewers = {});
+            const std::vector<make_viewer>& viewers = {},
+            const std::optional<launch_settings>& processes = {});
 
 }  // namespace troupe::actors

@@ -311,7 +311,10 @@ start_point plan_start(runtime::training_job& job, const runtime::cancel_token& 
   return out;
 }
 
-std::string differences(const std::string& there, const std::string& here) {
+std::string differences(const std::string& there,
+                        const std::string& here,
+                        const char* whose,
+                        const char* ours) {
   const auto a = runtime::json_value(there).flatten(), b = runtime::json_value(here).flatten();
   std::set<std::string> names;
   for (const auto* x : {&a, &b})
@@ -330,10 +333,8 @@ std::string differences(const std::string& there, const std::string& here) {
       continue;
     const auto key
         = runtime::json_text_replacing(json(name.substr(1)), -1, runtime::json_characters::ascii);
-    out += fmt::format("\n  {}: checkpoint {}, this run {}",
-                       std::string_view(key).substr(1, key.size() - 2),
-                       x,
-                       y);
+    out += fmt::format(
+        "\n  {}: {} {}, {} {}", std::string_view(key).substr(1, key.size() - 2), whose, x, ours, y);
   }
   return out;
 }

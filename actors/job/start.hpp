@@ -49,7 +49,10 @@ start_point plan_start(runtime::training_job& job, const runtime::cancel_token& 
 
 /// What differs between two JSON objects: "model/hidden: checkpoint 32, this run 64", a line
 /// each.
-std::string differences(const std::string& there, const std::string& here);
+std::string differences(const std::string& there,
+                        const std::string& here,
+                        const char* whose = "checkpoint",
+                        const char* ours = "this run");
 
 /// Cuts the logs (`watch.log_file`, `watch.csv_file`) back to what the first `iteration` iterations
 /// wrote, so that a run which goes on appends to them as if it had never been stopped: drops later

@@ -165,20 +165,24 @@ std::string evaluation_line(const runtime::validation_report& x, bool is_short) 
 }
 
 std::string event_line(const runtime::run_event& x) {
+  // A reason begins with the name of who ended.
+  const auto named = x.who + ": ";
+  const auto why = x.why.starts_with(named) ? x.why.substr(named.size()) : x.why;
   if (x.kind == "given up")
-    return fmt::format(" {} died ({}) and is not replaced any more", x.who, x.why);
+    return fmt::format(" {} died ({}) and is not replaced any more", x.who, why);
   if (x.kind != "restart")
-    return fmt::format(" {} died ({}) and was replaced; no step was lost", x.who, x.why);
-  const auto source = x.from == "estate" ? "as its ranks had it"
-                      : x.from == "disk" ? "from the checkpoint"
-                                         : "from the start of the run";
+    return fmt::format(" {} died ({}) and was replaced; no step was lost", x.who, why);
+  const auto source = x.from == "estate"   ? "as its ranks had it"
+                      : x.from == "keeper" ? "as another process kept it"
+                      : x.from == "disk"   ? "from the checkpoint"
+                                           : "from the start of the run";
   const auto again = x.iteration - x.resumed;
   const auto* const verb = x.who == "replicas" ? "disagree" : "died";
   return fmt::format(
       " {} {} ({}); after {:.3f} s the run goes on from iteration {} {}{}",
       x.who,
       verb,
-      x.why,
+      why,
       x.seconds,
       x.resumed,
       source,

@@ -29,6 +29,7 @@
 namespace troupe::actors {
 
 class monitor_book;
+class neighbours;
 
 /// Times the suspicion: of who reads or writes what a disk has, and cannot tell meanwhile how far
 /// it has come.
@@ -73,6 +74,8 @@ struct node_context {
   drain_request drain = {};
   /// Starts the processes that host the ranks; none: this one hosts them all.
   messages::agent_actor agent = {};
+  /// The other processes of the run; null: there are none.
+  std::shared_ptr<actors::neighbours> neighbours = {};
   std::shared_ptr<const message_path> messages = {};
 
   /// For a run that begins anew: nothing is left of another.

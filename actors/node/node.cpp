@@ -4,6 +4,7 @@
 #include "actors/keeper/keeper.hpp"
 #include "actors/loader/loader.hpp"
 #include "actors/monitor/monitor.hpp"
+#include "actors/process/neighbours.hpp"
 #include "actors/replica/replica.hpp"
 #include "actors/stage/stage.hpp"
 #include "actors/support/guard.hpp"
@@ -63,6 +64,29 @@ void node_state::watch_root() {
   context_->messages->monitor(self_, root_);
 }
 
+group_registry::join_between_processes node_state::groups_between_processes(
+    runtime::process_map placed) const {
+  if (!context_->neighbours)
+    return {};
+  return [placed, by = context_->neighbours](
+             const group_place& x,
+             std::uint64_t generation,
+             const runtime::cancel_token& until) -> std::unique_ptr<runtime::communicator> {
+    std::vector<int> homes;
+    for (const int rank : x.members)
+      homes.push_back(placed.process_of(rank));
+    if (std::all_of(homes.begin(), homes.end(), [&](int p) { return p == by->self().process; }))
+      return nullptr;
+    return by->join({.name = x.name,
+                     .along = x.along,
+                     .generation = runtime::generation_id(generation),
+                     .members = x.names},
+                    homes,
+                    x.rank,
+                    until);
+  };
+}
+
 template <class Request>
 caf::error node_state::admit(const Request& x) {
   if constexpr (!std::is_same_v<Request, messages::spawn_stage>)  // which replicas ask for
@@ -81,7 +105,8 @@ caf::error node_state::admit(const Request& x) {
     groups_ = std::make_shared<group_registry>(runtime::cancel_token(),
                                                value(generation_),
                                                opened->job.devices.exchange,
-                                               context_->meeting);
+                                               context_->meeting,
+                                               groups_between_processes(opened->placed()));
   }
   context_->faults->inject("node", x.job.iteration + 1);
   return {};

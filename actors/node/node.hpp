@@ -70,6 +70,9 @@ class node_state {
   void watch_root();
   void tell_root(const messages::taken_for_dead& x);
   void watch_for_hangs();
+  /// None: this process has no others.
+  group_registry::join_between_processes groups_between_processes(
+      runtime::process_map placed) const;
   /// Whatever waits in it is released at once.
   void release_generation();
   template <class Answer, class Handle>

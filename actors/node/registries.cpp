@@ -167,8 +167,12 @@ std::shared_ptr<runtime::local_group> group_meeting::at(std::uint64_t generation
 group_registry::group_registry(runtime::cancel_token token,
                                std::uint64_t generation,
                                runtime::collectives by,
-                               std::shared_ptr<group_meeting> meeting)
-    : token_(std::move(token)), generation_(generation), meeting_(std::move(meeting)) {
+                               std::shared_ptr<group_meeting> meeting,
+                               join_between_processes between)
+    : token_(std::move(token)),
+      generation_(generation),
+      meeting_(std::move(meeting)),
+      between_(std::move(between)) {
   using runtime::collective_mode;
   if (by != runtime::collectives::local)
     by_nccl_ = std::make_unique<runtime::nccl_groups>(
@@ -177,28 +181,24 @@ group_registry::group_registry(runtime::cancel_token token,
         by == runtime::collectives::nccl ? collective_mode::ordered : collective_mode::fast);
 }
 
-std::unique_ptr<runtime::communicator> group_registry::join(const std::string& name,
-                                                            runtime::axis along,
-                                                            int size,
-                                                            int rank,
-                                                            int device,
-                                                            const std::string& who) {
+std::unique_ptr<runtime::communicator> group_registry::join(const group_place& x) {
+  const int size = int(x.members.size());
   const std::lock_guard lock(mutex_);
   if (by_nccl_ != nullptr && size > 1)
-    return runtime::make_nccl_communicator(*by_nccl_, {name, along, rank, size, device});
-  if (meeting_) {
-    const auto shared = meeting_->at(generation_, name, along, size);
-    shared->release_by(rank, token_);
-    if (!who.empty())
-      shared->introduce(name, rank, who);
-    return std::make_unique<runtime::local_communicator>(shared, rank);
-  }
-  auto& group = groups_[name];
-  if (!group)
-    group = std::make_shared<runtime::local_group>(along, size, token_);
-  if (!who.empty())
-    group->introduce(name, rank, who);
-  return std::make_unique<runtime::local_communicator>(group, rank);
+    return runtime::make_nccl_communicator(*by_nccl_, {x.name, x.along, x.rank, size, x.device});
+  if (between_)
+    if (auto out = between_(x, generation_, token_))
+      return out;
+  auto& group = groups_[x.name];
+  if (meeting_)
+    group = meeting_->at(generation_, x.name, x.along, size);
+  else if (!group)
+    group = std::make_shared<runtime::local_group>(x.along, size, token_);
+  if (meeting_)
+    group->release_by(x.rank, token_);
+  if (!x.names.empty())
+    group->introduce(x.name, x.rank, x.names[std::size_t(x.rank)]);
+  return std::make_unique<runtime::local_communicator>(group, x.rank);
 }
 
 }  // namespace troupe::actors

@@ -115,25 +115,37 @@ class group_meeting {
   std::map<std::pair<std::uint64_t, std::string>, std::shared_ptr<runtime::local_group>> groups_;
 };
 
+/// A rank's place in a group.
+struct group_place {
+  std::string name = {};  ///< of one generation no two groups have the same
+  runtime::axis along = runtime::axis::data;
+  std::vector<int> members = {};  ///< ranks of the mesh, in the order of the group
+  int rank = 0;                   ///< among them
+  int device = 0;                 ///< where it computes
+  /// Who each is on the board of its process (runtime/device/lane_board.hpp), for those who wait
+  /// for it.
+  std::vector<std::string> names = {};
+};
+
 /// The groups of one generation. Any thread.
 class group_registry {
  public:
+  /// The end of a rank in a group some of whose members live in other processes; null: all live
+  /// here.
+  using join_between_processes = std::function<std::unique_ptr<runtime::communicator>(
+      const group_place& x, std::uint64_t generation, const runtime::cancel_token& until)>;
+
   /// With a meeting its groups are those of all who meet there, and this token releases but the
   /// ranks that join here.
   explicit group_registry(runtime::cancel_token token,
                           std::uint64_t generation = 0,
                           runtime::collectives by = runtime::collectives::local,
-                          std::shared_ptr<group_meeting> meeting = {});
+                          std::shared_ptr<group_meeting> meeting = {},
+                          join_between_processes between = {});
 
-  /// The end of rank `rank`, on that device, in the group called `name`; the first caller makes the
-  /// group. Each rank joins once, all with the same axis and size. `who` it is on the board of the
-  /// process (runtime/device/lane_board.hpp), for those who wait for it.
-  std::unique_ptr<runtime::communicator> join(const std::string& name,
-                                              runtime::axis along,
-                                              int size,
-                                              int rank,
-                                              int device = 0,
-                                              const std::string& who = {});
+  /// The end of a rank in a group; the first caller makes the group. Each rank joins once, all with
+  /// the same axis and members.
+  std::unique_ptr<runtime::communicator> join(const group_place& x);
 
   const runtime::cancel_token& token() const { return token_; }
 
@@ -141,6 +153,7 @@ class group_registry {
   runtime::cancel_token token_;
   std::uint64_t generation_;
   std::shared_ptr<group_meeting> meeting_;
+  join_between_processes between_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<runtime::local_group>> groups_;
   std::unique_ptr<runtime::nccl_groups> by_nccl_;  ///< null: they read each other's memory

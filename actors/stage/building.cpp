@@ -88,45 +88,72 @@ runtime::lane_settings stage_state::settings_of_lane(const std::string& called) 
           .before_each = [faults = node_->faults] { faults->delay_lane(); }};
 }
 
+namespace {
+
+/// Ranks of a group, in its order, and the names of the lanes by which they come to it.
+struct group_members {
+  std::vector<int> ranks = {};
+  std::vector<std::string> names = {};
+};
+
+}  // namespace
+
 void stage_state::join_groups() {
   using runtime::axis;
   const int t = told_.tensor_rank, p = told_.pipeline_rank, r = told_.replica;
   const int device = runtime::device_of(job_->job, job_->rank(r, p, t));
-  const auto lane = "lane:" + where_;
-  const auto of_data = overlaps_gradients() || overlaps_parameters() ? "wire:" + where_ : lane;
-  if (job_->tensor_ranks() > 1)
-    context_->groups[axis::tensor] = groups_->join(fmt::format("tensor of stage {}.{}", r, p),
-                                                   axis::tensor,
-                                                   job_->tensor_ranks(),
-                                                   t,
-                                                   device,
-                                                   lane);
-  const auto& pipeline = job_->pipeline;
-  const int copies = pipeline.schedule->copies();
-  if (copies == 1)
-    context_->groups[axis::data] = groups_->join(fmt::format("data of pipeline rank {}.{}", p, t),
-                                                 axis::data,
-                                                 job_->replicas(),
-                                                 r,
-                                                 device,
-                                                 of_data);
-  else  // a copy is a replica whose stages stand elsewhere
-    for (const auto& hosted : pipeline.schedule->hosted_by(p))
+  const char* const of_data = overlaps_gradients() || overlaps_parameters() ? "wire:" : "lane:";
+  const auto add = [&](group_members& to, const char* by, int replica, int pipeline, int tensor) {
+    to.ranks.push_back(job_->rank(replica, pipeline, tensor));
+    to.names.push_back(by + name_of(replica, pipeline, tensor));
+  };
+  const auto join = [&](std::string name, axis along, group_members members, int rank) {
+    return groups_->join({.name = std::move(name),
+                          .along = along,
+                          .members = std::move(members.ranks),
+                          .rank = rank,
+                          .device = device,
+                          .names = std::move(members.names)});
+  };
+  if (job_->tensor_ranks() > 1) {
+    group_members all;
+    for (int other = 0; other < job_->tensor_ranks(); ++other)
+      add(all, "lane:", r, p, other);
+    context_->groups[axis::tensor]
+        = join(fmt::format("tensor of stage {}.{}", r, p), axis::tensor, std::move(all), t);
+  }
+  const auto& schedule = *job_->pipeline.schedule;
+  const int copies = schedule.copies();
+  if (copies == 1) {
+    group_members all;
+    for (int other = 0; other < job_->replicas(); ++other)
+      add(all, of_data, other, p, t);
+    context_->groups[axis::data]
+        = join(fmt::format("data of pipeline rank {}.{}", p, t), axis::data, std::move(all), r);
+  } else {  // a copy is a replica whose stages stand elsewhere
+    for (const auto& hosted : schedule.hosted_by(p)) {
+      group_members all;
+      for (int other = 0; other < job_->replicas() * copies; ++other) {
+        const auto copy = runtime::copy_id(std::uint32_t(other % copies));
+        add(all, of_data, other / copies, schedule.rank_of(hosted.chunk, copy), t);
+      }
       context_->data_of[hosted.chunk]
-          = groups_->join(fmt::format("data of chunk {}.{}", value(hosted.chunk), t),
-                          axis::data,
-                          job_->replicas() * copies,
-                          r * copies + int(value(hosted.copy)),
-                          device,
-                          of_data);
-  const int first = pipeline.first_rank(), last = pipeline.last_rank();
-  if (job_->job.training.model.tied_embeddings && first != last && (p == first || p == last))
-    context_->groups[axis::pipeline] = groups_->join(fmt::format("ties of replica {}.{}", r, t),
-                                                     axis::pipeline,
-                                                     2,
-                                                     p == first ? 0 : 1,
-                                                     device,
-                                                     lane);
+          = join(fmt::format("data of chunk {}.{}", value(hosted.chunk), t),
+                 axis::data,
+                 std::move(all),
+                 r * copies + int(value(hosted.copy)));
+    }
+  }
+  const int first = job_->pipeline.first_rank(), last = job_->pipeline.last_rank();
+  if (job_->job.training.model.tied_embeddings && first != last && (p == first || p == last)) {
+    group_members both;
+    add(both, "lane:", r, first, t);
+    add(both, "lane:", r, last, t);
+    context_->groups[axis::pipeline] = join(fmt::format("ties of replica {}.{}", r, t),
+                                            axis::pipeline,
+                                            std::move(both),
+                                            p == first ? 0 : 1);
+  }
 }
 
 bool stage_state::overlaps_gradients() const {

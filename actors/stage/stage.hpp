@@ -171,6 +171,7 @@ class stage_state {
   void take_places();
   /// For whom, as who looks for a hang is told.
   runtime::lane_board::place::waiting waits_for() const;
+  std::string name_of(int replica, int pipeline_rank, int tensor_rank) const;  ///< "0.1"
   std::string name_of_rank(int pipeline_rank) const;  ///< of its replica: "0.1"
   runtime::lane_settings settings_of_lane(const std::string& called) const;
   void build();

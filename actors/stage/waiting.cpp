@@ -8,11 +8,15 @@
 
 namespace troupe::actors {
 
-std::string stage_state::name_of_rank(int pipeline_rank) const {
+std::string stage_state::name_of(int replica, int pipeline_rank, int tensor_rank) const {
   return fmt::format("{}.{}{}",
-                     told_.replica,
+                     replica,
                      pipeline_rank,
-                     job_->tensor_ranks() > 1 ? fmt::format(".{}", told_.tensor_rank) : "");
+                     job_->tensor_ranks() > 1 ? fmt::format(".{}", tensor_rank) : "");
+}
+
+std::string stage_state::name_of_rank(int pipeline_rank) const {
+  return name_of(told_.replica, pipeline_rank, told_.tensor_rank);
 }
 
 void stage_state::take_places() {

@@ -1,13 +1,25 @@
 // Processes that host ranks: how they come, how they go, and what is kept of them in others.
 
 #include "actors/supervisor/supervisor.hpp"
+#include "actors/support/guard.hpp"
+#include "messages/core/error.hpp"
 #include "runtime/layout/process_map.hpp"
 
+#include <caf/exit_reason.hpp>
+
 #include <algorithm>
+#include <chrono>
 #include <fmt/format.h>
 #include <utility>
 
 namespace troupe::actors {
+namespace {
+
+std::string connection_gone(const std::string& who) {
+  return who + ": its connection is gone";
+}
+
+}  // namespace
 
 // In this process there are no ranks whose end is waited for, but what the supervisor before had
 // spawned.
@@ -68,8 +80,37 @@ void supervisor_state::receive(const messages::process_started& x) {
 }
 
 void supervisor_state::receive(const messages::process_died& x) {
-  if (is_process(x.process) && epoch_of(x.generation) == epoch_of(generation()))
-    lose_process(x.process, x.incarnation, fmt::format("process:{}: {}", x.process, x.how));
+  if (!is_process(x.process) || epoch_of(x.generation) != epoch_of(generation()))
+    return;
+  const auto who = fmt::format("process:{}", x.process);
+  const auto why = fmt::format("{}: {}", who, x.how);
+  if (members_->stands(x.process))
+    lose_process(x.process, x.incarnation, why);
+  else if (loss_.began_ns != 0 && loss_.cause.who == who && loss_.cause.why == connection_gone(who)
+           && members_->incarnation(x.process) == x.incarnation)
+    loss_.cause.why = why;
+}
+
+std::chrono::milliseconds supervisor_state::patience_with_causes() const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::duration<double>(job_->job.recovery.suspicion));
+}
+
+// Why its connection broke its host tells a moment later. Where that is the end, it is waited for.
+void supervisor_state::lose_node(int process, const caf::error& reason) {
+  const auto who = fmt::format("process:{}", process);
+  if (!members_->stands(process))
+    return;
+  const auto incarnation = members_->incarnation(process);
+  if (reason != caf::exit_reason::remote_link_unreachable)
+    return lose_process(process, incarnation, messages::text_of(because_of(who, reason)));
+  if (job_->job.recovery.on)
+    return lose_process(process, incarnation, connection_gone(who));
+  context_->messages->send_later(
+      self_,
+      messages::supervisor_actor(self_),
+      patience_with_causes(),
+      messages::process_died{generation(), process, incarnation, "its connection is gone"});
 }
 
 // Whoever lived there is forgotten with it.

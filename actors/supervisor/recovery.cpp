@@ -5,7 +5,9 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 
+#include <caf/actor_cast.hpp>
 #include <caf/exit_reason.hpp>
+#include <caf/send.hpp>
 #include <caf/system_messages.hpp>
 
 #include <algorithm>
@@ -265,9 +267,7 @@ bool supervisor_state::lose_known(const caf::down_msg& x) {
     }
   for (int p = 0; p < int(processes_.size()); ++p)
     if (const auto& node = processes_[std::size_t(p)].node; node && node.address() == x.source) {
-      lose_process(p,
-                   members_->incarnation(p),
-                   messages::text_of(because_of(fmt::format("process:{}", p), x.reason)));
+      lose_node(p, x.reason);
       return true;
     }
   return false;
@@ -285,9 +285,14 @@ void supervisor_state::lose(const caf::down_msg& x) {
   const auto where = who->where;
   // Nobody who lives there answers any more.
   if (where.lives_in != home && x.reason == caf::exit_reason::remote_link_unreachable)
-    return lose_process(where.lives_in,
-                        members_->incarnation(where.lives_in),
-                        fmt::format("process:{}: its connection is gone", where.lives_in));
+    return lose_node(where.lives_in, x.reason);
+  // The process whose end a peer tells of has a cause of its own, which its host is about to tell.
+  if (!job_->job.recovery.on && processes_.size() > 1 && cause_of(x.reason) == death_cause::peer
+      && awaits_cause_.insert(x.source).second) {
+    caf::delayed_anon_send(
+        caf::actor_cast<caf::actor>(self_), patience_with_causes(), caf::down_msg(x));
+    return;
+  }
   const bool known
       = is(x.reason, messages::ec::refused) || is(x.reason, messages::ec::protocol_violated);
   const member_death death{

@@ -1,6 +1,7 @@
 // Who is spawned where: services, and the ranks of a generation.
 
 #include "actors/supervisor/supervisor.hpp"
+#include "messages/core/error.hpp"
 
 #include <algorithm>
 #include <utility>

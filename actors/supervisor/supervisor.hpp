@@ -22,6 +22,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,9 @@ class supervisor_state {
   void carry_out(const order_stop& x);
   void lose(const caf::down_msg& x);
   bool lose_known(const caf::down_msg& x);
+  void lose_node(int process, const caf::error& reason);
+  /// Where the run ends of what is heard first, and a process's host is about to tell why.
+  std::chrono::milliseconds patience_with_causes() const;
   void lose_process(int process, std::uint32_t incarnation, const std::string& why);
   void note_loss(const member_death& death);
   void end_services_before();
@@ -202,6 +206,7 @@ class supervisor_state {
     caf::actor_addr address;
   };
   std::vector<watched_actor> watched_;
+  std::set<caf::actor_addr> awaits_cause_;  ///< whose deaths wait for that of a process
   caf::actor_addr node_address_;
   std::vector<messages::replica_actor> replicas_;
   messages::monitor_actor monitor_;

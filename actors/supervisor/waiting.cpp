@@ -1,6 +1,7 @@
 // For whom the supervisor waits, as who looks for a hang is told, and what becomes of one.
 
 #include "actors/supervisor/supervisor.hpp"
+#include "messages/core/error.hpp"
 
 #include <caf/system_messages.hpp>
 

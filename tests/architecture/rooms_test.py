@@ -42,7 +42,7 @@ ONLY = {
     "cpuid.h": ["kernels/cpu/amx.cpp"],
     "immintrin.h": ["kernels/cpu/amx-inl.hpp"],
     "hwy/": ["kernels/cpu/", "tests/kernels/"],
-    "openssl/": ["runtime/core/", "runtime/process/credentials.cpp", "tests/"],
+    "openssl/": ["runtime/core/", "runtime/process/credentials.cpp", "runtime/process/tls_errors.cpp", "tests/"],
     "xxhash.h": ["runtime/core/"],
 }
 

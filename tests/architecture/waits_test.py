@@ -28,6 +28,7 @@ MAY = {
     "runtime/process/": "processes are not simulated",
     "actors/command/": "the program's own threads",
     "actors/job/run.cpp": "the main thread",
+    "actors/job/ending.cpp": "the main thread, at the end of a process",
     "actors/stage/actions.cpp": "the last spans of a device",
 }
 

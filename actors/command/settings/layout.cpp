@@ -26,6 +26,14 @@ void declare_layout(command_line& line, training_flags& to) {
               .help = "Workers. Data parallelism is what the other axes leave.",
               .resume = at_resume::told},
              whole(l.world, 1, most_workers));
+  line.value({.name = "--processes",
+              .field = "layout.processes",
+              .type = "N",
+              .unit = "processes",
+              .help = "The workers stand in N processes of this machine, beside one that computes "
+                      "nothing and decides: the death of one is that of its workers alone. The "
+                      "same bits as in one process."},
+             whole(l.processes, 1, most_workers));
   line.value({.name = "--tensor-model-parallel-size",
               .field = "layout.tensor",
               .type = "N",

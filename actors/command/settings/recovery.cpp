@@ -9,9 +9,11 @@ void declare_recovery(command_line& line, training_flags& to) {
       {.name = "--recovery",
        .field = "recovery.on",
        .type = "WHAT",
-       .help = "on: an actor or a lane that dies is replaced and its step runs again; the weights "
-               "at the end are the same bits. The update then writes each state beside the one "
-               "before it: 12 bytes more for each parameter that a worker updates. off: the run "
+       .default_value = "on with several --processes, else off",
+       .help = "on: an actor, a lane or a process that dies is replaced and its step runs again; "
+               "the weights at the end are the same bits. The update then writes each state beside "
+               "the one before it: 12 bytes more for each parameter that a worker updates. Of "
+               "several processes each keeps the newest states of another one, too. off: the run "
                "ends, and the next one goes on from the last checkpoint."},
       one_of(to.recovery_choice, {"on", "off"}));
   line.value({.name = "--max-restarts",

@@ -240,7 +240,7 @@ TEST_CASE("ranks of several processes meet, and each is released by its own proc
   std::vector<std::string> seen;
   const auto meet = [&](group_registry& by, int rank, const std::string& name) {
     at.in.fibers()->start(name, [&, rank, name] {
-      const auto group = by.join("data", runtime::axis::data, 2, rank);
+      const auto group = by.join({.name = "data", .members = {0, 1}, .rank = rank});
       try {
         for (;;) {
           group->barrier();

@@ -1,0 +1,137 @@
+#include "actors/process/control_plane.hpp"
+
+#include "messages/core/type_ids.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/process/credentials.hpp"
+#include "runtime/process/tls_errors.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/io/middleman.hpp>
+#include <caf/openssl/manager.hpp>
+#include <caf/openssl/publish.hpp>
+#include <caf/scoped_actor.hpp>
+
+#include <chrono>
+#include <set>
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+/// Whoever hangs in a handler holds a thread: where it is replaced, there are some to spare. Idle
+/// ones sleep.
+constexpr int actor_threads = 2, spare_threads = 2;
+/// Of a suspicion: how often a process gives a sign of life.
+constexpr double between_signs = 0.2;
+
+caf::timespan span_of(double x) {
+  return std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(x));
+}
+
+struct configuration : caf::actor_system_config {
+  configuration(bool recovers, const std::optional<control_settings>& control) {
+    add_message_types<caf::id_block::troupe_messages>();
+    // Sharing: idle workers sleep on a condition instead of polling (docs/decisions/0002-caf.md).
+    set("scheduler.policy", caf::atom("sharing"));
+    set("scheduler.max-threads", actor_threads + (recovers ? spare_threads : 0));
+    set("logger.verbosity", caf::atom("quiet"));
+    if (!control)
+      return;
+    runtime::keep_tls_errors_apart();
+    runtime::read_credentials(control->credentials);  // CAF would take a missing file for none
+    const auto files = runtime::credential_files_in(control->credentials);
+    openssl_certificate = files.certificate.string();
+    openssl_key = files.key.string();
+    openssl_cafile = files.authority.string();
+    set("middleman.workers", 0);
+    set("middleman.heartbeat-interval", span_of(control->suspicion * between_signs));
+    set("middleman.connection-timeout", span_of(control->suspicion));
+    load<caf::io::middleman>();
+    load<caf::openssl::manager>();
+  }
+};
+
+template <class Handle>
+std::uint16_t published(const Handle& whom, const std::string& address) {
+  const auto port = caf::openssl::publish(whom, 0, address.c_str());
+  if (!port)
+    throw runtime::io_error(
+        "cannot listen on {}: {}", address, whom.home_system().render(port.error()));
+  return *port;
+}
+
+// caf::openssl::remote_actor would wait for ever for one who accepts and says nothing.
+template <class Handle>
+Handle remote(caf::actor_system& system,
+              const std::string& address,
+              std::uint16_t port,
+              std::chrono::milliseconds patience) {
+  caf::strong_actor_ptr found;
+  std::set<std::string> takes;
+  std::string failure;
+  caf::scoped_actor caller(system, true);
+  caller
+      ->request(system.openssl_manager().actor_handle(),
+                patience,
+                caf::connect_atom::value,
+                address,
+                port)
+      .receive(
+          [&](const caf::node_id&, caf::strong_actor_ptr& actor, std::set<std::string>& messages) {
+            found = std::move(actor);
+            takes = std::move(messages);
+          },
+          [&](const caf::error& why) { failure = system.render(why); });
+  if (failure.empty() && !found)
+    failure = "nothing is published there";
+  else if (failure.empty() && !system.assignable(takes, system.message_types(Handle())))
+    failure = "another kind of actor is published there";
+  if (!failure.empty())
+    throw runtime::io_error(
+        "cannot connect to {}:{} ({}): nobody of this run listens there, or the network is cut. "
+        "`troupe status` shows whether the run lives",
+        address,
+        port,
+        failure);
+  return caf::actor_cast<Handle>(found);
+}
+
+}  // namespace
+
+std::unique_ptr<caf::actor_system_config> make_configuration(
+    bool recovers, const std::optional<control_settings>& control) {
+  return std::make_unique<configuration>(recovers, control);
+}
+
+std::uint16_t publish(const messages::rendezvous_actor& whom, const std::string& address) {
+  return published(whom, address);
+}
+
+std::uint16_t publish(const messages::connector_actor& whom, const std::string& address) {
+  return published(whom, address);
+}
+
+void unpublish(const messages::agent_actor& whom) {
+  whom.home_system().middleman().unpublish(whom);  // fails where it was not: that is the aim
+}
+
+void unpublish(const messages::connector_actor& whom) {
+  whom.home_system().middleman().unpublish(whom);
+}
+
+messages::rendezvous_actor rendezvous_at(caf::actor_system& system,
+                                         const std::string& address,
+                                         std::uint16_t port,
+                                         std::chrono::milliseconds patience) {
+  return remote<messages::rendezvous_actor>(system, address, port, patience);
+}
+
+messages::connector_actor connector_at(caf::actor_system& system,
+                                       const std::string& address,
+                                       std::uint16_t port,
+                                       std::chrono::milliseconds patience) {
+  return remote<messages::connector_actor>(system, address, port, patience);
+}
+
+}  // namespace troupe::actors

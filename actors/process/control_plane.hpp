@@ -1,0 +1,56 @@
+// CAF between the processes of a run: over TLS, where both ends show a certificate that the run's
+// own authority has signed (runtime/process/credentials.hpp).
+//
+// CAF's wire authenticates nobody by itself and believes the lengths that it is told, so nothing is
+// ever published without (docs/decisions/0026-processes.md).
+
+#pragma once
+
+#include "messages/protocol/actors.hpp"
+
+#include <caf/fwd.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace troupe::actors {
+
+struct control_settings {
+  std::filesystem::path credentials;  ///< the run's folder of them
+  /// Seconds without any sign of a process, after which it counts as gone; all of a run have the
+  /// same.
+  double suspicion = 10;
+};
+
+/// Of the actor system of a process. With a control plane others can be connected with; throws
+/// input_error as read_credentials does.
+std::unique_ptr<caf::actor_system_config> make_configuration(
+    bool recovers, const std::optional<control_settings>& control = {});
+
+/// Where others reach this actor of ours, on that numeric address; returns the port, which the
+/// system has chosen. Throws io_error.
+std::uint16_t publish(const messages::rendezvous_actor& whom, const std::string& address);
+std::uint16_t publish(const messages::connector_actor& whom, const std::string& address);
+
+/// Nobody reaches it any more. After its end: CAF's broker then has read everything that it was
+/// told about it. What it has not read when the actor system ends holds the actor, and with it a
+/// thread that the system waits for.
+void unpublish(const messages::agent_actor& whom);
+void unpublish(const messages::connector_actor& whom);
+
+/// The actor that is published there. Blocks, no longer than that. Throws io_error: nobody listens,
+/// or does not answer, or he belongs to another run, or is another kind of actor.
+messages::rendezvous_actor rendezvous_at(caf::actor_system& system,
+                                         const std::string& address,
+                                         std::uint16_t port,
+                                         std::chrono::milliseconds patience);
+messages::connector_actor connector_at(caf::actor_system& system,
+                                       const std::string& address,
+                                       std::uint16_t port,
+                                       std::chrono::milliseconds patience);
+
+}  // namespace troupe::actors

@@ -1,0 +1,302 @@
+#include "actors/process/launch_machine.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace troupe::actors {
+
+namespace act = launch_action;
+
+launch_machine::launch_machine(int processes, name home)
+    : home_(home), all_(std::size_t(processes)) {
+  for (int p = 0; p < processes; ++p)
+    all_[std::size_t(p)].who.process = p;
+}
+
+launch_machine::one* launch_machine::find(name who) {
+  if (!is_process(who.process))
+    return nullptr;
+  auto& x = all_[std::size_t(who.process)];
+  return x.is != phase::none && x.who == who ? &x : nullptr;
+}
+
+bool launch_machine::is_here(name who) const {
+  if (who == home_)
+    return true;
+  const auto& x = all_[std::size_t(who.process)];
+  return x.who == who && x.present && (x.is == phase::stands || x.is == phase::connecting);
+}
+
+std::vector<launch_machine::name> launch_machine::here() const {
+  std::vector<name> out;
+  for (const auto& x : all_)
+    if (is_here(x.who))
+      out.push_back(x.who);
+  return out;
+}
+
+launch_actions launch_machine::wanted(int process, runtime::generation_id in) {
+  launch_actions out;
+  if (!is_process(process) || over_ > 0)
+    return out;
+  auto& x = all_[std::size_t(process)];
+  if (in < x.asked)
+    return out;  // of a supervisor that has a successor
+  // One that its own supervisor asks for again was lost to it: whether it lives or not, nothing of
+  // it may take part any more.
+  const bool lost = value(x.asked) != 0 && epoch_of(in) == epoch_of(x.asked);
+  x.asked = in;
+  if (x.is == phase::none) {
+    x.failures = 0;
+    launch(x, out);
+  } else if (x.is == phase::ending) {
+    x.again = true;
+  } else if (x.is == phase::stands && lost) {
+    x.again = true;
+    kill(x, out);
+  } else if (x.is == phase::stands) {
+    out.emplace_back(act::tell_started{x.who, true});
+  }
+  return out;
+}
+
+void launch_machine::launch(one& x, launch_actions& out) {
+  const auto incarnation = x.who.incarnation + 1;
+  auto next = one{.who = {x.who.process, incarnation},
+                  .is = phase::starting,
+                  .asked = x.asked,
+                  .failures = x.failures,
+                  .failure = x.failure};
+  if (!agent_ends_) {
+    next.start_request = ++requests_;
+    out.emplace_back(act::start{next.start_request, next.who});
+    out.emplace_back(act::expect{next.who});
+  }
+  x = std::move(next);
+}
+
+void launch_machine::kill(one& x, launch_actions& out) {
+  x.is = phase::ending;
+  if (x.which == 0)
+    return;  // when the agent has said which it is
+  x.kill_request = ++requests_;
+  out.emplace_back(act::kill{x.kill_request, x.who.process, x.which});
+}
+
+// Before it stood.
+void launch_machine::fail(one& x, const std::string& why, launch_actions& out) {
+  x.failure = why;
+  ++x.failures;
+  x.again = x.failures < most_failed_starts && over_ == 0;
+  if (!x.again && !std::exchange(x.refused, true) && over_ == 0)
+    out.emplace_back(act::refuse{
+        x.who, fmt::format("it was started {} times and did not come up: {}", x.failures, why)});
+}
+
+std::string launch_machine::joins(name who, std::int64_t pid) {
+  auto* const x = find(who);
+  if (x == nullptr || x->is != phase::starting || x->joined != 0 || (x->pid != 0 && x->pid != pid))
+    return fmt::format(
+        "PROCESS-1: the run does not wait for incarnation {} of its process {}: another one has "
+        "taken its part, or is about to; end this one",
+        who.incarnation,
+        who.process);
+  x->joined = pid;
+  return {};
+}
+
+launch_actions launch_machine::present(name who) {
+  launch_actions out;
+  auto* const x = find(who);
+  if (x == nullptr || x->is != phase::starting || over_ > 0)
+    return out;  // PROCESS-1
+  auto others = here();
+  others.push_back(home_);
+  x->is = phase::connecting;
+  x->present = true;
+  for (const auto& other : others)
+    for (const auto& [by, whom] : {std::pair(who, other), std::pair(other, who)}) {
+      x->awaited.emplace(by, whom);
+      out.emplace_back(act::connect{by, whom, whom == who && by != home_});
+    }
+  return out;
+}
+
+launch_actions launch_machine::connected(name by, name other, const std::string& failure) {
+  launch_actions out;
+  for (const auto& newcomer : {by, other}) {
+    auto* const x = newcomer == home_ ? nullptr : find(newcomer);
+    if (x == nullptr || x->is != phase::connecting || !x->awaited.contains({by, other}))
+      continue;
+    if (failure.empty()) {
+      x->awaited.erase({by, other});
+      stand_if_connected(*x, out);
+    } else {
+      fail(*x, failure, out);
+      kill(*x, out);
+    }
+    break;
+  }
+  return out;
+}
+
+// The other one hangs, or is dead and the news is on its way. PROCESS-2 does not let it pass.
+launch_actions launch_machine::unanswered(name by, name other) {
+  launch_actions out;
+  for (const auto& newcomer : {by, other}) {
+    auto* const x = newcomer == home_ ? nullptr : find(newcomer);
+    if (x != nullptr && x->is == phase::connecting && x->awaited.contains({by, other})
+        && is_here(by) && is_here(other)) {
+      out.emplace_back(act::connect{by, other, newcomer == other && by != home_});
+      break;
+    }
+  }
+  return out;
+}
+
+void launch_machine::stand_if_connected(one& x, launch_actions& out) {
+  if (x.is != phase::connecting || !x.awaited.empty() || over_ > 0)
+    return;  // PROCESS-2
+  x.is = phase::stands;
+  x.failures = 0;
+  out.emplace_back(act::tell_started{x.who, false});
+}
+
+launch_actions launch_machine::withdrawn(name who, const std::string& why) {
+  launch_actions out;
+  auto* const x = find(who);
+  if (x == nullptr || (x->is != phase::starting && x->is != phase::connecting))
+    return out;
+  if (!std::exchange(x->refused, true) && over_ == 0)
+    out.emplace_back(act::refuse{who, why});
+  kill(*x, out);
+  return out;
+}
+
+launch_actions launch_machine::late(name who, const std::string& why) {
+  launch_actions out;
+  auto* const x = find(who);
+  if (x == nullptr || (x->is != phase::starting && x->is != phase::connecting))
+    return out;
+  if (x->which == 0) {  // it is the agent that does not answer
+    out.emplace_back(act::kill_agent{});
+    return out;
+  }
+  fail(*x, why, out);
+  kill(*x, out);
+  return out;
+}
+
+launch_actions launch_machine::started(std::uint64_t request,
+                                       std::uint64_t which,
+                                       std::int64_t pid) {
+  launch_actions out;
+  for (auto& x : all_) {
+    if (x.is == phase::none || x.start_request != request)
+      continue;
+    x.which = which;
+    x.pid = pid;
+    const bool is_another = x.joined != 0 && x.joined != pid;
+    if (is_another)
+      fail(x,
+           fmt::format("process {} of the host has come in its place, which nobody started",
+                       x.joined),
+           out);
+    if (x.is == phase::ending || is_another)
+      kill(x, out);
+  }
+  return out;
+}
+
+launch_actions launch_machine::refused(std::uint64_t request, const std::string& why) {
+  launch_actions out;
+  for (auto& x : all_)
+    if (x.is != phase::none && x.start_request == request && x.which == 0) {
+      const bool ends = x.is == phase::ending;
+      x.is = phase::none;
+      if (!ends && over_ == 0)
+        out.emplace_back(act::refuse{x.who, why});
+    }
+  if (over_ > 0)
+    end_if_alone(out);
+  return out;
+}
+
+launch_actions launch_machine::signalled(std::uint64_t request) {
+  for (auto& x : all_)
+    if (x.is == phase::ending && x.kill_request == request)
+      x.killed = true;
+  return {};
+}
+
+launch_actions launch_machine::died(int process, std::uint64_t which, const std::string& how) {
+  launch_actions out;
+  if (!is_process(process))
+    return out;
+  auto& x = all_[std::size_t(process)];
+  if (x.is != phase::none && x.which == which)
+    lose(x, how, out);
+  return out;
+}
+
+launch_actions launch_machine::agent_gone(const std::string& why) {
+  launch_actions out;
+  agent_ends_ = false;
+  for (auto& x : all_)
+    if (x.is == phase::starting && x.start_request == 0)
+      launch(x, out);  // it was waiting for the next agent
+    else if (x.is != phase::none)
+      lose(x, why, out);
+  if (over_ > 0)
+    out.emplace_back(act::quit{});
+  return out;
+}
+
+void launch_machine::lose(one& x, const std::string& how, launch_actions& out) {
+  const auto was = std::exchange(x.is, phase::none);
+  const auto who = x.who;
+  if (std::exchange(x.present, false)) {
+    out.emplace_back(act::forget{who, fmt::format("process:{}: {}", who.process, how)});
+    no_longer_awaited(who, out);
+  }
+  if (over_ > 0)
+    return end_if_alone(out);
+  if (was == phase::starting || was == phase::connecting)
+    fail(x, how, out);
+  else if (!x.killed && !x.refused)  // else it is not what it died of
+    out.emplace_back(act::tell_died{who, how});
+  if (x.again)
+    launch(x, out);
+}
+
+void launch_machine::no_longer_awaited(name gone, launch_actions& out) {
+  for (auto& x : all_) {
+    const auto before = x.awaited.size();
+    std::erase_if(x.awaited, [&](const auto& y) { return y.first == gone || y.second == gone; });
+    if (x.awaited.size() != before)
+      stand_if_connected(x, out);
+  }
+}
+
+launch_actions launch_machine::over() {
+  launch_actions out;
+  ++over_;
+  constexpr int killed = 2;
+  for (auto& x : all_)
+    if (x.is != phase::none && x.is != phase::ending
+        && (over_ >= killed || x.is == phase::starting))
+      kill(x, out);
+  if (over_ > killed)
+    out.emplace_back(act::kill_agent{});
+  end_if_alone(out);
+  return out;
+}
+
+void launch_machine::end_if_alone(launch_actions& out) {
+  const bool alone
+      = std::all_of(all_.begin(), all_.end(), [](const auto& x) { return x.is == phase::none; });
+  if (alone && !std::exchange(asked_agent_to_end_, true))
+    out.emplace_back(act::end_agent{});
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,172 @@
+// What becomes of the processes of a job: (state, event) → actions, without actors, sockets and
+// clock. The launcher (launcher.hpp) carries the actions out. docs/protocol/rendezvous.md.
+//
+// What a process of the job goes through:
+//
+//   none -> starting -> connecting -> stands -> none
+//           (asked of the agent)      (told)    (died)
+//      any but none -> ending -> none, or starting again      (killed, and its death awaited)
+//
+//   PROCESS-1  Only the newest incarnation of a process takes part: one that comes late is refused.
+//   PROCESS-2  A process is told to have started when it is connected with every other that stands.
+
+#pragma once
+
+#include "messages/control/rendezvous.hpp"
+#include "runtime/core/ids.hpp"
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace troupe::actors {
+
+namespace launch_action {
+
+/// Of the host agent. The request's number comes back.
+struct start {
+  std::uint64_t request = 0;
+  messages::process_name who = {};
+};
+struct kill {
+  std::uint64_t request = 0;
+  int process = 0;
+  std::uint64_t which = 0;  ///< the agent's incarnation of it
+};
+struct end_agent {};
+/// It does not answer.
+struct kill_agent {};
+
+/// Of this process's connector: to know the other one. The newcomer is called by those that were
+/// there; it learns where their data planes are.
+struct connect {
+  messages::process_name by = {}, other = {};
+  bool calls = false;
+};
+/// Of everybody's: that one is gone.
+struct forget {
+  messages::process_name who = {};
+  std::string why;
+};
+
+/// To the supervisor.
+struct tell_started {
+  messages::process_name who = {};
+  bool lived = false;
+};
+struct tell_died {
+  messages::process_name who = {};
+  std::string how;
+};
+struct refuse {
+  messages::process_name who = {};
+  std::string why;
+};
+
+/// It has to show itself within the time that is given to one that starts: `late` otherwise.
+struct expect {
+  messages::process_name who = {};
+};
+/// Nothing is left to do.
+struct quit {};
+
+}  // namespace launch_action
+
+using launch_actions = std::vector<std::variant<launch_action::start,
+                                                launch_action::kill,
+                                                launch_action::end_agent,
+                                                launch_action::kill_agent,
+                                                launch_action::connect,
+                                                launch_action::forget,
+                                                launch_action::tell_started,
+                                                launch_action::tell_died,
+                                                launch_action::refuse,
+                                                launch_action::expect,
+                                                launch_action::quit>>;
+
+/// One thread.
+class launch_machine {
+ public:
+  using name = messages::process_name;
+
+  /// `home`: the process of the launcher itself, with which all are connected.
+  launch_machine(int processes, name home);
+
+  // By the supervisor:
+
+  launch_actions wanted(int process, runtime::generation_id in);
+  /// The first time all are told to end by who calls; the second they are killed; the third the
+  /// agent is.
+  launch_actions over();
+
+  // By processes:
+
+  /// Why this one may not take part; empty: it may.
+  std::string joins(name who, std::int64_t pid);
+  launch_actions present(name who);
+  /// `by` knows `other` now; or cannot reach it; or has not answered in time, with no failure.
+  launch_actions connected(name by, name other, const std::string& failure);
+  launch_actions unanswered(name by, name other);
+  launch_actions withdrawn(name who, const std::string& why);
+  /// Nothing is heard of it any more, or it has not come in time.
+  launch_actions late(name who, const std::string& why);
+
+  // By the host agent:
+
+  launch_actions started(std::uint64_t request, std::uint64_t which, std::int64_t pid);
+  launch_actions refused(std::uint64_t request, const std::string& why);
+  launch_actions signalled(std::uint64_t request);
+  launch_actions died(int process, std::uint64_t which, const std::string& how);
+  /// It starts nobody any more: whoever is wanted waits for the next one.
+  void agent_ends() { agent_ends_ = true; }
+  /// It is, and everybody whom it has started.
+  launch_actions agent_gone(const std::string& why);
+
+  /// Those that have been present and are not known to be gone.
+  std::vector<name> here() const;
+  bool is_over() const { return over_ > 0; }
+
+ private:
+  enum class phase : std::uint8_t { none, starting, connecting, stands, ending };
+  struct one {
+    name who = {};
+    phase is = phase::none;
+    runtime::generation_id asked = {};  ///< in which it is wanted; 0: it never was
+    std::uint64_t start_request = 0, kill_request = 0;
+    std::uint64_t which = 0;  ///< the agent's incarnation; 0: it has not answered
+    std::int64_t pid = 0, joined = 0;
+    bool present = false;
+    bool killed = false;  ///< the agent has
+    bool again = false;   ///< it is wanted when this one has ended
+    bool refused = false;
+    int failures = 0;  ///< in a row, before it stood
+    std::string failure;
+    std::set<std::pair<name, name>> awaited;  ///< by, other
+  };
+
+  bool is_process(int x) const { return x >= 0 && x < int(all_.size()); }
+  /// Null: it is no more, or another incarnation is.
+  one* find(name who);
+  bool is_here(name who) const;
+  void launch(one& x, launch_actions& out);
+  void kill(one& x, launch_actions& out);
+  void fail(one& x, const std::string& why, launch_actions& out);
+  void lose(one& x, const std::string& how, launch_actions& out);
+  void no_longer_awaited(name gone, launch_actions& out);
+  void stand_if_connected(one& x, launch_actions& out);
+  void end_if_alone(launch_actions& out);
+
+  const name home_;
+  std::vector<one> all_;
+  std::uint64_t requests_ = 0;
+  bool agent_ends_ = false, asked_agent_to_end_ = false;
+  int over_ = 0;
+};
+
+/// Of a process that dies before it stands: then it is refused with what it died of.
+inline constexpr int most_failed_starts = 3;
+
+}  // namespace troupe::actors

@@ -1,0 +1,31 @@
+// How the processes of a run are started.
+
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace troupe::actors {
+
+/// What is started for a place of the job: it connects with the rendezvous and does as run_node
+/// (node_process.hpp).
+struct node_program {
+  int process = 0;
+  std::uint32_t incarnation = 0;
+  std::string address;     ///< of the rendezvous
+  std::uint16_t port = 0;  ///< the same
+};
+
+struct launch_settings {
+  std::filesystem::path run;  ///< the run's folder, with credentials
+  /// Starts a host agent: its connection's descriptor is added (runtime/process/agent_client.hpp).
+  std::vector<std::string> agent;
+  /// The command that starts this one: the program's path, then its arguments.
+  std::function<std::vector<std::string>(const node_program&)> node;
+  std::string address = "127.0.0.1";  ///< numeric, of this machine: where others reach it
+};
+
+}  // namespace troupe::actors

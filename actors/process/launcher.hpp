@@ -1,0 +1,112 @@
+// The launcher: has the processes of a job started by the host's agent, brings each together with
+// the others, and tells the supervisor when one stands and how one has died.
+//
+// It lives beside the supervisor and outlives it: a successor that asks for a process gets the one
+// that stands. What follows what it asks of a machine without actors (launch_machine.hpp), whose
+// actions it carries out.
+
+#pragma once
+
+#include "actors/node/context.hpp"
+#include "actors/process/launch_machine.hpp"
+#include "actors/process/launch_settings.hpp"
+#include "messages/protocol/actors.hpp"
+#include "runtime/process/agent_client.hpp"
+
+#include <caf/actor_addr.hpp>
+#include <caf/result.hpp>
+#include <caf/system_messages.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace troupe::actors {
+
+class launcher_state {
+ public:
+  static constexpr const char* name = "launcher";
+
+  explicit launcher_state(messages::launcher_actor::pointer self) : self_(self) {}
+  ~launcher_state();
+
+  /// `home`: the process of this actor, without port: who knows the launcher is connected with it.
+  /// Blocks while it is published and the agent starts: milliseconds, before there is anybody else.
+  /// Throws io_error: the agent cannot be started.
+  void start(launch_settings settings,
+             messages::job_description told,
+             std::shared_ptr<const node_context> context,
+             messages::present home);
+
+  void receive(const messages::start_process& x);
+  caf::result<messages::admitted> receive(const messages::join& x);
+  void receive(const messages::present& x);
+  messages::withdrawn receive(const messages::withdraw& x);
+  void receive(const messages::agent_told& x);
+  void receive(const messages::is_late& x);
+  /// All of them end. Those that have not within the time of suspicion are killed.
+  void receive(const messages::shut_down& x);
+
+ private:
+  /// What of a process is known to this actor alone.
+  struct known {
+    std::string host;  ///< by its name
+    messages::present here = {};
+    caf::actor_addr joined_by = {};
+  };
+
+  void carry_out(const launch_actions& all);
+  void carry_out(const launch_action::start& x);
+  void carry_out(const launch_action::kill& x);
+  void carry_out(const launch_action::end_agent& x);
+  void carry_out(const launch_action::kill_agent& x);
+  void carry_out(const launch_action::connect& x);
+  void carry_out(const launch_action::forget& x);
+  void carry_out(const launch_action::tell_started& x);
+  void carry_out(const launch_action::tell_died& x);
+  void carry_out(const launch_action::refuse& x);
+  void carry_out(const launch_action::expect& x);
+  void carry_out(const launch_action::quit& x);
+
+  void take(const runtime::process_started& x);
+  void take(const runtime::process_signalled& x);
+  void take(const runtime::process_died& x);
+  void take(const runtime::request_refused& x);
+  void take(const runtime::agent_ended& x);
+  void take(const runtime::processes_listed& x);
+
+  void start_agent();
+  void ask_agent(const runtime::agent_request& what);
+  const messages::present* present_of(const messages::process_name& who) const;
+  void lose(const caf::down_msg& x);
+  std::chrono::milliseconds suspicion() const;
+
+  messages::launcher_actor::pointer self_;
+  launch_settings settings_;
+  messages::job_description told_;
+  std::shared_ptr<const node_context> context_;
+  messages::present home_;
+  std::uint16_t port_ = 0;  ///< where the processes find this actor
+  std::optional<launch_machine> machine_;
+  std::map<int, messages::start_process> asked_;  ///< the newest order
+  std::map<messages::process_name, known> known_;
+
+  std::uint64_t agents_ = 0;                      ///< that were started
+  std::shared_ptr<runtime::agent_client> agent_;  ///< null: there is none
+  std::jthread listener_;                         ///< tells this actor what the agent has said
+};
+
+messages::launcher_actor::behavior_type launcher(
+    messages::launcher_actor::stateful_pointer<launcher_state> self,
+    launch_settings settings,
+    messages::job_description told,
+    std::shared_ptr<const node_context> context,
+    messages::present home);
+
+}  // namespace troupe::actors

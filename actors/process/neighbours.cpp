@@ -1,0 +1,61 @@
+#include "actors/process/neighbours.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <utility>
+
+namespace troupe::actors {
+
+neighbours::neighbours(messages::process_name self,
+                       std::shared_ptr<runtime::wire_transport> transport,
+                       std::shared_ptr<runtime::windows> windows)
+    : self_(self), transport_(std::move(transport)), windows_(std::move(windows)) {}
+
+messages::process_address neighbours::address() const {
+  return {.who = self_,
+          .transport = transport_ ? transport_->address().where : "",
+          .windows = windows_ ? windows_->address() : ""};
+}
+
+void neighbours::introduce(const messages::process_address& x) {
+  {
+    const std::lock_guard lock(mutex_);
+    auto& known = others_[x.who.process];
+    if (known.who.incarnation > x.who.incarnation)
+      return;
+    known = x;
+  }
+  if (transport_ && !x.transport.empty())
+    transport_->introduce({x.who.key(), x.transport});
+}
+
+void neighbours::forget(const messages::process_name& who, const std::string& why) {
+  if (transport_)
+    transport_->forget(who.key(), why);
+  if (windows_)
+    windows_->release(who.key(), why);
+}
+
+std::unique_ptr<runtime::communicator> neighbours::join(runtime::window_group_description what,
+                                                        const std::vector<int>& processes,
+                                                        int rank,
+                                                        const runtime::cancel_token& until) {
+  if (!windows_)
+    throw runtime::broken_promise("PROCESS-1: a process without windows hosts no rank");
+  {
+    const std::lock_guard lock(mutex_);
+    for (const int p : processes) {
+      const auto found = others_.find(p);
+      if (p == self_.process)
+        what.homes.push_back(windows_->address());
+      else if (found != others_.end())
+        what.homes.push_back(found->second.windows);
+      else
+        throw runtime::io_error(
+            "cannot join the group '{}': process {} is not known here", what.name, p);
+    }
+  }
+  return windows_->join(what, rank, until);
+}
+
+}  // namespace troupe::actors

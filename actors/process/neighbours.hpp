@@ -1,0 +1,50 @@
+// The data planes of a process, and the other processes of the run as they know them.
+
+#pragma once
+
+#include "messages/control/rendezvous.hpp"
+#include "runtime/collective/window/windows.hpp"
+#include "runtime/transport/wire_transport.hpp"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace troupe::actors {
+
+/// Any thread.
+class neighbours {
+ public:
+  /// `windows` may be null: of a process without ranks.
+  neighbours(messages::process_name self,
+             std::shared_ptr<runtime::wire_transport> transport,
+             std::shared_ptr<runtime::windows> windows);
+
+  const messages::process_name& self() const { return self_; }
+  /// How the others reach its data planes; its control plane's place is not filled in.
+  messages::process_address address() const;
+
+  /// From now on tickets of this process can be redeemed here, and groups joined with its ranks. A
+  /// newer incarnation takes the place of the one before.
+  void introduce(const messages::process_address& x);
+  /// Everybody here who waits for it is told.
+  void forget(const messages::process_name& who, const std::string& why);
+
+  /// The end of a rank that lives here in a group whose ranks live in those processes, each by its
+  /// place in the job. Throws as windows::join; io_error: one of them is not known.
+  std::unique_ptr<runtime::communicator> join(runtime::window_group_description what,
+                                              const std::vector<int>& processes,
+                                              int rank,
+                                              const runtime::cancel_token& until);
+
+ private:
+  const messages::process_name self_;
+  const std::shared_ptr<runtime::wire_transport> transport_;
+  const std::shared_ptr<runtime::windows> windows_;
+  mutable std::mutex mutex_;
+  std::map<int, messages::process_address> others_;  ///< the newest of each place
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,238 @@
+#include "actors/process/node_process.hpp"
+
+#include "actors/job/ending.hpp"
+#include "actors/job/prepare.hpp"
+#include "actors/node/node.hpp"
+#include "actors/process/connector.hpp"
+#include "actors/process/control_plane.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/process/process_entry.hpp"
+#include "runtime/process/run_folder.hpp"
+#include "runtime/trainer/build.hpp"
+#include "runtime/trainer/device_setup.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/scoped_actor.hpp>
+#include <caf/system_messages.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+constexpr int patience_without_supervisor = 10;  // times the suspicion
+constexpr int failed = 3;                        // exit code
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::duration<double>(seconds));
+}
+
+/// One process's part in one run.
+class node_process {
+ public:
+  /// Throws input_error: the run has no credentials, or others may read them.
+  explicit node_process(const node_process_settings& settings)
+      : settings_(settings),
+        config_(make_configuration(
+            true,
+            control_settings{runtime::run_folder::open(settings.run).credentials(),
+                             settings.suspicion})),
+        system_(*config_),
+        self_(std::in_place, system_) {}
+
+  int run() {
+    rendezvous_ = rendezvous_at(
+        system_, settings_.address, settings_.port, milliseconds(settings_.suspicion));
+    (*self_)->monitor(rendezvous_);
+    const auto job = ask_for_job();
+    try {
+      stand(job);
+      const auto entry = entry_of(job);
+      const int code = wait();
+      entry->stop();
+      end(code);
+      return code;
+    } catch (const std::exception& failure) {
+      withdraw(failure.what());
+      runtime::log_error("{}", failure.what());
+      end(failed);
+      return failed;
+    }
+  }
+
+ private:
+  messages::job_description ask_for_job() {
+    const auto me = runtime::this_process();
+    std::optional<messages::job_description> out;
+    std::string refusal;
+    (*self_)
+        ->request(rendezvous_,
+                  milliseconds(settings_.suspicion),
+                  messages::join{.who = settings_.who,
+                                 .program = runtime::version_text(),
+                                 .host = runtime::host_name(),
+                                 .pid = me.pid,
+                                 .start_time = me.start_time})
+        .receive([&](const messages::admitted& x) { out = x.job; },
+                 [&](const caf::error& failure) { refusal = messages::text_of(failure); });
+    if (!out)
+      throw runtime::input_error(
+          "cannot take part in the run at {}:{}: {}", settings_.address, settings_.port, refusal);
+    return *out;
+  }
+
+  /// The rendezvous has heard it, or cannot.
+  void withdraw(const std::string& why) {
+    (*self_)
+        ->request(
+            rendezvous_, milliseconds(settings_.suspicion), messages::withdraw{settings_.who, why})
+        .receive([](const messages::withdrawn&) {}, [](const caf::error&) {});
+  }
+
+  void stand(const messages::job_description& job) {
+    told_ = job;
+    context_ = prepare_process(job,
+                               settings_.who,
+                               data_planes_of(settings_.run, settings_.listen, settings_.suspicion),
+                               settings_.functions);
+    const std::shared_ptr<const node_context> shared = context_;
+    node_ = system_.spawn(node, shared);
+    (*self_)->monitor(node_);
+    connector_ = system_.spawn<caf::detached>(
+        connector, context_->neighbours, connect_patience(settings_.suspicion));
+    auto where = context_->neighbours->address();
+    where.host = settings_.listen;
+    where.port = publish(connector_, settings_.listen);
+    (*self_)->send(rendezvous_, messages::present{where, node_, connector_});
+    runtime::log_info(" process {} (incarnation {}) stands at {}:{}",
+                      settings_.who.process,
+                      settings_.who.incarnation,
+                      where.host,
+                      where.port);
+  }
+
+  std::unique_ptr<runtime::entry_keeper> entry_of(const messages::job_description& job) {
+    auto entry
+        = runtime::entry_of_this_process(fmt::format("node-{}", settings_.who.process), "node");
+    entry.roles = {"node"};
+    entry.incarnation = settings_.who.incarnation;
+    const auto placed = context_->jobs->open(job)->placed();
+    const int first = placed.first_of(settings_.who.process);
+    entry.ranks.resize(std::size_t(placed.end_of(settings_.who.process) - first));
+    std::iota(entry.ranks.begin(), entry.ranks.end(), first);
+    auto out = std::make_unique<runtime::entry_keeper>(runtime::run_folder::open(settings_.run),
+                                                       std::move(entry));
+    out->follow([living = context_->living, estates = context_->estates] {
+      runtime::process_progress now;
+      constexpr auto newest = runtime::generation_id(std::numeric_limits<std::uint64_t>::max());
+      for (const auto& one : living->until(newest))
+        now.generation = std::max(now.generation, std::uint64_t(one.generation));
+      if (const auto steps = estates->common())
+        now.step = steps->second;
+      return now;
+    });
+    return out;
+  }
+
+  // The node ends when it is told to, or of a fault of its own; and when nobody is there any more
+  // who could tell it.
+  int wait() {
+    std::optional<int> code;
+    bool alone = false;
+    const auto take = [&](const caf::down_msg& x) {
+      if (x.source == rendezvous_.address()) {
+        alone = true;
+        runtime::log_warning("the supervisor's process is gone");
+      } else if (x.source == node_.address()) {
+        node_ = nullptr;
+        code = x.reason && x.reason != caf::exit_reason::user_shutdown ? failed : 0;
+        if (*code != 0)
+          runtime::log_error("{}", messages::text_of(x.reason));
+      }
+    };
+    const auto patience = settings_.suspicion * patience_without_supervisor;
+    while (!code) {
+      if (!alone)
+        (*self_)->receive(take);
+      else
+        (*self_)->receive(
+            take, caf::after(milliseconds(patience)) >> [&] {
+              runtime::log_error("nobody has been this run's supervisor for {} s", patience);
+              code = failed;
+            });
+    }
+    return *code;
+  }
+
+  /// What was watched here: in files of this process's own.
+  void write_records(const runtime::training_job& job) const {
+    const auto own = [&](std::filesystem::path file) {
+      file.replace_extension(fmt::format("process-{}.{}{}",
+                                         settings_.who.process,
+                                         settings_.who.incarnation,
+                                         file.extension().string()));
+      return file;
+    };
+    try {
+      if (context_->trace)
+        context_->trace->write_chrome(own(job.watch.trace_file));
+      if (context_->profile)
+        context_->profile->write_json(own(job.watch.profile_file));
+    } catch (const runtime::error& failure) {
+      runtime::log_error("what was watched in this process is lost: {}", failure.what());
+    }
+  }
+
+  /// The process ends here where something hangs, or may.
+  void end(int code) {
+    if (!context_)
+      return;
+    context_->faults->release();
+    const auto& job = context_->jobs->open(told_)->job;
+    if (node_) {
+      (*self_)->send_exit(node_, caf::exit_reason::user_shutdown);
+      (*self_)->receive([](const caf::down_msg&) {},
+                        caf::after(milliseconds(settings_.suspicion)) >> [] {});
+    }
+    if (connector_)
+      (*self_)->send_exit(connector_, caf::exit_reason::user_shutdown);
+    write_records(job);
+    runtime::keep_product_choices(job);
+    self_.reset();  // who waits for all actors is one of them
+    node_ = nullptr;
+    rendezvous_ = nullptr;
+    if (code != 0 || !have_all_ended(system_, *context_, job.recovery))
+      std::_Exit(code);
+    unpublish(connector_);
+    connector_ = nullptr;
+  }
+
+  const node_process_settings settings_;
+  std::unique_ptr<caf::actor_system_config> config_;
+  caf::actor_system system_;
+  std::optional<caf::scoped_actor> self_;  ///< this thread, while it waits
+  messages::rendezvous_actor rendezvous_;
+  messages::job_description told_;
+  std::shared_ptr<node_context> context_;
+  messages::node_actor node_;
+  messages::connector_actor connector_;
+};
+
+}  // namespace
+
+int run_node(const node_process_settings& settings) {
+  node_process process(settings);
+  return process.run();
+}
+
+}  // namespace troupe::actors

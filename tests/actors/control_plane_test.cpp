@@ -1,0 +1,233 @@
+// The port at which the processes of a run come together, and everybody who does not belong there.
+
+#include "actors/process/control_plane.hpp"
+
+#include "messages/control/rendezvous.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/process/credentials.hpp"
+#include "tests/support/scratch_folder.hpp"
+#include "tests/support/tcp_caller.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/exit_reason.hpp>
+#include <caf/scoped_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <openssl/ssl.h>
+#include <optional>
+#include <string>
+#include <thread>
+
+using namespace troupe;
+using Catch::Matchers::ContainsSubstring;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr auto patience = std::chrono::seconds(20);  // which only a hang reaches
+constexpr const char* here = "127.0.0.1";
+
+/// A process of a run.
+struct process {
+  explicit process(const fs::path& credentials)
+      : config(actors::make_configuration(true, actors::control_settings{credentials, 10})),
+        system(*config) {}
+  std::unique_ptr<caf::actor_system_config> config;
+  caf::actor_system system;
+};
+
+struct run {
+  explicit run(const tests::scratch_folder& folder, const std::string& name)
+      : credentials(folder / name) {
+    runtime::make_credentials(credentials, name);
+    home.emplace(credentials);
+    rendezvous = home->system.spawn([this]() -> messages::rendezvous_actor::behavior_type {
+      return {[this](const messages::join& x) {
+                ++asked;
+                return messages::admitted{{.settings = x.host}};
+              },
+              [](const messages::present&) {},
+              [](const messages::withdraw& x) { return messages::withdrawn{x.who}; }};
+    });
+    port = actors::publish(rendezvous, here);
+  }
+  ~run() {
+    caf::scoped_actor(home->system)->send_exit(rendezvous, caf::exit_reason::kill);
+    rendezvous = nullptr;
+  }
+  run(const run&) = delete;
+  run& operator=(const run&) = delete;
+
+  const fs::path credentials;
+  std::optional<process> home;
+  messages::rendezvous_actor rendezvous;
+  std::uint16_t port = 0;
+  std::atomic<int> asked = 0;
+};
+
+/// Whether the process gets an answer from who is published there.
+bool is_answered(process& by, const messages::rendezvous_actor& from, const std::string& name) {
+  bool out = false;
+  caf::scoped_actor self(by.system);
+  self->request(from, patience, messages::join{.host = name})
+      .receive([&](const messages::admitted& x) { out = x.job.settings == name; },
+               [](const caf::error&) {});
+  return out;
+}
+
+messages::rendezvous_actor connect(process& by, std::uint16_t port) {
+  return actors::rendezvous_at(by.system, here, port, patience);
+}
+
+/// TLS as anybody speaks it, with nothing to show.
+class stranger_with_tls {
+ public:
+  explicit stranger_with_tls(int port) : caller_(port), context_(SSL_CTX_new(TLS_client_method())) {
+    caller_.say("");  // connected
+    ssl_ = SSL_new(context_);
+    SSL_set_bio(ssl_, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
+    SSL_set_connect_state(ssl_);
+  }
+  ~stranger_with_tls() {
+    SSL_free(ssl_);
+    SSL_CTX_free(context_);
+  }
+  stranger_with_tls(const stranger_with_tls&) = delete;
+  stranger_with_tls& operator=(const stranger_with_tls&) = delete;
+
+  /// Shakes hands, then says that and waits. Whether anything comes back, beyond the handshake.
+  bool is_answered(const std::string& what) {
+    for (;;) {
+      const bool done = SSL_do_handshake(ssl_) == 1;
+      if (done)
+        SSL_write(ssl_, what.data(), int(what.size()));
+      send();
+      char bytes[256];
+      if (done && SSL_read(ssl_, bytes, sizeof bytes) > 0)
+        return true;
+      const auto heard = caller_.hear(1);
+      if (heard.empty())
+        return false;
+      BIO_write(SSL_get_rbio(ssl_), heard.data(), int(heard.size()));
+      if (SSL_get_error(ssl_, SSL_do_handshake(ssl_)) == SSL_ERROR_SSL)
+        return false;
+    }
+  }
+
+ private:
+  void send() {
+    char bytes[8192];
+    const int n = BIO_read(SSL_get_wbio(ssl_), bytes, sizeof bytes);
+    if (n > 0)
+      caller_.say(std::string(bytes, std::size_t(n)));
+  }
+
+  tests::tcp_caller caller_;
+  SSL_CTX* const context_;
+  SSL* ssl_ = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("a process of a run reaches its rendezvous", "[actors]") {
+  const tests::scratch_folder folder;
+  run ours(folder, "ours");
+  process node(ours.credentials);
+  CHECK(is_answered(node, connect(node, ours.port), "one"));
+}
+
+TEST_CASE("strangers at the rendezvous's port disturb nobody of the run", "[actors]") {
+  const tests::scratch_folder folder;
+  run ours(folder, "ours");
+  process before(ours.credentials);
+  const auto known = connect(before, ours.port);
+  REQUIRE(is_answered(before, known, "before"));
+  std::deque<tests::tcp_caller> held;  // connections that say nothing more
+  for (int n = 0; n < 8; ++n) {
+    INFO("round " << n);
+    tests::tcp_caller(ours.port).say("");  // a scanner: connects and goes
+    tests::tcp_caller garbage(ours.port);
+    garbage.say(std::string(4096, char('a' + n)));
+    CHECK(garbage.is_hung_up());
+    tests::tcp_caller web(ours.port);
+    web.say("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    CHECK(web.is_hung_up());
+    held.emplace_back(ours.port);  // slow: never goes on
+    held.emplace_back(ours.port).say(std::string("\x16\x03\x01\x02", 4));
+    // Who was connected before is, and others still come.
+    CHECK(is_answered(before, known, "again"));
+  }
+  process node(ours.credentials);
+  CHECK(is_answered(node, connect(node, ours.port), "during"));
+  held.clear();
+  CHECK(is_answered(node, connect(node, ours.port), "after"));
+}
+
+TEST_CASE("without a certificate of the run nobody is heard", "[actors]") {
+  const tests::scratch_folder folder;
+  run ours(folder, "ours");
+  process before(ours.credentials);
+  const auto known = connect(before, ours.port);
+  CHECK_FALSE(stranger_with_tls(ours.port).is_answered(std::string(64, '\0')));
+  CHECK(ours.asked == 0);
+  CHECK(is_answered(before, known, "one"));
+}
+
+TEST_CASE("a process of another run is refused by both ends", "[actors]") {
+  const tests::scratch_folder folder;
+  run ours(folder, "ours");
+  run theirs(folder, "theirs");
+  process before(ours.credentials);
+  const auto known = connect(before, ours.port);
+  process other(theirs.credentials);
+  CHECK_THROWS_AS(actors::rendezvous_at(other.system, here, ours.port, patience),
+                  runtime::io_error);
+  CHECK(ours.asked == 0);
+  CHECK(is_answered(before, known, "one"));
+  CHECK(is_answered(other, connect(other, theirs.port), "two"));
+}
+
+TEST_CASE("where nobody listens the address is named", "[actors]") {
+  const tests::scratch_folder folder;
+  run ours(folder, "ours");
+  process node(ours.credentials);
+  std::uint16_t nobodys = 0;
+  {
+    run gone(folder, "gone");
+    nobodys = gone.port;
+  }
+  CHECK_THROWS_WITH(actors::rendezvous_at(node.system, here, nobodys, patience),
+                    ContainsSubstring(std::string(here) + ":" + std::to_string(nobodys)));
+}
+
+TEST_CASE("credentials that are missing or that others may read are refused by name", "[actors]") {
+  const tests::scratch_folder folder;
+  const auto open = [](const fs::path& at) {
+    return actors::make_configuration(true, actors::control_settings{at, 10});
+  };
+  CHECK_THROWS_AS(open(folder / "none"), runtime::input_error);
+  int n = 0;
+  for (const auto file : {&runtime::credential_files::authority,
+                          &runtime::credential_files::certificate,
+                          &runtime::credential_files::key,
+                          &runtime::credential_files::secret}) {
+    const auto at = folder / std::to_string(n++);
+    runtime::make_credentials(at, "ours");
+    CHECK_NOTHROW(open(at));
+    const auto path = runtime::credential_files_in(at).*file;
+    fs::permissions(path, fs::perms::group_read, fs::perm_options::add);
+    CHECK_THROWS_AS(open(at), runtime::input_error);
+    CHECK_THROWS_WITH(open(at), ContainsSubstring(path.string()));
+    fs::remove(path);
+    CHECK_THROWS_AS(open(at), runtime::input_error);
+    CHECK_THROWS_WITH(open(at), ContainsSubstring(path.string()));
+  }
+}

@@ -1,0 +1,302 @@
+// What becomes of processes that are started, event by event.
+
+#include "actors/process/launch_machine.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <string>
+#include <vector>
+
+using namespace troupe;
+using namespace troupe::actors;
+using Catch::Matchers::ContainsSubstring;
+using messages::process_name;
+
+namespace {
+
+constexpr process_name home{-1, 1};
+
+runtime::generation_id in(std::uint64_t epoch, std::uint64_t number = 1) {
+  return runtime::make_generation(epoch, number);
+}
+
+/// Those of one kind among the actions.
+template <class Action>
+std::vector<Action> of(const launch_actions& all) {
+  std::vector<Action> out;
+  for (const auto& one : all)
+    if (const auto* const x = std::get_if<Action>(&one))
+      out.push_back(*x);
+  return out;
+}
+
+/// The test plays supervisor, host agent, and processes.
+struct launching {
+  launch_machine machine{2, home};
+  std::uint64_t starts = 0;  ///< of the agent's
+
+  /// The agent has started what it was asked for; its number of it.
+  std::uint64_t start(const launch_actions& asked, std::int64_t pid) {
+    const auto what = of<launch_action::start>(asked);
+    REQUIRE(what.size() == 1);
+    machine.started(what[0].request, ++starts, pid);
+    return starts;
+  }
+  /// Everybody answers that he is connected.
+  launch_actions connect(const launch_actions& asked) {
+    launch_actions out;
+    for (const auto& x : of<launch_action::connect>(asked))
+      for (auto& one : machine.connected(x.by, x.other, ""))
+        out.push_back(std::move(one));
+    return out;
+  }
+  /// From the order to its answer.
+  std::uint64_t stand(int process, std::uint32_t incarnation = 1, std::uint64_t epoch = 1) {
+    const std::int64_t pid = 100 * (process + 1) + incarnation;
+    const auto which = start(machine.wanted(process, in(epoch)), pid);
+    come({process, incarnation}, pid);
+    return which;
+  }
+  void come(process_name who, std::int64_t pid) {
+    REQUIRE(machine.joins(who, pid).empty());
+    REQUIRE(of<launch_action::tell_started>(connect(machine.present(who))).size() == 1);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("PROCESS-1: an older incarnation that comes late takes no part", "[actors]") {
+  launching it;
+  const auto first = it.start(it.machine.wanted(0, in(1)), 101);
+  const auto again = it.machine.died(0, first, "killed by SIGKILL");
+  REQUIRE(of<launch_action::start>(again).size() == 1);
+  CHECK(of<launch_action::start>(again)[0].who == process_name{0, 2});
+  CHECK_THAT(it.machine.joins({0, 1}, 101), ContainsSubstring("PROCESS-1"));
+  CHECK(it.machine.present({0, 1}).empty());
+  CHECK(it.machine.here().empty());
+  it.start(again, 102);
+  it.come({0, 2}, 102);
+  CHECK_THAT(it.machine.joins({0, 1}, 101), ContainsSubstring("PROCESS-1"));
+  CHECK(it.machine.present({0, 1}).empty());
+  CHECK(it.machine.connected({0, 1}, home, "").empty());
+  CHECK(it.machine.withdrawn({0, 1}, "it does not matter").empty());
+  CHECK(it.machine.here() == std::vector<process_name>{{0, 2}});
+}
+
+TEST_CASE("PROCESS-1: nobody joins twice, for another, or from outside the job", "[actors]") {
+  launching it;
+  const auto asked = it.machine.wanted(0, in(1));
+  CHECK_FALSE(it.machine.joins({1, 1}, 7).empty());
+  CHECK_FALSE(it.machine.joins({2, 1}, 7).empty());
+  CHECK_FALSE(it.machine.joins({-1, 1}, 7).empty());
+  CHECK_FALSE(it.machine.joins({0, 2}, 7).empty());
+  it.start(asked, 101);
+  CHECK_THAT(it.machine.joins({0, 1}, 99), ContainsSubstring("PROCESS-1"));  // another pid
+  CHECK(it.machine.joins({0, 1}, 101).empty());
+  CHECK_THAT(it.machine.joins({0, 1}, 101), ContainsSubstring("PROCESS-1"));
+}
+
+TEST_CASE("who comes before the agent has said whom it started is held against that", "[actors]") {
+  launching it;
+  const auto asked = of<launch_action::start>(it.machine.wanted(0, in(1)));
+  CHECK(it.machine.joins({0, 1}, 99).empty());
+  const auto kills = of<launch_action::kill>(it.machine.started(asked[0].request, 5, 101));
+  REQUIRE(kills.size() == 1);
+  CHECK(kills[0].which == 5);
+  CHECK(it.machine.present({0, 1}).empty());
+}
+
+TEST_CASE("PROCESS-2: a start is told when all connectors have answered", "[actors]") {
+  launching it;
+  it.stand(0);
+  it.start(it.machine.wanted(1, in(1)), 201);
+  REQUIRE(it.machine.joins({1, 1}, 201).empty());
+  const auto asked = of<launch_action::connect>(it.machine.present({1, 1}));
+  REQUIRE(asked.size() == 4);  // with home, and with the other; both ways
+  std::size_t answered = 0;
+  for (const auto& x : asked) {
+    const auto told = it.machine.connected(x.by, x.other, "");
+    CHECK(it.machine.connected(x.by, x.other, "").empty());  // twice counts once
+    CHECK(of<launch_action::tell_started>(told).size() == (++answered == asked.size() ? 1 : 0));
+  }
+}
+
+TEST_CASE("PROCESS-2: one who has not answered is asked again, and his death is an answer",
+          "[actors]") {
+  launching it;
+  const auto which = it.stand(0);
+  it.start(it.machine.wanted(1, in(1)), 201);
+  REQUIRE(it.machine.joins({1, 1}, 201).empty());
+  launch_actions told;
+  for (const auto& x : of<launch_action::connect>(it.machine.present({1, 1})))
+    if (x.by == process_name{0, 1} || x.other == process_name{0, 1}) {
+      const auto again = of<launch_action::connect>(it.machine.unanswered(x.by, x.other));
+      REQUIRE(again.size() == 1);
+      CHECK(again[0].by == x.by);
+      CHECK(again[0].other == x.other);
+      CHECK(again[0].calls == x.calls);
+    } else {
+      CHECK(of<launch_action::tell_started>(it.machine.connected(x.by, x.other, "")).empty());
+    }
+  const auto after = it.machine.died(0, which, "killed by SIGKILL");
+  REQUIRE(of<launch_action::tell_started>(after).size() == 1);
+  CHECK(of<launch_action::tell_started>(after)[0].who == process_name{1, 1});
+  CHECK(of<launch_action::forget>(after).size() == 1);
+  REQUIRE(of<launch_action::tell_died>(after).size() == 1);
+  CHECK(of<launch_action::tell_died>(after)[0].how == "killed by SIGKILL");
+}
+
+TEST_CASE("a process that dies before it stands is started three times, then refused", "[actors]") {
+  launching it;
+  auto asked = it.machine.wanted(0, in(1));
+  for (int n = 1; n <= most_failed_starts; ++n) {
+    const auto which = it.start(asked, 100 + n);
+    asked = it.machine.died(0, which, "exit code 7");
+    CHECK(of<launch_action::start>(asked).size() == (n < most_failed_starts ? 1 : 0));
+    CHECK(of<launch_action::tell_died>(asked).empty());
+  }
+  const auto refusals = of<launch_action::refuse>(asked);
+  REQUIRE(refusals.size() == 1);
+  CHECK_THAT(refusals[0].why, ContainsSubstring("3 times") && ContainsSubstring("exit code 7"));
+}
+
+TEST_CASE("who stood once may fail three times anew", "[actors]") {
+  launching it;
+  const auto failed = it.start(it.machine.wanted(0, in(1)), 101);
+  it.start(it.machine.died(0, failed, "exit code 7"), 102);
+  it.come({0, 2}, 102);
+  it.machine.died(0, it.starts, "killed by SIGKILL");
+  auto asked = it.machine.wanted(0, in(1));
+  for (int n = 1; n < most_failed_starts; ++n)
+    asked = it.machine.died(0, it.start(asked, 110 + n), "exit code 7");
+  CHECK(of<launch_action::refuse>(asked).empty());
+  CHECK(of<launch_action::start>(asked).size() == 1);
+}
+
+TEST_CASE("who cannot be connected is killed and started again", "[actors]") {
+  launching it;
+  auto asked = it.machine.wanted(0, in(1));
+  for (std::uint32_t n = 1; n <= most_failed_starts; ++n) {
+    const auto which = it.start(asked, 100 + n);
+    REQUIRE(it.machine.joins({0, n}, 100 + n).empty());
+    const auto connects = of<launch_action::connect>(it.machine.present({0, n}));
+    const auto after = it.machine.connected(connects[0].by, connects[0].other, "no route");
+    CHECK(of<launch_action::kill>(after).size() == 1);
+    CHECK(of<launch_action::refuse>(after).size() == (n == most_failed_starts ? 1 : 0));
+    asked = it.machine.died(0, which, "killed by SIGKILL");
+  }
+  CHECK(of<launch_action::start>(asked).empty());
+  CHECK(of<launch_action::refuse>(asked).empty());  // told once
+}
+
+TEST_CASE("who withdraws is refused with its words, and not started again", "[actors]") {
+  launching it;
+  const auto which = it.start(it.machine.wanted(0, in(1)), 101);
+  REQUIRE(it.machine.joins({0, 1}, 101).empty());
+  const auto refusals = of<launch_action::refuse>(it.machine.withdrawn({0, 1}, "other bits"));
+  REQUIRE(refusals.size() == 1);
+  CHECK(refusals[0].why == "other bits");
+  const auto after = it.machine.died(0, which, "exit code 2");
+  CHECK(of<launch_action::start>(after).empty());
+  CHECK(of<launch_action::refuse>(after).empty());
+}
+
+TEST_CASE("a supervisor that asks again gets another process, and the old one is killed",
+          "[actors]") {
+  launching it;
+  const auto which = it.stand(0);
+  const auto asked = it.machine.wanted(0, in(1, 2));
+  const auto kills = of<launch_action::kill>(asked);
+  REQUIRE(kills.size() == 1);
+  CHECK(kills[0].which == which);
+  CHECK(of<launch_action::start>(asked).empty());  // its name is taken until it has ended
+  it.machine.signalled(kills[0].request);
+  const auto after = it.machine.died(0, which, "killed by SIGKILL");
+  CHECK(of<launch_action::tell_died>(after).empty());  // no cause of anything
+  REQUIRE(of<launch_action::start>(after).size() == 1);
+  CHECK(of<launch_action::start>(after)[0].who == process_name{0, 2});
+}
+
+TEST_CASE("one who had died before it could be killed tells of what", "[actors]") {
+  launching it;
+  const auto which = it.stand(0);
+  const auto kills = of<launch_action::kill>(it.machine.wanted(0, in(1, 2)));
+  REQUIRE(kills.size() == 1);
+  const auto refused = it.machine.refused(kills[0].request, "it has ended");
+  CHECK(of<launch_action::refuse>(refused).empty());
+  const auto after = it.machine.died(0, which, "killed by SIGSEGV");
+  REQUIRE(of<launch_action::tell_died>(after).size() == 1);
+  CHECK(of<launch_action::tell_died>(after)[0].how == "killed by SIGSEGV");
+  CHECK(of<launch_action::start>(after).size() == 1);
+}
+
+TEST_CASE("a successor gets the process that lives, and who is older is not heard", "[actors]") {
+  launching it;
+  it.stand(0);
+  const auto told = of<launch_action::tell_started>(it.machine.wanted(0, in(2)));
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].lived);
+  CHECK(told[0].who == process_name{0, 1});
+  CHECK(it.machine.wanted(0, in(1, 9)).empty());
+  CHECK(it.machine.wanted(5, in(2)).empty());
+}
+
+TEST_CASE("with the host agent everybody is gone, and the next order starts another", "[actors]") {
+  launching it;
+  it.stand(0);
+  it.stand(1);
+  const auto gone = it.machine.agent_gone("the agent is gone");
+  CHECK(of<launch_action::tell_died>(gone).size() == 2);
+  CHECK(of<launch_action::forget>(gone).size() == 2);
+  CHECK(it.machine.here().empty());
+  CHECK(of<launch_action::start>(it.machine.wanted(0, in(1, 2))).size() == 1);
+}
+
+TEST_CASE("whoever is wanted while the agent ends waits for the next one", "[actors]") {
+  launching it;
+  const auto which = it.stand(0);
+  it.machine.agent_ends();
+  it.machine.died(0, which, "killed by SIGKILL");
+  CHECK(it.machine.wanted(0, in(1, 2)).empty());
+  const auto after = of<launch_action::start>(it.machine.agent_gone("it has ended"));
+  REQUIRE(after.size() == 1);
+  CHECK(after[0].who.process == 0);
+}
+
+TEST_CASE("a process that does not come in time is killed and started again", "[actors]") {
+  launching it;
+  const auto which = it.start(it.machine.wanted(0, in(1)), 101);
+  CHECK(of<launch_action::kill>(it.machine.late({0, 1}, "nothing was heard")).size() == 1);
+  CHECK(of<launch_action::start>(it.machine.died(0, which, "killed by SIGKILL")).size() == 1);
+}
+
+TEST_CASE("an agent that has started nobody in time is killed", "[actors]") {
+  launching it;
+  it.machine.wanted(0, in(1));
+  CHECK(of<launch_action::kill_agent>(it.machine.late({0, 1}, "nothing was heard")).size() == 1);
+}
+
+TEST_CASE("the second word of the end kills processes, the third the agent", "[actors]") {
+  launching it;
+  const auto which = it.stand(0);
+  const auto first = it.machine.over();
+  CHECK(of<launch_action::kill>(first).empty());
+  CHECK(of<launch_action::end_agent>(first).empty());
+  CHECK(it.machine.wanted(1, in(1)).empty());
+  CHECK(of<launch_action::kill>(it.machine.over()).size() == 1);
+  CHECK(of<launch_action::kill_agent>(it.machine.over()).size() == 1);
+  const auto after = it.machine.died(0, which, "killed by SIGKILL");
+  CHECK(of<launch_action::end_agent>(after).size() == 1);
+  CHECK(of<launch_action::start>(after).empty());
+  CHECK(of<launch_action::quit>(it.machine.agent_gone("it has ended")).size() == 1);
+}
+
+TEST_CASE("who has just been started when the run ends is killed as soon as it is known",
+          "[actors]") {
+  launching it;
+  const auto asked = of<launch_action::start>(it.machine.wanted(0, in(1)));
+  CHECK(of<launch_action::end_agent>(it.machine.over()).empty());
+  CHECK(of<launch_action::kill>(it.machine.started(asked[0].request, 1, 101)).size() == 1);
+  CHECK(of<launch_action::end_agent>(it.machine.died(0, 1, "killed by SIGKILL")).size() == 1);
+}

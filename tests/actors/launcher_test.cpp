@@ -1,0 +1,179 @@
+// The launcher with a host agent whose processes only sleep or end. The test plays the supervisor,
+// and what those processes say.
+
+#include "actors/process/launcher.hpp"
+
+#include "actors/process/control_plane.hpp"
+#include "messages/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/process/credentials.hpp"
+#include "runtime/process/run_folder.hpp"
+#include "runtime/trainer/build.hpp"
+#include "tests/support/deterministic.hpp"
+#include "tests/support/places.hpp"
+#include "tests/support/scratch_folder.hpp"
+#include "tests/support/soon.hpp"
+
+#include <caf/scoped_actor.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <atomic>
+#include <csignal>
+#include <mutex>
+
+using namespace troupe;
+using Catch::Matchers::ContainsSubstring;
+using messages::process_name;
+
+namespace {
+
+constexpr auto patience = std::chrono::seconds(60);  // which only a hang reaches
+
+struct launched {
+  explicit launched(const std::string& command) {
+    auto job = tests::tiny_job(1, 2);
+    job.layout.processes = 2;
+    job.recovery.on = true;
+    job.check_messages = false;  // the handles of a thread that plays an actor do not travel
+    prepared = tests::without_threads(job);
+    runtime::make_credentials(folder.credentials(), folder.record().id);
+    config = actors::make_configuration(true, actors::control_settings{folder.credentials(), 10});
+    system.emplace(*config);
+    self.emplace(*system);
+    connector = system->spawn([]() -> messages::connector_actor::behavior_type {
+      return {[](const messages::connect_to& x) {
+                return messages::connected{x.other.who, ""};
+              },
+              [](const messages::forget&) {}};
+    });
+    supervisor = caf::actor_cast<messages::supervisor_actor>(self->ptr());
+    const auto in_folder = "cd '" + folder.path().string() + "'; " + command;
+    const auto player = tests::bin_dir() + "/process_player";
+    actors::launch_settings settings{.run = folder.path(),
+                                     .agent = {player, "agent", folder.path().string(), "10000"},
+                                     .node = [in_folder](const actors::node_program&) {
+                                       return std::vector<std::string>{"/bin/sh", "-c", in_folder};
+                                     }};
+    launcher = system->spawn(actors::launcher,
+                             settings,
+                             prepared->description,
+                             std::shared_ptr<const actors::node_context>(prepared->node),
+                             messages::present{.where = {.who = {-1, 1}}, .connector = connector});
+  }
+  ~launched() {
+    for (int n = 0; n < 2; ++n)  // the second time whoever has not ended is killed
+      (*self)->send(launcher, messages::shut_down{in(9)});
+    (*self)->wait_for(launcher);
+    launcher = nullptr;
+    supervisor = nullptr;
+    (*self)->send_exit(connector, caf::exit_reason::kill);
+    connector = nullptr;
+    self.reset();
+  }
+  launched(const launched&) = delete;
+  launched& operator=(const launched&) = delete;
+
+  static runtime::generation_id in(std::uint64_t number) {
+    return runtime::make_generation(1, number);
+  }
+  void want(std::uint64_t number = 1) {
+    (*self)->send(launcher, messages::start_process{in(number), 0, supervisor});
+  }
+  template <class Told>
+  std::optional<Told> told() {
+    std::optional<Told> out;
+    (*self)->receive([&](const Told& x) { out = x; }, caf::after(patience) >> [] {});
+    return out;
+  }
+  /// What a process that asks for the job is answered; empty: it is admitted.
+  std::string join(const messages::join& x) {
+    std::string out;
+    (*self)
+        ->request(launcher, patience, x)
+        .receive([](const messages::admitted&) {},
+                 [&](const caf::error& why) { out = messages::text_of(why); });
+    return out;
+  }
+  /// The pid that the sleeping process has written.
+  std::int64_t pid() {
+    const auto file = folder.path() / "pid";
+    if (!tests::soon([&] { return std::filesystem::exists(file); }))
+      return 0;
+    const auto out = std::stoll(runtime::read_text(file));
+    std::filesystem::remove(file);
+    return out;
+  }
+  std::int64_t stand(std::uint32_t incarnation) {
+    const auto id = pid();
+    REQUIRE(join({.who = {0, incarnation},
+                  .program = runtime::version_text(),
+                  .host = "here",
+                  .pid = id})
+                .empty());
+    (*self)->send(launcher,
+                  messages::present{
+                      {.who = {0, incarnation}, .host = "127.0.0.1", .port = 1}, {}, connector});
+    const auto started = told<messages::process_started>();
+    REQUIRE(started);
+    CHECK(started->refusal.empty());
+    CHECK(started->incarnation == incarnation);
+    CHECK(started->host == "here");
+    return id;
+  }
+
+  runtime::held_run_folder folder = runtime::held_run_folder::temporary("test", {"test"});
+  std::shared_ptr<actors::prepared_job> prepared;
+  std::unique_ptr<caf::actor_system_config> config;
+  std::optional<caf::actor_system> system;
+  std::optional<caf::scoped_actor> self;
+  messages::connector_actor connector;
+  messages::supervisor_actor supervisor;
+  messages::launcher_actor launcher;
+};
+
+/// In the run's folder; its pid is put there at once, so that a reader sees a whole number.
+constexpr const char* sleeps = "echo $$ > pid.new; mv pid.new pid; exec sleep 1000";
+
+}  // namespace
+
+TEST_CASE("a process that cannot come up is refused with its log's path", "[actors]") {
+  launched it("exit 7");
+  it.want();
+  const auto answer = it.told<messages::process_started>();
+  REQUIRE(answer);
+  CHECK_THAT(answer->refusal,
+             ContainsSubstring("process:0") && ContainsSubstring("3 times")
+                 && ContainsSubstring("exit code 7")
+                 && ContainsSubstring(it.folder.log_of("node-0").string()));
+}
+
+TEST_CASE("a process of another build is refused in words that name both", "[actors]") {
+  launched it("exec sleep 1000");
+  it.want();
+  const auto why = it.join({.who = {0, 1},
+                            .protocol = messages::process_protocol + 1,
+                            .program = "troupe of yesterday",
+                            .host = "host-7"});
+  CHECK_THAT(why,
+             ContainsSubstring("host-7") && ContainsSubstring("'troupe of yesterday' (protocol 2)")
+                 && ContainsSubstring("'" + runtime::version_text() + "' (protocol 1)"));
+  const auto answer = it.told<messages::process_started>();
+  REQUIRE(answer);
+  CHECK_THAT(answer->refusal, ContainsSubstring("troupe of yesterday"));
+}
+
+TEST_CASE("a process stands, dies, and is followed by another", "[actors]") {
+  launched it(sleeps);
+  it.want();
+  const auto first = it.stand(1);
+  REQUIRE(::kill(pid_t(first), SIGKILL) == 0);
+  auto died = it.told<messages::process_died>();
+  REQUIRE(died);
+  CHECK(died->how == "killed by SIGKILL");
+  CHECK(died->incarnation == 1);
+  it.want(2);
+  it.stand(2);
+  CHECK_THAT(it.join({.who = {0, 1}, .program = runtime::version_text(), .pid = first}),
+             ContainsSubstring("PROCESS-1"));
+}
