@@ -320,6 +320,7 @@ inline const std::map<std::string, trial>& trials() {
       {"--decoupled-lr", {"", "2e-3"}},
       {"--decoupled-min-lr", {"--decoupled-lr 2e-3 ", "1e-4"}},
       {"--world-size", {"", "2"}},
+      {"--processes", {"--world-size 2 ", "2"}},
       {"--tensor-model-parallel-size", {"--world-size 2 ", "2"}},
       {"--sequence-parallel", {"--world-size 2 --tensor-model-parallel-size 2 ", ""}},
       {"--pipeline-model-parallel-size", {"--world-size 2 ", "2"}},

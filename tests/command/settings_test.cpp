@@ -20,7 +20,6 @@ const std::map<std::string, std::string>& no_settings() {
       = {{"tokenizer_description", "of the tokenizer's settings"},
          {"own", "a model's parts in C++"},
          {"rate_of", "a function in C++"},
-         {"layout.processes", "of who starts processes; the program runs a job in one"},
          {"layout.schedule.own", "behaviours in C++"},
          {"layout.schedule.text", "read from the file that is the source"},
          {"layout.schedule.transfer", "with layout.schedule.costs"},
