@@ -221,14 +221,15 @@ loss_scale scale_from(const nlohmann::json& in,
     throw input_error("{}: 'value' should be a number above 0, but is {}; use another checkpoint",
                       where,
                       shown(value));
-  if (!hysteresis.is_number_integer())
+  const auto whole_hysteresis = whole_number_in(hysteresis);
+  if (!whole_hysteresis)
     throw input_error(
         "{}: 'hysteresis' should be a whole number, but is {}; use another checkpoint",
         where,
         shown(hysteresis));
   const loss_scale out{.value = value.get<double>(),
                        .finite = count_member(x, "finite", where),
-                       .hysteresis = hysteresis.get<std::int64_t>(),
+                       .hysteresis = *whole_hysteresis,
                        .at_minimum = std::uint64_t(count_member(x, "at_minimum", where))};
   if (out.finite > iterations || out.at_minimum > std::uint64_t(iterations))
     throw input_error(

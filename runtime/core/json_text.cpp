@@ -3,6 +3,7 @@
 #include "runtime/core/shortened.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace troupe::runtime {
 namespace {
@@ -46,6 +47,14 @@ nlohmann::json json_value(std::string_view text, const nlohmann::json::parser_ca
 
 nlohmann::json json_value_or_discarded(std::string_view text) {
   return nlohmann::json::parse(text, nullptr, false);
+}
+
+std::optional<std::int64_t> whole_number_in(const nlohmann::json& value) {
+  if (!value.is_number_integer())
+    return std::nullopt;
+  if (value.is_number_unsigned() && !std::in_range<std::int64_t>(value.get<std::uint64_t>()))
+    return std::nullopt;
+  return value.get<std::int64_t>();
 }
 
 std::string json_complaint(const nlohmann::json::exception& failure) {

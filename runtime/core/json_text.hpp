@@ -3,7 +3,9 @@
 
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,6 +21,10 @@ nlohmann::json json_value(std::string_view text, const nlohmann::json::parser_ca
 
 /// A value whose is_discarded() holds where the text is not JSON.
 nlohmann::json json_value_or_discarded(std::string_view text);
+
+/// A whole number that fits, and nothing for any other value. nlohmann's own conversion takes 2.5
+/// as 2, true as 1, and is undefined for 1e300.
+std::optional<std::int64_t> whole_number_in(const nlohmann::json& value);
 
 /// What is wrong with a text, for a message: where, and what was expected. At most 300 bytes.
 std::string json_complaint(const nlohmann::json::exception& failure);

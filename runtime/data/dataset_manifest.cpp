@@ -34,6 +34,13 @@ std::string text_of(const std::filesystem::path& path, const object_access& obje
   return out;
 }
 
+[[noreturn]] void refuse_damaged(const std::filesystem::path& manifest) {
+  throw input_error(
+      "cannot read '{}': it is damaged; it says by which tokenizer the data set beside it was "
+      "written: copy it again, or remove it if you know",
+      manifest.string());
+}
+
 }  // namespace
 
 dataset_manifest manifest_of(const tokenizer& made_by) {
@@ -90,15 +97,16 @@ std::optional<dataset_manifest> read_manifest(const std::filesystem::path& prefi
           json_text(format),
           manifest_format);
     const auto& from = all.at("tokenizer");
+    const auto vocabulary = whole_number_in(from.at("vocabulary_size"));
+    const auto end_of_document = whole_number_in(from.at("end_of_document"));
+    if (!vocabulary || !end_of_document)
+      refuse_damaged(path);
     return dataset_manifest{.tokenizer = from.at("type"),
                             .fingerprint = from.at("fingerprint"),
-                            .vocabulary = from.at("vocabulary_size"),
-                            .end_of_document = from.at("end_of_document")};
+                            .vocabulary = *vocabulary,
+                            .end_of_document = *end_of_document};
   } catch (const nlohmann::json::exception&) {
-    throw input_error(
-        "cannot read '{}': it is damaged; it says by which tokenizer the data set beside it was "
-        "written: copy it again, or remove it if you know",
-        path.string());
+    refuse_damaged(path);
   }
 }
 

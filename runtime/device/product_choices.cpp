@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace troupe::runtime {
 
@@ -36,7 +37,11 @@ product_choice choice_of(const nlohmann::json& entry) {
   entry.at("product").get_to(out.product);
   entry.at("algorithm").get_to(out.algorithm);
   entry.at("microseconds").get_to(out.microseconds);
-  entry.at("candidates").get_to(out.candidates);
+  const auto candidates = whole_number_in(entry.at("candidates"));
+  if (!candidates || !std::in_range<int>(*candidates))
+    throw input_error("its 'candidates' should be a whole number, but is {}",
+                      json_text_replacing(entry.at("candidates")));
+  out.candidates = int(*candidates);
   if (out.product.empty())
     throw input_error("its 'product' is empty");
   const bool none = out.algorithm == kernels::no_algorithm;

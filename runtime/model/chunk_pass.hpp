@@ -52,6 +52,7 @@ class chunk_pass {
 
  private:
   void go_on() const;  ///< throws `cancelled` when nobody waits for this pass any more
+
   /// The inputs of a recompute group, and the slots that it gave its results.
   struct group_input {
     variable hidden, x;

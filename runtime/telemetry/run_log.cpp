@@ -238,8 +238,8 @@ std::unique_ptr<record_sink> open_csv_log(const std::filesystem::path& path,
 std::int64_t iteration_of_json(std::string_view line) {
   const auto record = json_value_or_discarded(line);
   const auto at = record.is_object() ? record.find("iteration") : record.end();
-  const bool known = record.is_object() && at != record.end() && at->is_number_unsigned();
-  return known ? at->get<std::int64_t>() : -1;
+  const auto value = record.is_object() && at != record.end() ? whole_number_in(*at) : std::nullopt;
+  return std::max(value.value_or(-1), std::int64_t{-1});
 }
 
 std::int64_t iteration_of_row(std::string_view line) {

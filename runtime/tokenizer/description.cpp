@@ -7,6 +7,7 @@
 #include "runtime/tokenizer/tokenizer_json.hpp"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 namespace troupe::runtime {
@@ -89,8 +90,15 @@ remembered parsed(const std::string& description) {
                       description.substr(0, 200));
   const auto number = [&](const char* key, std::int32_t& to) {
     const auto found = json.find(key);
-    if (found != json.end() && found->is_number_integer())
-      to = found->get<std::int32_t>();
+    if (found == json.end())
+      return;
+    const auto value = whole_number_in(*found);
+    if (!value || !std::in_range<std::int32_t>(*value))
+      throw input_error("the description of the tokenizer has {} as its {}: '{}'",
+                        json_text_replacing(*found),
+                        key,
+                        description.substr(0, 200));
+    to = std::int32_t(*value);
   };
   if (has_number_of_ids(out.choice.type))
     number("vocabulary_size", out.choice.vocabulary_size);

@@ -176,21 +176,29 @@ void validate_fim(const training_job& job, std::vector<std::string>& wrong) {
     collect(wrong, [&] { fim_of(job); });
 }
 
+[[noreturn]] void refuse_description(const training_job& job) {
+  throw input_error(
+      "cannot use the job's description of its tokenizer, '{}': \"type\" and \"fingerprint\" "
+      "must be texts, \"vocabulary_size\" a whole number; name the tokenizer by its files again",
+      shortened(job.tokenizer_description, 200));
+}
+
 /// Nothing where the job remembers none.
 std::optional<dataset_manifest> tokenizer_of(const training_job& job) {
   const auto from = json_value_or_discarded(job.tokenizer_description);
   if (!from.is_object() || !from.contains("fingerprint"))
     return std::nullopt;
   try {
+    const auto known = from.find("vocabulary_size");
+    const auto vocabulary = known == from.end() ? 0 : whole_number_in(*known);
+    if (!vocabulary)
+      refuse_description(job);
     return dataset_manifest{.tokenizer = from.value("type", ""),
                             .fingerprint = from.at("fingerprint"),
-                            .vocabulary = from.value("vocabulary_size", std::int64_t{0}),
+                            .vocabulary = *vocabulary,
                             .end_of_document = job.data.end_of_document};
   } catch (const json::exception&) {
-    throw input_error(
-        "cannot use the job's description of its tokenizer, '{}': \"type\" and \"fingerprint\" "
-        "must be texts, \"vocabulary_size\" a number; name the tokenizer by its files again",
-        shortened(job.tokenizer_description, 200));
+    refuse_description(job);
   }
 }
 

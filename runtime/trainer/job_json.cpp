@@ -212,7 +212,8 @@ class reader {
   void read(const json& from, std::string& to) { to = from_text_or_bytes(from); }
   void read(const json& from, std::filesystem::path& to) { to = from_text_or_bytes(from); }
   void read(const json& from, std::chrono::milliseconds& to) {
-    to = std::chrono::milliseconds(from.get<std::int64_t>());
+    to = std::chrono::milliseconds(whole_number(
+        from, std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()));
   }
   void read(const json& from, gpt_config& to) { to = gpt_config_from_json(json_text(from)); }
   void read(const json& from, extension& to) {

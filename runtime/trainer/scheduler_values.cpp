@@ -2,6 +2,7 @@
 
 #include "runtime/checkpoint/json.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_text.hpp"
 
 #include <cmath>
 
@@ -100,8 +101,9 @@ std::optional<scheduler_values> scheduler_values_in(const std::string& identity,
   out.rate = rate_in(in, where);
   out.weight_decay = weight_decay_in(object_member(all, "optimizer", where), where);
   if (const auto batch = all.find("batch"); batch != all.end() && batch->is_object())
-    if (const auto size = batch->find("global"); size != batch->end() && size->is_number_unsigned())
-      out.global_batch = size->get<std::int64_t>();
+    if (const auto size = batch->find("global"); size != batch->end())
+      if (const auto value = whole_number_in(*size); value && *value >= 0)
+        out.global_batch = *value;
   return out;
 }
 

@@ -3,12 +3,16 @@
 #
 #   bash tests/fuzz/run.sh             20 seconds each
 #   bash tests/fuzz/run.sh 600 text    600 seconds, only targets whose name contains "text"
+#   bash tests/fuzz/run.sh 10 "" 1     10 seconds each, the inputs of libFuzzer's seed 1: what a change
+#                                      is judged by, so that the same sources get the same inputs; a
+#                                      search for new faults leaves the seed to chance
 #
 # An input that breaks a target stays in build/dev/<target>-crash-...; so do timeouts and leaks.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-20}
 only=${2:-}
+seed=${3:-0}  # 0: by chance
 
 bash examples/install_packages.sh build test fuzz
 cmake --preset dev -DTROUPE_TESTS=ON >/dev/null
@@ -24,7 +28,7 @@ one() {
   local name=${1##*/fuzz_} log corpus=tests/fuzz/corpus/${1##*/fuzz_} fresh
   log=build/dev/$name.log
   fresh=$(mktemp -d)
-  if "$1" -max_total_time="$2" -artifact_prefix="build/dev/$name-" -rss_limit_mb=1024 "$fresh" \
+  if "$1" -max_total_time="$2" -seed="$3" -artifact_prefix="build/dev/$name-" -rss_limit_mb=1024 "$fresh" \
     $([[ -d $corpus ]] && echo "$corpus") >"$log" 2>&1; then
     echo "$name: $(grep -o 'Done .*' "$log" || true)"
   else
@@ -36,4 +40,4 @@ one() {
   rm -rf "$fresh"
 }
 export -f one
-printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -c 'one "$1" "$2"' _ {} "$seconds"
+printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -c 'one "$1" "$2" "$3"' _ {} "$seconds" "$seed"

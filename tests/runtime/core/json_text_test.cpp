@@ -36,6 +36,23 @@ TEST_CASE("a complaint about JSON says where, in words alone and not for ever", 
   CHECK(complaint_of("[" + std::string(5000, 'x')).size() < 310);
 }
 
+TEST_CASE("a whole number of JSON fits, or is none", "[core]") {
+  const auto of = [](const char* text) { return whole_number_in(json_value(text)); };
+  CHECK(of("0") == 0);
+  CHECK(of("-9223372036854775808") == INT64_MIN);
+  CHECK(of("9223372036854775807") == INT64_MAX);
+  for (const auto* other : {"9223372036854775808",
+                            "18446744073709551616",
+                            "5025184467440737095516168",
+                            "1e300",
+                            "1.0",
+                            "true",
+                            "null",
+                            "\"1\"",
+                            "[1]"})
+    CHECK_FALSE(of(other));
+}
+
 TEST_CASE("what is no JSON is refused, or discarded", "[core]") {
   CHECK_THROWS_AS(json_value("{"), nlohmann::json::parse_error);
   CHECK_THROWS_AS(ordered_json_value("[1,]"), nlohmann::json::parse_error);

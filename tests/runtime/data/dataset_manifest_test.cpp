@@ -53,7 +53,11 @@ TEST_CASE("a manifest that cannot be read is named", "[data]") {
         "[]",
         R"({"format": 1})",
         R"({"format": 1, "tokenizer": 3})",
-        R"({"format": 1, "tokenizer": {"type": 3, "fingerprint": "x"}})"}) {
+        R"({"format": 1, "tokenizer": {"type": 3, "fingerprint": "x"}})",
+        R"({"format": 1, "tokenizer": {"type": "NullTokenizer", "fingerprint": "x",
+            "vocabulary_size": 5e24, "end_of_document": 1}})",
+        R"({"format": 1, "tokenizer": {"type": "NullTokenizer", "fingerprint": "x",
+            "vocabulary_size": 3, "end_of_document": 1.5}})"}) {
     write_text(manifest_path(folder / "x"), text);
     CHECK_THROWS_WITH(read_manifest(folder / "x"),
                       ContainsSubstring("x.manifest.json") && ContainsSubstring("damaged"));
