@@ -106,9 +106,9 @@ void look(const runtime::limit_facts& x, findings& out) {
 }
 
 void look(const runtime::transport_facts& x, findings& out) {
-  constexpr const char* own = "all workers live in one process and hand tensors on without a copy";
+  constexpr const char* own = "workers of one process hand tensors on without a copy";
   const bool usable = !x.ucx.empty() && !x.plugin.empty();
-  const auto there = x.ucx.empty()      ? std::string("UCX is not installed, and no run needs it")
+  const auto there = x.ucx.empty()      ? std::string("UCX is not installed, which runs of several processes need")
                      : x.plugin.empty() ? fmt::format(
                            "UCX {} is there, its plug-in libtroupe_ucx.so is not", x.ucx)
                                         : fmt::format("UCX {} is there", x.ucx);
@@ -118,7 +118,7 @@ void look(const runtime::transport_facts& x, findings& out) {
        fmt::format("{}; {}; --transport ucx {}",
                    there,
                    own,
-                   usable ? "tries the wires that several processes will need" : "is refused"),
+                   usable ? "tries the wires of several processes in one" : "is refused"),
        ""});
 }
 
