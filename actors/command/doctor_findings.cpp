@@ -108,18 +108,18 @@ void look(const runtime::limit_facts& x, findings& out) {
 void look(const runtime::transport_facts& x, findings& out) {
   constexpr const char* own = "workers of one process hand tensors on without a copy";
   const bool usable = !x.ucx.empty() && !x.plugin.empty();
-  const auto there = x.ucx.empty()      ? std::string("UCX is not installed, which runs of several processes need")
-                     : x.plugin.empty() ? fmt::format(
-                           "UCX {} is there, its plug-in libtroupe_ucx.so is not", x.ucx)
-                                        : fmt::format("UCX {} is there", x.ucx);
-  out.push_back(
-      {weight::note,
-       "transports",
-       fmt::format("{}; {}; --transport ucx {}",
-                   there,
-                   own,
-                   usable ? "tries the wires of several processes in one" : "is refused"),
-       ""});
+  const auto there
+      = x.ucx.empty() ? std::string("UCX is not installed, which runs of several processes need")
+        : x.plugin.empty()
+            ? fmt::format("UCX {} is there, its plug-in libtroupe_ucx.so is not", x.ucx)
+            : fmt::format("UCX {} is there", x.ucx);
+  out.push_back({weight::note,
+                 "transports",
+                 fmt::format("{}; {}; --transport ucx {}",
+                             there,
+                             own,
+                             usable ? "tries the wires of several processes in one" : "is refused"),
+                 ""});
 }
 
 }  // namespace
