@@ -74,6 +74,9 @@ void shown_run::show(runtime::held_run_folder folder, const runtime::training_jo
 }
 
 void shown_run::follow(const actors::prepared_job& job) {
+  if (!folder_)
+    return;
+  job.node->ledger->write_down(folder_->ledger());
   if (entry_)
     entry_->follow([ledger = job.node->ledger, living = job.node->living] {
       return progress_of(*ledger, *living);
