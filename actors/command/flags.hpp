@@ -136,7 +136,7 @@ struct training_flags {
 
   struct {
     std::string source;
-    std::optional<std::int64_t> virtual_stages, layers_per_virtual_stage, group;
+    std::optional<std::int64_t> virtual_stages, layers_per_virtual_stage, group, credits;
     std::optional<double> memory_limit;
     std::string times;
   } schedule;

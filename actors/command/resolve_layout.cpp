@@ -65,6 +65,7 @@ void resolve_stages(const training_flags& flags, runtime::training_job& job, sen
   const bool told = ends.first || ends.last || ends.embedding_counts || ends.loss_counts;
   schedule.source = flags.schedule.source;
   schedule.group = int(flags.schedule.group.value_or(0));
+  schedule.credits = int(flags.schedule.credits.value_or(0));
   schedule.memory_limit = flags.schedule.memory_limit.value_or(0);
   if (!flags.schedule.times.empty())
     collect(wrong, [&] { read_times(flags.schedule.times, schedule); });

@@ -101,6 +101,10 @@ struct node_context {
   std::function<void()> before_write = {};
   /// The same: shown what the monitors of this process have taken down.
   std::function<void(const runtime::watched&)> taken_down = {};
+  /// The same: shown how many results like this action's a stage has leased or makes now, and how
+  /// many it may.
+  std::function<void(const std::string& who, const runtime::action& what, int leased, int credits)>
+      handed_on = {};
   planted_bug bug = planted_bug::none;
 
   std::function<void(runtime::worker&)> restore

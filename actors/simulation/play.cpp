@@ -113,6 +113,12 @@ class played_run {
         read(by, iteration);
       };
     plant(out);
+    out.handed_on
+        = [this](const std::string& who, const runtime::action& what, int leased, int credits) {
+            if (leased > credits)
+              out_.overdrawn.push_back(fmt::format(
+                  "{} at {}: {} of {}", who, runtime::to_string(what, 2), leased, credits));
+          };
     out.taken_down = [this](const runtime::watched& x) {
       if (const auto* const step = std::get_if<runtime::step_report>(&x))
         out_.taken_down.push_back(step->iteration);

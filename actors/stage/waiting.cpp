@@ -65,6 +65,12 @@ runtime::lane_board::place::waiting stage_state::waits_for() const {
   const auto stage_of = [&](runtime::chunk_id chunk) {
     return "stage:" + name_of_rank(job_->pipeline.schedule->rank_of(chunk, x.copy));
   };
+  if (const auto credits = credits_for(x); credits > 0) {
+    const bool gradient = x.kind != runtime::action_kind::forward;
+    const auto found = handed_on_.find({x.copy, x.chunk, gradient});
+    if (found != handed_on_.end() && found->second.lent >= credits)
+      add("a credit", stage_of(gradient ? runtime::chunk_id(value(x.chunk) - 1) : next(x.chunk)));
+  }
   if (x.kind == runtime::action_kind::forward) {
     if ((is_first(x.chunk) || is_last(x.chunk)) && is_missing(arrival::batch))
       add("a batch", "loader");

@@ -36,6 +36,8 @@ enum class planted_bug {
   keep_old_state,
   share_estate,
   believe_states,
+  ignore_credits,
+  lose_credit,
 };
 
 struct named_bug {
@@ -44,7 +46,7 @@ struct named_bug {
   std::string_view about;  ///< what goes wrong, in a line
 };
 
-inline constexpr std::array<named_bug, 25> planted_bugs = {{
+inline constexpr std::array<named_bug, 27> planted_bugs = {{
     {planted_bug::lose_gradient,
      "lose-gradient",
      "a stage leaves out the weight gradients of its last micro-batch, in step 2"},
@@ -114,6 +116,12 @@ inline constexpr std::array<named_bug, 25> planted_bugs = {{
     {planted_bug::believe_states,
      "believe-states",
      "the supervisor commits without a look at whether replicas hold the same state"},
+    {planted_bug::ignore_credits,
+     "ignore-credits",
+     "a stage hands on without a look at what the next has not taken"},
+    {planted_bug::lose_credit,
+     "lose-credit",
+     "a stage forgets the credits that come back in step 2"},
 }};
 
 constexpr std::optional<planted_bug> planted_bug_from(std::string_view name) {

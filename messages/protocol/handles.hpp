@@ -152,7 +152,7 @@ using stage_actor = caf::typed_actor<
     caf::reacts_to<use_loader>,
     caf::reacts_to<use_keeper>,
     caf::reacts_to<use_checkpointer>,
-    // Its lane has finished a piece of work.
+    // Its lane has finished a piece of work, or what it handed on was redeemed.
     caf::reacts_to<lane_done>>;
 
 /// Serves micro-batches on demand.

@@ -350,6 +350,7 @@ inline const std::map<std::string, trial>& trials() {
       {"--microbatch-group-size-per-virtual-pipeline-stage",
        {two + "--global-batch-size 16 --num-virtual-stages-per-pipeline-rank 2 ", "4"}},
       {"--pipeline-memory-limit", {two + "--global-batch-size 16 --pipeline-schedule zb-h2 ", "4"}},
+      {"--pipeline-credits", {two + "--global-batch-size 8 ", "1"}},
       {"--pipeline-times", {two + "--global-batch-size 8 --pipeline-schedule auto ", "1,1,1,0.5"}},
       {"--use-distributed-optimizer", {"", ""}},
       {"--ddp-bucket-size", {"", "1000"}},
