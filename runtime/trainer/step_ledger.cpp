@@ -26,6 +26,18 @@ std::string differing(const std::map<std::string, digest>& before,
 
 }  // namespace
 
+void step_ledger::belongs_to(std::uint32_t epoch) {
+  const std::lock_guard lock(writers_);
+  epoch_ = std::max(epoch_, epoch);
+}
+
+step_ledger::pen step_ledger::by(std::uint32_t epoch) {
+  std::unique_lock lock(writers_);
+  if (epoch < epoch_)
+    throw cancelled();  // LEDGER-3
+  return {*this, std::move(lock)};
+}
+
 void step_ledger::begin(const training_position& at) {
   const std::lock_guard lock(mutex_);
   start_ = at.iteration;

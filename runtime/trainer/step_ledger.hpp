@@ -46,8 +46,17 @@ struct restart {
 ///
 ///   LEDGER-1  A step is committed once; the next one is the step after it.
 ///   LEDGER-2  A step that runs again comes out with the state that it had.
+///   LEDGER-3  A supervisor that has a successor writes nothing any more: it may have been left
+///             behind as it hung, and go on later.
 class step_ledger {
  public:
+  /// From now on the supervisor of that epoch writes, and none before it.
+  void belongs_to(std::uint32_t epoch);
+  /// What a supervisor writes by; it is used at once, and not kept. LEDGER-3: throws `cancelled`
+  /// where that epoch has a successor.
+  class pen;
+  pen by(std::uint32_t epoch);
+
   /// Where the run starts; before anything else.
   void begin(const training_position& at);
 
@@ -88,6 +97,8 @@ class step_ledger {
   static constexpr std::size_t kept_whole = 3;  ///< steps with their parts and positions
   static constexpr std::size_t kept_facts = 256;
 
+  std::mutex writers_;  ///< taken first
+  std::uint32_t epoch_ = 0;
   mutable std::mutex mutex_;
   std::uint64_t start_ = 0;
   std::vector<digest> states_;  ///< after each step, from start_ + 1 on
@@ -100,6 +111,16 @@ class step_ledger {
   bool tested_ = false;
   std::optional<std::string> draining_;
   std::vector<int> keepers_;
+};
+
+class step_ledger::pen {
+ public:
+  pen(step_ledger& of, std::unique_lock<std::mutex> held) : of_(of), held_(std::move(held)) {}
+  step_ledger* operator->() const { return &of_; }
+
+ private:
+  step_ledger& of_;
+  std::unique_lock<std::mutex> held_;
 };
 
 }  // namespace troupe::runtime

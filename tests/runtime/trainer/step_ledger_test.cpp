@@ -50,6 +50,19 @@ TEST_CASE("LEDGER-2: a step that runs again comes out with the state that it had
   CHECK_THROWS_AS(x.replay(step(21)), broken_promise);
 }
 
+TEST_CASE("LEDGER-3: a supervisor that has a successor writes nothing any more") {
+  step_ledger x;
+  x.by(0)->begin({.iteration = 10, .consumed = 80});
+  x.by(0)->commit(step(11));
+  x.belongs_to(1);
+  CHECK_THROWS_AS(x.by(0)->commit(step(12)), cancelled);
+  CHECK_THROWS_AS(x.by(0)->saved(11), cancelled);
+  CHECK(x.newest() == 11);
+  CHECK_FALSE(x.newest_saved());
+  x.by(1)->commit(step(12));
+  CHECK(x.newest() == 12);
+}
+
 TEST_CASE("a ledger knows where the training stood after the newest steps and what was saved") {
   step_ledger x;
   x.begin({.iteration = 10, .consumed = 80});
