@@ -103,7 +103,7 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
     explicit home(std::unique_ptr<caf::actor_system_config> by)
         : config(std::move(by)), system(*config) {}
   };
-  auto here = std::make_unique<home>(make_configuration(recovery.on, control));
+  auto here = std::make_unique<home>(make_configuration(spare_threads(recovery), control));
   auto& system = here->system;
   const auto ended = std::make_shared<std::promise<outcome>>();
   const auto tell = [ended, once = std::make_shared<std::once_flag>()](const outcome& x) {

@@ -8,6 +8,7 @@
 #include "actors/replica/replica.hpp"
 #include "actors/stage/stage.hpp"
 #include "actors/support/guard.hpp"
+#include "actors/support/on_board.hpp"
 #include "runtime/core/log.hpp"
 
 #include <caf/actor_system.hpp>
@@ -22,6 +23,13 @@
 namespace troupe::actors {
 namespace {
 
+/// With what it is at on the board.
+template <class Message, class Self, class What>
+auto takes(Self* self, What what) {
+  return on_board<Message>(
+      self, self->state.place(), [self, what](const Message& x) { return what(self->state, x); });
+}
+
 caf::actor_clock::duration_type seconds(double x) {
   return std::chrono::duration_cast<caf::actor_clock::duration_type>(
       std::chrono::duration<double>(x));
@@ -31,30 +39,37 @@ caf::actor_clock::duration_type seconds(double x) {
 
 // However the node ends, no actor keeps waiting for it, and none stays behind.
 node_state::~node_state() {
-  context_->living->on_leave({});
-  services_.cancel();
-  release_generation();
-  const auto stop = [](const caf::actor& actor) {
-    caf::anon_send(
-        actor,
-        caf::exit_msg{actor.address(),
-                      messages::make_error(messages::ec::cancelled, "the node has ended")});
-  };
-  for (const auto& x : spawned_)
-    stop(x.actor);
-  if (watch_)
-    stop(watch_);
+  place_.reset();
+  if (context_)
+    context_->living->no_longer_tells(this);
+  held_->end();
 }
 
 void node_state::start(std::shared_ptr<const node_context> context) {
   context_ = std::move(context);
   end_on_exception(self_, "node");
-  self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
-  context_->living->on_leave([weak = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()),
-                              path = context_->messages] {
-    if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
-      path->send_from_outside(caf::actor_cast<messages::node_actor>(alive), messages::look_again{});
+  if (context_->watches_lanes)
+    place_ = context_->lanes->add({.who = "node", .actor = self_->id(), .shares_thread = true});
+  self_->set_down_handler([this](const caf::down_msg& x) {
+    const auto turn = take_turn("down_msg");
+    lose(x);
   });
+  self_->set_exit_handler([this](const caf::exit_msg& x) {
+    const auto turn = take_turn("exit_msg");
+    if (x.reason && !context_->faults->hang_instead("node"))
+      self_->quit(x.reason);
+  });
+  held_->services(services_);
+  context_->held->set(held_);
+  context_->living->on_leave(
+      this,
+      [weak = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()), path = context_->messages] {
+        if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
+          path->send_from_outside(caf::actor_cast<messages::node_actor>(alive),
+                                  messages::look_again{});
+      });
+  if (place_)
+    place_->describe_by([this] { return waits_for(); });
 }
 
 void node_state::watch_root() {
@@ -89,6 +104,8 @@ group_registry::join_between_processes node_state::groups_between_processes(
 
 template <class Request>
 caf::error node_state::admit(const Request& x) {
+  if (is_of_the_past(x.generation))
+    return messages::make_error(messages::ec::cancelled, "NODE-3: a newer supervisor is obeyed");
   if constexpr (!std::is_same_v<Request, messages::spawn_stage>)  // which replicas ask for
     watch_root();
   if (closing_ || x.generation < generation_ || x.generation <= ended_)
@@ -98,7 +115,6 @@ caf::error node_state::admit(const Request& x) {
                     value(x.generation)));
   const auto opened = context_->jobs->open(x.job);
   recovery_ = opened->job.recovery;
-  watch_for_hangs();
   if (x.generation > generation_) {
     release_generation();
     generation_ = x.generation;
@@ -107,6 +123,10 @@ caf::error node_state::admit(const Request& x) {
                                                opened->job.devices.exchange,
                                                context_->meeting,
                                                groups_between_processes(opened->placed()));
+    held_->release_by([groups = groups_, by = context_->transport, generation = generation_] {
+      groups->token().cancel();
+      by->end_generation(generation);
+    });
   }
   context_->faults->inject("node", x.job.iteration + 1);
   return {};
@@ -124,6 +144,8 @@ Answer node_state::answer(Handle spawned, kind what, std::string name) {
                                                             name + ": " + why)});
       });
   spawned_.push_back({actor, generation_, what, std::move(name)});
+  if (!held_->add(actor))  // NODE-3
+    self_->send_exit(actor, caf::exit_reason::user_shutdown);
   context_->messages->monitor(self_, actor);
   return context_->messages->checked(self_->home_system(), Answer{std::move(spawned)});
 }
@@ -241,8 +263,12 @@ bool node_state::ends_with(const spawned_actor& x, runtime::generation_id last) 
 }
 
 caf::result<messages::generation_ended> node_state::end(const messages::end_generation& x) {
-  if (number_of(x.last) == 0)
+  if (is_of_the_past(x.last))
+    return messages::make_error(messages::ec::cancelled, "NODE-3: a newer supervisor is obeyed");
+  if (number_of(x.last) == 0) {
     std::exchange(services_, runtime::cancel_token()).cancel();
+    held_->services(services_);
+  }
   if (number_of(x.last) == 0)
     root_ = nullptr;  // a successor, whose predecessor's death we may not have heard of yet
   watch_root();
@@ -361,18 +387,30 @@ messages::node_actor::behavior_type node(messages::node_actor::stateful_pointer<
                                          std::shared_ptr<const node_context> context) {
   self->state.start(std::move(context));
   return {
-      [self](const messages::spawn_loader& x) { return self->state.spawn(x); },
-      [self](const messages::spawn_keeper& x) { return self->state.spawn(x); },
-      [self](const messages::spawn_checkpointer& x) { return self->state.spawn(x); },
-      [self](const messages::spawn_monitor& x) { return self->state.spawn(x); },
-      [self](const messages::spawn_viewer& x) { return self->state.spawn(x); },
-      [self](const messages::spawn_replica& x) { return self->state.spawn(x); },
-      [self](const messages::spawn_stage& x) { return self->state.spawn(x); },
-      [self](const messages::end_generation& x) { return self->state.end(x); },
-      [self](const messages::look_again& x) { self->state.look_again(x); },
-      [self](const messages::suspected& x) { self->state.suspect(x); },
-      [self](const messages::all_restored& x) { self->state.close_restored(x); },
-      [self](const messages::shut_down& x) { self->state.shut_down(x); },
+      takes<messages::spawn_loader>(self,
+                                    [](node_state& node, const auto& x) { return node.spawn(x); }),
+      takes<messages::spawn_keeper>(self,
+                                    [](node_state& node, const auto& x) { return node.spawn(x); }),
+      takes<messages::spawn_checkpointer>(
+          self, [](node_state& node, const auto& x) { return node.spawn(x); }),
+      takes<messages::spawn_monitor>(self,
+                                     [](node_state& node, const auto& x) { return node.spawn(x); }),
+      takes<messages::spawn_viewer>(self,
+                                    [](node_state& node, const auto& x) { return node.spawn(x); }),
+      takes<messages::spawn_replica>(self,
+                                     [](node_state& node, const auto& x) { return node.spawn(x); }),
+      takes<messages::spawn_stage>(self,
+                                   [](node_state& node, const auto& x) { return node.spawn(x); }),
+      takes<messages::end_generation>(self,
+                                      [](node_state& node, const auto& x) { return node.end(x); }),
+      takes<messages::look_again>(
+          self, [](node_state& node, const auto& x) { return node.look_again(x); }),
+      takes<messages::suspected>(self,
+                                 [](node_state& node, const auto& x) { return node.suspect(x); }),
+      takes<messages::all_restored>(
+          self, [](node_state& node, const auto& x) { return node.close_restored(x); }),
+      takes<messages::shut_down>(self,
+                                 [](node_state& node, const auto& x) { return node.shut_down(x); }),
   };
 }
 

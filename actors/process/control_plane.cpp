@@ -12,6 +12,7 @@
 #include <caf/openssl/publish.hpp>
 #include <caf/scoped_actor.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <set>
 #include <utility>
@@ -19,9 +20,9 @@
 namespace troupe::actors {
 namespace {
 
-/// Whoever hangs in a handler holds a thread: where it is replaced, there are some to spare. Idle
-/// ones sleep.
-constexpr int actor_threads = 2, spare_threads = 2;
+constexpr int actor_threads = 2;
+/// An idle thread sleeps and costs its stack; a process that more actors hang in has no cure in it.
+constexpr int most_spare_threads = 64;
 /// Of a suspicion: how often a process gives a sign of life.
 constexpr double between_signs = 0.2;
 
@@ -30,11 +31,11 @@ caf::timespan span_of(double x) {
 }
 
 struct configuration : caf::actor_system_config {
-  configuration(bool recovers, const std::optional<control_settings>& control) {
+  configuration(int spare_threads, const std::optional<control_settings>& control) {
     add_message_types<caf::id_block::troupe_messages>();
     // Sharing: idle workers sleep on a condition instead of polling (docs/decisions/0002-caf.md).
     set("scheduler.policy", caf::atom("sharing"));
-    set("scheduler.max-threads", actor_threads + (recovers ? spare_threads : 0));
+    set("scheduler.max-threads", actor_threads + spare_threads);
     set("logger.verbosity", caf::atom("quiet"));
     if (!control)
       return;
@@ -99,9 +100,13 @@ Handle remote(caf::actor_system& system,
 
 }  // namespace
 
+int spare_threads(const runtime::recovery_settings& x) {
+  return x.on ? std::min(x.max_restarts, most_spare_threads - 1) + 1 : 0;
+}
+
 std::unique_ptr<caf::actor_system_config> make_configuration(
-    bool recovers, const std::optional<control_settings>& control) {
-  return std::make_unique<configuration>(recovers, control);
+    int spare_threads, const std::optional<control_settings>& control) {
+  return std::make_unique<configuration>(spare_threads, control);
 }
 
 std::uint16_t publish(const messages::rendezvous_actor& whom, const std::string& address) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "messages/protocol/actors.hpp"
+#include "runtime/trainer/job.hpp"
 
 #include <caf/fwd.hpp>
 
@@ -26,10 +27,16 @@ struct control_settings {
   double suspicion = 10;
 };
 
-/// Of the actor system of a process. With a control plane others can be connected with; throws
-/// input_error as read_credentials does.
+/// Threads of an actor system that actors which hang may hold until its end: one for each restart
+/// that is allowed, and one for the hang after which the run ends, at most 64. Where more hang the
+/// run ends for that (HANG-2).
+int spare_threads(const runtime::recovery_settings& x);
+
+/// Of the actor system of a process. Whoever hangs in a handler holds a thread: so many are there
+/// besides those that its actors share; they sleep until there is work for them. With a control
+/// plane others can be connected with; throws input_error as read_credentials does.
 std::unique_ptr<caf::actor_system_config> make_configuration(
-    bool recovers, const std::optional<control_settings>& control = {});
+    int spare_threads, const std::optional<control_settings>& control = {});
 
 /// Where others reach this actor of ours, on that numeric address; returns the port, which the
 /// system has chosen. Throws io_error.

@@ -2,9 +2,11 @@
 
 #include "actors/job/ending.hpp"
 #include "actors/job/prepare.hpp"
+#include "actors/node/hang_watch.hpp"
 #include "actors/node/node.hpp"
 #include "actors/process/connector.hpp"
 #include "actors/process/control_plane.hpp"
+#include "messages/core/error.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/process/process_entry.hpp"
@@ -31,6 +33,8 @@ namespace {
 
 constexpr int patience_without_supervisor = 10;  // times the suspicion
 constexpr int failed = 3;                        // exit code
+// Before it knows the job. Where more hang the process ends, and another takes its place.
+constexpr int threads_to_spare = 2;
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -44,7 +48,7 @@ class node_process {
   explicit node_process(const node_process_settings& settings)
       : settings_(settings),
         config_(make_configuration(
-            true,
+            threads_to_spare,
             control_settings{runtime::run_folder::open(settings.run).credentials(),
                              settings.suspicion})),
         system_(*config_),
@@ -108,6 +112,13 @@ class node_process {
     const std::shared_ptr<const node_context> shared = context_;
     node_ = system_.spawn(node, shared);
     (*self_)->monitor(node_);
+    watch_ = watch_for_hangs(system_,
+                             shared,
+                             context_->jobs->open(job)->job.recovery,
+                             {.node = node_, .give_up = [](const std::string& why) {
+                                runtime::log_error("{}", why);
+                                std::_Exit(failed);
+                              }});
     connector_ = system_.spawn<caf::detached>(
         connector, context_->neighbours, connect_patience(settings_.suspicion));
     auto where = context_->neighbours->address();
@@ -204,6 +215,9 @@ class node_process {
       (*self_)->receive([](const caf::down_msg&) {},
                         caf::after(milliseconds(settings_.suspicion)) >> [] {});
     }
+    if (watch_)
+      (*self_)->send_exit(watch_, caf::exit_reason::user_shutdown);
+    watch_ = nullptr;
     if (connector_)
       (*self_)->send_exit(connector_, caf::exit_reason::user_shutdown);
     write_records(job);
@@ -225,6 +239,7 @@ class node_process {
   messages::job_description told_;
   std::shared_ptr<node_context> context_;
   messages::node_actor node_;
+  messages::hang_watch_actor watch_;
   messages::connector_actor connector_;
 };
 

@@ -31,7 +31,7 @@ void stage_state::take_places() {
                                                 .communication_lane = "wire:" + where_,
                                                 .saver = "saver:" + where_});
   if (node_->own_threads)
-    place_ = node_->lanes->add({.who = who_, .generation = generation});
+    place_ = node_->lanes->add({.who = who_, .generation = generation, .shares_thread = true});
 }
 
 // What its lanes are at comes first: nothing else happens before that has ended.

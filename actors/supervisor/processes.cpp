@@ -52,12 +52,12 @@ void supervisor_state::settle_keepers() {
       processes_.begin(), processes_.end(), [](const auto& x) { return bool(x.node); });
   if (!keeps() || !all_here)
     return;
-  auto& ledger = *context_->ledger;
+  const auto& ledger = *context_->ledger;
   if (ledger.keepers().empty()) {
     std::vector<std::string> hosts;
     for (const auto& x : processes_)
       hosts.push_back(x.host);
-    ledger.keepers(runtime::keepers_of(hosts));
+    pen()->keepers(runtime::keepers_of(hosts));
   }
   const auto keepers = ledger.keepers();
   for (std::size_t p = 0; p < processes_.size(); ++p)

@@ -41,7 +41,7 @@ std::string_view name_of(runtime::state_tier x) {
 
 void supervisor_state::carry_out(membership::orders orders) {
   for (const auto& restart : members_->take_restarts())
-    context_->ledger->add(restart);
+    pen()->add(restart);
   if (members_->now() == membership::phase::ending && !orders.empty()) {
     forget_step();
     abandon_save();

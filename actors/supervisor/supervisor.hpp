@@ -61,6 +61,8 @@ class supervisor_state {
   const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
 
  private:
+  void begin(const succession& after);
+
   // Who is in (recovery.cpp).
 
   void carry_out(membership::orders orders);
@@ -190,6 +192,8 @@ class supervisor_state {
       context_->messages->send_at_once(self_, viewer, x);
   }
   runtime::generation_id generation() const { return members_->generation(); }
+  /// LEDGER-3
+  runtime::step_ledger::pen pen() const { return context_->ledger->by(epoch_of(generation())); }
   std::uint64_t clock_ns() const;  ///< of the actor system
 
   messages::supervisor_actor::pointer self_;

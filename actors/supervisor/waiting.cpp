@@ -90,10 +90,9 @@ std::unique_ptr<runtime::lane_board::place::at_message> supervisor_state::take_t
 }
 
 void supervisor_state::take_place() {
-  if (!job_->job.recovery.on || !context_->own_threads)
-    return;
-  place_ = context_->lanes->add({.who = "supervisor"});
-  place_->describe_by([this] { return waits_for(); });
+  if (job_->job.recovery.on && context_->watches_lanes)
+    place_
+        = context_->lanes->add({.who = "supervisor", .actor = self_->id(), .shares_thread = true});
 }
 
 }  // namespace troupe::actors

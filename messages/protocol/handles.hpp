@@ -235,7 +235,7 @@ using connector_actor = caf::typed_actor<
     // It is gone: nobody here waits for it any more.
     caf::reacts_to<forget>>;
 
-/// Looks for who hangs in a process, for its node.
+/// Looks for who hangs in a process, for its node, and for who keeps that.
 using hang_watch_actor = caf::typed_actor<
     // To itself: it is time.
     caf::reacts_to<look_at_lanes>>;
@@ -244,6 +244,8 @@ using hang_watch_actor = caf::typed_actor<
 using front_actor = caf::typed_actor<
     // The end that was meant.
     caf::reacts_to<job_over>,
+    // The node or the supervisor hangs.
+    caf::reacts_to<suspected>,
     // Pass this on to whoever is the supervisor.
     caf::reacts_to<drain>>;
 

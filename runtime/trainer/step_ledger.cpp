@@ -29,6 +29,18 @@ std::string differing(const std::map<std::string, digest>& before,
 
 }  // namespace
 
+void step_ledger::belongs_to(std::uint32_t epoch) {
+  const std::lock_guard lock(writers_);
+  epoch_ = std::max(epoch_, epoch);
+}
+
+step_ledger::pen step_ledger::by(std::uint32_t epoch) {
+  std::unique_lock lock(writers_);
+  if (epoch < epoch_)
+    throw cancelled();  // LEDGER-3
+  return {*this, std::move(lock)};
+}
+
 void step_ledger::begin(const training_position& at) {
   const std::lock_guard lock(mutex_);
   start_ = at.iteration;
@@ -38,7 +50,7 @@ void step_ledger::begin(const training_position& at) {
 
 void step_ledger::write_down(const std::filesystem::path& file) {
   const std::lock_guard lock(mutex_);
-  ensure(positions_.empty(), "LEDGER-3: all of a ledger is written down, or nothing");
+  ensure(positions_.empty(), "LEDGER-4: all of a ledger is written down, or nothing");
   file_.emplace("the ledger", file, false);
 }
 
@@ -92,7 +104,7 @@ void step_ledger::replay(const committed_step& step) {
 
 // Nothing is written meanwhile: there is no file yet, or this would be in it twice.
 void step_ledger::take_up(const std::vector<ledger_record>& all) {
-  ensure(!file_, "LEDGER-3: a ledger takes up another one before it writes");
+  ensure(!file_, "LEDGER-4: a ledger takes up another one before it writes");
   struct {
     step_ledger& to;
     void operator()(const ledger::begun& x) { to.begin(x.at); }

@@ -42,9 +42,18 @@ class replay_differs : public broken_promise {
 ///
 ///   LEDGER-1  A step is committed once; the next one is the step after it.
 ///   LEDGER-2  A step that runs again comes out with the state that it had.
-///   LEDGER-3  What is written down is what has been: read again, it makes an equal ledger.
+///   LEDGER-3  A supervisor that has a successor writes nothing any more: it may have been left
+///             behind as it hung, and go on later.
+///   LEDGER-4  What is written down is what has been: read again, it makes an equal ledger.
 class step_ledger {
  public:
+  /// From now on the supervisor of that epoch writes, and none before it.
+  void belongs_to(std::uint32_t epoch);
+  /// What a supervisor writes by; it is used at once, and not kept. LEDGER-3: throws `cancelled`
+  /// where that epoch has a successor.
+  class pen;
+  pen by(std::uint32_t epoch);
+
   /// From here on everything is written down there, too, by write(2): it survives the death of this
   /// process. Before `begin`. What the system refuses is told once, and tried again with the next
   /// record: a full disk costs no step. Throws io_error when it cannot be opened.
@@ -95,6 +104,8 @@ class step_ledger {
   static constexpr std::size_t kept_whole = 3;  ///< steps with their parts and positions
   static constexpr std::size_t kept_facts = 256;
 
+  std::mutex writers_;  ///< taken first
+  std::uint32_t epoch_ = 0;
   mutable std::mutex mutex_;
   std::uint64_t start_ = 0;
   std::vector<digest> states_;  ///< after each step, from start_ + 1 on
@@ -111,6 +122,16 @@ class step_ledger {
   std::optional<growing_file> file_;
   std::string unwritten_;  ///< whole lines that the system has refused
   bool refused_ = false;   ///< and that has been told
+};
+
+class step_ledger::pen {
+ public:
+  pen(step_ledger& of, std::unique_lock<std::mutex> held) : of_(of), held_(std::move(held)) {}
+  step_ledger* operator->() const { return &of_; }
+
+ private:
+  step_ledger& of_;
+  std::unique_lock<std::mutex> held_;
 };
 
 }  // namespace troupe::runtime

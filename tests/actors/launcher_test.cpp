@@ -38,7 +38,7 @@ struct launched {
     job.check_messages = false;  // the handles of a thread that plays an actor do not travel
     prepared = tests::without_threads(job);
     runtime::make_credentials(folder.credentials(), folder.record().id);
-    config = actors::make_configuration(true, actors::control_settings{folder.credentials(), 10});
+    config = actors::make_configuration(2, actors::control_settings{folder.credentials(), 10});
     system.emplace(*config);
     self.emplace(*system);
     connector = system->spawn([]() -> messages::connector_actor::behavior_type {

@@ -215,6 +215,36 @@ TEST_CASE("NODE-2: nobody waits for a lane that is known to hang", "[actors]") {
   CHECK(answer->hung == std::vector<std::string>{"lane:0.0"});
 }
 
+TEST_CASE("NODE-3: a node that was left behind and goes on spawns nobody who lives", "[actors]") {
+  hosting it;
+  const messages::spawn_stage order{first_generation, it.prepared->description, {}, 0, 0, 0};
+  const auto stage = it.ask<messages::stage_spawned>(order);
+  REQUIRE(stage);
+  const tests::ending before(stage->stage);
+  it.prepared->node->held->get()->end();  // as the front does
+  it.system.run();
+  CHECK(before.has_come());
+  CHECK_FALSE(it.may_deposit());
+  const auto late = it.ask<messages::loader_spawned>(
+      messages::spawn_loader{first_generation, it.prepared->description});
+  REQUIRE(late);
+  CHECK(tests::ending(late->loader).has_come());
+}
+
+TEST_CASE("NODE-3: a supervisor that has a successor orders nothing any more", "[actors]") {
+  hosting it;
+  auto job = tests::tiny_job(1, 1);
+  job.recovery.on = true;
+  const auto told = tests::without_threads(job)->description;
+  const auto successors = runtime::make_generation(1, 0);
+  REQUIRE(it.ask<messages::generation_ended>(messages::end_generation{successors, told}));
+  CHECK_FALSE(it.ask<messages::generation_ended>(messages::end_generation{first_generation, told}));
+  CHECK(messages::is(it.refusal, ec::cancelled));
+  CHECK_THAT(messages::text_of(it.refusal), ContainsSubstring("NODE-3"));
+  CHECK_FALSE(it.ask<messages::loader_spawned>(messages::spawn_loader{first_generation, told}));
+  CHECK_THAT(messages::text_of(it.refusal), ContainsSubstring("NODE-3"));
+}
+
 TEST_CASE("a node that is told of a hang of those whom it does not host ends nobody", "[actors]") {
   hosting it;
   const auto stage = it.ask<messages::stage_spawned>(

@@ -302,7 +302,7 @@ look_at_lanes example(const wire&) {
 }
 template <>
 suspected example(const wire&) {
-  return {g, "lane:0.1", "it hangs"};
+  return {g, "lane:0.1", "it hangs", 12};
 }
 template <>
 taken_for_dead example(const wire&) {

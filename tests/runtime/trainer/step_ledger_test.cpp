@@ -59,6 +59,19 @@ TEST_CASE("LEDGER-2: a step that runs again comes out with the state that it had
   CHECK_THROWS_AS(x.replay(step(21)), broken_promise);
 }
 
+TEST_CASE("LEDGER-3: a supervisor that has a successor writes nothing any more") {
+  step_ledger x;
+  x.by(0)->begin({.iteration = 10, .consumed = 80});
+  x.by(0)->commit(step(11));
+  x.belongs_to(1);
+  CHECK_THROWS_AS(x.by(0)->commit(step(12)), cancelled);
+  CHECK_THROWS_AS(x.by(0)->saved(11), cancelled);
+  CHECK(x.newest() == 11);
+  CHECK_FALSE(x.newest_saved());
+  x.by(1)->commit(step(12));
+  CHECK(x.newest() == 12);
+}
+
 TEST_CASE("a ledger knows where the training stood after the newest steps and what was saved") {
   step_ledger x;
   x.begin({.iteration = 10, .consumed = 80});
@@ -93,7 +106,7 @@ TEST_CASE("what a monitor is told is numbered, and the newest of it is kept") {
   CHECK(facts.back().first == 300);
 }
 
-TEST_CASE("LEDGER-3: what is written down makes an equal ledger") {
+TEST_CASE("LEDGER-4: what is written down makes an equal ledger") {
   const tests::scratch_folder folder;
   const auto file = folder / "ledger.jsonl";
   step_ledger x;
