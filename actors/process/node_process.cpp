@@ -5,6 +5,7 @@
 #include "actors/node/node.hpp"
 #include "actors/process/connector.hpp"
 #include "actors/process/control_plane.hpp"
+#include "messages/core/error.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/process/process_entry.hpp"

@@ -36,6 +36,7 @@ enum class planted_bug {
   keep_old_state,
   share_estate,
   believe_states,
+  commit_before_written,
 };
 
 struct named_bug {
@@ -44,7 +45,7 @@ struct named_bug {
   std::string_view about;  ///< what goes wrong, in a line
 };
 
-inline constexpr std::array<named_bug, 25> planted_bugs = {{
+inline constexpr std::array<named_bug, 26> planted_bugs = {{
     {planted_bug::lose_gradient,
      "lose-gradient",
      "a stage leaves out the weight gradients of its last micro-batch, in step 2"},
@@ -114,6 +115,9 @@ inline constexpr std::array<named_bug, 25> planted_bugs = {{
     {planted_bug::believe_states,
      "believe-states",
      "the supervisor commits without a look at whether replicas hold the same state"},
+    {planted_bug::commit_before_written,
+     "commit-before-written",
+     "the checkpointer commits when all processes but one have written their shards"},
 }};
 
 constexpr std::optional<planted_bug> planted_bug_from(std::string_view name) {

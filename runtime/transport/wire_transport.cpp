@@ -73,7 +73,7 @@ ticket wire_transport::deposit(tensor x, generation_id generation) {
 
 tensor wire_transport::take(const ticket& x) {
   const std::lock_guard lock(mutex_);
-  if (x.generation <= ended_)
+  if (x.generation <= ended_ || taken_back_.contains(x.slot))
     throw cancelled();
   const auto at = leases_.find(x.slot);
   ensure(at != leases_.end() && at->second.taker == peer_number{},
@@ -96,6 +96,7 @@ void wire_transport::take_back(std::span<const ticket> tickets) {
       continue;
     released.push_back(std::move(at->second.data));
     leases_.erase(at);
+    taken_back_.emplace(x.slot, x.generation);
     ++counters_.dropped;
   }
 }
@@ -104,6 +105,7 @@ void wire_transport::end_generation(generation_id last) {
   std::vector<tensor> released;  // without the mutex: their pools have theirs
   const std::lock_guard lock(mutex_);
   ended_ = std::max(ended_, last);
+  std::erase_if(taken_back_, [&](const auto& entry) { return entry.second <= last; });
   for (auto at = leases_.begin(); at != leases_.end();) {
     if (at->second.generation > last) {
       ++at;
@@ -184,7 +186,7 @@ std::variant<tensor, wire_reason> wire_transport::release(peer_number from, cons
   askers_[from] = x.asker;
   if (x.what.holder != settings_.process)
     return wire_reason::stranger;
-  if (x.what.generation <= ended_)
+  if (x.what.generation <= ended_ || taken_back_.contains(x.what.slot))
     return wire_reason::ended;
   const auto at = leases_.find(x.what.slot);
   if (at == leases_.end())

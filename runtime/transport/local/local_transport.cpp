@@ -29,7 +29,7 @@ std::vector<tensor> local_transport::redeem_all(std::span<const ticket> tickets,
 tensor local_transport::take(const ticket& x) {
   ensure(x.holder == process_, "TICKET-2: a ticket is redeemed at its holder");
   const std::lock_guard lock(mutex_);
-  if (x.generation <= ended_)
+  if (x.generation <= ended_ || taken_back_.contains(x.slot))
     throw cancelled();
   auto at = leases_.extract(x.slot);
   ensure(!at.empty(), "HANDOFF-2: a ticket is redeemed exactly once");
@@ -39,7 +39,10 @@ tensor local_transport::take(const ticket& x) {
 void local_transport::take_back(std::span<const ticket> tickets) {
   const std::lock_guard lock(mutex_);
   for (const auto& x : tickets)
-    counters_.dropped += leases_.erase(x.slot);
+    if (leases_.erase(x.slot) > 0) {
+      taken_back_.emplace(x.slot, x.generation);
+      ++counters_.dropped;
+    }
 }
 
 void local_transport::end_generation(generation_id last) {
@@ -47,6 +50,7 @@ void local_transport::end_generation(generation_id last) {
   ended_ = std::max(ended_, last);
   counters_.dropped
       += std::erase_if(leases_, [&](const auto& entry) { return entry.second.generation <= last; });
+  std::erase_if(taken_back_, [&](const auto& entry) { return entry.second <= last; });
 }
 
 std::size_t local_transport::leased() const {
