@@ -6,16 +6,21 @@
 #include "actors/monitor/monitor.hpp"
 #include "actors/process/neighbours.hpp"
 #include "actors/replica/replica.hpp"
+#include "actors/shard_writer/shard_writer.hpp"
 #include "actors/stage/stage.hpp"
 #include "actors/support/guard.hpp"
 #include "actors/support/on_board.hpp"
+#include "runtime/core/file.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/process/process_id.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/system_messages.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <fmt/format.h>
+#include <optional>
 #include <set>
 #include <type_traits>
 #include <utility>
@@ -33,6 +38,15 @@ auto takes(Self* self, What what) {
 caf::actor_clock::duration_type seconds(double x) {
   return std::chrono::duration_cast<caf::actor_clock::duration_type>(
       std::chrono::duration<double>(x));
+}
+
+std::optional<std::string> obstacle_to_saving(const std::filesystem::path& folder) {
+  std::error_code failure;
+  if (!std::filesystem::is_directory(folder, failure))
+    return fmt::format("there is no folder '{}'{}",
+                       folder.string(),
+                       failure ? ": " + failure.message() : std::string());
+  return runtime::write_obstacle(folder / "checkpoint");
 }
 
 }  // namespace
@@ -187,6 +201,34 @@ caf::result<messages::checkpointer_spawned> node_state::spawn(
                             : home.spawn(checkpointer, x, job, context_, ends),
       kind::service,
       "checkpointer");
+  spawned_.back().ends = ends;
+  spawned_.back().with_epoch = services_.on_cancel([ends] { ends.cancel(); });
+  return answered;
+}
+
+// What a host does not see is told before the first step. Later it is a disk that refuses.
+caf::result<messages::shard_writer_spawned> node_state::spawn(
+    const messages::spawn_shard_writer& x) {
+  if (auto refusal = admit(x))
+    return refusal;
+  const auto& folder = context_->jobs->open(x.job)->job.checkpoints.save;
+  if (x.generation == runtime::make_generation(0, 1) && x.has_folder)
+    if (const auto why = obstacle_to_saving(folder))
+      return messages::make_error(
+          messages::ec::refused,
+          fmt::format("process {} on host '{}' cannot save: {}; `checkpoints.save` has to be a "
+                      "folder that all processes of the run see under one path, and may write to",
+                      x.process,
+                      runtime::host_name(),
+                      *why));
+  auto& home = self_->home_system();
+  // It ends with the epoch, or alone when it hangs.
+  const runtime::cancel_token ends;
+  auto answered = answer<messages::shard_writer_spawned>(
+      context_->own_threads ? home.spawn<caf::detached>(shard_writer, x, context_, ends)
+                            : home.spawn(shard_writer, x, context_, ends),
+      kind::service,
+      shard_writer_state::name);
   spawned_.back().ends = ends;
   spawned_.back().with_epoch = services_.on_cancel([ends] { ends.cancel(); });
   return answered;
@@ -392,6 +434,8 @@ messages::node_actor::behavior_type node(messages::node_actor::stateful_pointer<
       takes<messages::spawn_keeper>(self,
                                     [](node_state& node, const auto& x) { return node.spawn(x); }),
       takes<messages::spawn_checkpointer>(
+          self, [](node_state& node, const auto& x) { return node.spawn(x); }),
+      takes<messages::spawn_shard_writer>(
           self, [](node_state& node, const auto& x) { return node.spawn(x); }),
       takes<messages::spawn_monitor>(self,
                                      [](node_state& node, const auto& x) { return node.spawn(x); }),

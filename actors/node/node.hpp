@@ -4,8 +4,9 @@
 // It also cleans up: when a rank dies, or the supervisor, or the node itself, every wait of the
 // generation is released at once. What outlives actors (estates, ledger, logs) is in its context.
 //
-// Ranks belong to a generation. Services (loader, keeper, checkpointer, monitor, viewers) serve all
-// generations of one supervisor: their death releases nobody, and it replaces them.
+// Ranks belong to a generation. Services (loader, keeper, checkpointer, shard writer, monitor,
+// viewers) serve all generations of one supervisor: their death releases nobody, and it replaces
+// them.
 //
 //   NODE-1  Nobody is spawned into a generation that is over: the request is refused.
 //   NODE-2  A generation is told to have ended when its actors are gone and its lanes have ended,
@@ -46,6 +47,7 @@ class node_state {
   caf::result<messages::loader_spawned> spawn(const messages::spawn_loader& x);
   caf::result<messages::keeper_spawned> spawn(const messages::spawn_keeper& x);
   caf::result<messages::checkpointer_spawned> spawn(const messages::spawn_checkpointer& x);
+  caf::result<messages::shard_writer_spawned> spawn(const messages::spawn_shard_writer& x);
   caf::result<messages::monitor_spawned> spawn(const messages::spawn_monitor& x);
   caf::result<messages::viewer_spawned> spawn(const messages::spawn_viewer& x);
   caf::result<messages::replica_spawned> spawn(const messages::spawn_replica& x);

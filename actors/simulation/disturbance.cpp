@@ -169,34 +169,29 @@ void draw_silent(choices from, bool recovers, std::size_t deaths, std::vector<di
 
 /// While whatever is told between processes is told.
 moment_of_step moment_between_processes(choices& from) {
-  return {from.one_of({"keep",
-                       "keep",
-                       "kept",
-                       "kept",
-                       "fetch_kept",
-                       "kept_state",
-                       "spawn_keeper",
-                       "process_started",
-                       "process_died",
-                       "use_keeper",
-                       "end_generation",
-                       "generation_ended",
-                       "activation",
-                       "vote",
-                       "decision",
-                       "applied",
+  return {from.one_of({"keep",           "keep",
+                       "kept",           "kept",
+                       "fetch_kept",     "kept_state",
+                       "spawn_keeper",   "process_started",
+                       "process_died",   "use_keeper",
+                       "write_shards",   "write_shards",
+                       "shards_written", "use_shard_writer",
+                       "end_generation", "generation_ended",
+                       "activation",     "vote",
+                       "decision",       "applied",
                        "ready"}),
           1 + from.below(from.one_of({2, 6, 24}))};
 }
 
-/// Some of the deaths become those of processes or keepers, and some links are parted for a while.
+/// Some of the deaths become those of processes, keepers or shard writers, and some links are
+/// parted for a while.
 void part_processes(choices& from, std::vector<disturbance>& to) {
   for (auto& x : to) {
     const bool process = from.happens(0.45);
     if (!process && !from.happens(0.15))
       continue;
     x.what = process ? kind::kill_process : kind::kill_actor;
-    x.who = process ? "" : "keeper";
+    x.who = process ? "" : from.one_of({"keeper", "keeper", "shard_writer"});
     if (x.moment && from.happens(0.5))
       continue;
     x.at_ns = 0;

@@ -206,6 +206,12 @@ void supervisor_state::carry_out(const order_replace& x) {
       if (at_once)
         spawn_checkpointer();
       break;
+    case member_role::shard_writer:
+      processes_[std::size_t(x.process)].writer = nullptr;
+      tell_of_shard_writer(x.process);
+      if (at_once)
+        spawn_shard_writer(x.process);
+      break;
     case member_role::rank:
       break;
   }

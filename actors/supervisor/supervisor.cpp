@@ -146,8 +146,8 @@ void supervisor_state::proceed() {
   if (waits_to_save_)
     return;
   if (!job_->job.skip_train && !replays() && saves_.is_due(at_.iteration, is_over())) {
-    if (saves_.is_writing() || !checkpointer_)
-      return;  // snapshots hold memory: one at a time; and a dead checkpointer is being replaced
+    if (saves_.is_writing() || !can_save())
+      return;  // snapshots hold memory: one at a time; and whoever is dead is being replaced
     begin_save();
   }
   if (!is_over())

@@ -105,6 +105,9 @@ class supervisor_state {
   void spawn_loader(int process);
   void spawn_keeper(int process);
   void spawn_checkpointer();
+  void spawn_shard_writer(int process);
+  void tell_of_shard_writer(int process);
+  bool can_save() const;  ///< whoever writes is there
   void spawn_viewers();
   void spawn_replicas();
   std::vector<messages::hosting_process> hosting_processes() const;
@@ -131,6 +134,8 @@ class supervisor_state {
   int host_of(int x) const { return processes_.size() == 1 ? home : x; }
   /// The states of ranks are kept in other processes.
   bool keeps() const { return processes_.size() > 1 && job_->job.recovery.on; }
+  /// Each process writes what its ranks give to a checkpoint.
+  bool writes_apart() const { return processes_.size() > 1 && !job_->job.checkpoints.save.empty(); }
   bool is_kept(std::uint64_t step) const;
   /// That messages speak of: one beside this one, which hosts ranks.
   bool is_process(int x) const {
@@ -222,6 +227,7 @@ class supervisor_state {
     int kept_in = home;                          ///< where the keeper of their states lives
     messages::loader_actor loader, told_loader;  ///< that the ranks know
     messages::keeper_actor keeper, told_keeper;
+    messages::shard_writer_actor writer;  ///< none: nobody is to write there, or it is dead
   };
   std::vector<hosting> processes_;
   messages::checkpointer_actor checkpointer_;

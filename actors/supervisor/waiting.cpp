@@ -30,6 +30,8 @@ void supervisor_state::receive(const messages::taken_for_dead& x) {
       who = address_of(at.loader);
     if (x.who == "keeper" && at.keeper && tells(at.kept_in))
       who = address_of(at.keeper);
+    if (x.who == "shard_writer" && at.writer && tells(host_of(p)))
+      who = address_of(at.writer);
   }
   if (x.who == "checkpointer")
     who = address_of(checkpointer_);

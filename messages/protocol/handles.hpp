@@ -15,6 +15,7 @@ namespace troupe::messages {
 struct spawn_loader;
 struct spawn_keeper;
 struct spawn_checkpointer;
+struct spawn_shard_writer;
 struct spawn_monitor;
 struct spawn_viewer;
 struct spawn_replica;
@@ -22,6 +23,7 @@ struct spawn_stage;
 struct loader_spawned;
 struct keeper_spawned;
 struct checkpointer_spawned;
+struct shard_writer_spawned;
 struct monitor_spawned;
 struct viewer_spawned;
 struct replica_spawned;
@@ -42,6 +44,7 @@ struct look_again;
 struct use_loader;
 struct use_keeper;
 struct use_checkpointer;
+struct use_shard_writer;
 struct abandon;
 struct abandoned;
 struct job_over;
@@ -83,6 +86,9 @@ struct save;
 struct snapshot;
 struct saved;
 struct save_failed;
+struct write_shards;
+struct shards_written;
+struct shards_refused;
 struct keep;
 struct kept;
 struct fetch_kept;
@@ -171,8 +177,15 @@ using checkpointer_actor = caf::typed_actor<
     caf::reacts_to<save>,
     // One part.
     caf::reacts_to<snapshot>,
+    // Who writes the parts of a process's ranks, and what came of it.
+    caf::reacts_to<use_shard_writer>,
+    caf::reacts_to<shards_written>,
+    caf::reacts_to<shards_refused>,
     // No more parts come from this generation.
     caf::reacts_to<abandon>>;
+
+/// One for each process that hosts ranks, where there are several: writes their files.
+using shard_writer_actor = caf::typed_actor<caf::reacts_to<write_shards>>;
 
 /// Watches, and never delays.
 using monitor_actor
@@ -191,6 +204,7 @@ using node_actor = caf::typed_actor<
     caf::replies_to<spawn_loader>::with<loader_spawned>,
     caf::replies_to<spawn_keeper>::with<keeper_spawned>,
     caf::replies_to<spawn_checkpointer>::with<checkpointer_spawned>,
+    caf::replies_to<spawn_shard_writer>::with<shard_writer_spawned>,
     caf::replies_to<spawn_monitor>::with<monitor_spawned>,
     caf::replies_to<spawn_viewer>::with<viewer_spawned>,
     caf::replies_to<spawn_replica>::with<replica_spawned>,

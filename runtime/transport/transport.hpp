@@ -42,7 +42,8 @@ class transport {
   /// its stream. The caller, who owns the stream, sleeps until they are there.
   ///
   /// Throws broken_promise when a ticket was redeemed before, `cancelled` when its generation has
-  /// ended, peer_lost when its holder has died or cannot be reached: at once, also while it waits.
+  /// ended or it was taken back, peer_lost when its holder has died or cannot be reached: at once,
+  /// also while it waits.
   virtual std::vector<tensor> redeem_all(std::span<const ticket> tickets, const redeemer& by) = 0;
   tensor redeem(const ticket& x, const redeemer& by = {}) {
     return std::move(redeem_all({&x, 1}, by).front());

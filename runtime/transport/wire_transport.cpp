@@ -76,7 +76,7 @@ ticket wire_transport::deposit(tensor x,
 tensor wire_transport::take(const ticket& x) {
   std::shared_ptr<const void> taken;  // let go without the mutex
   const std::lock_guard lock(mutex_);
-  if (x.generation <= ended_)
+  if (x.generation <= ended_ || taken_back_.contains(x.slot))
     throw cancelled();
   const auto at = leases_.find(x.slot);
   ensure(at != leases_.end() && at->second.taker == peer_number{},
@@ -100,6 +100,7 @@ void wire_transport::take_back(std::span<const ticket> tickets) {
       continue;
     released.push_back(std::move(at->second));
     leases_.erase(at);
+    taken_back_.emplace(x.slot, x.generation);
     ++counters_.dropped;
   }
 }
@@ -108,6 +109,7 @@ void wire_transport::end_generation(generation_id last) {
   std::vector<lease> released;  // without the mutex: their pools have theirs
   const std::lock_guard lock(mutex_);
   ended_ = std::max(ended_, last);
+  std::erase_if(taken_back_, [&](const auto& entry) { return entry.second <= last; });
   for (auto at = leases_.begin(); at != leases_.end();) {
     if (at->second.generation > last) {
       ++at;
@@ -189,7 +191,7 @@ std::variant<wire_transport::served, wire_reason> wire_transport::release(peer_n
   askers_[from] = x.asker;
   if (x.what.holder != settings_.process)
     return wire_reason::stranger;
-  if (x.what.generation <= ended_)
+  if (x.what.generation <= ended_ || taken_back_.contains(x.what.slot))
     return wire_reason::ended;
   const auto at = leases_.find(x.what.slot);
   if (at == leases_.end())

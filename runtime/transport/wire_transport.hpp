@@ -122,6 +122,7 @@ class wire_transport final : public transport, private wire_owner {
   std::uint64_t next_slot_ = 1, next_fetch_ = 1;
   generation_id ended_ = {};
   std::unordered_map<std::uint64_t, lease> leases_;
+  std::unordered_map<std::uint64_t, generation_id> taken_back_;  ///< before they were redeemed
   std::unordered_map<std::uint64_t, std::shared_ptr<fetch>> fetches_;
   std::map<std::uint64_t, other> others_;
   std::map<peer_number, std::uint64_t> askers_;  ///< what process has asked by this connection

@@ -17,8 +17,8 @@ using tests::first_generation;
 namespace {
 
 struct hosting {
-  hosting() {
-    prepared = tests::without_threads(tests::tiny_job(1, 1));
+  explicit hosting(const runtime::training_job& job = tests::tiny_job(1, 1)) {
+    prepared = tests::without_threads(job);
     node = system.keep(system.home().spawn(
         actors::node, std::shared_ptr<const actors::node_context>(prepared->node)));
     supervisor = system.listener(heard);
@@ -73,6 +73,24 @@ struct hosting {
 };
 
 }  // namespace
+
+TEST_CASE(
+    "a process that does not see the folder of checkpoints ends the run before its first step",
+    "[actors]") {
+  auto job = tests::tiny_job(1, 1);
+  job.layout.processes = 1;
+  job.checkpoints.save = "/nowhere/of/this/host";
+  hosting it(job);
+  messages::spawn_shard_writer order{first_generation, it.prepared->description, 1, true};
+  CHECK_FALSE(it.ask<messages::shard_writer_spawned>(order));
+  CHECK(is(it.refusal, ec::refused));
+  CHECK_THAT(messages::text_of(it.refusal),
+             ContainsSubstring("process 1 on host '") && ContainsSubstring("/nowhere/of/this/host")
+                 && ContainsSubstring("a folder that all processes of the run see"));
+  order.generation = runtime::next(first_generation);  // later it is a disk that refuses
+  CHECK(it.ask<messages::shard_writer_spawned>(order));
+  CHECK_FALSE(it.end->has_come());
+}
 
 TEST_CASE("a node spawns a worker for who asks, and hosts it with what its process has",
           "[actors]") {

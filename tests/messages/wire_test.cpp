@@ -317,6 +317,37 @@ use_keeper example(const wire& w) {
   return {g, 1, w.handle<keeper_actor>()};
 }
 template <>
+spawn_shard_writer example(const wire&) {
+  return {g, job(), 1, true};
+}
+template <>
+shard_writer_spawned example(const wire& w) {
+  return {w.handle<shard_writer_actor>()};
+}
+template <>
+use_shard_writer example(const wire& w) {
+  return {g, 1, w.handle<shard_writer_actor>()};
+}
+template <>
+write_shards example(const wire& w) {
+  const auto some = example<snapshot>(w).parameters;
+  return {g,
+          step,
+          5,
+          "saved/.iter_0000007.partial",
+          4,
+          {{2, some, some}},
+          w.handle<checkpointer_actor>()};
+}
+template <>
+shards_written example(const wire&) {
+  return {g, step, 5, 1, {{2, {64, "ab", {"cd", "ef"}}, {32, "gh", {"ij"}}}}};
+}
+template <>
+shards_refused example(const wire&) {
+  return {g, step, 5, 1, true, "No space left on device"};
+}
+template <>
 spawn_keeper example(const wire& w) {
   return {g, job(), 1, w.handle<supervisor_actor>()};
 }

@@ -32,7 +32,7 @@ tensor local_transport::take(const ticket& x) {
   ensure(x.holder == process_, "TICKET-2: a ticket is redeemed at its holder");
   decltype(leases_)::node_type at;  // let go without the mutex
   const std::lock_guard lock(mutex_);
-  if (x.generation <= ended_)
+  if (x.generation <= ended_ || taken_back_.contains(x.slot))
     throw cancelled();
   at = leases_.extract(x.slot);
   ensure(!at.empty(), "HANDOFF-2: a ticket is redeemed exactly once");
@@ -45,6 +45,7 @@ void local_transport::take_back(std::span<const ticket> tickets) {
   for (const auto& x : tickets)
     if (auto at = leases_.extract(x.slot)) {
       released.push_back(std::move(at.mapped()));
+      taken_back_.emplace(x.slot, x.generation);
       ++counters_.dropped;
     }
 }
@@ -59,6 +60,7 @@ void local_transport::end_generation(generation_id last) {
       released.push_back(std::move(entry.second));
     return over;
   });
+  std::erase_if(taken_back_, [&](const auto& entry) { return entry.second <= last; });
 }
 
 std::size_t local_transport::leased() const {

@@ -35,6 +35,7 @@ class local_transport final : public transport {
   std::uint64_t next_slot_ = 1;
   generation_id ended_ = {};
   std::unordered_map<std::uint64_t, lease> leases_;
+  std::unordered_map<std::uint64_t, generation_id> taken_back_;  ///< before they were redeemed
   transport_counters counters_;
 };
 
