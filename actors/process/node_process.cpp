@@ -5,6 +5,7 @@
 #include "actors/node/node.hpp"
 #include "actors/process/connector.hpp"
 #include "actors/process/control_plane.hpp"
+#include "messages/core/error.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/process/process_entry.hpp"
@@ -46,7 +47,8 @@ class node_process {
         config_(make_configuration(
             true,
             control_settings{runtime::run_folder::open(settings.run).credentials(),
-                             settings.suspicion})),
+                             settings.suspicion,
+                             settings.insecure})),
         system_(*config_),
         self_(std::in_place, system_) {}
 
@@ -54,9 +56,10 @@ class node_process {
     rendezvous_ = rendezvous_at(
         system_, settings_.address, settings_.port, milliseconds(settings_.suspicion));
     (*self_)->monitor(rendezvous_);
-    const auto job = ask_for_job();
+    const auto told = ask_for_job();
+    const auto& job = told.job;
     try {
-      stand(job);
+      stand(told);
       const auto entry = entry_of(job);
       const int code = wait();
       entry->stop();
@@ -71,9 +74,9 @@ class node_process {
   }
 
  private:
-  messages::job_description ask_for_job() {
+  messages::admitted ask_for_job() {
     const auto me = runtime::this_process();
-    std::optional<messages::job_description> out;
+    std::optional<messages::admitted> out;
     std::string refusal;
     (*self_)
         ->request(rendezvous_,
@@ -83,7 +86,7 @@ class node_process {
                                  .host = runtime::host_name(),
                                  .pid = me.pid,
                                  .start_time = me.start_time})
-        .receive([&](const messages::admitted& x) { out = x.job; },
+        .receive([&](const messages::admitted& x) { out = x; },
                  [&](const caf::error& failure) { refusal = messages::text_of(failure); });
     if (!out)
       throw runtime::input_error(
@@ -99,11 +102,16 @@ class node_process {
         .receive([](const messages::withdrawn&) {}, [](const caf::error&) {});
   }
 
-  void stand(const messages::job_description& job) {
-    told_ = job;
-    context_ = prepare_process(job,
+  void stand(const messages::admitted& told) {
+    told_ = told.job;
+    context_ = prepare_process(told.job,
                                settings_.who,
-                               data_planes_of(settings_.run, settings_.listen, settings_.suspicion),
+                               {.address = settings_.listen,
+                                .secret = settings_.insecure
+                                              ? told.secret
+                                              : secret_of(settings_.run),
+                                .run_id = told.run,
+                                .suspicion = settings_.suspicion},
                                settings_.functions);
     const std::shared_ptr<const node_context> shared = context_;
     node_ = system_.spawn(node, shared);
