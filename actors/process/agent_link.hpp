@@ -27,8 +27,8 @@ class agent_link {
   /// link's end.
   using listener = std::function<void(messages::agent_told)>;
 
-  /// `command`: as agent_client::start wants it. An agent that ends or hangs has `patience` until it
-  /// is killed.
+  /// `command`: as agent_client::start wants it. An agent that ends or hangs has `patience` until
+  /// it is killed.
   agent_link(std::vector<std::string> command,
              std::filesystem::path run,
              std::chrono::milliseconds patience,
@@ -39,12 +39,12 @@ class agent_link {
 
   /// Throws io_error: it cannot be started.
   void start();
-  /// Of the agent that is there, or a new one. Whether it was heard is told by the thread. Throws as
-  /// `start`.
+  /// Of the agent that is there, or a new one. Whether it was heard is told by the thread. Throws
+  /// as `start`.
   void ask(const runtime::agent_request& what);
   bool is_there() const { return agent_ != nullptr; }
-  /// That has come from the thread. False: it is of an agent before this one. After its end the next
-  /// order starts another.
+  /// That has come from the thread. False: it is of an agent before this one. After its end the
+  /// next order starts another.
   bool hear(const messages::agent_told& x);
   /// Nothing happens when there is none.
   void kill() const;

@@ -99,8 +99,7 @@ void launch_machine::fail(one& x, const std::string& why, launch_actions& out) {
   ++x.failures;
   x.again = x.failures < most_failed_starts && over_ == 0;
   if (!x.again)
-    refuse(
-        x, fmt::format("it was started {} times and did not come up: {}", x.failures, why), out);
+    refuse(x, fmt::format("it was started {} times and did not come up: {}", x.failures, why), out);
 }
 
 // Once for each that was started.

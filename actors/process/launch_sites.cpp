@@ -36,9 +36,7 @@ class this_host final : public launch_sites {
     agent_.start();
   }
 
-  std::vector<int> agents() const override {
-    return std::vector<int>(std::size_t(processes_), 0);
-  }
+  std::vector<int> agents() const override { return std::vector<int>(std::size_t(processes_), 0); }
   void start(const launch_action::start& x, std::uint16_t port) override {
     agent_.ask(runtime::start_process{
         .request = x.request,

@@ -89,7 +89,8 @@ caf::result<messages::admitted> launcher_state::receive(const messages::join& x)
     it.joined_by = sender->address();
     self_->monitor(caf::actor_cast<caf::actor>(sender));
   }
-  return context_->messages->checked(self_->home_system(), messages::admitted{told_, run_, secret_});
+  return context_->messages->checked(self_->home_system(),
+                                     messages::admitted{told_, run_, secret_});
 }
 
 // A process that asked for the job is not heard of any more, or a host's node.
@@ -134,8 +135,7 @@ void launcher_state::receive(const messages::agent_told& x) {
   }
   if (!machine_->is_over())
     runtime::log_warning("the host agent is gone ({}), and with it whom it has started", x.answer);
-  carry_out(
-      machine_->agent_gone(x.host, "the host agent is gone, which ends whom it has started"));
+  carry_out(machine_->agent_gone(x.host, "the host agent is gone, which ends whom it has started"));
 }
 
 void launcher_state::take(int, const runtime::process_started& x) {

@@ -1,5 +1,5 @@
-// The launcher: has the processes of a job started by agents of their hosts, brings each together with
-// the others, and tells the supervisor when one stands and how one has died.
+// The launcher: has the processes of a job started by agents of their hosts, brings each together
+// with the others, and tells the supervisor when one stands and how one has died.
 //
 // It lives beside the supervisor and outlives it: a successor that asks for a process gets the one
 // that stands. What follows what it asks of a machine without actors (launch_machine.hpp), whose

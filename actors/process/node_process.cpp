@@ -104,15 +104,14 @@ class node_process {
 
   void stand(const messages::admitted& told) {
     told_ = told.job;
-    context_ = prepare_process(told.job,
-                               settings_.who,
-                               {.address = settings_.listen,
-                                .secret = settings_.insecure
-                                              ? told.secret
-                                              : secret_of(settings_.run),
-                                .run_id = told.run,
-                                .suspicion = settings_.suspicion},
-                               settings_.functions);
+    context_
+        = prepare_process(told.job,
+                          settings_.who,
+                          {.address = settings_.listen,
+                           .secret = settings_.insecure ? told.secret : secret_of(settings_.run),
+                           .run_id = told.run,
+                           .suspicion = settings_.suspicion},
+                          settings_.functions);
     const std::shared_ptr<const node_context> shared = context_;
     node_ = system_.spawn(node, shared);
     (*self_)->monitor(node_);

@@ -112,14 +112,13 @@ void standing_node_state::receive(const messages::start_node& x) {
   } catch (const runtime::error& of_agent) {
     failure = of_agent.what();
   }
-  tell({.answer = runtime::text_of(runtime::agent_answer(
-            runtime::request_refused{x.request, std::move(failure)}))});
+  tell({.answer = runtime::text_of(
+            runtime::agent_answer(runtime::request_refused{x.request, std::move(failure)}))});
 }
 
 void standing_node_state::receive(const messages::kill_node& x) {
   if (is_from_launcher() && agent_->is_there())
-    agent_->ask(
-        runtime::signal_process{x.request, agent_name_of(x.process), x.which, SIGKILL});
+    agent_->ask(runtime::signal_process{x.request, agent_name_of(x.process), x.which, SIGKILL});
 }
 
 void standing_node_state::receive(const messages::kill_agent&) {
@@ -164,8 +163,9 @@ void standing_node_state::be_free() {
   const auto before = std::exchange(job_, std::nullopt);
   ending_ = false;
   self_->demonitor(before->launcher.address());
-  self_->send(before->launcher,
-              messages::agent_told{.host = before->process, .answer = "it has ended", .gone = true});
+  self_->send(
+      before->launcher,
+      messages::agent_told{.host = before->process, .answer = "it has ended", .gone = true});
   runtime::log_info(" the run {} is over here", before->run);
   if (over_ || settings_.once)
     return self_->quit();
@@ -196,27 +196,24 @@ messages::standing_node_actor::behavior_type standing_node(
           [self](const messages::shut_down& x) { self->state.receive(x); }};
 }
 
-int run_standing_node(
-    const standing_node_settings& settings,
-    const std::function<void(const std::function<void()>& end)>& started) {
+int run_standing_node(const standing_node_settings& settings,
+                      const std::function<void(const std::function<void()>& end)>& started) {
   constexpr int failed = 3;
   const auto config
       = make_configuration(true,
                            control_settings{runtime::run_folder::open(settings.run).credentials(),
-                                            settings.suspicion});
+                                            settings.suspicion,
+                                            settings.insecure});
   caf::actor_system system(*config);
   auto self = std::make_optional<caf::scoped_actor>(system);
   auto node = system.spawn(standing_node, settings);
   (*self)->monitor(node);
   const auto port = publish(node, settings.address, settings.port);
-  runtime::log_info(" waits for jobs at {}:{}, {}",
-                    settings.address,
-                    port,
-                    runtime::version_text());
+  runtime::log_info(
+      " waits for jobs at {}:{}, {}", settings.address, port, runtime::version_text());
   started([weak = caf::actor_cast<caf::weak_actor_ptr>(node)] {
     if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
-      caf::anon_send(caf::actor_cast<messages::standing_node_actor>(alive),
-                     messages::shut_down{});
+      caf::anon_send(caf::actor_cast<messages::standing_node_actor>(alive), messages::shut_down{});
   });
   int code = 0;
   (*self)->receive([&](const caf::down_msg& x) {

@@ -1,7 +1,7 @@
 // A node that was started by hand: it stands on its host, waits for a launcher that has a place for
-// it (launcher.hpp), and has a host agent start the process of that place, which hosts the ranks. So
-// the death of that process is one like any other, and this one, which computes nothing, waits for
-// the next job afterwards.
+// it (launcher.hpp), and has a host agent start the process of that place, which hosts the ranks.
+// So the death of that process is one like any other, and this one, which computes nothing, waits
+// for the next job afterwards.
 
 #pragma once
 
@@ -26,12 +26,13 @@
 namespace troupe::actors {
 
 struct standing_node_settings {
-  std::filesystem::path run;          ///< its folder, held, with the credentials
-  std::string address;                ///< numeric, of this machine: where others reach it
-  std::uint16_t port = 0;             ///< 0: the system chooses
-  double suspicion = 10;              ///< seconds; runs that have another are refused
-  bool once = false;                  ///< it ends after its first job
-  std::vector<std::string> agent;     ///< as of launch_settings
+  std::filesystem::path run;       ///< its folder, held, with the credentials
+  std::string address;             ///< numeric, of this machine: where others reach it
+  std::uint16_t port = 0;          ///< 0: the system chooses
+  double suspicion = 10;           ///< seconds; runs that have another are refused
+  bool insecure = false;           ///< control_plane.hpp
+  bool once = false;               ///< it ends after its first job
+  std::vector<std::string> agent;  ///< as of launch_settings
   std::function<std::vector<std::string>(const node_program&)> node;
 };
 
@@ -77,10 +78,9 @@ messages::standing_node_actor::behavior_type standing_node(
     messages::standing_node_actor::stateful_pointer<standing_node_state> self,
     standing_node_settings settings);
 
-/// Waits for jobs until `started`'s argument is called, by any thread, or once is enough. Returns the
-/// exit code. Throws input_error (credentials) and io_error: it cannot listen there.
-int run_standing_node(
-    const standing_node_settings& settings,
-    const std::function<void(const std::function<void()>& end)>& started);
+/// Waits for jobs until `started`'s argument is called, by any thread, or once is enough. Returns
+/// the exit code. Throws input_error (credentials) and io_error: it cannot listen there.
+int run_standing_node(const standing_node_settings& settings,
+                      const std::function<void(const std::function<void()>& end)>& started);
 
 }  // namespace troupe::actors
