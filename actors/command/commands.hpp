@@ -32,6 +32,7 @@ void add_ledger(command_line& program);          // ledger.cpp
 void add_wait(command_line& program);            // wait.cpp
 void add_stop(command_line& program);            // wait.cpp
 void add_agent(command_line& program);           // agent.cpp
+void add_credentials(command_line& program);     // credentials.cpp
 
 /// All of them, in the order in which one needs them.
 void add_commands(command_line& program);

@@ -76,6 +76,7 @@ void add_commands(command_line& program) {
   add_manual(program);
   add_agent(program);
   add_node(program);
+  add_credentials(program);
 }
 
 int exit_code_of(const std::exception& failure) {

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "actors/command/hosts.hpp"
 #include "runtime/trainer/job.hpp"
 
 #include <filesystem>
@@ -15,6 +16,7 @@ struct run_request {
   std::string configuration;         ///< kept with the checkpoints, if there are any
   std::vector<std::string> command;  ///< as it was typed
   std::filesystem::path run_folder;  ///< empty: below the save folder, if there is one
+  run_hosts hosts = {};
 };
 
 /// Trains as `job` says: starts the node and the supervisor, waits until they are done. Returns the

@@ -47,7 +47,9 @@ void shown_run::open(const run_request& request, const runtime::training_job& jo
   const bool needed = job.layout.processes > 1;
   if (job.checkpoints.save.empty()) {
     if (needed)
-      show(runtime::held_run_folder::temporary(runtime::version_text(), request.command), job);
+      show(runtime::held_run_folder::temporary(runtime::version_text(), request.command),
+           request,
+           job);
     return;
   }
   if (needed)
@@ -62,12 +64,17 @@ void shown_run::open(const run_request& request, const runtime::training_job& jo
 void shown_run::open_at(const std::filesystem::path& folder,
                         const run_request& request,
                         const runtime::training_job& job) {
-  show(runtime::held_run_folder(folder, runtime::version_text(), request.command), job);
+  show(runtime::held_run_folder(folder, runtime::version_text(), request.command), request, job);
 }
 
-void shown_run::show(runtime::held_run_folder folder, const runtime::training_job& job) {
+void shown_run::show(runtime::held_run_folder folder,
+                     const run_request& request,
+                     const runtime::training_job& job) {
   folder_.emplace(std::move(folder));
-  if (job.layout.processes > 1)
+  const auto& given = request.hosts.credentials;
+  if (!given.empty())
+    runtime::copy_credentials(given, folder_->credentials());
+  else if (job.layout.processes > 1)
     runtime::make_credentials(folder_->credentials(), folder_->record().id);
   runtime::copy_log_to(folder_->log_of(only_process));
   entry_.emplace(*folder_, entry_of(job));
@@ -83,28 +90,17 @@ void shown_run::follow(const actors::prepared_job& job) {
     });
 }
 
-actors::launch_settings shown_run::launch(const runtime::training_job& job) const {
-  const auto program = std::filesystem::read_symlink("/proc/self/exe").string();
-  const auto run = folder_->path().string();
-  const auto suspicion = fmt::format("{}", job.recovery.suspicion);
-  actors::launch_settings out;
-  out.run = folder_->path();
-  out.agent = {program, "agent", "--run", run, "--suspicion-seconds", suspicion, "--connection"};
-  out.node = [=](const actors::node_program& x) {
-    return std::vector<std::string>{program,
-                                    "node",
-                                    "--run",
-                                    run,
-                                    "--process",
-                                    std::to_string(x.process),
-                                    "--incarnation",
-                                    std::to_string(x.incarnation),
-                                    "--rendezvous",
-                                    fmt::format("{}:{}", x.address, x.port),
-                                    "--suspicion-seconds",
-                                    suspicion};
-  };
-  return out;
+actors::launch_settings shown_run::launch(const runtime::training_job& job,
+                                          const run_hosts& hosts) const {
+  warn_if_insecure(hosts.insecure);
+  const own_program program(folder_->path().string(), job.recovery.suspicion, hosts.insecure);
+  return {.run = folder_->path(),
+          .agent = program.agent(),
+          .node = [program, address = hosts.address](
+                      const actors::node_program& x) { return program.node(x, address); },
+          .address = hosts.address,
+          .standing = hosts.nodes,
+          .insecure = hosts.insecure};
 }
 
 void shown_run::end(int exit_code, const std::string& reason) {

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fmt/format.h>
 #include <set>
 #include <utility>
 
@@ -39,26 +40,35 @@ struct configuration : caf::actor_system_config {
     set("logger.verbosity", caf::atom("quiet"));
     if (!control)
       return;
+    set("middleman.workers", 0);
+    set("middleman.heartbeat-interval", span_of(control->suspicion * between_signs));
+    set("middleman.connection-timeout", span_of(control->suspicion));
+    load<caf::io::middleman>();
+    if (control->insecure)
+      return;
     runtime::keep_tls_errors_apart();
     runtime::read_credentials(control->credentials);  // CAF would take a missing file for none
     const auto files = runtime::credential_files_in(control->credentials);
     openssl_certificate = files.certificate.string();
     openssl_key = files.key.string();
     openssl_cafile = files.authority.string();
-    set("middleman.workers", 0);
-    set("middleman.heartbeat-interval", span_of(control->suspicion * between_signs));
-    set("middleman.connection-timeout", span_of(control->suspicion));
-    load<caf::io::middleman>();
     load<caf::openssl::manager>();
   }
 };
 
 template <class Handle>
-std::uint16_t published(const Handle& whom, const std::string& address) {
-  const auto port = caf::openssl::publish(whom, 0, address.c_str());
+std::uint16_t published(const Handle& whom, const std::string& address, std::uint16_t at = 0) {
+  auto& system = whom.home_system();
+  const bool again = at != 0;  // one that has just ended must not keep the port busy
+  const auto port = system.has_openssl_manager()
+                        ? caf::openssl::publish(whom, at, address.c_str(), again)
+                        : system.middleman().publish(whom, at, address.c_str(), again);
   if (!port)
     throw runtime::io_error(
-        "cannot listen on {}: {}", address, whom.home_system().render(port.error()));
+        "cannot listen on {}{}: {}",
+        address,
+        again ? fmt::format(":{} (the port may be in use, or the address another host's)", at) : "",
+        system.render(port.error()));
   return *port;
 }
 
@@ -73,7 +83,8 @@ Handle remote(caf::actor_system& system,
   std::string failure;
   caf::scoped_actor caller(system, true);
   caller
-      ->request(system.openssl_manager().actor_handle(),
+      ->request(system.has_openssl_manager() ? system.openssl_manager().actor_handle()
+                                             : system.middleman().actor_handle(),
                 patience,
                 caf::connect_atom::value,
                 address,
@@ -117,11 +128,21 @@ std::uint16_t publish(const messages::connector_actor& whom, const std::string& 
   return published(whom, address);
 }
 
+std::uint16_t publish(const messages::standing_node_actor& whom,
+                      const std::string& address,
+                      std::uint16_t port) {
+  return published(whom, address, port);
+}
+
 void unpublish(const messages::agent_actor& whom) {
   whom.home_system().middleman().unpublish(whom);  // fails where it was not: that is the aim
 }
 
 void unpublish(const messages::connector_actor& whom) {
+  whom.home_system().middleman().unpublish(whom);
+}
+
+void unpublish(const messages::standing_node_actor& whom) {
   whom.home_system().middleman().unpublish(whom);
 }
 
@@ -137,6 +158,13 @@ messages::connector_actor connector_at(caf::actor_system& system,
                                        std::uint16_t port,
                                        std::chrono::milliseconds patience) {
   return remote<messages::connector_actor>(system, address, port, patience);
+}
+
+messages::standing_node_actor standing_node_at(caf::actor_system& system,
+                                               const std::string& address,
+                                               std::uint16_t port,
+                                               std::chrono::milliseconds patience) {
+  return remote<messages::standing_node_actor>(system, address, port, patience);
 }
 
 }  // namespace troupe::actors

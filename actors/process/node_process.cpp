@@ -50,7 +50,8 @@ class node_process {
         config_(make_configuration(
             threads_to_spare,
             control_settings{runtime::run_folder::open(settings.run).credentials(),
-                             settings.suspicion})),
+                             settings.suspicion,
+                             settings.insecure})),
         system_(*config_),
         self_(std::in_place, system_) {}
 
@@ -58,9 +59,10 @@ class node_process {
     rendezvous_ = rendezvous_at(
         system_, settings_.address, settings_.port, milliseconds(settings_.suspicion));
     (*self_)->monitor(rendezvous_);
-    const auto job = ask_for_job();
+    const auto told = ask_for_job();
+    const auto& job = told.job;
     try {
-      stand(job);
+      stand(told);
       const auto entry = entry_of(job);
       const int code = wait();
       entry->stop();
@@ -75,9 +77,9 @@ class node_process {
   }
 
  private:
-  messages::job_description ask_for_job() {
+  messages::admitted ask_for_job() {
     const auto me = runtime::this_process();
-    std::optional<messages::job_description> out;
+    std::optional<messages::admitted> out;
     std::string refusal;
     (*self_)
         ->request(rendezvous_,
@@ -87,7 +89,7 @@ class node_process {
                                  .host = runtime::host_name(),
                                  .pid = me.pid,
                                  .start_time = me.start_time})
-        .receive([&](const messages::admitted& x) { out = x.job; },
+        .receive([&](const messages::admitted& x) { out = x; },
                  [&](const caf::error& failure) { refusal = messages::text_of(failure); });
     if (!out)
       throw runtime::input_error(
@@ -103,12 +105,16 @@ class node_process {
         .receive([](const messages::withdrawn&) {}, [](const caf::error&) {});
   }
 
-  void stand(const messages::job_description& job) {
-    told_ = job;
-    context_ = prepare_process(job,
-                               settings_.who,
-                               data_planes_of(settings_.run, settings_.listen, settings_.suspicion),
-                               settings_.functions);
+  void stand(const messages::admitted& told) {
+    told_ = told.job;
+    context_
+        = prepare_process(told.job,
+                          settings_.who,
+                          {.address = settings_.listen,
+                           .secret = settings_.insecure ? told.secret : secret_of(settings_.run),
+                           .run_id = told.run,
+                           .suspicion = settings_.suspicion},
+                          settings_.functions);
     const std::shared_ptr<const node_context> shared = context_;
     node_ = system_.spawn(node, shared);
     (*self_)->monitor(node_);

@@ -63,6 +63,13 @@ struct forget;
 struct agent_told;
 struct withdrawn;
 struct is_late;
+// standing.hpp
+struct serve;
+struct serving;
+struct start_node;
+struct kill_node;
+struct kill_agent;
+struct dismiss;
 // suspicion.hpp
 struct look_at_lanes;
 struct suspected;
@@ -241,6 +248,21 @@ using launcher_actor = agent_actor::extend_with<rendezvous_actor>::extend<
     caf::reacts_to<agent_told>,
     // To itself: it is time.
     caf::reacts_to<is_late>>;
+
+/// Of a process that was started by hand and hosts no rank: starts those that do, for one job after
+/// the other.
+using standing_node_actor = caf::typed_actor<
+    // A launcher has a place for it.
+    caf::replies_to<serve>::with<serving>,
+    // Its orders; answered by agent_told.
+    caf::reacts_to<start_node>,
+    caf::reacts_to<kill_node>,
+    caf::reacts_to<kill_agent>,
+    caf::reacts_to<dismiss>,
+    // What its own host agent has said.
+    caf::reacts_to<agent_told>,
+    // End, with whatever it has started.
+    caf::reacts_to<shut_down>>;
 
 /// One for each process: connects it with others.
 using connector_actor = caf::typed_actor<

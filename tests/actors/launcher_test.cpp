@@ -59,7 +59,8 @@ struct launched {
                              settings,
                              prepared->description,
                              std::shared_ptr<const actors::node_context>(prepared->node),
-                             messages::present{.where = {.who = {-1, 1}}, .connector = connector});
+                             messages::present{.where = {.who = {-1, 1}}, .connector = connector},
+                             std::vector<messages::standing_node_actor>{});
   }
   ~launched() {
     for (int n = 0; n < 2; ++n)  // the second time whoever has not ended is killed
@@ -156,8 +157,8 @@ TEST_CASE("a process of another build is refused in words that name both", "[act
                             .program = "troupe of yesterday",
                             .host = "host-7"});
   CHECK_THAT(why,
-             ContainsSubstring("host-7") && ContainsSubstring("'troupe of yesterday' (protocol 2)")
-                 && ContainsSubstring("'" + runtime::version_text() + "' (protocol 1)"));
+             ContainsSubstring("host-7") && ContainsSubstring("'troupe of yesterday' (protocol 3)")
+                 && ContainsSubstring("'" + runtime::version_text() + "' (protocol 2)"));
   const auto answer = it.told<messages::process_started>();
   REQUIRE(answer);
   CHECK_THAT(answer->refusal, ContainsSubstring("troupe of yesterday"));

@@ -387,7 +387,7 @@ join example(const wire&) {
 }
 template <>
 admitted example(const wire&) {
-  return {job()};
+  return {job(), "0123456789abcdef", "secret"};
 }
 template <>
 present example(const wire& w) {
@@ -419,7 +419,36 @@ forget example(const wire&) {
 }
 template <>
 agent_told example(const wire&) {
-  return {2, "{}", true};
+  return {1, 2, "{}", true};
+}
+template <>
+serve example(const wire& w) {
+  return {.protocol = process_protocol + 1,
+          .program = "troupe 1",
+          .run = "0123456789abcdef",
+          .process = 3,
+          .suspicion = 2.5,
+          .launcher = w.handle<launcher_actor>()};
+}
+template <>
+serving example(const wire&) {
+  return {"host-0", "/runs/one"};
+}
+template <>
+start_node example(const wire&) {
+  return {7, {1, 2}, "10.0.0.1", 40123};
+}
+template <>
+kill_node example(const wire&) {
+  return {8, 1, 2};
+}
+template <>
+kill_agent example(const wire&) {
+  return {1};
+}
+template <>
+dismiss example(const wire&) {
+  return {2};
 }
 template <>
 keep example(const wire&) {
