@@ -73,6 +73,7 @@ void add_commands(command_line& program) {
   add_doctor(program);
   add_completion(program);
   add_manual(program);
+  add_supervisor(program);
   add_agent(program);
   add_node(program);
 }

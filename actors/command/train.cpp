@@ -3,6 +3,7 @@
 #include "actors/command/dry_run.hpp"
 #include "actors/command/flag_table.hpp"
 #include "actors/command/flags.hpp"
+#include "actors/command/run_front.hpp"
 #include "actors/command/run_training.hpp"
 #include "actors/command/saved_configuration.hpp"
 #include "runtime/trainer/build.hpp"
@@ -75,15 +76,15 @@ void add_train(command_line& program) {
     std::erase_if(settings, [](const setting& x) { return x.flag.name == "--run"; });
     std::vector<std::string> typed{"troupe", "train", "gpt"};
     typed.insert(typed.end(), gpt.given().begin(), gpt.given().end());
-    return run_training(job,
-                        {.configuration = configuration_text(
-                             settings,
-                             {"The configuration of a run: every flag that was set or "
-                              "decided. Paths are as they were given.",
-                              "Again: troupe train gpt --config " + again,
-                              runtime::version_text()}),
-                         .command = std::move(typed),
-                         .run_folder = flags->run_folder});
+    const run_request request{.configuration = configuration_text(
+                                  settings,
+                                  {"The configuration of a run: every flag that was set or "
+                                   "decided. Paths are as they were given.",
+                                   "Again: troupe train gpt --config " + again,
+                                   runtime::version_text()}),
+                              .command = std::move(typed),
+                              .run_folder = flags->run_folder};
+    return job.layout.processes > 1 ? show_run(job, request) : run_training(job, request);
   });
 }
 
