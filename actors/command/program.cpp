@@ -74,6 +74,7 @@ void add_commands(command_line& program) {
   add_doctor(program);
   add_completion(program);
   add_manual(program);
+  add_supervisor(program);
   add_agent(program);
   add_node(program);
   add_credentials(program);

@@ -34,11 +34,14 @@
 namespace troupe::command {
 namespace {
 
-/// A signal may come before there is anybody to tell.
+/// A signal may come before there is anybody to tell. The run may be asked to end by one, and by
+/// its front: the first counts.
 class drain_switch {
  public:
-  void signalled(const char* name) {
+  void signalled(const std::string& name) {
     const std::lock_guard lock(mutex_);
+    if (!why_.empty())
+      return;
     why_ = name;
     signalled_.cancel();
     if (ask_)
@@ -69,17 +72,7 @@ class drain_switch {
   actors::drain_request ask_;
 };
 
-runtime::severity level_of(const runtime::watch_settings& watch) {
-  using runtime::severity;
-  const auto asked = watch.log_level == "debug"     ? severity::debug
-                     : watch.log_level == "info"    ? severity::info
-                     : watch.log_level == "warning" ? severity::warning
-                                                    : severity::error;
-  return watch.quiet ? std::max(asked, severity::warning) : asked;
-}
-
 constexpr int trace_not_written = 2;  // exit code
-constexpr auto reader_patience = std::chrono::seconds(5);
 
 /// False when it cannot be written: that is told, and does not hide how the run ended.
 bool write_trace(const actors::prepared_job& prepared) {
@@ -209,6 +202,32 @@ bool was_saved_with(const std::filesystem::path& save, const std::string& tokeni
   }
 }
 
+/// The front hears of requests to end as long as there is somebody to tell.
+class asked_by_front {
+ public:
+  asked_by_front(runtime::front_connection* front, drain_switch& drain) : front_(front) {
+    if (front_ != nullptr)
+      front_->tell_of_end_asked([&drain](const std::string& why) { drain.signalled(why); });
+  }
+  ~asked_by_front() {
+    if (front_ != nullptr)
+      front_->tell_of_end_asked({});
+  }
+  asked_by_front(const asked_by_front&) = delete;
+  asked_by_front& operator=(const asked_by_front&) = delete;
+
+ private:
+  runtime::front_connection* front_;
+};
+
+/// All lines are on their way before it hears of the end.
+bool finish(const run_request& request, int exit_code) {
+  const bool finished = runtime::finish_log(reader_patience);
+  if (request.front != nullptr)
+    request.front->end({.exit_code = exit_code}, reader_patience);
+  return finished;
+}
+
 /// How it ended; the process is to end at once where something was left behind.
 actors::outcome carry_out(const runtime::training_job& job,
                           const run_request& request,
@@ -253,7 +272,7 @@ actors::outcome carry_out(const runtime::training_job& job,
     end.exit_code = trace_not_written;
   shown.end(end.exit_code, end.reason);
   if (end.left_behind) {  // its lane may still use what the end of a process takes down
-    runtime::finish_log(reader_patience);
+    finish(request, end.exit_code);
     std::_Exit(end.exit_code);
   }
   return end;
@@ -261,10 +280,22 @@ actors::outcome carry_out(const runtime::training_job& job,
 
 }  // namespace
 
+runtime::severity level_of(const runtime::watch_settings& watch) {
+  using runtime::severity;
+  const auto asked = watch.log_level == "debug"     ? severity::debug
+                     : watch.log_level == "info"    ? severity::info
+                     : watch.log_level == "warning" ? severity::warning
+                                                    : severity::error;
+  return watch.quiet ? std::max(asked, severity::warning) : asked;
+}
+
 int run_training(const runtime::training_job& job, const run_request& request) {
   runtime::set_log_level(level_of(job.watch));
   drain_switch drain;
   const signal_watch signals([&](const char* name) { drain.signalled(name); });
+  const asked_by_front asked(request.front, drain);
+  if (request.front != nullptr)
+    runtime::give_log_to(request.front);
   runtime::write_log_beside();
   shown_run shown;
   int code = 0;
@@ -282,7 +313,7 @@ int run_training(const runtime::training_job& job, const run_request& request) {
     runtime::finish_log(reader_patience);
     throw;
   }
-  if (!runtime::finish_log(reader_patience))
+  if (!finish(request, code))
     std::_Exit(code);  // the reader of our output hangs; an ordinary end would wait for it
   return code;
 }

@@ -4,6 +4,7 @@
 #include "actors/command/setting_names.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/process/child_process.hpp"
 #include "runtime/process/credentials.hpp"
 #include "runtime/trainer/build.hpp"
 
@@ -42,18 +43,15 @@ runtime::process_progress progress_of(const runtime::step_ledger& ledger,
 }  // namespace
 
 void shown_run::open(const run_request& request, const runtime::training_job& job) {
+  if (request.temporary)
+    return show(runtime::held_run_folder::temporary(
+                    request.run_folder, runtime::version_text(), request.command),
+                request,
+                job);
   if (!request.run_folder.empty())
     return open_at(request.run_folder, request, job);
-  const bool needed = job.layout.processes > 1;
-  if (job.checkpoints.save.empty()) {
-    if (needed)
-      show(runtime::held_run_folder::temporary(runtime::version_text(), request.command),
-           request,
-           job);
+  if (job.checkpoints.save.empty())
     return;
-  }
-  if (needed)
-    return open_at(job.checkpoints.save / ".run", request, job);
   try {
     open_at(job.checkpoints.save / ".run", request, job);
   } catch (const runtime::error& failure) {
@@ -76,7 +74,10 @@ void shown_run::show(runtime::held_run_folder folder,
     runtime::copy_credentials(given, folder_->credentials());
   else if (job.layout.processes > 1)
     runtime::make_credentials(folder_->credentials(), folder_->record().id);
-  runtime::copy_log_to(folder_->log_of(only_process));
+  const auto log = folder_->log_of(only_process);
+  runtime::copy_log_to(log);
+  if (request.front != nullptr)  // it shows the lines, and what libraries say stands beside them
+    runtime::write_output_to(log);
   entry_.emplace(*folder_, entry_of(job));
 }
 

@@ -27,7 +27,7 @@ class shown_run {
   /// Takes the folder that was asked for, or the one below the save folder; from then on it has the
   /// log, and this process as the supervisor of the run. Throws input_error and io_error for one
   /// that was asked for, or that the job needs, as it has several processes; of the other only
-  /// warns. A job that needs one and was given none has a temporary one.
+  /// warns.
   void open(const run_request& request, const runtime::training_job& job);
   /// Shows where the job stands, once a second; nothing of it waits for that.
   void follow(const actors::prepared_job& job);

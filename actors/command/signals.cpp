@@ -45,7 +45,12 @@ bool is_ignored(int number) {
 
 }  // namespace
 
-signal_watch::signal_watch(std::function<void(const char* name)> first) : first_(std::move(first)) {
+int exit_code_of_signal(const std::string& name) {
+  return 128 + number_of(name);
+}
+
+signal_watch::signal_watch(take first, take second)
+    : first_(std::move(first)), second_(std::move(second)) {
   sigset_t wanted;
   sigemptyset(&wanted);
   // SIGHUP: a terminal that goes away must not cost a step. Who started us may have ignored
@@ -83,11 +88,15 @@ void signal_watch::loop() {
     signalfd_siginfo info = {};
     if (::read(signals_, &info, sizeof info) != sizeof info)
       return;
-    if (seen > 0) {
+    const char* const name = name_of(int(info.ssi_signo));
+    if (seen == 0) {
+      first_(name);
+    } else if (seen == 1 && second_) {
+      second_(name);
+    } else {
       runtime::clear_status_line();  // the prompt would stand behind it
       ::_exit(128 + int(info.ssi_signo));
     }
-    first_(name_of(int(info.ssi_signo)));
   }
 }
 
@@ -107,7 +116,7 @@ int interruptible(const std::function<int(const runtime::cancel_token& stop)>& w
   } catch (const runtime::cancelled&) {
     const std::lock_guard lock(mutex);
     std::fprintf(stderr, "troupe: %s: stopped; nothing of the output was written\n", name.c_str());
-    return 128 + number_of(name);
+    return exit_code_of_signal(name);
   }
 }
 

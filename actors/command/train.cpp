@@ -4,6 +4,7 @@
 #include "actors/command/flag_table.hpp"
 #include "actors/command/flags.hpp"
 #include "actors/command/hosts.hpp"
+#include "actors/command/run_front.hpp"
 #include "actors/command/run_training.hpp"
 #include "actors/command/saved_configuration.hpp"
 #include "runtime/trainer/build.hpp"
@@ -80,16 +81,16 @@ void add_train(command_line& program) {
     });
     std::vector<std::string> typed{"troupe", "train", "gpt"};
     typed.insert(typed.end(), gpt.given().begin(), gpt.given().end());
-    return run_training(job,
-                        {.configuration = configuration_text(
-                             settings,
-                             {"The configuration of a run: every flag that was set or "
-                              "decided. Paths are as they were given.",
-                              "Again: troupe train gpt --config " + again,
-                              runtime::version_text()}),
-                         .command = std::move(typed),
-                         .run_folder = flags->run_folder,
-                         .hosts = hosts});
+    const run_request request{.configuration = configuration_text(
+                                  settings,
+                                  {"The configuration of a run: every flag that was set or "
+                                   "decided. Paths are as they were given.",
+                                   "Again: troupe train gpt --config " + again,
+                                   runtime::version_text()}),
+                              .command = std::move(typed),
+                              .run_folder = flags->run_folder,
+                              .hosts = hosts};
+    return job.layout.processes > 1 ? show_run(job, request) : run_training(job, request);
   });
 }
 

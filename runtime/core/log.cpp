@@ -18,6 +18,7 @@
 #include <mutex>
 #include <poll.h>
 #include <string>
+#include <sys/ioctl.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -132,21 +133,62 @@ class copy_sink final : public spdlog::sinks::base_sink<std::mutex> {
   int file_;
 };
 
+severity severity_of(spdlog::level::level_enum x) {
+  switch (x) {
+    case spdlog::level::trace:
+    case spdlog::level::debug:
+      return severity::debug;
+    case spdlog::level::info:
+      return severity::info;
+    case spdlog::level::warn:
+      return severity::warning;
+    default:
+      return severity::error;
+  }
+}
+
+class given_sink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit given_sink(log_reader& to) : to_(to) {}
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& line) override {
+    to_.take(severity_of(line.level), {line.payload.data(), line.payload.size()});
+  }
+  void flush_() override {}
+
+ private:
+  log_reader& to_;
+};
+
 struct log_state {
   bottom_line bottom;
-  std::shared_ptr<counting_sink> out_sink
-      = std::make_shared<counting_sink>(std::make_shared<spdlog::sinks::stdout_sink_mt>(), bottom);
-  std::shared_ptr<counting_sink> err_sink = std::make_shared<counting_sink>(
-      std::make_shared<spdlog::sinks::stderr_color_sink_mt>(
-          errors_are_coloured() ? spdlog::color_mode::always : spdlog::color_mode::never),
-      bottom);
+  std::atomic<log_reader*> reader = nullptr;
+  std::shared_ptr<counting_sink> out_sink, err_sink;
   std::shared_ptr<spdlog::details::thread_pool> writer;  ///< null: lines are written at once
   std::shared_ptr<spdlog::logger> out, err;
   std::atomic<std::uint64_t> posted = 0;  ///< to the writer
   int copy = -1;                          ///< a file that has every line, too
   std::string (*words)(std::string_view) = nullptr;
 
-  log_state() { open(); }
+  log_state() {
+    choose_sinks();
+    open();
+  }
+
+  void choose_sinks() {
+    spdlog::sink_ptr output, errors;
+    if (auto* const to = reader.load()) {
+      output = std::make_shared<given_sink>(*to);
+      errors = std::make_shared<given_sink>(*to);
+    } else {
+      output = std::make_shared<spdlog::sinks::stdout_sink_mt>();
+      errors = std::make_shared<spdlog::sinks::stderr_color_sink_mt>(
+          errors_are_coloured() ? spdlog::color_mode::always : spdlog::color_mode::never);
+    }
+    out_sink = std::make_shared<counting_sink>(output, bottom);
+    err_sink = std::make_shared<counting_sink>(errors, bottom);
+  }
 
   void open() {
     const auto level = out == nullptr ? spdlog::level::info : out->level();
@@ -219,6 +261,13 @@ void copy_log_to(const std::filesystem::path& file) {
   log.open();
 }
 
+void give_log_to(log_reader* to) {
+  auto& log = state();
+  log.reader = to;
+  log.choose_sinks();
+  log.open();
+}
+
 bool finish_log(std::chrono::milliseconds patience) {
   auto& log = state();
   if (log.writer == nullptr)
@@ -237,14 +286,35 @@ bool finish_log(std::chrono::milliseconds patience) {
 }
 
 void show_status_line(std::string_view text) {
-  state().bottom.show(text);
+  if (auto* const reader = state().reader.load())
+    reader->take_status_line(text);
+  else
+    state().bottom.show(text);
 }
 
 void clear_status_line() {
-  state().bottom.clear();
+  if (auto* const reader = state().reader.load())
+    reader->take_status_line({});
+  else
+    state().bottom.clear();
+}
+
+int status_line_columns() {
+  if (const auto* const reader = state().reader.load())
+    return reader->status_line_columns();
+  const char* const kind = std::getenv("TERM");
+  if (::isatty(STDERR_FILENO) != 1 || kind == nullptr || *kind == '\0'
+      || std::string_view(kind) == "dumb")
+    return 0;
+  constexpr int usual = 80;
+  winsize size = {};
+  const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : usual;
 }
 
 bool output_is_terminal() {
+  if (const auto* const reader = state().reader.load())
+    return reader->output_is_terminal();
   return ::isatty(STDOUT_FILENO) == 1;
 }
 

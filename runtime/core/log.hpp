@@ -26,6 +26,23 @@ void write_log_beside();
 /// Throws io_error when it cannot be opened.
 void copy_log_to(const std::filesystem::path& file);
 
+/// Who shows the lines of this process in place of its own console. What it is told it takes
+/// without waiting for anybody. Any thread.
+class log_reader {
+ public:
+  virtual ~log_reader() = default;
+  virtual void take(severity level, std::string_view text) = 0;
+  /// Stands at the bottom from now on; empty: nothing does.
+  virtual void take_status_line(std::string_view text) = 0;
+  /// Of the terminal on which status lines stand; 0: none shows them.
+  virtual int status_line_columns() const = 0;
+  virtual bool output_is_terminal() const = 0;
+};
+
+/// From now on nothing is written to standard output and error, and `to` has it; null: they have it
+/// again. `to` lives until then. While no other thread logs.
+void give_log_to(log_reader* to);
+
 /// Waits until every line is written, at most so long. False: the reader hangs, and a process that
 /// ends normally would hang with it. True at once without write_log_beside.
 bool finish_log(std::chrono::milliseconds patience);
@@ -41,6 +58,9 @@ void log_line(severity level, std::string_view text);
 void show_status_line(std::string_view text);
 /// Takes it away; nothing of it stays. May wait half a second for a line that is being written.
 void clear_status_line();
+
+/// How wide the terminal is on which status lines stand; 0: standard error is none that shows them.
+int status_line_columns();
 
 /// Whether standard output is a terminal.
 bool output_is_terminal();

@@ -5,31 +5,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <fmt/format.h>
 #include <string_view>
-#include <sys/ioctl.h>
-#include <unistd.h>
 #include <utility>
 
 namespace troupe::runtime {
 namespace {
 
-constexpr int widest = 24, narrowest = 5, usual_columns = 80;
+constexpr int widest = 24, narrowest = 5;
 constexpr auto redraw_after = std::chrono::milliseconds(100);
-
-bool can_draw() {
-  const char* const kind = std::getenv("TERM");
-  return ::isatty(STDERR_FILENO) == 1 && kind != nullptr && std::string_view(kind) != "dumb"
-         && *kind != '\0';
-}
-
-/// Asked for each time: windows are resized.
-int columns() {
-  winsize size = {};
-  const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : usual_columns;
-}
 
 }  // namespace
 
@@ -80,7 +64,7 @@ progress_bar::progress_bar(std::string what,
       first_(first),
       done_(first),
       started_(std::chrono::steady_clock::now()),
-      visible_(can_draw()) {}
+      visible_(status_line_columns() > 0) {}
 
 progress_bar::~progress_bar() {
   if (drawn_once_)
@@ -113,7 +97,8 @@ std::string progress_bar::text() const {
   auto told = told_.empty() ? std::vector{speed + "/s"} : told_;
   if (done_ > first_ && done_ < total_)
     told.push_back(time_left_text(double(total_ - done_) / rate()));
-  return progress_text(what_, share, told, columns());
+  // Asked for each time: windows are resized.
+  return progress_text(what_, share, told, status_line_columns());
 }
 
 }  // namespace troupe::runtime

@@ -31,9 +31,8 @@ class spawn_attributes {
     ::sigfillset(&all);
     ::posix_spawnattr_setsigmask(&of_, &none);
     ::posix_spawnattr_setsigdefault(&of_, &all);
-    ::posix_spawnattr_setpgroup(&of_, 0);
-    ::posix_spawnattr_setflags(
-        &of_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    ::posix_spawnattr_setflags(&of_,
+                               POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   }
   ~spawn_attributes() { ::posix_spawnattr_destroy(&of_); }
   spawn_attributes(const spawn_attributes&) = delete;
@@ -195,6 +194,14 @@ std::optional<process_end> child_process::wait(std::chrono::milliseconds at_most
 process_end child_process::wait() {
   constexpr auto for_ever = std::chrono::milliseconds(-1);
   return *wait(for_ever);
+}
+
+void write_output_to(const std::filesystem::path& file) {
+  const auto output = open_output(file);
+  for (const int number : {STDOUT_FILENO, STDERR_FILENO})
+    if (::dup2(output.number(), number) < 0)
+      throw io_error(
+          "cannot write this process's output to '{}': {}", file.string(), system_message(errno));
 }
 
 void child_process::leave() {

@@ -24,7 +24,8 @@ struct child_program {
   std::vector<int> inherited = {};
 };
 
-/// A child, in a process group of its own, whose standard input is empty. Signals are as a new
+/// A child, in a session and so a process group of its own: no terminal tells it anything. Its
+/// standard input is empty. Signals are as a new
 /// program has them: none blocked, none ignored. What it starts is in its group, unless it leaves
 /// it. One thread.
 ///
@@ -64,5 +65,9 @@ class child_process {
   std::uint64_t kills_before_;  ///< for lack of memory
   std::optional<process_end> end_;
 };
+
+/// From now on this process's standard output and error are appended there, as child_program says.
+/// Throws io_error.
+void write_output_to(const std::filesystem::path& file);
 
 }  // namespace troupe::runtime

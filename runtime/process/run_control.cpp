@@ -111,6 +111,22 @@ bool ask_to_end(const run_folder& folder, const run_status& status) {
   return true;
 }
 
+bool say_end_of_died(const fs::path& folder,
+                     const process_id& supervisor,
+                     int exit_code,
+                     const std::string& reason) {
+  auto held = held_run_folder::of_died(folder);
+  if (!held)
+    return false;
+  const auto all = seen_processes(*held, [](const std::string&) {});
+  const bool is_its = std::any_of(all.begin(), all.end(), [&](const auto& x) {
+    return decides(x.entry) && x.entry.process == supervisor;
+  });
+  if (is_its)
+    held->end(exit_code, reason);
+  return is_its;
+}
+
 log_follower::log_follower(const run_folder& folder, std::size_t lines)
     : logs_(folder.logs()), lines_(lines) {}
 

@@ -42,6 +42,13 @@ run_status status_of(const run_folder& folder,
 /// Throws input_error when it runs elsewhere.
 bool ask_to_end(const run_folder& folder, const run_status& status);
 
+/// Says in the place of a supervisor's process that has ended without it how the run ended. False:
+/// the folder has another run by now, or this one has said it. Throws as run_folder, and io_error.
+bool say_end_of_died(const std::filesystem::path& folder,
+                     const process_id& supervisor,
+                     int exit_code,
+                     const std::string& reason);
+
 /// Follows the logs of a run as they grow. One thread.
 class log_follower {
  public:

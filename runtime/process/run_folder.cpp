@@ -127,6 +127,13 @@ fs::path run_folder::asked_to_end_file(const process_id& whom) const {
   return path_ / fmt::format("{}{}.{}", asked_to_end, whom.pid, whom.start_time);
 }
 
+fs::path new_temporary_folder() {
+  auto name = (fs::temp_directory_path() / "troupe-run-XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr)
+    throw io_error("cannot make the folder '{}': {}", name, system_message(errno));
+  return name;
+}
+
 std::string time_of_day() {
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
@@ -231,14 +238,27 @@ held_run_folder::held_run_folder(const fs::path& path,
   replace_file(path_ / record_file, text_of(record));
 }
 
-held_run_folder held_run_folder::temporary(const std::string& program,
+held_run_folder held_run_folder::temporary(const fs::path& path,
+                                           const std::string& program,
                                            const std::vector<std::string>& command) {
-  auto name = (fs::temp_directory_path() / "troupe-run-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr)
-    throw io_error("cannot make the folder '{}': {}", name, system_message(errno));
-  held_run_folder out(name, program, command);
+  held_run_folder out(path, program, command);
   out.temporary_ = true;
   return out;
+}
+
+held_run_folder held_run_folder::temporary(const std::string& program,
+                                           const std::vector<std::string>& command) {
+  return temporary(new_temporary_folder(), program, command);
+}
+
+std::optional<held_run_folder> held_run_folder::of_died(const fs::path& path) {
+  static_cast<void>(run_folder::open(path));
+  auto lock = open_lock(path, 0);
+  auto whole = whole_file();
+  if (!lock || ::fcntl(lock.number(), F_OFD_SETLK, &whole) != 0)
+    return std::nullopt;
+  held_run_folder out(path, std::move(lock));
+  return out.record().ended ? std::nullopt : std::optional(std::move(out));
 }
 
 held_run_folder::~held_run_folder() {

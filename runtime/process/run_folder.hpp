@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace troupe::runtime {
@@ -79,9 +80,16 @@ class held_run_folder : public run_folder {
   held_run_folder(const std::filesystem::path& path,
                   const std::string& program,
                   const std::vector<std::string>& command);
-  /// A new one below the system's folder for temporary files, removed when this object ends.
+  /// The same of one that is removed when this object ends.
+  static held_run_folder temporary(const std::filesystem::path& path,
+                                   const std::string& program,
+                                   const std::vector<std::string>& command);
+  /// In a new one (new_temporary_folder).
   static held_run_folder temporary(const std::string& program,
                                    const std::vector<std::string>& command);
+  /// That of a run that has died, as it stands: for who says in its place how it ended. Nothing: a
+  /// process holds it, or it has ended. Throws input_error as `open`, and io_error.
+  static std::optional<held_run_folder> of_died(const std::filesystem::path& path);
   held_run_folder(held_run_folder&&) noexcept = default;
   held_run_folder& operator=(held_run_folder&&) = delete;
   ~held_run_folder();
@@ -90,9 +98,15 @@ class held_run_folder : public run_folder {
   void end(int exit_code, const std::string& reason);
 
  private:
+  held_run_folder(const std::filesystem::path& path, descriptor lock)
+      : run_folder(path), lock_(std::move(lock)) {}
+
   descriptor lock_;
   bool temporary_ = false;
 };
+
+/// An empty one below the system's folder for temporary files, with mode 0700. Throws io_error.
+std::filesystem::path new_temporary_folder();
 
 /// Replaces a small file at once, for readers: they see the one before or this one. Not durable.
 /// Throws io_error.

@@ -30,16 +30,24 @@ JOBS = []  # for the end of this program, whatever came of them
 class job:
     """A run of the program in a folder of its own."""
 
-    def __init__(self, folder, *words, processes=2):
+    def __init__(self, folder, *words, processes=2, temporary=False):
         self.folder = folder / f"job-{len(JOBS)}"
-        self.folder.mkdir()
-        self.run, self.log, self.out = (self.folder / x for x in ("run", "log.jsonl", "out.txt"))
+        self.above = self.folder / "temporary"
+        self.above.mkdir(parents=True)
+        self.given, self.log, self.out = (self.folder / x for x in ("run", "log.jsonl", "out.txt"))
+        self.temporary = temporary
         self.shared, self.ports = shared_memory(), set()
         command = [cli_test.PROGRAM, *map(str, [*JOB, "--processes", processes, "--log-file", self.log,
-                                               "--run", self.run, *words])]
+                                               *([] if temporary else ["--run", self.given]), *words])]
         with open(self.out, "w") as out:
-            self.process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+            self.process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT,
+                                            env={**os.environ, "TMPDIR": str(self.above)})
         JOBS.append(self)
+
+    @property
+    def run(self):
+        """Its folder; of a temporary one where it is."""
+        return next(self.above.glob("troupe-run-*"), self.above / "gone") if self.temporary else self.given
 
     def text(self):
         logs = self.run / "logs"
@@ -86,6 +94,11 @@ class job:
     def processes(self, role="node"):
         return [x for x in self.status()["processes"] if x["role"] == role and x["running"]]
 
+    def deciding(self):
+        """The supervisor's process."""
+        one, = self.processes("supervisor")
+        return one
+
     def node(self, number):
         """Which process has that place now: the ranks of the first begin at 0."""
         return sorted(self.processes(), key=lambda x: x["ranks"])[number]
@@ -106,7 +119,7 @@ class job:
         for at in pathlib.Path("/proc").iterdir():
             if at.name.isdigit():
                 try:
-                    if str(self.run).encode() in (at / "cmdline").read_bytes():
+                    if str(self.folder).encode() in (at / "cmdline").read_bytes():
                         out.append(int(at.name))
                 except OSError:
                     pass
@@ -362,15 +375,186 @@ def check_agent_killed(folder):
         raise one.fails("nobody tells of the host agent's death")
 
 
-def check_command_killed(folder):
-    """Without their supervisor's process the others end by themselves."""
-    one = job(folder, *PIPELINE, "--train-iters", 100000, "--suspicion-seconds", 0.5)
+ENDLESS = [*PIPELINE, "--train-iters", 100000]
+
+
+def check_front_killed(folder):
+    """FRONT-2: without the command that was typed the run goes on to its end, and others see it."""
+    wanted = judge(folder)
+    one = job(folder, *LONG)
     one.reaches(5)
+    deciding = one.deciding()
+    if deciding["pid"] == one.process.pid or one.process.pid in [x["pid"] for x in one.status()["processes"]]:
+        raise one.fails(f"the front is a process of the run: {one.status()}")
     one.process.kill()
     one.process.wait()
+    if one.status()["state"] != "running" or not is_same(one.deciding(), deciding):
+        raise one.fails(f"its status is {one.status()}")
+    shown = works("wait", "--run", one.run, "--lines", 100000)
+    one.leaves_nothing()
+    require_same(one, wanted, "the death of the front")
+    last = f"iteration {len(wanted.steps()):8}/"
+    if one.status()["ended"]["exit_code"] != 0 or last not in shown or "iteration        1/" not in shown:
+        raise one.fails(f"its status is {one.status()}, and wait has shown\n{shown}")
+
+
+def require_lost(one, how):
+    """The front has told of it, and so does the folder."""
+    ended = one.status()["ended"]
+    text = one.text()
+    if not ended or ended["exit_code"] != 3 or how not in ended["reason"] or how not in text:
+        raise one.fails(f"its status is {one.status()}, and not '{how}'")
+    if text.count("troupe: error: ") != 1:
+        raise one.fails("it is not told once")
+
+
+def check_supervisor_killed(folder):
+    """FRONT-3: the front tells which process was lost, has the others ended, and what was saved goes on."""
+    save = folder / "save"
+    one = job(folder, *LONG, "--save", save, "--save-interval", 5)
+    one.reaches(12)
+    deciding = one.deciding()["pid"]
+    os.kill(deciding, signal.SIGKILL)
+    one.ends(3)
+    require_lost(one, f"the supervisor's process {deciding} was killed by SIGKILL")
+    newest = (save / "latest_checkpointed_iteration.txt").read_text()
+    if f"iter_{int(newest):07}" not in one.text() or f"--load {save}" not in one.text():
+        raise one.fails("it does not say how to go on")
+    wanted = judge(folder)
+    again = job(folder, *LONG, "--save", save, "--load", save).ends()
+    if digests(again)[-1] != digests(wanted)[-1]:
+        raise again.fails(f"gone on, it ends with {digests(again)[-1]}, not {digests(wanted)[-1]}")
+
+
+def check_supervisor_crashed(folder):
+    """The same at once, before there is any other process, by another signal."""
+    one = job(folder, *ENDLESS)
+    one.until("it has an entry", lambda: (one.run / "processes/supervisor.json").exists())
+    os.kill(one.deciding()["pid"], signal.SIGSEGV)
+    one.ends(3)
+    require_lost(one, "was killed by SIGSEGV")
+
+
+def check_supervisor_stopped(folder):
+    """One that stands still for the time of suspicion is lost, too, and killed."""
+    one = job(folder, *ENDLESS, "--suspicion-seconds", 1)
+    one.reaches(5)
+    deciding = one.deciding()["pid"]
+    os.kill(deciding, signal.SIGSTOP)
+    one.ends(3)
+    require_lost(one, f"the supervisor's process {deciding} gave no sign of life for 1 s (it is stopped)")
+
+
+def check_front_stopped(folder):
+    """FRONT-1: a front that stands still, as by Ctrl-Z, delays nothing, and shows all when it goes on."""
+    wanted = judge(folder)
+    one = job(folder, *LONG, "--suspicion-seconds", 1)
+    one.reaches(5)
+    one.process.send_signal(signal.SIGSTOP)
+    one.until("it ends without its front", lambda: one.status()["ended"])
+    one.process.send_signal(signal.SIGCONT)
+    one.ends()
+    require_same(one, wanted, "a front that stands still")
+    if one.out.read_text().count(" iteration ") != (one.run / "logs/supervisor.log").read_text().count(" iteration "):
+        raise one.fails("the front has not shown all")
+
+
+def check_all_alone(folder):
+    """Without front and supervisor's process the others end by themselves."""
+    one = job(folder, *ENDLESS, "--suspicion-seconds", 0.5)
+    one.reaches(5)
+    deciding = one.deciding()["pid"]
+    one.process.kill()
+    one.process.wait()
+    os.kill(deciding, signal.SIGKILL)
     one.leaves_nothing()  # ten suspicions are 5 s; the bound is for slow machines
     if one.status()["state"] != "died":
         raise one.fails(f"its status is {one.status()}")
+
+
+def check_signalled(folder):
+    """The front passes signals on, each once: the run ends in order. A second one ends it at once."""
+    for how in (signal.SIGINT, signal.SIGHUP):
+        one = job(folder, *ENDLESS, "--save", folder / how.name)
+        one.reaches(3)
+        one.process.send_signal(how)
+        one.ends()
+        if f"{how.name}: finishing iteration" not in one.text():
+            raise one.fails(f"it does not tell of {how.name}")
+    # Some tell every process of a job: that is no second signal.
+    one = job(folder, *ENDLESS, "--save", folder / "all")
+    one.reaches(3)
+    for pid in (one.process.pid, one.deciding()["pid"]):
+        os.kill(pid, signal.SIGTERM)
+    one.ends()
+    one = job(folder, *ENDLESS)
+    one.reaches(3)
+    os.kill(one.deciding()["pid"], signal.SIGSTOP)  # so that the first one cannot end it
+    one.process.send_signal(signal.SIGINT)
+    time.sleep(0.1)  # else the kernel makes one of two
+    one.process.send_signal(signal.SIGINT)
+    one.ends(128 + signal.SIGINT)
+    if one.status()["ended"] is None or "SIGINT" not in one.status()["ended"]["reason"]:
+        raise one.fails(f"its status is {one.status()}")
+
+
+def check_temporary(folder):
+    """The folder of a run without --run and --save is gone with the run, whoever was killed."""
+    for killed in (None, "front", "supervisor"):
+        one = job(folder, *LONG, temporary=True)
+        one.reaches(5)
+        if killed == "front":
+            one.process.kill()
+            one.process.wait()
+            one.leaves_nothing()
+        elif killed == "supervisor":
+            os.kill(one.deciding()["pid"], signal.SIGKILL)
+            one.ends(3)
+        else:
+            one.ends()
+        if killed != "supervisor" and [x["iteration"] for x in one.steps()][-1] != 60:
+            raise one.fails(f"it came to {one.steps()[-1]}")
+        if left := list(one.above.iterdir()):
+            raise one.fails(f"({killed} killed) it leaves {left}")
+
+
+def check_refused_there(folder):
+    """What is refused in the supervisor's process comes out of the front with the words of one process."""
+    save = folder / "save"
+    one = job(folder, *ENDLESS, "--save", save)
+    one.reaches(1)
+    temporary = folder / "nothing"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    for words in (["--save", save], ["--run", one.run], ["--load", folder / "none"],
+                  ["--log-file", one.log]):
+        said = []
+        for n in (1, 2):
+            done = subprocess.run([cli_test.PROGRAM, *map(str, [*JOB, *ENDLESS, "--processes", n, *words])],
+                                  capture_output=True, text=True, timeout=PATIENCE, env=environment)
+            said.append((done.returncode, done.stderr))
+        if said[0] != said[1] or said[0][0] != 2 or not said[0][1].startswith("troupe: error: "):
+            raise one.fails(f"with {words[0]} one process says {said[0]}, two say {said[1]}")
+        if left := list(temporary.iterdir()):
+            raise one.fails(f"refused, it leaves {left}")
+    one.process.terminate()
+    one.ends()
+
+
+def check_shown_as_one(folder):
+    """What is shown, and on which stream, is that of one process."""
+    for more in ([], ["--quiet"], ["--log-level", "error"]):
+        streams = []
+        for n in (1, 2):
+            done = subprocess.run([cli_test.PROGRAM, *map(str, [*JOB, *PIPELINE, "--train-iters", 3, *more,
+                                                                "--recovery", "on", "--processes", n])],
+                                  capture_output=True, text=True, timeout=PATIENCE)
+            # Times and sizes differ, and what one process alone can say of its workers' memory.
+            streams.append([[" ".join(x for x in line.split() if not any(map(str.isdigit, x)))
+                             for line in text.splitlines() if "memory" not in line and "processes" not in line]
+                            for text in (done.stdout, done.stderr)])
+        if streams[0] != streams[1] or (not more and not all(streams[0])):
+            raise wrong(f"{more}: in one process\n{streams[0]}\nin two\n{streams[1]}")
 
 
 def check_asked_to_end(folder):

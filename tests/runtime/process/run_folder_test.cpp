@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/process/process_entry.hpp"
+#include "runtime/process/run_control.hpp"
 #include "runtime/process/segments.hpp"
 #include "tests/support/players.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -150,6 +151,30 @@ TEST_CASE("a temporary folder is removed with its run", "[process]") {
     std::ofstream(run.log_of("x")) << "x";
   }
   CHECK_FALSE(fs::exists(path));
+}
+
+TEST_CASE(
+    "a run that died is said to have ended by another one, once, and its folder is not cleared",
+    "[process]") {
+  const scratch_folder above;
+  const auto path = above / "run";
+  const auto mine = entry_of_this_process("supervisor", "supervisor");
+  {
+    const auto run = held(path);
+    write_entry(run, mine);
+    CHECK_FALSE(say_end_of_died(path, mine.process, 3, "it holds the folder"));
+  }
+  auto other = mine.process;
+  ++other.start_time;
+  CHECK_FALSE(say_end_of_died(path, other, 3, "another run's"));
+  CHECK(say_end_of_died(path, mine.process, 3, "why"));
+  CHECK_FALSE(say_end_of_died(path, mine.process, 4, "again"));
+  const auto end = run_folder::open(path).record().ended;
+  REQUIRE(end);
+  CHECK(end->exit_code == 3);
+  CHECK(end->reason == "why");
+  CHECK(fs::exists(path / "processes/supervisor.json"));
+  CHECK_FALSE(run_folder::open(path).is_held());
 }
 
 TEST_CASE("a damaged run.json is refused with what is wrong", "[process]") {

@@ -1,0 +1,250 @@
+#include "actors/command/run_front.hpp"
+
+#include "actors/command/setting_names.hpp"
+#include "actors/command/signals.hpp"
+#include "runtime/checkpoint/listing.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/process/run_control.hpp"
+#include "runtime/trainer/job_json.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+namespace troupe::command {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int we_failed = 3;  // exit code
+
+/// Of the run; a temporary one is gone with this object.
+class front_folder {
+ public:
+  front_folder(const runtime::training_job& job, const run_request& request)
+      : is_temporary_(request.run_folder.empty() && job.checkpoints.save.empty()),
+        path_(is_temporary_                ? runtime::new_temporary_folder()
+              : request.run_folder.empty() ? job.checkpoints.save / ".run"
+                                           : request.run_folder) {}
+  ~front_folder() {
+    std::error_code ignored;
+    if (is_temporary_)
+      fs::remove_all(path_, ignored);
+  }
+  front_folder(const front_folder&) = delete;
+  front_folder& operator=(const front_folder&) = delete;
+
+  const fs::path& path() const { return path_; }
+  std::vector<std::string> command() const {
+    std::vector<std::string> out{
+        fs::read_symlink("/proc/self/exe").string(), "supervisor", "--run", path_.string()};
+    if (is_temporary_)
+      out.emplace_back("--temporary");
+    return out;
+  }
+
+ private:
+  bool is_temporary_;
+  fs::path path_;
+};
+
+/// The name of the second signal, which ends the run at once.
+class second_signal {
+ public:
+  void set(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    name_ = name;
+  }
+  std::string name() const {
+    const std::lock_guard lock(mutex_);
+    return name_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string name_;
+};
+
+void show(const runtime::line_told& x) {
+  runtime::log_line(x.level, x.text);
+}
+void show(const runtime::status_line_told& x) {
+  if (x.text.empty())
+    runtime::clear_status_line();
+  else
+    runtime::show_status_line(x.text);
+}
+void show(const runtime::still_there&) {}
+void show(const runtime::end_told&) {}
+
+/// What it told of its end, if it did.
+std::optional<runtime::end_told> show_all(runtime::supervisor_process& supervisor) {
+  std::optional<runtime::end_told> out;
+  while (const auto told = supervisor.next()) {
+    std::visit([](const auto& x) { show(x); }, *told);
+    if (const auto* const end = std::get_if<runtime::end_told>(&*told))
+      out = *end;
+  }
+  runtime::clear_status_line();
+  return out;
+}
+
+std::string how_to_go_on(const runtime::training_job& job) {
+  if (job.checkpoints.save.empty())
+    return "nothing was saved";
+  try {
+    return fmt::format("the newest checkpoint is '{}': give `checkpoints.load` {} to go on from it",
+                       runtime::named_checkpoint(job.checkpoints.save).string(),
+                       job.checkpoints.save.string());
+  } catch (const runtime::error&) {
+    return fmt::format("no checkpoint was saved in '{}' yet", job.checkpoints.save.string());
+  }
+}
+
+std::string how_it_was_lost(const runtime::supervisor_process& x) {
+  const auto& end = x.end();
+  const auto how = !x.silence().empty() ? x.silence() + ", and was killed"
+                   : end.signal != 0    ? "was " + runtime::text_of(end)
+                                        : "ended with " + runtime::text_of(end);
+  return fmt::format("the supervisor's process {} {}", x.id().pid, how);
+}
+
+/// Others see how the run ended.
+void leave_end(const fs::path& folder,
+               const runtime::supervisor_process& of,
+               int code,
+               const std::string& why) {
+  try {
+    runtime::say_end_of_died(folder, of.id(), code, with_flags(why));
+  } catch (const runtime::error&) {  // it was lost before it had the folder
+  }
+}
+
+[[noreturn]] void complain(const runtime::end_told& x) {
+  if (x.kind == runtime::complaint::input)
+    throw runtime::input_error("{}", x.text);
+  if (x.kind == runtime::complaint::memory)
+    throw std::bad_alloc();
+  throw std::runtime_error(x.text);
+}
+
+int shown_to_its_end(const runtime::training_job& job,
+                     runtime::supervisor_process& supervisor,
+                     const fs::path& folder,
+                     const second_signal& second) {
+  const auto told = show_all(supervisor);
+  if (told && supervisor.end().exit_code == told->exit_code) {
+    supervisor.end_what_is_left(folder);
+    if (told->kind != runtime::complaint::none)
+      complain(*told);
+    return told->exit_code;
+  }
+  if (const auto name = second.name(); !name.empty()) {
+    supervisor.end_what_is_left(folder);
+    leave_end(folder, supervisor, exit_code_of_signal(name), "ended at once by a second " + name);
+    return exit_code_of_signal(name);
+  }
+  const auto why = how_it_was_lost(supervisor);
+  runtime::log_error("the run ended early: {}; {}", why, how_to_go_on(job));
+  supervisor.end_what_is_left(folder);
+  leave_end(folder, supervisor, we_failed, why);
+  return we_failed;
+}
+
+}  // namespace
+
+std::string text_of(const supervisor_order& x) {
+  std::string out;
+  const auto add = [&out](const std::string& text) {  // any bytes: paths need not be UTF-8
+    out += std::to_string(text.size()) + "\n" + text;
+  };
+  add(x.job);
+  add(x.configuration);
+  add(std::to_string(x.terminal.status_line_columns));
+  add(x.terminal.output ? "1" : "0");
+  add(x.hosts.credentials.string());
+  add(x.hosts.address);
+  add(x.hosts.insecure ? "1" : "0");
+  add(std::to_string(x.hosts.nodes.size()));
+  for (const auto& node : x.hosts.nodes) {
+    add(node.name);
+    add(node.address);
+    add(std::to_string(node.port));
+  }
+  for (const auto& word : x.command)
+    add(word);
+  return out;
+}
+
+supervisor_order read_supervisor_order(const std::string& text) {
+  std::deque<std::string> texts;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto begin = std::min(text.find('\n', at), text.size() - 1) + 1;
+    const auto size = std::strtoull(text.c_str() + at, nullptr, 10);
+    if (size > text.size() - begin)
+      throw runtime::input_error("the order of a supervisor's process ends amid a text");
+    texts.push_back(text.substr(begin, size));
+    at = begin + size;
+  }
+  const auto next = [&texts] {
+    if (texts.empty())
+      throw runtime::input_error("the order of a supervisor's process ends too early");
+    auto out = std::move(texts.front());
+    texts.pop_front();
+    return out;
+  };
+  const auto number = [&next] { return std::atoi(next().c_str()); };
+  supervisor_order out;
+  out.job = next();
+  out.configuration = next();
+  out.terminal.status_line_columns = number();
+  out.terminal.output = next() == "1";
+  out.hosts.credentials = next();
+  out.hosts.address = next();
+  out.hosts.insecure = next() == "1";
+  out.hosts.nodes.resize(std::min(std::size_t(number()), texts.size()));
+  for (auto& node : out.hosts.nodes) {
+    node.name = next();
+    node.address = next();
+    node.port = std::uint16_t(number());
+  }
+  out.command = {texts.begin(), texts.end()};
+  return out;
+}
+
+int show_run(const runtime::training_job& job, const run_request& request) {
+  runtime::set_log_level(runtime::severity::debug);  // what is not wanted is not told
+  runtime::supervisor_process supervisor(job.recovery.suspicion);
+  second_signal second;
+  const signal_watch signals([&](const char* name) { supervisor.ask_to_end(name); },
+                             [&](const char* name) {
+                               second.set(name);
+                               supervisor.kill();
+                             });
+  runtime::write_log_beside();
+  int code = 0;
+  try {
+    const front_folder folder(job, request);
+    supervisor.start(
+        folder.command(),
+        text_of(supervisor_order{runtime::to_json(job),
+                                 request.configuration,
+                                 request.command,
+                                 {runtime::status_line_columns(), runtime::output_is_terminal()},
+                                 request.hosts}));
+    code = shown_to_its_end(job, supervisor, folder.path(), second);
+  } catch (...) {
+    runtime::finish_log(reader_patience);
+    throw;
+  }
+  if (!runtime::finish_log(reader_patience))
+    std::_Exit(code);  // the reader of our output hangs; an ordinary end would wait for it
+  return code;
+}
+
+}  // namespace troupe::command

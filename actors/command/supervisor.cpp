@@ -1,0 +1,116 @@
+#include "actors/command/commands.hpp"
+#include "actors/command/run_front.hpp"
+#include "actors/command/run_training.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/process/front_connection.hpp"
+#include "runtime/process/supervisor_process.hpp"
+#include "runtime/trainer/job_json.hpp"
+
+#include <array>
+#include <cerrno>
+#include <exception>
+#include <fcntl.h>
+#include <memory>
+#include <new>
+#include <unistd.h>
+
+namespace troupe::command {
+namespace {
+
+namespace at = runtime::supervisor_descriptor;
+
+struct supervisor_flags {
+  std::filesystem::path run;
+  bool temporary = false;
+};
+
+/// Also where the run was refused before it had a folder, and nobody else is there any more.
+class removed_at_the_end {
+ public:
+  removed_at_the_end(bool is_to_be, const std::filesystem::path& folder)
+      : is_to_be_(is_to_be), folder_(folder) {}
+  ~removed_at_the_end() {
+    std::error_code ignored;
+    if (is_to_be_)
+      std::filesystem::remove_all(folder_, ignored);
+  }
+  removed_at_the_end(const removed_at_the_end&) = delete;
+  removed_at_the_end& operator=(const removed_at_the_end&) = delete;
+
+ private:
+  const bool is_to_be_;
+  const std::filesystem::path& folder_;
+};
+
+std::string read_order() {
+  const runtime::descriptor file(at::order);
+  std::string out;
+  std::array<char, 65536> bytes;
+  for (;;) {
+    const auto size = ::read(file.number(), bytes.data(), bytes.size());
+    if (size > 0)
+      out.append(bytes.data(), std::size_t(size));
+    else if (size == 0)
+      return out;
+    else if (errno != EINTR)
+      throw usage_error(
+          "this is started by `troupe train` with --processes, and not by hand: it has no job");
+  }
+}
+
+runtime::end_told told_of(const std::exception& failure) {
+  using runtime::complaint;
+  const bool is_memory = dynamic_cast<const std::bad_alloc*>(&failure) != nullptr;
+  const int code = exit_code_of(failure);
+  return {.exit_code = code,
+          .kind = is_memory   ? complaint::memory
+                  : code == 2 ? complaint::input
+                              : complaint::fault,
+          .text = failure.what()};
+}
+
+int be_supervisor(const supervisor_flags& flags) {
+  if (flags.run.empty())
+    throw usage_error("--run is missing: name the run's folder");
+  const auto order = read_supervisor_order(read_order());
+  const removed_at_the_end folder(flags.temporary, flags.run);
+  for (const int number : {STDOUT_FILENO, STDERR_FILENO})
+    ::dup2(at::console, number);  // nothing comes of it where the front has none
+  ::close(at::console);
+  ::fcntl(at::front, F_SETFD, FD_CLOEXEC);
+  const auto job = runtime::job_from_json(order.job);
+  runtime::front_connection front(
+      runtime::descriptor(at::front), runtime::beat_of(job.recovery.suspicion), order.terminal);
+  try {
+    return run_training(job,
+                        {.configuration = order.configuration,
+                         .command = order.command,
+                         .run_folder = flags.run,
+                         .temporary = flags.temporary,
+                         .hosts = order.hosts,
+                         .front = &front});
+  } catch (const std::exception& failure) {
+    const auto end = told_of(failure);
+    front.end(end, reader_patience);
+    return end.exit_code;
+  }
+}
+
+}  // namespace
+
+void add_supervisor(command_line& program) {
+  auto& line = program.command(
+      "supervisor", "hosts what decides in a run of several processes; `troupe train` starts it.");
+  const auto flags = std::make_shared<supervisor_flags>();
+  line.value({.name = "--run", .type = "DIR", .help = "The run's folder, which it takes."},
+             text(flags->run));
+  line.toggle(
+      "--temporary", "The folder is removed at the end.", [flags] { flags->temporary = true; });
+  line.note(
+      "It is not started by hand: what it is to do comes on a descriptor "
+      "(docs/protocol/front.md). It goes on without the command that started it.");
+  line.runs([flags] { return be_supervisor(*flags); });
+}
+
+}  // namespace troupe::command
