@@ -42,8 +42,6 @@ void hang_watch_state::start(watch_settings told, std::shared_ptr<const node_con
   context_ = std::move(context);
   judge_ = std::make_unique<runtime::hang_judge>(told_.suspicion);
   end_on_exception(self_, "hang_watch");
-  if (context_->own_threads)
-    threads_ = caf::get_or(self_->home_system().config(), "scheduler.max-threads", std::size_t{0});
   look({});
 }
 
@@ -76,7 +74,7 @@ void hang_watch_state::tell(const messages::suspected& x) {
 
 void hang_watch_state::look_at_threads() {
   const auto lost = context_->lanes->threads_lost();
-  if (threads_ == 0 || lost + 1 < threads_)
+  if (told_.threads == 0 || lost + 1 < told_.threads)
     looks_at_last_ = 0;
   else
     ++looks_at_last_;
@@ -89,7 +87,7 @@ void hang_watch_state::look_at_threads() {
       "checkpoint",
       lost,
       lost,
-      threads_));
+      told_.threads));
 }
 
 messages::hang_watch_actor::behavior_type hang_watch(
@@ -107,6 +105,8 @@ messages::hang_watch_actor watch_for_hangs(caf::actor_system& home,
   if (!recovery.on || !context->watches_lanes)
     return {};
   told.suspicion = recovery.suspicion;
+  if (context->own_threads)
+    told.threads = caf::get_or(home.config(), "scheduler.max-threads", std::size_t{0});
   return context->own_threads ? home.spawn<caf::detached>(hang_watch, std::move(told), context)
                               : home.spawn(hang_watch, std::move(told), context);
 }

@@ -18,6 +18,7 @@
 #include <caf/actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -29,6 +30,7 @@ struct watch_settings {
   double suspicion = 0;  ///< seconds
   messages::node_actor node = {};
   messages::front_actor front = {};  ///< null: nobody replaces the node here
+  std::size_t threads = 0;           ///< that actors share; 0: they have none (HANG-2)
   /// Called on the thread of the watch, for what no actor can mend: ends the process, or the run.
   std::function<void(const std::string& why)> give_up = {};
 };
@@ -50,8 +52,7 @@ class hang_watch_state {
   watch_settings told_;
   std::shared_ptr<const node_context> context_;
   std::unique_ptr<runtime::hang_judge> judge_;
-  std::size_t threads_ = 0;  ///< of the actor system; 0: they are no threads
-  int looks_at_last_ = 0;    ///< in a row, at which one thread was left
+  int looks_at_last_ = 0;  ///< in a row, at which one thread was left
   bool gave_up_ = false;
 };
 

@@ -4,8 +4,6 @@
 
 #include "tests/support/deterministic.hpp"
 
-#include <caf/actor_system_config.hpp>
-#include <caf/settings.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -21,15 +19,17 @@ using place = runtime::lane_board::place;
 
 namespace {
 
+constexpr std::size_t threads = 5;
+
 struct watching {
   explicit watching(bool has_front = true) {
     prepared = tests::without_threads(tests::tiny_job(1, 1));
-    prepared->node->own_threads = true;  // the actors of this system share threads, as is told
     watch = system.keep(system.home().spawn(
         actors::hang_watch,
         actors::watch_settings{
             .suspicion = 1,
             .front = has_front ? system.listener(by_front) : messages::front_actor(),
+            .threads = threads,
             .give_up = [this](const std::string& x) { reasons.push_back(x); }},
         std::shared_ptr<const actors::node_context>(prepared->node)));
     system.run();
@@ -86,9 +86,6 @@ TEST_CASE("a process without a front gives up when its node hangs", "[actors]") 
 
 TEST_CASE("HANG-2: a run whose actors have one thread left ends with that said", "[actors]") {
   watching it;
-  const auto threads
-      = caf::get_or(it.system.home().config(), "scheduler.max-threads", std::size_t{0});
-  REQUIRE(threads > 1);
   for (std::size_t i = 0; i + 2 < threads; ++i)
     it.hang_and_be_left_behind(true);
   it.hang_and_be_left_behind(false);  // a lane, a loader: it has its own
