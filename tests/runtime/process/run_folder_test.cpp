@@ -153,8 +153,9 @@ TEST_CASE("a temporary folder is removed with its run", "[process]") {
   CHECK_FALSE(fs::exists(path));
 }
 
-TEST_CASE("a run that died is said to have ended by another one, once, and its folder is not cleared",
-          "[process]") {
+TEST_CASE(
+    "a run that died is said to have ended by another one, once, and its folder is not cleared",
+    "[process]") {
   const scratch_folder above;
   const auto path = above / "run";
   const auto mine = entry_of_this_process("supervisor", "supervisor");
