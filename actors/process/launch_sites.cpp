@@ -9,6 +9,7 @@
 #include "runtime/trainer/build.hpp"
 
 #include <caf/actor_system.hpp>
+#include <caf/typed_event_based_actor.hpp>
 
 #include <chrono>
 #include <csignal>

@@ -195,7 +195,7 @@ void supervisor_state::commit() {
   done.at.skipped = report_.skipped;
   done.at.scale = report_.scale;
   if (again)
-    ledger.replay(done);
+    pen()->replay(done);
   at_ = done.at;
   // Each rank has sealed it in its estate before it said so; its keeper may have been faster than
   // it, or be slower.

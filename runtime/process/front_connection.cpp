@@ -17,17 +17,22 @@ namespace {
 
 constexpr std::size_t most_lines = 8192;
 
-/// No signal is for that thread: whoever watches for them may not have begun.
-std::jthread start_without_signals(const std::string& name, std::function<void()> work) {
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  struct restore {
-    const sigset_t& mask;
-    ~restore() { ::pthread_sigmask(SIG_SETMASK, &mask, nullptr); }
-  } const after{before};
-  return start_thread(name, std::move(work));
-}
+/// A thread that is started meanwhile is told of no signal: whoever watches for them may not have
+/// begun.
+class signals_blocked {
+ public:
+  signals_blocked() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~signals_blocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  signals_blocked(const signals_blocked&) = delete;
+  signals_blocked& operator=(const signals_blocked&) = delete;
+
+ private:
+  sigset_t before_ = {};
+};
 
 }  // namespace
 
@@ -41,7 +46,8 @@ front_connection::front_connection(descriptor connection,
       columns_(terminal.status_line_columns) {
   if (!wake_)
     throw io_error("cannot talk to the front of the run: {}", system_message(errno));
-  thread_ = start_without_signals("front", [this] { loop(); });
+  const signals_blocked meanwhile;
+  thread_ = start_thread("front", [this] { loop(); });
 }
 
 front_connection::~front_connection() {

@@ -22,7 +22,8 @@ JOB = ["train", "gpt", "--mock-data", "--num-layers", 4, "--hidden-size", 64, "-
        "--lr", 1e-3, "--log-interval", 1, "--vocab-size", 128, "--tokenizer-type", "NullTokenizer",
        "--threads-per-worker", 1, "--eval-iters", 0]
 PIPELINE = ["--world-size", 4, "--pipeline-model-parallel-size", 2]
-LONG = [*PIPELINE, "--train-iters", 60]
+LONG_STEPS = 150  # it is still running when somebody has looked at it and kills
+LONG = [*PIPELINE, "--train-iters", LONG_STEPS]
 PATIENCE = 50  # seconds, which only a hang reaches
 JOBS = []  # for the end of this program, whatever came of them
 
@@ -380,8 +381,9 @@ ENDLESS = [*PIPELINE, "--train-iters", 100000]
 
 def check_front_killed(folder):
     """FRONT-2: without the command that was typed the run goes on to its end, and others see it."""
-    wanted = judge(folder)
-    one = job(folder, *LONG)
+    words = [*PIPELINE, "--train-iters", 400]  # it has not ended when it is looked at
+    wanted = judge(folder, *words)
+    one = job(folder, *words)
     one.reaches(5)
     deciding = one.deciding()
     if deciding["pid"] == one.process.pid or one.process.pid in [x["pid"] for x in one.status()["processes"]]:
@@ -512,7 +514,7 @@ def check_temporary(folder):
             one.ends(3)
         else:
             one.ends()
-        if killed != "supervisor" and [x["iteration"] for x in one.steps()][-1] != 60:
+        if killed != "supervisor" and one.steps()[-1]["iteration"] != LONG_STEPS:
             raise one.fails(f"it came to {one.steps()[-1]}")
         if left := list(one.above.iterdir()):
             raise one.fails(f"({killed} killed) it leaves {left}")
