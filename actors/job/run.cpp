@@ -114,11 +114,17 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
   auto here = std::make_unique<home>(make_configuration(spare_threads(recovery), control));
   auto& system = here->system;
   std::vector<messages::standing_node_actor> standing;
-  if (!alone)
-    standing = connect_with(system,
-                            processes->standing,
-                            std::chrono::duration_cast<std::chrono::milliseconds>(
-                                std::chrono::duration<double>(recovery.suspicion)));
+  try {
+    if (!alone)
+      standing = connect_with(system,
+                              processes->standing,
+                              std::chrono::duration_cast<std::chrono::milliseconds>(
+                                  std::chrono::duration<double>(recovery.suspicion)));
+  } catch (const runtime::input_error& failure) {
+    // CAF may still wait for one who says nothing, and the end of the actor system for CAF.
+    [[maybe_unused]] const auto* const abandoned = here.release();
+    return {.exit_code = 2, .reason = failure.what(), .left_behind = true};
+  }
   const auto ended = std::make_shared<std::promise<outcome>>();
   const auto tell = [ended, once = std::make_shared<std::once_flag>()](const outcome& x) {
     std::call_once(*once, [&] { ended->set_value(x); });

@@ -72,12 +72,20 @@ std::uint16_t published(const Handle& whom, const std::string& address, std::uin
   return *port;
 }
 
+constexpr const char* of_this_run
+    = "nobody of this run listens there, or the network is cut. `troupe status` shows whether the "
+      "run lives";
+constexpr const char* of_these_credentials
+    = "who listens there has other credentials, is no standing node of this build, or one of both "
+      "sides is without TLS (--insecure)";
+
 // caf::openssl::remote_actor would wait for ever for one who accepts and says nothing.
 template <class Handle>
 Handle remote(caf::actor_system& system,
               const std::string& address,
               std::uint16_t port,
-              std::chrono::milliseconds patience) {
+              std::chrono::milliseconds patience,
+              const char* advice) {
   caf::strong_actor_ptr found;
   std::set<std::string> takes;
   std::string failure;
@@ -100,12 +108,7 @@ Handle remote(caf::actor_system& system,
   else if (failure.empty() && !system.assignable(takes, system.message_types(Handle())))
     failure = "another kind of actor is published there";
   if (!failure.empty())
-    throw runtime::io_error(
-        "cannot connect to {}:{} ({}): nobody of this run listens there, or the network is cut. "
-        "`troupe status` shows whether the run lives",
-        address,
-        port,
-        failure);
+    throw runtime::io_error("cannot connect to {}:{} ({}): {}", address, port, failure, advice);
   return caf::actor_cast<Handle>(found);
 }
 
@@ -150,21 +153,22 @@ messages::rendezvous_actor rendezvous_at(caf::actor_system& system,
                                          const std::string& address,
                                          std::uint16_t port,
                                          std::chrono::milliseconds patience) {
-  return remote<messages::rendezvous_actor>(system, address, port, patience);
+  return remote<messages::rendezvous_actor>(system, address, port, patience, of_this_run);
 }
 
 messages::connector_actor connector_at(caf::actor_system& system,
                                        const std::string& address,
                                        std::uint16_t port,
                                        std::chrono::milliseconds patience) {
-  return remote<messages::connector_actor>(system, address, port, patience);
+  return remote<messages::connector_actor>(system, address, port, patience, of_this_run);
 }
 
 messages::standing_node_actor standing_node_at(caf::actor_system& system,
                                                const std::string& address,
                                                std::uint16_t port,
                                                std::chrono::milliseconds patience) {
-  return remote<messages::standing_node_actor>(system, address, port, patience);
+  return remote<messages::standing_node_actor>(
+      system, address, port, patience, of_these_credentials);
 }
 
 }  // namespace troupe::actors

@@ -185,8 +185,7 @@ std::vector<messages::standing_node_actor> connect_with(
       out.push_back(standing_node_at(system, x.address, x.port, patience));
     } catch (const runtime::error& failure) {
       throw runtime::input_error(
-          "the node at {} cannot be used: {}. A node stands there after `troupe node --listen {}`, "
-          "with the same --credentials or, without TLS, with --insecure on both sides",
+          "the node at {} cannot be used: {}. There `troupe node --listen {}` has to run",
           x.name,
           failure.what(),
           x.name);

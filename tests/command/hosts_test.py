@@ -19,7 +19,10 @@ import time
 import cli_test
 import processes_test
 from cli_test import refuses, works, wrong
-from processes_test import JOB, LONG, PATIENCE, PIPELINE, job, judge, killed, replaced, require_same
+from processes_test import JOB, PATIENCE, PIPELINE, job, require_same
+
+LONG = [*PIPELINE, "--train-iters", 400]
+ENDLESS = [*PIPELINE, "--train-iters", 100000, "--lr-decay-style", "constant"]
 
 NODES = []
 
@@ -130,7 +133,7 @@ def check_same(folder):
 def check_killed(folder):
     """The death of a process that a node has started is one like any other."""
     nodes, credentials = hosts(folder)
-    wanted = judge(folder)
+    wanted = job(folder, *LONG, processes=1).ends()
     one = job(folder, *LONG, *over(nodes, credentials))
     one.reaches(10)
     for iteration in (10, 25):
@@ -147,7 +150,7 @@ def check_killed(folder):
 def check_agent_killed(folder):
     """The agent of one node dies with whom it has started; those of the other node live on."""
     nodes, credentials = hosts(folder)
-    wanted = judge(folder)
+    wanted = job(folder, *LONG, processes=1).ends()
     one = job(folder, *LONG, *over(nodes, credentials))
     one.reaches(10)
     beside, at = (hosted(one, nodes, x) for x in (0, 1))
@@ -233,7 +236,7 @@ def check_refused(folder):
     fails_soon(folder, ["--credentials"], "--nodes", f"{a},{b}")
     fails_soon(folder, ["none"], "--nodes", f"{a},{b}", "--credentials", folder / "none")
     fails_soon(folder, ["--nodes"], *given)
-    fails_soon(folder, [a, "another run"], "--nodes", f"{a},{b}", "--credentials", keys(folder, "others"))
+    fails_soon(folder, [a, "has other credentials"], "--nodes", f"{a},{b}", "--credentials", keys(folder, "others"))
     fails_soon(folder, [a, "--suspicion-seconds 10", "has 3"], "--nodes", f"{a},{b}", *given, "--suspicion-seconds", 3)
     fails_soon(folder, ["is 5", "(--world-size)"], "--nodes", ",".join(f"127.0.0.1:{x}" for x in range(1, 6)), *given)
     # Somebody who listens and says nothing.
@@ -262,15 +265,168 @@ def check_refused(folder):
 
 def check_data_missing(folder):
     """A host without the data: its node is named."""
-    nodes, credentials = hosts(folder, 2)
-    text = folder / "text.jsonl"
-    text.write_text('{"text": "The actor bows, and the stage is dark."}\n' * 300)
-    works("preprocess", "--input", text, "--output-prefix", folder / "here" , "--tokenizer-type", "NullTokenizer",
-          "--vocab-size", 128) if False else None
-    tok = cli_test.tokenizer(folder)
-    (folder / "one").mkdir()
-    works("preprocess", "--input", text, "--tokenizer-type", "HFTokenizer", "--tokenizer-model", tok,
-          "--output-prefix", folder / "one" / "data", "--append-eod")
+    credentials, tok = keys(folder), cli_test.tokenizer(folder)
+    works("preprocess", "--input", folder / "text.txt", "--tokenizer", tok, "--output-prefix", folder / "d",
+          "--append-eod")
+    places = [folder / x for x in ("full", "empty")]
+    for at in places:
+        at.mkdir()
+    for file in folder.glob("d*.*"):
+        shutil.copy(file, places[0])
+    data, = {x.stem for x in places[0].glob("*.idx")}
+    nodes = []
+    for at in places:
+        os.chdir(at)  # where a node looks for what the job names by a relative path
+        nodes.append(node(folder, credentials=credentials))
+    os.chdir(places[0])
+    words = [x for x in JOB if x not in ("--mock-data", "NullTokenizer", "--tokenizer-type")]
+    at = words.index("--vocab-size")
+    code, out, err = cli_test.run(*words[:at], *words[at + 2:], *PIPELINE, "--train-iters", 2, "--data-path", data,
+                                  "--tokenizer", tok, *over(nodes, credentials))
+    if code != 2 or "process:1" not in err or nodes[1].at not in err or data not in err:
+        raise wrong(f"a host without data: {code}\n{out}{err}\n{nodes[1].text()}")
+
+
+def check_insecure(folder):
+    """--insecure works, says what it gives up, and only with both ends."""
+    nodes = [node(folder, "--insecure") for _ in range(2)]
+    where = ["--nodes", ",".join(x.at for x in nodes)]
+    wanted = job(folder, *PIPELINE, "--train-iters", 4, processes=1).ends()
+    one = job(folder, *PIPELINE, "--train-iters", 4, *where, "--insecure").ends()
+    require_same(one, wanted, "without TLS")
+    for said in (one.text(), nodes[0].text()):
+        if "no TLS between processes" not in said:
+            raise one.fails(f"it is not said what --insecure gives up in\n{said}")
+    credentials = keys(folder)
+    fails_soon(folder, [nodes[0].at, "--insecure"], *where, "--credentials", credentials, "--suspicion-seconds", 3)
+    safe = [node(folder, credentials=credentials) for _ in range(2)]
+    fails_soon(folder, [safe[0].at, "--insecure"], *over(safe, credentials)[:2], "--insecure",
+               "--suspicion-seconds", 3)
+    fails_soon(folder, ["--credentials"], *over(safe, credentials), "--insecure")
+    one = job(folder, *PIPELINE, "--train-iters", 4, *over(safe, credentials)).ends()
+    require_same(one, wanted, "after a caller without TLS")
+
+
+class proxy:
+    """Stands between callers and a port, and remembers what callers say."""
+
+    def __init__(self, to):
+        self.to, self.heard = to, []
+        self.listening = socket.socket()
+        self.listening.bind(("127.0.0.1", 0))
+        self.listening.listen()
+        self.at = f"127.0.0.1:{self.listening.getsockname()[1]}"
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            caller = self.listening.accept()[0]
+            other = socket.create_connection(("127.0.0.1", self.to))
+            self.heard.append([])
+            for x, y, kept in ((caller, other, self.heard[-1]), (other, caller, None)):
+                threading.Thread(target=self.pass_on, args=(x, y, kept), daemon=True).start()
+
+    def pass_on(self, x, y, kept):
+        try:
+            while data := x.recv(65536):
+                if kept is not None:
+                    kept.append(data)
+                y.sendall(data)
+            y.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+
+def ports_of(pids):
+    """On which those processes listen."""
+    rows = [line.split() for line in open("/proc/net/tcp").readlines()[1:]]
+    mine = processes_test.listening(pids)
+    return {int(x[1].split(":")[1], 16) for x in rows if x[3] == "0A" and x[9] in mine}
+
+
+def annoy(port, held, replayed, stranger):
+    """One of each kind; those who only wait are held."""
+    def call():
+        return socket.create_connection(("127.0.0.1", port), timeout=5)
+
+    def say(data):
+        with call() as at:
+            try:
+                at.sendall(data)
+                at.shutdown(socket.SHUT_WR)
+                while at.recv(4096):
+                    pass
+            except OSError:
+                pass
+    call().close()
+    for data in (os.urandom(3000), b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\xff\xff" + bytes(20),
+                 b"\xff" * 64, b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff" + bytes(64), *replayed):
+        say(data)
+    for data in (b"", b"\x16\x03\x01\x02"):
+        held.append(call())
+        held[-1].sendall(data)
+    for context in stranger:
+        try:
+            with context.wrap_socket(call()) as at:
+                at.sendall(bytes(64))
+                at.recv(64)
+        except OSError:
+            pass
+
+
+def check_strangers(folder):
+    """At every port of a run: they are refused, once for each kind it is said, and no port is deaf afterwards."""
+    import ssl
+    contexts = []
+    for certified in (None, keys(folder, "others")):  # nobody's, and another run's
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        if certified:
+            context.load_cert_chain(certified / "certificate.pem", certified / "key.pem")
+        contexts.append(context)
+    nodes, credentials = hosts(folder)
+    # First a run through a proxy: what it says at a node's port is said again by strangers.
+    between = proxy(nodes[0].port())
+    job(folder, *PIPELINE, "--train-iters", 2, "--nodes", f"{between.at},{nodes[1].at}", "--credentials",
+        credentials).ends()
+    replayed = [b"".join(x) for x in between.heard if x]
+    if not replayed or max(map(len, replayed)) < 1000:
+        raise wrong("nothing was said by way of the proxy")
+    one = job(folder, *ENDLESS, *over(nodes, credentials))
+    one.reaches(3)
+    held, tried = [], set()
+
+    def everywhere():
+        for port in sorted(ports_of([*one.left(), *nodes[0].left(), *nodes[1].left()])):
+            annoy(port, held, replayed, contexts)
+            tried.add(port)
+    everywhere()
+    at = hosted(one, nodes, 1)
+    os.kill(at["pid"], signal.SIGKILL)
+    hosted(one, nodes, 1, but=at["pid"])  # the rendezvous and all other ports take the new one
+    # As many who say nothing as a port has room for, and more.
+    crowd = sorted(ports_of([one.process.pid])) + [nodes[0].port()]
+    held += [socket.create_connection(("127.0.0.1", port), timeout=5) for port in crowd for _ in range(80)]
+    everywhere()
+    at = hosted(one, nodes, 0)
+    os.kill(at["pid"], signal.SIGKILL)
+    hosted(one, nodes, 0, but=at["pid"])
+    one.process.terminate()
+    one.ends()
+    newest = one.steps()[-1]["iteration"]
+    require_same(one, job(folder, *ENDLESS, "--exit-interval", newest, processes=1).ends(),
+                 "with strangers at every port")
+    if len(tried) < 9:
+        raise one.fails(f"only the ports {tried} were found")
+    for text in (one.out.read_text(), nodes[0].text()):
+        told = [x.split(". This is said once")[0] for x in text.splitlines() if "was refused" in x or "makes room" in x]
+        kinds = [re.sub(r"\d+", "N", x) for x in told]
+        if not told or len(set(kinds)) != len(kinds):
+            raise one.fails(f"strangers are told by {told} in\n{text}")
+    for x in held:
+        x.close()
+    require_same(job(folder, *PIPELINE, "--train-iters", 2, *over(nodes, credentials)).ends(),
+                 job(folder, *PIPELINE, "--train-iters", 2, processes=1).ends(), "afterwards")
 
 
 if __name__ == "__main__":

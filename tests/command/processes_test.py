@@ -154,7 +154,7 @@ class job:
 def shared_memory():
     """What groups of processes meet in: files of tests have other names."""
     # Clang's OpenMP, of checked builds alone, registers itself there, and stays when it is killed.
-    ours = ("troupe-test-", "tmp", "__KMP_REGISTERED_LIB_")
+    ours = ("troupe-test-", "troupe-simulate-", "tmp", "__KMP_REGISTERED_LIB_")
     return {x for x in os.listdir("/dev/shm") if not x.startswith(ours)}
 
 
