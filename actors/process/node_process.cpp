@@ -120,7 +120,7 @@ class node_process {
     (*self_)->monitor(node_);
     watch_ = watch_for_hangs(system_,
                              shared,
-                             context_->jobs->open(job)->job.recovery,
+                             context_->jobs->open(told_)->job.recovery,
                              {.node = node_, .give_up = [](const std::string& why) {
                                 runtime::log_error("{}", why);
                                 std::_Exit(failed);
