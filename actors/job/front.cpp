@@ -73,6 +73,7 @@ void front_state::spawn_supervisor() {
 }
 
 void front_state::receive(const messages::job_over& x) {
+  // FRONT-1
   const bool stands
       = supervisor_
         && supervisor_.address() == caf::actor_cast<caf::actor_addr>(self_->current_sender());

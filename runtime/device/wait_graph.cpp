@@ -163,6 +163,7 @@ std::optional<hang_judge::verdict> hang_judge::look(std::vector<board_entry> all
   return verdict{*root, double(now_ns - root->since_ns) / 1e9, graph.text(root->who, now_ns)};
 }
 
+// HANG-3
 std::optional<hang_judge::verdict> hang_judge::look_for_ring(const wait_graph& graph,
                                                              std::uint64_t now_ns) const {
   const auto ring = graph.ring();
