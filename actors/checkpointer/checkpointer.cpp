@@ -1,16 +1,15 @@
 #include "actors/checkpointer/checkpointer.hpp"
 
+#include "actors/checkpointer/manifest_of.hpp"
 #include "actors/support/guard.hpp"
 #include "actors/support/on_board.hpp"
 #include "runtime/checkpoint/regained_lock.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
-#include "runtime/model/stages.hpp"
-#include "runtime/trainer/device_setup.hpp"
+#include "runtime/process/process_id.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <fmt/format.h>
 #include <utility>
 
 namespace troupe::actors {
@@ -45,6 +44,7 @@ void checkpointer_state::expect(const messages::save& x) {
   // Their tickets are taken back by whoever made them.
   std::erase_if(parts_, [&](const auto& one) { return std::get<2>(one.first) < x.attempt; });
   expected_.clear();
+  saving_.reset();
   expected_[which] = x;
   write_if_complete(which);
 }
@@ -57,36 +57,6 @@ void checkpointer_state::receive(const messages::snapshot& x) {
   write_if_complete(which);
 }
 
-void checkpointer_state::abandon(const messages::abandon& x) {
-  if (x.generation >= generation_) {
-    expected_.clear();
-    parts_.clear();
-    generation_ = runtime::next(x.generation);
-  }
-  context_->messages->send(self_, supervisor_, messages::abandoned{x.generation});
-}
-
-checkpointer_state::shards checkpointer_state::redeemed(
-    const std::vector<runtime::tensor_shard<runtime::ticket>>& told) const {
-  std::vector<runtime::ticket> tickets;
-  for (const auto& x : told)
-    tickets.push_back(x.elements);
-  auto tensors = context_->transport->redeem_all(tickets, {.until = token_});
-  shards out;
-  for (std::size_t i = 0; i < told.size(); ++i)
-    out.push_back(told[i].with(std::move(tensors[i])));
-  return out;
-}
-
-runtime::shard_record checkpointer_state::write(runtime::checkpoint_writer& by,
-                                                const std::string& file,
-                                                const shards& what) {
-  std::vector<runtime::shard_to_write> out;
-  for (const auto& x : what)
-    out.push_back(x.with(runtime::elements_to_write{runtime::stored_type::f32, x.elements.raw()}));
-  return by.write_shard(file, out);
-}
-
 void checkpointer_state::write_if_complete(const save_key& which) {
   const auto expected = expected_.find(which);
   const int missing = context_->bug == planted_bug::write_incomplete ? 1 : 0;
@@ -94,36 +64,143 @@ void checkpointer_state::write_if_complete(const save_key& which) {
       || int(parts_[which].size()) < std::max(1, expected->second.parts - missing))
     return;
   const auto order = expected->second;
-  const auto step = order.step;
-  context_->faults->pass("checkpointer", runtime::value(step), runtime::moment_of_step::save);
-  const auto given = std::move(parts_[which]);
+  context_->faults->pass("checkpointer", runtime::value(order.step), runtime::moment_of_step::save);
+  auto given = std::move(parts_[which]);
   expected_.erase(expected);
   parts_.erase(which);
   try {
-    std::vector<std::pair<shards, shards>> parts;  // parameters, moments
-    for (const auto& [rank, x] : given)
-      parts.emplace_back(redeemed(x.parameters), redeemed(x.moments));
-    const auto folder = write(order, parts);
-    // Told first: whatever the supervisor begins then is told after it.
-    runtime::log_info(" saved iteration {} to {}", runtime::value(step), folder.string());
-    context_->messages->send(
-        self_, supervisor_, messages::saved{order.generation, step, order.attempt});
+    if (job_->job.layout.processes > 1)
+      return have_written(order, std::move(given));
+    write(order, given);
   } catch (const runtime::cancelled&) {
     return;  // its ranks have ended meanwhile: `abandon` follows, and tells
   } catch (const runtime::io_error& failure) {
-    failed_ = true;
-    context_->messages->send(
-        self_,
-        supervisor_,
-        messages::save_failed{order.generation, step, failure.what(), order.attempt});
-    return;
+    fail(order, failure.what());
   }
+}
+
+// All is redeemed before anything is written: what is complete is written, whatever becomes of its
+// ranks meanwhile.
+void checkpointer_state::write(const messages::save& order,
+                               const std::map<int, messages::snapshot>& given) {
+  std::vector<rank_state_to_write> ranks;
+  for (const auto& [rank, x] : given)
+    ranks.push_back(redeemed(*context_->transport, x.parameters, x.moments, token_));
+  const auto by = stage(order, {});
+  auto manifest = manifest_of(order, *job_, identity_);
+  int number = 0;
+  for (const auto& x : ranks) {
+    ++number;
+    if (context_->before_write)
+      context_->before_write();
+    const auto file
+        = [&](const char* kind) { return runtime::shard_file(kind, number, order.parts); };
+    manifest.shards.push_back(by->write_shard(file("model"), to_write(x.parameters)));
+    manifest.shards.push_back(by->write_shard(file("optimizer"), to_write(x.moments)));
+  }
+  tell_saved(order, by->commit(std::move(manifest)));
+}
+
+// Whoever still writes for a checkpointer that has died finds no folder of this one.
+void checkpointer_state::have_written(const messages::save& order,
+                                      std::map<int, messages::snapshot> given) {
+  const auto me = runtime::this_process();
+  auto by = stage(order, fmt::format("{}-{}", me.pid, me.start_time));
+  const auto folder = std::filesystem::absolute(by->staging()).string();
+  saving_.emplace(saving{std::move(by), collected_shards(order, std::move(given), job_->placed())});
+  for (auto& [process, x] : saving_->shards.orders()) {
+    const auto to = writers_.find(process);
+    if (to == writers_.end() || !to->second) {
+      saving_->shards.lose(process);
+      continue;
+    }
+    x.folder = folder;
+    x.checkpointer = self_;
+    context_->messages->send(self_, to->second, x);
+  }
+  commit_if_written();
+}
+
+void checkpointer_state::use(const messages::use_shard_writer& x) {
+  writers_[x.process] = x.writer;
+  if (saving_ && saving_->shards.lose(x.process))
+    commit_if_written();
+}
+
+void checkpointer_state::receive(const messages::shards_written& x) {
+  if (saving_ && saving_->shards.take(x))
+    commit_if_written();
+}
+
+void checkpointer_state::receive(const messages::shards_refused& x) {
+  if (saving_ && saving_->shards.take(x))
+    commit_if_written();
+}
+
+// Not before everybody has answered, that refused or not: then nobody writes there any more.
+void checkpointer_state::commit_if_written() {
+  const int missing = context_->bug == planted_bug::commit_before_written ? 1 : 0;
+  if (saving_->shards.awaited() > missing)
+    return;
+  const auto now = std::move(*saving_);
+  saving_.reset();
+  const auto& order = now.shards.order();
+  try {
+    if (!now.shards.is_refused()) {
+      auto manifest = manifest_of(order, *job_, identity_);
+      manifest.shards = now.shards.records();
+      for (const auto& x : manifest.shards)
+        now.by->add_written(x.file);
+      tell_saved(order, now.by->commit(std::move(manifest)));
+    } else if (!now.shards.why().empty()) {
+      fail(order, now.shards.why());
+    } else if (now.shards.has_lost()) {
+      failed_ = true;  // what it was writing may be left
+      if (!abandoning_)
+        fail(order, "who writes the shards of a process has died");
+    }
+  } catch (const runtime::cancelled&) {
+  } catch (const runtime::io_error& failure) {
+    fail(order, failure.what());
+  }
+  if (const auto ended = std::exchange(abandoning_, {}))
+    tell_abandoned(*ended);
+}
+
+void checkpointer_state::abandon(const messages::abandon& x) {
+  if (x.generation >= generation_) {
+    expected_.clear();
+    parts_.clear();
+    generation_ = runtime::next(x.generation);
+  }
+  if (saving_)  // as what is complete is written before the answer where one process writes all
+    abandoning_ = x.generation;
+  else
+    tell_abandoned(x.generation);
+}
+
+void checkpointer_state::tell_abandoned(runtime::generation_id ended) {
+  context_->messages->send(self_, supervisor_, messages::abandoned{ended});
+}
+
+// The supervisor is told first: whatever it begins then is told after it.
+void checkpointer_state::tell_saved(const messages::save& order,
+                                    const std::filesystem::path& folder) {
+  runtime::log_info(" saved iteration {} to {}", runtime::value(order.step), folder.string());
+  context_->messages->send(
+      self_, supervisor_, messages::saved{order.generation, order.step, order.attempt});
   failed_ = false;
   remove_older();
 }
 
-std::filesystem::path checkpointer_state::write(
-    const messages::save& order, const std::vector<std::pair<shards, shards>>& parts) {
+void checkpointer_state::fail(const messages::save& order, const std::string& why) {
+  failed_ = true;
+  context_->messages->send(
+      self_, supervisor_, messages::save_failed{order.generation, order.step, why, order.attempt});
+}
+
+std::unique_ptr<runtime::checkpoint_writer> checkpointer_state::stage(const messages::save& order,
+                                                                      const std::string& by) {
   const auto& job = job_->job;
   if (locks_)
     if (auto lock = runtime::regained_lock(job.checkpoints.save)) {
@@ -136,38 +213,12 @@ std::filesystem::path checkpointer_state::write(
     }
   if (failed_)  // a disk that refuses to write may have refused to remove
     runtime::clear_remains(job.checkpoints.save);
-  runtime::checkpoint_writer by(job.checkpoints.save,
-                                std::int64_t(runtime::value(order.step)),
-                                order.generation,
-                                token_,
-                                order.attempt);
-  runtime::checkpoint_manifest manifest;
-  manifest.consumed_samples = std::int64_t(order.consumed);
-  manifest.skipped = order.skipped;
-  manifest.scale = order.scale;
-  manifest.model = job.training.model;
-  manifest.identity = identity_;
-  manifest.products = runtime::products_of(job);
-  manifest.layout = runtime::json_text(
-      nlohmann::json{{"world_size", job.layout.world},
-                     {"tensor_model_parallel_size", job.layout.tensor},
-                     {"pipeline_model_parallel_size", job.layout.pipeline},
-                     {"sequence_parallel", job.layout.sequence_parallel},
-                     {"pipeline_model_parallel_layout", to_text(job_->pipeline.chunks)},
-                     {"distributed_optimizer", job.reduction.distributed_optimizer},
-                     {"replicas_per_worker", job.layout.replicas_per_worker},
-                     {"rank_order", job.layout.order}});
-  int number = 0;
-  for (const auto& [parameters, moments] : parts) {
-    ++number;
-    const auto file
-        = [&](const char* kind) { return runtime::shard_file(kind, number, order.parts); };
-    if (context_->before_write)
-      context_->before_write();
-    manifest.shards.push_back(write(by, file("model"), parameters));
-    manifest.shards.push_back(write(by, file("optimizer"), moments));
-  }
-  return by.commit(std::move(manifest));
+  return std::make_unique<runtime::checkpoint_writer>(job.checkpoints.save,
+                                                      std::int64_t(runtime::value(order.step)),
+                                                      order.generation,
+                                                      token_,
+                                                      order.attempt,
+                                                      by);
 }
 
 // Older checkpoints do no harm: what cannot be removed is told, and the run goes on.
@@ -197,6 +248,12 @@ messages::checkpointer_actor::behavior_type checkpointer(
       on_board<messages::snapshot>(self,
                                    self->state.place(),
                                    [self](const messages::snapshot& x) { self->state.receive(x); }),
+      on_board<messages::use_shard_writer>(
+          self,
+          self->state.place(),
+          [self](const messages::use_shard_writer& x) { self->state.use(x); }),
+      receives<messages::shards_written>(self),
+      receives<messages::shards_refused>(self),
       on_board<messages::abandon>(self, self->state.place(), [self](const messages::abandon& x) {
         self->state.abandon(x);
       })};

@@ -1,9 +1,15 @@
-// The checkpointer: writes snapshots beside the training, on a thread of its own. A part is what
-// one rank owns: a shard of weights and a shard of moments.
+// The checkpointer: makes checkpoints of snapshots beside the training, on a thread of its own. A
+// part is what one rank owns: a shard of weights and a shard of moments.
+//
+// In one process it writes all parts. Where ranks stand in several, each of these has a shard
+// writer (shard_writer.hpp): then it is told the snapshots, orders each process's to be written
+// there, and commits the manifest and the tracker when all of them are durable.
 
 #pragma once
 
+#include "actors/checkpointer/collected_shards.hpp"
 #include "actors/node/context.hpp"
+#include "actors/shard_writer/rank_files.hpp"
 #include "messages/protocol/actors.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
 
@@ -11,6 +17,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -30,21 +37,24 @@ class checkpointer_state {
              runtime::cancel_token token);
   void expect(const messages::save& x);
   void receive(const messages::snapshot& x);
+  void use(const messages::use_shard_writer& x);
+  void receive(const messages::shards_written& x);
+  void receive(const messages::shards_refused& x);
   void abandon(const messages::abandon& x);
   const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
 
  private:
   using save_key = std::tuple<runtime::generation_id, runtime::step_id, std::uint64_t>;
   void write_if_complete(const save_key& which);
+  void write(const messages::save& order, const std::map<int, messages::snapshot>& given);
+  void have_written(const messages::save& order, std::map<int, messages::snapshot> given);
+  void commit_if_written();
+  std::unique_ptr<runtime::checkpoint_writer> stage(const messages::save& order,
+                                                    const std::string& by);
+  void tell_saved(const messages::save& order, const std::filesystem::path& folder);
+  void fail(const messages::save& order, const std::string& why);
+  void tell_abandoned(runtime::generation_id ended);
   void remove_older() const;
-
-  using shards = std::vector<runtime::tensor_shard<runtime::tensor>>;  ///< of a rank
-  shards redeemed(const std::vector<runtime::tensor_shard<runtime::ticket>>& told) const;
-  std::filesystem::path write(const messages::save& order,
-                              const std::vector<std::pair<shards, shards>>& parts);
-  static runtime::shard_record write(runtime::checkpoint_writer& by,
-                                     const std::string& file,
-                                     const shards& what);
 
   messages::checkpointer_actor::pointer self_;
   messages::supervisor_actor supervisor_;
@@ -56,9 +66,16 @@ class checkpointer_state {
   std::shared_ptr<void> presence_;  ///< a successor waits until nothing is written here any more
   std::map<save_key, messages::save> expected_;
   std::map<save_key, std::map<int, messages::snapshot>> parts_;
-  bool locks_ = false;                             ///< this process has locked the folder
-  std::unique_ptr<runtime::directory_lock> lock_;  ///< taken here, after the folder was removed
-  bool failed_ = false;                            ///< the newest could not be written
+  std::map<int, messages::shard_writer_actor> writers_;  ///< of each process; null: it is dead
+  struct saving {
+    std::unique_ptr<runtime::checkpoint_writer> by;
+    collected_shards shards;
+  };
+  std::optional<saving> saving_;                      ///< what other processes are writing
+  std::optional<runtime::generation_id> abandoning_;  ///< is answered when they have
+  bool locks_ = false;                                ///< this process has locked the folder
+  std::unique_ptr<runtime::directory_lock> lock_;     ///< taken here, after the folder was removed
+  bool failed_ = false;                               ///< the newest could not be written
   std::shared_ptr<runtime::lane_board::place> place_;
 };
 

@@ -28,9 +28,11 @@ void add_memory(command_line& program);          // memory.cpp
 void add_doctor(command_line& program);          // doctor.cpp
 void add_manual(command_line& program);          // manual.cpp
 void add_status(command_line& program);          // status.cpp
+void add_ledger(command_line& program);          // ledger.cpp
 void add_wait(command_line& program);            // wait.cpp
 void add_stop(command_line& program);            // wait.cpp
 void add_agent(command_line& program);           // agent.cpp
+void add_credentials(command_line& program);     // credentials.cpp
 void add_supervisor(command_line& program);      // supervisor.cpp
 
 /// All of them, in the order in which one needs them.

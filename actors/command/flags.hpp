@@ -6,6 +6,7 @@
 #pragma once
 
 #include "actors/command/command_line.hpp"
+#include "actors/command/hosts.hpp"
 #include "actors/command/tokenizer_flags.hpp"
 #include "runtime/model/stages.hpp"
 #include "runtime/trainer/job.hpp"
@@ -117,7 +118,8 @@ struct training_flags {
 
   struct {
     std::optional<std::int64_t> world;
-    std::int64_t processes = 1, tensor = 1, pipeline = 1, replicas_per_worker = 1;
+    std::optional<std::int64_t> processes;
+    std::int64_t tensor = 1, pipeline = 1, replicas_per_worker = 1;
     bool sequence_parallel = false, pipeline_before_data = false;
     bool bf16 = false, fp16 = false;
     std::optional<std::int64_t> threads;
@@ -136,7 +138,7 @@ struct training_flags {
 
   struct {
     std::string source;
-    std::optional<std::int64_t> virtual_stages, layers_per_virtual_stage, group;
+    std::optional<std::int64_t> virtual_stages, layers_per_virtual_stage, group, credits;
     std::optional<double> memory_limit;
     std::string times;
   } schedule;
@@ -150,6 +152,7 @@ struct training_flags {
     bool modules_given = false, core_attention = true, feed_forward = false;
   } recompute;
 
+  host_flags hosts;
   runtime::checkpoint_settings checkpoints;
   runtime::watch_settings watch = megatron_watch();
   std::optional<double> matrix_rate;  ///< TFLOP a second

@@ -60,6 +60,7 @@ void add_commands(command_line& program) {
   add_merge_datasets(program);
   add_train(program);
   add_status(program);
+  add_ledger(program);
   add_wait(program);
   add_stop(program);
   add_plot(program);
@@ -76,6 +77,7 @@ void add_commands(command_line& program) {
   add_supervisor(program);
   add_agent(program);
   add_node(program);
+  add_credentials(program);
 }
 
 int exit_code_of(const std::exception& failure) {

@@ -65,6 +65,7 @@ void resolve_stages(const training_flags& flags, runtime::training_job& job, sen
   const bool told = ends.first || ends.last || ends.embedding_counts || ends.loss_counts;
   schedule.source = flags.schedule.source;
   schedule.group = int(flags.schedule.group.value_or(0));
+  schedule.credits = int(flags.schedule.credits.value_or(0));
   schedule.memory_limit = flags.schedule.memory_limit.value_or(0);
   if (!flags.schedule.times.empty())
     collect(wrong, [&] { read_times(flags.schedule.times, schedule); });
@@ -157,7 +158,10 @@ void resolve_layout(const training_flags& flags, runtime::training_job& job, sen
   out.pipeline = int(l.pipeline);
   const auto model = l.tensor * l.pipeline;
   out.world = int(l.world.value_or(std::min<std::int64_t>(model, most_workers)));
-  out.processes = int(l.processes);
+  const auto nodes = std::int64_t(node_names(flags.hosts).size());
+  out.processes = int(l.processes.value_or(std::max<std::int64_t>(1, nodes)));
+  for (auto& complaint : complaints_about(flags.hosts, out.processes))
+    wrong.push_back(std::move(complaint));
   out.replicas_per_worker = int(l.replicas_per_worker);
   out.sequence_parallel = l.sequence_parallel && l.tensor > 1;
   if (l.sequence_parallel && l.tensor == 1)

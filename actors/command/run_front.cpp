@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <deque>
 #include <mutex>
 #include <new>
 #include <stdexcept>
@@ -166,13 +167,22 @@ std::string text_of(const supervisor_order& x) {
   add(x.configuration);
   add(std::to_string(x.terminal.status_line_columns));
   add(x.terminal.output ? "1" : "0");
+  add(x.hosts.credentials.string());
+  add(x.hosts.address);
+  add(x.hosts.insecure ? "1" : "0");
+  add(std::to_string(x.hosts.nodes.size()));
+  for (const auto& node : x.hosts.nodes) {
+    add(node.name);
+    add(node.address);
+    add(std::to_string(node.port));
+  }
   for (const auto& word : x.command)
     add(word);
   return out;
 }
 
 supervisor_order read_supervisor_order(const std::string& text) {
-  std::vector<std::string> texts;
+  std::deque<std::string> texts;
   for (std::size_t at = 0; at < text.size();) {
     const auto begin = std::min(text.find('\n', at), text.size() - 1) + 1;
     const auto size = std::strtoull(text.c_str() + at, nullptr, 10);
@@ -181,13 +191,30 @@ supervisor_order read_supervisor_order(const std::string& text) {
     texts.push_back(text.substr(begin, size));
     at = begin + size;
   }
-  constexpr std::size_t before_words = 4;
-  if (texts.size() < before_words)
-    throw runtime::input_error("the order of a supervisor's process ends too early");
-  return {.job = texts[0],
-          .configuration = texts[1],
-          .command = {texts.begin() + before_words, texts.end()},
-          .terminal = {std::atoi(texts[2].c_str()), texts[3] == "1"}};
+  const auto next = [&texts] {
+    if (texts.empty())
+      throw runtime::input_error("the order of a supervisor's process ends too early");
+    auto out = std::move(texts.front());
+    texts.pop_front();
+    return out;
+  };
+  const auto number = [&next] { return std::atoi(next().c_str()); };
+  supervisor_order out;
+  out.job = next();
+  out.configuration = next();
+  out.terminal.status_line_columns = number();
+  out.terminal.output = next() == "1";
+  out.hosts.credentials = next();
+  out.hosts.address = next();
+  out.hosts.insecure = next() == "1";
+  out.hosts.nodes.resize(std::min(std::size_t(number()), texts.size()));
+  for (auto& node : out.hosts.nodes) {
+    node.name = next();
+    node.address = next();
+    node.port = std::uint16_t(number());
+  }
+  out.command = {texts.begin(), texts.end()};
+  return out;
 }
 
 int show_run(const runtime::training_job& job, const run_request& request) {
@@ -208,7 +235,8 @@ int show_run(const runtime::training_job& job, const run_request& request) {
         text_of(supervisor_order{runtime::to_json(job),
                                  request.configuration,
                                  request.command,
-                                 {runtime::status_line_columns(), runtime::output_is_terminal()}}));
+                                 {runtime::status_line_columns(), runtime::output_is_terminal()},
+                                 request.hosts}));
     code = shown_to_its_end(job, supervisor, folder.path(), second);
   } catch (...) {
     runtime::finish_log(reader_patience);

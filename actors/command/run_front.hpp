@@ -22,6 +22,7 @@ struct supervisor_order {
   std::string configuration;
   std::vector<std::string> command;
   runtime::front_terminal terminal;
+  run_hosts hosts = {};
 };
 std::string text_of(const supervisor_order& x);
 /// Throws input_error.

@@ -260,7 +260,7 @@ actors::outcome carry_out(const runtime::training_job& job,
   shown.follow(*prepared);
   std::optional<actors::launch_settings> processes;
   if (job.layout.processes > 1)
-    processes = shown.launch(job);
+    processes = shown.launch(job, request.hosts);
   auto end = actors::run(
       prepared, [&](const actors::drain_request& ask) { drain.connect(ask); }, {}, processes);
   if (end.exit_code != 0)

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "actors/command/hosts.hpp"
 #include "runtime/process/front_connection.hpp"
 #include "runtime/trainer/job.hpp"
 
@@ -14,10 +15,11 @@ namespace troupe::command {
 
 /// What of a run is no part of its job.
 struct run_request {
-  std::string configuration;                   ///< kept with the checkpoints, if there are any
-  std::vector<std::string> command;            ///< as it was typed
-  std::filesystem::path run_folder;            ///< empty: below the save folder, if there is one
-  bool temporary = false;                      ///< the folder is removed at the end
+  std::string configuration;         ///< kept with the checkpoints, if there are any
+  std::vector<std::string> command;  ///< as it was typed
+  std::filesystem::path run_folder;  ///< empty: below the save folder, if there is one
+  bool temporary = false;            ///< the folder is removed at the end
+  run_hosts hosts = {};
   runtime::front_connection* front = nullptr;  ///< shows the run; null: this process does
 };
 

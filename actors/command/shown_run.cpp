@@ -69,7 +69,10 @@ void shown_run::show(runtime::held_run_folder folder,
                      const run_request& request,
                      const runtime::training_job& job) {
   folder_.emplace(std::move(folder));
-  if (job.layout.processes > 1)
+  const auto& given = request.hosts.credentials;
+  if (!given.empty())
+    runtime::copy_credentials(given, folder_->credentials());
+  else if (job.layout.processes > 1)
     runtime::make_credentials(folder_->credentials(), folder_->record().id);
   const auto log = folder_->log_of(only_process);
   runtime::copy_log_to(log);
@@ -79,34 +82,26 @@ void shown_run::show(runtime::held_run_folder folder,
 }
 
 void shown_run::follow(const actors::prepared_job& job) {
+  if (!folder_)
+    return;
+  job.node->ledger->write_down(folder_->ledger());
   if (entry_)
     entry_->follow([ledger = job.node->ledger, living = job.node->living] {
       return progress_of(*ledger, *living);
     });
 }
 
-actors::launch_settings shown_run::launch(const runtime::training_job& job) const {
-  const auto program = std::filesystem::read_symlink("/proc/self/exe").string();
-  const auto run = folder_->path().string();
-  const auto suspicion = fmt::format("{}", job.recovery.suspicion);
-  actors::launch_settings out;
-  out.run = folder_->path();
-  out.agent = {program, "agent", "--run", run, "--suspicion-seconds", suspicion, "--connection"};
-  out.node = [=](const actors::node_program& x) {
-    return std::vector<std::string>{program,
-                                    "node",
-                                    "--run",
-                                    run,
-                                    "--process",
-                                    std::to_string(x.process),
-                                    "--incarnation",
-                                    std::to_string(x.incarnation),
-                                    "--rendezvous",
-                                    fmt::format("{}:{}", x.address, x.port),
-                                    "--suspicion-seconds",
-                                    suspicion};
-  };
-  return out;
+actors::launch_settings shown_run::launch(const runtime::training_job& job,
+                                          const run_hosts& hosts) const {
+  warn_if_insecure(hosts.insecure);
+  const own_program program(folder_->path().string(), job.recovery.suspicion, hosts.insecure);
+  return {.run = folder_->path(),
+          .agent = program.agent(),
+          .node = [program, address = hosts.address](
+                      const actors::node_program& x) { return program.node(x, address); },
+          .address = hosts.address,
+          .standing = hosts.nodes,
+          .insecure = hosts.insecure};
 }
 
 void shown_run::end(int exit_code, const std::string& reason) {

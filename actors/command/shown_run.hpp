@@ -32,8 +32,8 @@ class shown_run {
   /// Shows where the job stands, once a second; nothing of it waits for that.
   void follow(const actors::prepared_job& job);
 
-  /// How the processes of this job are started, which has several: by this program.
-  actors::launch_settings launch(const runtime::training_job& job) const;
+  /// How the processes of this job are started, which has several: by this program, or on hosts.
+  actors::launch_settings launch(const runtime::training_job& job, const run_hosts& hosts) const;
 
   void end(int exit_code, const std::string& reason);
   /// By what the program will complain of.

@@ -88,6 +88,7 @@ int be_supervisor(const supervisor_flags& flags) {
                          .command = order.command,
                          .run_folder = flags.run,
                          .temporary = flags.temporary,
+                         .hosts = order.hosts,
                          .front = &front});
   } catch (const std::exception& failure) {
     const auto end = told_of(failure);

@@ -3,6 +3,7 @@
 #include "actors/command/dry_run.hpp"
 #include "actors/command/flag_table.hpp"
 #include "actors/command/flags.hpp"
+#include "actors/command/hosts.hpp"
 #include "actors/command/run_front.hpp"
 #include "actors/command/run_training.hpp"
 #include "actors/command/saved_configuration.hpp"
@@ -69,11 +70,15 @@ void add_train(command_line& program) {
       std::fputs(describe(job).c_str(), stdout);
       return 0;
     }
+    const auto hosts = find_hosts(flags->hosts);
     write_back(job, *flags);
     const auto again = for_shell((job.checkpoints.save / configuration_file).string());
     auto settings = gpt.settings();
-    // Where others look at a run is no part of it: the next one may say another place.
-    std::erase_if(settings, [](const setting& x) { return x.flag.name == "--run"; });
+    // Where others look at a run, and where it is, is no part of it: the next one may say other
+    // places.
+    std::erase_if(settings, [](const setting& x) {
+      return x.flag.name == "--run" || x.flag.field.starts_with("hosts.");
+    });
     std::vector<std::string> typed{"troupe", "train", "gpt"};
     typed.insert(typed.end(), gpt.given().begin(), gpt.given().end());
     const run_request request{.configuration = configuration_text(
@@ -83,7 +88,8 @@ void add_train(command_line& program) {
                                    "Again: troupe train gpt --config " + again,
                                    runtime::version_text()}),
                               .command = std::move(typed),
-                              .run_folder = flags->run_folder};
+                              .run_folder = flags->run_folder,
+                              .hosts = hosts};
     return job.layout.processes > 1 ? show_run(job, request) : run_training(job, request);
   });
 }

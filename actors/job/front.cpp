@@ -1,5 +1,6 @@
 #include "actors/job/front.hpp"
 
+#include "actors/node/hang_watch.hpp"
 #include "actors/node/node.hpp"
 #include "actors/supervisor/restart_limits.hpp"
 #include "actors/support/guard.hpp"
@@ -11,6 +12,11 @@
 #include <utility>
 
 namespace troupe::actors {
+
+front_state::~front_state() {
+  stop_watch();
+}
+
 void front_state::start(messages::job_description told,
                         std::shared_ptr<const node_context> context,
                         std::function<void(const outcome&)> ended) {
@@ -19,11 +25,31 @@ void front_state::start(messages::job_description told,
   ended_ = std::move(ended);
   recovery_ = context_->jobs->open(told_)->job.recovery;
   self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
-  node_ = self_->home_system().spawn(node, context_);
-  self_->monitor(node_);
+  spawn_node();
   if (context_->agent)
     self_->monitor(context_->agent);
   spawn_supervisor();
+}
+
+void front_state::spawn_node() {
+  auto& home = self_->home_system();
+  node_ = home.spawn(node, context_);
+  self_->monitor(node_);
+  stop_watch();
+  watch_ = watch_for_hangs(home,
+                           context_,
+                           recovery_,
+                           {.node = node_,
+                            .front = messages::front_actor(self_),
+                            .give_up = [tell = ended_](const std::string& why) {
+                              tell(outcome{3, why});
+                            }});
+}
+
+void front_state::stop_watch() {
+  if (watch_)
+    caf::anon_send_exit(watch_, caf::exit_reason::user_shutdown);
+  watch_ = nullptr;
 }
 
 void front_state::spawn_supervisor() {
@@ -47,7 +73,10 @@ void front_state::spawn_supervisor() {
 }
 
 void front_state::receive(const messages::job_over& x) {
-  if (!over_)
+  const bool stands
+      = supervisor_
+        && supervisor_.address() == caf::actor_cast<caf::actor_addr>(self_->current_sender());
+  if (!over_ && (stands || context_->bug == planted_bug::two_supervisors))
     over_ = outcome{x.exit_code, x.why};
 }
 
@@ -56,6 +85,28 @@ void front_state::receive(const messages::drain& x) {
     drained_ = x.why;
   if (supervisor_)
     context_->messages->send(self_, supervisor_, x);
+}
+
+// Neither hears, so that neither dies: as if it had. When it goes on it ends.
+void front_state::receive(const messages::suspected& x) {
+  const auto reason = [&](const char* who) {
+    return messages::make_error(messages::ec::protocol_violated, std::string(who) + ": " + x.why);
+  };
+  if (supervisor_ && supervisor_->id() == x.actor) {
+    const auto why = reason("supervisor");
+    self_->demonitor(supervisor_.address());
+    self_->send_exit(supervisor_, why);
+    lose(caf::down_msg{supervisor_.address(), why});
+  } else if (node_ && node_->id() == x.actor) {
+    const auto why = reason("node");
+    self_->demonitor(node_.address());
+    self_->send_exit(node_, why);
+    if (const auto held = context_->held->get())  // NODE-3
+      held->end();
+    if (supervisor_)
+      self_->send_exit(supervisor_, because_of("node", why));
+    lose(caf::down_msg{node_.address(), why});
+  }
 }
 
 // The node's death is its supervisor's, too: both are replaced when both are gone.
@@ -123,10 +174,10 @@ void front_state::replace(const std::string& who, const caf::error& reason) {
       " the {} died ({}); another one takes over after iteration {}", who, why, ledger.newest());
   ++after_.epoch;
   after_.why = why;
-  if (!node_) {
-    node_ = self_->home_system().spawn(node, context_);
-    self_->monitor(node_);
-  }
+  if (context_->bug != planted_bug::two_supervisors)
+    ledger.belongs_to(after_.epoch);  // LEDGER-3
+  if (!node_)
+    spawn_node();
   spawn_supervisor();
 }
 
@@ -144,6 +195,7 @@ void front_state::end() {
   if (context_->agent)
     context_->messages->send_at_once(
         self_, context_->agent, messages::shut_down{runtime::make_generation(after_.epoch + 1, 0)});
+  stop_watch();
   if (ended_)
     ended_(over_ ? *over_ : outcome_of(cause_));
   ended_ = {};
@@ -157,6 +209,7 @@ messages::front_actor::behavior_type front(
     std::function<void(const outcome&)> ended) {
   self->state.start(std::move(told), std::move(context), std::move(ended));
   return {[self](const messages::job_over& x) { self->state.receive(x); },
+          [self](const messages::suspected& x) { self->state.receive(x); },
           [self](const messages::drain& x) { self->state.receive(x); }};
 }
 

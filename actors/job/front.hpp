@@ -1,5 +1,11 @@
-// The front: keeps a node and a supervisor in its process. One that dies gets a successor, which
-// goes on from the ledger; how the job ended it is told by the supervisor that ended it.
+// The front: keeps a node and a supervisor in its process. One that dies or hangs gets a successor,
+// which goes on from the ledger; how the job ended it is told by the supervisor that ended it.
+//
+// Who hangs is found by the watch beside it (node/hang_watch.hpp), and is left behind: it is told
+// to end when it goes on, and what it does until then is of an older epoch, which nobody obeys.
+//
+//   FRONT-1  How the job ended is told by the supervisor that stands; one that was left behind has
+//            nothing to say.
 
 #pragma once
 
@@ -26,11 +32,16 @@ class front_state {
   void start(messages::job_description told,
              std::shared_ptr<const node_context> context,
              std::function<void(const outcome&)> ended);
+  ~front_state();
+
   void receive(const messages::job_over& x);
+  void receive(const messages::suspected& x);
   void receive(const messages::drain& x);
 
  private:
+  void spawn_node();
   void spawn_supervisor();
+  void stop_watch();
   void lose(const caf::down_msg& x);
   void lose_agent(const caf::error& reason);
   void replace(const std::string& who, const caf::error& reason);
@@ -44,13 +55,15 @@ class front_state {
   runtime::recovery_settings recovery_;
   messages::node_actor node_;
   messages::supervisor_actor supervisor_;
+  messages::hang_watch_actor watch_;  ///< null: nobody is replaced
   succession after_;
   std::optional<std::string> drained_;  ///< somebody asked for an early end
   std::optional<outcome> over_;         ///< the end that was meant
   caf::error cause_;                    ///< the first death of those that are being replaced
 };
 
-/// `ended` is called once, when node and supervisor are gone for good.
+/// `ended` is called when node and supervisor are gone for good, or left behind; and where nothing
+/// in the process can go on, by another thread.
 messages::front_actor::behavior_type front(
     messages::front_actor::stateful_pointer<front_state> self,
     messages::job_description told,

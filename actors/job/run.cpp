@@ -4,6 +4,7 @@
 #include "actors/job/front.hpp"
 #include "actors/process/connector.hpp"
 #include "actors/process/control_plane.hpp"
+#include "actors/process/launch_sites.hpp"
 #include "actors/process/launcher.hpp"
 #include "messages/core/error.hpp"
 #include "runtime/core/error.hpp"
@@ -14,6 +15,7 @@
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 
+#include <chrono>
 #include <fmt/format.h>
 #include <future>
 #include <memory>
@@ -50,11 +52,15 @@ class later_drain {
 void add_launcher(caf::actor_system& system,
                   const messages::job_description& told,
                   const std::shared_ptr<node_context>& context,
-                  const launch_settings& processes) {
+                  const launch_settings& processes,
+                  std::vector<messages::standing_node_actor> standing) {
   const double suspicion = context->jobs->open(told)->job.recovery.suspicion;
   add_data_planes(*context,
                   {.process = -1, .incarnation = 1},
-                  data_planes_of(processes.run, processes.address, suspicion),
+                  {.address = processes.address,
+                   .secret = secret_of(processes.run),
+                   .run_id = runtime::run_folder::open(processes.run).record().id,
+                   .suspicion = suspicion},
                   false);
   const auto links = system.spawn(connector, context->neighbours, connect_patience(suspicion));
   const std::shared_ptr<const node_context> shared = context;
@@ -65,7 +71,8 @@ void add_launcher(caf::actor_system& system,
       processes,
       told,
       shared,
-      messages::present{.where = context->neighbours->address(), .connector = links});
+      messages::present{.where = context->neighbours->address(), .connector = links},
+      std::move(standing));
 }
 
 }  // namespace
@@ -96,15 +103,28 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
   std::optional<control_settings> control;
   if (!alone)
     control = control_settings{runtime::run_folder::open(processes->run).credentials(),
-                               recovery.suspicion};
+                               recovery.suspicion,
+                               processes->insecure};
   struct home {
     std::unique_ptr<caf::actor_system_config> config;
     caf::actor_system system;
     explicit home(std::unique_ptr<caf::actor_system_config> by)
         : config(std::move(by)), system(*config) {}
   };
-  auto here = std::make_unique<home>(make_configuration(recovery.on, control));
+  auto here = std::make_unique<home>(make_configuration(spare_threads(recovery), control));
   auto& system = here->system;
+  std::vector<messages::standing_node_actor> standing;
+  try {
+    if (!alone)
+      standing = connect_with(system,
+                              processes->standing,
+                              std::chrono::duration_cast<std::chrono::milliseconds>(
+                                  std::chrono::duration<double>(recovery.suspicion)));
+  } catch (const runtime::input_error& failure) {
+    // CAF may still wait for one who says nothing, and the end of the actor system for CAF.
+    [[maybe_unused]] const auto* const abandoned = here.release();
+    return {.exit_code = 2, .reason = failure.what(), .left_behind = true};
+  }
   const auto ended = std::make_shared<std::promise<outcome>>();
   const auto tell = [ended, once = std::make_shared<std::once_flag>()](const outcome& x) {
     std::call_once(*once, [&] { ended->set_value(x); });
@@ -112,7 +132,7 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
   const auto ask = std::make_shared<later_drain>();
   context->drain = [ask](const std::string& why) { ask->ask(why); };
   if (!alone)
-    add_launcher(system, description, context, *processes);
+    add_launcher(system, description, context, *processes, std::move(standing));
   const std::shared_ptr<const node_context> shared = context;
   // Held until the end: CAF ends an actor that nobody refers to.
   const auto root = system.spawn(front, description, shared, tell);

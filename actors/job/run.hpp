@@ -20,7 +20,8 @@ namespace troupe::actors {
 struct outcome {
   int exit_code = 0;   ///< 0: done; 2: input or system refused; 3: we failed
   std::string reason;  ///< empty when it is done; else who ended and why
-  /// A lane hangs and could not be ended: the process cannot end in order (std::_Exit).
+  /// A lane or a connection hangs and could not be ended: the process cannot end in order
+  /// (std::_Exit).
   bool left_behind = false;
 };
 

@@ -5,6 +5,7 @@
 
 #include "actors/job/opened_job.hpp"
 #include "actors/job/viewer.hpp"
+#include "actors/node/holdings.hpp"
 #include "actors/node/registries.hpp"
 #include "actors/support/fault_injector.hpp"
 #include "actors/support/message_path.hpp"
@@ -49,8 +50,9 @@ struct node_context {
   /// The loader, the keeper, the checkpointer and the monitor block: they have threads of their
   /// own, but not in tests that drive one actor alone.
   bool own_threads = true;
-  /// Of whoever recovers, lanes say what they are at, and are looked at now and then; lanes that
-  /// have ended are joined beside actors. Not in tests that drive one actor alone.
+  /// Of whoever recovers, lanes, node and supervisor say what they are at, and are looked at now
+  /// and then; lanes that have ended are joined beside actors. Not in tests that drive one actor
+  /// alone.
   bool watches_lanes = true;
 
   std::shared_ptr<runtime::trace_recorder> trace = {};       ///< null: nobody watches
@@ -66,6 +68,7 @@ struct node_context {
   std::shared_ptr<viewer_registry> watching = std::make_shared<viewer_registry>();
   std::shared_ptr<runtime::lane_board> lanes = std::make_shared<runtime::lane_board>();
   std::shared_ptr<runtime::lane_reaper> reaper = std::make_shared<runtime::lane_reaper>();
+  std::shared_ptr<newest_holdings> held = std::make_shared<newest_holdings>();
   /// What the monitors of this process write in, one after the other: made for the first.
   std::shared_ptr<monitor_book> book(const messages::job_description& told,
                                      std::shared_ptr<const opened_job> job) const;
@@ -87,6 +90,7 @@ struct node_context {
     watching = std::make_shared<viewer_registry>();
     lanes = std::make_shared<runtime::lane_board>();
     reaper = std::make_shared<runtime::lane_reaper>();
+    held = std::make_shared<newest_holdings>();
     book_.reset();
   }
 
@@ -101,6 +105,10 @@ struct node_context {
   std::function<void()> before_write = {};
   /// The same: shown what the monitors of this process have taken down.
   std::function<void(const runtime::watched&)> taken_down = {};
+  /// The same: shown how many results like this action's a stage has leased or makes now, and how
+  /// many it may.
+  std::function<void(const std::string& who, const runtime::action& what, int leased, int credits)>
+      handed_on = {};
   planted_bug bug = planted_bug::none;
 
   std::function<void(runtime::worker&)> restore

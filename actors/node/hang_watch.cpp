@@ -3,19 +3,44 @@
 #include "actors/support/guard.hpp"
 #include "runtime/core/log.hpp"
 
+#include <caf/actor_system_config.hpp>
+#include <caf/settings.hpp>
+
 #include <chrono>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <utility>
 
 namespace troupe::actors {
+namespace {
 
-void hang_watch_state::start(messages::node_actor node,
-                             std::shared_ptr<const node_context> context,
-                             double suspicion) {
-  node_ = std::move(node);
+std::string reason_of(const runtime::hang_judge::verdict& found, double suspicion) {
+  const auto& root = found.root;
+  const auto at = root.step > 0 ? fmt::format(" of step {}", root.step) : "";
+  if (!found.ring.empty())
+    return fmt::format(
+        "{} has shown no progress for {:.1f} s{}: a deadlock, {} (`recovery.suspicion` {})",
+        root.who,
+        found.seconds,
+        at,
+        found.ring,
+        suspicion);
+  return fmt::format(
+      "{} has shown no progress for {:.1f} s in '{}'{}, and does not wait for anybody "
+      "(`recovery.suspicion` {})",
+      root.who,
+      found.seconds,
+      root.work,
+      at,
+      suspicion);
+}
+
+}  // namespace
+
+void hang_watch_state::start(watch_settings told, std::shared_ptr<const node_context> context) {
+  told_ = std::move(told);
   context_ = std::move(context);
-  suspicion_ = suspicion;
-  judge_ = std::make_unique<runtime::hang_judge>(suspicion);
+  judge_ = std::make_unique<runtime::hang_judge>(told_.suspicion);
   end_on_exception(self_, "hang_watch");
   look({});
 }
@@ -26,33 +51,64 @@ void hang_watch_state::look(const messages::look_at_lanes& x) {
     const auto& root = found->root;
     runtime::log_warning("{} shows no progress; who waits for whom:{}", root.who, found->text);
     context_->lanes->leave_behind(root.number);
-    context_->messages->send(
-        self_,
-        node_,
-        messages::suspected{
-            runtime::generation_id(root.generation),
-            root.who,
-            fmt::format("{} has shown no progress for {:.1f} s in '{}'{}, and does not wait for "
-                        "anybody (`recovery.suspicion` {})",
-                        root.who,
-                        found->seconds,
-                        root.work,
-                        root.step > 0 ? fmt::format(" of step {}", root.step) : "",
-                        suspicion_)});
+    tell({runtime::generation_id(root.generation),
+          root.who,
+          reason_of(*found, told_.suspicion),
+          root.actor});
   }
+  look_at_threads();
   context_->messages->send_later(self_,
                                  messages::hang_watch_actor(self_),
                                  std::chrono::nanoseconds(judge_->period_ns()),
                                  messages::look_at_lanes{x.number + 1});
 }
 
+void hang_watch_state::tell(const messages::suspected& x) {
+  if (x.actor == 0)
+    context_->messages->send(self_, told_.node, x);
+  else if (told_.front)
+    context_->messages->send(self_, told_.front, x);
+  else if (told_.give_up && !std::exchange(gave_up_, true))
+    told_.give_up(x.why);
+}
+
+void hang_watch_state::look_at_threads() {
+  const auto lost = context_->lanes->threads_lost();
+  if (told_.threads == 0 || lost + 1 < told_.threads)
+    looks_at_last_ = 0;
+  else
+    ++looks_at_last_;
+  // Twice: who was left behind as it was late may be about to end.
+  if (looks_at_last_ < 2 || !told_.give_up || std::exchange(gave_up_, true))
+    return;  // HANG-2
+  told_.give_up(fmt::format(
+      "{} actors hang and hold {} of the {} threads that actors share: the process has to end. See "
+      "the log for where each of them hangs; a run of the same command goes on from the last "
+      "checkpoint",
+      lost,
+      lost,
+      told_.threads));
+}
+
 messages::hang_watch_actor::behavior_type hang_watch(
     messages::hang_watch_actor::stateful_pointer<hang_watch_state> self,
-    messages::node_actor node,
-    std::shared_ptr<const node_context> context,
-    double suspicion) {
-  self->state.start(std::move(node), std::move(context), suspicion);
+    watch_settings told,
+    std::shared_ptr<const node_context> context) {
+  self->state.start(std::move(told), std::move(context));
   return {[self](const messages::look_at_lanes& x) { self->state.look(x); }};
+}
+
+messages::hang_watch_actor watch_for_hangs(caf::actor_system& home,
+                                           const std::shared_ptr<const node_context>& context,
+                                           const runtime::recovery_settings& recovery,
+                                           watch_settings told) {
+  if (!recovery.on || !context->watches_lanes)
+    return {};
+  told.suspicion = recovery.suspicion;
+  if (context->own_threads)
+    told.threads = caf::get_or(home.config(), "scheduler.max-threads", std::size_t{0});
+  return context->own_threads ? home.spawn<caf::detached>(hang_watch, std::move(told), context)
+                              : home.spawn(hang_watch, std::move(told), context);
 }
 
 }  // namespace troupe::actors

@@ -6,15 +6,21 @@
 #include "actors/monitor/monitor.hpp"
 #include "actors/process/neighbours.hpp"
 #include "actors/replica/replica.hpp"
+#include "actors/shard_writer/shard_writer.hpp"
 #include "actors/stage/stage.hpp"
 #include "actors/support/guard.hpp"
+#include "actors/support/on_board.hpp"
+#include "runtime/core/file.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/process/process_id.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/system_messages.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <fmt/format.h>
+#include <optional>
 #include <set>
 #include <type_traits>
 #include <utility>
@@ -22,39 +28,62 @@
 namespace troupe::actors {
 namespace {
 
+/// With what it is at on the board.
+template <class Message, class Self, class What>
+auto takes(Self* self, What what) {
+  return on_board<Message>(
+      self, self->state.place(), [self, what](const Message& x) { return what(self->state, x); });
+}
+
 caf::actor_clock::duration_type seconds(double x) {
   return std::chrono::duration_cast<caf::actor_clock::duration_type>(
       std::chrono::duration<double>(x));
+}
+
+std::optional<std::string> obstacle_to_saving(const std::filesystem::path& folder) {
+  std::error_code failure;
+  if (!std::filesystem::is_directory(folder, failure))
+    return fmt::format("there is no folder '{}'{}",
+                       folder.string(),
+                       failure ? ": " + failure.message() : std::string());
+  return runtime::write_obstacle(folder / "checkpoint");
 }
 
 }  // namespace
 
 // However the node ends, no actor keeps waiting for it, and none stays behind.
 node_state::~node_state() {
-  context_->living->on_leave({});
-  services_.cancel();
-  release_generation();
-  const auto stop = [](const caf::actor& actor) {
-    caf::anon_send(
-        actor,
-        caf::exit_msg{actor.address(),
-                      messages::make_error(messages::ec::cancelled, "the node has ended")});
-  };
-  for (const auto& x : spawned_)
-    stop(x.actor);
-  if (watch_)
-    stop(watch_);
+  place_.reset();
+  if (context_)
+    context_->living->no_longer_tells(this);
+  held_->end();
 }
 
 void node_state::start(std::shared_ptr<const node_context> context) {
   context_ = std::move(context);
   end_on_exception(self_, "node");
-  self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
-  context_->living->on_leave([weak = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()),
-                              path = context_->messages] {
-    if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
-      path->send_from_outside(caf::actor_cast<messages::node_actor>(alive), messages::look_again{});
+  if (context_->watches_lanes)
+    place_ = context_->lanes->add({.who = "node", .actor = self_->id(), .shares_thread = true});
+  self_->set_down_handler([this](const caf::down_msg& x) {
+    const auto turn = take_turn("down_msg");
+    lose(x);
   });
+  self_->set_exit_handler([this](const caf::exit_msg& x) {
+    const auto turn = take_turn("exit_msg");
+    if (x.reason && !context_->faults->hang_instead("node"))
+      self_->quit(x.reason);
+  });
+  held_->services(services_);
+  context_->held->set(held_);
+  context_->living->on_leave(
+      this,
+      [weak = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()), path = context_->messages] {
+        if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
+          path->send_from_outside(caf::actor_cast<messages::node_actor>(alive),
+                                  messages::look_again{});
+      });
+  if (place_)
+    place_->describe_by([this] { return waits_for(); });
 }
 
 void node_state::watch_root() {
@@ -89,6 +118,8 @@ group_registry::join_between_processes node_state::groups_between_processes(
 
 template <class Request>
 caf::error node_state::admit(const Request& x) {
+  if (is_of_the_past(x.generation))
+    return messages::make_error(messages::ec::cancelled, "NODE-3: a newer supervisor is obeyed");
   if constexpr (!std::is_same_v<Request, messages::spawn_stage>)  // which replicas ask for
     watch_root();
   if (closing_ || x.generation < generation_ || x.generation <= ended_)
@@ -98,7 +129,6 @@ caf::error node_state::admit(const Request& x) {
                     value(x.generation)));
   const auto opened = context_->jobs->open(x.job);
   recovery_ = opened->job.recovery;
-  watch_for_hangs();
   if (x.generation > generation_) {
     release_generation();
     generation_ = x.generation;
@@ -107,6 +137,10 @@ caf::error node_state::admit(const Request& x) {
                                                opened->job.devices.exchange,
                                                context_->meeting,
                                                groups_between_processes(opened->placed()));
+    held_->release_by([groups = groups_, by = context_->transport, generation = generation_] {
+      groups->token().cancel();
+      by->end_generation(generation);
+    });
   }
   context_->faults->inject("node", x.job.iteration + 1);
   return {};
@@ -124,6 +158,8 @@ Answer node_state::answer(Handle spawned, kind what, std::string name) {
                                                             name + ": " + why)});
       });
   spawned_.push_back({actor, generation_, what, std::move(name)});
+  if (!held_->add(actor))  // NODE-3
+    self_->send_exit(actor, caf::exit_reason::user_shutdown);
   context_->messages->monitor(self_, actor);
   return context_->messages->checked(self_->home_system(), Answer{std::move(spawned)});
 }
@@ -165,6 +201,34 @@ caf::result<messages::checkpointer_spawned> node_state::spawn(
                             : home.spawn(checkpointer, x, job, context_, ends),
       kind::service,
       "checkpointer");
+  spawned_.back().ends = ends;
+  spawned_.back().with_epoch = services_.on_cancel([ends] { ends.cancel(); });
+  return answered;
+}
+
+// What a host does not see is told before the first step. Later it is a disk that refuses.
+caf::result<messages::shard_writer_spawned> node_state::spawn(
+    const messages::spawn_shard_writer& x) {
+  if (auto refusal = admit(x))
+    return refusal;
+  const auto& folder = context_->jobs->open(x.job)->job.checkpoints.save;
+  if (x.generation == runtime::make_generation(0, 1) && x.has_folder)
+    if (const auto why = obstacle_to_saving(folder))
+      return messages::make_error(
+          messages::ec::refused,
+          fmt::format("process {} on host '{}' cannot save: {}; `checkpoints.save` has to be a "
+                      "folder that all processes of the run see under one path, and may write to",
+                      x.process,
+                      runtime::host_name(),
+                      *why));
+  auto& home = self_->home_system();
+  // It ends with the epoch, or alone when it hangs.
+  const runtime::cancel_token ends;
+  auto answered = answer<messages::shard_writer_spawned>(
+      context_->own_threads ? home.spawn<caf::detached>(shard_writer, x, context_, ends)
+                            : home.spawn(shard_writer, x, context_, ends),
+      kind::service,
+      shard_writer_state::name);
   spawned_.back().ends = ends;
   spawned_.back().with_epoch = services_.on_cancel([ends] { ends.cancel(); });
   return answered;
@@ -241,8 +305,12 @@ bool node_state::ends_with(const spawned_actor& x, runtime::generation_id last) 
 }
 
 caf::result<messages::generation_ended> node_state::end(const messages::end_generation& x) {
-  if (number_of(x.last) == 0)
+  if (is_of_the_past(x.last))
+    return messages::make_error(messages::ec::cancelled, "NODE-3: a newer supervisor is obeyed");
+  if (number_of(x.last) == 0) {
     std::exchange(services_, runtime::cancel_token()).cancel();
+    held_->services(services_);
+  }
   if (number_of(x.last) == 0)
     root_ = nullptr;  // a successor, whose predecessor's death we may not have heard of yet
   watch_root();
@@ -361,18 +429,32 @@ messages::node_actor::behavior_type node(messages::node_actor::stateful_pointer<
                                          std::shared_ptr<const node_context> context) {
   self->state.start(std::move(context));
   return {
-      [self](const messages::spawn_loader& x) { return self->state.spawn(x); },
-      [self](const messages::spawn_keeper& x) { return self->state.spawn(x); },
-      [self](const messages::spawn_checkpointer& x) { return self->state.spawn(x); },
-      [self](const messages::spawn_monitor& x) { return self->state.spawn(x); },
-      [self](const messages::spawn_viewer& x) { return self->state.spawn(x); },
-      [self](const messages::spawn_replica& x) { return self->state.spawn(x); },
-      [self](const messages::spawn_stage& x) { return self->state.spawn(x); },
-      [self](const messages::end_generation& x) { return self->state.end(x); },
-      [self](const messages::look_again& x) { self->state.look_again(x); },
-      [self](const messages::suspected& x) { self->state.suspect(x); },
-      [self](const messages::all_restored& x) { self->state.close_restored(x); },
-      [self](const messages::shut_down& x) { self->state.shut_down(x); },
+      takes<messages::spawn_loader>(self,
+                                    [](node_state& node, const auto& x) { return node.spawn(x); }),
+      takes<messages::spawn_keeper>(self,
+                                    [](node_state& node, const auto& x) { return node.spawn(x); }),
+      takes<messages::spawn_checkpointer>(
+          self, [](node_state& node, const auto& x) { return node.spawn(x); }),
+      takes<messages::spawn_shard_writer>(
+          self, [](node_state& node, const auto& x) { return node.spawn(x); }),
+      takes<messages::spawn_monitor>(self,
+                                     [](node_state& node, const auto& x) { return node.spawn(x); }),
+      takes<messages::spawn_viewer>(self,
+                                    [](node_state& node, const auto& x) { return node.spawn(x); }),
+      takes<messages::spawn_replica>(self,
+                                     [](node_state& node, const auto& x) { return node.spawn(x); }),
+      takes<messages::spawn_stage>(self,
+                                   [](node_state& node, const auto& x) { return node.spawn(x); }),
+      takes<messages::end_generation>(self,
+                                      [](node_state& node, const auto& x) { return node.end(x); }),
+      takes<messages::look_again>(
+          self, [](node_state& node, const auto& x) { return node.look_again(x); }),
+      takes<messages::suspected>(self,
+                                 [](node_state& node, const auto& x) { return node.suspect(x); }),
+      takes<messages::all_restored>(
+          self, [](node_state& node, const auto& x) { return node.close_restored(x); }),
+      takes<messages::shut_down>(self,
+                                 [](node_state& node, const auto& x) { return node.shut_down(x); }),
   };
 }
 

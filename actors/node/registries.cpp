@@ -116,6 +116,7 @@ struct living_registry::state {
   mutable std::mutex mutex;
   std::uint64_t next = 0;
   std::map<std::uint64_t, member> all;
+  const void* teller = nullptr;
   std::function<void()> tell;
 };
 
@@ -148,9 +149,16 @@ std::vector<living_registry::member> living_registry::until(runtime::generation_
   return out;
 }
 
-void living_registry::on_leave(std::function<void()> tell) {
+void living_registry::on_leave(const void* whose, std::function<void()> tell) {
   const std::lock_guard lock(state_->mutex);
+  state_->teller = whose;
   state_->tell = std::move(tell);
+}
+
+void living_registry::no_longer_tells(const void* whose) {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->teller == whose)
+    state_->tell = {};
 }
 
 std::shared_ptr<runtime::local_group> group_meeting::at(std::uint64_t generation,

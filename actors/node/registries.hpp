@@ -80,8 +80,10 @@ class living_registry {
   [[nodiscard]] std::shared_ptr<void> enter(member x);
   /// Those of this generation and older ones.
   std::vector<member> until(runtime::generation_id last) const;
-  /// Called whenever somebody has left, on the thread that left. Replaces the one before.
-  void on_leave(std::function<void()> tell);
+  /// Called whenever somebody has left, on the thread that left. Replaces the one before; `whose`
+  /// takes it back.
+  void on_leave(const void* whose, std::function<void()> tell);
+  void no_longer_tells(const void* whose);  ///< unless another has replaced it
 
  private:
   struct state;

@@ -1,6 +1,5 @@
 // What a node does with one that hangs.
 
-#include "actors/node/hang_watch.hpp"
 #include "actors/node/node.hpp"
 #include "actors/support/guard.hpp"
 #include "runtime/core/log.hpp"
@@ -31,15 +30,26 @@ void kill(const caf::actor& actor, const caf::error& reason) {
 
 }  // namespace
 
-void node_state::watch_for_hangs() {
-  if (watch_ || !recovery_.on || !context_->watches_lanes)
-    return;
-  auto& home = self_->home_system();
-  const messages::node_actor me(self_);
-  watch_ = caf::actor_cast<caf::actor>(
-      context_->own_threads
-          ? home.spawn<caf::detached>(hang_watch, me, context_, recovery_.suspicion)
-          : home.spawn(hang_watch, me, context_, recovery_.suspicion));
+std::unique_ptr<runtime::lane_board::place::at_message> node_state::take_turn(
+    const char* what) const {
+  if (!place_)
+    return nullptr;
+  return std::make_unique<runtime::lane_board::place::at_message>(
+      *place_,
+      what,
+      0,
+      std::uint64_t(self_->home_system().clock().now().time_since_epoch().count()));
+}
+
+runtime::lane_board::place::waiting node_state::waits_for() const {
+  runtime::lane_board::place::waiting out;
+  if (!ending_)
+    return out;
+  out.what.what = "the end of a generation";
+  for (const auto& x : spawned_)
+    if (ends_with(x, ending_->last))
+      out.what.whom.push_back(runtime::without_tensor_zero(x.name));
+  return out;
 }
 
 void node_state::tell_root(const messages::taken_for_dead& x) {

@@ -12,16 +12,18 @@
 #include <caf/openssl/publish.hpp>
 #include <caf/scoped_actor.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <fmt/format.h>
 #include <set>
 #include <utility>
 
 namespace troupe::actors {
 namespace {
 
-/// Whoever hangs in a handler holds a thread: where it is replaced, there are some to spare. Idle
-/// ones sleep.
-constexpr int actor_threads = 2, spare_threads = 2;
+constexpr int actor_threads = 2;
+/// An idle thread sleeps and costs its stack; a process that more actors hang in has no cure in it.
+constexpr int most_spare_threads = 64;
 /// Of a suspicion: how often a process gives a sign of life.
 constexpr double between_signs = 0.2;
 
@@ -30,13 +32,19 @@ caf::timespan span_of(double x) {
 }
 
 struct configuration : caf::actor_system_config {
-  configuration(bool recovers, const std::optional<control_settings>& control) {
+  configuration(int spare_threads, const std::optional<control_settings>& control) {
     add_message_types<caf::id_block::troupe_messages>();
     // Sharing: idle workers sleep on a condition instead of polling (docs/decisions/0002-caf.md).
     set("scheduler.policy", caf::atom("sharing"));
-    set("scheduler.max-threads", actor_threads + (recovers ? spare_threads : 0));
+    set("scheduler.max-threads", actor_threads + spare_threads);
     set("logger.verbosity", caf::atom("quiet"));
     if (!control)
+      return;
+    set("middleman.workers", 0);
+    set("middleman.heartbeat-interval", span_of(control->suspicion * between_signs));
+    set("middleman.connection-timeout", span_of(control->suspicion));
+    load<caf::io::middleman>();
+    if (control->insecure)
       return;
     runtime::keep_tls_errors_apart();
     runtime::read_credentials(control->credentials);  // CAF would take a missing file for none
@@ -44,35 +52,47 @@ struct configuration : caf::actor_system_config {
     openssl_certificate = files.certificate.string();
     openssl_key = files.key.string();
     openssl_cafile = files.authority.string();
-    set("middleman.workers", 0);
-    set("middleman.heartbeat-interval", span_of(control->suspicion * between_signs));
-    set("middleman.connection-timeout", span_of(control->suspicion));
-    load<caf::io::middleman>();
     load<caf::openssl::manager>();
   }
 };
 
 template <class Handle>
-std::uint16_t published(const Handle& whom, const std::string& address) {
-  const auto port = caf::openssl::publish(whom, 0, address.c_str());
+std::uint16_t published(const Handle& whom, const std::string& address, std::uint16_t at = 0) {
+  auto& system = whom.home_system();
+  const bool again = at != 0;  // one that has just ended must not keep the port busy
+  const auto port = system.has_openssl_manager()
+                        ? caf::openssl::publish(whom, at, address.c_str(), again)
+                        : system.middleman().publish(whom, at, address.c_str(), again);
   if (!port)
     throw runtime::io_error(
-        "cannot listen on {}: {}", address, whom.home_system().render(port.error()));
+        "cannot listen on {}{}: {}",
+        address,
+        again ? fmt::format(":{} (the port may be in use, or the address another host's)", at) : "",
+        system.render(port.error()));
   return *port;
 }
+
+constexpr const char* of_this_run
+    = "nobody of this run listens there, or the network is cut. `troupe status` shows whether the "
+      "run lives";
+constexpr const char* of_these_credentials
+    = "who listens there has other credentials, is no standing node of this build, or one of both "
+      "sides is without TLS (--insecure)";
 
 // caf::openssl::remote_actor would wait for ever for one who accepts and says nothing.
 template <class Handle>
 Handle remote(caf::actor_system& system,
               const std::string& address,
               std::uint16_t port,
-              std::chrono::milliseconds patience) {
+              std::chrono::milliseconds patience,
+              const char* advice) {
   caf::strong_actor_ptr found;
   std::set<std::string> takes;
   std::string failure;
   caf::scoped_actor caller(system, true);
   caller
-      ->request(system.openssl_manager().actor_handle(),
+      ->request(system.has_openssl_manager() ? system.openssl_manager().actor_handle()
+                                             : system.middleman().actor_handle(),
                 patience,
                 caf::connect_atom::value,
                 address,
@@ -88,20 +108,19 @@ Handle remote(caf::actor_system& system,
   else if (failure.empty() && !system.assignable(takes, system.message_types(Handle())))
     failure = "another kind of actor is published there";
   if (!failure.empty())
-    throw runtime::io_error(
-        "cannot connect to {}:{} ({}): nobody of this run listens there, or the network is cut. "
-        "`troupe status` shows whether the run lives",
-        address,
-        port,
-        failure);
+    throw runtime::io_error("cannot connect to {}:{} ({}): {}", address, port, failure, advice);
   return caf::actor_cast<Handle>(found);
 }
 
 }  // namespace
 
+int spare_threads(const runtime::recovery_settings& x) {
+  return x.on ? std::min(x.max_restarts, most_spare_threads - 1) + 1 : 0;
+}
+
 std::unique_ptr<caf::actor_system_config> make_configuration(
-    bool recovers, const std::optional<control_settings>& control) {
-  return std::make_unique<configuration>(recovers, control);
+    int spare_threads, const std::optional<control_settings>& control) {
+  return std::make_unique<configuration>(spare_threads, control);
 }
 
 std::uint16_t publish(const messages::rendezvous_actor& whom, const std::string& address) {
@@ -112,6 +131,12 @@ std::uint16_t publish(const messages::connector_actor& whom, const std::string& 
   return published(whom, address);
 }
 
+std::uint16_t publish(const messages::standing_node_actor& whom,
+                      const std::string& address,
+                      std::uint16_t port) {
+  return published(whom, address, port);
+}
+
 void unpublish(const messages::agent_actor& whom) {
   whom.home_system().middleman().unpublish(whom);  // fails where it was not: that is the aim
 }
@@ -120,18 +145,30 @@ void unpublish(const messages::connector_actor& whom) {
   whom.home_system().middleman().unpublish(whom);
 }
 
+void unpublish(const messages::standing_node_actor& whom) {
+  whom.home_system().middleman().unpublish(whom);
+}
+
 messages::rendezvous_actor rendezvous_at(caf::actor_system& system,
                                          const std::string& address,
                                          std::uint16_t port,
                                          std::chrono::milliseconds patience) {
-  return remote<messages::rendezvous_actor>(system, address, port, patience);
+  return remote<messages::rendezvous_actor>(system, address, port, patience, of_this_run);
 }
 
 messages::connector_actor connector_at(caf::actor_system& system,
                                        const std::string& address,
                                        std::uint16_t port,
                                        std::chrono::milliseconds patience) {
-  return remote<messages::connector_actor>(system, address, port, patience);
+  return remote<messages::connector_actor>(system, address, port, patience, of_this_run);
+}
+
+messages::standing_node_actor standing_node_at(caf::actor_system& system,
+                                               const std::string& address,
+                                               std::uint16_t port,
+                                               std::chrono::milliseconds patience) {
+  return remote<messages::standing_node_actor>(
+      system, address, port, patience, of_these_credentials);
 }
 
 }  // namespace troupe::actors

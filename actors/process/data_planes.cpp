@@ -11,14 +11,8 @@
 
 namespace troupe::actors {
 
-data_plane_settings data_planes_of(const std::filesystem::path& run,
-                                   const std::string& address,
-                                   double suspicion) {
-  const auto folder = runtime::run_folder::open(run);
-  return {.address = address,
-          .secret = runtime::read_credentials(folder.credentials()).secret,
-          .run_id = folder.record().id,
-          .suspicion = suspicion};
+std::string secret_of(const std::filesystem::path& run) {
+  return runtime::read_credentials(runtime::run_folder::open(run).credentials()).secret;
 }
 
 void add_data_planes(node_context& to,

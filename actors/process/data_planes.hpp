@@ -19,9 +19,7 @@ struct data_plane_settings {
 };
 
 /// Of a run, by its folder. Throws input_error: it has no credentials.
-data_plane_settings data_planes_of(const std::filesystem::path& run,
-                                   const std::string& address,
-                                   double suspicion);
+std::string secret_of(const std::filesystem::path& run);
 
 /// A process that hosts no ranks sums nothing. Throws io_error: there is no UCX.
 void add_data_planes(node_context& to,

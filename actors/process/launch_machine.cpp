@@ -7,10 +7,13 @@ namespace troupe::actors {
 
 namespace act = launch_action;
 
-launch_machine::launch_machine(int processes, name home)
-    : home_(home), all_(std::size_t(processes)) {
-  for (int p = 0; p < processes; ++p)
-    all_[std::size_t(p)].who.process = p;
+launch_machine::launch_machine(const std::vector<int>& agent_of, name home)
+    : home_(home), all_(agent_of.size()) {
+  for (std::size_t p = 0; p < all_.size(); ++p) {
+    all_[p].who.process = int(p);
+    all_[p].agent = agent_of[p];
+    agents_.resize(std::max(agents_.size(), std::size_t(agent_of[p]) + 1));
+  }
 }
 
 launch_machine::one* launch_machine::find(name who) {
@@ -61,13 +64,20 @@ launch_actions launch_machine::wanted(int process, runtime::generation_id in) {
 }
 
 void launch_machine::launch(one& x, launch_actions& out) {
+  const auto& by = agents_[std::size_t(x.agent)];
+  if (!by.host_gone.empty()) {
+    x.is = phase::none;
+    out.emplace_back(act::refuse{{x.who.process, x.who.incarnation + 1}, by.host_gone});
+    return;
+  }
   const auto incarnation = x.who.incarnation + 1;
   auto next = one{.who = {x.who.process, incarnation},
+                  .agent = x.agent,
                   .is = phase::starting,
                   .asked = x.asked,
                   .failures = x.failures,
                   .failure = x.failure};
-  if (!agent_ends_) {
+  if (!by.ends) {
     next.start_request = ++requests_;
     out.emplace_back(act::start{next.start_request, next.who});
     out.emplace_back(act::expect{next.who});
@@ -88,9 +98,14 @@ void launch_machine::fail(one& x, const std::string& why, launch_actions& out) {
   x.failure = why;
   ++x.failures;
   x.again = x.failures < most_failed_starts && over_ == 0;
-  if (!x.again && !std::exchange(x.refused, true) && over_ == 0)
-    out.emplace_back(act::refuse{
-        x.who, fmt::format("it was started {} times and did not come up: {}", x.failures, why)});
+  if (!x.again)
+    refuse(x, fmt::format("it was started {} times and did not come up: {}", x.failures, why), out);
+}
+
+// Once for each that was started.
+void launch_machine::refuse(one& x, const std::string& why, launch_actions& out) {
+  if (!std::exchange(x.refused, true) && over_ == 0)
+    out.emplace_back(act::refuse{x.who, why});
 }
 
 std::string launch_machine::joins(name who, std::int64_t pid) {
@@ -167,8 +182,7 @@ launch_actions launch_machine::withdrawn(name who, const std::string& why) {
   auto* const x = find(who);
   if (x == nullptr || (x->is != phase::starting && x->is != phase::connecting))
     return out;
-  if (!std::exchange(x->refused, true) && over_ == 0)
-    out.emplace_back(act::refuse{who, why});
+  refuse(*x, why, out);
   kill(*x, out);
   return out;
 }
@@ -179,7 +193,7 @@ launch_actions launch_machine::late(name who, const std::string& why) {
   if (x == nullptr || (x->is != phase::starting && x->is != phase::connecting))
     return out;
   if (x->which == 0) {  // it is the agent that does not answer
-    out.emplace_back(act::kill_agent{});
+    out.emplace_back(act::kill_agent{x->agent});
     return out;
   }
   fail(*x, why, out);
@@ -239,17 +253,32 @@ launch_actions launch_machine::died(int process, std::uint64_t which, const std:
   return out;
 }
 
-launch_actions launch_machine::agent_gone(const std::string& why) {
+void launch_machine::agent_ends(int agent) {
+  agents_[std::size_t(agent)].ends = true;
+}
+
+launch_actions launch_machine::agent_gone(int agent, const std::string& why) {
   launch_actions out;
-  agent_ends_ = false;
+  auto& by = agents_[std::size_t(agent)];
+  by.ends = false;
+  by.gone = over_ > 0;
   for (auto& x : all_)
-    if (x.is == phase::starting && x.start_request == 0)
+    if (x.agent != agent || x.is == phase::none)
+      continue;
+    else if (x.is == phase::starting && x.start_request == 0)
       launch(x, out);  // it was waiting for the next agent
-    else if (x.is != phase::none)
+    else
       lose(x, why, out);
-  if (over_ > 0)
-    out.emplace_back(act::quit{});
+  quit_if_over(out);
   return out;
+}
+
+launch_actions launch_machine::host_gone(int agent, const std::string& why) {
+  auto& by = agents_[std::size_t(agent)];
+  if (!by.host_gone.empty())
+    return {};
+  by.host_gone = why;
+  return agent_gone(agent, why);
 }
 
 void launch_machine::lose(one& x, const std::string& how, launch_actions& out) {
@@ -286,17 +315,29 @@ launch_actions launch_machine::over() {
     if (x.is != phase::none && x.is != phase::ending
         && (over_ >= killed || x.is == phase::starting))
       kill(x, out);
-  if (over_ > killed)
-    out.emplace_back(act::kill_agent{});
+  for (std::size_t a = 0; over_ > killed && a < agents_.size(); ++a)
+    if (!agents_[a].gone)
+      out.emplace_back(act::kill_agent{int(a)});
   end_if_alone(out);
   return out;
 }
 
 void launch_machine::end_if_alone(launch_actions& out) {
-  const bool alone
-      = std::all_of(all_.begin(), all_.end(), [](const auto& x) { return x.is == phase::none; });
-  if (alone && !std::exchange(asked_agent_to_end_, true))
-    out.emplace_back(act::end_agent{});
+  if (!std::all_of(all_.begin(), all_.end(), [](const auto& x) { return x.is == phase::none; }))
+    return;
+  for (std::size_t a = 0; a < agents_.size(); ++a) {
+    auto& by = agents_[a];
+    by.gone = by.gone || !by.host_gone.empty();
+    if (!by.gone && !std::exchange(by.asked_to_end, true))
+      out.emplace_back(act::end_agent{int(a)});
+  }
+  quit_if_over(out);
+}
+
+void launch_machine::quit_if_over(launch_actions& out) {
+  if (over_ > 0 && std::all_of(agents_.begin(), agents_.end(), [](const auto& x) { return x.gone; })
+      && !std::exchange(has_quit_, true))
+    out.emplace_back(act::quit{});
 }
 
 }  // namespace troupe::actors

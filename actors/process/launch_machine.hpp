@@ -7,6 +7,9 @@
 //           (asked of the agent)      (told)    (died)
 //      any but none -> ending -> none, or starting again      (killed, and its death awaited)
 //
+// A place is started by a host agent, always the same: that of this host for all, or of a host for
+// each. Agents are numbered from 0.
+//
 //   PROCESS-1  Only the newest incarnation of a process takes part: one that comes late is refused.
 //   PROCESS-2  A process is told to have started when it is connected with every other that stands.
 
@@ -26,7 +29,7 @@ namespace troupe::actors {
 
 namespace launch_action {
 
-/// Of the host agent. The request's number comes back.
+/// Of the place's host agent. The request's number comes back.
 struct start {
   std::uint64_t request = 0;
   messages::process_name who = {};
@@ -36,9 +39,13 @@ struct kill {
   int process = 0;
   std::uint64_t which = 0;  ///< the agent's incarnation of it
 };
-struct end_agent {};
+struct end_agent {
+  int agent = 0;
+};
 /// It does not answer.
-struct kill_agent {};
+struct kill_agent {
+  int agent = 0;
+};
 
 /// Of this process's connector: to know the other one. The newcomer is called by those that were
 /// there; it learns where their data planes are.
@@ -92,8 +99,9 @@ class launch_machine {
  public:
   using name = messages::process_name;
 
-  /// `home`: the process of the launcher itself, with which all are connected.
-  launch_machine(int processes, name home);
+  /// `agent_of`: who starts each place. `home`: the process of the launcher itself, with which all
+  /// are connected.
+  launch_machine(const std::vector<int>& agent_of, name home);
 
   // By the supervisor:
 
@@ -114,16 +122,18 @@ class launch_machine {
   /// Nothing is heard of it any more, or it has not come in time.
   launch_actions late(name who, const std::string& why);
 
-  // By the host agent:
+  // By host agents:
 
   launch_actions started(std::uint64_t request, std::uint64_t which, std::int64_t pid);
   launch_actions refused(std::uint64_t request, const std::string& why);
   launch_actions signalled(std::uint64_t request);
   launch_actions died(int process, std::uint64_t which, const std::string& how);
   /// It starts nobody any more: whoever is wanted waits for the next one.
-  void agent_ends() { agent_ends_ = true; }
+  void agent_ends(int agent);
   /// It is, and everybody whom it has started.
-  launch_actions agent_gone(const std::string& why);
+  launch_actions agent_gone(int agent, const std::string& why);
+  /// Its host is, or refuses to serve: nobody is started there any more.
+  launch_actions host_gone(int agent, const std::string& why);
 
   /// Those that have been present and are not known to be gone.
   std::vector<name> here() const;
@@ -131,8 +141,15 @@ class launch_machine {
 
  private:
   enum class phase : std::uint8_t { none, starting, connecting, stands, ending };
+  struct agent {
+    bool ends = false;           ///< it starts nobody any more
+    bool gone = false;           ///< since the job is over, for good
+    bool asked_to_end = false;   ///< the same
+    std::string host_gone = {};  ///< why; empty: it is there
+  };
   struct one {
     name who = {};
+    int agent = 0;
     phase is = phase::none;
     runtime::generation_id asked = {};  ///< in which it is wanted; 0: it never was
     std::uint64_t start_request = 0, kill_request = 0;
@@ -157,12 +174,15 @@ class launch_machine {
   void lose(one& x, const std::string& how, launch_actions& out);
   void no_longer_awaited(name gone, launch_actions& out);
   void stand_if_connected(one& x, launch_actions& out);
+  void refuse(one& x, const std::string& why, launch_actions& out);
   void end_if_alone(launch_actions& out);
+  void quit_if_over(launch_actions& out);
 
   const name home_;
   std::vector<one> all_;
+  std::vector<agent> agents_;
   std::uint64_t requests_ = 0;
-  bool agent_ends_ = false, asked_agent_to_end_ = false;
+  bool has_quit_ = false;
   int over_ = 0;
 };
 

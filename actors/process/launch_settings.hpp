@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "messages/protocol/handles.hpp"
+
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -19,6 +21,14 @@ struct node_program {
   std::uint16_t port = 0;  ///< the same
 };
 
+/// A node that was started by hand and waits for jobs (standing_node.hpp).
+struct standing_node_address {
+  std::string name;          ///< as its user named it: "host-1:7000"
+  std::string address = {};  ///< numeric
+  std::uint16_t port = 0;
+  friend bool operator==(const standing_node_address&, const standing_node_address&) = default;
+};
+
 struct launch_settings {
   std::filesystem::path run;  ///< the run's folder, with credentials
   /// Starts a host agent: its connection's descriptor is added (runtime/process/agent_client.hpp).
@@ -26,6 +36,9 @@ struct launch_settings {
   /// The command that starts this one: the program's path, then its arguments.
   std::function<std::vector<std::string>(const node_program&)> node;
   std::string address = "127.0.0.1";  ///< numeric, of this machine: where others reach it
+  /// Place p is started by the p-th of them; none: all are started here.
+  std::vector<standing_node_address> standing = {};
+  bool insecure = false;  ///< without TLS between processes (control_plane.hpp)
 };
 
 }  // namespace troupe::actors

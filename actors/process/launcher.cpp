@@ -1,121 +1,60 @@
 #include "actors/process/launcher.hpp"
 
+#include "actors/process/agent_link.hpp"
 #include "actors/process/control_plane.hpp"
+#include "actors/process/data_planes.hpp"
 #include "actors/support/guard.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
-#include "runtime/core/thread.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/trainer/build.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/send.hpp>
 
-#include <charconv>
-#include <csignal>
 #include <fmt/format.h>
 #include <utility>
 
 namespace troupe::actors {
 namespace {
 
-constexpr auto listens_for = std::chrono::minutes(1);
 /// Times the suspicion: within which a process that was started has to come and ask for the job.
 constexpr int patience_with_starts = 3;
-constexpr std::string_view node_prefix = "node-";
-
-std::string agent_name_of(int process) {
-  return fmt::format("{}{}", node_prefix, process);
-}
-
-/// -1: it is no process of a job.
-int process_of(std::string_view agents_name) {
-  int out = -1;
-  if (agents_name.starts_with(node_prefix)) {
-    agents_name.remove_prefix(node_prefix.size());
-    std::from_chars(agents_name.data(), agents_name.data() + agents_name.size(), out);
-  }
-  return out;
-}
-
-/// Until the agent is gone, and its guard with it, which kills whom the agent has started.
-void listen_to(runtime::agent_client& agent,
-               std::chrono::milliseconds patience,
-               const std::function<void(std::string answer, bool gone)>& tell) {
-  try {
-    for (;;)
-      if (const auto answer = agent.next(listens_for))
-        tell(runtime::text_of(*answer), false);
-  } catch (const std::exception& end) {
-    if (!agent.wait(patience)) {
-      agent.kill();
-      agent.wait(patience);
-    }
-    tell(end.what(), true);
-  }
-}
 
 }  // namespace
-
-// Whoever still runs is ended by the agent.
-launcher_state::~launcher_state() {
-  if (!agent_)
-    return;
-  try {
-    agent_->ask(runtime::end_agent{});
-  } catch (const runtime::error&) {
-    // It is gone, and they are, too.
-  }
-  listener_.detach();  // it ends with the agent
-}
 
 void launcher_state::start(launch_settings settings,
                            messages::job_description told,
                            std::shared_ptr<const node_context> context,
-                           messages::present home) {
+                           messages::present home,
+                           std::vector<messages::standing_node_actor> standing) {
   settings_ = std::move(settings);
   told_ = std::move(told);
   context_ = std::move(context);
   home_ = std::move(home);
-  machine_.emplace(context_->jobs->open(told_)->job.layout.processes, home_.where.who);
+  run_ = runtime::run_folder::open(settings_.run).record().id;
+  if (settings_.insecure)
+    secret_ = secret_of(settings_.run);
+  const auto& job = context_->jobs->open(told_)->job;
   self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
   port_ = publish(messages::rendezvous_actor(messages::launcher_actor(self_)), settings_.address);
-  start_agent();
+  if (standing.empty())
+    sites_ = sites_of_this_host(
+        self_, settings_, *context_, job.layout.processes, job.recovery.suspicion);
+  else
+    sites_ = sites_of_standing_nodes(
+        self_,
+        settings_,
+        std::move(standing),
+        *context_,
+        job.recovery.suspicion,
+        [this](int host, const std::string& why) { carry_out(machine_->host_gone(host, why)); });
+  machine_.emplace(sites_->agents(), home_.where.who);
 }
 
 std::chrono::milliseconds launcher_state::suspicion() const {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::duration<double>(context_->jobs->open(told_)->job.recovery.suspicion));
-}
-
-void launcher_state::start_agent() {
-  agent_ = std::make_shared<runtime::agent_client>(
-      runtime::agent_client::start(settings_.agent, settings_.run));
-  // The thread ends with its agent, which it alone knows then; this actor may have ended before.
-  auto listener = runtime::start_thread(
-      "agent",
-      [agent = agent_,
-       number = ++agents_,
-       patience = suspicion(),
-       me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()),
-       path = context_->messages] {
-        listen_to(*agent, patience, [&](std::string answer, bool gone) {
-          if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
-            path->send_from_outside(caf::actor_cast<messages::launcher_actor>(alive),
-                                    messages::agent_told{number, std::move(answer), gone});
-        });
-      });
-  listener_ = std::move(listener);
-}
-
-// An agent that is gone says so by its listener, and whoever was asked for is started by the next.
-void launcher_state::ask_agent(const runtime::agent_request& what) {
-  if (!agent_)
-    start_agent();
-  try {
-    agent_->ask(what);
-  } catch (const runtime::io_error&) {
-  }
 }
 
 // --- what happens --------------------------------------------------------------------------------
@@ -150,11 +89,18 @@ caf::result<messages::admitted> launcher_state::receive(const messages::join& x)
     it.joined_by = sender->address();
     self_->monitor(caf::actor_cast<caf::actor>(sender));
   }
-  return context_->messages->checked(self_->home_system(), messages::admitted{told_});
+  return context_->messages->checked(self_->home_system(),
+                                     messages::admitted{told_, run_, secret_});
 }
 
-// It was asking, and is not heard of any more.
+// A process that asked for the job is not heard of any more, or a host's node.
 void launcher_state::lose(const caf::down_msg& x) {
+  if (const int host = sites_->host_of(x.source); host >= 0)
+    return carry_out(machine_->host_gone(
+        host,
+        fmt::format("the node at {} is gone, with whom it has started: it has ended, or cannot be "
+                    "reached",
+                    settings_.standing[std::size_t(host)].name)));
   for (const auto& [who, it] : known_)
     if (it.joined_by == x.source)
       return carry_out(machine_->late(who, "nothing was heard of it any more while it prepared"));
@@ -181,39 +127,38 @@ void launcher_state::receive(const messages::is_late& x) {
 }
 
 void launcher_state::receive(const messages::agent_told& x) {
-  if (x.agent != agents_)
-    return;  // of one that was replaced
+  if (!sites_->hear(x))
+    return;
   if (!x.gone) {
     const auto answer = runtime::read_answer(x.answer);
-    return std::visit([this](const auto& what) { take(what); }, answer);
+    return std::visit([this, &x](const auto& what) { take(x.host, what); }, answer);
   }
-  agent_.reset();
   if (!machine_->is_over())
     runtime::log_warning("the host agent is gone ({}), and with it whom it has started", x.answer);
-  carry_out(machine_->agent_gone("the host agent is gone, which ends whom it has started"));
+  carry_out(machine_->agent_gone(x.host, "the host agent is gone, which ends whom it has started"));
 }
 
-void launcher_state::take(const runtime::process_started& x) {
+void launcher_state::take(int, const runtime::process_started& x) {
   carry_out(machine_->started(x.request, x.which, x.process.pid));
 }
 
-void launcher_state::take(const runtime::process_signalled& x) {
+void launcher_state::take(int, const runtime::process_signalled& x) {
   carry_out(machine_->signalled(x.request));
 }
 
-void launcher_state::take(const runtime::process_died& x) {
+void launcher_state::take(int, const runtime::process_died& x) {
   carry_out(machine_->died(process_of(x.name), x.which, runtime::text_of(x.how)));
 }
 
-void launcher_state::take(const runtime::request_refused& x) {
+void launcher_state::take(int, const runtime::request_refused& x) {
   carry_out(machine_->refused(x.request, x.why));
 }
 
-void launcher_state::take(const runtime::agent_ended&) {
-  machine_->agent_ends();
+void launcher_state::take(int host, const runtime::agent_ended&) {
+  machine_->agent_ends(host);
 }
 
-void launcher_state::take(const runtime::processes_listed&) {}
+void launcher_state::take(int, const runtime::processes_listed&) {}
 
 // Nodes end by their supervisor's word, or by this one where it has died.
 void launcher_state::receive(const messages::shut_down& x) {
@@ -241,13 +186,7 @@ const messages::present* launcher_state::present_of(const messages::process_name
 void launcher_state::carry_out(const launch_action::start& x) {
   std::string failure;
   try {
-    ask_agent(runtime::start_process{
-        .request = x.request,
-        .name = agent_name_of(x.who.process),
-        .command = settings_.node({x.who.process, x.who.incarnation, settings_.address, port_}),
-        .environment = {},
-        .output = runtime::run_folder::open(settings_.run).log_of(agent_name_of(x.who.process))});
-    return;
+    return sites_->start(x, port_);
   } catch (const runtime::error& of_agent) {
     failure = of_agent.what();
   }
@@ -255,18 +194,16 @@ void launcher_state::carry_out(const launch_action::start& x) {
 }
 
 void launcher_state::carry_out(const launch_action::kill& x) {
-  ask_agent(runtime::signal_process{x.request, agent_name_of(x.process), x.which, SIGKILL});
+  sites_->kill(x);
 }
 
-void launcher_state::carry_out(const launch_action::end_agent&) {
-  if (!agent_)
-    return carry_out(launch_action::quit{});
-  ask_agent(runtime::end_agent{});
+void launcher_state::carry_out(const launch_action::end_agent& x) {
+  if (!sites_->end_agent(x.agent))
+    carry_out(machine_->agent_gone(x.agent, "there is none"));
 }
 
-void launcher_state::carry_out(const launch_action::kill_agent&) {
-  if (agent_)
-    agent_->kill();
+void launcher_state::carry_out(const launch_action::kill_agent& x) {
+  sites_->kill_agent(x.agent);
 }
 
 void launcher_state::carry_out(const launch_action::connect& x) {
@@ -321,16 +258,16 @@ void launcher_state::carry_out(const launch_action::refuse& x) {
   const auto& to = asked_[x.who.process];
   if (!to.supervisor)
     return;
-  const auto log = runtime::run_folder::open(settings_.run).log_of(agent_name_of(x.who.process));
   context_->messages->send(
       self_,
       to.supervisor,
-      messages::process_started{
-          .generation = to.generation,
-          .process = x.who.process,
-          .incarnation = x.who.incarnation,
-          .refusal
-          = fmt::format("process:{}: {} (its log: '{}')", x.who.process, x.why, log.string())});
+      messages::process_started{.generation = to.generation,
+                                .process = x.who.process,
+                                .incarnation = x.who.incarnation,
+                                .refusal = fmt::format("{}: {} (its log: '{}')",
+                                                       sites_->name_of(x.who.process),
+                                                       x.why,
+                                                       sites_->log_of(x.who.process))});
 }
 
 void launcher_state::carry_out(const launch_action::expect& x) {
@@ -341,7 +278,6 @@ void launcher_state::carry_out(const launch_action::expect& x) {
 }
 
 void launcher_state::carry_out(const launch_action::quit&) {
-  agent_.reset();
   self_->send_exit(home_.connector, caf::exit_reason::user_shutdown);
   self_->quit();
 }
@@ -351,9 +287,14 @@ messages::launcher_actor::behavior_type launcher(
     launch_settings settings,
     messages::job_description told,
     std::shared_ptr<const node_context> context,
-    messages::present home) {
+    messages::present home,
+    std::vector<messages::standing_node_actor> standing) {
   end_on_exception(self, "launcher");
-  self->state.start(std::move(settings), std::move(told), std::move(context), std::move(home));
+  self->state.start(std::move(settings),
+                    std::move(told),
+                    std::move(context),
+                    std::move(home),
+                    std::move(standing));
   return {[self](const messages::start_process& x) { self->state.receive(x); },
           [self](const messages::shut_down& x) { self->state.receive(x); },
           [self](const messages::join& x) { return self->state.receive(x); },

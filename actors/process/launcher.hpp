@@ -1,5 +1,5 @@
-// The launcher: has the processes of a job started by the host's agent, brings each together with
-// the others, and tells the supervisor when one stands and how one has died.
+// The launcher: has the processes of a job started by agents of their hosts, brings each together
+// with the others, and tells the supervisor when one stands and how one has died.
 //
 // It lives beside the supervisor and outlives it: a successor that asks for a process gets the one
 // that stands. What follows what it asks of a machine without actors (launch_machine.hpp), whose
@@ -10,8 +10,9 @@
 #include "actors/node/context.hpp"
 #include "actors/process/launch_machine.hpp"
 #include "actors/process/launch_settings.hpp"
+#include "actors/process/launch_sites.hpp"
 #include "messages/protocol/actors.hpp"
-#include "runtime/process/agent_client.hpp"
+#include "runtime/process/agent_messages.hpp"
 
 #include <caf/actor_addr.hpp>
 #include <caf/result.hpp>
@@ -24,7 +25,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace troupe::actors {
@@ -34,15 +34,15 @@ class launcher_state {
   static constexpr const char* name = "launcher";
 
   explicit launcher_state(messages::launcher_actor::pointer self) : self_(self) {}
-  ~launcher_state();
 
   /// `home`: the process of this actor, without port: who knows the launcher is connected with it.
   /// Blocks while it is published and the agent starts: milliseconds, before there is anybody else.
-  /// Throws io_error: the agent cannot be started.
+  /// `standing`: those of the settings. Throws io_error: the agent cannot be started.
   void start(launch_settings settings,
              messages::job_description told,
              std::shared_ptr<const node_context> context,
-             messages::present home);
+             messages::present home,
+             std::vector<messages::standing_node_actor> standing);
 
   void receive(const messages::start_process& x);
   caf::result<messages::admitted> receive(const messages::join& x);
@@ -74,15 +74,13 @@ class launcher_state {
   void carry_out(const launch_action::expect& x);
   void carry_out(const launch_action::quit& x);
 
-  void take(const runtime::process_started& x);
-  void take(const runtime::process_signalled& x);
-  void take(const runtime::process_died& x);
-  void take(const runtime::request_refused& x);
-  void take(const runtime::agent_ended& x);
-  void take(const runtime::processes_listed& x);
+  void take(int host, const runtime::process_started& x);
+  void take(int host, const runtime::process_signalled& x);
+  void take(int host, const runtime::process_died& x);
+  void take(int host, const runtime::request_refused& x);
+  void take(int host, const runtime::agent_ended& x);
+  void take(int host, const runtime::processes_listed& x);
 
-  void start_agent();
-  void ask_agent(const runtime::agent_request& what);
   const messages::present* present_of(const messages::process_name& who) const;
   void lose(const caf::down_msg& x);
   std::chrono::milliseconds suspicion() const;
@@ -92,14 +90,14 @@ class launcher_state {
   messages::job_description told_;
   std::shared_ptr<const node_context> context_;
   messages::present home_;
+  std::string run_;         ///< its id
+  std::string secret_;      ///< of the data planes, where processes have no credentials; else empty
   std::uint16_t port_ = 0;  ///< where the processes find this actor
   std::optional<launch_machine> machine_;
   std::map<int, messages::start_process> asked_;  ///< the newest order
   std::map<messages::process_name, known> known_;
 
-  std::uint64_t agents_ = 0;                      ///< that were started
-  std::shared_ptr<runtime::agent_client> agent_;  ///< null: there is none
-  std::jthread listener_;                         ///< tells this actor what the agent has said
+  std::unique_ptr<launch_sites> sites_;
 };
 
 messages::launcher_actor::behavior_type launcher(
@@ -107,6 +105,7 @@ messages::launcher_actor::behavior_type launcher(
     launch_settings settings,
     messages::job_description told,
     std::shared_ptr<const node_context> context,
-    messages::present home);
+    messages::present home,
+    std::vector<messages::standing_node_actor> standing);
 
 }  // namespace troupe::actors

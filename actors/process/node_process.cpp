@@ -2,9 +2,11 @@
 
 #include "actors/job/ending.hpp"
 #include "actors/job/prepare.hpp"
+#include "actors/node/hang_watch.hpp"
 #include "actors/node/node.hpp"
 #include "actors/process/connector.hpp"
 #include "actors/process/control_plane.hpp"
+#include "messages/core/error.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/process/process_entry.hpp"
@@ -31,6 +33,8 @@ namespace {
 
 constexpr int patience_without_supervisor = 10;  // times the suspicion
 constexpr int failed = 3;                        // exit code
+// Before it knows the job. Where more hang the process ends, and another takes its place.
+constexpr int threads_to_spare = 2;
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -44,9 +48,10 @@ class node_process {
   explicit node_process(const node_process_settings& settings)
       : settings_(settings),
         config_(make_configuration(
-            true,
+            threads_to_spare,
             control_settings{runtime::run_folder::open(settings.run).credentials(),
-                             settings.suspicion})),
+                             settings.suspicion,
+                             settings.insecure})),
         system_(*config_),
         self_(std::in_place, system_) {}
 
@@ -54,9 +59,10 @@ class node_process {
     rendezvous_ = rendezvous_at(
         system_, settings_.address, settings_.port, milliseconds(settings_.suspicion));
     (*self_)->monitor(rendezvous_);
-    const auto job = ask_for_job();
+    const auto told = ask_for_job();
+    const auto& job = told.job;
     try {
-      stand(job);
+      stand(told);
       const auto entry = entry_of(job);
       const int code = wait();
       entry->stop();
@@ -71,9 +77,9 @@ class node_process {
   }
 
  private:
-  messages::job_description ask_for_job() {
+  messages::admitted ask_for_job() {
     const auto me = runtime::this_process();
-    std::optional<messages::job_description> out;
+    std::optional<messages::admitted> out;
     std::string refusal;
     (*self_)
         ->request(rendezvous_,
@@ -83,7 +89,7 @@ class node_process {
                                  .host = runtime::host_name(),
                                  .pid = me.pid,
                                  .start_time = me.start_time})
-        .receive([&](const messages::admitted& x) { out = x.job; },
+        .receive([&](const messages::admitted& x) { out = x; },
                  [&](const caf::error& failure) { refusal = messages::text_of(failure); });
     if (!out)
       throw runtime::input_error(
@@ -99,15 +105,26 @@ class node_process {
         .receive([](const messages::withdrawn&) {}, [](const caf::error&) {});
   }
 
-  void stand(const messages::job_description& job) {
-    told_ = job;
-    context_ = prepare_process(job,
-                               settings_.who,
-                               data_planes_of(settings_.run, settings_.listen, settings_.suspicion),
-                               settings_.functions);
+  void stand(const messages::admitted& told) {
+    told_ = told.job;
+    context_
+        = prepare_process(told.job,
+                          settings_.who,
+                          {.address = settings_.listen,
+                           .secret = settings_.insecure ? told.secret : secret_of(settings_.run),
+                           .run_id = told.run,
+                           .suspicion = settings_.suspicion},
+                          settings_.functions);
     const std::shared_ptr<const node_context> shared = context_;
     node_ = system_.spawn(node, shared);
     (*self_)->monitor(node_);
+    watch_ = watch_for_hangs(system_,
+                             shared,
+                             context_->jobs->open(told_)->job.recovery,
+                             {.node = node_, .give_up = [](const std::string& why) {
+                                runtime::log_error("{}", why);
+                                std::_Exit(failed);
+                              }});
     connector_ = system_.spawn<caf::detached>(
         connector, context_->neighbours, connect_patience(settings_.suspicion));
     auto where = context_->neighbours->address();
@@ -204,6 +221,9 @@ class node_process {
       (*self_)->receive([](const caf::down_msg&) {},
                         caf::after(milliseconds(settings_.suspicion)) >> [] {});
     }
+    if (watch_)
+      (*self_)->send_exit(watch_, caf::exit_reason::user_shutdown);
+    watch_ = nullptr;
     if (connector_)
       (*self_)->send_exit(connector_, caf::exit_reason::user_shutdown);
     write_records(job);
@@ -225,6 +245,7 @@ class node_process {
   messages::job_description told_;
   std::shared_ptr<node_context> context_;
   messages::node_actor node_;
+  messages::hang_watch_actor watch_;
   messages::connector_actor connector_;
 };
 

@@ -18,6 +18,7 @@ struct node_process_settings {
   std::uint16_t port = 0;
   std::string listen = "127.0.0.1";  ///< numeric, of this machine: where others reach it
   double suspicion = 10;             ///< seconds, of the run
+  bool insecure = false;             ///< control_plane.hpp; then the run's secret comes by it, too
   /// What jobs may name that no text can say.
   runtime::registered_functions functions = {};
 };

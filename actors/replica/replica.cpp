@@ -64,7 +64,8 @@ void replica_state::start(messages::spawn_replica told,
         .then([this, s](const messages::stage_spawned& x) { add(s, x.stage); },
               [](const caf::error&) { /* the node is dead or ends, and takes us with it */ });
   if (context_->own_threads && context_->jobs->open(told_.job)->job.recovery.on) {
-    place_ = context_->lanes->add({.who = who_, .generation = value(told_.generation)});
+    place_ = context_->lanes->add(
+        {.who = who_, .generation = value(told_.generation), .shares_thread = true});
     place_->describe_by([this] { return waits_for(); });
   }
 }

@@ -1,5 +1,7 @@
 #include "actors/simulation/disturbance.hpp"
 
+#include "runtime/trainer/planted_death.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -24,7 +26,7 @@ std::string_view text_of(kind x) {
       return "slow disk";
     case kind::refuse_disk:
       return "refusing disk";
-    case kind::hang_lane:
+    case kind::hang:
       return "hang";
     case kind::wrong_bits:
       return "wrong bits of";
@@ -41,13 +43,21 @@ std::string_view text_of(kind x) {
 
 disturbance draw_hang(choices& from) {
   constexpr std::uint64_t s = 1'000'000'000;
+  if (from.happens(0.3)) {
+    const auto names = runtime::moment_names();
+    return {
+        .what = kind::hang,
+        .who = from.one_of({"supervisor", "node"}),
+        .moment = moment_of_step{std::string(names[from.below(names.size())]), 1 + from.below(4)},
+        .lasts_ns = from.one_of({std::uint64_t{0}, 20 * s, 45 * s, 70 * s, 100 * s})};
+  }
   if (from.happens(0.15))
-    return {.what = kind::hang_lane,
+    return {.what = kind::hang,
             .who = "wire",
             .which = from.below(8),
             .moment = moment_of_step{"reduce", 1 + from.below(4)},
             .lasts_ns = from.one_of({std::uint64_t{0}, 45 * s})};
-  return {.what = kind::hang_lane,
+  return {.what = kind::hang,
           .who = "lane",
           .which = from.below(8),
           .moment = moment_of_step{from.one_of({"forward",
@@ -159,34 +169,29 @@ void draw_silent(choices from, bool recovers, std::size_t deaths, std::vector<di
 
 /// While whatever is told between processes is told.
 moment_of_step moment_between_processes(choices& from) {
-  return {from.one_of({"keep",
-                       "keep",
-                       "kept",
-                       "kept",
-                       "fetch_kept",
-                       "kept_state",
-                       "spawn_keeper",
-                       "process_started",
-                       "process_died",
-                       "use_keeper",
-                       "end_generation",
-                       "generation_ended",
-                       "activation",
-                       "vote",
-                       "decision",
-                       "applied",
+  return {from.one_of({"keep",           "keep",
+                       "kept",           "kept",
+                       "fetch_kept",     "kept_state",
+                       "spawn_keeper",   "process_started",
+                       "process_died",   "use_keeper",
+                       "write_shards",   "write_shards",
+                       "shards_written", "use_shard_writer",
+                       "end_generation", "generation_ended",
+                       "activation",     "vote",
+                       "decision",       "applied",
                        "ready"}),
           1 + from.below(from.one_of({2, 6, 24}))};
 }
 
-/// Some of the deaths become those of processes or keepers, and some links are parted for a while.
+/// Some of the deaths become those of processes, keepers or shard writers, and some links are
+/// parted for a while.
 void part_processes(choices& from, std::vector<disturbance>& to) {
   for (auto& x : to) {
     const bool process = from.happens(0.45);
     if (!process && !from.happens(0.15))
       continue;
     x.what = process ? kind::kill_process : kind::kill_actor;
-    x.who = process ? "" : "keeper";
+    x.who = process ? "" : from.one_of({"keeper", "keeper", "shard_writer"});
     if (x.moment && from.happens(0.5))
       continue;
     x.at_ns = 0;
@@ -264,7 +269,7 @@ std::string to_string(const disturbance& x) {
   if (!x.who.empty())
     out += fmt::format(" {} {}", x.who, x.which);
   if (x.moment)
-    out += x.what == kind::hang_lane || x.what == kind::wrong_bits
+    out += x.what == kind::hang || x.what == kind::wrong_bits
                ? fmt::format(" in step {} at {}", x.moment->count, x.moment->message)
                : fmt::format(" at the {}. {}", x.moment->count, x.moment->message);
   else if (x.what == kind::kill_lane)

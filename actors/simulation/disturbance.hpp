@@ -29,7 +29,7 @@ struct disturbance {
     slow_disk,     ///< each file takes long
     refuse_disk,   ///< files cannot be written
     stale,         ///< a message of another generation comes
-    hang_lane,     ///< its work does not go on, for that long or for ever
+    hang,          ///< a lane, a supervisor or a node does not go on, for that long or for ever
     wrong_bits,    ///< one bit of what it computed is another
     damage,        ///< one bit of what is kept is another, when a generation has ended
     refuse_last,   ///< files of the last checkpoint cannot be written
@@ -40,9 +40,9 @@ struct disturbance {
   std::string who = {};     ///< an actor's name: "stage"; a process's number
   std::uint64_t which = 0;  ///< of those with that name, modulo how many live
   std::uint64_t at_ns = 0;  ///< virtual time; where no moment is given. Of a lane: its work
-  /// Of lanes that hang and of wrong bits: the moment's name in planted_death.hpp, and the step.
+  /// Of who hangs and of wrong bits: the moment's name in planted_death.hpp, and the step.
   std::optional<moment_of_step> moment = {};
-  std::uint64_t lasts_ns = 0;   ///< of parts, of slow disks each file, of lanes that hang
+  std::uint64_t lasts_ns = 0;   ///< of parts, of slow disks each file, of who hangs
   std::uint64_t how_often = 0;  ///< of refusals
 };
 

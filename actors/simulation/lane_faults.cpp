@@ -19,6 +19,10 @@ std::string rank_text(const runtime::training_job& job, const disturbance& x) {
       "{}.{}.{}", rank / (l.pipeline * l.tensor), rank / l.tensor % l.pipeline, rank % l.tensor);
 }
 
+std::string name_of(const runtime::training_job& job, const disturbance& x) {
+  return x.who == "supervisor" || x.who == "node" ? x.who : x.who + ":" + rank_text(job, x);
+}
+
 int replicas(const runtime::training_job& job) {
   return job.layout.world / (job.layout.pipeline * job.layout.tensor);
 }
@@ -26,7 +30,7 @@ int replicas(const runtime::training_job& job) {
 bool can_suffer(const runtime::training_job& job, const disturbance& x) {
   if (x.what == kind::wrong_bits)
     return replicas(job) > 1 && !job.reduction.distributed_optimizer;
-  if (x.what == kind::hang_lane)
+  if (x.what == kind::hang)
     return x.who != "wire" || (replicas(job) > 1 && job.reduction.overlap_gradients);
   return false;
 }
@@ -46,12 +50,11 @@ std::vector<planted_fault> planted_in(const runtime::training_job& job,
   std::vector<planted_fault> out;
   for (const auto& x : all)
     if (can_suffer(job, x))
-      out.push_back({fmt::format("{}:{}@{}:{}:{}",
-                                 x.who,
-                                 rank_text(job, x),
+      out.push_back({fmt::format("{}@{}:{}:{}",
+                                 name_of(job, x),
                                  x.moment->count,
                                  x.moment->message,
-                                 x.what == kind::hang_lane ? "hang" : "wrong-bits"),
+                                 x.what == kind::hang ? "hang" : "wrong-bits"),
                      x});
   return out;
 }

@@ -77,6 +77,11 @@ std::type_index type_of_moment(const std::string& name) {
          {"use_keeper", typeid(messages::use_keeper)},
          {"process_started", typeid(messages::process_started)},
          {"process_died", typeid(messages::process_died)},
+         {"spawn_shard_writer", typeid(messages::spawn_shard_writer)},
+         {"use_shard_writer", typeid(messages::use_shard_writer)},
+         {"write_shards", typeid(messages::write_shards)},
+         {"shards_written", typeid(messages::shards_written)},
+         {"shards_refused", typeid(messages::shards_refused)},
          {"abandon", typeid(messages::abandon)},
          {"abandoned", typeid(messages::abandoned)}};
   const auto found = all.find(name);

@@ -43,12 +43,16 @@ class played_run {
         world_(how.seed, how.how, how.trace),
         network_(world_, {how.seed, 2}, how.how),
         process_(network_.add_process(network_.add_host(), told(job))),
-        hosts_(
-            network_, job_.layout.processes, how.hosts, process_.context()->messages, [this, &job] {
-              auto out = told(job);
-              out.faults = process_.context()->faults;  // what strikes once strikes once
-              return out;
-            }) {}
+        hosts_(network_,
+               job_.layout.processes,
+               how.hosts,
+               process_.context()->messages,
+               job_.recovery,
+               [this, &job] {
+                 auto out = told(job);
+                 out.faults = process_.context()->faults;  // what strikes once strikes once
+                 return out;
+               }) {}
 
   seen_run run(const messages::job_description& description) {
     arrange();
@@ -113,6 +117,12 @@ class played_run {
         read(by, iteration);
       };
     plant(out);
+    out.handed_on
+        = [this](const std::string& who, const runtime::action& what, int leased, int credits) {
+            if (leased > credits)
+              out_.overdrawn.push_back(fmt::format(
+                  "{} at {}: {} of {}", who, runtime::to_string(what, 2), leased, credits));
+          };
     out.taken_down = [this](const runtime::watched& x) {
       if (const auto* const step = std::get_if<runtime::step_report>(&x))
         out_.taken_down.push_back(step->iteration);
@@ -178,7 +188,7 @@ class played_run {
         read_refusals_ = x.how_often;
       else if (x.what == disturbance::kind::damage)
         damage_ = x.which;
-      else if (x.what == disturbance::kind::hang_lane || x.what == disturbance::kind::wrong_bits)
+      else if (x.what == disturbance::kind::hang || x.what == disturbance::kind::wrong_bits)
         continue;  // planted
       else if (x.what == disturbance::kind::kill_lane)
         network_.before_work([this](const std::string& lane) { work(lane); });

@@ -1,10 +1,10 @@
 // A seed: the job that it draws, what disturbs it, and what must be true of the run nevertheless.
 //
 // Of every run:   it ends; nothing is leased, no actor and no fiber is left, no lane hangs in its
-//                 end; each committed step is told once, ascending, with the digest of the
-//                 undisturbed run.
-//                 So for the monitor and the ledger. Nobody restarts more often than somebody was
-//                 killed: what broke a promise would be hidden by its repair.
+//                 end; no stage has more leased than its credits; each committed step is told once,
+//                 ascending, with the digest of the undisturbed run. So for the monitor and the
+//                 ledger. Nobody restarts more often than somebody was killed: what broke a promise
+//                 would be hidden by its repair.
 // With an error:  somebody was killed, the run does not recover, and the reason names one of those
 //                 who were.
 // Without:        all steps are committed, unless an early end was asked for; every ticket was

@@ -101,6 +101,8 @@ runtime::training_job drawn(choices from, const std::filesystem::path& folder) {
   job.watch.quiet = true;
   job.backend = kernels::backend::reference;
   job.check_messages = from.happens(0.1);
+  if (job.layout.pipeline > 1)
+    job.layout.schedule.credits = from.one_of({0, 0, 1, 2});
   return job;
 }
 
@@ -128,7 +130,7 @@ runtime::training_job small_job(std::uint64_t shape,
 std::string describe_shape(const runtime::training_job& job) {
   const auto& l = job.layout;
   const auto& r = job.reduction;
-  return fmt::format("PP {}, DP {}{}, TP {}{}, {}, {}{}{}{}{}{}{}{}",
+  return fmt::format("PP {}, DP {}{}, TP {}{}, {}, {}{}{}{}{}{}{}{}{}",
                      l.pipeline,
                      job.training.batch.data_parallel,
                      l.replicas_per_worker > 1 ? " in turn" : "",
@@ -136,6 +138,7 @@ std::string describe_shape(const runtime::training_job& job) {
                      l.sequence_parallel ? " with sharded rows" : "",
                      to_string(job.training.precision),
                      l.schedule.source.empty() ? "1f1b" : l.schedule.source,
+                     l.schedule.credits > 0 ? fmt::format(", credits {}", l.schedule.credits) : "",
                      r.distributed_optimizer ? ", distributed optimizer" : "",
                      r.overlap_gradients ? ", overlapped gradients" : "",
                      r.overlap_parameters ? ", overlapped parameters" : "",

@@ -1,5 +1,6 @@
 #include "actors/simulation/virtual_agent.hpp"
 
+#include "actors/node/hang_watch.hpp"
 #include "actors/node/node.hpp"
 
 #include <algorithm>
@@ -19,9 +20,11 @@ virtual_hosts::virtual_hosts(virtual_network& network,
                              int processes,
                              int hosts,
                              std::shared_ptr<const message_path> messages,
+                             runtime::recovery_settings recovery,
                              std::function<node_context()> told)
     : network_(network),
       messages_(std::move(messages)),
+      recovery_(recovery),
       told_(std::move(told)),
       all_(std::size_t(processes)) {
   for (int i = 0; i < hosts; ++i)
@@ -63,13 +66,21 @@ void virtual_hosts::start(const messages::start_process& x) {
   auto& at = all_[std::size_t(x.process)];
   if (x.generation < at.asked.generation)
     return;  // of a supervisor that has a successor
+  // As launch_machine.hpp has it: who is asked for again by its own supervisor was lost to it.
+  const bool lost
+      = value(at.asked.generation) != 0 && epoch_of(x.generation) == epoch_of(at.asked.generation);
   at.asked = x;
   if (at.starting || ended_)
     return;
-  if (at.process != nullptr && !at.process->is_dead())
+  auto& world = network_.in();
+  const bool stands = at.process != nullptr && !at.process->is_dead();
+  if (stands && !lost)
     return answer(x.process, true);
   at.starting = true;
-  auto& world = network_.in();
+  if (stands)  // not within a turn
+    world.at(world.now_ns(),
+             fmt::format("process {} is killed, as its supervisor has lost it", x.process),
+             [this, process = at.process] { network_.kill(*process); });
   world.at(world.now_ns() + network_.chance().below(longest_start_ns),
            fmt::format("process {} starts", x.process),
            [this, p = x.process] { come(p); });
@@ -86,8 +97,20 @@ void virtual_hosts::come(int process) {
   const std::shared_ptr<const node_context> context = made.context();
   at.node = network_.in().system().spawn(node, context);
   network_.belongs(at.node.id(), made);
+  const auto watch = watch_for_hangs(network_.in().system(),
+                                     context,
+                                     recovery_,
+                                     {.node = at.node, .give_up = [this, &made](auto&) {
+                                        network_.in().at(network_.in().now_ns(),
+                                                         "a process ends, as its node hangs",
+                                                         [this, &made] { network_.kill(made); });
+                                      }});
+  if (watch)
+    network_.belongs(watch.id(), made);
   // A process whose node fails ends.
-  at.node->attach_functor([this, &made](const caf::error& reason) {
+  at.node->attach_functor([this, &made, watch](const caf::error& reason) {
+    if (watch)
+      caf::anon_send_exit(watch, caf::exit_reason::user_shutdown);
     if (reason && !ended_)
       network_.in().at(network_.in().now_ns(), "a process ends with its node", [this, &made] {
         network_.kill(made);
@@ -99,7 +122,7 @@ void virtual_hosts::come(int process) {
 void virtual_hosts::lose(const virtual_process& x) {
   const auto found = std::find_if(
       all_.begin(), all_.end(), [&](const hosted& one) { return one.process == &x; });
-  if (found == all_.end() || !network_.chance().happens(tells))
+  if (found == all_.end() || found->starting || !network_.chance().happens(tells))
     return;
   const auto process = int(found - all_.begin());
   auto& world = network_.in();

@@ -20,11 +20,12 @@ namespace troupe::actors::simulation {
 class virtual_hosts {
  public:
   /// `told`: what each new process has. Process p is on host p modulo `hosts`. What an agent says
-  /// goes by `messages`.
+  /// goes by `messages`. Who hangs is looked for as `recovery` says.
   virtual_hosts(virtual_network& network,
                 int processes,
                 int hosts,
                 std::shared_ptr<const message_path> messages,
+                runtime::recovery_settings recovery,
                 std::function<node_context()> told);
   ~virtual_hosts();
 
@@ -48,6 +49,7 @@ class virtual_hosts {
 
   virtual_network& network_;
   std::shared_ptr<const message_path> messages_;
+  runtime::recovery_settings recovery_;
   std::function<node_context()> told_;
   std::vector<virtual_host*> hosts_;
   std::vector<hosted> all_;

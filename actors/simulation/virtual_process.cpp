@@ -197,8 +197,10 @@ void virtual_network::kill(virtual_process& x) {
     killed_(x);
 }
 
-runtime::ticket virtual_transport::deposit(runtime::tensor x, runtime::generation_id generation) {
-  return process_.leases().deposit(std::move(x), generation);
+runtime::ticket virtual_transport::deposit(runtime::tensor x,
+                                           runtime::generation_id generation,
+                                           std::shared_ptr<const void> until_taken) {
+  return process_.leases().deposit(std::move(x), generation, std::move(until_taken));
 }
 
 void virtual_transport::take_back(std::span<const runtime::ticket> tickets) {

@@ -130,7 +130,9 @@ class virtual_transport final : public runtime::transport {
  public:
   explicit virtual_transport(virtual_process& of) : process_(of) {}
 
-  runtime::ticket deposit(runtime::tensor x, runtime::generation_id generation) override;
+  runtime::ticket deposit(runtime::tensor x,
+                          runtime::generation_id generation,
+                          std::shared_ptr<const void> until_taken = {}) override;
   std::vector<runtime::tensor> redeem_all(std::span<const runtime::ticket> tickets,
                                           const runtime::redeemer& by) override;
   void take_back(std::span<const runtime::ticket> tickets) override;

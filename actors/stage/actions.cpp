@@ -236,6 +236,8 @@ std::optional<ticket_bundle> stage_state::inputs_of(const action& x) {
 void stage_state::pump() {
   while (now_->next < now_->row.size() && now_->in_lane < ahead) {
     const auto x = now_->row[now_->next];
+    if (!has_credit(x))
+      return;
     auto inputs = inputs_of(x);
     if (!inputs)
       return;
@@ -247,11 +249,13 @@ void stage_state::pump() {
 
 void stage_state::submit(const action& x, ticket_bundle inputs) {
   struct outcome {
+    std::shared_ptr<const void> credit;  ///< for the outputs
     ticket_bundle outputs;
     runtime::moment begin = {}, end = {};
     double longest_ms = 0;
   };
   const auto done = std::make_shared<outcome>();
+  done->credit = lend_credit(x);
   submit((now_->step.validation ? "eval " : "") + to_string(x, now_->plan->copies),
          [x,
           done,
@@ -268,6 +272,9 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
           step = value(now_->step.step),
           validation = now_->step.validation,
           key = key_of(x.chunk, x.microbatch)](stage_context& context, runtime::stream& by_stream) {
+           const auto handed_on = [&](const runtime::bundle& parts) {
+             done->outputs = deposit(*by, parts, g, std::exchange(done->credit, nullptr));
+           };
            const auto taken = [&] {
              if (!in.tickets.empty())
                faults->pass(who, step, moment::redeem);
@@ -278,13 +285,12 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
            faults->pass(who, step, moment_of(x.kind, validation));
            switch (x.kind) {
              case action_kind::forward:
-               done->outputs = deposit(*by, context.worker->forward(key, taken()), g);
+               handed_on(context.worker->forward(key, taken()));
                if (leaks)
                  by->deposit(runtime::tensor(), g);
                break;
              case action_kind::input_gradients:
-               done->outputs
-                   = deposit(*by, context.worker->input_gradients(key, taken(), x.block), g);
+               handed_on(context.worker->input_gradients(key, taken(), x.block));
                break;
              case action_kind::weight_gradients:
                if (loses)
@@ -401,6 +407,8 @@ void stage_state::finish(const messages::lane_done& x) {
     self_->quit(messages::make_error(code, who_ + ": " + x.failure));
     return;
   }
+  if (take_credit_back(x.work))
+    return;
   auto after = after_.extract(x.work);
   runtime::ensure(!after.empty(), "STAGE-2: each piece of work ends once");
   after.mapped()();

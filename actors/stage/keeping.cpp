@@ -3,6 +3,7 @@
 #include "actors/keeper/rank_states.hpp"
 #include "actors/stage/stage.hpp"
 #include "actors/stage/stage_context.hpp"
+#include "messages/core/error.hpp"
 
 #include <fmt/format.h>
 #include <utility>

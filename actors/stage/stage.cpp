@@ -76,20 +76,24 @@ void stage_state::begin_row(const messages::run_step& step) {
   const auto& schedule = *job_->pipeline.schedule;
   auto plan = step.validation ? schedule.validation(step.microbatches)
                               : schedule.training(step.microbatches);
+  auto credits = step.validation ? schedule.validation_credits(step.microbatches)
+                                 : schedule.training_credits(step.microbatches);
   auto row = runtime::with_split_backward(plan->ranks.at(std::size_t(told_.pipeline_rank)));
   const auto length = row.size();
-  now_ = progress{step, plan, std::move(row), length};
+  now_ = progress{step, plan, std::move(credits), std::move(row), length};
   const auto* behaviours = schedule.behaviours();
   if (step.validation || behaviours == nullptr)
     return;
   now_->row.clear();  // what was rehearsed only says how long it gets
-  if (told_.tensor_rank == 0)
+  if (told_.tensor_rank == 0) {
     now_->policy = policy_state{
         ask([&] {
           return behaviours->make(
               told_.pipeline_rank, schedule.ranks(), plan->chunks, plan->microbatches);
         }),
         runtime::stage_book(*plan, told_.pipeline_rank)};
+    bound_policy();
+  }
   for (const auto& [key, data] : inbox_)  // what came before the step
     note_arrival(key.first, key.second);
   append_early();

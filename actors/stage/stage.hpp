@@ -6,6 +6,10 @@
 // most `ahead` pieces of work wait in the lane: enough to keep it busy while threads are woken. A
 // behaviour is asked for `chosen_ahead` at a time: it decides late, by what it has seen.
 //
+// An action whose result another rank takes begins once that has a credit, which comes back when
+// the result was redeemed: so a slow receiver leaves no more leased here than the plan says
+// (PLAN-6).
+//
 // The row is that of the plan; or a behaviour decides it while it runs: that of the first tensor
 // rank is asked, and tells the others.
 
@@ -19,12 +23,14 @@
 
 #include <caf/typed_event_based_actor.hpp>
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -98,6 +104,7 @@ class stage_state {
   struct progress {
     messages::run_step step;
     std::shared_ptr<const runtime::plan> plan;
+    std::shared_ptr<const runtime::handoff_credits> credits;
     std::vector<runtime::action> row;  ///< B written as I and W; where a behaviour decides it grows
     std::size_t length = 0;            ///< of the row in the end
     std::size_t next = 0;
@@ -109,6 +116,14 @@ class stage_state {
     std::uint64_t choices = 0;               ///< of the behaviour, in this row
     std::vector<carried_out> executed = {};  ///< where asked for
   };
+
+  /// Of one chunk and direction.
+  struct handoffs {
+    int lent = 0;  ///< credits, that have not come back
+    /// Results that are being made, or are leased here.
+    std::shared_ptr<std::atomic<int>> out = std::make_shared<std::atomic<int>>(0);
+  };
+  using handoff_key = std::tuple<runtime::copy_id, runtime::chunk_id, bool>;  ///< is a gradient
 
   bool is_first(runtime::chunk_id c) const { return job_->pipeline.is_first(c); }
   bool is_last(runtime::chunk_id c) const { return job_->pipeline.is_last(c); }
@@ -147,6 +162,16 @@ class stage_state {
   void append_early();
   void choose(const runtime::action& x);
   void note_arrival(arrival kind, const messages::pass_id& at);
+
+  /// For results like this action's (credits.cpp); 0: no other rank takes them.
+  int credits_for(const runtime::action& x) const;
+  handoffs& handoffs_of(const runtime::action& x);
+  bool has_credit(const runtime::action& x);
+  /// It comes back as a piece of work that has ended, when the last to hold it lets go.
+  std::shared_ptr<const void> lend_credit(const runtime::action& x);
+  bool take_credit_back(std::uint64_t number);
+  /// The behaviour is offered only what has a credit.
+  void bound_policy();
 
   /// Hands the lane what is ready, in the order of the row.
   void pump();
@@ -225,7 +250,9 @@ class stage_state {
   /// Of the actions that were timed (with a behaviour all of them) and that the stream has passed.
   double longest_ms_ = 0;
   std::map<std::uint64_t, std::function<void()>> after_;
-  std::shared_ptr<void> presence_;  ///< until the lanes have ended
+  std::map<handoff_key, handoffs> handed_on_;
+  std::map<std::uint64_t, runtime::action> lent_;  ///< credits, by number
+  std::shared_ptr<void> presence_;                 ///< until the lanes have ended
   std::shared_ptr<stage_context> context_;
   // Last, because they are destroyed first. Gradients travel on the communication lane while the
   // lane computes, where that is wanted; snapshots of a device are read by the saver. The lane

@@ -31,7 +31,7 @@ void stage_state::take_places() {
                                                 .communication_lane = "wire:" + where_,
                                                 .saver = "saver:" + where_});
   if (node_->own_threads)
-    place_ = node_->lanes->add({.who = who_, .generation = generation});
+    place_ = node_->lanes->add({.who = who_, .generation = generation, .shares_thread = true});
 }
 
 // What its lanes are at comes first: nothing else happens before that has ended.
@@ -65,6 +65,12 @@ runtime::lane_board::place::waiting stage_state::waits_for() const {
   const auto stage_of = [&](runtime::chunk_id chunk) {
     return "stage:" + name_of_rank(job_->pipeline.schedule->rank_of(chunk, x.copy));
   };
+  if (const auto credits = credits_for(x); credits > 0) {
+    const bool gradient = x.kind != runtime::action_kind::forward;
+    const auto found = handed_on_.find({x.copy, x.chunk, gradient});
+    if (found != handed_on_.end() && found->second.lent >= credits)
+      add("a credit", stage_of(gradient ? runtime::chunk_id(value(x.chunk) - 1) : next(x.chunk)));
+  }
   if (x.kind == runtime::action_kind::forward) {
     if ((is_first(x.chunk) || is_last(x.chunk)) && is_missing(arrival::batch))
       add("a batch", "loader");

@@ -4,8 +4,8 @@
 //
 // It knows no actor, thread or clock: it is told what happened and when, and says what is to be
 // done. docs/protocol/membership.md draws it. A generation is the set of ranks that work together,
-// in one process or several; loader, keeper, checkpointer and monitor serve all generations of a
-// run.
+// in one process or several; loader, keeper, checkpointer, shard writer and monitor serve all
+// generations of a run.
 //
 //   MEMBER-1  A generation is formed only when all that came before it have ended, and every
 //             process stands that is to host ranks.
@@ -37,6 +37,7 @@ enum class member_role : std::uint8_t {
   loader,
   keeper,
   checkpointer,
+  shard_writer,
   monitor,
 };
 
@@ -54,7 +55,7 @@ struct member_death {
   death_cause cause = {};
   bool refused = false;  ///< by the user's input or the system; else we failed
   std::string why;       ///< with the names of those who passed it on
-  int process = 0;       ///< whose ranks a loader serves, or a keeper keeps
+  int process = 0;       ///< whose ranks it serves: a loader, keeper or shard writer
 };
 
 /// What is left of an ended generation: of one process.
@@ -89,7 +90,7 @@ struct order_form {
   runtime::state_tier tier() const;
   friend bool operator==(const order_form&, const order_form&) = default;
 };
-/// Spawn this service again: the loader or keeper of that process's ranks.
+/// Spawn this service again: that of that process's ranks.
 struct order_replace {
   member_role role = {};
   int process = 0;

@@ -52,12 +52,12 @@ void supervisor_state::settle_keepers() {
       processes_.begin(), processes_.end(), [](const auto& x) { return bool(x.node); });
   if (!keeps() || !all_here)
     return;
-  auto& ledger = *context_->ledger;
+  const auto& ledger = *context_->ledger;
   if (ledger.keepers().empty()) {
     std::vector<std::string> hosts;
     for (const auto& x : processes_)
       hosts.push_back(x.host);
-    ledger.keepers(runtime::keepers_of(hosts));
+    pen()->keepers(runtime::keepers_of(hosts));
   }
   const auto keepers = ledger.keepers();
   for (std::size_t p = 0; p < processes_.size(); ++p)
@@ -123,6 +123,7 @@ void supervisor_state::lose_process(int process,
   auto& at = processes_[std::size_t(process)];
   at.node = nullptr;
   at.loader = nullptr;
+  at.writer = nullptr;
   for (auto& x : processes_)
     if (x.kept_in == process)
       x.keeper = nullptr;
@@ -131,6 +132,7 @@ void supervisor_state::lose_process(int process,
   if (members_->cause())
     note_loss(*members_->cause());
   carry_out(std::move(orders));
+  tell_of_shard_writer(process);  // what it was writing is abandoned by now
 }
 
 bool supervisor_state::is_kept(std::uint64_t step) const {

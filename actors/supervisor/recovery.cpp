@@ -41,7 +41,7 @@ std::string_view name_of(runtime::state_tier x) {
 
 void supervisor_state::carry_out(membership::orders orders) {
   for (const auto& restart : members_->take_restarts())
-    context_->ledger->add(restart);
+    pen()->add(restart);
   if (members_->now() == membership::phase::ending && !orders.empty()) {
     forget_step();
     abandon_save();
@@ -205,6 +205,12 @@ void supervisor_state::carry_out(const order_replace& x) {
       abandoning_.reset();
       if (at_once)
         spawn_checkpointer();
+      break;
+    case member_role::shard_writer:
+      processes_[std::size_t(x.process)].writer = nullptr;
+      tell_of_shard_writer(x.process);
+      if (at_once)
+        spawn_shard_writer(x.process);
       break;
     case member_role::rank:
       break;

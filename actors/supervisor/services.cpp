@@ -4,6 +4,7 @@
 #include "messages/core/error.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 namespace troupe::actors {
@@ -70,6 +71,9 @@ void supervisor_state::spawn_services() {
       spawn_loader(p);
     if (keeps() && !processes_[std::size_t(p)].keeper && !is_coming(member_role::keeper, p))
       spawn_keeper(p);
+    if (writes_apart() && !processes_[std::size_t(p)].writer
+        && !is_coming(member_role::shard_writer, p))
+      spawn_shard_writer(p);
   }
   if (!checkpointer_ && !is_coming(member_role::checkpointer))
     spawn_checkpointer();
@@ -180,6 +184,9 @@ void supervisor_state::spawn_checkpointer() {
                                         {"checkpointer", member_role::checkpointer},
                                         [this](const messages::checkpointer_spawned& x) {
                                           checkpointer_ = x.checkpointer;
+                                          for (int p = 0; p < int(processes_.size()); ++p)
+                                            if (processes_[std::size_t(p)].writer)
+                                              tell_of_shard_writer(p);
                                           spawn_ranks_if_served();
                                           if (begun_) {
                                             tell_of_services();
@@ -187,6 +194,42 @@ void supervisor_state::spawn_checkpointer() {
                                           }
                                           return checkpointer_;
                                         });
+}
+
+void supervisor_state::spawn_shard_writer(int process) {
+  std::error_code ignored;
+  spawn<messages::shard_writer_spawned>(
+      messages::spawn_shard_writer{
+          generation(),
+          told_,
+          process,
+          std::filesystem::is_directory(job_->job.checkpoints.save, ignored)},
+      {name_of_service("shard_writer", process),
+       member_role::shard_writer,
+       host_of(process),
+       process},
+      [this, process](const messages::shard_writer_spawned& x) {
+        const auto writer = processes_[std::size_t(process)].writer = x.writer;
+        tell_of_shard_writer(process);
+        if (begun_)
+          proceed();
+        return writer;
+      });
+}
+
+void supervisor_state::tell_of_shard_writer(int process) {
+  if (checkpointer_ && writes_apart())
+    context_->messages->send(
+        self_,
+        checkpointer_,
+        messages::use_shard_writer{generation(), process, processes_[std::size_t(process)].writer});
+}
+
+bool supervisor_state::can_save() const {
+  return checkpointer_
+         && (!writes_apart()
+             || std::all_of(
+                 processes_.begin(), processes_.end(), [](const auto& x) { return x.writer; }));
 }
 
 // They watch, and end nothing: only their coming is waited for.

@@ -50,13 +50,23 @@ void supervisor_state::start(messages::node_actor node,
   context_ = std::move(context);
   end_on_exception(self_, "supervisor");
   job_ = context_->jobs->open(told_);
+  take_place();
+  {
+    const auto turn = take_turn("start");
+    begin(after);
+  }
+  if (place_)  // last: it reads all of the above
+    place_->describe_by([this] { return waits_for(); });
+}
+
+void supervisor_state::begin(const succession& after) {
   auto& ledger = *context_->ledger;
   at_ = {told_.iteration,
          told_.consumed,
          told_.skipped,
          told_.scale.is_used() ? told_.scale : runtime::beginning(job_->job.training).scale};
   if (after.epoch == 0)
-    ledger.begin(at_);
+    ledger.by(0)->begin(at_);
   else
     at_ = ledger.position(ledger.newest()).value();
   if (!job_->job.skip_train)
@@ -81,6 +91,11 @@ void supervisor_state::start(messages::node_actor node,
     const auto turn = take_turn("down_msg");
     lose(x);
   });
+  self_->set_exit_handler([this](const caf::exit_msg& x) {
+    const auto turn = take_turn("exit_msg");
+    if (x.reason && !context_->faults->hang_instead("supervisor"))
+      self_->quit(x.reason);
+  });
   context_->messages->monitor(self_, node_);
   node_address_ = node_.address();
   if (after.epoch > 0)
@@ -89,7 +104,6 @@ void supervisor_state::start(messages::node_actor node,
     end_services_before();
   else
     carry_out(members_->begin());
-  take_place();
 }
 
 std::uint64_t supervisor_state::clock_ns() const {
@@ -132,8 +146,8 @@ void supervisor_state::proceed() {
   if (waits_to_save_)
     return;
   if (!job_->job.skip_train && !replays() && saves_.is_due(at_.iteration, is_over())) {
-    if (saves_.is_writing() || !checkpointer_)
-      return;  // snapshots hold memory: one at a time; and a dead checkpointer is being replaced
+    if (saves_.is_writing() || !can_save())
+      return;  // snapshots hold memory: one at a time; and whoever is dead is being replaced
     begin_save();
   }
   if (!is_over())
@@ -238,7 +252,7 @@ int supervisor_state::snapshot_parts() const {
 void supervisor_state::begin_save() {
   saves_.begin(at_.iteration, is_over());
   come_to(runtime::moment_of_step::snapshot, at_.iteration);
-  context_->ledger->keep_position(at_);
+  pen()->keep_position(at_);
   context_->messages->send(self_,
                            checkpointer_,
                            messages::save{.generation = generation(),
@@ -258,7 +272,7 @@ void supervisor_state::begin_save() {
 void supervisor_state::receive(const messages::saved& x) {
   if (epoch_of(x.generation) != epoch_of(generation()))
     return;
-  context_->ledger->saved(value(x.step));
+  pen()->saved(value(x.step));
   if (x.attempt != attempt_ || !saves_.is_writing())
     return;  // of a checkpointer that has died since: another attempt is under way, or comes
   come_to(runtime::moment_of_step::save, value(x.step));
@@ -319,7 +333,7 @@ void supervisor_state::drain(const messages::drain& x) {
   if (!draining_)
     say_when(x.why);
   draining_ = true;
-  context_->ledger->drain(x.why);
+  pen()->drain(x.why);
   proceed();
 }
 

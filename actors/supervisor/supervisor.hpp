@@ -61,6 +61,8 @@ class supervisor_state {
   const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
 
  private:
+  void begin(const succession& after);
+
   // Who is in (recovery.cpp).
 
   void carry_out(membership::orders orders);
@@ -103,6 +105,9 @@ class supervisor_state {
   void spawn_loader(int process);
   void spawn_keeper(int process);
   void spawn_checkpointer();
+  void spawn_shard_writer(int process);
+  void tell_of_shard_writer(int process);
+  bool can_save() const;  ///< whoever writes is there
   void spawn_viewers();
   void spawn_replicas();
   std::vector<messages::hosting_process> hosting_processes() const;
@@ -129,6 +134,8 @@ class supervisor_state {
   int host_of(int x) const { return processes_.size() == 1 ? home : x; }
   /// The states of ranks are kept in other processes.
   bool keeps() const { return processes_.size() > 1 && job_->job.recovery.on; }
+  /// Each process writes what its ranks give to a checkpoint.
+  bool writes_apart() const { return processes_.size() > 1 && !job_->job.checkpoints.save.empty(); }
   bool is_kept(std::uint64_t step) const;
   /// That messages speak of: one beside this one, which hosts ranks.
   bool is_process(int x) const {
@@ -190,6 +197,8 @@ class supervisor_state {
       context_->messages->send_at_once(self_, viewer, x);
   }
   runtime::generation_id generation() const { return members_->generation(); }
+  /// LEDGER-3
+  runtime::step_ledger::pen pen() const { return context_->ledger->by(epoch_of(generation())); }
   std::uint64_t clock_ns() const;  ///< of the actor system
 
   messages::supervisor_actor::pointer self_;
@@ -218,6 +227,7 @@ class supervisor_state {
     int kept_in = home;                          ///< where the keeper of their states lives
     messages::loader_actor loader, told_loader;  ///< that the ranks know
     messages::keeper_actor keeper, told_keeper;
+    messages::shard_writer_actor writer;  ///< none: nobody is to write there, or it is dead
   };
   std::vector<hosting> processes_;
   messages::checkpointer_actor checkpointer_;

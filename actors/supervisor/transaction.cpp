@@ -181,7 +181,7 @@ void supervisor_state::commit() {
                       "STEP-5: replicas hold the same state after the same update");
     }
   applied_.clear();
-  auto& ledger = *context_->ledger;
+  const auto& ledger = *context_->ledger;
   report_.state = runtime::combine(state);
   const auto before = ledger.state(at_.iteration);
   runtime::ensure(!report_.was_skipped() || before == runtime::digest{} || report_.state == before,
@@ -195,14 +195,14 @@ void supervisor_state::commit() {
   done.at.skipped = report_.skipped;
   done.at.scale = report_.scale;
   if (again)
-    ledger.replay(done);
+    pen()->replay(done);
   at_ = done.at;
   // Each rank has sealed it in its estate before it said so; its keeper may have been faster than
   // it, or be slower.
   if (is_kept(at_.iteration))
     members_->kept(at_.iteration);
   if (!again) {
-    ledger.commit(std::move(done));
+    pen()->commit(std::move(done));
     report_step();
   } else if (context_->bug == planted_bug::announce_replay) {
     report_step();
@@ -223,7 +223,7 @@ void supervisor_state::report_step() {
   report_.tokens_per_second = double(report_.global_batch_size * model.sequence) / seconds;
   report_.flops_per_second
       = runtime::training_flops(model, double(report_.global_batch_size)) / seconds;
-  const auto fact = context_->ledger->tell(report_);
+  const auto fact = pen()->tell(report_);
   const messages::committed told{
       report_, std::exchange(executed_, {}), now_->microbatches, fact, generation()};
   if (context_->bug == planted_bug::commit_twice && report_.iteration == 2)
@@ -232,7 +232,7 @@ void supervisor_state::report_step() {
 }
 
 void supervisor_state::tell(const runtime::run_event& x) {
-  const auto fact = context_->ledger->tell(x);
+  const auto fact = pen()->tell(x);
   if (monitor_)
     context_->messages->send_at_once(self_, monitor_, messages::happened{x, fact, generation()});
 }
@@ -249,12 +249,12 @@ void supervisor_state::end_evaluation_round() {
         at_.iteration,
         evaluation_.loss.total / std::max(evaluation_.loss.tokens, 1.0),
         evaluation_.test};
-    auto& ledger = *context_->ledger;
     if (evaluation_.test)
-      ledger.tested();
+      pen()->tested();
     else
-      ledger.validated(at_.iteration);
-    tell_watchers(messages::validated{report, ledger.tell(report), generation()});
+      pen()->validated(at_.iteration);
+    const auto fact = pen()->tell(report);
+    tell_watchers(messages::validated{report, fact, generation()});
   }
   proceed();
 }

@@ -30,6 +30,8 @@ void supervisor_state::receive(const messages::taken_for_dead& x) {
       who = address_of(at.loader);
     if (x.who == "keeper" && at.keeper && tells(at.kept_in))
       who = address_of(at.keeper);
+    if (x.who == "shard_writer" && at.writer && tells(host_of(p)))
+      who = address_of(at.writer);
   }
   if (x.who == "checkpointer")
     who = address_of(checkpointer_);
@@ -90,10 +92,9 @@ std::unique_ptr<runtime::lane_board::place::at_message> supervisor_state::take_t
 }
 
 void supervisor_state::take_place() {
-  if (!job_->job.recovery.on || !context_->own_threads)
-    return;
-  place_ = context_->lanes->add({.who = "supervisor"});
-  place_->describe_by([this] { return waits_for(); });
+  if (job_->job.recovery.on && context_->watches_lanes)
+    place_
+        = context_->lanes->add({.who = "supervisor", .actor = self_->id(), .shares_thread = true});
 }
 
 }  // namespace troupe::actors

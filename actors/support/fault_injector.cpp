@@ -42,6 +42,12 @@ bool comes_to(const runtime::planted_death& x) {
   return false;
 }
 
+/// Told to hang by whoever comes to the moment.
+bool is_told(const runtime::planted_death& x) {
+  return x.how == runtime::death_kind::by_hanging
+         && (x.kind() == "node" || (x.kind() == "supervisor" && !comes_to(x)));
+}
+
 /// "loader" for "loader:0": there is one in a process.
 std::string name_of(std::string who) {
   for (const auto* one : {"loader:0", "checkpointer:0", "monitor:0"})
@@ -90,7 +96,8 @@ fault_injector::fate fault_injector::pass(const std::string& who,
   for (const auto& x : deaths_) {
     const auto& death = x->what;
     const bool own = death.who == name;
-    const bool by_itself = comes_to(death) || death.how == runtime::death_kind::by_hanging;
+    const bool by_itself
+        = comes_to(death) || (death.how == runtime::death_kind::by_hanging && !is_told(death));
     if (death.step != step || death.at != at || (!own && by_itself) || x->struck.exchange(true))
       continue;
     if (own && simulated_.strikes && !simulated_.strikes(death))
@@ -103,10 +110,16 @@ fault_injector::fate fault_injector::pass(const std::string& who,
         if (const auto found = enlisted_.find(death.who); found != enlisted_.end())
           kill = found->second;
       }
-      if (kill)
-        kill(why);
-      else
+      if (!kill) {
         x->struck = false;  // it is not there yet: the next who comes here
+        continue;
+      }
+      if (is_told(death)) {
+        if (simulated_.strikes && !simulated_.strikes(death))
+          continue;
+        x->asked = true;
+      }
+      kill(why);
       continue;
     }
     if (death.how == runtime::death_kind::wrong_bits)
@@ -120,6 +133,18 @@ fault_injector::fate fault_injector::pass(const std::string& who,
     throw std::runtime_error(why);
   }
   return fate::lives;
+}
+
+bool fault_injector::hang_instead(const std::string& who) const {
+  for (const auto& x : deaths_) {
+    if (x->what.who != who || !x->asked.exchange(false))
+      continue;
+    if (!simulated_.hang)
+      stand_still(*x);
+    else if (simulated_.hang(x->what))
+      return true;
+  }
+  return false;
 }
 
 // No wait of the house: it looks as if it did something.

@@ -56,7 +56,12 @@ class fault_injector {
   /// until `release`.
   void hang(const std::string& who, std::uint64_t step, runtime::moment_of_step at) const;
 
-  /// `who` may be killed by this call from now on: it replaces the one before it of that name.
+  /// `who` was told to end. Hangs instead until `release`, if it is one who comes to no moment by
+  /// itself and that was planted for one that has come. True: it goes on as if nothing had been.
+  bool hang_instead(const std::string& who) const;
+
+  /// `who` may be killed by this call from now on: it replaces the one before it of that name. Of
+  /// a node and a supervisor the call also tells that they are to hang (hang_instead).
   void enlist(const std::string& who, std::function<void(const std::string& why)> kill) const;
 
   /// Those that hang go on, and end.
@@ -89,6 +94,7 @@ class fault_injector {
   struct death {
     runtime::planted_death what;
     mutable std::atomic<bool> struck = false;
+    mutable std::atomic<bool> asked = false;  ///< to hang, and does not yet
   };
 
   runtime::fault_settings settings_;

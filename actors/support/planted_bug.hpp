@@ -36,6 +36,9 @@ enum class planted_bug {
   keep_old_state,
   share_estate,
   believe_states,
+  ignore_credits,
+  lose_credit,
+  commit_before_written,
 };
 
 struct named_bug {
@@ -44,7 +47,7 @@ struct named_bug {
   std::string_view about;  ///< what goes wrong, in a line
 };
 
-inline constexpr std::array<named_bug, 25> planted_bugs = {{
+inline constexpr std::array<named_bug, 28> planted_bugs = {{
     {planted_bug::lose_gradient,
      "lose-gradient",
      "a stage leaves out the weight gradients of its last micro-batch, in step 2"},
@@ -114,6 +117,15 @@ inline constexpr std::array<named_bug, 25> planted_bugs = {{
     {planted_bug::believe_states,
      "believe-states",
      "the supervisor commits without a look at whether replicas hold the same state"},
+    {planted_bug::ignore_credits,
+     "ignore-credits",
+     "a stage hands on without a look at what the next has not taken"},
+    {planted_bug::lose_credit,
+     "lose-credit",
+     "a stage forgets the credits that come back in step 2"},
+    {planted_bug::commit_before_written,
+     "commit-before-written",
+     "the checkpointer commits when all processes but one have written their shards"},
 }};
 
 constexpr std::optional<planted_bug> planted_bug_from(std::string_view name) {

@@ -6,10 +6,22 @@
 //   checkpointer -> supervisor       saved           it is durable and visible
 //                                    save_failed     the disk refused; nothing of it is left
 //
+// Where ranks stand in several processes, each of these writes what its own have given, and the
+// bytes stay where they are:
+//
+//   checkpointer -> shard_writer     write_shards    when all snapshots have been told: those of
+//                                                    its process
+//   shard_writer -> checkpointer     shards_written  they are durable
+//                                    shards_refused  they are not: the disk refused, or they are
+//                                    gone
+//
+// docs/protocol/saving.md draws it.
+//
 // After save_failed the supervisor decides when to try again: with a snapshot of a later step.
 
 #pragma once
 
+#include "messages/protocol/handles.hpp"
 #include "runtime/core/ids.hpp"
 #include "runtime/telemetry/step_report.hpp"
 #include "runtime/tensor/shard.hpp"
@@ -71,6 +83,101 @@ struct save_failed {
   friend bool operator==(const save_failed&, const save_failed&) = default;
 };
 
+/// What one rank gives to a checkpoint.
+struct part_to_write {
+  int number = 0;  ///< of its files, from 1
+  std::vector<runtime::tensor_shard<runtime::ticket>> parameters = {}, moments = {};
+
+  friend bool operator==(const part_to_write&, const part_to_write&) = default;
+};
+
+/// The ranks of one process, in one order: all are redeemed before the first is written.
+struct write_shards {
+  runtime::generation_id generation = {};
+  runtime::step_id step = {};
+  std::uint64_t attempt = 0;
+  std::string folder = {};  ///< that the checkpointer has made for them
+  int parts = 0;            ///< of the whole checkpoint
+  std::vector<part_to_write> ranks = {};
+  checkpointer_actor checkpointer = {};  ///< is answered
+
+  friend bool operator==(const write_shards&, const write_shards&) = default;
+};
+
+struct written_file {
+  std::uint64_t bytes = 0;
+  std::string sha256 = {};
+  std::vector<std::string> xxh3 = {};  ///< of each shard's elements, in their order
+
+  friend bool operator==(const written_file&, const written_file&) = default;
+};
+
+struct written_part {
+  int number = 0;
+  written_file model = {}, optimizer = {};
+
+  friend bool operator==(const written_part&, const written_part&) = default;
+};
+
+struct shards_written {
+  runtime::generation_id generation = {};
+  runtime::step_id step = {};
+  std::uint64_t attempt = 0;
+  int process = 0;
+  std::vector<written_part> ranks = {};
+
+  friend bool operator==(const shards_written&, const shards_written&) = default;
+};
+
+struct shards_refused {
+  runtime::generation_id generation = {};
+  runtime::step_id step = {};
+  std::uint64_t attempt = 0;
+  int process = 0;
+  bool gone = false;     ///< with their generation, which has ended: no disk refused
+  std::string why = {};  ///< the disk did
+
+  friend bool operator==(const shards_refused&, const shards_refused&) = default;
+};
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, part_to_write& x) {
+  return f(caf::meta::type_name("part_to_write"), x.number, x.parameters, x.moments);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, write_shards& x) {
+  return f(caf::meta::type_name("write_shards"),
+           x.generation,
+           x.step,
+           x.attempt,
+           x.folder,
+           x.parts,
+           x.ranks,
+           x.checkpointer);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, written_file& x) {
+  return f(caf::meta::type_name("written_file"), x.bytes, x.sha256, x.xxh3);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, written_part& x) {
+  return f(caf::meta::type_name("written_part"), x.number, x.model, x.optimizer);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, shards_written& x) {
+  return f(
+      caf::meta::type_name("shards_written"), x.generation, x.step, x.attempt, x.process, x.ranks);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, shards_refused& x) {
+  return f(caf::meta::type_name("shards_refused"),
+           x.generation,
+           x.step,
+           x.attempt,
+           x.process,
+           x.gone,
+           x.why);
+}
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, take_snapshot& x) {
   return f(caf::meta::type_name("take_snapshot"), x.generation, x.step, x.attempt);

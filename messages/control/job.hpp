@@ -3,7 +3,8 @@
 //   stage -> replica -> supervisor   ready          built, and loaded where there was something
 //   supervisor -> node               all_restored   what workers were filled from may be closed
 //   signal -> supervisor             drain          finish the step, save, end
-//   lane -> its stage                lane_done      one piece of work has ended
+//   lane -> its stage                lane_done      one piece of work has ended; so the transport,
+//                                                   when what the stage handed on was redeemed
 //   supervisor, to itself            save_again     the last iteration is still not saved
 //   supervisor -> monitor            conclude       and back: concluded
 //   supervisor -> node               shut_down      the job is over
@@ -40,7 +41,7 @@ struct drain {
 };
 
 /// From the lane's thread to the stage that owns the lane. What the work made lies where the
-/// stage's submission put it.
+/// stage's submission put it. From the transport's, when nobody needs what the stage handed on.
 struct lane_done {
   std::uint64_t work = 0;    ///< counts the stage's submissions
   std::string failure = {};  ///< empty: it went well

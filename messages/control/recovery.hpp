@@ -6,7 +6,8 @@
 //   supervisor -> replica -> stage   use_loader       a new one serves: ask it for what is missing
 //                                    use_keeper       a new one keeps your states
 //                                    use_checkpointer a new one takes snapshots
-//   supervisor -> checkpointer       abandon          and back: abandoned
+//   supervisor -> checkpointer       use_shard_writer another one writes, or none
+//                                    abandon          and back: abandoned
 //   supervisor -> front              job_over         the end that was meant
 //
 // A generation is the set of ranks that work together. Who dies of it ends it: its waits are
@@ -78,6 +79,15 @@ struct use_checkpointer {
   friend bool operator==(const use_checkpointer&, const use_checkpointer&) = default;
 };
 
+/// What the one before has not acknowledged will not be written.
+struct use_shard_writer {
+  runtime::generation_id generation = {};
+  int process = 0;                 ///< whose ranks it writes
+  shard_writer_actor writer = {};  ///< none: it is dead
+
+  friend bool operator==(const use_shard_writer&, const use_shard_writer&) = default;
+};
+
 /// The ranks whose snapshots were awaited are gone: forget a save whose parts are not all there.
 struct abandon {
   runtime::generation_id generation = {};  ///< the one that ended
@@ -130,6 +140,10 @@ typename Inspector::result_type inspect(Inspector& f, use_keeper& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, use_checkpointer& x) {
   return f(caf::meta::type_name("use_checkpointer"), x.generation, x.checkpointer);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, use_shard_writer& x) {
+  return f(caf::meta::type_name("use_shard_writer"), x.generation, x.process, x.writer);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, abandon& x) {

@@ -6,7 +6,7 @@
 //   rendezvous -> connector   connect_to  another process that stands; answered by `connected`
 //                             forget      one that is gone
 //   host agent's thread -> rendezvous
-//                             agent_told  what the host agent has said
+//                             agent_told  what the host agent has said; or by a standing node
 //   rendezvous, to itself     is_late     that process has not come in time
 //
 // Processes are connected with each other, not by way of the rendezvous, before the supervisor is
@@ -25,7 +25,7 @@
 namespace troupe::messages {
 
 /// Raised when a process of an older build would misunderstand one of this.
-inline constexpr std::uint32_t process_protocol = 1;
+inline constexpr std::uint32_t process_protocol = 2;
 
 /// A process that hosts ranks, by its place in the job, and which one of that place it is.
 struct process_name {
@@ -51,6 +51,8 @@ struct join {
 
 struct admitted {
   job_description job = {};
+  std::string run = {};     ///< its id, which its processes tell each other on data planes
+  std::string secret = {};  ///< of the data planes; empty: as the run's credentials have it
 
   friend bool operator==(const admitted&, const admitted&) = default;
 };
@@ -114,7 +116,8 @@ struct forget {
 };
 
 struct agent_told {
-  std::uint64_t agent = 0;  ///< which, as the launcher counts them
+  int host = 0;             ///< of the launcher's, from 0
+  std::uint64_t agent = 0;  ///< which of that host, as its starter counts them
   std::string answer = {};  ///< runtime::text_of(agent_answer)
   bool gone = false;        ///< the agent is, and the answer says why
 
@@ -131,7 +134,7 @@ typename Inspector::result_type inspect(Inspector& f, join& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, admitted& x) {
-  return f(caf::meta::type_name("admitted"), x.job);
+  return f(caf::meta::type_name("admitted"), x.job, x.run, x.secret);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, process_address& x) {
@@ -159,7 +162,7 @@ typename Inspector::result_type inspect(Inspector& f, forget& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, agent_told& x) {
-  return f(caf::meta::type_name("agent_told"), x.agent, x.answer, x.gone);
+  return f(caf::meta::type_name("agent_told"), x.host, x.agent, x.answer, x.gone);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, withdrawn& x) {

@@ -2,7 +2,7 @@
 // can travel. What belongs to a process (lanes, pools, transport, data sets) its node adds.
 //
 //   supervisor -> node   spawn_monitor, spawn_viewer, spawn_loader, spawn_keeper,
-//                        spawn_checkpointer, spawn_replica
+//                        spawn_checkpointer, spawn_shard_writer, spawn_replica
 //   replica -> node      spawn_stage
 //   node -> who asked    monitor_spawned, ...
 //   replica -> stage     meet            the actors that it works with
@@ -62,6 +62,16 @@ struct spawn_checkpointer {
   supervisor_actor supervisor = {};
 
   friend bool operator==(const spawn_checkpointer&, const spawn_checkpointer&) = default;
+};
+
+struct spawn_shard_writer {
+  runtime::generation_id generation = {};
+  job_description job = {};
+  int process = 0;  ///< whose ranks it writes: the one that spawns it
+  bool has_folder
+      = false;  ///< the supervisor's process sees `checkpoints.save`: this one must, too
+
+  friend bool operator==(const spawn_shard_writer&, const spawn_shard_writer&) = default;
 };
 
 struct spawn_monitor {
@@ -128,6 +138,11 @@ struct checkpointer_spawned {
   checkpointer_actor checkpointer = {};
 
   friend bool operator==(const checkpointer_spawned&, const checkpointer_spawned&) = default;
+};
+struct shard_writer_spawned {
+  shard_writer_actor writer = {};
+
+  friend bool operator==(const shard_writer_spawned&, const shard_writer_spawned&) = default;
 };
 struct monitor_spawned {
   monitor_actor monitor = {};
@@ -199,6 +214,15 @@ typename Inspector::result_type inspect(Inspector& f, keeper_spawned& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, spawn_checkpointer& x) {
   return f(caf::meta::type_name("spawn_checkpointer"), x.generation, x.job, x.supervisor);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, spawn_shard_writer& x) {
+  return f(
+      caf::meta::type_name("spawn_shard_writer"), x.generation, x.job, x.process, x.has_folder);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, shard_writer_spawned& x) {
+  return f(caf::meta::type_name("shard_writer_spawned"), x.writer);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, spawn_monitor& x) {

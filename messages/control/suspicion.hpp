@@ -2,6 +2,7 @@
 //
 //   watch, to itself     look_at_lanes   it is time to look at the board again
 //   watch -> node        suspected       this one hangs: take it for dead
+//   watch -> front       suspected       the same of the node, or of a supervisor
 //   node -> supervisor   taken_for_dead  the same of an actor that it watches; what it says from
 //                                        now on counts no more
 //
@@ -30,6 +31,8 @@ struct suspected {
   runtime::generation_id generation = {};  ///< it belongs to
   std::string who = {};                    ///< "lane:0.1", "loader"
   std::string why = {};
+  /// Of a node or a supervisor: its number among the actors of the process.
+  std::uint64_t actor = 0;
 
   friend bool operator==(const suspected&, const suspected&) = default;
 };
@@ -48,7 +51,7 @@ typename Inspector::result_type inspect(Inspector& f, look_at_lanes& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, suspected& x) {
-  return f(caf::meta::type_name("suspected"), x.generation, x.who, x.why);
+  return f(caf::meta::type_name("suspected"), x.generation, x.who, x.why, x.actor);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, taken_for_dead& x) {

@@ -17,6 +17,7 @@
 #include "messages/control/recovery.hpp"
 #include "messages/control/rendezvous.hpp"
 #include "messages/control/spawn.hpp"
+#include "messages/control/standing.hpp"
 #include "messages/control/suspicion.hpp"
 #include "messages/data/batch.hpp"
 #include "messages/training/handoff.hpp"
@@ -96,5 +97,17 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_messages, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::agent_told))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::withdrawn))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::is_late))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::spawn_shard_writer))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::shard_writer_spawned))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::use_shard_writer))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::write_shards))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::shards_written))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::shards_refused))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::serve))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::serving))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::start_node))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::kill_node))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::kill_agent))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::dismiss))
 
 CAF_END_TYPE_ID_BLOCK(troupe_messages)

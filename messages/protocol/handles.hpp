@@ -15,6 +15,7 @@ namespace troupe::messages {
 struct spawn_loader;
 struct spawn_keeper;
 struct spawn_checkpointer;
+struct spawn_shard_writer;
 struct spawn_monitor;
 struct spawn_viewer;
 struct spawn_replica;
@@ -22,6 +23,7 @@ struct spawn_stage;
 struct loader_spawned;
 struct keeper_spawned;
 struct checkpointer_spawned;
+struct shard_writer_spawned;
 struct monitor_spawned;
 struct viewer_spawned;
 struct replica_spawned;
@@ -42,6 +44,7 @@ struct look_again;
 struct use_loader;
 struct use_keeper;
 struct use_checkpointer;
+struct use_shard_writer;
 struct abandon;
 struct abandoned;
 struct job_over;
@@ -60,6 +63,13 @@ struct forget;
 struct agent_told;
 struct withdrawn;
 struct is_late;
+// standing.hpp
+struct serve;
+struct serving;
+struct start_node;
+struct kill_node;
+struct kill_agent;
+struct dismiss;
 // suspicion.hpp
 struct look_at_lanes;
 struct suspected;
@@ -83,6 +93,9 @@ struct save;
 struct snapshot;
 struct saved;
 struct save_failed;
+struct write_shards;
+struct shards_written;
+struct shards_refused;
 struct keep;
 struct kept;
 struct fetch_kept;
@@ -152,7 +165,7 @@ using stage_actor = caf::typed_actor<
     caf::reacts_to<use_loader>,
     caf::reacts_to<use_keeper>,
     caf::reacts_to<use_checkpointer>,
-    // Its lane has finished a piece of work.
+    // Its lane has finished a piece of work, or what it handed on was redeemed.
     caf::reacts_to<lane_done>>;
 
 /// Serves micro-batches on demand.
@@ -171,8 +184,15 @@ using checkpointer_actor = caf::typed_actor<
     caf::reacts_to<save>,
     // One part.
     caf::reacts_to<snapshot>,
+    // Who writes the parts of a process's ranks, and what came of it.
+    caf::reacts_to<use_shard_writer>,
+    caf::reacts_to<shards_written>,
+    caf::reacts_to<shards_refused>,
     // No more parts come from this generation.
     caf::reacts_to<abandon>>;
+
+/// One for each process that hosts ranks, where there are several: writes their files.
+using shard_writer_actor = caf::typed_actor<caf::reacts_to<write_shards>>;
 
 /// Watches, and never delays.
 using monitor_actor
@@ -191,6 +211,7 @@ using node_actor = caf::typed_actor<
     caf::replies_to<spawn_loader>::with<loader_spawned>,
     caf::replies_to<spawn_keeper>::with<keeper_spawned>,
     caf::replies_to<spawn_checkpointer>::with<checkpointer_spawned>,
+    caf::replies_to<spawn_shard_writer>::with<shard_writer_spawned>,
     caf::replies_to<spawn_monitor>::with<monitor_spawned>,
     caf::replies_to<spawn_viewer>::with<viewer_spawned>,
     caf::replies_to<spawn_replica>::with<replica_spawned>,
@@ -228,6 +249,21 @@ using launcher_actor = agent_actor::extend_with<rendezvous_actor>::extend<
     // To itself: it is time.
     caf::reacts_to<is_late>>;
 
+/// Of a process that was started by hand and hosts no rank: starts those that do, for one job after
+/// the other.
+using standing_node_actor = caf::typed_actor<
+    // A launcher has a place for it.
+    caf::replies_to<serve>::with<serving>,
+    // Its orders; answered by agent_told.
+    caf::reacts_to<start_node>,
+    caf::reacts_to<kill_node>,
+    caf::reacts_to<kill_agent>,
+    caf::reacts_to<dismiss>,
+    // What its own host agent has said.
+    caf::reacts_to<agent_told>,
+    // End, with whatever it has started.
+    caf::reacts_to<shut_down>>;
+
 /// One for each process: connects it with others.
 using connector_actor = caf::typed_actor<
     // Answered when it is, or cannot be.
@@ -235,7 +271,7 @@ using connector_actor = caf::typed_actor<
     // It is gone: nobody here waits for it any more.
     caf::reacts_to<forget>>;
 
-/// Looks for who hangs in a process, for its node.
+/// Looks for who hangs in a process, for its node, and for who keeps that.
 using hang_watch_actor = caf::typed_actor<
     // To itself: it is time.
     caf::reacts_to<look_at_lanes>>;
@@ -244,6 +280,8 @@ using hang_watch_actor = caf::typed_actor<
 using front_actor = caf::typed_actor<
     // The end that was meant.
     caf::reacts_to<job_over>,
+    // The node or the supervisor hangs.
+    caf::reacts_to<suspected>,
     // Pass this on to whoever is the supervisor.
     caf::reacts_to<drain>>;
 

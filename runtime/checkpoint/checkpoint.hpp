@@ -59,18 +59,26 @@ std::optional<std::int64_t> iteration_of_folder(std::string_view name);
 /// "model-00001-of-00002.safetensors": `index` counts from 1.
 std::string shard_file(std::string_view kind, int index, int count);
 
+/// Writes one file of a checkpoint into its folder, durably: any process may. Throws io_error.
+shard_record write_shard_file(const std::filesystem::path& folder,
+                              const std::string& file,
+                              std::span<const shard_to_write> shards);
+
 /// One checkpoint being written, aside. Without `commit` nothing of it remains.
 class checkpoint_writer {
  public:
   /// Stages in DIR/.iter_0000100.generation-1.partial, or for attempts that are counted from 1 in
   /// DIR/.iter_0000100.generation-1.attempt-1.partial: one writer may hang, and another try again.
+  /// Where other processes write in it, `by` tells this one from any other, so that who still
+  /// writes for one that has died meets no folder of its successor: it is at the end of the name.
   /// Throws io_error, also when that is there.
   /// `token` is of that generation: once it is cancelled, nothing becomes visible any more.
   checkpoint_writer(std::filesystem::path dir,
                     std::int64_t iteration,
                     generation_id generation,
                     cancel_token token = {},
-                    std::uint64_t attempt = 0);
+                    std::uint64_t attempt = 0,
+                    std::string_view by = {});
   ~checkpoint_writer();
   checkpoint_writer(const checkpoint_writer&) = delete;
   checkpoint_writer& operator=(const checkpoint_writer&) = delete;
@@ -79,11 +87,14 @@ class checkpoint_writer {
   /// cancelled.
   shard_record write_shard(const std::string& file, std::span<const shard_to_write> shards);
 
+  /// Another process has written this file into staging(), durably.
+  void add_written(const std::string& file);
+
   /// Makes the checkpoint visible, in place of an older one of the same iteration if there is one,
   /// and then the tracker point to it; returns its folder. `manifest.shards` are all records that
-  /// write_shard returned; iteration and generation are filled in here. Throws io_error and
-  /// cancelled; whatever was valid before stays valid, and the tracker points to something valid at
-  /// every moment. Called once.
+  /// write_shard returned, and those of add_written; iteration and generation are filled in here.
+  /// Throws io_error and cancelled; whatever was valid before stays valid, and the tracker points
+  /// to something valid at every moment. Called once.
   std::filesystem::path commit(checkpoint_manifest manifest);
 
   const std::filesystem::path& staging() const { return staging_; }

@@ -18,12 +18,13 @@ checkpoint_writer::checkpoint_writer(fs::path dir,
                                      std::int64_t iteration,
                                      generation_id generation,
                                      cancel_token token,
-                                     std::uint64_t attempt)
+                                     std::uint64_t attempt,
+                                     std::string_view by)
     : dir_(std::move(dir)),
       iteration_(iteration),
       generation_(generation),
       token_(std::move(token)),
-      staging_(dir_ / staging_folder(iteration, generation, attempt)) {
+      staging_(dir_ / staging_folder(iteration, generation, attempt, by)) {
   ensure(iteration >= 0, "CHECKPOINT-1: iterations count from 0");
   make_folder(dir_);
   if (::mkdir(staging_.c_str(), 0777) != 0)
@@ -44,18 +45,26 @@ checkpoint_writer::~checkpoint_writer() {
 shard_record checkpoint_writer::write_shard(const std::string& file,
                                             std::span<const shard_to_write> shards) {
   token_.throw_if_cancelled();
-  require_plain_file_name(file, "checkpoint '" + staging_.string() + "'");
-  {
-    const std::lock_guard guard(mutex_);
-    ensure(std::find(written_.begin(), written_.end(), file) == written_.end(),
-           "CHECKPOINT-2: each shard of a checkpoint is written once");
-    written_.push_back(file);
-  }
+  add_written(file);
+  return write_shard_file(staging_, file, shards);
+}
+
+void checkpoint_writer::add_written(const std::string& file) {
+  const std::lock_guard guard(mutex_);
+  ensure(std::find(written_.begin(), written_.end(), file) == written_.end(),
+         "CHECKPOINT-2: each shard of a checkpoint is written once");
+  written_.push_back(file);
+}
+
+shard_record write_shard_file(const fs::path& folder,
+                              const std::string& file,
+                              std::span<const shard_to_write> shards) {
+  require_plain_file_name(file, "checkpoint '" + folder.string() + "'");
   for (const auto& x : shards)
     ensure(x.name.find(box_begin) == std::string::npos
                && (x.part.size() > 0 || x.part == whole(x.whole)),
            "CHECKPOINT-5: names have no bracket, and parts have elements");
-  const auto done = write_safetensors(staging_ / file, shards, {{"format", "pt"}});
+  const auto done = write_safetensors(folder / file, shards, {{"format", "pt"}});
   shard_record record{file, done.bytes, done.sha256, {}};
   for (std::size_t i = 0; i < shards.size(); ++i)
     record.pieces.push_back(shards[i].with(stored_elements{shards[i].elements.type, done.xxh3[i]}));
@@ -72,6 +81,9 @@ fs::path checkpoint_writer::commit(checkpoint_manifest manifest) {
                          manifest.shards.end(),
                          [&](const shard_record& x) { return x.file == file; }),
              "CHECKPOINT-3: the manifest lists every shard that was written");
+    for (const auto& x : manifest.shards)
+      ensure(std::find(written_.begin(), written_.end(), x.file) != written_.end(),
+             "CHECKPOINT-7: the manifest lists only shards that are durable");
   }
   const auto text = to_json(manifest);
   write_text(staging_ / manifest_file, text);

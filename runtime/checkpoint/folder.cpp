@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view iteration_prefix = "iter_";
 constexpr std::string_view generation_mark = ".generation-", attempt_mark = ".attempt-",
-                           partial_mark = ".partial";
+                           by_mark = ".by-", partial_mark = ".partial";
 constexpr std::string_view replaced_mark = ".replaced", removed_mark = ".removed";
 
 template <class Number>
@@ -42,7 +42,8 @@ bool is_staging(std::string_view name) {
   const auto end = name.size() - partial_mark.size();
   if (begin >= end || !hidden_iteration(name.substr(0, mark), ""))
     return false;
-  const auto numbers = name.substr(begin, end - begin);
+  auto numbers = name.substr(begin, end - begin);
+  numbers = numbers.substr(0, numbers.find(by_mark));
   const auto attempt = numbers.find(attempt_mark);
   if (attempt != std::string_view::npos
       && !number_from<std::uint64_t>(numbers.substr(attempt + attempt_mark.size())))
@@ -92,12 +93,14 @@ std::string shard_file(std::string_view kind, int index, int count) {
 
 std::string staging_folder(std::int64_t iteration,
                            generation_id generation,
-                           std::uint64_t attempt) {
-  return fmt::format(".{}{}{}{}{}",
+                           std::uint64_t attempt,
+                           std::string_view by) {
+  return fmt::format(".{}{}{}{}{}{}",
                      iteration_folder(iteration),
                      generation_mark,
                      value(generation),
                      attempt > 0 ? fmt::format("{}{}", attempt_mark, attempt) : "",
+                     by.empty() ? "" : fmt::format("{}{}", by_mark, by),
                      partial_mark);
 }
 

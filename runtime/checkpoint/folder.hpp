@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace troupe::runtime {
@@ -16,9 +17,11 @@ inline constexpr const char* manifest_file = "manifest.json";
 inline constexpr const char* tracker_file = "latest_checkpointed_iteration.txt";
 inline constexpr const char* lock_file = ".lock";
 
+/// `by`: of letters, digits and '-'; empty: only this process writes in it.
 std::string staging_folder(std::int64_t iteration,
                            generation_id generation,
-                           std::uint64_t attempt = 0);
+                           std::uint64_t attempt = 0,
+                           std::string_view by = {});
 std::string replaced_folder(std::int64_t iteration);  ///< the older one, while it is replaced
 std::string removed_folder(std::int64_t iteration);   ///< on its way out
 

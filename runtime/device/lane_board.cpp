@@ -92,7 +92,7 @@ struct lane_board::row {
   }
 
   board_entry told() const {
-    board_entry out{.who = about.who, .generation = about.generation};
+    board_entry out{.who = about.who, .generation = about.generation, .actor = about.actor};
     place::waiting between;
     if (std::unique_lock mine(turn, std::try_to_lock); mine && tell)
       between = tell();
@@ -181,6 +181,18 @@ void lane_board::leave_behind_until(std::uint64_t generation, bool services) {
 std::size_t lane_board::left_behind() const {
   const std::lock_guard lock(state_->mutex);
   return state_->left_behind.size();
+}
+
+std::size_t lane_board::threads_lost() const {
+  const std::lock_guard lock(state_->mutex);
+  std::size_t out = 0;
+  for (const auto number : state_->left_behind) {
+    const auto& row = *state_->rows.at(number);
+    const std::lock_guard its(row.mutex);
+    if (row.about.shares_thread && !row.work.empty())
+      ++out;
+  }
+  return out;
 }
 
 lane_board::place::~place() {

@@ -32,6 +32,9 @@ class lane_board {
     std::uint64_t generation = 0;  ///< it belongs to
     bool service = false;          ///< of all generations of an epoch
     double patience = 1;           ///< as a board_entry has it
+    std::uint64_t actor = 0;       ///< its number in the actor system; 0: of no interest
+    /// While it handles a message it holds a thread that other actors need, too.
+    bool shares_thread = false;
     // Of a lane: the actor that gives it work, and other lanes of the same rank.
     std::string owner = {}, communication_lane = {}, saver = {};
   };
@@ -46,6 +49,8 @@ class lane_board {
   void leave_behind_until(std::uint64_t generation, bool services);
   /// Those that were left behind and still have their place.
   std::size_t left_behind() const;
+  /// Threads, shared by actors, that those hold who were left behind in a message.
+  std::size_t threads_lost() const;
 
  private:
   struct row;

@@ -13,6 +13,8 @@ namespace {
 constexpr std::uint64_t least_share = 1;
 /// Times the patience with one that computes.
 constexpr double slow = 4;
+/// Times the patience with a ring: a message may be on its way to one of them.
+constexpr std::uint64_t patience_with_rings = 2;
 
 std::string line_of(const board_entry& x, std::uint64_t now_ns) {
   std::string out = x.who;
@@ -75,6 +77,44 @@ std::string wait_graph::text(const std::string& root, std::uint64_t now_ns) cons
   return out;
 }
 
+std::vector<board_entry> wait_graph::ring() const {
+  std::map<std::string, const board_entry*> by_name;
+  for (const auto& x : all_)
+    by_name.emplace(x.who, &x);
+  // A lane without work is nobody's cause: who has its work is asked for it, and is in the list.
+  std::map<std::string, std::vector<std::string>> stuck;
+  for (const auto& x : all_) {
+    auto whom = x.whom;
+    std::erase_if(whom, [&](const auto& y) {
+      const auto at = by_name.find(y);
+      return at != by_name.end() && at->second->idle;
+    });
+    if (x.waits && !x.idle && !whom.empty())
+      stuck.emplace(x.who, std::move(whom));
+  }
+  const auto can_go_on = [&](const auto& x) {
+    return std::any_of(
+        x.second.begin(), x.second.end(), [&](const auto& y) { return !stuck.contains(y); });
+  };
+  while (std::erase_if(stuck, can_go_on) > 0) {
+  }
+  if (stuck.empty())
+    return {};
+  std::vector<std::string> path = {stuck.begin()->first};
+  for (;;) {
+    const auto& next = stuck.at(path.back()).front();
+    const auto known = std::find(path.begin(), path.end(), next);
+    if (known == path.end()) {
+      path.push_back(next);
+      continue;
+    }
+    std::vector<board_entry> out;
+    for (auto at = known; at != path.end(); ++at)
+      out.push_back(*by_name.at(*at));
+    return out;
+  }
+}
+
 hang_judge::hang_judge(double suspicion)
     : suspicion_ns_(std::uint64_t(std::max(suspicion, 1e-3) * 1e9)) {}
 
@@ -119,8 +159,31 @@ std::optional<hang_judge::verdict> hang_judge::look(std::vector<board_entry> all
     }
   }
   if (root == nullptr)
-    return std::nullopt;
+    return look_for_ring(graph, now_ns);
   return verdict{*root, double(now_ns - root->since_ns) / 1e9, graph.text(root->who, now_ns)};
+}
+
+std::optional<hang_judge::verdict> hang_judge::look_for_ring(const wait_graph& graph,
+                                                             std::uint64_t now_ns) const {
+  const auto ring = graph.ring();
+  const auto is_late = [&](const board_entry& x) {
+    const auto since = std::max(x.since_ns, anew_ns_);
+    return since < now_ns && now_ns - since >= patience_with_rings * suspicion_ns_;
+  };
+  if (ring.empty() || !std::all_of(ring.begin(), ring.end(), is_late))
+    return std::nullopt;
+  const auto& root = *std::min_element(ring.begin(), ring.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.actor, a.since_ns) < std::pair(b.actor, b.since_ns);
+  });
+  std::string text = ring.front().who;
+  for (std::size_t i = 1; i <= ring.size(); ++i)
+    text += fmt::format("{} waits for {}", i == 1 ? "" : ", which", ring[i % ring.size()].who);
+  return verdict{
+      root,
+      double(now_ns - root.since_ns) / 1e9,
+      fmt::format(
+          "\n  a deadlock: {}; {} is replaced{}", text, root.who, graph.text(root.who, now_ns)),
+      text};
 }
 
 }  // namespace troupe::runtime

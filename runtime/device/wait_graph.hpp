@@ -26,6 +26,7 @@ struct board_entry {
   /// In times of suspicion: more for what may do one thing for long that gives no sign.
   double patience = 1;
   std::uint64_t generation = 0;  ///< it belongs to; 0: to none
+  std::uint64_t actor = 0;       ///< as lane_board::member has it
 };
 
 /// One edge for each name in `whom` of who waits.
@@ -40,6 +41,11 @@ class wait_graph {
   std::string text(const std::string& root, std::uint64_t now_ns) const;
   const std::vector<board_entry>& all() const { return all_; }
 
+  /// A deadlock: those who wait for one another in a ring, each for the next and the last for the
+  /// first, where none of them waits, through whomever, for one that may still do something: who is
+  /// at work, who waits for nobody, or who is not on this board. Empty: there is none.
+  std::vector<board_entry> ring() const;
+
  private:
   /// How many waits lie between each and the root.
   std::map<std::string, int> distances_to(const std::string& root) const;
@@ -52,6 +58,10 @@ class wait_graph {
 /// whose thread has used no processor meanwhile; one that computes on a slow machine is given four
 /// times as long. Of several the one for whom most others wait, then the one that is late for
 /// longest.
+///
+/// Where nobody is late so, but some have waited in a ring (wait_graph::ring) for twice the
+/// suspicion, one of them is the root: a lane, a stage or a replica before the node and the
+/// supervisor, and of those who has waited longest.
 ///
 /// Where the looks themselves came late, the machine or the process has stood still: times count
 /// anew, and nobody is suspected for them.
@@ -66,10 +76,14 @@ class hang_judge {
     board_entry root;
     double seconds = 0;  ///< without progress
     std::string text;    ///< the graph
+    std::string ring
+        = {};  ///< "a waits for b, which waits for a"; empty: the root waits for nobody
   };
   std::optional<verdict> look(std::vector<board_entry> all, std::uint64_t now_ns);
 
  private:
+  std::optional<verdict> look_for_ring(const wait_graph& graph, std::uint64_t now_ns) const;
+
   std::uint64_t suspicion_ns_;
   std::uint64_t last_ns_ = 0;                        ///< when it looked last; 0: never
   std::uint64_t anew_ns_ = 0;                        ///< nothing that was before counts

@@ -127,6 +127,19 @@ void write_new(const fs::path& path, const std::string& text) {
     throw io_error("cannot write '{}': {}", path.string(), system_message(errno));
 }
 
+void write_all(const fs::path& folder, const credentials& x) {
+  const auto files = credential_files_in(folder);
+  write_new(files.authority, x.authority);
+  write_new(files.certificate, x.certificate);
+  write_new(files.key, x.key);
+  write_new(files.secret, x.secret);
+}
+
+void make_private_folder(const fs::path& folder) {
+  if (::mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST)
+    throw io_error("cannot make the folder '{}': {}", folder.string(), system_message(errno));
+}
+
 std::string read_own(const fs::path& path) {
   constexpr std::size_t most = 65536;
   const descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
@@ -137,7 +150,7 @@ std::string read_own(const fs::path& path) {
       || (about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     throw input_error(
         "'{}' may have been read or written by others than user {} (mode {:04o}): "
-        "make new credentials",
+        "copy them with their modes (0600), or make new credentials",
         path.string(),
         ::geteuid(),
         about.st_mode & 07777);
@@ -159,18 +172,23 @@ credential_files credential_files_in(const fs::path& folder) {
 }
 
 void make_credentials(const fs::path& folder, const std::string& run_id) {
-  if (::mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST)
-    throw io_error("cannot make the folder '{}': {}", folder.string(), system_message(errno));
-  const auto files = credential_files_in(folder);
+  make_private_folder(folder);
   const auto authority_key = new_key(), key = new_key();
   const auto authority = certificate_of(
       authority_key.get(), "authority of troupe run " + run_id, nullptr, authority_key.get());
   const auto certificate = certificate_of(
       key.get(), "process of troupe run " + run_id, authority.get(), authority_key.get());
-  write_new(files.authority, pem_of(authority.get()));
-  write_new(files.certificate, pem_of(certificate.get()));
-  write_new(files.key, pem_of(key.get()));
-  write_new(files.secret, new_secret());
+  write_all(folder,
+            {.authority = pem_of(authority.get()),
+             .certificate = pem_of(certificate.get()),
+             .key = pem_of(key.get()),
+             .secret = new_secret()});
+}
+
+void copy_credentials(const fs::path& from, const fs::path& to) {
+  const auto all = read_credentials(from);
+  make_private_folder(to);
+  write_all(to, all);
 }
 
 credentials read_credentials(const fs::path& folder) {

@@ -29,6 +29,10 @@ struct credentials {
 /// run. The key of the authority is forgotten: nobody signs a second certificate. Throws io_error.
 void make_credentials(const std::filesystem::path& folder, const std::string& run_id);
 
+/// The same in another folder, that is made or empty, with their modes. Throws as read_credentials,
+/// and io_error.
+void copy_credentials(const std::filesystem::path& from, const std::filesystem::path& to);
+
 /// Throws input_error when one is missing, or others than this user may read them or own them.
 credentials read_credentials(const std::filesystem::path& folder);
 

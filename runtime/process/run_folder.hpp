@@ -49,6 +49,7 @@ class run_folder {
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path log_of(const std::string& process) const;
+  std::filesystem::path ledger() const { return path_ / "ledger.jsonl"; }
   std::filesystem::path processes() const { return path_ / "processes"; }
   std::filesystem::path logs() const { return path_ / "logs"; }
   std::filesystem::path sockets() const { return path_ / "sockets"; }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "runtime/core/error.hpp"
+#include "runtime/schedule/credits.hpp"
 #include "runtime/schedule/plan.hpp"
 #include "runtime/schedule/simulate.hpp"
 
@@ -27,7 +28,7 @@ struct stage_view {
   /// What could be carried out now: of each hosted chunk, ascending, at most one F (the next
   /// micro-batch, if its input is here), one I (the next whose gradient is here) and one W (the
   /// next whose I is done): micro-batches ascend, so that the bits are those of every single-copy
-  /// schedule.
+  /// schedule. Nothing whose result has no credit: the next stage has yet to take those before.
   std::vector<action> ready;
   struct done {
     int forward = 0, input_gradients = 0, weight_gradients = 0;
@@ -60,6 +61,11 @@ class stage_book {
  public:
   stage_book(const plan& frame, int rank);
 
+  /// From now on results for other ranks are lent these credits, when they are chosen.
+  void bound(const handoff_credits& all);
+  /// Of the result of a hosted chunk: its receiver has taken it; or it is out already.
+  void give_back(chunk_id maker, bool gradient) { lend(maker, gradient, -1); }
+  void lend(chunk_id maker, bool gradient) { lend(maker, gradient, 1); }
   /// From another rank, for a hosted chunk: its input, the gradient of its output. Between
   /// neighbours on this rank nothing arrives: they have it when it was chosen.
   void arrive_activation(chunk_id c, microbatch_id m);
@@ -80,8 +86,10 @@ class stage_book {
     bool after_own = false, before_own = false;  ///< its neighbour is on this rank
     stage_view::done done;
     std::vector<char> activations, gradients;  ///< by micro-batch: has arrived
+    std::optional<int> room[2] = {};           ///< for activations, gradients; nothing: any
   };
   hosted& at(chunk_id c);
+  void lend(chunk_id maker, bool gradient, int count);
   /// Why it is not ready, in words; empty: it is.
   std::string objection(const action& x) const;
   std::string missing(const hosted& of, const action& x) const;
@@ -92,11 +100,13 @@ class stage_book {
 };
 
 /// Plays all ranks with these costs and records what they decide. Throws input_error: a behaviour
-/// failed, chose what is not ready, or everybody waits (who has what ready is named).
+/// failed, chose what is not ready, or everybody waits (who has what ready is named). `credits`: of
+/// each hand-off; 0: no bound.
 plan rehearse(const behaviour_factory& factory,
               int ranks,
               int microbatches,
-              const cost_model& by = {});
+              const cost_model& by = {},
+              int credits = 0);
 
 /// What the call returns; whatever else than an error of ours it throws becomes an input_error that
 /// names the behaviour and the rank.

@@ -362,6 +362,13 @@ check_report check_plan(const plan& x, const check_settings& by) {
   return out;
 }
 
+std::vector<std::string> check_handoffs(const plan& x, const handoff_credits& credits) {
+  std::vector<std::string> out;
+  for (const auto& circle : circular_waits(plan_graph(x, credits)))
+    out.push_back("PLAN-6: with the credits of its hand-offs, " + circle);
+  return out;
+}
+
 std::vector<std::string> validate(const plan& x) {
   return check_plan(x).complaints;
 }

@@ -11,12 +11,14 @@
 //           single-copy schedule has the same bits; another order is told, not refused
 //   PLAN-5  where a plan has sends, each meets its receive, in the order of their link's queue
 //   PLAN-6  so many micro-batches as a link has credits may be on their way or unread, and nobody
-//           waits for ever; a plan without sends is looked at as it is lowered
+//           waits for ever; a plan without sends is looked at as it is lowered. So in a run, where
+//           an action begins once its result has a credit (check_handoffs)
 //   PLAN-7  no rank holds more than its memory limit
 //   PLAN-8  where a plan reduces gradients, each chunk's are reduced once, after all its W
 
 #pragma once
 
+#include "runtime/schedule/credits.hpp"
 #include "runtime/schedule/plan.hpp"
 #include "runtime/schedule/simulate.hpp"
 
@@ -40,6 +42,9 @@ struct check_report {
 
 /// O(actions) but for what is wrong; at most some dozens of complaints, the rest counted.
 check_report check_plan(const plan& x, const check_settings& by = {});
+
+/// PLAN-6 of a run, of a plan without complaints and without sends: a sentence for each circle.
+std::vector<std::string> check_handoffs(const plan& x, const handoff_credits& credits);
 
 /// Its complaints.
 std::vector<std::string> validate(const plan& x);

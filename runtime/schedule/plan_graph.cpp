@@ -1,5 +1,7 @@
 #include "runtime/schedule/plan_graph.hpp"
 
+#include "runtime/schedule/credits.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -136,6 +138,59 @@ void plan_graph::bound_links(int credits) {
   });
 }
 
+// However they overtake each other: a receiver takes so many in its order, and none is told apart.
+plan_graph::plan_graph(const plan& x, const handoff_credits& credits) : plan_graph(x) {
+  credit_.assign(size(), none);
+  std::vector<std::vector<node>> taken[2];
+  for (auto& by_maker : taken)
+    by_maker.resize(x.placement.size());
+  for (std::size_t r = 0; r < x.ranks.size(); ++r)
+    for (node n = row_begin(r); n < row_end(r); ++n)
+      if (const auto which = taken_by(at(n, r)))
+        taken[which->gradient][which->maker].push_back(n);
+  std::vector<std::size_t> made[2];
+  for (auto& by_maker : made)
+    by_maker.resize(x.placement.size());
+  for (std::size_t r = 0; r < x.ranks.size(); ++r)
+    for (node n = row_begin(r); n < row_end(r); ++n)
+      if (const auto which = made_by(at(n, r))) {
+        const auto& all = which->gradient ? credits.gradients : credits.activations;
+        const auto room = std::size_t(all[which->maker]);
+        const auto k = made[which->gradient][which->maker]++;
+        const auto& by = taken[which->gradient][which->maker];
+        if (k >= room && k - room < by.size())
+          credit_[n] = by[k - room];
+      }
+}
+
+std::optional<plan_graph::handoff> plan_graph::made_by(const action& x) const {
+  if (!is_work(x.kind) || !is_sent(x))
+    return std::nullopt;
+  return handoff{value(x.copy) * std::size_t(plan_.chunks) + value(x.chunk),
+                 x.kind != action_kind::forward};
+}
+
+std::optional<plan_graph::handoff> plan_graph::taken_by(const action& x) const {
+  if (transfers_ || !is_within(x))
+    return std::nullopt;
+  const auto k = value(x.copy), c = value(x.chunk);
+  const auto of = [&](std::uint32_t maker, bool gradient) -> std::optional<handoff> {
+    if (rank_of(k, maker) == rank_of(k, c))
+      return std::nullopt;
+    return handoff{k * std::size_t(plan_.chunks) + maker, gradient};
+  };
+  switch (x.kind) {
+    case action_kind::forward:
+      return c > 0 ? of(c - 1, false) : std::nullopt;
+    case action_kind::backward:
+    case action_kind::input_gradients:
+      return x.block + 1 == blocks_of(c) && c + 1 < std::uint32_t(plan_.chunks) ? of(c + 1, true)
+                                                                                : std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
 plan_links::plan_links(const plan& x) : chunks_(x.chunks) {
   const auto for_boundaries = [&](auto&& each) {
     for (int k = 0; k < x.copies; ++k)
@@ -247,8 +302,8 @@ plan_graph::needs plan_graph::needs_of(node n, std::size_t rank) const {
     case action_kind::reduce_gradients:
       break;
   }
-  if (is_send(x.kind) && !credit_.empty() && credit_[n] != none)
-    out.add(credit_[n]);
+  if (credit_of(n) != none)
+    out.add(credit_of(n));
   return out;
 }
 

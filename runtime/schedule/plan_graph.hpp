@@ -8,12 +8,15 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 namespace troupe::runtime {
+
+struct handoff_credits;
 
 constexpr bool is_transfer(action_kind k) {
   return k >= action_kind::send_activation && k <= action_kind::receive_gradient;
@@ -85,6 +88,8 @@ class plan_graph {
   /// Of a plan without misfit, which must outlive it. `credits`: so many results may be on a link
   /// (from rank, to rank, activations or gradients) before its receives have taken them; 0: any.
   explicit plan_graph(const plan& x, int credits = 0);
+  /// Of one without sends: an action begins once its result has a credit (credits.hpp).
+  plan_graph(const plan& x, const handoff_credits& credits);
 
   const plan& of() const { return plan_; }
   bool has_transfers() const { return transfers_; }
@@ -99,6 +104,15 @@ class plan_graph {
   needs needs_of(node n, std::size_t rank) const;
   /// Its result goes to another rank by itself, or it is a send.
   bool is_sent(const action& x) const;
+  /// A result that goes to another rank by itself, of a pair of neighbouring chunks.
+  struct handoff {
+    std::size_t maker = 0;  ///< copy x chunks + chunk
+    bool gradient = false;
+  };
+  std::optional<handoff> made_by(const action& x) const;
+  std::optional<handoff> taken_by(const action& x) const;
+  /// Whose end gives it the credit that it needs; or none.
+  node credit_of(node n) const { return credit_.empty() ? none : credit_[n]; }
   /// The action counts for one of the plan: its numbers are within the plan's.
   bool is_within(const action& x) const;
   /// Within which nodes are counted by (copy, chunk, block, micro-batch).
@@ -137,7 +151,7 @@ class plan_graph {
   std::vector<std::uint32_t> first_block_;  ///< of each chunk; then the number of all
   std::size_t slots_ = 0;
   std::array<std::vector<node>, facts> made_;  ///< by slot: who makes it
-  std::vector<node> credit_;                   ///< by node: whose receive it needs; or empty
+  std::vector<node> credit_;                   ///< by node; or empty
 };
 
 /// Carries every row out as far as it goes: `visit(node, count, rank)` for an action, or the two of

@@ -54,12 +54,19 @@ struct event {
 
 class rehearsal {
  public:
-  rehearsal(const behaviour_factory& factory, int ranks, int microbatches, const cost_model& by)
-      : plan_(frame_of(factory, ranks, microbatches)), costs_(by) {
+  rehearsal(const behaviour_factory& factory,
+            int ranks,
+            int microbatches,
+            const cost_model& by,
+            int credits)
+      : plan_(frame_of(factory, ranks, microbatches)), costs_(by), bounded_(credits > 0) {
     ensure(by.costs.size() == 1 || int(by.costs.size()) == plan_.chunks,
            "REHEARSE-1: costs are of each chunk, or one for all");
+    const std::vector<int> everywhere(plan_.placement.size(), credits);
     for (int r = 0; r < ranks; ++r) {
       auto& one = ranks_.emplace_back(plan_, r);
+      if (bounded_)
+        one.book.bound({everywhere, everywhere});
       one.decides = guarded(r, [&] { return factory.make(r, ranks, plan_.chunks, microbatches); });
     }
   }
@@ -130,9 +137,12 @@ class rehearsal {
       return;
     }
     one.busy = false;
+    if (x.kind == action_kind::weight_gradients)
+      return;
     const bool forward = x.kind == action_kind::forward;
+    give_back(e.rank, int(value(x.chunk)) + (forward ? -1 : 1), !forward);
     const int to = int(value(x.chunk)) + (forward ? 1 : -1);
-    if (x.kind == action_kind::weight_gradients || to < 0 || to == plan_.chunks)
+    if (to < 0 || to == plan_.chunks)
       return;
     const int receiver = plan_.rank_of(chunk_id(to));
     if (receiver == e.rank)
@@ -144,6 +154,18 @@ class rehearsal {
       free = begin + costs_.transfer;
     }
     events_.push({begin + costs_.transfer, count_++, receiver, false, x});
+  }
+
+  /// The rank has taken what that chunk has made.
+  void give_back(int rank, int maker, bool gradient) {
+    if (!bounded_ || maker < 0 || maker == plan_.chunks)
+      return;
+    const int home = plan_.rank_of(chunk_id(maker));
+    if (home == rank)
+      return;
+    auto& from = ranks_[std::size_t(home)];
+    from.book.give_back(chunk_id(maker), gradient);
+    from.something_new = true;
   }
 
   int on(const action& x) const { return plan_.rank_of(x.chunk); }
@@ -254,6 +276,7 @@ class rehearsal {
 
   plan plan_;
   const cost_model& costs_;
+  bool bounded_;
   std::vector<rank_state> ranks_;
   std::priority_queue<event, std::vector<event>, std::greater<>> events_;
   std::uint64_t count_ = 0;
@@ -261,8 +284,12 @@ class rehearsal {
 
 }  // namespace
 
-plan rehearse(const behaviour_factory& factory, int ranks, int microbatches, const cost_model& by) {
-  return rehearsal(factory, ranks, microbatches, by).run();
+plan rehearse(const behaviour_factory& factory,
+              int ranks,
+              int microbatches,
+              const cost_model& by,
+              int credits) {
+  return rehearsal(factory, ranks, microbatches, by, credits).run();
 }
 
 }  // namespace troupe::runtime

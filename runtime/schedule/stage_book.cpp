@@ -45,6 +45,20 @@ void stage_book::arrive_gradient(chunk_id c, microbatch_id m) {
   at(c).gradients.at(value(m)) = 1;
 }
 
+void stage_book::bound(const handoff_credits& all) {
+  for (auto& one : chunks_) {
+    if (!one.last && !one.before_own)
+      one.room[0] = all.activations.at(value(one.id));
+    if (!one.first && !one.after_own)
+      one.room[1] = all.gradients.at(value(one.id));
+  }
+}
+
+void stage_book::lend(chunk_id maker, bool gradient, int count) {
+  if (auto& room = at(maker).room[gradient])
+    *room -= count;
+}
+
 std::string stage_book::missing(const hosted& of, const action& x) const {
   const auto m = int(value(x.microbatch));
   const auto& done = of.done;
@@ -59,16 +73,23 @@ std::string stage_book::missing(const hosted& of, const action& x) const {
     return m < so_far ? std::string()
                       : fmt::format("{} comes first", to_string({kind, x.chunk, x.microbatch}));
   };
+  const auto has_no_room
+      = [&](bool gradient) { return of.room[gradient] && *of.room[gradient] <= 0; };
+  constexpr const char* no_room = "the next rank has not taken enough of the results before";
   switch (x.kind) {
     case action_kind::forward:
       if (auto why = in_turn(done.forward); !why.empty())
         return why;
+      if (has_no_room(false))
+        return no_room;
       return of.first || of.activations[value(x.microbatch)] ? "" : "its input has not arrived";
     case action_kind::input_gradients:
       if (auto why = in_turn(done.input_gradients); !why.empty())
         return why;
       if (auto why = after(action_kind::forward, done.forward); !why.empty())
         return why;
+      if (has_no_room(true))
+        return no_room;
       return of.last || of.gradients[value(x.microbatch)] ? "" : "its gradient has not arrived";
     case action_kind::weight_gradients:
       if (auto why = in_turn(done.weight_gradients); !why.empty())
@@ -130,10 +151,12 @@ void stage_book::choose(const action& x, const std::string& by) {
   auto& one = at(x.chunk);
   if (x.kind == action_kind::forward) {
     ++one.done.forward;
+    lend(x.chunk, false);
     if (one.before_own)
       arrive_activation(next(x.chunk), x.microbatch);
   } else if (x.kind == action_kind::input_gradients) {
     ++one.done.input_gradients;
+    lend(x.chunk, true);
     if (one.after_own)
       arrive_gradient(chunk_id(value(x.chunk) - 1), x.microbatch);
   } else {

@@ -82,8 +82,7 @@ class standstill {
     auto r = from;
     for (std::size_t i = 0; i < std::min(ranks, longest_listed); ++i, r = waits_[r].on) {
       const auto& x = waits_[r];
-      const auto& what = graph_.at(x.of, x.on);
-      const bool credit = is_send(graph_.at(x.at, r).kind) && is_transfer(what.kind);
+      const bool credit = graph_.credit_of(x.at) == x.of;
       fmt::format_to(std::back_inserter(out),
                      "{} waits at {} for {}{} of rank {}",
                      i == 0 ? "" : ", which",

@@ -101,7 +101,7 @@ std::string why_in_vain(const training_job& job, const planted_death& x) {
   if (x.how == death_kind::by_hanging && !job.recovery.on)
     return "would hang for ever: only with `recovery.on` somebody looks";
   const auto replica = x.who.substr(std::min(x.who.find(':') + 1, x.who.size()));
-  if (x.how == death_kind::by_hanging && x.at == snapshot && x.kind() != "checkpointer"
+  if (x.how == death_kind::by_hanging && x.at == snapshot && x.who.find(':') != std::string::npos
       && !replica.starts_with("0") && !job.reduction.distributed_optimizer)
     return "never comes: of replicas that have the same state the first gives it to a checkpoint";
   if (x.how == death_kind::wrong_bits

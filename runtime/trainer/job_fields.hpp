@@ -229,12 +229,13 @@ void visit_fields(Visitor& visit, action_costs& x) {
 
 template <class Visitor>
 void visit_fields(Visitor& visit, schedule_settings& x) {
-  auto& [source, text, chunks_per_rank, group, memory_limit, costs, transfer, own] = x;
+  auto& [source, text, chunks_per_rank, group, memory_limit, credits, costs, transfer, own] = x;
   visit("source", source);
   visit("text", text);
   visit("chunks_per_rank", chunks_per_rank);
   visit("group", group);
   visit("memory_limit", memory_limit);
+  visit("credits", credits);
   visit("costs", costs);
   visit("transfer", transfer);
   visit("own", own);

@@ -174,6 +174,12 @@ void pipeline_schedule::recompute(std::vector<std::vector<char>> blocks) {
   training_.clear();
 }
 
+cost_model pipeline_schedule::costs_of_chunks(int chunks) const {
+  auto out = shared_costs(settings_.costs, double(chunks) / ranks_);
+  out.transfer = settings_.transfer;
+  return out;
+}
+
 plan pipeline_schedule::make(int microbatches) const {
   if (file_) {
     if (file_->microbatches != microbatches)
@@ -187,9 +193,8 @@ plan pipeline_schedule::make(int microbatches) const {
     return *file_;
   }
   if (behaviours_) {
-    auto costs = shared_costs(settings_.costs, behaviours_->chunks_per_rank);
-    costs.transfer = settings_.transfer;
-    return rehearse(*behaviours_, ranks_, microbatches, costs);
+    const auto costs = costs_of_chunks(ranks_ * behaviours_->chunks_per_rank);
+    return rehearse(*behaviours_, ranks_, microbatches, costs, settings_.credits);
   }
   if (script_)
     return script_->make_plan(ranks_, microbatches);
@@ -239,7 +244,23 @@ std::shared_ptr<const plan> pipeline_schedule::checked(int microbatches) const {
         name_,
         microbatches,
         frame_->microbatches);
+  training_credits_[microbatches] = checked_credits(out);
   return std::make_shared<const plan>(std::move(out));
+}
+
+std::shared_ptr<const handoff_credits> pipeline_schedule::checked_credits(const plan& of) const {
+  auto out = credits_of(of, costs_of_chunks(of.chunks), settings_.credits);
+  if (const auto wrong = check_handoffs(of, out); !wrong.empty())
+    throw input_error(
+        "`layout.schedule.credits` {} is too few for {} '{}', {} of {} micro-batches: {}; give "
+        "more, or leave it out",
+        settings_.credits,
+        flag,
+        name_,
+        of.training ? "a step" : "a validation",
+        of.microbatches,
+        wrong.front());
+  return std::make_shared<const handoff_credits>(std::move(out));
 }
 
 std::shared_ptr<const plan> pipeline_schedule::plain(int microbatches) const {
@@ -275,13 +296,33 @@ std::shared_ptr<const plan> pipeline_schedule::training(int microbatches) const 
 
 std::shared_ptr<const plan> pipeline_schedule::validation(int microbatches) const {
   const std::lock_guard lock(mutex_);
+  return validation_of(microbatches);
+}
+
+std::shared_ptr<const plan> pipeline_schedule::validation_of(int microbatches) const {
   auto& out = validation_[microbatches];
   if (!out) {
     const auto first = frame_->placement.begin();
-    out = std::make_shared<const plan>(
-        forward_only(ranks_, {first, first + frame_->chunks}, microbatches));
+    auto made = forward_only(ranks_, {first, first + frame_->chunks}, microbatches);
+    validation_credits_[microbatches] = checked_credits(made);
+    out = std::make_shared<const plan>(std::move(made));
   }
   return out;
+}
+
+// Blocks part an action of the plan, and stay where it was: as many results are handed on and
+// taken in the same order.
+std::shared_ptr<const handoff_credits> pipeline_schedule::training_credits(int microbatches) const {
+  const std::lock_guard lock(mutex_);
+  plain_of(microbatches);
+  return training_credits_.at(microbatches);
+}
+
+std::shared_ptr<const handoff_credits> pipeline_schedule::validation_credits(
+    int microbatches) const {
+  const std::lock_guard lock(mutex_);
+  validation_of(microbatches);
+  return validation_credits_.at(microbatches);
 }
 
 }  // namespace troupe::runtime

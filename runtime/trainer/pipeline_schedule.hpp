@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/schedule/behaviour.hpp"
+#include "runtime/schedule/credits.hpp"
 #include "runtime/schedule/generators.hpp"
 #include "runtime/schedule/plan.hpp"
 #include "runtime/script/schedule_script.hpp"
@@ -24,6 +25,8 @@ struct schedule_settings {
   int chunks_per_rank = 0;  ///< 0: what the schedule has
   int group = 0;            ///< 0: ranks
   double memory_limit = 0;  ///< activations of a whole share; 0: its own
+  /// Of each hand-off between two stages, in either direction; 0: as its plan needs (credits.hpp).
+  int credits = 0;
   action_costs costs = {};  ///< of a whole share, for schedules that look at them
   double transfer = 0;
   std::optional<behaviour_factory> own = {};  ///< the user's, in C++; then `source` is empty
@@ -74,12 +77,19 @@ class pipeline_schedule {
   std::shared_ptr<const plan> plain(int microbatches) const;
   /// Forward only, by the first copy.
   std::shared_ptr<const plan> validation(int microbatches) const;
+  /// So many results of each hand-off may be leased at once, in such a step (PLAN-6).
+  std::shared_ptr<const handoff_credits> training_credits(int microbatches) const;
+  std::shared_ptr<const handoff_credits> validation_credits(int microbatches) const;
 
  private:
   plan make(int microbatches) const;
   plan search(const schedule_request& request) const;
   std::shared_ptr<const plan> checked(int microbatches) const;
   std::shared_ptr<const plan> plain_of(int microbatches) const;
+  std::shared_ptr<const plan> validation_of(int microbatches) const;
+  cost_model costs_of_chunks(int chunks) const;
+  /// Throws input_error where they are too few.
+  std::shared_ptr<const handoff_credits> checked_credits(const plan& of) const;
 
   schedule_settings settings_;
   std::string name_;
@@ -93,6 +103,8 @@ class pipeline_schedule {
   mutable std::mutex mutex_;
   mutable std::vector<std::string> notes_;
   mutable std::map<int, std::shared_ptr<const plan>> plain_, training_, validation_;
+  mutable std::map<int, std::shared_ptr<const handoff_credits>> training_credits_,
+      validation_credits_;
 };
 
 }  // namespace troupe::runtime

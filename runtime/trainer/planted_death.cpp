@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 13> names = {"restore",
                                                     "save",
                                                     "validate"};
 
-/// Who comes to this moment by itself, so that it can hang there.
+/// Who can hang there: who comes to this moment by itself, or is told then.
 bool may_hang(std::string_view kind, moment_of_step at) {
   using enum moment_of_step;
   if (kind == "lane")
@@ -35,6 +35,8 @@ bool may_hang(std::string_view kind, moment_of_step at) {
   if (kind == "stage" || kind == "replica")
     return at == restore || at == forward || at == vote || at == decided || at == updated
            || at == acknowledged || at == snapshot || at == validate;
+  if (kind == "supervisor" || kind == "node")
+    return true;  // whoever comes there has them hang
   if (kind == "loader")
     return at == forward;
   if (kind == "checkpointer")

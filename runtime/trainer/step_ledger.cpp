@@ -1,5 +1,7 @@
 #include "runtime/trainer/step_ledger.hpp"
 
+#include "runtime/core/log.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,6 +11,7 @@ namespace troupe::runtime {
 namespace {
 
 constexpr std::size_t most_named = 8;
+constexpr std::size_t most_unwritten = 16 << 20;  // bytes; then the file is given up
 
 /// The parameters whose digests differ, the first few by name.
 std::string differing(const std::map<std::string, digest>& before,
@@ -26,25 +29,66 @@ std::string differing(const std::map<std::string, digest>& before,
 
 }  // namespace
 
+void step_ledger::belongs_to(std::uint32_t epoch) {
+  const std::lock_guard lock(writers_);
+  epoch_ = std::max(epoch_, epoch);
+}
+
+step_ledger::pen step_ledger::by(std::uint32_t epoch) {
+  std::unique_lock lock(writers_);
+  if (epoch < epoch_)
+    throw cancelled();  // LEDGER-3
+  return {*this, std::move(lock)};
+}
+
 void step_ledger::begin(const training_position& at) {
   const std::lock_guard lock(mutex_);
   start_ = at.iteration;
   positions_[at.iteration] = at;
+  write(ledger::begun{at});
+}
+
+void step_ledger::write_down(const std::filesystem::path& file) {
+  const std::lock_guard lock(mutex_);
+  ensure(positions_.empty(), "LEDGER-4: all of a ledger is written down, or nothing");
+  file_.emplace("the ledger", file, false);
+}
+
+// The mutex is held.
+void step_ledger::write(const ledger_record& x) {
+  if (!file_)
+    return;
+  unwritten_ += text_of(x) + "\n";
+  try {
+    file_->append(unwritten_);
+    unwritten_.clear();
+  } catch (const io_error& failure) {
+    if (!std::exchange(refused_, true))
+      log_warning("{}; the run goes on, and it is tried again", failure.what());
+    if (unwritten_.size() > most_unwritten) {
+      log_warning("the ledger is given up: {} bytes wait to be written", unwritten_.size());
+      file_.reset();
+      unwritten_ = {};
+    }
+  }
 }
 
 void step_ledger::commit(committed_step step) {
   const std::lock_guard lock(mutex_);
+  const ledger::committed record{step.at, step.state};
   ensure(step.at.iteration == start_ + states_.size() + 1,
          "LEDGER-1: a step is committed once, after the one before");
   states_.push_back(step.state);
   whole_.push_back(std::move(step));
   if (whole_.size() > kept_whole)
     whole_.pop_front();
+  write(record);
 }
 
-void step_ledger::replay(const committed_step& step) const {
+void step_ledger::replay(const committed_step& step) {
   const std::lock_guard lock(mutex_);
   const auto n = step.at.iteration;
+  write(ledger::replayed{n, step.state});
   ensure(n > start_ && n - start_ <= states_.size(), "LEDGER-2: a step that runs again has been");
   if (states_[std::size_t(n - start_ - 1)] == step.state)
     return;
@@ -56,6 +100,29 @@ void step_ledger::replay(const committed_step& step) const {
       to_string(step.state),
       to_string(states_[std::size_t(n - start_ - 1)]),
       before == whole_.end() ? "" : "; it differs in " + differing(before->parts, step.parts)));
+}
+
+// Nothing is written meanwhile: there is no file yet, or this would be in it twice.
+void step_ledger::take_up(const std::vector<ledger_record>& all) {
+  ensure(!file_, "LEDGER-4: a ledger takes up another one before it writes");
+  struct {
+    step_ledger& to;
+    void operator()(const ledger::begun& x) { to.begin(x.at); }
+    void operator()(const ledger::committed& x) { to.commit({x.at, x.state, {}}); }
+    void operator()(const ledger::replayed& x) {
+      to.replay({{x.iteration, 0, {}, {}}, x.state, {}});
+    }
+    void operator()(const ledger::told& x) { to.tell(x.fact); }
+    void operator()(const ledger::restarted& x) { to.add(x.what); }
+    void operator()(const ledger::keepers& x) { to.keepers(x.of); }
+    void operator()(const ledger::position& x) { to.keep_position(x.at); }
+    void operator()(const ledger::saved& x) { to.saved(x.iteration); }
+    void operator()(const ledger::validated& x) { to.validated(x.iteration); }
+    void operator()(const ledger::tested&) { to.tested(); }
+    void operator()(const ledger::drained& x) { to.drain(x.why); }
+  } by{*this};
+  for (const auto& one : all)
+    std::visit(by, one);
 }
 
 std::uint64_t step_ledger::newest() const {
@@ -75,6 +142,7 @@ std::optional<training_position> step_ledger::position(std::uint64_t iteration) 
 void step_ledger::keep_position(const training_position& at) {
   const std::lock_guard lock(mutex_);
   positions_[at.iteration] = at;
+  write(ledger::position{at});
 }
 
 digest step_ledger::state(std::uint64_t iteration) const {
@@ -86,6 +154,7 @@ digest step_ledger::state(std::uint64_t iteration) const {
 
 std::uint64_t step_ledger::tell(watched fact) {
   const std::lock_guard lock(mutex_);
+  write(ledger::told{told_ + 1, fact});
   facts_.push_back(std::move(fact));
   if (facts_.size() > kept_facts)
     facts_.pop_front();
@@ -103,6 +172,7 @@ std::vector<std::pair<std::uint64_t, watched>> step_ledger::facts() const {
 void step_ledger::add(const restart& x) {
   const std::lock_guard lock(mutex_);
   restarts_.push_back(x);
+  write(ledger::restarted{x});
 }
 
 std::vector<restart> step_ledger::restarts() const {
@@ -113,6 +183,7 @@ std::vector<restart> step_ledger::restarts() const {
 void step_ledger::keepers(std::vector<int> of) {
   const std::lock_guard lock(mutex_);
   keepers_ = std::move(of);
+  write(ledger::keepers{keepers_});
 }
 
 std::vector<int> step_ledger::keepers() const {
@@ -126,6 +197,7 @@ void step_ledger::saved(std::uint64_t iteration) {
   // Positions of older checkpoints are read from these, should anybody want them.
   std::erase_if(positions_,
                 [&](const auto& x) { return x.first < iteration && x.first != start_; });
+  write(ledger::saved{iteration});
 }
 
 std::optional<std::uint64_t> step_ledger::newest_saved() const {
@@ -136,6 +208,7 @@ std::optional<std::uint64_t> step_ledger::newest_saved() const {
 void step_ledger::validated(std::uint64_t iteration) {
   const std::lock_guard lock(mutex_);
   validated_ = std::max(validated_.value_or(0), iteration);
+  write(ledger::validated{iteration});
 }
 
 std::optional<std::uint64_t> step_ledger::newest_validated() const {
@@ -146,6 +219,7 @@ std::optional<std::uint64_t> step_ledger::newest_validated() const {
 void step_ledger::tested() {
   const std::lock_guard lock(mutex_);
   tested_ = true;
+  write(ledger::tested{});
 }
 
 bool step_ledger::is_tested() const {
@@ -155,8 +229,10 @@ bool step_ledger::is_tested() const {
 
 void step_ledger::drain(const std::string& why) {
   const std::lock_guard lock(mutex_);
-  if (!draining_)
-    draining_ = why;
+  if (draining_)
+    return;
+  draining_ = why;
+  write(ledger::drained{why});
 }
 
 std::optional<std::string> step_ledger::draining() const {

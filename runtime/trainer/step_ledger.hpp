@@ -6,12 +6,15 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/ids.hpp"
+#include "runtime/telemetry/growing_file.hpp"
 #include "runtime/telemetry/recorder.hpp"
 #include "runtime/telemetry/step_report.hpp"
 #include "runtime/trainer/decision.hpp"
+#include "runtime/trainer/ledger_record.hpp"
 
 #include <cstdint>
 #include <deque>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -35,19 +38,30 @@ class replay_differs : public broken_promise {
   using broken_promise::broken_promise;
 };
 
-/// A restart, as the limits count them.
-struct restart {
-  std::uint64_t at_ns = 0;  ///< by a steady clock
-  std::string who;          ///< the first that died
-  std::uint64_t step = 0;   ///< that was running
-};
-
 /// Any thread.
 ///
 ///   LEDGER-1  A step is committed once; the next one is the step after it.
 ///   LEDGER-2  A step that runs again comes out with the state that it had.
+///   LEDGER-3  A supervisor that has a successor writes nothing any more: it may have been left
+///             behind as it hung, and go on later.
+///   LEDGER-4  What is written down is what has been: read again, it makes an equal ledger.
 class step_ledger {
  public:
+  /// From now on the supervisor of that epoch writes, and none before it.
+  void belongs_to(std::uint32_t epoch);
+  /// What a supervisor writes by; it is used at once, and not kept. LEDGER-3: throws `cancelled`
+  /// where that epoch has a successor.
+  class pen;
+  pen by(std::uint32_t epoch);
+
+  /// From here on everything is written down there, too, by write(2): it survives the death of this
+  /// process. Before `begin`. What the system refuses is told once, and tried again with the next
+  /// record: a full disk costs no step. Throws io_error when it cannot be opened.
+  void write_down(const std::filesystem::path& file);
+  /// What another ledger has written down, as if it had been this one; its parts of states are not
+  /// known any more. Broken promise LEDGER-1; throws replay_differs.
+  void take_up(const std::vector<ledger_record>& all);
+
   /// Where the run starts; before anything else.
   void begin(const training_position& at);
 
@@ -55,7 +69,7 @@ class step_ledger {
   void commit(committed_step step);
   /// A step that ran again. Throws replay_differs, which names the step and the parameters whose
   /// digests differ, as far as they are still known.
-  void replay(const committed_step& step) const;
+  void replay(const committed_step& step);
 
   std::uint64_t newest() const;  ///< iteration; the first is where the run started
   /// Where the training stood after a step; nothing: it is too long ago.
@@ -85,9 +99,13 @@ class step_ledger {
   std::optional<std::string> draining() const;
 
  private:
+  void write(const ledger_record& x);
+
   static constexpr std::size_t kept_whole = 3;  ///< steps with their parts and positions
   static constexpr std::size_t kept_facts = 256;
 
+  std::mutex writers_;  ///< taken first
+  std::uint32_t epoch_ = 0;
   mutable std::mutex mutex_;
   std::uint64_t start_ = 0;
   std::vector<digest> states_;  ///< after each step, from start_ + 1 on
@@ -100,6 +118,20 @@ class step_ledger {
   bool tested_ = false;
   std::optional<std::string> draining_;
   std::vector<int> keepers_;
+
+  std::optional<growing_file> file_;
+  std::string unwritten_;  ///< whole lines that the system has refused
+  bool refused_ = false;   ///< and that has been told
+};
+
+class step_ledger::pen {
+ public:
+  pen(step_ledger& of, std::unique_lock<std::mutex> held) : of_(of), held_(std::move(held)) {}
+  step_ledger* operator->() const { return &of_; }
+
+ private:
+  step_ledger& of_;
+  std::unique_lock<std::mutex> held_;
 };
 
 }  // namespace troupe::runtime

@@ -2,11 +2,14 @@
 
 namespace troupe::runtime {
 
-ticket_bundle deposit(transport& to, const bundle& parts, generation_id generation) {
+ticket_bundle deposit(transport& to,
+                      const bundle& parts,
+                      generation_id generation,
+                      const std::shared_ptr<const void>& until_taken) {
   ticket_bundle out;
   for (const auto& [name, x] : parts) {
     out.names.push_back(name);
-    out.tickets.push_back(to.deposit(x, generation));
+    out.tickets.push_back(to.deposit(x, generation, until_taken));
   }
   return out;
 }

@@ -11,6 +11,7 @@
 #include "runtime/tensor/tensor.hpp"
 #include "runtime/tensor/ticket.hpp"
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -29,15 +30,20 @@ class transport {
 
   /// Leases the tensor until it is redeemed, its generation ends, or its redeemer dies.
   /// One of a device has been published (moves.hpp). Throws `cancelled` when the generation has
-  /// ended.
-  virtual ticket deposit(tensor x, generation_id generation) = 0;
+  /// ended. `until_taken` is let go, by any thread and with nothing locked, when the tensor is no
+  /// longer held for its redeemer: how a depositor learns that without a message.
+  virtual ticket deposit(tensor x,
+                         generation_id generation,
+                         std::shared_ptr<const void> until_taken = {})
+      = 0;
 
   /// The tensors of these tickets, in order, each once. In one process they are the deposited ones,
   /// wherever they lie; over a wire they lie where the redeemer computes, filled in the order of
   /// its stream. The caller, who owns the stream, sleeps until they are there.
   ///
   /// Throws broken_promise when a ticket was redeemed before, `cancelled` when its generation has
-  /// ended, peer_lost when its holder has died or cannot be reached: at once, also while it waits.
+  /// ended or it was taken back, peer_lost when its holder has died or cannot be reached: at once,
+  /// also while it waits.
   virtual std::vector<tensor> redeem_all(std::span<const ticket> tickets, const redeemer& by) = 0;
   tensor redeem(const ticket& x, const redeemer& by = {}) {
     return std::move(redeem_all({&x, 1}, by).front());
@@ -56,7 +62,10 @@ class transport {
   virtual const transport_counters& counters() const = 0;
 };
 
-ticket_bundle deposit(transport& to, const bundle& parts, generation_id generation);
+ticket_bundle deposit(transport& to,
+                      const bundle& parts,
+                      generation_id generation,
+                      const std::shared_ptr<const void>& until_taken = {});
 bundle redeem(transport& from, const ticket_bundle& tickets, const redeemer& by = {});
 
 }  // namespace troupe::runtime

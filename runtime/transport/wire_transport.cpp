@@ -56,7 +56,9 @@ void wire_transport::forget(std::uint64_t process, const std::string& why) {
     wire_->close(one, why);
 }
 
-ticket wire_transport::deposit(tensor x, generation_id generation) {
+ticket wire_transport::deposit(tensor x,
+                               generation_id generation,
+                               std::shared_ptr<const void> until_taken) {
   ticket out{settings_.process, 0, generation, x.type(), x.extents()};
   const auto bytes = x.bytes();
   const std::lock_guard lock(mutex_);
@@ -65,15 +67,16 @@ ticket wire_transport::deposit(tensor x, generation_id generation) {
   if (stager_ == nullptr && x.kind() == memory_kind::device)
     stager_ = std::make_unique<wire_stager>(settings_.piece, wire_->takes_device_memory());
   out.slot = next_slot_++;
-  leases_.emplace(out.slot, lease{std::move(x), generation});
+  leases_.emplace(out.slot, lease{std::move(x), generation, std::move(until_taken)});
   counters_.bytes_handed += bytes;
   ++counters_.tickets;
   return out;
 }
 
 tensor wire_transport::take(const ticket& x) {
+  std::shared_ptr<const void> taken;  // let go without the mutex
   const std::lock_guard lock(mutex_);
-  if (x.generation <= ended_)
+  if (x.generation <= ended_ || taken_back_.contains(x.slot))
     throw cancelled();
   const auto at = leases_.find(x.slot);
   ensure(at != leases_.end() && at->second.taker == peer_number{},
@@ -83,33 +86,36 @@ tensor wire_transport::take(const ticket& x) {
              && leased.data.extents() == x.extents,
          "TICKET-3: a ticket says what its holder leased");
   auto out = std::move(at->second.data);
+  taken = std::move(at->second.until_taken);
   leases_.erase(at);
   return out;
 }
 
 void wire_transport::take_back(std::span<const ticket> tickets) {
-  std::vector<tensor> released;  // without the mutex: their pools have theirs
+  std::vector<lease> released;  // without the mutex: their pools have theirs
   const std::lock_guard lock(mutex_);
   for (const auto& x : tickets) {
     const auto at = leases_.find(x.slot);
     if (x.holder != settings_.process || at == leases_.end())
       continue;
-    released.push_back(std::move(at->second.data));
+    released.push_back(std::move(at->second));
     leases_.erase(at);
+    taken_back_.emplace(x.slot, x.generation);
     ++counters_.dropped;
   }
 }
 
 void wire_transport::end_generation(generation_id last) {
-  std::vector<tensor> released;  // without the mutex: their pools have theirs
+  std::vector<lease> released;  // without the mutex: their pools have theirs
   const std::lock_guard lock(mutex_);
   ended_ = std::max(ended_, last);
+  std::erase_if(taken_back_, [&](const auto& entry) { return entry.second <= last; });
   for (auto at = leases_.begin(); at != leases_.end();) {
     if (at->second.generation > last) {
       ++at;
       continue;
     }
-    released.push_back(std::move(at->second.data));
+    released.push_back(std::move(at->second));
     at = leases_.erase(at);
     ++counters_.dropped;
   }
@@ -172,19 +178,20 @@ landing wire_transport::believe(peer_number from, const wire_message& x, std::si
 
 void wire_transport::answer(peer_number from, const wire_message& x) {
   auto found = release(from, x);
-  if (auto* const data = std::get_if<tensor>(&found))
-    serve(from, x, std::move(*data));
+  if (auto* const what = std::get_if<served>(&found))
+    serve(from, x, std::move(*what));
   else
     refuse(from, x, std::get<wire_reason>(found));
 }
 
-/// What is asked for; with its last byte the lease ends.
-std::variant<tensor, wire_reason> wire_transport::release(peer_number from, const wire_message& x) {
+// With its last byte the lease ends.
+std::variant<wire_transport::served, wire_reason> wire_transport::release(peer_number from,
+                                                                          const wire_message& x) {
   const std::lock_guard lock(mutex_);
   askers_[from] = x.asker;
   if (x.what.holder != settings_.process)
     return wire_reason::stranger;
-  if (x.what.generation <= ended_)
+  if (x.what.generation <= ended_ || taken_back_.contains(x.what.slot))
     return wire_reason::ended;
   const auto at = leases_.find(x.what.slot);
   if (at == leases_.end())
@@ -197,24 +204,25 @@ std::variant<tensor, wire_reason> wire_transport::release(peer_number from, cons
     return wire_reason::redeemed;
   leased.taker = from;
   if (leased.asked.bytes() < leased.data.bytes())
-    return leased.data;
-  auto data = std::move(leased.data);
+    return served{leased.data, nullptr};
+  served out{std::move(leased.data), std::move(leased.until_taken)};
   leases_.erase(at);
-  return data;
+  return out;
 }
 
-void wire_transport::serve(peer_number to, const wire_message& x, tensor data) {
+void wire_transport::serve(peer_number to, const wire_message& x, served what) {
+  auto& data = what.data;
   if (data.kind() != memory_kind::device || x.begin == x.end) {
     const std::span bytes(data.raw() + x.begin, x.end - x.begin);
-    return deliver(to, x, bytes, data.block(), {});
+    return deliver(to, x, bytes, std::make_shared<const served>(std::move(what)), {});
   }
   stager_->submit(
-      {.what = std::move(data),
+      {.what = data,
        .begin = x.begin,
        .end = x.end,
        .generation = x.what.generation,
        .deliver =
-           [this, to, x](wire_stager::piece part) {
+           [this, to, x, held = what.until_taken](wire_stager::piece part) {
              auto said = x;
              said.begin = part.begin;
              said.end = part.begin + part.bytes.size();
@@ -282,7 +290,7 @@ void wire_transport::fail(peer_number from, const wire_message& x) {
 }
 
 void wire_transport::lost(peer_number who, const std::string& why) {
-  std::vector<tensor> released;
+  std::vector<lease> released;
   const std::lock_guard lock(mutex_);
   askers_.erase(who);
   std::string where = "its holder";
@@ -304,7 +312,7 @@ void wire_transport::lost(peer_number who, const std::string& why) {
       ++at;
       continue;
     }
-    released.push_back(std::move(at->second.data));
+    released.push_back(std::move(at->second));
     at = leases_.erase(at);
     ++counters_.dropped;
   }

@@ -66,7 +66,9 @@ class wire_transport final : public transport, private wire_owner {
   /// until it is introduced again.
   void forget(std::uint64_t process, const std::string& why);
 
-  ticket deposit(tensor x, generation_id generation) override;
+  ticket deposit(tensor x,
+                 generation_id generation,
+                 std::shared_ptr<const void> until_taken = {}) override;
   std::vector<tensor> redeem_all(std::span<const ticket> tickets, const redeemer& by) override;
   void take_back(std::span<const ticket> tickets) override;
   void end_generation(generation_id last) override;
@@ -77,6 +79,7 @@ class wire_transport final : public transport, private wire_owner {
   struct lease {
     tensor data;
     generation_id generation;
+    std::shared_ptr<const void> until_taken;
     byte_ranges asked = {};
     peer_number taker = {};  ///< who asked first
   };
@@ -92,14 +95,19 @@ class wire_transport final : public transport, private wire_owner {
   landing believe(peer_number from, const wire_message& x, std::size_t bytes);
   void lost(peer_number who, const std::string& why) override;
   void answer(peer_number from, const wire_message& x);
-  void serve(peer_number to, const wire_message& x, tensor data);
+  /// What is asked for, and with its last byte what holds until it is delivered.
+  struct served {
+    tensor data;
+    std::shared_ptr<const void> until_taken;
+  };
+  void serve(peer_number to, const wire_message& x, served what);
   void deliver(peer_number to,
                const wire_message& x,
                std::span<const std::byte> bytes,
                std::shared_ptr<const void> keep,
                std::function<void(bool)> done);
   void refuse(peer_number to, wire_message x, wire_reason why);
-  std::variant<tensor, wire_reason> release(peer_number from, const wire_message& x);
+  std::variant<served, wire_reason> release(peer_number from, const wire_message& x);
   landing land(peer_number from, const wire_message& x, std::size_t bytes);
   void fail(peer_number from, const wire_message& x);
   tensor take(const ticket& x);
@@ -114,6 +122,7 @@ class wire_transport final : public transport, private wire_owner {
   std::uint64_t next_slot_ = 1, next_fetch_ = 1;
   generation_id ended_ = {};
   std::unordered_map<std::uint64_t, lease> leases_;
+  std::unordered_map<std::uint64_t, generation_id> taken_back_;  ///< before they were redeemed
   std::unordered_map<std::uint64_t, std::shared_ptr<fetch>> fetches_;
   std::map<std::uint64_t, other> others_;
   std::map<peer_number, std::uint64_t> askers_;  ///< what process has asked by this connection

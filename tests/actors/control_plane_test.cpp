@@ -18,6 +18,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <deque>
 #include <filesystem>
 #include <memory>
@@ -38,7 +39,7 @@ constexpr const char* here = "127.0.0.1";
 /// A process of a run.
 struct process {
   explicit process(const fs::path& credentials)
-      : config(actors::make_configuration(true, actors::control_settings{credentials, 10})),
+      : config(actors::make_configuration(2, actors::control_settings{credentials, 10})),
         system(*config) {}
   std::unique_ptr<caf::actor_system_config> config;
   caf::actor_system system;
@@ -211,7 +212,7 @@ TEST_CASE("where nobody listens the address is named", "[actors]") {
 TEST_CASE("credentials that are missing or that others may read are refused by name", "[actors]") {
   const tests::scratch_folder folder;
   const auto open = [](const fs::path& at) {
-    return actors::make_configuration(true, actors::control_settings{at, 10});
+    return actors::make_configuration(2, actors::control_settings{at, 10});
   };
   CHECK_THROWS_AS(open(folder / "none"), runtime::input_error);
   int n = 0;
@@ -230,4 +231,23 @@ TEST_CASE("credentials that are missing or that others may read are refused by n
     CHECK_THROWS_AS(open(at), runtime::input_error);
     CHECK_THROWS_WITH(open(at), ContainsSubstring(path.string()));
   }
+}
+
+TEST_CASE("there is a thread to spare for each hang that restarts allow, and they sleep",
+          "[actors]") {
+  CHECK(actors::spare_threads({.on = false, .max_restarts = 10}) == 0);
+  CHECK(actors::spare_threads({.on = true, .max_restarts = 0}) == 1);
+  CHECK(actors::spare_threads({.on = true, .max_restarts = 10}) == 11);
+  CHECK(actors::spare_threads({.on = true, .max_restarts = 1'000'000}) == 64);
+  const auto config = actors::make_configuration(64);
+  const caf::actor_system system(*config);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // they have begun
+  const auto used = [] {
+    timespec out = {};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &out);
+    return double(out.tv_sec) + double(out.tv_nsec) / 1e9;
+  };
+  const auto before = used();
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  CHECK(used() - before < 0.1);  // one that polls takes ten times as much
 }

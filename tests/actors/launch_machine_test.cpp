@@ -33,7 +33,7 @@ std::vector<Action> of(const launch_actions& all) {
 
 /// The test plays supervisor, host agent, and processes.
 struct launching {
-  launch_machine machine{2, home};
+  launch_machine machine{{0, 0}, home};
   std::uint64_t starts = 0;  ///< of the agent's
 
   /// The agent has started what it was asked for; its number of it.
@@ -246,7 +246,7 @@ TEST_CASE("with the host agent everybody is gone, and the next order starts anot
   launching it;
   it.stand(0);
   it.stand(1);
-  const auto gone = it.machine.agent_gone("the agent is gone");
+  const auto gone = it.machine.agent_gone(0, "the agent is gone");
   CHECK(of<launch_action::tell_died>(gone).size() == 2);
   CHECK(of<launch_action::forget>(gone).size() == 2);
   CHECK(it.machine.here().empty());
@@ -256,10 +256,10 @@ TEST_CASE("with the host agent everybody is gone, and the next order starts anot
 TEST_CASE("whoever is wanted while the agent ends waits for the next one", "[actors]") {
   launching it;
   const auto which = it.stand(0);
-  it.machine.agent_ends();
+  it.machine.agent_ends(0);
   it.machine.died(0, which, "killed by SIGKILL");
   CHECK(it.machine.wanted(0, in(1, 2)).empty());
-  const auto after = of<launch_action::start>(it.machine.agent_gone("it has ended"));
+  const auto after = of<launch_action::start>(it.machine.agent_gone(0, "it has ended"));
   REQUIRE(after.size() == 1);
   CHECK(after[0].who.process == 0);
 }
@@ -289,7 +289,7 @@ TEST_CASE("the second word of the end kills processes, the third the agent", "[a
   const auto after = it.machine.died(0, which, "killed by SIGKILL");
   CHECK(of<launch_action::end_agent>(after).size() == 1);
   CHECK(of<launch_action::start>(after).empty());
-  CHECK(of<launch_action::quit>(it.machine.agent_gone("it has ended")).size() == 1);
+  CHECK(of<launch_action::quit>(it.machine.agent_gone(0, "it has ended")).size() == 1);
 }
 
 TEST_CASE("who has just been started when the run ends is killed as soon as it is known",

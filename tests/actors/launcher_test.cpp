@@ -38,7 +38,7 @@ struct launched {
     job.check_messages = false;  // the handles of a thread that plays an actor do not travel
     prepared = tests::without_threads(job);
     runtime::make_credentials(folder.credentials(), folder.record().id);
-    config = actors::make_configuration(true, actors::control_settings{folder.credentials(), 10});
+    config = actors::make_configuration(2, actors::control_settings{folder.credentials(), 10});
     system.emplace(*config);
     self.emplace(*system);
     connector = system->spawn([]() -> messages::connector_actor::behavior_type {
@@ -59,7 +59,8 @@ struct launched {
                              settings,
                              prepared->description,
                              std::shared_ptr<const actors::node_context>(prepared->node),
-                             messages::present{.where = {.who = {-1, 1}}, .connector = connector});
+                             messages::present{.where = {.who = {-1, 1}}, .connector = connector},
+                             std::vector<messages::standing_node_actor>{});
   }
   ~launched() {
     for (int n = 0; n < 2; ++n)  // the second time whoever has not ended is killed
@@ -156,8 +157,8 @@ TEST_CASE("a process of another build is refused in words that name both", "[act
                             .program = "troupe of yesterday",
                             .host = "host-7"});
   CHECK_THAT(why,
-             ContainsSubstring("host-7") && ContainsSubstring("'troupe of yesterday' (protocol 2)")
-                 && ContainsSubstring("'" + runtime::version_text() + "' (protocol 1)"));
+             ContainsSubstring("host-7") && ContainsSubstring("'troupe of yesterday' (protocol 3)")
+                 && ContainsSubstring("'" + runtime::version_text() + "' (protocol 2)"));
   const auto answer = it.told<messages::process_started>();
   REQUIRE(answer);
   CHECK_THAT(answer->refusal, ContainsSubstring("troupe of yesterday"));

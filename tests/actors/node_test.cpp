@@ -17,8 +17,8 @@ using tests::first_generation;
 namespace {
 
 struct hosting {
-  hosting() {
-    prepared = tests::without_threads(tests::tiny_job(1, 1));
+  explicit hosting(const runtime::training_job& job = tests::tiny_job(1, 1)) {
+    prepared = tests::without_threads(job);
     node = system.keep(system.home().spawn(
         actors::node, std::shared_ptr<const actors::node_context>(prepared->node)));
     supervisor = system.listener(heard);
@@ -73,6 +73,24 @@ struct hosting {
 };
 
 }  // namespace
+
+TEST_CASE(
+    "a process that does not see the folder of checkpoints ends the run before its first step",
+    "[actors]") {
+  auto job = tests::tiny_job(1, 1);
+  job.layout.processes = 1;
+  job.checkpoints.save = "/nowhere/of/this/host";
+  hosting it(job);
+  messages::spawn_shard_writer order{first_generation, it.prepared->description, 1, true};
+  CHECK_FALSE(it.ask<messages::shard_writer_spawned>(order));
+  CHECK(is(it.refusal, ec::refused));
+  CHECK_THAT(messages::text_of(it.refusal),
+             ContainsSubstring("process 1 on host '") && ContainsSubstring("/nowhere/of/this/host")
+                 && ContainsSubstring("a folder that all processes of the run see"));
+  order.generation = runtime::next(first_generation);  // later it is a disk that refuses
+  CHECK(it.ask<messages::shard_writer_spawned>(order));
+  CHECK_FALSE(it.end->has_come());
+}
 
 TEST_CASE("a node spawns a worker for who asks, and hosts it with what its process has",
           "[actors]") {
@@ -213,6 +231,36 @@ TEST_CASE("NODE-2: nobody waits for a lane that is known to hang", "[actors]") {
   it.order_end(answer);
   REQUIRE(answer);  // at once
   CHECK(answer->hung == std::vector<std::string>{"lane:0.0"});
+}
+
+TEST_CASE("NODE-3: a node that was left behind and goes on spawns nobody who lives", "[actors]") {
+  hosting it;
+  const messages::spawn_stage order{first_generation, it.prepared->description, {}, 0, 0, 0};
+  const auto stage = it.ask<messages::stage_spawned>(order);
+  REQUIRE(stage);
+  const tests::ending before(stage->stage);
+  it.prepared->node->held->get()->end();  // as the front does
+  it.system.run();
+  CHECK(before.has_come());
+  CHECK_FALSE(it.may_deposit());
+  const auto late = it.ask<messages::loader_spawned>(
+      messages::spawn_loader{first_generation, it.prepared->description});
+  REQUIRE(late);
+  CHECK(tests::ending(late->loader).has_come());
+}
+
+TEST_CASE("NODE-3: a supervisor that has a successor orders nothing any more", "[actors]") {
+  hosting it;
+  auto job = tests::tiny_job(1, 1);
+  job.recovery.on = true;
+  const auto told = tests::without_threads(job)->description;
+  const auto successors = runtime::make_generation(1, 0);
+  REQUIRE(it.ask<messages::generation_ended>(messages::end_generation{successors, told}));
+  CHECK_FALSE(it.ask<messages::generation_ended>(messages::end_generation{first_generation, told}));
+  CHECK(messages::is(it.refusal, ec::cancelled));
+  CHECK_THAT(messages::text_of(it.refusal), ContainsSubstring("NODE-3"));
+  CHECK_FALSE(it.ask<messages::loader_spawned>(messages::spawn_loader{first_generation, told}));
+  CHECK_THAT(messages::text_of(it.refusal), ContainsSubstring("NODE-3"));
 }
 
 TEST_CASE("a node that is told of a hang of those whom it does not host ends nobody", "[actors]") {

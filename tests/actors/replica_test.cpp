@@ -25,6 +25,7 @@ struct merging {
       return {[](const messages::spawn_loader&) { return messages::loader_spawned{}; },
               [](const messages::spawn_keeper&) { return messages::keeper_spawned{}; },
               [](const messages::spawn_checkpointer&) { return messages::checkpointer_spawned{}; },
+              [](const messages::spawn_shard_writer&) { return messages::shard_writer_spawned{}; },
               [](const messages::spawn_monitor&) { return messages::monitor_spawned{}; },
               [](const messages::spawn_viewer&) { return messages::viewer_spawned{}; },
               [](const messages::spawn_replica&) { return messages::replica_spawned{}; },

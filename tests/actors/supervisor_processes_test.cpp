@@ -2,6 +2,7 @@
 
 #include "actors/supervisor/supervisor.hpp"
 #include "tests/support/deterministic.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -21,6 +22,8 @@ struct played_node {
   messages::node_actor actor;
   std::vector<messages::spawn_replica> replicas;
   std::vector<messages::spawn_keeper> keepers;
+  std::vector<messages::spawn_shard_writer> writers;
+  messages::shard_writer_actor writer = {};
   int loaders = 0, checkpointers = 0;
   std::vector<runtime::generation_id> ended;
   bool shut_down = false;
@@ -30,11 +33,13 @@ struct played_node {
 };
 
 struct supervised {
-  supervised() {
+  explicit supervised(const std::filesystem::path& save = {}) {
     auto job = tests::tiny_job(1, 2);
     job.recovery.on = true;
     job.layout.processes = 2;
     job.train_iterations = 3;
+    job.checkpoints.save = save;
+    job.checkpoints.save_interval = 1;
     prepared = tests::without_threads(job);
     prepared->node->agent = system.listener(agent);
     for (auto& x : nodes)
@@ -66,6 +71,10 @@ struct supervised {
               [this, &x](const messages::spawn_checkpointer&) {
                 ++x.checkpointers;
                 return messages::checkpointer_spawned{system.listener(saver)};
+              },
+              [this, &x](const messages::spawn_shard_writer& told) {
+                x.writers.push_back(told);
+                return messages::shard_writer_spawned{x.writer = system.listener(writers)};
               },
               [this](const messages::spawn_monitor&) {
                 return messages::monitor_spawned{new_monitor()};
@@ -149,6 +158,7 @@ struct supervised {
   std::array<tests::heard_by<messages::replica_actor>, 2> heard;
   std::deque<tests::heard_by<messages::keeper_actor>> keepers;
   tests::heard_by<messages::checkpointer_actor> saver;
+  tests::heard_by<messages::shard_writer_actor> writers;
   std::array<played_node, 3> nodes;  ///< the last is the supervisor's
   tests::deterministic system;
   std::shared_ptr<actors::prepared_job> prepared;
@@ -224,6 +234,46 @@ TEST_CASE("after the death of a process its ranks begin with what its keeper has
         == runtime::state_source{runtime::state_tier::keeper, runtime::step_id(1), 0});
   CHECK(told[1].holder == told[1].keeper);
   CHECK_FALSE(told[0].holder);
+  CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("each process has a shard writer, and nothing is saved while one is missing",
+          "[actors]") {
+  const tests::scratch_folder folder;
+  supervised it(folder.path());
+  it.come(0);
+  it.come(1);
+  auto& told = it.saver.of<messages::use_shard_writer>();
+  for (const std::size_t p : {0, 1}) {
+    REQUIRE(it.nodes[p].writers.size() == 1);
+    CHECK(it.nodes[p].writers[0].process == int(p));
+    CHECK(it.nodes[p].writers[0].has_folder);
+  }
+  CHECK(it.nodes[2].writers.empty());
+  REQUIRE(told.size() == 2);
+  CHECK(told[0].writer == it.nodes[0].writer);
+  CHECK(told[1].writer == it.nodes[1].writer);
+  it.run();
+  it.keep(0);
+  const auto first = it.nodes[1].writer;
+  it.system.kill(first, messages::make_error(ec::protocol_violated, "shard_writer: it broke"));
+  REQUIRE(it.nodes[1].writers.size() == 2);
+  REQUIRE(told.size() == 4);
+  CHECK(told[2].process == 1);
+  CHECK_FALSE(told[2].writer);
+  CHECK(told[3].process == 1);
+  CHECK(told[3].writer == it.nodes[1].writer);
+  CHECK(it.nodes[0].ended.empty());  // no step runs again
+  it.vote(1);
+  it.apply(1);
+  CHECK(it.saver.of<messages::save>().size() == 1);
+  it.keep(1);
+  it.vote(2);  // the process dies while it writes: first the save is abandoned, then told why
+  it.system.tell(it.supervisor,
+                 messages::process_died{first_generation, 1, 1, "killed by signal 9"});
+  CHECK(it.saver.of<messages::abandon>().size() == 1);
+  REQUIRE(told.size() == 5);
+  CHECK_FALSE(told[4].writer);
   CHECK_FALSE(it.end->has_come());
 }
 

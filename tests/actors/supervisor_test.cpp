@@ -41,6 +41,7 @@ struct supervised {
             checkpointer = system.listener(saver);
             return messages::checkpointer_spawned{checkpointer};
           },
+          [](const messages::spawn_shard_writer&) { return messages::shard_writer_spawned{}; },
           [this](const messages::spawn_monitor&) {
             return messages::monitor_spawned{monitor = spawn_monitor()};
           },

@@ -4,6 +4,7 @@
 """
 
 import atexit
+import hashlib
 import json
 import os
 import pathlib
@@ -153,7 +154,7 @@ class job:
 def shared_memory():
     """What groups of processes meet in: files of tests have other names."""
     # Clang's OpenMP, of checked builds alone, registers itself there, and stays when it is killed.
-    ours = ("troupe-test-", "tmp", "__KMP_REGISTERED_LIB_")
+    ours = ("troupe-test-", "troupe-simulate-", "tmp", "__KMP_REGISTERED_LIB_")
     return {x for x in os.listdir("/dev/shm") if not x.startswith(ours)}
 
 
@@ -226,10 +227,71 @@ def check_checkpoints(folder):
     require_same(ran[1], ran[0], "in 2 processes")
     for step in ("iter_0000004", "iter_0000008"):
         works("checkpoint", "diff", saves[0] / step, saves[1] / step)
+        require_same_files(*(x / step for x in saves))
+    if any(x.name.endswith(".partial") for x in saves[1].iterdir()):
+        raise ran[1].fails(f"half a checkpoint is left: {sorted(saves[1].iterdir())}")
     for n in (1, 2):
         resumed = job(folder, *words, "--load", saves[1] / "iter_0000004", processes=n).ends()
         if digests(resumed) != digests(ran[0])[4:]:
             raise resumed.fails(f"resumed in {n} processes, it ends with {digests(resumed)}, not {digests(ran[0])}")
+
+
+def require_same_files(one, other, kind="*"):
+    """Names and bytes."""
+    hashes = [{x.name: hashlib.sha256(x.read_bytes()).hexdigest() for x in at.glob(kind)} for at in (one, other)]
+    if hashes[0] != hashes[1]:
+        raise wrong(f"{one} has {hashes[0]}, {other} has {hashes[1]}")
+
+
+def check_shards(folder):
+    """A process is killed while it writes its shards: what is visible is whole, and the run goes on to the same bits."""
+    words = [*PIPELINE, "--train-iters", 40, "--hidden-size", 256, "--use-distributed-optimizer", "--keep-last", 2]
+    judged, save = folder / "judged", folder / "save"
+    wanted = job(folder, *words, "--save", judged, "--save-interval", 40, processes=1).ends()
+    one = job(folder, *words, "--save", save, "--save-interval", 1)
+    writing = lambda: [x for x in save.glob(".*.partial") if any(x.iterdir())]  # noqa: E731
+    killed_while = []
+    for number, iteration in ((1, 3), (0, 12)):
+        one.reaches(iteration)
+        at = one.node(number)
+        killed_while += [x.name for x in one.until("somebody writes shards", writing)]
+        os.kill(at["pid"], signal.SIGKILL)
+        replaced(one, number, at)
+        newest = (save / "latest_checkpointed_iteration.txt").read_text().strip()
+        if int(newest) < 1:
+            raise one.fails(f"the newest checkpoint is {newest}")
+    one.ends()
+    print("shards: killed while writing", *killed_while)
+    require_same(one, wanted, "deaths of processes that were writing")
+    for at in save.glob("iter_*"):
+        works("checkpoint", "verify", at)
+    # The manifest names the generation, of which deaths make more.
+    require_same_files(judged / "iter_0000040", save / "iter_0000040", "*.safetensors")
+    if any(x.name.endswith(".partial") for x in save.iterdir()):
+        raise one.fails(f"half a checkpoint is left: {sorted(save.iterdir())}")
+
+
+def check_full_disk(folder):
+    """The disk of checkpoints is full while several processes write: training goes on, and it is said who could not."""
+    save = folder / "save"
+    save.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", save], capture_output=True).returncode != 0:
+        return print("full_disk: no mount is allowed here, so the tests of tests/actors have to do")
+    try:
+        (save / "filler").write_bytes(bytes(2 << 20))
+        wanted = judge(folder, *PIPELINE, "--train-iters", 12)
+        one = job(folder, *PIPELINE, "--train-iters", 12, "--save", save, "--save-interval", 4).ends(2)
+        require_same(one, wanted, "a full disk")
+        for text in ("No space left on device", "training goes on", "tried again", "process ", "on host '"):
+            if text not in one.text():
+                raise one.fails(f"a full disk is not told with '{text}'")
+        if list(save.glob("iter_*")) or list(save.glob(".*.partial")):
+            raise one.fails(f"half a checkpoint is left: {sorted(save.iterdir())}")
+        (save / "filler").unlink()
+        job(folder, *PIPELINE, "--train-iters", 12, "--save", save, "--save-interval", 12).ends()
+        works("checkpoint", "verify", save)
+    finally:
+        subprocess.run(["umount", "--lazy", save], check=True)
 
 
 def judge(folder, *words):

@@ -110,6 +110,36 @@ def check_died(folder):
     train.communicate(timeout=PATIENCE)
 
 
+def check_ledger(folder):
+    """What was committed, run again and saved stands in the ledger, while a run goes on and after it; a change is found."""
+    run, save = folder / "run", folder / "save"
+    refuses("as the folder of a run", "ledger", "--run", run)
+    works("train", "gpt", *SMALL, *MOCK, "--train-iters", 12, "--eval-iters", 1, "--eval-interval", 4, "--save", save,
+          "--save-interval", 6, "--run", run, "--recovery", "on", "--plant-death", "stage:0.0@5:updated",
+          "--log-file", folder / "log.jsonl")
+    if "is in order" not in works("ledger", "--run", run, "--check"):
+        raise wrong("the ledger of a run is not in order")
+    known = json.loads(works("ledger", "--run", run, "--json", "--check"))
+    last = [x for x in map(json.loads, (folder / "log.jsonl").read_text().splitlines()) if "state_digest" in x][-1]
+    wanted = {"started_at": 0, "committed": 12, "consumed_samples": last["consumed_samples"],
+              "state_digest": last["state_digest"], "saved": [6, 12], "validated": [4, 8, 12], "wrong": []}
+    if {key: known[key] for key in wanted} != wanted or [x["iteration"] for x in known["restarts"]] != [5]:
+        raise wrong(f"the ledger says {known}")
+    if "iterations 1 to 12, each once" not in works("ledger", "--run", run):
+        raise wrong("the page of the ledger does not say what was committed")
+    file = run / "ledger.jsonl"
+    lines = file.read_text().splitlines(keepends=True)
+    step = next(i for i, x in enumerate(lines) if x.startswith('{"committed"'))
+    file.write_text("".join(lines[:step] + lines[step + 1:]))
+    out = subprocess.run([cli_test.PROGRAM, "ledger", "--run", run, "--check"], capture_output=True, text=True)
+    if out.returncode != 1 or "committed after iteration 0" not in out.stderr:
+        raise wrong(f"a step is missing, and --check ends with {out.returncode}: {out.stderr}")
+    file.write_text("".join([*lines, "{}\n"]))
+    refuses("is no record of a ledger", "ledger", "--run", run)
+    file.unlink()
+    refuses("there is no ledger", "ledger", "--run", run)
+
+
 def check_stopped_twice(folder):
     """Two who stop a run send one signal: a second would end it without saving."""
     run, save = folder / "run", folder / "save"

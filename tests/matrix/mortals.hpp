@@ -197,7 +197,7 @@ class mortal_run {
     auto what = what_;
     const auto planted = runtime::planted_death_from(death);
     if (planted.how == runtime::death_kind::by_hanging)
-      what.job.recovery.suspicion = 0.5;  // long beside a piece of its work
+      tests::make_time_for(planted, what.job);
     const auto x = tests::live(what, death);
     auto out = tests::look_at_whole(x, what.job);
     for (auto& one : tests::look_at_same(x, calm_))

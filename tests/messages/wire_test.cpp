@@ -302,7 +302,7 @@ look_at_lanes example(const wire&) {
 }
 template <>
 suspected example(const wire&) {
-  return {g, "lane:0.1", "it hangs"};
+  return {g, "lane:0.1", "it hangs", 12};
 }
 template <>
 taken_for_dead example(const wire&) {
@@ -315,6 +315,37 @@ use_loader example(const wire& w) {
 template <>
 use_keeper example(const wire& w) {
   return {g, 1, w.handle<keeper_actor>()};
+}
+template <>
+spawn_shard_writer example(const wire&) {
+  return {g, job(), 1, true};
+}
+template <>
+shard_writer_spawned example(const wire& w) {
+  return {w.handle<shard_writer_actor>()};
+}
+template <>
+use_shard_writer example(const wire& w) {
+  return {g, 1, w.handle<shard_writer_actor>()};
+}
+template <>
+write_shards example(const wire& w) {
+  const auto some = example<snapshot>(w).parameters;
+  return {g,
+          step,
+          5,
+          "saved/.iter_0000007.partial",
+          4,
+          {{2, some, some}},
+          w.handle<checkpointer_actor>()};
+}
+template <>
+shards_written example(const wire&) {
+  return {g, step, 5, 1, {{2, {64, "ab", {"cd", "ef"}}, {32, "gh", {"ij"}}}}};
+}
+template <>
+shards_refused example(const wire&) {
+  return {g, step, 5, 1, true, "No space left on device"};
 }
 template <>
 spawn_keeper example(const wire& w) {
@@ -356,7 +387,7 @@ join example(const wire&) {
 }
 template <>
 admitted example(const wire&) {
-  return {job()};
+  return {job(), "0123456789abcdef", "secret"};
 }
 template <>
 present example(const wire& w) {
@@ -388,7 +419,36 @@ forget example(const wire&) {
 }
 template <>
 agent_told example(const wire&) {
-  return {2, "{}", true};
+  return {1, 2, "{}", true};
+}
+template <>
+serve example(const wire& w) {
+  return {.protocol = process_protocol + 1,
+          .program = "troupe 1",
+          .run = "0123456789abcdef",
+          .process = 3,
+          .suspicion = 2.5,
+          .launcher = w.handle<launcher_actor>()};
+}
+template <>
+serving example(const wire&) {
+  return {"host-0", "/runs/one"};
+}
+template <>
+start_node example(const wire&) {
+  return {7, {1, 2}, "10.0.0.1", 40123};
+}
+template <>
+kill_node example(const wire&) {
+  return {8, 1, 2};
+}
+template <>
+kill_agent example(const wire&) {
+  return {1};
+}
+template <>
+dismiss example(const wire&) {
+  return {2};
 }
 template <>
 keep example(const wire&) {

@@ -98,3 +98,67 @@ TEST_CASE("a second one that hangs while the first is left behind is replaced, t
   const auto x = tests::check_survives(suspicious(), "stage:0.1@3:forward:hang," + second, 2);
   CHECK(x.restarts == 2);
 }
+
+TEST_CASE("a supervisor that hangs gets a successor", "[scenario][recovery]") {
+  const bool distributed = GENERATE(false, true);
+  const std::string where = GENERATE("supervisor@1:restore",
+                                     "supervisor@4:forward",
+                                     "supervisor@4:vote",
+                                     "supervisor@4:reduce",
+                                     "supervisor@4:updated",
+                                     "supervisor@5:acknowledged",
+                                     "supervisor@4:snapshot",
+                                     "supervisor@2:save",
+                                     "supervisor@3:validate");
+  CAPTURE(where, distributed);
+  const auto x = tests::check_survives(suspicious(distributed), where + ":hang");
+  CHECK(x.restarts == 1);
+  CHECK_THAT(cause_of(x),
+             ContainsSubstring(where.substr(0, where.find('@')) + " has shown no progress"));
+}
+
+TEST_CASE("a node that hangs gets a successor, and what it had spawned ends",
+          "[scenario][recovery]") {
+  const bool distributed = GENERATE(false, true);
+  const std::string death
+      = GENERATE("node@1:restore:hang", "node@4:reduce:hang", "node@2:save:hang");
+  CAPTURE(death, distributed);
+  auto what = suspicious(distributed);
+  tests::make_time_for(runtime::planted_death_from(death), what.job);
+  const auto x = tests::check_survives(what, death);
+  CHECK(x.restarts == 1);
+  CHECK_THAT(cause_of(x), ContainsSubstring("node has shown no progress"));
+}
+
+TEST_CASE("supervisors and nodes hang one after the other", "[scenario][recovery]") {
+  auto what = suspicious();
+  tests::make_time_for(runtime::planted_death_from("node@1:forward:hang"), what.job);
+  const auto x = tests::check_survives(what,
+                                       "supervisor@1:vote:hang,node@2:forward:hang,"
+                                       "supervisor@4:decided:hang,stage:0.1@5:acknowledged:hang",
+                                       4);
+  CHECK(x.restarts == 4);
+}
+
+TEST_CASE("as many hang as restarts are allowed, and the one too many is diagnosed",
+          "[scenario][recovery]") {
+  auto what = suspicious();
+  what.job.recovery.max_restarts = 4;
+  std::string all;
+  for (int step = 1; step <= 5; ++step)
+    all += (all.empty() ? "stage:0.0@" : ",stage:0.0@") + std::to_string(step) + ":vote:hang";
+  const auto x = tests::live(what, all);
+  CHECK(x.end.exit_code == 3);
+  CHECK_THAT(x.end.reason, ContainsSubstring("more than `recovery.max_restarts` 4"));
+}
+
+TEST_CASE("a supervisor that waits for a long step or validation is not suspected",
+          "[scenario][recovery]") {
+  auto what = suspicious();
+  what.job.watch.eval_batches = 8;
+  what.job.faults.lane_delay_us = int(suspicion * 1e6 / 5);  // at each of many pieces of work
+  const auto x = tests::live(what);
+  CHECK(x.end.exit_code == 0);
+  CHECK(x.restarts == 0);
+  CHECK(x.events.empty());
+}

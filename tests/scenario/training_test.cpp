@@ -32,9 +32,11 @@ std::vector<json> lines_of(const std::filesystem::path& path) {
 /// Remembers where the bytes of each ticket lay.
 class watched_transport final : public runtime::transport {
  public:
-  runtime::ticket deposit(runtime::tensor x, runtime::generation_id g) override {
+  runtime::ticket deposit(runtime::tensor x,
+                          runtime::generation_id g,
+                          std::shared_ptr<const void> until_taken = {}) override {
     const auto* const at = x.raw();
-    const auto out = local_.deposit(std::move(x), g);
+    const auto out = local_.deposit(std::move(x), g, std::move(until_taken));
     const std::lock_guard lock(mutex_);
     at_.emplace(out.slot, at);
     return out;

@@ -69,6 +69,16 @@ inline bool is_service(std::string_view kind) {
   return kind == "loader" || kind == "checkpointer" || kind == "monitor";
 }
 
+/// A run that hangs as planted is to find it while it goes on. Nobody asks anything of a node
+/// between two deaths: there its steps take as long as it takes to suspect it.
+inline void make_time_for(const runtime::planted_death& hang, runtime::training_job& job) {
+  job.recovery.suspicion = 0.5;  // long beside a piece of its work
+  if (hang.kind() != "node")
+    return;
+  job.recovery.suspicion = 1;
+  job.faults.lane_delay_us = 200'000;  // at most, at each piece of work
+}
+
 /// "0" of "stage:0.1"
 inline std::string replica_of(const runtime::planted_death& x) {
   const auto begin = x.kind().size() + 1;

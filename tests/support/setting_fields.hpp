@@ -161,18 +161,26 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           replicas,
           processes,
           chunks);
-    const auto& [source, text, each, group, limit, costs, transfer, own] = schedule;
-    names(
-        "layout.schedule.",
-        {"source", "text", "chunks_per_rank", "group", "memory_limit", "costs", "transfer", "own"},
-        source,
-        text,
-        each,
-        group,
-        limit,
-        costs,
-        transfer,
-        own);
+    const auto& [source, text, each, group, limit, credits, costs, transfer, own] = schedule;
+    names("layout.schedule.",
+          {"source",
+           "text",
+           "chunks_per_rank",
+           "group",
+           "memory_limit",
+           "credits",
+           "costs",
+           "transfer",
+           "own"},
+          source,
+          text,
+          each,
+          group,
+          limit,
+          credits,
+          costs,
+          transfer,
+          own);
   }
   {
     const auto& [distributed, size, gradients, parameters, grain] = job.reduction;

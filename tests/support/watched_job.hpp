@@ -24,8 +24,10 @@ class watched_transport final : public runtime::transport {
  public:
   explicit watched_transport(std::shared_ptr<runtime::transport> to) : to_(std::move(to)) {}
 
-  runtime::ticket deposit(runtime::tensor x, runtime::generation_id generation) override {
-    return to_->deposit(std::move(x), generation);
+  runtime::ticket deposit(runtime::tensor x,
+                          runtime::generation_id generation,
+                          std::shared_ptr<const void> until_taken = {}) override {
+    return to_->deposit(std::move(x), generation, std::move(until_taken));
   }
   std::vector<runtime::tensor> redeem_all(std::span<const runtime::ticket> tickets,
                                           const runtime::redeemer& by) override {

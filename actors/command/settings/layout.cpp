@@ -30,10 +30,12 @@ void declare_layout(command_line& line, training_flags& to) {
               .field = "layout.processes",
               .type = "N",
               .unit = "processes",
-              .help = "The workers stand in N processes of this machine, beside one that computes "
-                      "nothing and decides: the death of one is that of its workers alone. The "
-                      "same bits as in one process."},
+              .default_value = "1, or as many as --nodes",
+              .help = "The workers stand in N processes, of this machine without --nodes, beside "
+                      "one that computes nothing and decides: the death of one is that of its "
+                      "workers alone. The same bits as in one process."},
              whole(l.processes, 1, most_workers));
+  declare_hosts(line, to.hosts);
   line.value({.name = "--tensor-model-parallel-size",
               .field = "layout.tensor",
               .type = "N",

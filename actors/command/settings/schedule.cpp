@@ -90,6 +90,16 @@ void declare_schedule(command_line& line, training_flags& to) {
                "each counted as its whole share of the model."},
       real(s.memory_limit, 0.01, 1e6));
   line.value(
+      {.name = "--pipeline-credits",
+       .field = "layout.schedule.credits",
+       .type = "N",
+       .unit = "micro-batches",
+       .default_value = "what the schedule needs, and two on their way",
+       .help = "So many results may a stage have handed on that the next one has not taken: "
+               "activations, and as many gradients. It bounds what a slow stage leaves with the "
+               "one before, and is checked before anything runs."},
+      whole(s.credits, 1, 1 << 20));
+  line.value(
       {.name = "--pipeline-times",
        .field = "layout.schedule.costs",
        .type = "F,I,W[,C]",

@@ -12,7 +12,9 @@ class local_transport final : public transport {
  public:
   explicit local_transport(std::uint64_t process) : process_(process) {}
 
-  ticket deposit(tensor x, generation_id generation) override;
+  ticket deposit(tensor x,
+                 generation_id generation,
+                 std::shared_ptr<const void> until_taken = {}) override;
   std::vector<tensor> redeem_all(std::span<const ticket> tickets, const redeemer& by) override;
   void take_back(std::span<const ticket> tickets) override;
   void end_generation(generation_id last) override;
@@ -25,6 +27,7 @@ class local_transport final : public transport {
   struct lease {
     tensor data;
     generation_id generation;
+    std::shared_ptr<const void> until_taken;
   };
 
   std::uint64_t process_;
@@ -32,6 +35,7 @@ class local_transport final : public transport {
   std::uint64_t next_slot_ = 1;
   generation_id ended_ = {};
   std::unordered_map<std::uint64_t, lease> leases_;
+  std::unordered_map<std::uint64_t, generation_id> taken_back_;  ///< before they were redeemed
   transport_counters counters_;
 };
 

@@ -23,7 +23,8 @@ using worker = std::unique_ptr<std::remove_pointer_t<ucp_worker_h>, worker_end>;
 /// Throws std::runtime_error: what was tried, and what UCX said.
 void require(ucs_status_t said, const std::string& tried);
 
-/// Only that network interface is used, unless the user has set UCX_NET_DEVICES.
+/// Only that network interface is used, unless the user has set UCX_NET_DEVICES, and no queues in
+/// shared memory, unless UCX_TLS.
 context make_context(const std::string& interface);
 worker make_worker(const context& of);
 /// For who connects to it: plain bytes.

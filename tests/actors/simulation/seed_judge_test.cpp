@@ -265,7 +265,7 @@ TEST_CASE("a lane that hangs is replaced after the time of suspicion, whenever i
   const std::string moment = GENERATE("forward", "reduce", "updated");
   const std::uint64_t lasts_s = GENERATE(0, 45, 70, 100);  // 0: for ever
   CAPTURE(moment, lasts_s);
-  const auto x = run_with({at_step(disturbance::kind::hang_lane, moment, lasts_s)});
+  const auto x = run_with({at_step(disturbance::kind::hang, moment, lasts_s)});
   CHECK(complaints(x.disturbed, x.calm).empty());
   REQUIRE(x.disturbed.events.size() == 1);
   CHECK(says(x.disturbed.events[0].why, "has shown no progress for"));
@@ -276,7 +276,7 @@ TEST_CASE("a lane that hangs is replaced after the time of suspicion, whenever i
 
 TEST_CASE("a lane that takes long, but not too long, is not suspected", "[simulation]") {
   const quiet here;
-  const auto x = run_with({at_step(disturbance::kind::hang_lane, "forward", 20)});
+  const auto x = run_with({at_step(disturbance::kind::hang, "forward", 20)});
   CHECK(complaints(x.disturbed, x.calm).empty());
   CHECK(x.disturbed.restarts.empty());
 }

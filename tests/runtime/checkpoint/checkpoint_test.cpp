@@ -119,6 +119,9 @@ TEST_CASE("a shard that the manifest forgets breaks a promise", "[checkpoint]") 
   checkpoint_writer writer(dir.path(), 1, generation_id{1});
   writer.write_shard("model-00001-of-00001.safetensors", {});
   CHECK_BREAKS("CHECKPOINT-3", writer.commit(checkpoint_manifest()));
+  checkpoint_manifest more;
+  more.shards = {{"model-00001-of-00001.safetensors", 0, "", {}}, {"never-written", 0, "", {}}};
+  CHECK_BREAKS("CHECKPOINT-7", writer.commit(more));
   CHECK_BREAKS("CHECKPOINT-2", writer.write_shard("model-00001-of-00001.safetensors", {}));
   CHECK_BREAKS("CHECKPOINT-1", checkpoint_writer(dir.path(), -1, generation_id{1}));
   CHECK_THROWS_AS(writer.write_shard("../model.safetensors", {}), input_error);

@@ -136,6 +136,7 @@ TEST_CASE("what dead writers left is cleared away at the next start, and nothing
   save(dir.path(), 2);
   for (const auto* name : {".iter_0000003.generation-1.partial",
                            ".iter_0000003.generation-1.attempt-2.partial",
+                           ".iter_0000003.generation-1.attempt-2.by-71-1893.partial",
                            ".iter_12345678.generation-18446744073709551615.partial",
                            ".iter_0000004.removed",
                            ".iter_0000002.replaced",

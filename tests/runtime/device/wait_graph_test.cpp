@@ -3,6 +3,7 @@
 #include "runtime/device/wait_graph.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include <string>
 #include <vector>
@@ -100,6 +101,51 @@ TEST_CASE("a ring of waits has no root, and its text comes to an end", "[graph]"
   CHECK(names_in(wait_graph(ring).text("a", start)).size() == 3);
   hang_judge judge(1);
   CHECK_FALSE(judged(judge, ring, 100));
+}
+
+TEST_CASE("HANG-3: a ring of waiters is named, and who of them is replaced", "[graph]") {
+  auto supervisor = waits(1, "supervisor", {"stage:0.0"});
+  supervisor.actor = 12;
+  auto idle = waits(9, "lane:0.1", {"stage:0.1"});
+  idle.idle = true;
+  const std::vector<board_entry> ring = {supervisor,
+                                         waits(2, "stage:0.0", {"stage:0.1"}, start - second / 2),
+                                         waits(3, "stage:0.1", {"lane:0.1", "stage:0.0"}),
+                                         waits(4, "replica:0", {"stage:0.0"}),
+                                         waits(5, "loader", {}),
+                                         idle};
+  hang_judge judge(1);
+  int needed = -1;
+  const auto found = judged(judge, ring, 100, &needed);
+  REQUIRE(found);
+  CHECK(needed == 8);  // twice as long as for who hangs
+  CHECK(found->root.who == "stage:0.0");
+  CHECK(found->ring == "stage:0.0 waits for stage:0.1, which waits for stage:0.0");
+  CHECK(
+      found->text.starts_with("\n  a deadlock: stage:0.0 waits for stage:0.1, which waits for "
+                              "stage:0.0; stage:0.0 is replaced\n  stage:0.0 step 4: waits"));
+}
+
+TEST_CASE("HANG-3: of a ring with the supervisor somebody else is replaced", "[graph]") {
+  auto supervisor = waits(1, "supervisor", {"replica:0"}, start - second);
+  supervisor.actor = 12;
+  hang_judge judge(1);
+  const auto found = judged(judge, {supervisor, waits(2, "replica:0", {"supervisor"})}, 100);
+  REQUIRE(found);
+  CHECK(found->root.who == "replica:0");
+}
+
+TEST_CASE("who waits for one that may still do something stands in no deadlock", "[graph]") {
+  const auto other = GENERATE(works(3, "lane:0.1", start + 1000 * second),  // as if just begun
+                              waits(3, "lane:0.1", {}),
+                              waits(3, "elsewhere", {}));
+  // As a replica that stands while another is being built: each names the other.
+  hang_judge judge(1);
+  CHECK_FALSE(judged(judge,
+                     {waits(1, "supervisor", {"replica:0", "lane:0.1"}),
+                      waits(2, "replica:0", {"supervisor"}),
+                      other},
+                     100));
 }
 
 TEST_CASE("HANG-1: who does not wait and is late for whom others wait is the root", "[graph]") {

@@ -44,14 +44,18 @@ std::string refusal(
 
 }  // namespace
 
-TEST_CASE("whoever comes to a moment by itself can hang there", "[trainer]") {
+TEST_CASE("whoever comes to a moment by itself can hang there, and who is told at it",
+          "[trainer]") {
   const std::string text = GENERATE("lane:0.1@4:forward:hang",
                                     "wire:0.1@4:reduce:hang",
                                     "stage:0.1@4:vote:hang",
                                     "replica:1@4:decided:hang",
                                     "loader@4:forward:hang",
                                     "checkpointer@4:save:hang",
-                                    "monitor@4:acknowledged:hang");
+                                    "monitor@4:acknowledged:hang",
+                                    "supervisor@4:vote:hang",
+                                    "supervisor@4:reduce:hang",
+                                    "node@4:forward:hang");
   CHECK(planted_death_from(text).how == death_kind::by_hanging);
 }
 
@@ -61,9 +65,7 @@ TEST_CASE("a hang where nobody would come is refused", "[trainer]") {
                                     "stage:0.1@4:reduce:hang",
                                     "loader@4:vote:hang",
                                     "checkpointer@4:forward:hang",
-                                    "monitor@4:forward:hang",
-                                    "supervisor@4:vote:hang",
-                                    "node@4:forward:hang");
+                                    "monitor@4:forward:hang");
   CHECK_THROWS_AS(planted_death_from(text), input_error);
 }
 
@@ -109,6 +111,8 @@ TEST_CASE("a death that never comes is refused", "[trainer]") {
   CHECK_THAT(refusal(saving, [](auto& job) { job.checkpoints.save.clear(); }),
              ContainsSubstring("no checkpoints"));
   CHECK(refusal("stage:0.1@4:snapshot:hang").empty());
+  CHECK(refusal("node@4:snapshot:hang").empty());
+  CHECK(refusal("supervisor@4:snapshot:hang").empty());
   CHECK_THAT(refusal("stage:1.1@4:snapshot:hang"),
              ContainsSubstring("the first gives it to a checkpoint"));
   CHECK(refusal("stage:1.1@4:snapshot:hang", [](auto& job) {

@@ -1,11 +1,20 @@
 #include "runtime/trainer/step_ledger.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <cmath>
+#include <fmt/format.h>
+#include <limits>
+#include <string>
+#include <vector>
+
+using namespace troupe;
 using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
@@ -50,6 +59,19 @@ TEST_CASE("LEDGER-2: a step that runs again comes out with the state that it had
   CHECK_THROWS_AS(x.replay(step(21)), broken_promise);
 }
 
+TEST_CASE("LEDGER-3: a supervisor that has a successor writes nothing any more") {
+  step_ledger x;
+  x.by(0)->begin({.iteration = 10, .consumed = 80});
+  x.by(0)->commit(step(11));
+  x.belongs_to(1);
+  CHECK_THROWS_AS(x.by(0)->commit(step(12)), cancelled);
+  CHECK_THROWS_AS(x.by(0)->saved(11), cancelled);
+  CHECK(x.newest() == 11);
+  CHECK_FALSE(x.newest_saved());
+  x.by(1)->commit(step(12));
+  CHECK(x.newest() == 12);
+}
+
 TEST_CASE("a ledger knows where the training stood after the newest steps and what was saved") {
   step_ledger x;
   x.begin({.iteration = 10, .consumed = 80});
@@ -82,4 +104,138 @@ TEST_CASE("what a monitor is told is numbered, and the newest of it is kept") {
   CHECK(facts.front().first == 45);
   CHECK(std::get<step_report>(facts.front().second).iteration == 45);
   CHECK(facts.back().first == 300);
+}
+
+TEST_CASE("LEDGER-4: what is written down makes an equal ledger") {
+  const tests::scratch_folder folder;
+  const auto file = folder / "ledger.jsonl";
+  step_ledger x;
+  x.write_down(file);
+  x.begin({.iteration = 10, .consumed = 80, .skipped = {1, 8, 1, 0}, .scale = {65536, 3, 2, 0}});
+  x.keepers({1, 0});
+  for (std::uint64_t n = 11; n <= 20; ++n) {
+    x.commit(step(n));
+    x.tell(step_report{.iteration = n,
+                       .consumed_samples = 8 * n,
+                       .global_batch_size = 8,
+                       .lm_loss = n == 15 ? std::nan("") : 0.1 * double(n),
+                       .grad_norm = std::numeric_limits<double>::infinity(),
+                       .state = {n, 0}});
+  }
+  x.replay(step(20));
+  x.tell(run_event{.iteration = 20, .kind = "restart", .who = "stage:0.\"\n", .seconds = 0.25});
+  x.add({.at_ns = 7, .who = "process:1", .step = 20});
+  x.keep_position({.iteration = 18, .consumed = 144});
+  x.saved(18);
+  x.validated(19);
+  x.tell(validation_report{.iteration = 19, .loss = 1e-300, .test = true});
+  x.tested();
+  x.drain("Ctrl-C");
+
+  const auto all = read_ledger(file);
+  CHECK(complaints_of(all).empty());
+  step_ledger y;
+  y.take_up(all);
+  CHECK(y.newest() == 20);
+  CHECK(y.keepers() == x.keepers());
+  CHECK(y.restarts() == x.restarts());
+  CHECK(y.newest_saved() == 18);
+  CHECK(y.newest_validated() == 19);
+  CHECK(y.is_tested());
+  CHECK(y.draining() == "Ctrl-C");
+  for (std::uint64_t n = 10; n <= 20; ++n) {
+    INFO(n);
+    CHECK(y.state(n) == x.state(n));
+    REQUIRE(y.position(n).has_value() == x.position(n).has_value());
+    if (const auto at = y.position(n)) {
+      CHECK(at->consumed == x.position(n)->consumed);
+      CHECK(at->skipped == x.position(n)->skipped);
+      CHECK(at->scale == x.position(n)->scale);
+    }
+  }
+  // NaN differs from itself: the texts are compared.
+  const auto texts = [](const step_ledger& of) {
+    std::string out;
+    for (const auto& [number, fact] : of.facts())
+      out += text_of(ledger::told{number, fact}) + "\n";
+    return out;
+  };
+  CHECK(texts(y) == texts(x));
+
+  SECTION("all of it, or nothing") {
+    CHECK_THROWS_AS(x.write_down(folder / "other"), broken_promise);
+    CHECK_THROWS_AS(x.take_up(all), broken_promise);
+  }
+  SECTION("another state is written down before it is refused") {
+    CHECK_THROWS_AS(x.replay(step(20, 1)), replay_differs);
+    const auto wrong = complaints_of(read_ledger(file));
+    REQUIRE(wrong.size() == 1);
+    CHECK_THAT(wrong.front(), ContainsSubstring("iteration 20 ran again and came out with"));
+    CHECK_THROWS_AS(step_ledger().take_up(read_ledger(file)), replay_differs);
+  }
+  SECTION("a line that was being written is left out, a damaged one is named") {
+    const auto text = read_text(file);
+    write_text(file, text + R"({"committed":{"iter)");
+    CHECK(read_ledger(file).size() == all.size());
+    write_text(file, text + "{\"committed\":{}}\n");
+    CHECK_THROWS_MATCHES(
+        read_ledger(file),
+        input_error,
+        MessageMatches(ContainsSubstring(fmt::format("ledger.jsonl', line {}", all.size() + 1))
+                       && ContainsSubstring("is no record of a ledger")));
+  }
+}
+
+TEST_CASE("what is wrong with a run is found in what it wrote down") {
+  using namespace ledger;
+  const auto at = [](std::uint64_t n, std::uint64_t consumed) {
+    return training_position{.iteration = n, .consumed = consumed};
+  };
+  const auto report = [](std::uint64_t n, std::uint64_t consumed) {
+    return step_report{
+        .iteration = n, .consumed_samples = consumed, .global_batch_size = 8, .state = {n, 0}};
+  };
+  const std::vector<ledger_record> good{begun{at(0, 0)},
+                                        committed{at(1, 8), {1, 0}},
+                                        told{1, report(1, 8)},
+                                        committed{at(2, 16), {2, 0}},
+                                        told{2, report(2, 16)},
+                                        replayed{2, {2, 0}},
+                                        saved{2}};
+  CHECK(complaints_of(good).empty());
+  const auto with = [&](std::size_t place, const ledger_record& other) {
+    auto all = good;
+    all[place] = other;
+    return all;
+  };
+  const auto without = [&](std::size_t place) {
+    auto all = good;
+    all.erase(all.begin() + std::ptrdiff_t(place));
+    return all;
+  };
+  CHECK_FALSE(complaints_of(without(0)).empty());
+  CHECK_FALSE(complaints_of(without(1)).empty());
+  CHECK_FALSE(complaints_of(without(2)).empty());
+  CHECK_FALSE(complaints_of(without(3)).empty());
+  CHECK_FALSE(complaints_of(with(3, committed{at(1, 16), {2, 0}})).empty());
+  CHECK_FALSE(complaints_of(with(3, committed{at(2, 8), {2, 0}})).empty());
+  CHECK_FALSE(complaints_of(with(3, committed{at(2, 24), {2, 0}})).empty());
+  CHECK_FALSE(complaints_of(with(4, told{2, report(1, 8)})).empty());
+  CHECK_FALSE(complaints_of(with(4, told{1, report(2, 16)})).empty());
+  CHECK_FALSE(complaints_of(with(5, replayed{2, {2, 1}})).empty());
+  CHECK_FALSE(complaints_of(with(5, replayed{3, {2, 0}})).empty());
+  CHECK_FALSE(complaints_of(with(6, saved{3})).empty());
+  CHECK_FALSE(complaints_of(with(6, begun{at(0, 0)})).empty());
+}
+
+TEST_CASE("a disk that refuses costs no step: the ledger is written later") {
+  const tests::scratch_folder folder;
+  step_ledger x;
+  CHECK_THROWS_AS(x.write_down(folder / "none" / "ledger.jsonl"), io_error);
+  step_ledger full;
+  full.write_down("/dev/full");
+  full.begin({});
+  for (std::uint64_t n = 1; n <= 20; ++n)
+    full.commit(step(n));
+  CHECK(full.newest() == 20);
 }

@@ -6,6 +6,7 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <array>
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -50,6 +51,18 @@ TEST_CASE("HANDOFF-2: a ticket is redeemed exactly once", "[transport]") {
   CHECK(by.leased() == 0);
   CHECK(pool.bytes_in_use() == 0);  // the transport keeps nothing of it
   CHECK_THROWS_MATCHES(by.redeem(t), broken_promise, MessageMatches(StartsWith("HANDOFF-2")));
+}
+
+TEST_CASE("a ticket that was taken back is gone as with its generation", "[transport]") {
+  memory_pool pool;
+  local_transport by(7);
+  const auto t = by.deposit(filled(pool, {4}, 1), first);
+  const auto redeemed = by.deposit(filled(pool, {4}, 1), first);
+  by.redeem(redeemed);
+  by.take_back(std::array{t, redeemed});
+  CHECK(by.leased() == 0);
+  CHECK_THROWS_AS(by.redeem(t), cancelled);
+  CHECK_THROWS_AS(by.redeem(redeemed), broken_promise);
 }
 
 TEST_CASE("TICKET-1: every ticket has a name", "[transport]") {

@@ -10,6 +10,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <numeric>
@@ -111,6 +112,15 @@ TEST_CASE("own tickets are checked as those of others are", "[transport]") {
   CHECK_THROWS_WITH(by.redeem(wrong), ContainsSubstring("TICKET-3"));
   CHECK(is_numbered(by.redeem(x)));
   CHECK_THROWS_WITH(by.redeem(x), ContainsSubstring("HANDOFF-2"));
+}
+
+TEST_CASE("a ticket that was taken back is gone over a wire, too", "[transport]") {
+  pair_of_transports two;
+  const auto own = two.there.deposit(numbered(two.pool, 10), now),
+             other = two.there.deposit(numbered(two.pool, 10), now);
+  two.there.take_back(std::array{own, other});
+  CHECK_THROWS_AS(two.there.redeem(own), cancelled);
+  CHECK_THROWS_AS(two.here.redeem(other), cancelled);
 }
 
 TEST_CASE("own tickets go over the wire where that is asked for", "[transport]") {

@@ -1,0 +1,34 @@
+#include "actors/checkpointer/manifest_of.hpp"
+
+#include "runtime/core/json_text.hpp"
+#include "runtime/model/stages.hpp"
+#include "runtime/trainer/device_setup.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace troupe::actors {
+
+runtime::checkpoint_manifest manifest_of(const messages::save& order,
+                                         const opened_job& opened,
+                                         const std::string& identity) {
+  const auto& job = opened.job;
+  runtime::checkpoint_manifest out;
+  out.consumed_samples = std::int64_t(order.consumed);
+  out.skipped = order.skipped;
+  out.scale = order.scale;
+  out.model = job.training.model;
+  out.identity = identity;
+  out.products = runtime::products_of(job);
+  out.layout = runtime::json_text(
+      nlohmann::json{{"world_size", job.layout.world},
+                     {"tensor_model_parallel_size", job.layout.tensor},
+                     {"pipeline_model_parallel_size", job.layout.pipeline},
+                     {"sequence_parallel", job.layout.sequence_parallel},
+                     {"pipeline_model_parallel_layout", to_text(opened.pipeline.chunks)},
+                     {"distributed_optimizer", job.reduction.distributed_optimizer},
+                     {"replicas_per_worker", job.layout.replicas_per_worker},
+                     {"rank_order", job.layout.order}});
+  return out;
+}
+
+}  // namespace troupe::actors

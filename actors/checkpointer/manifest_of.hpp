@@ -1,0 +1,18 @@
+// What a checkpoint says of itself, of a job.
+
+#pragma once
+
+#include "actors/job/opened_job.hpp"
+#include "messages/checkpoint/snapshot.hpp"
+#include "runtime/checkpoint/manifest.hpp"
+
+#include <string>
+
+namespace troupe::actors {
+
+/// All but the shards.
+runtime::checkpoint_manifest manifest_of(const messages::save& order,
+                                         const opened_job& job,
+                                         const std::string& identity);
+
+}  // namespace troupe::actors

@@ -1,0 +1,180 @@
+#include "actors/command/hosts.hpp"
+
+#include "runtime/core/log.hpp"
+#include "runtime/process/host_address.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <sstream>
+#include <utility>
+
+namespace troupe::command {
+namespace {
+
+/// Of this host, by the routes to all of them.
+std::string address_for(const std::vector<actors::standing_node_address>& nodes) {
+  std::string out, first;
+  for (const auto& x : nodes) {
+    const auto own = runtime::own_address_towards(x.address);
+    if (out.empty()) {
+      out = own;
+      first = x.name;
+    } else if (own != out) {
+      throw usage_error(
+          "this host is {} for the node at {}, and {} for that at {}: name all nodes in one "
+          "network, or say by --local-addr which address of this host they all reach",
+          out,
+          first,
+          own,
+          x.name);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+void declare_hosts(command_line& line, host_flags& to) {
+  line.value({.name = "--nodes",
+              .field = "hosts.nodes",
+              .type = "HOST:PORT,...",
+              .default_value = "all processes on this host",
+              .help = "The processes stand on these hosts, the first on the first; on each waits "
+                      "`troupe node --listen HOST:PORT`."},
+             text(to.nodes));
+  line.value({.name = "--credentials",
+              .field = "hosts.credentials",
+              .type = "DIR",
+              .default_value = "the run makes its own",
+              .help = "With --nodes: what nodes and this process know each other by, made by "
+                      "`troupe credentials DIR` and copied to every host."},
+             text(to.credentials));
+  line.value({.name = "--local-addr",
+              .field = "hosts.local_addr",
+              .type = "ADDRESS",
+              .default_value = "that from which the nodes are reached",
+              .help = "With --nodes: where the nodes reach this host."},
+             text(to.local_address));
+  line.toggle({.name = "--insecure",
+               .field = "hosts.insecure",
+               .help = "Messages between processes go without TLS, the data planes' secret with "
+                       "them: whoever reaches a port can read and change all of the run, and run "
+                       "programs as its user. Only for a network that nobody else is in; nodes "
+                       "need it, too."},
+              [&to] { to.insecure = true; });
+}
+
+std::vector<std::string> node_names(const host_flags& flags) {
+  std::vector<std::string> out;
+  std::istringstream words(flags.nodes);
+  for (std::string word; std::getline(words, word, ',');)
+    out.push_back(word);
+  if (flags.nodes.ends_with(','))
+    out.emplace_back();
+  return out;
+}
+
+std::vector<std::string> complaints_about(const host_flags& flags, int processes) {
+  std::vector<std::string> out;
+  const auto names = node_names(flags);
+  if (names.empty()) {
+    if (!flags.credentials.empty())
+      out.emplace_back("--credentials belongs to --nodes: give that, or leave it out");
+    if (!flags.local_address.empty())
+      out.emplace_back("--local-addr belongs to --nodes: give that, or leave it out");
+    if (flags.insecure && processes == 1)
+      out.emplace_back("--insecure is about several processes, and this run has one: leave it out");
+    return out;
+  }
+  for (const auto& name : names)
+    try {
+      runtime::read_host_and_port(name);
+    } catch (const runtime::input_error& failure) {
+      out.push_back(fmt::format("--nodes: {}", failure.what()));
+    }
+  if (names.size() == 1)
+    out.emplace_back(
+        "--nodes names one node, and a run of one process is where its command is: name two or "
+        "more, or leave it out");
+  else if (names.size() != std::size_t(processes))
+    out.push_back(
+        fmt::format("--nodes names {} nodes, and there are {} processes (--processes): each node "
+                    "has one; name as many, or leave --processes out",
+                    names.size(),
+                    processes));
+  if (flags.credentials.empty() && !flags.insecure)
+    out.emplace_back(
+        "--nodes needs --credentials DIR, which `troupe credentials DIR` makes and every host has "
+        "a copy of; or --insecure here and on each node, in a network that nobody else is in");
+  if (!flags.credentials.empty() && flags.insecure)
+    out.emplace_back("--credentials are not used with --insecure: give one of them");
+  return out;
+}
+
+run_hosts find_hosts(const host_flags& flags) {
+  run_hosts out{.credentials = flags.credentials, .insecure = flags.insecure};
+  for (const auto& name : node_names(flags)) {
+    const auto where = runtime::read_host_and_port(name);
+    actors::standing_node_address node{name, {}, where.port};
+    try {
+      node.address = runtime::numeric_address(where.host);
+    } catch (const runtime::input_error& failure) {
+      throw usage_error("--nodes {}: {}", name, failure.what());
+    }
+    for (const auto& other : out.nodes)
+      if (other.address == node.address && other.port == node.port)
+        throw usage_error(
+            "--nodes names the node at {} twice{}: each has one place; start another there, with "
+            "another port",
+            name,
+            other.name == name ? "" : ", also as " + other.name);
+    out.nodes.push_back(std::move(node));
+  }
+  if (out.nodes.empty())
+    return out;
+  if (!flags.local_address.empty())
+    out.address = runtime::numeric_address(flags.local_address);
+  else
+    out.address = address_for(out.nodes);
+  return out;
+}
+
+own_program::own_program(std::string run, double suspicion, bool insecure)
+    : program_(std::filesystem::read_symlink("/proc/self/exe").string()),
+      run_(std::move(run)),
+      suspicion_(fmt::format("{}", suspicion)),
+      insecure_(insecure) {}
+
+std::vector<std::string> own_program::agent() const {
+  return {program_, "agent", "--run", run_, "--suspicion-seconds", suspicion_, "--connection"};
+}
+
+std::vector<std::string> own_program::node(const actors::node_program& x,
+                                           const std::string& address) const {
+  std::vector<std::string> out{program_,
+                               "node",
+                               "--run",
+                               run_,
+                               "--process",
+                               std::to_string(x.process),
+                               "--incarnation",
+                               std::to_string(x.incarnation),
+                               "--rendezvous",
+                               fmt::format("{}:{}", x.address, x.port),
+                               "--local-addr",
+                               address,
+                               "--suspicion-seconds",
+                               suspicion_};
+  if (insecure_)
+    out.emplace_back("--insecure");
+  return out;
+}
+
+void warn_if_insecure(bool insecure) {
+  if (insecure)
+    runtime::log_warning(
+        "--insecure: no TLS between processes, and nobody has to show who he is. Whoever reaches "
+        "these ports can read and change this run, and run programs as this user");
+}
+
+}  // namespace troupe::command

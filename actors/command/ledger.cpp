@@ -1,0 +1,161 @@
+// `troupe ledger`: what a run has committed, by the file in its folder.
+
+#include "actors/command/commands.hpp"
+#include "actors/command/run_flag.hpp"
+#include "runtime/core/counted.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/json_text.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/core/terminal_text.hpp"
+#include "runtime/trainer/ledger_record.hpp"
+
+#include <cstdio>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::command {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int not_in_order = 1;  // exit code
+
+/// Of all records, in their order.
+struct summary {
+  std::optional<std::uint64_t> first, newest;  ///< iterations: where it began, and the last
+  std::uint64_t consumed = 0;                  ///< samples, after the newest
+  runtime::digest state = {};                  ///< the same
+  std::uint64_t replays = 0, told = 0;
+  std::vector<runtime::restart> restarts;
+  std::vector<std::uint64_t> saved, validated;
+  std::optional<std::string> drained;
+
+  void operator()(const runtime::ledger::begun& x) {
+    first = newest = x.at.iteration;
+    consumed = x.at.consumed;
+  }
+  void operator()(const runtime::ledger::committed& x) {
+    newest = x.at.iteration;
+    consumed = x.at.consumed;
+    state = x.state;
+  }
+  void operator()(const runtime::ledger::replayed&) { ++replays; }
+  void operator()(const runtime::ledger::told& x) { told = x.number; }
+  void operator()(const runtime::ledger::restarted& x) { restarts.push_back(x.what); }
+  void operator()(const runtime::ledger::saved& x) { saved.push_back(x.iteration); }
+  void operator()(const runtime::ledger::validated& x) { validated.push_back(x.iteration); }
+  void operator()(const runtime::ledger::drained& x) { drained = x.why; }
+  void operator()(const runtime::ledger::keepers&) {}
+  void operator()(const runtime::ledger::position&) {}
+  void operator()(const runtime::ledger::tested&) {}
+};
+
+std::string page(const std::filesystem::path& file, const summary& x) {
+  std::string out;
+  const auto fact = [&](const char* name, const std::string& value) {
+    out += fmt::format("{:<11}{}\n", name, runtime::without_control(value));
+  };
+  const auto iterations = [](const std::vector<std::uint64_t>& all) {
+    return all.empty() ? std::string("-") : fmt::format("{}", fmt::join(all, ", "));
+  };
+  fact("ledger", file.string());
+  if (!x.newest)
+    return out + "nothing has been committed, and the run has not begun\n";
+  fact("committed",
+       *x.newest == *x.first
+           ? fmt::format("nothing since iteration {}", *x.first)
+           : fmt::format("iterations {} to {}, each once", *x.first + 1, *x.newest));
+  fact("samples", fmt::format("{} consumed", x.consumed));
+  if (x.state != runtime::digest{})
+    fact("state", fmt::format("{} after iteration {}", to_string(x.state), *x.newest));
+  fact("ran again", runtime::counted(x.replays, "iteration"));
+  fact("validated", iterations(x.validated));
+  fact("saved", iterations(x.saved));
+  fact("restarts", std::to_string(x.restarts.size()));
+  for (const auto& one : x.restarts)
+    fact("", fmt::format("{}, at iteration {}", one.who, one.step));
+  if (x.drained)
+    fact("asked", "to end early: " + *x.drained);
+  return out;
+}
+
+ordered_json json_of(const std::filesystem::path& file,
+                     const summary& x,
+                     const std::vector<std::string>& wrong) {
+  ordered_json out = {{"ledger", file.string()},
+                      {"started_at", nullptr},
+                      {"committed", nullptr},
+                      {"consumed_samples", x.consumed},
+                      {"state_digest", to_string(x.state)},
+                      {"ran_again", x.replays},
+                      {"validated", x.validated},
+                      {"saved", x.saved},
+                      {"restarts", ordered_json::array()},
+                      {"asked_to_end", nullptr},
+                      {"wrong", wrong}};
+  if (x.newest) {
+    out["started_at"] = *x.first;
+    out["committed"] = *x.newest;
+  }
+  for (const auto& one : x.restarts)
+    out["restarts"].push_back({{"who", one.who}, {"iteration", one.step}});
+  if (x.drained)
+    out["asked_to_end"] = *x.drained;
+  return out;
+}
+
+struct ledger_flags {
+  std::shared_ptr<std::filesystem::path> run;
+  bool json = false, check = false;
+};
+
+int show_ledger(const ledger_flags& flags) {
+  const auto file = open_run(*flags.run).ledger();
+  if (!std::filesystem::exists(file))
+    throw runtime::input_error(
+        "there is no ledger '{}': the run has not begun, or was of a build that wrote none",
+        file.string());
+  const auto all = runtime::read_ledger(file);
+  summary x;
+  for (const auto& one : all)
+    std::visit(x, one);
+  const auto wrong = runtime::complaints_of(all);
+  const auto text = flags.json ? runtime::json_text_replacing(json_of(file, x, wrong), 1) + "\n"
+                               : page(file, x);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (!flags.check)
+    return 0;
+  for (const auto& one : wrong)
+    runtime::log_error("{}", one);
+  if (!wrong.empty())
+    return not_in_order;
+  if (!flags.json)
+    runtime::log_info("the ledger is in order: {}", runtime::counted(all.size(), "record"));
+  return 0;
+}
+
+}  // namespace
+
+void add_ledger(command_line& program) {
+  auto& line = program.command(
+      "ledger", "shows what a run has committed, saved and run again, and checks it.");
+  const auto flags = std::make_shared<ledger_flags>();
+  flags->run = declare_run(line);
+  line.toggle("--json", "Prints JSON, for programs.", [flags] { flags->json = true; });
+  line.toggle("--check",
+              "Ends with 1 unless all is in order: iterations committed once and ascending, each "
+              "with its own samples and told once; those that ran again came out with the same "
+              "state; what was saved had been committed.",
+              [flags] { flags->check = true; });
+  line.note(
+      "The ledger is written while the run goes on, so this may be asked at any time. Exit code 0; "
+      "1 with --check where something is wrong; 2 where there is no ledger, or it is damaged.");
+  line.runs([flags] { return show_ledger(*flags); });
+}
+
+}  // namespace troupe::command

@@ -1,0 +1,62 @@
+// This host's agent, and a thread that hears what it says.
+
+#pragma once
+
+#include "messages/control/rendezvous.hpp"
+#include "runtime/process/agent_client.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace troupe::actors {
+
+/// The agent's name for the process of that place; and the place, -1 for another name.
+std::string agent_name_of(int process);
+int process_of(std::string_view agents_name);
+
+/// One thread, but for what is heard. Whoever still runs at its end is ended by the agent.
+class agent_link {
+ public:
+  /// Called by a thread of the link's; the last is that the agent is gone. It may come after the
+  /// link's end.
+  using listener = std::function<void(messages::agent_told)>;
+
+  /// `command`: as agent_client::start wants it. An agent that ends or hangs has `patience` until
+  /// it is killed.
+  agent_link(std::vector<std::string> command,
+             std::filesystem::path run,
+             std::chrono::milliseconds patience,
+             listener tell);
+  ~agent_link();
+  agent_link(const agent_link&) = delete;
+  agent_link& operator=(const agent_link&) = delete;
+
+  /// Throws io_error: it cannot be started.
+  void start();
+  /// Of the agent that is there, or a new one. Whether it was heard is told by the thread. Throws
+  /// as `start`.
+  void ask(const runtime::agent_request& what);
+  bool is_there() const { return agent_ != nullptr; }
+  /// That has come from the thread. False: it is of an agent before this one. After its end the
+  /// next order starts another.
+  bool hear(const messages::agent_told& x);
+  /// Nothing happens when there is none.
+  void kill() const;
+
+ private:
+  const std::vector<std::string> command_;
+  const std::filesystem::path run_;
+  const std::chrono::milliseconds patience_;
+  const listener tell_;
+  std::uint64_t agents_ = 0;  ///< that were started
+  std::shared_ptr<runtime::agent_client> agent_;
+  std::jthread listener_;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,207 @@
+#include "actors/process/launch_sites.hpp"
+
+#include "actors/process/agent_link.hpp"
+#include "actors/process/control_plane.hpp"
+#include "messages/core/error.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/process/host_address.hpp"
+#include "runtime/process/run_folder.hpp"
+#include "runtime/trainer/build.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include <chrono>
+#include <csignal>
+#include <fmt/format.h>
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+std::chrono::milliseconds in_milliseconds(double seconds) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::duration<double>(seconds));
+}
+
+class this_host final : public launch_sites {
+ public:
+  this_host(const launch_settings& settings,
+            int processes,
+            std::chrono::milliseconds patience,
+            agent_link::listener tell)
+      : settings_(settings),
+        folder_(runtime::run_folder::open(settings.run)),
+        processes_(processes),
+        agent_(settings.agent, settings.run, patience, std::move(tell)) {
+    agent_.start();
+  }
+
+  std::vector<int> agents() const override { return std::vector<int>(std::size_t(processes_), 0); }
+  void start(const launch_action::start& x, std::uint16_t port) override {
+    agent_.ask(runtime::start_process{
+        .request = x.request,
+        .name = agent_name_of(x.who.process),
+        .command = settings_.node({x.who.process, x.who.incarnation, settings_.address, port}),
+        .environment = {},
+        .output = log_of(x.who.process)});
+  }
+  void kill(const launch_action::kill& x) override {
+    agent_.ask(runtime::signal_process{x.request, agent_name_of(x.process), x.which, SIGKILL});
+  }
+  bool end_agent(int) override {
+    if (!agent_.is_there())
+      return false;
+    agent_.ask(runtime::end_agent{});
+    return true;
+  }
+  void kill_agent(int) override { agent_.kill(); }
+
+  bool hear(const messages::agent_told& x) override { return agent_.hear(x); }
+  int host_of(const caf::actor_addr&) const override { return -1; }
+  std::string name_of(int process) const override { return fmt::format("process:{}", process); }
+  std::string log_of(int process) const override {
+    return folder_.log_of(agent_name_of(process)).string();
+  }
+
+ private:
+  const launch_settings settings_;
+  const runtime::run_folder folder_;
+  const int processes_;
+  agent_link agent_;
+};
+
+class other_hosts final : public launch_sites {
+ public:
+  other_hosts(messages::launcher_actor::pointer self,
+              const launch_settings& settings,
+              std::vector<messages::standing_node_actor> nodes,
+              const node_context& context,
+              double suspicion,
+              std::function<void(int, const std::string&)> refused)
+      : self_(self),
+        settings_(settings),
+        nodes_(std::move(nodes)),
+        path_(context.messages),
+        folders_(nodes_.size()) {
+    const auto run = runtime::run_folder::open(settings.run).record().id;
+    for (std::size_t h = 0; h < nodes_.size(); ++h) {
+      self_->monitor(nodes_[h]);
+      path_
+          ->request(self_,
+                    nodes_[h],
+                    in_milliseconds(suspicion),
+                    messages::serve{.program = runtime::version_text(),
+                                    .run = run,
+                                    .process = int(h),
+                                    .suspicion = suspicion,
+                                    .launcher = self_})
+          .then([this, h](const messages::serving& x) { folders_[h] = x.run; },
+                [this, h, refused](const caf::error& why) {
+                  refused(int(h),
+                          fmt::format("the node at {} does not serve this run: {}",
+                                      settings_.standing[h].name,
+                                      messages::text_of(why)));
+                });
+    }
+  }
+
+  std::vector<int> agents() const override {
+    std::vector<int> out;
+    for (std::size_t h = 0; h < nodes_.size(); ++h)
+      out.push_back(int(h));
+    return out;
+  }
+  void start(const launch_action::start& x, std::uint16_t port) override {
+    path_->send(self_,
+                node(x.who.process),
+                messages::start_node{x.request, x.who, settings_.address, port});
+  }
+  void kill(const launch_action::kill& x) override {
+    path_->send(self_, node(x.process), messages::kill_node{x.request, x.process, x.which});
+  }
+  bool end_agent(int agent) override {
+    path_->send(self_, node(agent), messages::dismiss{});
+    return true;
+  }
+  void kill_agent(int agent) override {
+    path_->send(self_, node(agent), messages::kill_agent{agent});
+  }
+
+  bool hear(const messages::agent_told& x) override {  // the standing node has looked
+    return x.host >= 0 && x.host < int(nodes_.size());
+  }
+  int host_of(const caf::actor_addr& x) const override {
+    for (std::size_t h = 0; h < nodes_.size(); ++h)
+      if (nodes_[h].address() == x)
+        return int(h);
+    return -1;
+  }
+  std::string name_of(int process) const override {
+    return fmt::format(
+        "process:{} (node {})", process, settings_.standing[std::size_t(process)].name);
+  }
+  std::string log_of(int process) const override {
+    const auto& folder = folders_[std::size_t(process)];
+    return folder.empty() ? "none yet" : folder + "/logs/" + agent_name_of(process) + ".log there";
+  }
+
+ private:
+  const messages::standing_node_actor& node(int host) const { return nodes_[std::size_t(host)]; }
+
+  messages::launcher_actor::pointer self_;
+  const launch_settings settings_;
+  const std::vector<messages::standing_node_actor> nodes_;
+  const std::shared_ptr<const message_path> path_;
+  std::vector<std::string> folders_;  ///< of those that serve
+};
+
+}  // namespace
+
+std::unique_ptr<launch_sites> sites_of_this_host(messages::launcher_actor::pointer self,
+                                                 const launch_settings& settings,
+                                                 const node_context& context,
+                                                 int processes,
+                                                 double suspicion) {
+  return std::make_unique<this_host>(
+      settings,
+      processes,
+      in_milliseconds(suspicion),
+      [me = caf::actor_cast<caf::weak_actor_ptr>(self->ctrl()),
+       path = context.messages](messages::agent_told x) {
+        if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
+          path->send_from_outside(caf::actor_cast<messages::launcher_actor>(alive), std::move(x));
+      });
+}
+
+std::vector<messages::standing_node_actor> connect_with(
+    caf::actor_system& system,
+    const std::vector<standing_node_address>& nodes,
+    std::chrono::milliseconds patience) {
+  std::vector<messages::standing_node_actor> out;
+  for (const auto& x : nodes)
+    try {
+      runtime::require_listener(x.address, x.port, patience);  // CAF's own attempt has no limit
+      out.push_back(standing_node_at(system, x.address, x.port, patience));
+    } catch (const runtime::error& failure) {
+      throw runtime::input_error(
+          "the node at {} cannot be used: {}. There `troupe node --listen {}` has to run",
+          x.name,
+          failure.what(),
+          x.name);
+    }
+  return out;
+}
+
+std::unique_ptr<launch_sites> sites_of_standing_nodes(
+    messages::launcher_actor::pointer self,
+    const launch_settings& settings,
+    std::vector<messages::standing_node_actor> nodes,
+    const node_context& context,
+    double suspicion,
+    std::function<void(int host, const std::string& why)> refused) {
+  return std::make_unique<other_hosts>(
+      self, settings, std::move(nodes), context, suspicion, std::move(refused));
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,86 @@
+// A node that was started by hand: it stands on its host, waits for a launcher that has a place for
+// it (launcher.hpp), and has a host agent start the process of that place, which hosts the ranks.
+// So the death of that process is one like any other, and this one, which computes nothing, waits
+// for the next job afterwards.
+
+#pragma once
+
+#include "actors/process/agent_link.hpp"
+#include "actors/process/launch_settings.hpp"
+#include "messages/control/standing.hpp"
+#include "messages/protocol/actors.hpp"
+
+#include <caf/result.hpp>
+#include <caf/system_messages.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <caf/typed_response_promise.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::actors {
+
+struct standing_node_settings {
+  std::filesystem::path run;       ///< its folder, held, with the credentials
+  std::string address;             ///< numeric, of this machine: where others reach it
+  std::uint16_t port = 0;          ///< 0: the system chooses
+  double suspicion = 10;           ///< seconds; runs that have another are refused
+  bool insecure = false;           ///< control_plane.hpp
+  bool once = false;               ///< it ends after its first job
+  std::vector<std::string> agent;  ///< as of launch_settings
+  std::function<std::vector<std::string>(const node_program&)> node;
+};
+
+class standing_node_state {
+ public:
+  static constexpr const char* name = "standing_node";
+
+  explicit standing_node_state(messages::standing_node_actor::pointer self) : self_(self) {}
+
+  void start(standing_node_settings settings);
+  caf::result<messages::serving> receive(const messages::serve& x);
+  void receive(const messages::start_node& x);
+  void receive(const messages::kill_node& x);
+  void receive(const messages::kill_agent& x);
+  void receive(const messages::dismiss& x);
+  void receive(const messages::agent_told& x);
+  /// The first time whoever was started is ended, the second time the agent is killed.
+  void receive(const messages::shut_down& x);
+
+ private:
+  std::string refusal_of(const messages::serve& x) const;
+  messages::serving serve(const messages::serve& x);
+  void lose(const caf::down_msg& x);
+  bool is_from_launcher() const;
+  void tell(messages::agent_told x);
+  void end_job();
+  void be_free();
+
+  messages::standing_node_actor::pointer self_;
+  standing_node_settings settings_;
+  std::unique_ptr<agent_link> agent_;
+  /// Of which launcher; none: it is free.
+  std::optional<messages::serve> job_;
+  std::uint64_t jobs_ = 0;  ///< that it has served
+  bool ending_ = false;     ///< the job is over, and its processes are being ended
+  /// Who wants to be next.
+  std::optional<messages::serve> next_;
+  caf::typed_response_promise<messages::serving> answer_;
+  bool over_ = false;
+};
+
+messages::standing_node_actor::behavior_type standing_node(
+    messages::standing_node_actor::stateful_pointer<standing_node_state> self,
+    standing_node_settings settings);
+
+/// Waits for jobs until `started`'s argument is called, by any thread, or once is enough. Returns
+/// the exit code. Throws input_error (credentials) and io_error: it cannot listen there.
+int run_standing_node(const standing_node_settings& settings,
+                      const std::function<void(const std::function<void()>& end)>& started);
+
+}  // namespace troupe::actors

@@ -1,0 +1,48 @@
+// What a rank gives to a checkpoint, on its way into two files: the same bytes whoever writes them.
+
+#pragma once
+
+#include "messages/checkpoint/snapshot.hpp"
+#include "runtime/checkpoint/checkpoint.hpp"
+#include "runtime/core/cancel.hpp"
+#include "runtime/tensor/tensor.hpp"
+#include "runtime/transport/transport.hpp"
+
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+namespace troupe::actors {
+
+using told_shards = std::vector<runtime::tensor_shard<runtime::ticket>>;
+using shards_in_memory = std::vector<runtime::tensor_shard<runtime::tensor>>;
+
+struct rank_state_to_write {
+  shards_in_memory parameters, moments;
+};
+
+/// Throws as transport::redeem_all.
+rank_state_to_write redeemed(runtime::transport& from,
+                             const told_shards& parameters,
+                             const told_shards& moments,
+                             const runtime::cancel_token& until);
+
+/// As checkpoint_writer::write_shard takes them; `x` outlives them.
+std::vector<runtime::shard_to_write> to_write(const shards_in_memory& x);
+
+/// Of the rank `number` of `parts`, durably, into the folder of a checkpoint that another process
+/// writes. Throws io_error.
+runtime::shard_record write_file(const std::filesystem::path& folder,
+                                 std::string_view kind,
+                                 int number,
+                                 int parts,
+                                 const shards_in_memory& what);
+
+/// What of a file travels to who writes the manifest, and the record that it makes of it: names and
+/// boxes it knows from the snapshot. Throws broken_promise, SHARDS-2: they differ in number.
+messages::written_file told(const runtime::shard_record& x);
+runtime::shard_record record_of(std::string file,
+                                const messages::written_file& x,
+                                const told_shards& what);
+
+}  // namespace troupe::actors

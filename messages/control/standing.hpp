@@ -1,0 +1,104 @@
+// A node that was started by hand stands on its host and waits for jobs. It hosts no rank itself: it
+// has its host agent start the processes that do.
+//
+//   launcher -> standing node   serve       one place of its job; answered by `serving`, or refused
+//                               start_node  a process for it
+//                               kill_node   that one
+//                               kill_agent  its host agent does not answer
+//                               dismiss     no process is wanted any more
+//   standing node -> launcher   agent_told  what its host agent has said (rendezvous.hpp)
+//
+// It serves one place at a time, until it is dismissed and its processes are gone, or the launcher
+// is.
+
+#pragma once
+
+#include "messages/control/rendezvous.hpp"
+#include "messages/protocol/handles.hpp"
+
+#include <caf/meta/type_name.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace troupe::messages {
+
+struct serve {
+  std::uint32_t protocol = process_protocol;
+  std::string program = {};  ///< version_text
+  std::string run = {};      ///< its id
+  int process = 0;           ///< which place, and which of the launcher's hosts
+  double suspicion = 0;      ///< seconds, of the run
+  launcher_actor launcher = {};
+
+  friend bool operator==(const serve&, const serve&) = default;
+};
+
+struct serving {
+  std::string host = {};  ///< its name
+  std::string run = {};   ///< the standing node's folder there, with the logs
+
+  friend bool operator==(const serving&, const serving&) = default;
+};
+
+struct start_node {
+  std::uint64_t request = 0;  ///< comes back in the agent's answer
+  process_name who = {};
+  std::string address = {};  ///< of the rendezvous
+  std::uint16_t port = 0;    ///< the same
+
+  friend bool operator==(const start_node&, const start_node&) = default;
+};
+
+struct kill_node {
+  std::uint64_t request = 0;
+  int process = 0;
+  std::uint64_t which = 0;  ///< the agent's incarnation of it
+
+  friend bool operator==(const kill_node&, const kill_node&) = default;
+};
+
+struct kill_agent {
+  int host = 0;
+
+  friend bool operator==(const kill_agent&, const kill_agent&) = default;
+};
+
+struct dismiss {
+  std::uint64_t job = 0;  ///< of a standing node to itself, whose agent has not ended: which of its
+
+  friend bool operator==(const dismiss&, const dismiss&) = default;
+};
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, serve& x) {
+  return f(caf::meta::type_name("serve"),
+           x.protocol,
+           x.program,
+           x.run,
+           x.process,
+           x.suspicion,
+           x.launcher);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, serving& x) {
+  return f(caf::meta::type_name("serving"), x.host, x.run);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, start_node& x) {
+  return f(caf::meta::type_name("start_node"), x.request, x.who, x.address, x.port);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, kill_node& x) {
+  return f(caf::meta::type_name("kill_node"), x.request, x.process, x.which);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, kill_agent& x) {
+  return f(caf::meta::type_name("kill_agent"), x.host);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, dismiss& x) {
+  return f(caf::meta::type_name("dismiss"), x.job);
+}
+
+}  // namespace troupe::messages

@@ -1,0 +1,114 @@
+#include "runtime/process/host_address.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/process/descriptor.hpp"
+
+#include <arpa/inet.h>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <memory>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+namespace troupe::runtime {
+namespace {
+
+using found_addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
+
+found_addresses look_up(const std::string& host, std::uint16_t port, int flags) {
+  addrinfo wanted = {};
+  wanted.ai_family = AF_UNSPEC;
+  wanted.ai_socktype = SOCK_STREAM;
+  wanted.ai_flags = flags;
+  addrinfo* found = nullptr;
+  const int failure
+      = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found);
+  if (failure != 0 || found == nullptr)
+    throw input_error("no address of the host '{}' is known ({}): check its name, or give a "
+                      "numeric address",
+                      host,
+                      ::gai_strerror(failure));
+  return {found, ::freeaddrinfo};
+}
+
+std::string text_of(const sockaddr* x, socklen_t size) {
+  std::array<char, NI_MAXHOST> out = {};
+  if (::getnameinfo(x, size, out.data(), out.size(), nullptr, 0, NI_NUMERICHOST) != 0)
+    throw io_error("an address of this machine cannot be written");
+  return out.data();
+}
+
+}  // namespace
+
+host_and_port read_host_and_port(const std::string& text) {
+  const auto colon = text.rfind(':');
+  host_and_port out;
+  if (colon != std::string::npos) {
+    out.host = text.substr(0, colon);
+    if (out.host.size() > 2 && out.host.front() == '[' && out.host.back() == ']')
+      out.host = out.host.substr(1, out.host.size() - 2);
+    const auto* const end = text.data() + text.size();
+    const auto read = std::from_chars(text.data() + colon + 1, end, out.port);
+    if (read.ec == std::errc() && read.ptr == end && !out.host.empty())
+      return out;
+  }
+  throw input_error("'{}' is no HOST:PORT, as in 10.0.0.1:7000, with a port up to 65535", text);
+}
+
+std::string numeric_address(const std::string& host) {
+  const auto found = look_up(host, 0, 0);
+  return text_of(found->ai_addr, found->ai_addrlen);
+}
+
+bool is_loopback(const std::string& numeric) {
+  return numeric.starts_with("127.") || numeric == "::1";
+}
+
+bool is_wildcard(const std::string& numeric) {
+  return numeric == "0.0.0.0" || numeric == "::";
+}
+
+std::string own_address_towards(const std::string& numeric) {
+  constexpr std::uint16_t any_port = 9;
+  const auto to = look_up(numeric, any_port, AI_NUMERICHOST);
+  const descriptor probe(::socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage own = {};
+  socklen_t size = sizeof own;
+  if (!probe || ::connect(probe.number(), to->ai_addr, to->ai_addrlen) != 0
+      || ::getsockname(probe.number(), reinterpret_cast<sockaddr*>(&own), &size) != 0)
+    throw io_error("there is no way from this host to {}: {}", numeric, system_message(errno));
+  return text_of(reinterpret_cast<const sockaddr*>(&own), size);
+}
+
+void require_listener(const std::string& numeric,
+                      std::uint16_t port,
+                      std::chrono::milliseconds patience) {
+  const auto to = look_up(numeric, port, AI_NUMERICHOST);
+  const descriptor probe(
+      ::socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  int failure = probe ? 0 : errno;
+  if (probe && ::connect(probe.number(), to->ai_addr, to->ai_addrlen) != 0) {
+    failure = errno;
+    pollfd waiting{probe.number(), POLLOUT, 0};
+    const auto until = std::chrono::steady_clock::now() + patience;
+    for (int ready = -1; failure == EINPROGRESS && ready <= 0;) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+          until - std::chrono::steady_clock::now());
+      ready = left.count() > 0 ? ::poll(&waiting, 1, int(left.count())) : 0;
+      socklen_t size = sizeof failure;
+      if (ready > 0)
+        ::getsockopt(probe.number(), SOL_SOCKET, SO_ERROR, &failure, &size);
+      else if (ready == 0)
+        failure = ETIMEDOUT;
+      else if (errno != EINTR)
+        failure = errno;
+    }
+  }
+  if (failure != 0)
+    throw io_error("cannot connect to {} port {}: {}", numeric, port, system_message(failure));
+}
+
+}  // namespace troupe::runtime

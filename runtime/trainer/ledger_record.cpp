@@ -1,0 +1,271 @@
+#include "runtime/trainer/ledger_record.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/core/json_list.hpp"
+#include "runtime/core/shortened.hpp"
+
+#include <charconv>
+#include <fmt/format.h>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+using json = nlohmann::json;
+
+constexpr int deepest = 8;
+constexpr std::size_t shown_bytes = 80;
+
+json json_of_position(const training_position& x) {
+  return {{"iteration", x.iteration},
+          {"consumed", x.consumed},
+          {"skipped", json_list(x.skipped)},
+          {"scale", json_list(x.scale)}};
+}
+
+struct record_writer {
+  json operator()(const ledger::begun& x) const { return {{"begun", json_of_position(x.at)}}; }
+  json operator()(const ledger::committed& x) const {
+    auto step = json_of_position(x.at);
+    step["state"] = to_string(x.state);
+    return {{"committed", step}};
+  }
+  json operator()(const ledger::replayed& x) const {
+    return {{"replayed", {{"iteration", x.iteration}, {"state", to_string(x.state)}}}};
+  }
+  json operator()(const ledger::told& x) const {
+    static constexpr const char* kinds[] = {"step", "validation", "event"};
+    const auto fields = std::visit([](const auto& fact) { return json_list(fact); }, x.fact);
+    return {{"told", {{"number", x.number}, {kinds[x.fact.index()], fields}}}};
+  }
+  json operator()(const ledger::restarted& x) const {
+    return {{"restarted", {{"at_ns", x.what.at_ns}, {"who", x.what.who}, {"step", x.what.step}}}};
+  }
+  json operator()(const ledger::keepers& x) const { return {{"keepers", x.of}}; }
+  json operator()(const ledger::position& x) const {
+    return {{"position", json_of_position(x.at)}};
+  }
+  json operator()(const ledger::saved& x) const { return {{"saved", x.iteration}}; }
+  json operator()(const ledger::validated& x) const { return {{"validated", x.iteration}}; }
+  json operator()(const ledger::tested&) const { return {{"tested", true}}; }
+  json operator()(const ledger::drained& x) const { return {{"drained", x.why}}; }
+};
+
+/// Walks through one record; whatever is not as `record_writer` writes it is refused.
+class record_reader {
+ public:
+  record_reader(std::string_view line, const std::string& what) : line_(line), what_(what) {
+    if (json_depth(line) <= deepest)
+      all_ = json_value_or_discarded(line);
+    if (!all_.is_object() || all_.size() != 1)
+      refuse();
+  }
+
+  ledger_record read() const {
+    const auto& kind = all_.begin().key();
+    const auto& x = all_.begin().value();
+    if (kind == "begun")
+      return ledger::begun{position(x)};
+    if (kind == "committed")
+      return ledger::committed{position(x), state(x)};
+    if (kind == "replayed")
+      return ledger::replayed{number(member(x, "iteration")), state(x)};
+    if (kind == "told")
+      return ledger::told{number(member(x, "number")), fact(x)};
+    if (kind == "restarted")
+      return ledger::restarted{
+          {number(member(x, "at_ns")), text(member(x, "who")), number(member(x, "step"))}};
+    if (kind == "keepers")
+      return ledger::keepers{processes(x)};
+    if (kind == "position")
+      return ledger::position{position(x)};
+    if (kind == "saved")
+      return ledger::saved{number(x)};
+    if (kind == "validated")
+      return ledger::validated{number(x)};
+    if (kind == "tested" && x == true)
+      return ledger::tested{};
+    if (kind == "drained")
+      return ledger::drained{text(x)};
+    refuse();
+  }
+
+ private:
+  [[noreturn]] void refuse() const {
+    throw input_error("{}: '{}' is no record of a ledger", what_, shortened(line_, shown_bytes));
+  }
+  const json& member(const json& of, const char* name) const {
+    if (!of.is_object() || !of.contains(name))
+      refuse();
+    return of[name];
+  }
+  std::uint64_t number(const json& x) const {
+    if (!x.is_number_unsigned())
+      refuse();
+    return x.get<std::uint64_t>();
+  }
+  std::string text(const json& x) const {
+    if (!x.is_string())
+      refuse();
+    return x.get<std::string>();
+  }
+  template <class Value>
+  Value list(const json& x) const {
+    if (auto out = value_of_json_list<Value>(x))
+      return *std::move(out);
+    refuse();
+  }
+  digest state(const json& of) const {
+    const auto hex = text(member(of, "state"));
+    digest out;
+    const auto part = [&](std::size_t begin, std::uint64_t& to) {
+      const char* const end = hex.data() + begin + 16;
+      return std::from_chars(hex.data() + begin, end, to, 16).ptr == end;
+    };
+    if (hex.size() != 32 || !part(0, out.high) || !part(16, out.low))
+      refuse();
+    return out;
+  }
+  training_position position(const json& x) const {
+    return {number(member(x, "iteration")),
+            number(member(x, "consumed")),
+            list<skipped_steps>(member(x, "skipped")),
+            list<loss_scale>(member(x, "scale"))};
+  }
+  watched fact(const json& x) const {
+    if (x.contains("step"))
+      return list<step_report>(x["step"]);
+    if (x.contains("validation"))
+      return list<validation_report>(x["validation"]);
+    return list<run_event>(member(x, "event"));
+  }
+  std::vector<int> processes(const json& x) const {
+    std::vector<int> out;
+    if (!x.is_array())
+      refuse();
+    for (const auto& one : x) {
+      const auto process = whole_number_in(one);
+      if (!process || !std::in_range<int>(*process))
+        refuse();
+      out.push_back(int(*process));
+    }
+    return out;
+  }
+
+  std::string_view line_;
+  const std::string& what_;
+  json all_;
+};
+
+/// What was committed so far, and what is wrong with it.
+class ledger_judge {
+ public:
+  std::vector<std::string> take() { return std::move(wrong_); }
+
+  void operator()(const ledger::begun& x) {
+    if (newest_)
+      complain("the run begins twice, the second time after iteration {}", x.at.iteration);
+    newest_ = x.at;
+    start_ = x.at.iteration;
+  }
+  void operator()(const ledger::committed& x) {
+    const auto n = x.at.iteration;
+    if (!newest_)
+      complain("iteration {} was committed before the run began", n);
+    else if (n != newest_->iteration + 1)
+      complain("iteration {} was committed after iteration {}", n, newest_->iteration);
+    else if (x.at.consumed <= newest_->consumed)
+      complain("after iteration {} {} samples are consumed, and {} were before it",
+               n,
+               x.at.consumed,
+               newest_->consumed);
+    newest_ = x.at;
+    states_[n] = x.state;
+    consumed_[n] = x.at.consumed;
+  }
+  void operator()(const ledger::replayed& x) {
+    const auto found = states_.find(x.iteration);
+    if (found == states_.end())
+      complain("iteration {} ran again, and had not been committed", x.iteration);
+    else if (found->second != x.state)
+      complain("iteration {} ran again and came out with {}, before with {}",
+               x.iteration,
+               to_string(x.state),
+               to_string(found->second));
+  }
+  void operator()(const ledger::told& x) {
+    if (x.number != told_ + 1)
+      complain("fact {} was told after fact {}", x.number, told_);
+    told_ = x.number;
+    const auto* const step = std::get_if<step_report>(&x.fact);
+    if (step == nullptr)
+      return;
+    const auto n = step->iteration;
+    const auto before = told_step_ ? told_step_ : start_;
+    if (before && n != *before + 1)
+      complain("iteration {} was told after iteration {}", n, *before);
+    told_step_ = n;
+    const auto consumed = consumed_.find(n);
+    if (consumed == consumed_.end() || states_[n] != step->state
+        || consumed->second != step->consumed_samples)
+      complain("iteration {} was told otherwise than it was committed", n);
+    else if (const auto last = consumed_.find(n - 1);
+             last != consumed_.end()
+             && consumed->second - last->second != std::uint64_t(step->global_batch_size))
+      complain("iteration {} consumed {} samples, and its batch has {}",
+               n,
+               consumed->second - last->second,
+               step->global_batch_size);
+  }
+  void operator()(const ledger::saved& x) {
+    if (x.iteration != start_ && !states_.contains(x.iteration))
+      complain("iteration {} was saved, and had not been committed", x.iteration);
+  }
+  template <class Other>
+  void operator()(const Other&) {}
+
+ private:
+  template <class... Words>
+  void complain(fmt::format_string<Words...> text, Words&&... words) {
+    wrong_.push_back(fmt::format(text, std::forward<Words>(words)...));
+  }
+
+  std::optional<training_position> newest_;
+  std::optional<std::uint64_t> start_, told_step_;
+  std::uint64_t told_ = 0;
+  std::map<std::uint64_t, digest> states_;
+  std::map<std::uint64_t, std::uint64_t> consumed_;
+  std::vector<std::string> wrong_;
+};
+
+}  // namespace
+
+std::string text_of(const ledger_record& x) {
+  return json_text_replacing(std::visit(record_writer(), x));
+}
+
+ledger_record read_ledger_record(std::string_view line, const std::string& what) {
+  return record_reader(line, what).read();
+}
+
+std::vector<ledger_record> read_ledger(const std::filesystem::path& path) {
+  const auto text = read_text(path);
+  std::vector<ledger_record> out;
+  std::size_t number = 0;
+  for (std::size_t at = 0, end; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
+    out.push_back(read_ledger_record(std::string_view(text).substr(at, end - at),
+                                     fmt::format("'{}', line {}", path.string(), ++number)));
+  return out;
+}
+
+std::vector<std::string> complaints_of(const std::vector<ledger_record>& all) {
+  ledger_judge by;
+  for (const auto& one : all)
+    std::visit(by, one);
+  return by.take();
+}
+
+}  // namespace troupe::runtime

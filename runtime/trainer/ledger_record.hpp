@@ -1,0 +1,97 @@
+// What is written down of a run, one record a line: docs/formats/ledger.md.
+
+#pragma once
+
+#include "runtime/core/hash.hpp"
+#include "runtime/telemetry/recorder.hpp"
+#include "runtime/trainer/decision.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace troupe::runtime {
+
+/// A restart, as the limits count them.
+struct restart {
+  std::uint64_t at_ns = 0;  ///< by a steady clock
+  std::string who;          ///< the first that died
+  std::uint64_t step = 0;   ///< that was running
+
+  friend bool operator==(const restart&, const restart&) = default;
+};
+
+namespace ledger {
+
+/// Where the run starts: the first record.
+struct begun {
+  training_position at;
+};
+struct committed {
+  training_position at;  ///< after the step
+  digest state = {};     ///< the same
+};
+/// A step that had been committed ran again, to this state.
+struct replayed {
+  std::uint64_t iteration = 0;
+  digest state = {};
+};
+/// What watchers were told, numbered from 1.
+struct told {
+  std::uint64_t number = 0;
+  watched fact;
+};
+struct restarted {
+  restart what;
+};
+/// Of each process that hosts ranks: which other one keeps their states.
+struct keepers {
+  std::vector<int> of;
+};
+/// Of a checkpoint that is being saved.
+struct position {
+  training_position at;
+};
+struct saved {
+  std::uint64_t iteration = 0;
+};
+struct validated {
+  std::uint64_t iteration = 0;
+};
+struct tested {};
+struct drained {
+  std::string why;
+};
+
+}  // namespace ledger
+
+using ledger_record = std::variant<ledger::begun,
+                                   ledger::committed,
+                                   ledger::replayed,
+                                   ledger::told,
+                                   ledger::restarted,
+                                   ledger::keepers,
+                                   ledger::position,
+                                   ledger::saved,
+                                   ledger::validated,
+                                   ledger::tested,
+                                   ledger::drained>;
+
+/// A JSON object in one line, without its end.
+std::string text_of(const ledger_record& x);
+/// Throws input_error, beginning with `what`.
+ledger_record read_ledger_record(std::string_view line, const std::string& what);
+
+/// Of a ledger's file, in order; a last line without its end was being written, and is left out.
+/// Throws input_error, naming the line, and io_error.
+std::vector<ledger_record> read_ledger(const std::filesystem::path& path);
+
+/// What is wrong with a run that wrote these, in words; empty: steps were committed once and in
+/// order, each with the samples after those of the step before, each was told once and in order,
+/// each that ran again came out as before, and what was saved had been committed.
+std::vector<std::string> complaints_of(const std::vector<ledger_record>& all);
+
+}  // namespace troupe::runtime

@@ -1,0 +1,27 @@
+// A front alone with a job: whose word it takes for the end.
+
+#include "actors/job/front.hpp"
+
+#include "tests/support/deterministic.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <optional>
+
+using namespace troupe;
+
+TEST_CASE("FRONT-1: an end that the supervisor who stands has not told is none", "[actors]") {
+  tests::deterministic system;
+  const auto prepared = tests::without_threads(tests::tiny_job(1, 1));
+  std::optional<actors::outcome> end;
+  const auto root
+      = system.keep(system.home().spawn(actors::front,
+                                        prepared->description,
+                                        std::shared_ptr<const actors::node_context>(prepared->node),
+                                        [&](const actors::outcome& x) { end = x; }));
+  // As one that was left behind, and goes on.
+  system.tell(root, messages::job_over{3, "told by somebody else"});
+  REQUIRE(end);
+  CHECK(end->exit_code == 0);
+  CHECK(end->reason.empty());
+}

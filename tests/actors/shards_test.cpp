@@ -1,0 +1,306 @@
+// The checkpointer and the shard writers of two processes, which write one checkpoint together.
+
+#include "actors/checkpointer/checkpointer.hpp"
+#include "actors/checkpointer/collected_shards.hpp"
+#include "actors/shard_writer/shard_writer.hpp"
+#include "runtime/core/file.hpp"
+#include "tests/support/broken.hpp"
+#include "tests/support/deterministic.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <array>
+#include <map>
+#include <set>
+
+using namespace troupe;
+using Catch::Matchers::ContainsSubstring;
+using tests::first_generation;
+
+namespace {
+
+const runtime::step_id third{3};
+
+/// A checkpointer, and two processes whose ranks are those of two stages.
+struct saving {
+  explicit saving(const std::filesystem::path& save, int processes = 2) {
+    auto job = tests::tiny_job(2, 1);
+    job.layout.processes = processes;
+    job.checkpoints.save = save;
+    prepared = tests::without_threads(job);
+    prepared->node->before_write = [this] {
+      if (refuses)
+        throw runtime::io_error("the disk of this test refuses");
+    };
+    checkpointer = system.keep(system.home().spawn(
+        actors::checkpointer,
+        messages::spawn_checkpointer{
+            first_generation, prepared->description, system.listener(supervisor)},
+        prepared->node->jobs->open(prepared->description),
+        std::shared_ptr<const actors::node_context>(prepared->node),
+        token));
+    end.emplace(checkpointer);
+  }
+
+  /// Of a process, the real one.
+  messages::shard_writer_actor writer(int process) {
+    return system.keep(system.home().spawn(
+        actors::shard_writer,
+        messages::spawn_shard_writer{first_generation, prepared->description, process, true},
+        std::shared_ptr<const actors::node_context>(prepared->node),
+        runtime::cancel_token()));
+  }
+  void use(int process, const messages::shard_writer_actor& x) {
+    system.tell(checkpointer, messages::use_shard_writer{first_generation, process, x});
+  }
+  /// Both processes' are played: what they are told is in `told`.
+  void play_writers() {
+    for (const int p : {0, 1})
+      use(p, system.listener(told));
+  }
+  void use_writers() {
+    for (const int p : {0, 1})
+      use(p, writer(p));
+  }
+
+  std::vector<runtime::tensor_shard<runtime::ticket>> shards(const std::string& name) {
+    const runtime::shape extents{1};
+    runtime::tensor one(prepared->node->pool.allocate(sizeof(float)), runtime::dtype::f32, extents);
+    *one.data<float>() = 0.5F;
+    return {{name,
+             extents,
+             runtime::whole(extents),
+             prepared->node->transport->deposit(std::move(one), first_generation)}};
+  }
+  void save(std::uint64_t attempt = 1) {
+    system.tell(checkpointer, messages::save{first_generation, third, 24, 2, {}, {}, attempt});
+    for (const int rank : {1, 0}) {
+      const std::string name = rank == 0 ? "w" : "v";
+      last[rank]
+          = {first_generation, third, rank, shards(name), shards("exp_avg." + name), attempt};
+      system.tell(checkpointer, last[rank]);
+    }
+  }
+  /// What the real writer would answer.
+  void answer(const messages::write_shards& order) {
+    const auto to = order.checkpointer;
+    system.tell(writer(order.ranks.front().number - 1), order);
+  }
+  template <class Message>
+  std::size_t heard() {
+    return supervisor.of<Message>().size();
+  }
+
+  tests::heard_by<messages::supervisor_actor> supervisor;
+  tests::heard_by<messages::shard_writer_actor> told;
+  runtime::cancel_token token;
+  bool refuses = false;
+  std::map<int, messages::snapshot> last;
+  tests::deterministic system;
+  std::shared_ptr<actors::prepared_job> prepared;
+  messages::checkpointer_actor checkpointer;
+  std::optional<tests::ending> end;
+};
+
+/// Of all files of the newest checkpoint, by name.
+std::map<std::string, std::string> bytes_in(const std::filesystem::path& dir) {
+  std::map<std::string, std::string> out;
+  for (const auto& x : std::filesystem::directory_iterator(dir / runtime::iteration_folder(3)))
+    out[x.path().filename().string()] = runtime::read_text(x.path());
+  return out;
+}
+
+std::set<std::string> names_in(const std::filesystem::path& dir) {
+  std::set<std::string> out;
+  for (const auto& x : std::filesystem::directory_iterator(dir))
+    out.insert(x.path().filename().string());
+  return out;
+}
+
+messages::shards_refused refusal_of(const messages::write_shards& x, int process, bool gone) {
+  return {x.generation, x.step, x.attempt, process, gone, gone ? "" : "No space left on device"};
+}
+
+}  // namespace
+
+TEST_CASE("two processes write the bytes that one would", "[actors]") {
+  const tests::scratch_folder one, two;
+  saving alone(one.path(), 1), both(two.path());
+  both.use_writers();
+  for (auto* const x : {&alone, &both}) {
+    x->save();
+    CHECK(x->heard<messages::saved>() == 1);
+    CHECK(x->prepared->node->transport->leased() == 0);
+  }
+  const auto expected = bytes_in(one.path());
+  CHECK(expected.size() == 5);
+  CHECK(bytes_in(two.path()) == expected);
+  CHECK(names_in(two.path()) == names_in(one.path()));
+  CHECK_NOTHROW(runtime::open_checkpoint(two / runtime::iteration_folder(3)));
+}
+
+TEST_CASE("SHARDS-1: nothing is visible before every process has said that its shards are durable",
+          "[actors]") {
+  const tests::scratch_folder folder;
+  saving it(folder.path());
+  it.play_writers();
+  it.save();
+  auto& orders = it.told.of<messages::write_shards>();
+  REQUIRE(orders.size() == 2);
+  CHECK(orders[0].parts == 2);
+  it.answer(orders[0]);
+  CHECK(it.heard<messages::saved>() == 0);
+  CHECK_FALSE(runtime::latest_checkpoint(folder.path()).folder);
+  const std::filesystem::path staged = orders[1].folder;
+  CHECK(std::filesystem::exists(staged / runtime::shard_file("model", 1, 2)));
+  it.answer(orders[1]);
+  CHECK(it.heard<messages::saved>() == 1);
+  CHECK(runtime::latest_checkpoint(folder.path()).folder);
+  CHECK_FALSE(std::filesystem::exists(staged));
+}
+
+TEST_CASE("SHARDS-1, -2: a manifest of what is not acknowledged, or not all, is refused",
+          "[actors]") {
+  const messages::save order{first_generation, third, 24, 2, {}, {}, 1};
+  const std::vector<runtime::tensor_shard<runtime::ticket>> one
+      = {{"w", {1}, runtime::whole({1}), {}}};
+  actors::collected_shards shards(order,
+                                  {{0, {first_generation, third, 0, one, one, 1}},
+                                   {1, {first_generation, third, 1, one, one, 1}}},
+                                  {2, 2});
+  const messages::written_file file{8, "ab", {"cd"}};
+  const auto answer = [&](int process, std::uint64_t attempt, messages::written_file model) {
+    return shards.take(messages::shards_written{
+        first_generation, third, attempt, process, {{process + 1, std::move(model), file}}});
+  };
+  CHECK(answer(0, 1, file));
+  CHECK_BREAKS("SHARDS-1", shards.records());
+  CHECK_FALSE(answer(1, 2, file));  // of another attempt
+  CHECK_FALSE(answer(0, 1, file));  // twice
+  CHECK_FALSE(answer(2, 1, file));  // there is none
+  CHECK(shards.awaited() == 1);
+  CHECK_BREAKS("SHARDS-2",
+               shards.take(messages::shards_written{first_generation, third, 1, 1, {}}));
+  CHECK(answer(1, 1, {8, "ab", {}}));
+  CHECK(shards.awaited() == 0);
+  CHECK_BREAKS("SHARDS-2", shards.records());
+}
+
+TEST_CASE(
+    "a disk that refuses in one process is told when nobody writes any more, and the next "
+    "attempt is whole",
+    "[actors]") {
+  const tests::scratch_folder folder;
+  saving it(folder.path());
+  it.play_writers();
+  it.save();
+  auto& orders = it.told.of<messages::write_shards>();
+  REQUIRE(orders.size() == 2);
+  it.system.tell(it.checkpointer, refusal_of(orders[0], 0, false));
+  CHECK(it.heard<messages::save_failed>() == 0);
+  it.answer(orders[1]);
+  REQUIRE(it.heard<messages::save_failed>() == 1);
+  CHECK(it.supervisor.of<messages::save_failed>()[0].why == "No space left on device");
+  CHECK_FALSE(runtime::latest_checkpoint(folder.path()).folder);
+  const auto late = orders[0];
+  for (const auto& [rank, x] : it.last)  // as its stage does before it gives another
+    for (const auto* const some : {&x.parameters, &x.moments})
+      for (const auto& shard : *some)
+        it.prepared->node->transport->take_back(std::array{shard.elements});
+  it.save(2);
+  it.answer(late);  // of the attempt before: what it had is gone, and its folder
+  CHECK(it.heard<messages::saved>() == 0);
+  REQUIRE(orders.size() == 4);
+  it.answer(orders[2]);
+  it.answer(orders[3]);
+  CHECK(it.heard<messages::saved>() == 1);
+  CHECK(names_in(folder.path())
+        == std::set<std::string>{"iter_0000003", "latest_checkpointed_iteration.txt"});
+  CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("a shard writer tells what its disk refuses, with process and host, and goes on",
+          "[actors]") {
+  const tests::scratch_folder folder;
+  saving it(folder.path());
+  it.use_writers();
+  it.refuses = true;
+  it.save();
+  REQUIRE(it.heard<messages::save_failed>() == 1);
+  CHECK_THAT(it.supervisor.of<messages::save_failed>()[0].why,
+             ContainsSubstring("process 0 on host '")
+                 && ContainsSubstring("the disk of this test refuses"));
+  it.refuses = false;
+  it.save(2);
+  CHECK(it.heard<messages::saved>() == 1);
+}
+
+TEST_CASE("a process that does not see the folder of a checkpoint says so", "[actors]") {
+  const tests::scratch_folder folder;
+  saving it(folder.path());
+  it.play_writers();
+  it.save();
+  for (auto order : it.told.of<messages::write_shards>()) {
+    order.folder = "/nowhere/of/this/host";
+    it.answer(order);
+  }
+  REQUIRE(it.heard<messages::save_failed>() == 1);
+  CHECK_THAT(it.supervisor.of<messages::save_failed>()[0].why,
+             ContainsSubstring("process 0 on host '") && ContainsSubstring("/nowhere/of/this/host")
+                 && ContainsSubstring("a folder that all processes of the run see"));
+}
+
+TEST_CASE("a save is abandoned when all have answered or are dead, and never half of it stays",
+          "[actors]") {
+  const bool dies = GENERATE(true, false);
+  const tests::scratch_folder folder;
+  saving it(folder.path());
+  it.play_writers();
+  it.save();
+  const auto orders = it.told.of<messages::write_shards>();
+  REQUIRE(orders.size() == 2);
+  it.system.tell(it.checkpointer, messages::abandon{first_generation});
+  if (dies)
+    it.use(0, {});
+  else
+    it.system.tell(it.checkpointer, refusal_of(orders[0], 0, true));
+  CHECK(it.heard<messages::abandoned>() == 0);
+  it.answer(orders[1]);
+  CHECK(it.heard<messages::abandoned>() == 1);
+  CHECK(it.heard<messages::saved>() == 0);
+  CHECK(it.heard<messages::save_failed>() == 0);
+  CHECK_FALSE(runtime::latest_checkpoint(folder.path()).folder);
+  CHECK(names_in(folder.path()).empty());
+}
+
+TEST_CASE("what is complete is saved before a save is abandoned", "[actors]") {
+  const tests::scratch_folder folder;
+  saving it(folder.path());
+  it.play_writers();
+  it.save();
+  const auto orders = it.told.of<messages::write_shards>();
+  REQUIRE(orders.size() == 2);
+  it.system.tell(it.checkpointer, messages::abandon{first_generation});
+  it.answer(orders[0]);
+  it.answer(orders[1]);
+  CHECK(it.heard<messages::saved>() == 1);
+  CHECK(it.heard<messages::abandoned>() == 1);
+}
+
+TEST_CASE("the death of a shard writer alone fails the save, which is tried again", "[actors]") {
+  const tests::scratch_folder folder;
+  saving it(folder.path());
+  it.play_writers();
+  it.save();
+  it.use(0, {});
+  it.answer(it.told.of<messages::write_shards>().at(1));
+  REQUIRE(it.heard<messages::save_failed>() == 1);
+  CHECK_THAT(it.supervisor.of<messages::save_failed>()[0].why,
+             ContainsSubstring("writes the shards of a process has died"));
+  it.use_writers();
+  it.save(2);
+  CHECK(it.heard<messages::saved>() == 1);
+}

@@ -1,0 +1,183 @@
+"""What several processes cost: a training step beside one process, processes that wait, and how start and memory grow.
+
+    processes_bench.py [--program FILE] [--only step,idle,growth] [--rounds N] [--steps N] [--numbers 8,16,32,64]
+                       [--json FILE]
+
+*step*: the same job in one process and in two, in turn; the median time of a step of each round, and the median ratio.
+*idle*: a lane is planted to hang, so that everybody waits; processor time of each process meanwhile.
+*growth*: a small job of N replicas in N processes: seconds until all stand, until the first step, for the end after it;
+memory by /proc/PID/smaps_rollup, where pages that processes share count in part (PSS).
+
+Only Python's standard library is used. Run it on a machine that does nothing else.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+WARM_UP = 5  # steps that are not counted
+TICKS = os.sysconf("SC_CLK_TCK")
+MOCK = ["--mock-data", "--tokenizer-type", "NullTokenizer", "--lr", 1e-4, "--eval-iters", 0, "--log-interval", 1,
+        "--threads-per-worker", 1]
+MODELS = {
+    "6/384/6": ["--num-layers", 6, "--hidden-size", 384, "--num-attention-heads", 6, "--seq-length", 256,
+                "--max-position-embeddings", 256, "--vocab-size", 64, "--micro-batch-size", 6],
+    "GPT-2 124M": ["--num-layers", 12, "--hidden-size", 768, "--num-attention-heads", 12, "--seq-length", 256,
+                   "--max-position-embeddings", 1024, "--vocab-size", 50304, "--micro-batch-size", 2],
+}
+LAYOUTS = {
+    "2 replicas": ["--world-size", 2, "--global-batch-size", 24],
+    "2 stages": ["--world-size", 2, "--pipeline-model-parallel-size", 2, "--global-batch-size", 24],
+    "2 tensor ranks": ["--world-size", 2, "--tensor-model-parallel-size", 2, "--sequence-parallel",
+                       "--global-batch-size", 12],
+}
+SMALL = ["--num-layers", 2, "--hidden-size", 64, "--num-attention-heads", 4, "--seq-length", 32,
+         "--max-position-embeddings", 32, "--vocab-size", 128, "--micro-batch-size", 1]
+PATIENCE = 300  # seconds
+
+
+class training:
+    """A run of the program; its log is read while it is written."""
+
+    def __init__(self, o, folder, *words):
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir=folder))
+        self.run, self.log = self.folder / "run", self.folder / "log.jsonl"
+        self.begin = time.monotonic()
+        with open(self.folder / "out.txt", "w") as out:
+            command = [o.program, "train", "gpt", *MOCK, "--log-file", self.log, "--run", self.run, *words]
+            self.process = subprocess.Popen([str(x) for x in command], stdout=out, stderr=subprocess.STDOUT)
+
+    def steps(self):
+        text = self.log.read_text() if self.log.exists() else ""
+        records = [json.loads(x) for x in text[:text.rfind("\n") + 1].splitlines()]
+        return [x for x in records if "state_digest" in x]
+
+    def until(self, holds):
+        while not (found := holds()):
+            if self.process.poll() is not None or time.monotonic() - self.begin > PATIENCE:
+                self.process.kill()
+                sys.exit((self.folder / "out.txt").read_text()[-3000:])
+            time.sleep(0.01)
+        return found
+
+    def ends(self):
+        self.process.wait(PATIENCE)
+        if self.process.returncode != 0:
+            sys.exit((self.folder / "out.txt").read_text()[-3000:])
+
+    def entries(self):
+        """Those of the run's folder whose process runs, by name."""
+        out = {}
+        for path in sorted((self.run / "processes").glob("*.json")):
+            try:
+                entry = json.loads(path.read_text())
+            except (OSError, ValueError):
+                continue
+            if pathlib.Path(f"/proc/{entry['pid']}").exists():
+                out[path.stem] = entry["pid"]
+        return out
+
+
+def step(o, folder, rows):
+    for model, shape in MODELS.items():
+        for layout, ranks in LAYOUTS.items():
+            ratios, times = [], {1: [], 2: []}
+            for _ in range(o.rounds):
+                for processes in (1, 2):
+                    one = training(o, folder, *shape, *ranks, "--recovery", "off", "--train-iters", o.steps + WARM_UP,
+                                   "--processes", processes)
+                    one.ends()
+                    times[processes].append(statistics.median(x["elapsed_ms"] for x in one.steps()[WARM_UP:]))
+                ratios.append(times[2][-1] / times[1][-1])
+            rows.append({"part": "step", "model": model, "layout": layout,
+                         "one_ms": statistics.median(times[1]), "two_ms": statistics.median(times[2]),
+                         "ratio": statistics.median(ratios), "ratios": ratios})
+            print(f"{model}, {layout}: one process {rows[-1]['one_ms']:.1f} ms, two {rows[-1]['two_ms']:.1f} ms, "
+                  f"ratio {rows[-1]['ratio']:.3f} ({', '.join(f'{x:.3f}' for x in ratios)})", flush=True)
+
+
+def processor_seconds(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def idle(o, folder, rows):
+    watched = 20  # seconds
+    one = training(o, folder, *SMALL, "--world-size", 2, "--global-batch-size", 4, "--train-iters", 100000,
+                   "--processes", 2, "--plant-death", "lane:0.0@20:forward:hang", "--suspicion-seconds", 600)
+    one.until(lambda: one.steps() and one.steps()[-1]["iteration"] >= 19)
+    time.sleep(2)
+    pids = one.entries()
+    before = {name: processor_seconds(pid) for name, pid in pids.items()}
+    time.sleep(watched)
+    for name, pid in pids.items():
+        share = (processor_seconds(pid) - before[name]) / watched
+        rows.append({"part": "idle", "process": name, "share_of_a_core": share})
+        print(f"{name} while it waits: {share:.4f} of a core", flush=True)
+    for pid in [one.process.pid, *pids.values()]:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    one.process.wait()
+
+
+def proportional_bytes(pid):
+    for line in pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    raise ValueError(pid)
+
+
+def growth(o, folder, rows):
+    for number in o.numbers:
+        one = training(o, folder, *SMALL, "--world-size", number, "--global-batch-size", number, "--train-iters",
+                       100000, "--processes", number, "--suspicion-seconds", 60)
+        one.until(lambda: sum(x.startswith("node-") for x in one.entries()) == number)
+        stand = time.monotonic() - one.begin
+        one.until(one.steps)
+        first = time.monotonic() - one.begin
+        one.until(lambda: len(one.steps()) >= 20)
+        memory = {name: proportional_bytes(pid) for name, pid in one.entries().items()}
+        of_steps = statistics.median(x["elapsed_ms"] for x in one.steps()[5:])
+        ends = time.monotonic()
+        one.process.send_signal(signal.SIGTERM)
+        one.ends()
+        nodes = [x for name, x in memory.items() if name.startswith("node-")]
+        rows.append({"part": "growth", "processes": number, "stand_s": stand, "first_step_s": first,
+                     "end_s": time.monotonic() - ends, "step_ms": of_steps, "node_bytes": statistics.median(nodes),
+                     "supervisor_bytes": memory["supervisor"], "all_bytes": sum(memory.values())})
+        print(f"{number} processes: all have an entry after {stand:.2f} s, the first step after {first:.2f} s, a step "
+              f"{of_steps:.1f} ms, the end {rows[-1]['end_s']:.2f} s; memory (PSS) of a node "
+              f"{rows[-1]['node_bytes'] / 2**20:.1f} MiB, of the supervisor {memory['supervisor'] / 2**20:.1f} MiB, "
+              f"of all {sum(memory.values()) / 2**20:.0f} MiB", flush=True)
+
+
+def main():
+    parts = {"step": step, "idle": idle, "growth": growth}
+    line = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    line.add_argument("--program", default="build/release/bin/troupe")
+    line.add_argument("--only", default=",".join(parts))
+    line.add_argument("--rounds", type=int, default=5)
+    line.add_argument("--steps", type=int, default=30)
+    line.add_argument("--numbers", default="8,16,32,64")
+    line.add_argument("--json")
+    o = line.parse_args()
+    o.numbers = [int(x) for x in o.numbers.split(",")]
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for part in o.only.split(","):
+            parts[part](o, folder, rows)
+    if o.json:
+        pathlib.Path(o.json).write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,434 @@
+"""Runs over nodes that were started by hand, as on several hosts: the same bits, deaths, jobs one after the other,
+strangers at every port, and what is said when something is wrong. Run by ctest.
+
+    hosts_test.py PROGRAM NAME...   runs the named checks, or all
+"""
+
+import atexit
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import cli_test
+import processes_test
+from cli_test import refuses, works, wrong
+from processes_test import JOB, PATIENCE, PIPELINE, job, require_same
+
+LONG = [*PIPELINE, "--train-iters", 400]
+ENDLESS = [*PIPELINE, "--train-iters", 100000, "--lr-decay-style", "constant"]
+
+NODES = []
+
+
+class node:
+    """One that was started by hand."""
+
+    def __init__(self, folder, *words, listen="127.0.0.1:0", credentials=None, within=()):
+        self.folder = folder / f"node-{len(NODES)}"
+        self.folder.mkdir()
+        self.run, self.out = self.folder / "run", self.folder / "out.txt"
+        keys = ["--credentials", credentials] if credentials else []
+        command = [*within, cli_test.PROGRAM, "node", "--listen", listen, "--run", self.run, *keys, *words]
+        with open(self.out, "w") as out:
+            self.process = subprocess.Popen([str(x) for x in command], stdout=out, stderr=subprocess.STDOUT)
+        NODES.append(self)
+        self.until("it waits for jobs", lambda: "waits for jobs at" in self.text())
+        self.at, = re.findall(r"waits for jobs at (\S+),", self.text())
+
+    def text(self):
+        return self.out.read_text()
+
+    def port(self):
+        return int(self.at.rsplit(":")[-1])
+
+    def until(self, what, holds):
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            if found := holds():
+                return found
+            if self.process.poll() is not None and not holds():
+                raise wrong(f"a node ended with {self.process.returncode}, and not: {what}\n{self.text()}")
+            time.sleep(0.02)
+        raise wrong(f"not in {PATIENCE} seconds: {what}\n{self.text()}")
+
+    def left(self):
+        """What it has started, and itself."""
+        return processes_test.job.left(self)
+
+    def ends(self, code=0, by=signal.SIGTERM):
+        if by:
+            self.process.send_signal(by)
+        try:
+            self.process.wait(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise wrong(f"a node does not end\n{self.text()}")
+        if self.process.returncode != code:
+            raise wrong(f"a node ended with {self.process.returncode} instead of {code}\n{self.text()}")
+        self.leaves_nothing()
+
+    def leaves_nothing(self):
+        end = time.monotonic() + PATIENCE
+        while self.left():
+            if time.monotonic() > end:
+                raise wrong(f"a node leaves {self.left()}\n{self.text()}")
+            time.sleep(0.05)
+
+    def stop(self):
+        for pid in self.left():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.wait()
+
+
+def keys(folder, name="keys"):
+    works("credentials", folder / name)
+    return folder / name
+
+
+def hosts(folder, count=2, credentials=None, *words):
+    credentials = credentials or keys(folder)
+    return [node(folder, *words, credentials=credentials) for _ in range(count)], credentials
+
+
+def over(nodes, credentials):
+    return ["--nodes", ",".join(x.at for x in nodes), "--credentials", credentials]
+
+
+def hosted(one, nodes, number, but=None):
+    """The process that hosts ranks of that place: a child of its node's agent."""
+    def find():
+        from json import loads
+        found = [x for x in loads(works("status", "--run", nodes[number].run, "--json"))["processes"]
+                 if x["role"] == "node" and x["running"] and x["pid"] != but]
+        return found and found[0]
+    return one.until(f"process {number} stands", find)
+
+
+def check_same(folder):
+    """Job after job over the same nodes: the bits of one process, and nothing is left of a job between."""
+    nodes, credentials = hosts(folder)
+    for words in ([*PIPELINE, "--train-iters", 6],
+                  ["--world-size", 2, "--use-distributed-optimizer", "--train-iters", 4]):
+        wanted = job(folder, *words, processes=1).ends()
+        one = job(folder, *words, *over(nodes, credentials)).ends()
+        require_same(one, wanted, "over two nodes")
+        for at in nodes:
+            at.until("it is free", lambda: at.text().count("is over here") == at.text().count("serves process"))
+            at.until("only it is left", lambda: at.left() == [at.process.pid])
+    if [x.text().count("is over here") for x in nodes] != [2, 2]:
+        raise wrong(f"two jobs were served, and they say\n{nodes[0].text()}{nodes[1].text()}")
+    for at in nodes:
+        at.ends()
+
+
+def check_killed(folder):
+    """The death of a process that a node has started is one like any other."""
+    nodes, credentials = hosts(folder)
+    wanted = job(folder, *LONG, processes=1).ends()
+    one = job(folder, *LONG, *over(nodes, credentials))
+    one.reaches(10)
+    for iteration in (10, 25):
+        one.reaches(iteration)
+        at = hosted(one, nodes, 1)
+        os.kill(at["pid"], signal.SIGKILL)
+        hosted(one, nodes, 1, but=at["pid"])
+    one.ends()
+    require_same(one, wanted, "two deaths of a process")
+    if len(one.restarts()) != 2 or nodes[0].process.poll() is not None or nodes[1].process.poll() is not None:
+        raise one.fails(f"the log tells of {one.restarts()}")
+
+
+def check_agent_killed(folder):
+    """The agent of one node dies with whom it has started; those of the other node live on."""
+    nodes, credentials = hosts(folder)
+    wanted = job(folder, *LONG, processes=1).ends()
+    one = job(folder, *LONG, *over(nodes, credentials))
+    one.reaches(10)
+    beside, at = (hosted(one, nodes, x) for x in (0, 1))
+    agent = [x for x in nodes[1].left() if x not in (nodes[1].process.pid, at["pid"])
+             and f"\0agent\0" in pathlib.Path(f"/proc/{x}/cmdline").read_text()]
+    os.kill(max(agent), signal.SIGKILL)  # the guard is the older one
+    hosted(one, nodes, 1, but=at["pid"])
+    if hosted(one, nodes, 0)["pid"] != beside["pid"]:
+        raise one.fails("the process of the other node was replaced, too")
+    one.ends()
+    require_same(one, wanted, "the death of one host's agent")
+
+
+def check_node_killed(folder):
+    """A node that is gone is a host that is gone: the run ends with that cause, and leaves nothing."""
+    nodes, credentials = hosts(folder, 2, None, "--suspicion-seconds", 1)
+    one = job(folder, *PIPELINE, "--train-iters", 100000, "--suspicion-seconds", 1, *over(nodes, credentials))
+    one.reaches(5)
+    nodes[1].process.kill()
+    one.ends(2)
+    if f"the node at {nodes[1].at} is gone" not in one.text():
+        raise one.fails("the cause is not told")
+    nodes[1].leaves_nothing()
+    nodes[0].until("the other one is free", lambda: nodes[0].left() == [nodes[0].process.pid])
+
+
+def check_command_killed(folder):
+    """The command dies: nodes are free at once, for the next run."""
+    nodes, credentials = hosts(folder)
+    one = job(folder, *PIPELINE, "--train-iters", 100000, *over(nodes, credentials))
+    one.reaches(5)
+    one.process.kill()
+    one.process.wait()
+    for at in nodes:
+        at.until("only it is left", lambda: at.left() == [at.process.pid])
+    wanted = job(folder, *PIPELINE, "--train-iters", 4, processes=1).ends()
+    require_same(job(folder, *PIPELINE, "--train-iters", 4, *over(nodes, credentials)).ends(), wanted, "afterwards")
+
+
+def check_once(folder):
+    """--once: it ends after its job. SIGTERM amid a job ends what it has started, and the run."""
+    credentials = keys(folder)
+    nodes = [node(folder, "--once", credentials=credentials) for _ in range(2)]
+    job(folder, *PIPELINE, "--train-iters", 2, *over(nodes, credentials)).ends()
+    for at in nodes:
+        at.ends(by=None)
+    nodes = hosts(folder, 2, credentials)[0]
+    one = job(folder, *PIPELINE, "--train-iters", 100000, *over(nodes, credentials))
+    one.reaches(3)
+    nodes[1].ends()
+    one.ends(2)
+
+
+def fails_soon(folder, says, *words, count=1):
+    """Exit code 2, one message, which has all of that; the seconds that it took."""
+    began = time.monotonic()
+    code, out, err = cli_test.run(*JOB, *PIPELINE, "--train-iters", 2, "--run", folder / f"run-{time.monotonic_ns()}", *words)
+    told = [x for x in err.splitlines() if x.startswith("troupe: ") and not x.startswith("troupe: warning")]
+    if code != 2 or len(told) != count or not all(x in " ".join(told) for x in says):
+        raise wrong(f"{words} ends with {code}, not 2 and {says}:\n{out}{err}")
+    return time.monotonic() - began
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def check_refused(folder):
+    """Bad input: one error that names the node, and the exit code 2."""
+    nodes, credentials = hosts(folder, 2)
+    a, b = (x.at for x in nodes)
+    given = ["--credentials", credentials]
+    nobody = f"127.0.0.1:{free_port()}"
+    fails_soon(folder, [nobody, "Connection refused"], "--nodes", f"{a},{nobody}", *given)
+    fails_soon(folder, [a, "twice"], "--nodes", f"{a},{a}", *given)
+    fails_soon(folder, [a, "twice", "localhost"], "--nodes", f"{a},{a.replace('127.0.0.1', 'localhost')}", *given)
+    fails_soon(folder, ["no-such-host.invalid"], "--nodes", f"{a},no-such-host.invalid:7000", *given)
+    fails_soon(folder, ["HOST:PORT", "'nowhere'"], "--nodes", f"{a},nowhere", *given)
+    fails_soon(folder, ["names 2 nodes", "3 processes"], "--nodes", f"{a},{b}", *given, "--processes", 3)
+    fails_soon(folder, ["--nodes names one node"], "--nodes", a, *given)
+    fails_soon(folder, ["--credentials"], "--nodes", f"{a},{b}")
+    fails_soon(folder, ["none"], "--nodes", f"{a},{b}", "--credentials", folder / "none")
+    fails_soon(folder, ["--nodes"], *given)
+    fails_soon(folder, [a, "has other credentials"], "--nodes", f"{a},{b}", "--credentials", keys(folder, "others"))
+    fails_soon(folder, [a, "--suspicion-seconds 10", "has 3"], "--nodes", f"{a},{b}", *given, "--suspicion-seconds", 3)
+    fails_soon(folder, ["is 5", "(--world-size)"], "--nodes", ",".join(f"127.0.0.1:{x}" for x in range(1, 6)), *given)
+    # Somebody who listens and says nothing.
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        at = f"127.0.0.1:{silent.getsockname()[1]}"
+        took = fails_soon(folder, [at], "--nodes", f"{a},{at}", *given, "--suspicion-seconds", 2)
+    if took > PATIENCE:
+        raise wrong(f"a node that says nothing took {took} seconds")
+    refuses("in use", "node", "--listen", a, *given)
+    refuses("--credentials", "node", "--listen", "127.0.0.1:0")
+    refuses("no single address", "node", "--listen", "0.0.0.0:0", *given)
+    refuses("not empty", "credentials", credentials)
+    copied = folder / "readable"
+    shutil.copytree(credentials, copied)
+    (copied / "secret").chmod(0o644)
+    refuses("0600", "node", "--listen", "127.0.0.1:0", "--credentials", copied)
+    # They serve, after all that; and are busy meanwhile.
+    one = job(folder, *PIPELINE, "--train-iters", 100000, *over(nodes, credentials))
+    one.reaches(2)
+    fails_soon(folder, [a, "serves process 0 of another run"], "--nodes", f"{a},{b}", *given)
+    one.process.terminate()
+    one.ends()
+
+
+def check_data_missing(folder):
+    """A host without the data: its node is named."""
+    credentials, tok = keys(folder), cli_test.tokenizer(folder)
+    works("preprocess", "--input", folder / "text.txt", "--tokenizer", tok, "--output-prefix", folder / "d",
+          "--append-eod")
+    places = [folder / x for x in ("full", "empty")]
+    for at in places:
+        at.mkdir()
+    for file in folder.glob("d*.*"):
+        shutil.copy(file, places[0])
+    data, = {x.stem for x in places[0].glob("*.idx")}
+    nodes = []
+    for at in places:
+        os.chdir(at)  # where a node looks for what the job names by a relative path
+        nodes.append(node(folder, credentials=credentials))
+    os.chdir(places[0])
+    words = [x for x in JOB if x not in ("--mock-data", "NullTokenizer", "--tokenizer-type")]
+    at = words.index("--vocab-size")
+    code, out, err = cli_test.run(*words[:at], *words[at + 2:], *PIPELINE, "--train-iters", 2, "--data-path", data,
+                                  "--tokenizer", tok, *over(nodes, credentials))
+    if code != 2 or "process:1" not in err or nodes[1].at not in err or data not in err:
+        raise wrong(f"a host without data: {code}\n{out}{err}\n{nodes[1].text()}")
+
+
+def check_insecure(folder):
+    """--insecure works, says what it gives up, and only with both ends."""
+    nodes = [node(folder, "--insecure") for _ in range(2)]
+    where = ["--nodes", ",".join(x.at for x in nodes)]
+    wanted = job(folder, *PIPELINE, "--train-iters", 4, processes=1).ends()
+    one = job(folder, *PIPELINE, "--train-iters", 4, *where, "--insecure").ends()
+    require_same(one, wanted, "without TLS")
+    for said in (one.text(), nodes[0].text()):
+        if "no TLS between processes" not in said:
+            raise one.fails(f"it is not said what --insecure gives up in\n{said}")
+    credentials = keys(folder)
+    fails_soon(folder, [nodes[0].at, "--insecure"], *where, "--credentials", credentials, "--suspicion-seconds", 3)
+    safe = [node(folder, credentials=credentials) for _ in range(2)]
+    fails_soon(folder, [safe[0].at, "--insecure"], *over(safe, credentials)[:2], "--insecure",
+               "--suspicion-seconds", 3)
+    fails_soon(folder, ["--credentials"], *over(safe, credentials), "--insecure")
+    one = job(folder, *PIPELINE, "--train-iters", 4, *over(safe, credentials)).ends()
+    require_same(one, wanted, "after a caller without TLS")
+
+
+class proxy:
+    """Stands between callers and a port, and remembers what callers say."""
+
+    def __init__(self, to):
+        self.to, self.heard = to, []
+        self.listening = socket.socket()
+        self.listening.bind(("127.0.0.1", 0))
+        self.listening.listen()
+        self.at = f"127.0.0.1:{self.listening.getsockname()[1]}"
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            caller = self.listening.accept()[0]
+            other = socket.create_connection(("127.0.0.1", self.to))
+            self.heard.append([])
+            for x, y, kept in ((caller, other, self.heard[-1]), (other, caller, None)):
+                threading.Thread(target=self.pass_on, args=(x, y, kept), daemon=True).start()
+
+    def pass_on(self, x, y, kept):
+        try:
+            while data := x.recv(65536):
+                if kept is not None:
+                    kept.append(data)
+                y.sendall(data)
+            y.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+
+def ports_of(pids):
+    """On which those processes listen."""
+    rows = [line.split() for line in open("/proc/net/tcp").readlines()[1:]]
+    mine = processes_test.listening(pids)
+    return {int(x[1].split(":")[1], 16) for x in rows if x[3] == "0A" and x[9] in mine}
+
+
+def annoy(port, held, replayed, stranger):
+    """One of each kind; those who only wait are held."""
+    def call():
+        return socket.create_connection(("127.0.0.1", port), timeout=5)
+
+    def say(data):
+        with call() as at:
+            try:
+                at.sendall(data)
+                at.shutdown(socket.SHUT_WR)
+                while at.recv(4096):
+                    pass
+            except OSError:
+                pass
+    call().close()
+    for data in (os.urandom(3000), b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\xff\xff" + bytes(20),
+                 b"\xff" * 64, b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff" + bytes(64), *replayed):
+        say(data)
+    for data in (b"", b"\x16\x03\x01\x02"):
+        held.append(call())
+        held[-1].sendall(data)
+    for context in stranger:
+        try:
+            with context.wrap_socket(call()) as at:
+                at.sendall(bytes(64))
+                at.recv(64)
+        except OSError:
+            pass
+
+
+def check_strangers(folder):
+    """At every port of a run: they are refused, once for each kind it is said, and no port is deaf afterwards."""
+    import ssl
+    contexts = []
+    for certified in (None, keys(folder, "others")):  # nobody's, and another run's
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        if certified:
+            context.load_cert_chain(certified / "certificate.pem", certified / "key.pem")
+        contexts.append(context)
+    nodes, credentials = hosts(folder)
+    # First a run through a proxy: what it says at a node's port is said again by strangers.
+    between = proxy(nodes[0].port())
+    job(folder, *PIPELINE, "--train-iters", 2, "--nodes", f"{between.at},{nodes[1].at}", "--credentials",
+        credentials).ends()
+    replayed = [b"".join(x) for x in between.heard if x]
+    if not replayed or max(map(len, replayed)) < 1000:
+        raise wrong("nothing was said by way of the proxy")
+    one = job(folder, *ENDLESS, *over(nodes, credentials))
+    one.reaches(3)
+    held, tried = [], set()
+
+    def everywhere():
+        for port in sorted(ports_of([*one.left(), *nodes[0].left(), *nodes[1].left()])):
+            annoy(port, held, replayed, contexts)
+            tried.add(port)
+    everywhere()
+    at = hosted(one, nodes, 1)
+    os.kill(at["pid"], signal.SIGKILL)
+    hosted(one, nodes, 1, but=at["pid"])  # the rendezvous and all other ports take the new one
+    # As many who say nothing as a port has room for, and more.
+    crowd = sorted(ports_of([one.process.pid])) + [nodes[0].port()]
+    held += [socket.create_connection(("127.0.0.1", port), timeout=5) for port in crowd for _ in range(80)]
+    everywhere()
+    at = hosted(one, nodes, 0)
+    os.kill(at["pid"], signal.SIGKILL)
+    hosted(one, nodes, 0, but=at["pid"])
+    one.process.terminate()
+    one.ends()
+    newest = one.steps()[-1]["iteration"]
+    require_same(one, job(folder, *ENDLESS, "--exit-interval", newest, processes=1).ends(),
+                 "with strangers at every port")
+    if len(tried) < 9:
+        raise one.fails(f"only the ports {tried} were found")
+    for text in (one.out.read_text(), nodes[0].text()):
+        told = [x.split(". This is said once")[0] for x in text.splitlines() if "was refused" in x or "makes room" in x]
+        kinds = [re.sub(r"\d+", "N", x) for x in told]
+        if not told or len(set(kinds)) != len(kinds):
+            raise one.fails(f"strangers are told by {told} in\n{text}")
+    for x in held:
+        x.close()
+    require_same(job(folder, *PIPELINE, "--train-iters", 2, *over(nodes, credentials)).ends(),
+                 job(folder, *PIPELINE, "--train-iters", 2, processes=1).ends(), "afterwards")
+
+
+if __name__ == "__main__":
+    atexit.register(lambda: [one.stop() for one in [*processes_test.JOBS, *NODES]])
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
