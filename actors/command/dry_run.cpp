@@ -10,13 +10,12 @@
 #include "runtime/model/choices.hpp"
 #include "runtime/model/stages.hpp"
 #include "runtime/schedule/csv.hpp"
-#include "runtime/trainer/memory_forecast.hpp"
+#include "runtime/trainer/process_forecast.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <map>
-#include <numeric>
 #include <vector>
 
 namespace troupe::command {
@@ -199,7 +198,7 @@ std::string rank_text(
 }
 
 /// A plan may be for another machine, whose devices are not here.
-std::string memory_text(const training_job& job, const std::vector<std::int64_t>& needs) {
+std::string memory_text(const training_job& job, const std::vector<memory_forecast>& needs) {
   try {
     const auto lacking = short_of_memory(memory_shares(job, needs, look_at_memory()), false);
     return lacking ? fmt::format("warning     {}\n", memory_advice(job, *lacking)) : "";
@@ -207,6 +206,32 @@ std::string memory_text(const training_job& job, const std::vector<std::int64_t>
     return fmt::format("note        whether devices have so much memory is not known: {}\n",
                        with_flags(missing.what()));
   }
+}
+
+/// What stands in which process, and what that keeps of another one; empty where one hosts all.
+std::string processes_text(const training_job& job, const std::vector<memory_forecast>& needs) {
+  std::string out;
+  std::int64_t together = 0;
+  const auto processes = forecast_processes(job, needs);
+  for (std::size_t p = 0; p < processes.size(); ++p) {
+    const auto& x = processes[p];
+    together += x.peak();
+    out += fmt::format("process {:<3} ranks {} to {}, {}: workers {}",
+                       p,
+                       x.first_rank,
+                       x.end_rank - 1,
+                       human_bytes(x.peak()),
+                       human_bytes(x.workers));
+    if (x.keeps_for >= 0)
+      out += fmt::format(
+          ", the two newest states of process {}'s ranks {}, and {} while it takes a newer one "
+          "over",
+          x.keeps_for,
+          human_bytes(x.kept),
+          human_bytes(x.taken_over));
+    out += "\n";
+  }
+  return out.empty() ? out : out + fmt::format("processes   {}\n", human_bytes(together));
 }
 
 }  // namespace
@@ -223,7 +248,7 @@ std::string describe(const training_job& given) {
   const auto& plan = *pipeline.schedule->training(planned_microbatches(job));
   auto out = model_text(model) + fmt::format("data        {}\n", actors::describe_data(job))
              + steps_text(job) + start_text(start) + layout_text(job);
-  std::vector<std::int64_t> all;
+  std::vector<memory_forecast> all;
   std::map<coordinates, memory_forecast> needs;
   for (int rank = 0; rank < ranks.size(); ++rank) {
     const auto at = ranks.at(rank);
@@ -236,7 +261,7 @@ std::string describe(const training_job& given) {
         = found != needs.end()
               ? found->second
               : needs.emplace(alike, forecast_memory(job, pipeline, alike)).first->second;
-    all.push_back(need.peak());
+    all.push_back(need);
     out += rank_text(rank, at, l.tensor, pipeline, int(stage)) + "\n"
            + fmt::format(
                "            {}: parameters {}, gradients {}, optimizer {}{}, activations {}{}\n",
@@ -255,7 +280,10 @@ std::string describe(const training_job& given) {
                                  human_bytes(need.snapshot),
                                  job.backend == backend_kind::cuda ? " of the host's memory" : ""));
   }
-  out += fmt::format("all ranks   {}\n", human_bytes(std::reduce(all.begin(), all.end())))
+  std::int64_t together = 0;
+  for (const auto& x : all)
+    together += x.peak();
+  out += fmt::format("all ranks   {}\n", human_bytes(together)) + processes_text(job, all)
          + memory_text(given, all);
   for (const auto& note : pipeline.schedule->notes())
     out += fmt::format("note        {}\n", note);

@@ -1,8 +1,9 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/flags.hpp"
+#include "actors/command/memory_advice.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/json_text.hpp"
-#include "runtime/trainer/memory_forecast.hpp"
+#include "runtime/trainer/process_forecast.hpp"
 #include "runtime/trainer/theoretical_memory.hpp"
 
 #include <algorithm>
@@ -95,6 +96,7 @@ std::vector<forecast_group> by_stages(const std::vector<forecast_group>& groups)
     all.need.optimizer = std::max(all.need.optimizer, x.need.optimizer);
     all.need.beside = std::max(all.need.beside, x.need.beside);
     all.need.snapshot = std::max(all.need.snapshot, x.need.snapshot);
+    all.need.state = std::max(all.need.state, x.need.state);
   }
   return out;
 }
@@ -137,6 +139,32 @@ std::string forecast_text(const std::vector<forecast_group>& groups) {
                   : "");
 }
 
+std::vector<runtime::process_forecast> processes_of(const runtime::training_job& job,
+                                                    const std::vector<forecast_group>& groups) {
+  return runtime::forecast_processes(job, needs_by_rank(job, groups));
+}
+
+/// Empty where one process hosts all.
+std::string processes_text(const std::vector<runtime::process_forecast>& processes) {
+  if (processes.empty())
+    return "";
+  constexpr const char* form = "{:>7}  {:>9}  {:>10}  {:>12}  {:>10}\n";
+  const auto row = [&](const auto&... cells) { return fmt::format(fmt::runtime(form), cells...); };
+  std::string out
+      = "\nEach process: its workers, and what it keeps of another one's ranks (their two newest\n"
+        "states, and one more while it is taken over)\n"
+        + row("process", "ranks", "workers", "kept", "all");
+  for (std::size_t p = 0; p < processes.size(); ++p) {
+    const auto& x = processes[p];
+    out += row(p,
+               fmt::format("{}-{}", x.first_rank, x.end_rank - 1),
+               runtime::human_bytes(x.workers),
+               runtime::human_bytes(x.keeping()),
+               runtime::human_bytes(x.peak()));
+  }
+  return out;
+}
+
 std::string growth_text(const runtime::training_job& job) {
   const bool rounded = job.training.precision != runtime::dtype::f32;
   const bool distributed = job.reduction.distributed_optimizer;
@@ -165,7 +193,7 @@ std::string growth_text(const runtime::training_job& job) {
 }
 
 std::string page(const runtime::training_job& job, const std::vector<forecast_group>& groups) {
-  return heads_text(job) + forecast_text(groups)
+  return heads_text(job) + forecast_text(groups) + processes_text(processes_of(job, groups))
          + "\nMegatron-LM's own estimate for its heaviest worker, by its formula (its MB is 2^20 bytes; "
            "above it is 10^6)\n  "
          + to_text(runtime::megatron_memory(job)) + "\n" + growth_text(job);
@@ -201,6 +229,14 @@ ordered_json as_json(const runtime::training_job& job, const std::vector<forecas
                               {"peak", x.need.peak()},
                               {"snapshot", x.need.snapshot}});
   out["all_workers"] = together(groups);
+  for (const auto& x : processes_of(job, groups))
+    out["processes"].push_back({{"first_rank", x.first_rank},
+                                {"last_rank", x.end_rank - 1},
+                                {"workers", x.workers},
+                                {"keeps_for", x.keeps_for},
+                                {"kept", x.kept},
+                                {"taken_over", x.taken_over},
+                                {"peak", x.peak()}});
   out["megatron"] = {{"weights_and_optimizer", theory.weights_and_optimizer},
                      {"activations", theory.activations},
                      {"total", theory.total()},

@@ -5,18 +5,18 @@
 #include "runtime/device/device.hpp"
 #include "runtime/layout/mesh.hpp"
 #include "runtime/trainer/device_setup.hpp"
+#include "runtime/trainer/process_forecast.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <limits>
 #include <map>
-#include <numeric>
 
 namespace troupe::command {
 namespace {
 
 std::vector<memory_share> shares_of_devices(const runtime::training_job& job,
-                                            const std::vector<std::int64_t>& needs) {
+                                            const std::vector<runtime::memory_forecast>& needs) {
   std::map<int, memory_share> by_device;
   for (std::size_t rank = 0; rank < needs.size(); ++rank) {
     const int number = runtime::device_of(job, int(rank));
@@ -28,7 +28,7 @@ std::vector<memory_share> shares_of_devices(const runtime::training_job& job,
       share.on_device = true;
       share.has = facts.memory;
     }
-    share.need += needs[rank];
+    share.need += needs[rank].peak();
   }
   std::vector<memory_share> out;
   for (auto& [number, share] : by_device)
@@ -38,11 +38,11 @@ std::vector<memory_share> shares_of_devices(const runtime::training_job& job,
 
 }  // namespace
 
-std::vector<std::int64_t> needs_by_rank(const runtime::training_job& job,
-                                        const std::vector<runtime::forecast_group>& groups) {
+std::vector<runtime::memory_forecast> needs_by_rank(
+    const runtime::training_job& job, const std::vector<runtime::forecast_group>& groups) {
   const auto& l = job.layout;
   const auto ranks = runtime::make_mesh(l.world, l.tensor, 1, l.pipeline, l.order);
-  std::vector<std::int64_t> out;
+  std::vector<runtime::memory_forecast> out;
   for (int rank = 0; rank < ranks.size(); ++rank) {
     const auto at = ranks.at(rank);
     const int stage = at[runtime::axis::pipeline];
@@ -50,21 +50,26 @@ std::vector<std::int64_t> needs_by_rank(const runtime::training_job& job,
     const auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& x) {
       return x.pipeline == stage && x.first_data <= data && data <= x.last_data;
     });
-    out.push_back(group == groups.end() ? 0 : group->need.peak());
+    out.push_back(group == groups.end() ? runtime::memory_forecast() : group->need);
   }
   return out;
 }
 
 std::vector<memory_share> memory_shares(const runtime::training_job& job,
-                                        const std::vector<std::int64_t>& needs,
+                                        const std::vector<runtime::memory_forecast>& needs,
                                         const runtime::memory_facts& machine) {
   if (job.backend == runtime::backend_kind::cuda)
     return shares_of_devices(job, needs);
+  std::int64_t all = 0;
+  for (const auto& x : needs)
+    all += x.peak();
+  for (const auto& x : runtime::forecast_processes(job, needs))
+    all += x.keeping();
   return {
       {.place = "this machine",
        .swaps = machine.swap > 0,
        .workers = int(needs.size()),
-       .need = std::accumulate(needs.begin(), needs.end(), std::int64_t{0}),
+       .need = all,
        .has = machine.total > 0 ? machine.ceiling() : std::numeric_limits<std::int64_t>::max()}};
 }
 

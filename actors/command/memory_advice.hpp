@@ -23,14 +23,15 @@ struct memory_share {
   std::int64_t need = 0, has = 0;  ///< bytes
 };
 
-/// By rank, the most that training needs; memory_forecast.hpp.
-std::vector<std::int64_t> needs_by_rank(const runtime::training_job& job,
-                                        const std::vector<runtime::forecast_group>& groups);
+/// By rank.
+std::vector<runtime::memory_forecast> needs_by_rank(
+    const runtime::training_job& job, const std::vector<runtime::forecast_group>& groups);
 
-/// Of the job's workers, whose needs are given by rank. What is not known has no end. Throws
-/// backend_missing where a device cannot be used.
+/// Of the job's workers, whose needs are given by rank, the most that training needs; with what
+/// processes keep of each other. What is not known has no end. Throws backend_missing where a
+/// device cannot be used.
 std::vector<memory_share> memory_shares(const runtime::training_job& job,
-                                        const std::vector<std::int64_t>& needs,
+                                        const std::vector<runtime::memory_forecast>& needs,
                                         const runtime::memory_facts& machine);
 
 /// That which lacks most of those that have too little for their needs; none: all fit. `surely`:

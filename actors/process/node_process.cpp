@@ -7,6 +7,7 @@
 #include "actors/process/connector.hpp"
 #include "actors/process/control_plane.hpp"
 #include "messages/core/error.hpp"
+#include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/process/process_entry.hpp"
@@ -210,10 +211,17 @@ class node_process {
     }
   }
 
+  void tell_what_is_kept() const {
+    if (const auto bytes = context_->kept->bytes(); bytes > 0)
+      runtime::log_info(" kept of another process's ranks: {}, their two newest states",
+                        runtime::human_bytes(double(bytes)));
+  }
+
   /// The process ends here where something hangs, or may.
   void end(int code) {
     if (!context_)
       return;
+    tell_what_is_kept();
     context_->faults->release();
     const auto& job = context_->jobs->open(told_)->job;
     if (node_) {

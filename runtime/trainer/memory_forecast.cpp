@@ -86,9 +86,13 @@ class rehearsal {
     out.parameters = held(sizes.values * std::int64_t(size_of(job_.training.precision)));
     out.gradients = held(sizes.gradients * 4) * job_.layout.replicas_per_worker;
     if (worker_.estate() != nullptr)
-      for (const auto& [id, part] : worker_.estate()->arrays(1))
+      for (const auto& [id, part] : worker_.estate()->arrays(1)) {
         for (const auto* const array : {&part.arrays.weights, &part.arrays.kept})
           out.beside += held(std::int64_t(array->bytes()));
+        out.state += std::int64_t(part.arrays.kept.bytes());
+        for (const auto& [begin, end] : part.own_weights)
+          out.state += (end - begin) * std::int64_t(sizeof(float));
+      }
     out.optimizer = all - out.parameters - out.gradients - out.beside;
   }
 

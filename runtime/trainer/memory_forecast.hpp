@@ -22,6 +22,9 @@ struct memory_forecast {
   std::int64_t beside = 0;
   std::int64_t activations = 0;  ///< what a training step needs beyond that, at most
   std::int64_t snapshot = 0;     ///< what a checkpoint copies, until it is written
+  /// One state of the rank as another process keeps it, and without rounding: not of the worker's
+  /// memory (process_forecast.hpp).
+  std::int64_t state = 0;
 
   friend bool operator==(const memory_forecast&, const memory_forecast&) = default;
 

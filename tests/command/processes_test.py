@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -292,6 +293,21 @@ def check_full_disk(folder):
         works("checkpoint", "verify", save)
     finally:
         subprocess.run(["umount", "--lazy", save], check=True)
+
+
+def check_memory(folder):
+    """What each process keeps of another one is what --dry-run has said."""
+    for words in ([*PIPELINE, "--train-iters", 4], ["--world-size", 3, "--global-batch-size", 6, "--train-iters", 4,
+                                                    "--use-distributed-optimizer"]):
+        said = works(*JOB, *words, "--processes", 2, "--dry-run")
+        forecast = dict(re.findall(r"process (\d+) .*two newest states of process \d+'s ranks (.*?), and", said))
+        one = job(folder, *words).ends()
+        logs = {x.stem.removeprefix("node-"): x.read_text() for x in (one.run / "logs").glob("node-*.log")}
+        kept = {p: "".join(re.findall(r"kept of another process's ranks: (.*), their two newest states", text))
+                for p, text in logs.items()}
+        if len(kept) != 2 or kept != forecast:
+            raise one.fails(f"the forecast is {forecast}, and kept is {kept}:\n{said}")
+        print("memory: kept", kept)
 
 
 def judge(folder, *words):
