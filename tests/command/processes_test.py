@@ -29,7 +29,7 @@ JOBS = []  # for the end of this program, whatever came of them
 class job:
     """A run of the program in a folder of its own."""
 
-    def __init__(self, folder, *words, processes=2):
+    def __init__(self, folder, *words, processes=2, environment=None):
         self.folder = folder / f"job-{len(JOBS)}"
         self.folder.mkdir()
         self.run, self.log, self.out = (self.folder / x for x in ("run", "log.jsonl", "out.txt"))
@@ -37,7 +37,8 @@ class job:
         command = [cli_test.PROGRAM, *map(str, [*JOB, "--processes", processes, "--log-file", self.log,
                                                "--run", self.run, *words])]
         with open(self.out, "w") as out:
-            self.process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+            self.process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT,
+                                            env={**os.environ, **(environment or {})})
         JOBS.append(self)
 
     def text(self):
@@ -137,9 +138,9 @@ class job:
 
 
 def shared_memory():
-    """What groups of processes meet in: files of tests have other names."""
+    """What groups of processes meet in: files of tests and simulations have other names."""
     # Clang's OpenMP, of checked builds alone, registers itself there, and stays when it is killed.
-    ours = ("troupe-test-", "tmp", "__KMP_REGISTERED_LIB_")
+    ours = ("troupe-test-", "troupe-simulate-", "tmp", "__KMP_REGISTERED_LIB_")
     return {x for x in os.listdir("/dev/shm") if not x.startswith(ours)}
 
 
