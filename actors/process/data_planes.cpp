@@ -6,10 +6,34 @@
 #include "runtime/process/run_folder.hpp"
 #include "runtime/transport/ucx_wire.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
+#include <sstream>
+#include <string>
+#include <string_view>
 
 namespace troupe::actors {
+namespace {
+
+/// Whether the transports that the user allows UCX share memory on one host; all do by default. A
+/// list that begins with ^ excludes. Where none does, as with UCX_TLS=tcp, the sums of one host go
+/// by messages, too: so a run can be tried as if its processes stood on several.
+bool may_share_memory() {
+  static constexpr std::string_view sharing[]
+      = {"all", "shm", "sm", "posix", "sysv", "cma", "knem", "xpmem"};
+  const char* const told = std::getenv("UCX_TLS");
+  if (told == nullptr || *told == '^')
+    return true;
+  std::istringstream all(told);
+  for (std::string one; std::getline(all, one, ',');)
+    if (std::find(std::begin(sharing), std::end(sharing), one) != std::end(sharing))
+      return true;
+  return false;
+}
+
+}  // namespace
 
 std::string secret_of(const std::filesystem::path& run) {
   return runtime::read_credentials(runtime::run_folder::open(run).credentials()).secret;
@@ -32,8 +56,8 @@ void add_data_planes(node_context& to,
       runtime::wire_transport_settings{.process = who.key()}, make);
   std::shared_ptr<runtime::windows> windows;
   if (hosts_ranks)
-    windows = std::make_shared<runtime::windows>(
-        runtime::window_settings{.process = who.key(), .make_wire = make});
+    windows = std::make_shared<runtime::windows>(runtime::window_settings{
+        .process = who.key(), .shared_memory = may_share_memory(), .make_wire = make});
   to.transport = wire;
   to.neighbours = std::make_shared<neighbours>(who, wire, windows);
 }

@@ -32,7 +32,11 @@ JOBS = []  # for the end of this program, whatever came of them
 class job:
     """A run of the program in a folder of its own."""
 
+<<<<<<< HEAD
     def __init__(self, folder, *words, processes=2, temporary=False):
+=======
+    def __init__(self, folder, *words, processes=2, environment=None):
+>>>>>>> plan17
         self.folder = folder / f"job-{len(JOBS)}"
         self.above = self.folder / "temporary"
         self.above.mkdir(parents=True)
@@ -43,7 +47,11 @@ class job:
                                                *([] if temporary else ["--run", self.given]), *words])]
         with open(self.out, "w") as out:
             self.process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT,
+<<<<<<< HEAD
                                             env={**os.environ, "TMPDIR": str(self.above)})
+=======
+                                            env={**os.environ, **(environment or {})})
+>>>>>>> plan17
         JOBS.append(self)
 
     @property
@@ -153,7 +161,7 @@ class job:
 
 
 def shared_memory():
-    """What groups of processes meet in: files of tests have other names."""
+    """What groups of processes meet in: files of tests and simulations have other names."""
     # Clang's OpenMP, of checked builds alone, registers itself there, and stays when it is killed.
     ours = ("troupe-test-", "troupe-simulate-", "tmp", "__KMP_REGISTERED_LIB_")
     return {x for x in os.listdir("/dev/shm") if not x.startswith(ours)}

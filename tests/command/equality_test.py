@@ -1,0 +1,137 @@
+"""One process and many: the same state after every step, and the same checkpoints, to the bit.
+
+    equality_test.py PROGRAM                  every arrangement, in 2, 4 and 8 processes, by shared memory
+                                              and by TCP, each with and without delays: a table, in minutes
+    equality_test.py PROGRAM --only WORD      of those, whose first column has this word
+    equality_test.py PROGRAM NAME...          the named checks, a selection: run by ctest
+
+A cell of the table is the number of runs that were compared step by step, and whose checkpoints
+`troupe checkpoint diff` found equal to those of the run in one process.
+"""
+
+import atexit
+import pathlib
+import sys
+import tempfile
+import time
+
+import cli_test
+from cli_test import works, wrong
+from processes_test import JOBS, job, require_same
+
+# Eight workers each, so that eight processes have one.
+SIZES = ["--world-size", 8, "--num-layers", 8, "--micro-batch-size", 1, "--global-batch-size", 16,
+         "--train-iters", 6, "--save-interval", 3]
+STEPS = ("iter_0000003", "iter_0000006")
+SCHEDULES = pathlib.Path(__file__).resolve().parents[2] / "examples" / "schedules"
+ARRANGEMENTS = {
+    "data parallel 8": [],
+    "pipeline 4, data 2": ["--pipeline-model-parallel-size", 4],
+    "tensor 4 with sequence parallel, data 2": ["--tensor-model-parallel-size", 4, "--sequence-parallel"],
+    "distributed optimizer with overlap, pipeline 2, data 4":
+        ["--pipeline-model-parallel-size", 2, "--use-distributed-optimizer", "--overlap-grad-reduce",
+         "--overlap-param-gather"],
+    "bf16, tensor 2, pipeline 2, data 2": ["--bf16", "--tensor-model-parallel-size", 2,
+                                           "--pipeline-model-parallel-size", 2],
+    "zero-bubble (zb-h1), pipeline 4, data 2": ["--pipeline-model-parallel-size", 4, "--pipeline-schedule", "zb-h1"],
+    "Lua behaviour (reactive.lua), pipeline 4, data 2":
+        ["--pipeline-model-parallel-size", 4, "--pipeline-schedule", SCHEDULES / "reactive.lua"],
+    "one credit for each hand-off, pipeline 4, data 2":
+        ["--pipeline-model-parallel-size", 4, "--pipeline-credits", 1, "--eval-interval", 3, "--eval-iters", 8],
+}
+DELAYS = ["--plant-delays", "7,300,300"]
+# Which transports UCX may use; without those that share memory, collectives go by messages, too.
+WIRES = {"shared memory": {}, "TCP": {"UCX_TLS": "tcp"}}
+
+
+def environments(one):
+    """What the run's nodes have of UCX_TLS, as the system tells."""
+    out = set()
+    for at in one.processes():
+        try:
+            words = (pathlib.Path("/proc") / str(at["pid"]) / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue  # it has ended
+        out.add(next((x[8:].decode() for x in words if x.startswith(b"UCX_TLS=")), None))
+    return out
+
+
+class compared:
+    """An arrangement in one process, with which others are compared."""
+
+    def __init__(self, folder, name):
+        self.folder, self.words = folder, [*SIZES, *ARRANGEMENTS[name]]
+        self.count = 0
+        self.one, self.saved = self.ended(1, "shared memory", [])
+
+    def ended(self, processes, wire, more):
+        self.count += 1
+        save = self.folder / f"save-{self.count}"
+        ran = job(self.folder, *self.words, "--save", save, *more, processes=processes, environment=WIRES[wire])
+        if processes > 1:
+            ran.reaches(1)
+            found, wanted = environments(ran), {WIRES[wire].get("UCX_TLS")}
+            if not found <= wanted:
+                raise ran.fails(f"its nodes were to have UCX_TLS {wanted}, and have {found}")
+        return ran.ends(), save
+
+    def with_many(self, processes, wire, more):
+        ran, saved = self.ended(processes, wire, more)
+        require_same(ran, self.one, f"in {processes} processes by {wire} {more}")
+        for step in STEPS:
+            works("checkpoint", "diff", self.saved / step, saved / step)
+
+
+def check_shared_memory(folder):
+    """Eight processes, each a replica of its own."""
+    compared(folder, "data parallel 8").with_many(8, "shared memory", DELAYS)
+
+
+def check_tcp(folder):
+    """Nothing but TCP between them, for hand-offs and sums."""
+    compared(folder, "bf16, tensor 2, pipeline 2, data 2").with_many(4, "TCP", [])
+
+
+def check_behaviour(folder):
+    """Decided while it runs, by what arrives: otherwise each time, to the same bits."""
+    compared(folder, "Lua behaviour (reactive.lua), pipeline 4, data 2").with_many(2, "shared memory", DELAYS)
+
+
+def check_one_credit(folder):
+    compared(folder, "one credit for each hand-off, pipeline 4, data 2").with_many(4, "TCP", DELAYS)
+
+
+def table(word):
+    columns = [(n, wire) for wire in WIRES for n in (2, 4, 8)]
+    print("| arrangement | " + " | ".join(f"{n} processes, {wire}" for n, wire in columns) + " | seconds |")
+    print("|---" * (len(columns) + 2) + "|")
+    failed, runs = 0, 0
+    for name in ARRANGEMENTS:
+        if word not in name:
+            continue
+        began, cells, told = time.monotonic(), [], []
+        with tempfile.TemporaryDirectory() as folder:
+            of = compared(pathlib.Path(folder), name)
+            for n, wire in columns:
+                equal = 0
+                for more in ([], DELAYS):
+                    try:
+                        of.with_many(n, wire, more)
+                        equal += 1
+                    except wrong as failure:
+                        told.append(str(failure))
+                failed, runs = failed + 2 - equal, runs + 2
+                cells.append(f"{equal} equal" if equal == 2 else f"**{equal} of 2 equal**")
+        print(f"| {name} | " + " | ".join(cells) + f" | {time.monotonic() - began:.0f} |", flush=True)
+        for one in told:
+            print(one, file=sys.stderr)
+    print(f"\n{runs} runs in several processes were compared, {runs - failed} are equal.")
+    return 1 if failed or not runs else 0
+
+
+if __name__ == "__main__":
+    atexit.register(lambda: [one.stop() for one in JOBS])
+    if len(sys.argv) > 2 and sys.argv[2] != "--only":
+        sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
+    cli_test.PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
+    sys.exit(table(sys.argv[3] if len(sys.argv) > 3 else ""))
