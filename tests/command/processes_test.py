@@ -32,11 +32,7 @@ JOBS = []  # for the end of this program, whatever came of them
 class job:
     """A run of the program in a folder of its own."""
 
-<<<<<<< HEAD
-    def __init__(self, folder, *words, processes=2, temporary=False):
-=======
-    def __init__(self, folder, *words, processes=2, environment=None):
->>>>>>> plan17
+    def __init__(self, folder, *words, processes=2, temporary=False, environment=None):
         self.folder = folder / f"job-{len(JOBS)}"
         self.above = self.folder / "temporary"
         self.above.mkdir(parents=True)
@@ -47,11 +43,7 @@ class job:
                                                *([] if temporary else ["--run", self.given]), *words])]
         with open(self.out, "w") as out:
             self.process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT,
-<<<<<<< HEAD
-                                            env={**os.environ, "TMPDIR": str(self.above)})
-=======
-                                            env={**os.environ, **(environment or {})})
->>>>>>> plan17
+                                            env={**os.environ, "TMPDIR": str(self.above), **(environment or {})})
         JOBS.append(self)
 
     @property
