@@ -38,6 +38,7 @@ void stage_state::run(const messages::run_step& step) {
     return;
   node_->faults->inject(who_, runtime::value(step.step));
   come_to(step.validation ? moment::validate : moment::forward, step.step);
+  runtime::ensure(stands_, "STEP-9: a step begins on a worker that is built");
   runtime::ensure(!now_, "STEP-4: a step begins after the one before has ended");
   step_ = step.step;
   const pass_id now{

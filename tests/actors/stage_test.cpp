@@ -27,7 +27,7 @@ runtime::training_job job_of_two_stages() {
 
 /// One of two stages.
 struct staged {
-  explicit staged(int pipeline_rank, const std::string& fault = {}) {
+  explicit staged(int pipeline_rank, const std::string& fault = {}, bool meets = true) {
     auto job = job_of_two_stages();
     job.faults.fault = fault;
     prepared = tests::without_threads(job);
@@ -57,7 +57,8 @@ struct staged {
     system.tell(stage, peers);  // of another generation: dropped
     met_strangers = replica.of<messages::ready>().size();
     peers.generation = first_generation;
-    system.tell(stage, peers);
+    if (meets)
+      system.tell(stage, peers);
   }
 
   runtime::ticket_bundle deposit(const runtime::bundle& x) {
@@ -278,6 +279,13 @@ TEST_CASE("STEP-4: a step that begins within another ends the stage", "[actors]"
   it.system.tell(it.stage, staged::step(2));
   CHECK(it.end->is(ec::protocol_violated));
   CHECK_THAT(it.end->text(), ContainsSubstring("STEP-4"));
+}
+
+TEST_CASE("STEP-9: a step that begins before the worker is built ends the stage", "[actors]") {
+  staged it(0, {}, false);
+  it.system.tell(it.stage, staged::step(1));
+  CHECK(it.end->is(ec::protocol_violated));
+  CHECK_THAT(it.end->text(), ContainsSubstring("STEP-9"));
 }
 
 TEST_CASE("STAGE-1: an action that no worker carries out ends the stage", "[actors]") {
