@@ -300,3 +300,50 @@ TEST_CASE("who has just been started when the run ends is killed as soon as it i
   CHECK(of<launch_action::kill>(it.machine.started(asked[0].request, 1, 101)).size() == 1);
   CHECK(of<launch_action::end_agent>(it.machine.died(0, 1, "killed by SIGKILL")).size() == 1);
 }
+
+TEST_CASE("with one agent for each place the end of one is that of its place alone", "[actors]") {
+  launching it{.machine = launch_machine{{0, 1}, home}};
+  it.stand(0);
+  it.stand(1);
+  const auto gone = it.machine.agent_gone(1, "the agent is gone");
+  REQUIRE(of<launch_action::tell_died>(gone).size() == 1);
+  CHECK(of<launch_action::tell_died>(gone)[0].who == process_name{1, 1});
+  CHECK(it.machine.here() == std::vector<process_name>{{0, 1}});
+  CHECK(of<launch_action::start>(it.machine.wanted(1, in(1, 2))).size() == 1);
+}
+
+TEST_CASE("where the host is gone nobody is started any more, and its place is refused",
+          "[actors]") {
+  launching it{.machine = launch_machine{{0, 1}, home}};
+  it.stand(0);
+  it.stand(1);
+  const auto gone = it.machine.host_gone(1, "the node is gone");
+  CHECK(of<launch_action::tell_died>(gone).size() == 1);
+  CHECK(it.machine.host_gone(1, "and again").empty());
+  for (const std::uint64_t number : {2, 3}) {  // each successor hears it
+    const auto asked = it.machine.wanted(1, in(number));
+    CHECK(of<launch_action::start>(asked).empty());
+    REQUIRE(of<launch_action::refuse>(asked).size() == 1);
+    CHECK(of<launch_action::refuse>(asked)[0].why == "the node is gone");
+  }
+}
+
+TEST_CASE("a host that is gone before its place is wanted refuses it", "[actors]") {
+  launching it{.machine = launch_machine{{0, 1}, home}};
+  CHECK(it.machine.host_gone(0, "it is busy").empty());
+  CHECK(of<launch_action::refuse>(it.machine.wanted(0, in(1))).size() == 1);
+  CHECK(of<launch_action::start>(it.machine.wanted(1, in(1))).size() == 1);
+}
+
+TEST_CASE("the launcher ends when the agents of all hosts have", "[actors]") {
+  launching it{.machine = launch_machine{{0, 1, 2}, home}};
+  const auto which = it.stand(0);
+  it.machine.host_gone(2, "the node is gone");
+  it.machine.over();
+  const auto ends = of<launch_action::end_agent>(it.machine.died(0, which, "exit code 0"));
+  REQUIRE(ends.size() == 2);
+  CHECK(ends[0].agent == 0);
+  CHECK(ends[1].agent == 1);
+  CHECK(of<launch_action::quit>(it.machine.agent_gone(0, "it has ended")).empty());
+  CHECK(of<launch_action::quit>(it.machine.agent_gone(1, "it has ended")).size() == 1);
+}

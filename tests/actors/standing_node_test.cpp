@@ -1,0 +1,163 @@
+// A node that waits for jobs, with a host agent whose processes only sleep. The test plays
+// launchers.
+
+#include "actors/process/standing_node.hpp"
+
+#include "actors/process/control_plane.hpp"
+#include "messages/core/error.hpp"
+#include "runtime/process/run_folder.hpp"
+#include "runtime/trainer/build.hpp"
+#include "tests/support/places.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/scoped_actor.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+using namespace troupe;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+constexpr auto patience = std::chrono::seconds(60);  // which only a hang reaches
+
+struct waiting {
+  explicit waiting(bool once = false) {
+    const auto player = tests::bin_dir() + "/process_player";
+    actors::standing_node_settings settings{
+        .run = folder.path(),
+        .address = "127.0.0.1",
+        .suspicion = 10,
+        .once = once,
+        .agent = {player, "agent", folder.path().string(), "10000"},
+        .node = [](const actors::node_program&) {
+          return std::vector<std::string>{"/bin/sleep", "1000"};
+        }};
+    node = system.spawn(actors::standing_node, settings);
+  }
+  ~waiting() {
+    caf::scoped_actor self(system);
+    self->send(node, messages::shut_down{});
+    self->wait_for(node);
+    node = nullptr;
+  }
+  waiting(const waiting&) = delete;
+  waiting& operator=(const waiting&) = delete;
+
+  runtime::held_run_folder folder = runtime::held_run_folder::temporary("test", {"test"});
+  std::unique_ptr<caf::actor_system_config> config = actors::make_configuration(true);
+  caf::actor_system system{*config};
+  messages::standing_node_actor node;
+};
+
+/// A launcher that only listens.
+struct player {
+  explicit player(waiting& at) : it(at), self(at.system) {
+    as_launcher = caf::actor_cast<messages::launcher_actor>(self->ptr());
+  }
+
+  messages::serve order(int process = 0) const {
+    return {.program = runtime::version_text(),
+            .run = "one",
+            .process = process,
+            .suspicion = 10,
+            .launcher = as_launcher};
+  }
+  /// Why it is refused; empty: it is served.
+  std::string serve(const messages::serve& x) {
+    std::string out;
+    self->request(it.node, patience, x)
+        .receive([](const messages::serving&) {},
+                 [&](const caf::error& why) { out = messages::text_of(why); });
+    return out;
+  }
+  messages::agent_told told() {
+    messages::agent_told out{.answer = "nothing"};
+    self->receive([&](const messages::agent_told& x) { out = x; }, caf::after(patience) >> [] {});
+    return out;
+  }
+
+  waiting& it;
+  caf::scoped_actor self;
+  messages::launcher_actor as_launcher;
+};
+
+}  // namespace
+
+TEST_CASE("a run of another build or suspicion is refused in words that name both", "[actors]") {
+  waiting it;
+  player one(it);
+  auto other = one.order();
+  other.program = "troupe of yesterday";
+  CHECK_THAT(one.serve(other),
+             ContainsSubstring("'troupe of yesterday'")
+                 && ContainsSubstring("'" + runtime::version_text() + "'"));
+  other = one.order();
+  other.protocol = messages::process_protocol + 1;
+  CHECK_THAT(one.serve(other), ContainsSubstring("same build"));
+  other = one.order();
+  other.suspicion = 2;
+  CHECK_THAT(one.serve(other),
+             ContainsSubstring("--suspicion-seconds 10") && ContainsSubstring("has 2"));
+  CHECK(one.serve(one.order()).empty());
+}
+
+TEST_CASE("it serves one place at a time, and the next one when the first is over", "[actors]") {
+  waiting it;
+  player one(it), two(it);
+  REQUIRE(one.serve(one.order()).empty());
+  CHECK_THAT(two.serve(two.order()), ContainsSubstring("named twice"));
+  auto other = two.order();
+  other.run = "two";
+  CHECK_THAT(two.serve(other), ContainsSubstring("another run"));
+  one.self->send(it.node, messages::dismiss{});
+  CHECK(one.told().gone);
+  CHECK(two.serve(other).empty());
+}
+
+TEST_CASE("what its agent says is told to the launcher that it serves", "[actors]") {
+  waiting it;
+  player one(it), two(it);
+  REQUIRE(one.serve(one.order(3)).empty());
+  two.self->send(it.node, messages::start_node{1, {3, 1}, "127.0.0.1", 1});  // no launcher of its
+  one.self->send(it.node, messages::start_node{7, {3, 1}, "127.0.0.1", 1});
+  auto x = one.told();
+  CHECK(x.host == 3);
+  const auto started = std::get<runtime::process_started>(runtime::read_answer(x.answer));
+  CHECK(started.request == 7);
+  CHECK(started.name == "node-3");
+  CHECK(started.which == 1);
+  one.self->send(it.node, messages::kill_node{8, 3, started.which});
+  bool died = false, signalled = false;
+  for (int n = 0; n < 2; ++n) {
+    const auto answer = runtime::read_answer(one.told().answer);
+    died = died || std::holds_alternative<runtime::process_died>(answer);
+    signalled = signalled || std::holds_alternative<runtime::process_signalled>(answer);
+  }
+  CHECK((died && signalled));
+  one.self->send(it.node, messages::dismiss{});
+  while (!(x = one.told()).gone && x.answer != "nothing") {
+  }
+  CHECK(x.gone);
+}
+
+TEST_CASE("the end of the launcher ends its processes, and who waits comes next", "[actors]") {
+  waiting it;
+  player next(it);
+  {
+    player one(it);
+    REQUIRE(one.serve(one.order()).empty());
+    one.self->send(it.node, messages::start_node{1, {0, 1}, "127.0.0.1", 1});
+    REQUIRE(
+        std::holds_alternative<runtime::process_started>(runtime::read_answer(one.told().answer)));
+  }
+  std::string why = "not yet";
+  for (int n = 0; n < 1000 && !why.empty(); ++n)  // that the launcher is gone takes a moment
+    why = next.serve(next.order());
+  CHECK(why.empty());
+}
