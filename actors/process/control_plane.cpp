@@ -77,7 +77,7 @@ constexpr const char* of_this_run
       "run lives";
 constexpr const char* of_these_credentials
     = "who listens there has other credentials, is no standing node of this build, or one of both "
-      "sides is without TLS (--insecure)";
+      "sides is without TLS (`hosts.insecure`)";
 
 // caf::openssl::remote_actor would wait for ever for one who accepts and says nothing.
 template <class Handle>

@@ -185,7 +185,7 @@ std::vector<messages::standing_node_actor> connect_with(
       out.push_back(standing_node_at(system, x.address, x.port, patience));
     } catch (const runtime::error& failure) {
       throw runtime::input_error(
-          "the node at {} cannot be used: {}. There `troupe node --listen {}` has to run",
+          "the node at {} cannot be used: {}. A node that was started there has to listen on {}",
           x.name,
           failure.what(),
           x.name);

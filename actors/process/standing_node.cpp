@@ -1,6 +1,7 @@
 #include "actors/process/standing_node.hpp"
 
 #include "actors/process/control_plane.hpp"
+#include "actors/support/fault_injector.hpp"
 #include "actors/support/guard.hpp"
 #include "messages/core/error.hpp"
 #include "runtime/core/error.hpp"
@@ -27,7 +28,16 @@ std::chrono::milliseconds patience_of(const standing_node_settings& x) {
       std::chrono::duration<double>(x.suspicion));
 }
 
+/// A job's faults are planted in its own processes.
+std::shared_ptr<const message_path> undisturbed() {
+  return std::make_shared<message_path>(
+      std::make_shared<fault_injector>(runtime::fault_settings{}));
+}
+
 }  // namespace
+
+standing_node_state::standing_node_state(messages::standing_node_actor::pointer self)
+    : self_(self), path_(undisturbed()) {}
 
 void standing_node_state::start(standing_node_settings settings) {
   settings_ = std::move(settings);
@@ -36,9 +46,11 @@ void standing_node_state::start(standing_node_settings settings) {
       settings_.agent,
       settings_.run,
       patience_of(settings_),
-      [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl())](messages::agent_told x) {
+      [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()),
+       path = path_](messages::agent_told x) {
         if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
-          caf::anon_send(caf::actor_cast<messages::standing_node_actor>(alive), std::move(x));
+          path->send_from_outside(caf::actor_cast<messages::standing_node_actor>(alive),
+                                  std::move(x));
       });
 }
 
@@ -53,7 +65,7 @@ std::string standing_node_state::refusal_of(const messages::serve& x) const {
         x.protocol);
   if (x.suspicion != settings_.suspicion)
     return fmt::format(
-        "it was started with --suspicion-seconds {}, and this run has {}; give both the same",
+        "it was started with `recovery.suspicion` {}, and this run has {}; give both the same",
         settings_.suspicion,
         x.suspicion);
   if (over_)
@@ -94,7 +106,7 @@ bool standing_node_state::is_from_launcher() const {
 
 void standing_node_state::tell(messages::agent_told x) {
   x.host = job_->process;
-  self_->send(job_->launcher, std::move(x));
+  path_->send(self_, job_->launcher, std::move(x));
 }
 
 void standing_node_state::receive(const messages::start_node& x) {
@@ -147,7 +159,10 @@ void standing_node_state::end_job() {
   if (!agent_->is_there())
     return be_free();
   agent_->ask(runtime::end_agent{});
-  self_->delayed_send(self_, patience_of(settings_), messages::dismiss{jobs_});
+  path_->send_later(self_,
+                    messages::standing_node_actor(self_),
+                    patience_of(settings_),
+                    messages::dismiss{jobs_});
 }
 
 void standing_node_state::receive(const messages::agent_told& x) {
@@ -163,7 +178,8 @@ void standing_node_state::be_free() {
   const auto before = std::exchange(job_, std::nullopt);
   ending_ = false;
   self_->demonitor(before->launcher.address());
-  self_->send(
+  path_->send(
+      self_,
       before->launcher,
       messages::agent_told{.host = before->process, .answer = "it has ended", .gone = true});
   runtime::log_info(" the run {} is over here", before->run);
@@ -178,7 +194,7 @@ void standing_node_state::receive(const messages::shut_down& x) {
     agent_->kill();
   if (!job_)
     return self_->quit();
-  self_->delayed_send(self_, patience_of(settings_), x);
+  path_->send_later(self_, messages::standing_node_actor(self_), patience_of(settings_), x);
   end_job();
 }
 
@@ -213,7 +229,8 @@ int run_standing_node(const standing_node_settings& settings,
       " waits for jobs at {}:{}, {}", settings.address, port, runtime::version_text());
   started([weak = caf::actor_cast<caf::weak_actor_ptr>(node)] {
     if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
-      caf::anon_send(caf::actor_cast<messages::standing_node_actor>(alive), messages::shut_down{});
+      undisturbed()->send_from_outside(caf::actor_cast<messages::standing_node_actor>(alive),
+                                       messages::shut_down{});
   });
   int code = 0;
   (*self)->receive([&](const caf::down_msg& x) {

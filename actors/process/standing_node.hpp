@@ -7,6 +7,7 @@
 
 #include "actors/process/agent_link.hpp"
 #include "actors/process/launch_settings.hpp"
+#include "actors/support/message_path.hpp"
 #include "messages/control/standing.hpp"
 #include "messages/protocol/actors.hpp"
 
@@ -40,7 +41,7 @@ class standing_node_state {
  public:
   static constexpr const char* name = "standing_node";
 
-  explicit standing_node_state(messages::standing_node_actor::pointer self) : self_(self) {}
+  explicit standing_node_state(messages::standing_node_actor::pointer self);
 
   void start(standing_node_settings settings);
   caf::result<messages::serving> receive(const messages::serve& x);
@@ -63,6 +64,7 @@ class standing_node_state {
 
   messages::standing_node_actor::pointer self_;
   standing_node_settings settings_;
+  std::shared_ptr<const message_path> path_;
   std::unique_ptr<agent_link> agent_;
   /// Of which launcher; none: it is free.
   std::optional<messages::serve> job_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <deque>
 #include <dlfcn.h>
 #include <mutex>
@@ -45,22 +46,37 @@ std::string caller_at(int connection) {
   return fmt::format("{}:{}", host.data(), port.data());
 }
 
+/// For one who has been accepted to show his certificate. CAF asks for it again and again while he
+/// says nothing, since it has words for him, and would neither rest nor end its threads before.
+constexpr auto patience = std::chrono::seconds(5);
+
 /// Those whom this process has accepted and does not know yet. Any thread.
 class unknown_callers {
  public:
   void waits(const SSL* who) {
     const std::lock_guard lock(mutex_);
-    if (find(who) != all_.end())
+    if (const auto known = find(who); known != all_.end()) {
+      if (clock::now() - known->since < patience)
+        return;
+      hang_up(*known,
+              "silent",
+              fmt::format("it has not shown within {} s who it is", patience.count()));
+      all_.erase(known);
       return;
+    }
     struct stat about = {};
     const int at = ::SSL_get_fd(who);
     if (::fstat(at, &about) != 0)
       return;
     while (all_.size() >= most_unknown_tls_callers) {
-      make_room(all_.front());
+      hang_up(all_.front(),
+              "crowded",
+              fmt::format("{} callers have not shown who they are, and the one who has taken "
+                          "longest makes room",
+                          all_.size()));
       all_.pop_front();
     }
-    all_.push_back({who, at, about.st_ino});
+    all_.push_back({who, at, about.st_ino, clock::now()});
   }
 
   void ends(const SSL* who) {
@@ -72,15 +88,16 @@ class unknown_callers {
   void is_refused(const SSL* who, const std::string& why) {
     ends(who);
     const std::lock_guard lock(mutex_);
-    complain(why,
-             fmt::format("a caller from {} was refused: {}", caller_at(::SSL_get_fd(who)), why));
+    complain(why, ::SSL_get_fd(who), why);
   }
 
  private:
+  using clock = std::chrono::steady_clock;
   struct caller {
     const SSL* who = nullptr;
     int at = -1;
     ino_t socket = 0;  ///< the descriptor may have become another's meanwhile
+    clock::time_point since = {};
   };
 
   std::deque<caller>::iterator find(const SSL* who) {
@@ -88,24 +105,21 @@ class unknown_callers {
   }
 
   // Its end is read by the thread that serves it, which then closes it.
-  void make_room(const caller& x) {
+  void hang_up(const caller& x, const std::string& kind, const std::string& why) {
     struct stat about = {};
     if (::fstat(x.at, &about) != 0 || about.st_ino != x.socket)
       return;
-    complain("crowded",
-             fmt::format("{} callers have not shown who they are, and the one who has taken "
-                         "longest, from {}, makes room",
-                         all_.size(),
-                         caller_at(x.at)));
+    complain(kind, x.at, why);
     ::shutdown(x.at, SHUT_RDWR);
   }
 
-  void complain(const std::string& kind, const std::string& what) {
+  void complain(const std::string& kind, int at, const std::string& why) {
     if (complained_.insert(kind).second)
       log_warning(
-          "a port of this process: {}. This is said once: others of this kind are refused "
-          "without a word",
-          what);
+          "a port of this process: a caller from {} was refused: {}. This is said once: "
+          "others of this kind are refused without a word",
+          caller_at(at),
+          why);
   }
 
   std::mutex mutex_;

@@ -58,7 +58,7 @@ struct waiting {
 /// A launcher that only listens.
 struct player {
   explicit player(waiting& at) : it(at), self(at.system) {
-    as_launcher = caf::actor_cast<messages::launcher_actor>(self->ptr());
+    as_launcher = caf::actor_cast<messages::launcher_actor>(self.ptr());
   }
 
   messages::serve order(int process = 0) const {
@@ -103,7 +103,7 @@ TEST_CASE("a run of another build or suspicion is refused in words that name bot
   other = one.order();
   other.suspicion = 2;
   CHECK_THAT(one.serve(other),
-             ContainsSubstring("--suspicion-seconds 10") && ContainsSubstring("has 2"));
+             ContainsSubstring("`recovery.suspicion` 10") && ContainsSubstring("has 2"));
   CHECK(one.serve(one.order()).empty());
 }
 
