@@ -6,21 +6,18 @@
 #include "actors/monitor/monitor.hpp"
 #include "actors/process/neighbours.hpp"
 #include "actors/replica/replica.hpp"
+#include "actors/shard_writer/save_folder.hpp"
 #include "actors/shard_writer/shard_writer.hpp"
 #include "actors/stage/stage.hpp"
 #include "actors/support/guard.hpp"
 #include "actors/support/on_board.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/log.hpp"
-#include "runtime/process/process_id.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/system_messages.hpp>
 
 #include <algorithm>
-#include <filesystem>
 #include <fmt/format.h>
-#include <optional>
 #include <set>
 #include <type_traits>
 #include <utility>
@@ -38,15 +35,6 @@ auto takes(Self* self, What what) {
 caf::actor_clock::duration_type seconds(double x) {
   return std::chrono::duration_cast<caf::actor_clock::duration_type>(
       std::chrono::duration<double>(x));
-}
-
-std::optional<std::string> obstacle_to_saving(const std::filesystem::path& folder) {
-  std::error_code failure;
-  if (!std::filesystem::is_directory(folder, failure))
-    return fmt::format("there is no folder '{}'{}",
-                       folder.string(),
-                       failure ? ": " + failure.message() : std::string());
-  return runtime::write_obstacle(folder / "checkpoint");
 }
 
 }  // namespace
@@ -211,16 +199,8 @@ caf::result<messages::shard_writer_spawned> node_state::spawn(
     const messages::spawn_shard_writer& x) {
   if (auto refusal = admit(x))
     return refusal;
-  const auto& folder = context_->jobs->open(x.job)->job.checkpoints.save;
-  if (x.generation == runtime::make_generation(0, 1) && x.has_folder)
-    if (const auto why = obstacle_to_saving(folder))
-      return messages::make_error(
-          messages::ec::refused,
-          fmt::format("process {} on host '{}' cannot save: {}; `checkpoints.save` has to be a "
-                      "folder that all processes of the run see under one path, and may write to",
-                      x.process,
-                      runtime::host_name(),
-                      *why));
+  if (const auto why = obstacle_to_saving(x, context_->jobs->open(x.job)->job.checkpoints.save))
+    return messages::make_error(messages::ec::refused, *why);
   auto& home = self_->home_system();
   // It ends with the epoch, or alone when it hangs.
   const runtime::cancel_token ends;

@@ -1,0 +1,32 @@
+#include "actors/shard_writer/save_folder.hpp"
+
+#include "runtime/core/file.hpp"
+#include "runtime/process/process_id.hpp"
+
+#include <fmt/format.h>
+
+namespace troupe::actors {
+
+std::optional<std::string> obstacle_to_saving(const messages::spawn_shard_writer& x,
+                                              const std::filesystem::path& folder) {
+  if (x.generation != runtime::make_generation(0, 1) || !x.has_folder)
+    return std::nullopt;
+  std::error_code failure;
+  const auto why
+      = std::filesystem::is_directory(folder, failure)
+            ? runtime::write_obstacle(folder / "checkpoint")
+            : std::optional(fmt::format("there is no folder '{}'{}",
+                                        folder.string(),
+                                        failure ? ": " + failure.message() : std::string()));
+  if (!why)
+    return std::nullopt;
+  return fmt::format(
+      "process {} on host '{}' cannot save: {}; `checkpoints.save` has to be a folder that all "
+      "processes of the run see under one path, and may write to{}",
+      x.process,
+      runtime::host_name(),
+      *why,
+      folder.is_relative() ? ": a relative one is looked for where each process was started" : "");
+}
+
+}  // namespace troupe::actors
