@@ -226,8 +226,8 @@ void supervisor_state::begin_evaluation(std::uint64_t consumed, bool test) {
   begin_evaluation_round();
 }
 
-// Nothing but its end holds a forward-only plan back: the first stage would run ahead of the last
-// and fill the memory between them.
+// Credits hold a forward-only plan back (PLAN-6), but not its batches: a stage asks for all of a
+// round at once.
 void supervisor_state::begin_evaluation_round() {
   const auto& batch = job_->job.training.batch;
   const auto now

@@ -252,14 +252,24 @@ std::shared_ptr<const handoff_credits> pipeline_schedule::checked_credits(const 
   auto out = credits_of(of, costs_of_chunks(of.chunks), settings_.credits);
   if (const auto wrong = check_handoffs(of, out); !wrong.empty())
     throw input_error(
-        "`layout.schedule.credits` {} is too few for {} '{}', {} of {} micro-batches: {}; give "
+        "`layout.schedule.credits` {} is too few for {} '{}', a step of {} micro-batches: {}; give "
         "more, or leave it out",
         settings_.credits,
         flag,
         name_,
-        of.training ? "a step" : "a validation",
         of.microbatches,
         wrong.front());
+  return std::make_shared<const handoff_credits>(std::move(out));
+}
+
+// Told are those of steps, which are judged before the run. Where a validation, whose order nobody
+// chose, comes to no end with so few, it has as many as it needs.
+std::shared_ptr<const handoff_credits> pipeline_schedule::credits_of_validation(
+    const plan& of) const {
+  const auto costs = costs_of_chunks(of.chunks);
+  auto out = credits_of(of, costs, settings_.credits);
+  for (int more = settings_.credits + 1; !check_handoffs(of, out).empty(); ++more)
+    out = credits_of(of, costs, more);
   return std::make_shared<const handoff_credits>(std::move(out));
 }
 
@@ -304,7 +314,7 @@ std::shared_ptr<const plan> pipeline_schedule::validation_of(int microbatches) c
   if (!out) {
     const auto first = frame_->placement.begin();
     auto made = forward_only(ranks_, {first, first + frame_->chunks}, microbatches);
-    validation_credits_[microbatches] = checked_credits(made);
+    validation_credits_[microbatches] = credits_of_validation(made);
     out = std::make_shared<const plan>(std::move(made));
   }
   return out;

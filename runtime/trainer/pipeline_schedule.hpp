@@ -77,7 +77,8 @@ class pipeline_schedule {
   std::shared_ptr<const plan> plain(int microbatches) const;
   /// Forward only, by the first copy.
   std::shared_ptr<const plan> validation(int microbatches) const;
-  /// So many results of each hand-off may be leased at once, in such a step (PLAN-6).
+  /// So many results of each hand-off may be leased at once, in such a step (PLAN-6). A validation
+  /// has more than were told where it would come to no end.
   std::shared_ptr<const handoff_credits> training_credits(int microbatches) const;
   std::shared_ptr<const handoff_credits> validation_credits(int microbatches) const;
 
@@ -90,6 +91,7 @@ class pipeline_schedule {
   cost_model costs_of_chunks(int chunks) const;
   /// Throws input_error where they are too few.
   std::shared_ptr<const handoff_credits> checked_credits(const plan& of) const;
+  std::shared_ptr<const handoff_credits> credits_of_validation(const plan& of) const;
 
   schedule_settings settings_;
   std::string name_;

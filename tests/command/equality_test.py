@@ -16,6 +16,7 @@ import tempfile
 import time
 
 import cli_test
+import processes_test
 from cli_test import works, wrong
 from processes_test import JOBS, job, require_same
 
@@ -102,6 +103,7 @@ def check_one_credit(folder):
 
 
 def table(word):
+    processes_test.PATIENCE = 600  # hundreds of small sums in eight processes on a machine with two cores
     columns = [(n, wire) for wire in WIRES for n in (2, 4, 8)]
     print("| arrangement | " + " | ".join(f"{n} processes, {wire}" for n, wire in columns) + " | seconds |")
     print("|---" * (len(columns) + 2) + "|")

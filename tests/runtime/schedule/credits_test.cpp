@@ -202,8 +202,9 @@ TEST_CASE("PLAN-6: the refusal names ranks, actions and whose credit is waited f
            "rank 1, which waits at 1B1 for the credit of 0B0 of rank 0");
 }
 
-TEST_CASE("credits are what is at its maker at once, and two; of neighbours on one rank none",
-          "[schedule]") {
+TEST_CASE(
+    "credits are what is at its maker at once, and two, and none between neighbours on one rank",
+    "[schedule]") {
   const auto steady = credits_of(forward_only(2, 16));
   CHECK(steady.activations == std::vector<int>{2 + credits_in_transit, 0});
   CHECK(steady.gradients == std::vector<int>{0, 0});

@@ -1,4 +1,5 @@
 #include "runtime/core/file.hpp"
+#include "runtime/schedule/check.hpp"
 #include "runtime/trainer/pipeline.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -7,6 +8,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
+#include <optional>
 
 using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
@@ -108,4 +110,39 @@ TEST_CASE("the identity tells a schedule only where it decides bits", "[trainer]
   CHECK(identity(job_of("gpipe", 4)) == plain);
   CHECK(identity(job_of("dualpipe", 4)) != plain);
   CHECK(identity(job_of("looped-bfs", 4)) != plain);
+}
+
+TEST_CASE("PLAN-6: too few credits are refused before anything runs", "[trainer][invariant]") {
+  const auto text = "0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n1F0,1F1,1B0,1B1,1F2,1F3,1B2,1B3\n";
+  const auto with = [&](int credits) {
+    return [=] { pipeline_schedule({.source = "x.csv", .text = text, .credits = credits}, 2, 4); };
+  };
+  CHECK_NOTHROW(with(0)());
+  CHECK_NOTHROW(with(2)());
+  CHECK_THROWS_WITH(
+      with(1)(),
+      ContainsSubstring("`layout.schedule.credits` 1 is too few")
+          && ContainsSubstring("rank 0 waits at 0F3 for the credit of 1F2 of rank 1"));
+}
+
+TEST_CASE("PLAN-6: a validation comes to its end, however few credits are told", "[trainer]") {
+  int raised = 0;
+  for (const auto& named : named_schedules())
+    for (const int credits : {0, 1, 2}) {
+      if (named.name == "auto")
+        continue;
+      CAPTURE(named.name, credits);
+      std::optional<pipeline_schedule> of;
+      try {
+        of.emplace(schedule_settings{.source = std::string(named.name), .credits = credits}, 4, 8);
+      } catch (const input_error&) {
+        continue;  // with so few its steps do not
+      }
+      for (const int microbatches : {1, 8, 31}) {
+        const auto by = of->validation_credits(microbatches);
+        CHECK(check_handoffs(*of->validation(microbatches), *by).empty());
+        raised += credits > 0 && by->activations.front() > credits ? 1 : 0;
+      }
+    }
+  CHECK(raised > 0);
 }
