@@ -380,7 +380,7 @@ ENDLESS = [*PIPELINE, "--train-iters", 100000]
 
 
 def check_front_killed(folder):
-    """FRONT-2: without the command that was typed the run goes on to its end, and others see it."""
+    """SHOWN-2: without the command that was typed the run goes on to its end, and others see it."""
     words = LONG
     wanted = judge(folder, *words)
     one = job(folder, *words)
@@ -411,7 +411,7 @@ def require_lost(one, how):
 
 
 def check_supervisor_killed(folder):
-    """FRONT-3: the front tells which process was lost, has the others ended, and what was saved goes on."""
+    """SHOWN-3: the front tells which process was lost, has the others ended, and what was saved goes on."""
     save = folder / "save"
     one = job(folder, *LONG, "--save", save, "--save-interval", 5)
     one.reaches(12)
@@ -448,7 +448,7 @@ def check_supervisor_stopped(folder):
 
 
 def check_front_stopped(folder):
-    """FRONT-1: a front that stands still, as by Ctrl-Z, delays nothing, and shows all when it goes on."""
+    """SHOWN-1: a front that stands still, as by Ctrl-Z, delays nothing, and shows all when it goes on."""
     wanted = judge(folder)
     one = job(folder, *LONG, "--suspicion-seconds", 1)
     one.reaches(5)
