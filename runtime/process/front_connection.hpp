@@ -28,7 +28,7 @@ struct front_terminal {
 
 /// Has a thread of its own, which alone sends and receives. Any thread calls.
 ///
-///   FRONT-1  Nobody in this process waits for the front, whether it reads, stands still or is
+///   SHOWN-1  Nobody in this process waits for the front, whether it reads, stands still or is
 ///            gone, but for the bounded wait of `end`: of more than 8,192 lines that wait the
 ///            oldest are dropped, and the front is told how many.
 class front_connection final : public log_reader {

@@ -230,7 +230,7 @@ void supervisor_process::kill() {
 }
 
 void supervisor_process::end_what_is_left(const std::filesystem::path& run) {
-  // FRONT-3: orphans have come to us, so that it is seen when none is left.
+  // SHOWN-3: orphans have come to us, so that it is seen when none is left.
   for (const auto until = clock::now() + suspicion_; has_children() && clock::now() < until;) {
     ask_agent_to_end(run, suspicion_);
     have_ended(between_reaps);

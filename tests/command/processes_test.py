@@ -23,9 +23,9 @@ JOB = ["train", "gpt", "--mock-data", "--num-layers", 4, "--hidden-size", 64, "-
        "--lr", 1e-3, "--log-interval", 1, "--vocab-size", 128, "--tokenizer-type", "NullTokenizer",
        "--threads-per-worker", 1, "--eval-iters", 0]
 PIPELINE = ["--world-size", 4, "--pipeline-model-parallel-size", 2]
-LONG_STEPS = 150  # it is still running when somebody has looked at it and kills
+LONG_STEPS = 400  # it is still running when somebody has looked at it and kills
 LONG = [*PIPELINE, "--train-iters", LONG_STEPS]
-PATIENCE = 50  # seconds, which only a hang reaches
+PATIENCE = 100  # seconds, which only a hang reaches
 JOBS = []  # for the end of this program, whatever came of them
 
 
@@ -396,8 +396,8 @@ ENDLESS = [*PIPELINE, "--train-iters", 100000]
 
 
 def check_front_killed(folder):
-    """FRONT-2: without the command that was typed the run goes on to its end, and others see it."""
-    words = [*PIPELINE, "--train-iters", 400]  # it has not ended when it is looked at
+    """SHOWN-2: without the command that was typed the run goes on to its end, and others see it."""
+    words = LONG
     wanted = judge(folder, *words)
     one = job(folder, *words)
     one.reaches(5)
@@ -427,7 +427,7 @@ def require_lost(one, how):
 
 
 def check_supervisor_killed(folder):
-    """FRONT-3: the front tells which process was lost, has the others ended, and what was saved goes on."""
+    """SHOWN-3: the front tells which process was lost, has the others ended, and what was saved goes on."""
     save = folder / "save"
     one = job(folder, *LONG, "--save", save, "--save-interval", 5)
     one.reaches(12)
@@ -464,7 +464,7 @@ def check_supervisor_stopped(folder):
 
 
 def check_front_stopped(folder):
-    """FRONT-1: a front that stands still, as by Ctrl-Z, delays nothing, and shows all when it goes on."""
+    """SHOWN-1: a front that stands still, as by Ctrl-Z, delays nothing, and shows all when it goes on."""
     wanted = judge(folder)
     one = job(folder, *LONG, "--suspicion-seconds", 1)
     one.reaches(5)

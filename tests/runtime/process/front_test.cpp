@@ -100,7 +100,7 @@ TEST_CASE("the front has every line, in order, and the end as the last message",
   CHECK(x.front.next() == supervisor_told(end_told{.exit_code = 7}));
 }
 
-TEST_CASE("FRONT-1: nobody waits for a front that does not read, or is gone", "[process]") {
+TEST_CASE("SHOWN-1: nobody waits for a front that does not read, or is gone", "[process]") {
   pair x;
   constexpr int lines = 50'000;
   for (int i = 0; i < lines; ++i)
