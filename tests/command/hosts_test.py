@@ -400,18 +400,18 @@ def check_strangers(folder):
     one.reaches(3)
     held, tried = [], set()
 
-    def everywhere():
-        for port in sorted(ports_of([*one.left(), *nodes[0].left(), *nodes[1].left()])):
+    def annoy_all(ports):
+        for port in sorted(ports):
             if annoy(port, held, replayed, contexts):
                 tried.add(port)
-    everywhere()
+    annoy_all(ports_of([*one.left(), *nodes[0].left(), *nodes[1].left()]))
     at = hosted(one, nodes, 1)
     os.kill(at["pid"], signal.SIGKILL)
     hosted(one, nodes, 1, but=at["pid"])  # the rendezvous and all other ports take the new one
     # As many who say nothing as a port has room for, and more.
-    crowd = sorted(ports_of([one.process.pid])) + [nodes[0].port()]
+    crowd = [x for x in ports_of([one.process.pid]) | {nodes[0].port()} if x in tried]
     held += [socket.create_connection(("127.0.0.1", port), timeout=5) for port in crowd for _ in range(80)]
-    everywhere()
+    annoy_all(crowd)
     at = hosted(one, nodes, 0)
     os.kill(at["pid"], signal.SIGKILL)
     hosted(one, nodes, 0, but=at["pid"])
@@ -420,10 +420,10 @@ def check_strangers(folder):
     newest = one.steps()[-1]["iteration"]
     require_same(one, job(folder, *ENDLESS, "--exit-interval", newest, processes=1).ends(),
                  "with strangers at every port")
-    if len(tried) < 9:
+    if len(tried) < 8 or len(crowd) < 3:
         raise one.fails(f"only the ports {tried} were found")
     for text in (one.out.read_text(), nodes[0].text()):
-        told = [x.split(". This is said once")[0] for x in text.splitlines() if "was refused" in x or "makes room" in x]
+        told = [x.split(". This is said once")[0] for x in text.splitlines() if "was refused" in x]
         kinds = [re.sub(r"\d+", "N", x) for x in told]
         if not told or len(set(kinds)) != len(kinds):
             raise one.fails(f"strangers are told by {told} in\n{text}")
