@@ -146,6 +146,8 @@ launch_actions launch_machine::connected(name by, name other, const std::string&
     if (failure.empty()) {
       x->awaited.erase({by, other});
       stand_if_connected(*x, out);
+    } else if (++x->failed_calls[{by, other}] < most_failed_calls) {
+      out.emplace_back(act::connect{by, other, newcomer == other && by != home_});
     } else {
       fail(*x, failure, out);
       kill(*x, out);

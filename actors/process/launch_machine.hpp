@@ -19,6 +19,7 @@
 #include "runtime/core/ids.hpp"
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -162,6 +163,7 @@ class launch_machine {
     int failures = 0;  ///< in a row, before it stood
     std::string failure;
     std::set<std::pair<name, name>> awaited;  ///< by, other
+    std::map<std::pair<name, name>, int> failed_calls;
   };
 
   bool is_process(int x) const { return x >= 0 && x < int(all_.size()); }
@@ -188,5 +190,7 @@ class launch_machine {
 
 /// Of a process that dies before it stands: then it is refused with what it died of.
 inline constexpr int most_failed_starts = 3;
+/// Of one process by another: a machine that starts many at once answers late.
+inline constexpr int most_failed_calls = 3;
 
 }  // namespace troupe::actors

@@ -12,14 +12,18 @@
 #include <caf/actor_system.hpp>
 #include <caf/send.hpp>
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <utility>
 
 namespace troupe::actors {
 namespace {
 
-/// Times the suspicion: within which a process that was started has to come and ask for the job.
-constexpr int patience_with_starts = 3;
+/// Within which a process that was started has to come and ask for the job. A start is no sign of
+/// life: however short the suspicion is, a machine that starts many at once takes seconds.
+std::chrono::milliseconds patience_with_starts(std::chrono::milliseconds suspicion) {
+  return std::max<std::chrono::milliseconds>(3 * suspicion, std::chrono::seconds(15));
+}
 
 }  // namespace
 
@@ -123,7 +127,7 @@ void launcher_state::receive(const messages::is_late& x) {
     carry_out(machine_->late(
         x.who,
         fmt::format("it has not asked for the job within {} s",
-                    std::chrono::duration<double>(suspicion()).count() * patience_with_starts)));
+                    std::chrono::duration<double>(patience_with_starts(suspicion())).count())));
 }
 
 void launcher_state::receive(const messages::agent_told& x) {
@@ -273,7 +277,7 @@ void launcher_state::carry_out(const launch_action::refuse& x) {
 void launcher_state::carry_out(const launch_action::expect& x) {
   context_->messages->send_later(self_,
                                  messages::launcher_actor(self_),
-                                 suspicion() * patience_with_starts,
+                                 patience_with_starts(suspicion()),
                                  messages::is_late{x.who});
 }
 

@@ -181,7 +181,16 @@ TEST_CASE("who cannot be connected is killed and started again", "[actors]") {
     const auto which = it.start(asked, 100 + n);
     REQUIRE(it.machine.joins({0, n}, 100 + n).empty());
     const auto connects = of<launch_action::connect>(it.machine.present({0, n}));
-    const auto after = it.machine.connected(connects[0].by, connects[0].other, "no route");
+    const auto fails
+        = [&] { return it.machine.connected(connects[0].by, connects[0].other, "no route"); };
+    for (int call = 1; call < most_failed_calls; ++call) {
+      const auto again = of<launch_action::connect>(fails());
+      REQUIRE(again.size() == 1);
+      CHECK(again[0].by == connects[0].by);
+      CHECK(again[0].other == connects[0].other);
+      CHECK(again[0].calls == connects[0].calls);
+    }
+    const auto after = fails();
     CHECK(of<launch_action::kill>(after).size() == 1);
     CHECK(of<launch_action::refuse>(after).size() == (n == most_failed_starts ? 1 : 0));
     asked = it.machine.died(0, which, "killed by SIGKILL");

@@ -1,0 +1,83 @@
+// How the supervisor has checkpoints made.
+
+#include "actors/supervisor/supervisor.hpp"
+#include "runtime/core/log.hpp"
+
+#include <fmt/format.h>
+
+namespace troupe::actors {
+
+// The ranks whose parts make up a checkpoint.
+int supervisor_state::snapshot_parts() const {
+  return job_->pipeline_ranks() * job_->tensor_ranks()
+         * (job_->job.reduction.distributed_optimizer ? job_->replicas() : 1);
+}
+
+void supervisor_state::begin_save() {
+  saves_.begin(at_.iteration, is_over());
+  come_to(runtime::moment_of_step::snapshot, at_.iteration);
+  pen()->keep_position(at_);
+  context_->messages->send(self_,
+                           checkpointer_,
+                           messages::save{.generation = generation(),
+                                          .step = runtime::step_id(at_.iteration),
+                                          .consumed = at_.consumed,
+                                          .parts = snapshot_parts(),
+                                          .skipped = at_.skipped,
+                                          .scale = at_.scale,
+                                          .attempt = ++attempt_});
+  const messages::take_snapshot order{generation(), runtime::step_id(at_.iteration), attempt_};
+  if (job_->job.reduction.distributed_optimizer)
+    return tell_replicas(order);  // each holds a part
+  context_->messages->send(self_, replicas_.front(), order);
+}
+
+// A checkpointer serves all generations of a supervisor.
+void supervisor_state::receive(const messages::saved& x) {
+  if (epoch_of(x.generation) != epoch_of(generation()))
+    return;
+  pen()->saved(value(x.step));
+  if (x.attempt != attempt_ || !saves_.is_writing())
+    return;  // of a checkpointer that has died since: another attempt is under way, or comes
+  come_to(runtime::moment_of_step::save, value(x.step));
+  saves_.succeed();
+  unsaved_.clear();
+  proceed();
+}
+
+// A disk that refuses costs no step: the run goes on, and tries again.
+void supervisor_state::receive(const messages::save_failed& x) {
+  if (epoch_of(x.generation) != epoch_of(generation()) || x.attempt != attempt_
+      || !saves_.is_writing())
+    return;
+  const auto step = runtime::value(x.step);
+  saves_.fail(at_.iteration);
+  unsaved_ = fmt::format("iteration {} is not saved: {}", step, x.why);
+  if (!is_over()) {
+    runtime::log_error(
+        "{}; training goes on, and a checkpoint is tried again after iteration {}; those that were "
+        "saved before are intact",
+        unsaved_,
+        saves_.next_try());
+  } else if (saves_.may_try_last_again(at_.iteration)) {
+    const auto pause = saves_.pause(job_->job.checkpoints.last_pause);
+    runtime::log_error(
+        "{}; it is the last one: tried again in {} s", unsaved_, double(pause.count()) / 1e3);
+    waits_to_save_ = true;
+    context_->messages->send_later(
+        self_, messages::supervisor_actor(self_), pause, messages::save_again{generation()});
+    return;
+  } else if (!saves_.is_saved(at_.iteration)) {
+    runtime::log_error("{}", unsaved_);
+  }
+  proceed();
+}
+
+void supervisor_state::receive(const messages::save_again& x) {
+  if (epoch_of(x.generation) != epoch_of(generation()))
+    return;
+  waits_to_save_ = false;
+  proceed();
+}
+
+}  // namespace troupe::actors
