@@ -47,7 +47,11 @@ const std::map<std::string, std::string>& no_settings() {
 
 /// What is set and not kept in a field of its own: it becomes others.
 const std::set<std::string>& becomes_others() {
-  static const std::set<std::string> all = {"model.grouped_queries",
+  static const std::set<std::string> all = {"hosts.nodes",
+                                            "hosts.credentials",
+                                            "hosts.local_addr",
+                                            "hosts.insecure",
+                                            "model.grouped_queries",
                                             "model.vocabulary_divisor",
                                             "model.yarn_factor",
                                             "tokenizer.type",
@@ -93,6 +97,8 @@ const std::map<std::string, std::string>& free_words() {
                     token = "of the tokenizer, which is asked";
   static const std::map<std::string, std::string> all
       = {{"--window-size", several},
+         {"--nodes", "each is a host and a port, which are read together"},
+         {"--local-addr", "whatever the system knows as an address of this host"},
          {"--split", several},
          {"--step-batch-size-schedule", several},
          {"--devices", several},
