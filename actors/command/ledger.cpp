@@ -55,7 +55,9 @@ struct summary {
   void operator()(const runtime::ledger::tested&) {}
 };
 
-std::string page(const std::filesystem::path& file, const summary& x) {
+std::string page(const std::filesystem::path& file,
+                 const summary& x,
+                 const std::vector<std::string>& wrong) {
   std::string out;
   const auto fact = [&](const char* name, const std::string& value) {
     out += fmt::format("{:<11}{}\n", name, runtime::without_control(value));
@@ -67,9 +69,11 @@ std::string page(const std::filesystem::path& file, const summary& x) {
   if (!x.newest)
     return out + "nothing has been committed, and the run has not begun\n";
   fact("committed",
-       *x.newest == *x.first
-           ? fmt::format("nothing since iteration {}", *x.first)
-           : fmt::format("iterations {} to {}, each once", *x.first + 1, *x.newest));
+       *x.newest == *x.first ? fmt::format("nothing since iteration {}", *x.first)
+                             : fmt::format("iterations {} to {}{}",
+                                           *x.first + 1,
+                                           *x.newest,
+                                           wrong.empty() ? ", each once" : ""));
   fact("samples", fmt::format("{} consumed", x.consumed));
   if (x.state != runtime::digest{})
     fact("state", fmt::format("{} after iteration {}", to_string(x.state), *x.newest));
@@ -81,6 +85,8 @@ std::string page(const std::filesystem::path& file, const summary& x) {
     fact("", fmt::format("{}, at iteration {}", one.who, one.step));
   if (x.drained)
     fact("asked", "to end early: " + *x.drained);
+  if (!wrong.empty())
+    fact("wrong", runtime::counted(wrong.size(), "thing") + ": --check names them");
   return out;
 }
 
@@ -126,7 +132,7 @@ int show_ledger(const ledger_flags& flags) {
     std::visit(x, one);
   const auto wrong = runtime::complaints_of(all);
   const auto text = flags.json ? runtime::json_text_replacing(json_of(file, x, wrong), 1) + "\n"
-                               : page(file, x);
+                               : page(file, x, wrong);
   std::fwrite(text.data(), 1, text.size(), stdout);
   if (!flags.check)
     return 0;

@@ -116,9 +116,14 @@ const runtime::forecast_group& neediest(const forecasts& groups) {
   });
 }
 
-/// All workers live in this process. Else it would read and deal out data first, and then be killed
-/// without a word, or fail when it has taken all that a device has.
-void require_memory(const runtime::training_job& job, const forecasts& groups) {
+/// All workers live on this host, or nobody knows here what theirs have. Else it would read and
+/// deal out data first, and then be killed without a word, or fail when it has taken all that a
+/// device has.
+void require_memory(const runtime::training_job& job,
+                    const run_hosts& hosts,
+                    const forecasts& groups) {
+  if (!hosts.nodes.empty())
+    return;
   const auto shares = memory_shares(job, needs_by_rank(job, groups), runtime::look_at_memory());
   if (const auto lacking = short_of_memory(shares, true))
     throw runtime::input_error("this run cannot start: {}", memory_advice(job, *lacking));
@@ -234,7 +239,7 @@ actors::outcome carry_out(const runtime::training_job& job,
                           shown_run& shown,
                           drain_switch& drain) {
   const auto groups = runtime::forecast_workers(job);
-  require_memory(job, groups);
+  require_memory(job, request.hosts, groups);
   std::optional<runtime::directory_lock> lock;
   if (!job.checkpoints.save.empty())
     lock.emplace(job.checkpoints.save);

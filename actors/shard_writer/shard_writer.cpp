@@ -36,7 +36,8 @@ void shard_writer_state::receive(const messages::write_shards& x) {
         x.checkpointer,
         messages::shards_written{x.generation, x.step, x.attempt, process_, std::move(ranks)});
   } catch (const runtime::cancelled&) {
-    refuse(x, true, {});
+    if (!token_.is_cancelled())  // else it is dead to all: who has it replaced says so
+      refuse(x, true, {});
   } catch (const runtime::io_error& failure) {
     refuse(
         x,

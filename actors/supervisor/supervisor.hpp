@@ -179,7 +179,9 @@ class supervisor_state {
   void take_executed();
   void end_evaluation_round();
   void commit();
-  void report_step();
+  messages::committed commit(runtime::committed_step done);
+  messages::committed report_step(const runtime::step_ledger::pen& by);
+  void tell_step(const messages::committed& told);
   void tell(const runtime::run_event& x);
   void come_to(runtime::moment_of_step at, std::uint64_t step) const;
 

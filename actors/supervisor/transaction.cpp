@@ -202,17 +202,24 @@ void supervisor_state::commit() {
   if (is_kept(at_.iteration))
     members_->kept(at_.iteration);
   if (!again) {
-    pen()->commit(std::move(done));
-    report_step();
+    tell_step(commit(std::move(done)));
   } else if (context_->bug == planted_bug::announce_replay) {
-    report_step();
+    tell_step(report_step(pen()));
   }
   now_.reset();
   decided_ = false;
   look_at_clock();
 }
 
-void supervisor_state::report_step() {
+// By one pen, which is put down before anybody is told: who takes over finds it told, or not at
+// all.
+messages::committed supervisor_state::commit(runtime::committed_step done) {
+  const auto by = pen();
+  by->commit(std::move(done));
+  return report_step(by);
+}
+
+messages::committed supervisor_state::report_step(const runtime::step_ledger::pen& by) {
   const auto& model = job_->job.training.model;
   const std::chrono::duration<double> passed = self_->home_system().clock().now() - began_at_;
   const double seconds = std::max(passed.count(), 1e-9);
@@ -223,9 +230,11 @@ void supervisor_state::report_step() {
   report_.tokens_per_second = double(report_.global_batch_size * model.sequence) / seconds;
   report_.flops_per_second
       = runtime::training_flops(model, double(report_.global_batch_size)) / seconds;
-  const auto fact = pen()->tell(report_);
-  const messages::committed told{
-      report_, std::exchange(executed_, {}), now_->microbatches, fact, generation()};
+  const auto fact = by->tell(report_);
+  return {report_, std::exchange(executed_, {}), now_->microbatches, fact, generation()};
+}
+
+void supervisor_state::tell_step(const messages::committed& told) {
   if (context_->bug == planted_bug::commit_twice && report_.iteration == 2)
     tell_watchers(told);
   tell_watchers(told);
@@ -249,11 +258,14 @@ void supervisor_state::end_evaluation_round() {
         at_.iteration,
         evaluation_.loss.total / std::max(evaluation_.loss.tokens, 1.0),
         evaluation_.test};
-    if (evaluation_.test)
-      pen()->tested();
-    else
-      pen()->validated(at_.iteration);
-    const auto fact = pen()->tell(report);
+    const auto fact = [&] {
+      const auto by = pen();
+      if (evaluation_.test)
+        by->tested();
+      else
+        by->validated(at_.iteration);
+      return by->tell(report);
+    }();
     tell_watchers(messages::validated{report, fact, generation()});
   }
   proceed();

@@ -45,32 +45,54 @@ void step_ledger::begin(const training_position& at) {
   const std::lock_guard lock(mutex_);
   start_ = at.iteration;
   positions_[at.iteration] = at;
-  write(ledger::begun{at});
+  note(ledger::begun{at});
 }
 
 void step_ledger::write_down(const std::filesystem::path& file) {
+  const std::lock_guard of_file(file_mutex_);
   const std::lock_guard lock(mutex_);
   ensure(positions_.empty(), "LEDGER-4: all of a ledger is written down, or nothing");
   file_.emplace("the ledger", file, false);
+  writes_down_ = true;
 }
 
 // The mutex is held.
-void step_ledger::write(const ledger_record& x) {
-  if (!file_)
+void step_ledger::note(const ledger_record& x) {
+  if (writes_down_)
+    unwritten_ += text_of(x) + "\n";
+}
+
+void step_ledger::flush() {
+  const std::unique_lock of_file(file_mutex_, std::try_to_lock);
+  if (!of_file || !file_)
     return;
-  unwritten_ += text_of(x) + "\n";
+  std::string lines;
+  {
+    const std::lock_guard lock(mutex_);
+    lines.swap(unwritten_);
+  }
+  if (lines.empty())
+    return;
   try {
-    file_->append(unwritten_);
-    unwritten_.clear();
+    file_->append(lines);
+    refused_ = false;
   } catch (const io_error& failure) {
     if (!std::exchange(refused_, true))
       log_warning("{}; the run goes on, and it is tried again", failure.what());
-    if (unwritten_.size() > most_unwritten) {
-      log_warning("the ledger is given up: {} bytes wait to be written", unwritten_.size());
-      file_.reset();
-      unwritten_ = {};
-    }
+    const std::lock_guard lock(mutex_);
+    unwritten_.insert(0, lines);
+    if (unwritten_.size() <= most_unwritten)
+      return;
+    log_warning("the ledger is given up: {} bytes wait to be written", unwritten_.size());
+    writes_down_ = false;
+    unwritten_ = {};
   }
+}
+
+step_ledger::~step_ledger() {
+  flush();
+  if (!unwritten_.empty())
+    log_warning("the ledger lacks its end: {} bytes could not be written", unwritten_.size());
 }
 
 void step_ledger::commit(committed_step step) {
@@ -82,13 +104,13 @@ void step_ledger::commit(committed_step step) {
   whole_.push_back(std::move(step));
   if (whole_.size() > kept_whole)
     whole_.pop_front();
-  write(record);
+  note(record);
 }
 
 void step_ledger::replay(const committed_step& step) {
   const std::lock_guard lock(mutex_);
   const auto n = step.at.iteration;
-  write(ledger::replayed{n, step.state});
+  note(ledger::replayed{n, step.state});
   ensure(n > start_ && n - start_ <= states_.size(), "LEDGER-2: a step that runs again has been");
   if (states_[std::size_t(n - start_ - 1)] == step.state)
     return;
@@ -104,7 +126,7 @@ void step_ledger::replay(const committed_step& step) {
 
 // Nothing is written meanwhile: there is no file yet, or this would be in it twice.
 void step_ledger::take_up(const std::vector<ledger_record>& all) {
-  ensure(!file_, "LEDGER-4: a ledger takes up another one before it writes");
+  ensure(!writes_down_, "LEDGER-4: a ledger takes up another one before it writes");
   struct {
     step_ledger& to;
     void operator()(const ledger::begun& x) { to.begin(x.at); }
@@ -142,7 +164,7 @@ std::optional<training_position> step_ledger::position(std::uint64_t iteration) 
 void step_ledger::keep_position(const training_position& at) {
   const std::lock_guard lock(mutex_);
   positions_[at.iteration] = at;
-  write(ledger::position{at});
+  note(ledger::position{at});
 }
 
 digest step_ledger::state(std::uint64_t iteration) const {
@@ -154,7 +176,7 @@ digest step_ledger::state(std::uint64_t iteration) const {
 
 std::uint64_t step_ledger::tell(watched fact) {
   const std::lock_guard lock(mutex_);
-  write(ledger::told{told_ + 1, fact});
+  note(ledger::told{told_ + 1, fact});
   facts_.push_back(std::move(fact));
   if (facts_.size() > kept_facts)
     facts_.pop_front();
@@ -172,7 +194,7 @@ std::vector<std::pair<std::uint64_t, watched>> step_ledger::facts() const {
 void step_ledger::add(const restart& x) {
   const std::lock_guard lock(mutex_);
   restarts_.push_back(x);
-  write(ledger::restarted{x});
+  note(ledger::restarted{x});
 }
 
 std::vector<restart> step_ledger::restarts() const {
@@ -183,7 +205,7 @@ std::vector<restart> step_ledger::restarts() const {
 void step_ledger::keepers(std::vector<int> of) {
   const std::lock_guard lock(mutex_);
   keepers_ = std::move(of);
-  write(ledger::keepers{keepers_});
+  note(ledger::keepers{keepers_});
 }
 
 std::vector<int> step_ledger::keepers() const {
@@ -197,7 +219,7 @@ void step_ledger::saved(std::uint64_t iteration) {
   // Positions of older checkpoints are read from these, should anybody want them.
   std::erase_if(positions_,
                 [&](const auto& x) { return x.first < iteration && x.first != start_; });
-  write(ledger::saved{iteration});
+  note(ledger::saved{iteration});
 }
 
 std::optional<std::uint64_t> step_ledger::newest_saved() const {
@@ -208,7 +230,7 @@ std::optional<std::uint64_t> step_ledger::newest_saved() const {
 void step_ledger::validated(std::uint64_t iteration) {
   const std::lock_guard lock(mutex_);
   validated_ = std::max(validated_.value_or(0), iteration);
-  write(ledger::validated{iteration});
+  note(ledger::validated{iteration});
 }
 
 std::optional<std::uint64_t> step_ledger::newest_validated() const {
@@ -219,7 +241,7 @@ std::optional<std::uint64_t> step_ledger::newest_validated() const {
 void step_ledger::tested() {
   const std::lock_guard lock(mutex_);
   tested_ = true;
-  write(ledger::tested{});
+  note(ledger::tested{});
 }
 
 bool step_ledger::is_tested() const {
@@ -232,7 +254,7 @@ void step_ledger::drain(const std::string& why) {
   if (draining_)
     return;
   draining_ = why;
-  write(ledger::drained{why});
+  note(ledger::drained{why});
 }
 
 std::optional<std::string> step_ledger::draining() const {

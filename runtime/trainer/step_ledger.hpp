@@ -47,17 +47,22 @@ class replay_differs : public broken_promise {
 ///   LEDGER-4  What is written down is what has been: read again, it makes an equal ledger.
 class step_ledger {
  public:
+  ~step_ledger();
+
   /// From now on the supervisor of that epoch writes, and none before it.
   void belongs_to(std::uint32_t epoch);
-  /// What a supervisor writes by; it is used at once, and not kept. LEDGER-3: throws `cancelled`
-  /// where that epoch has a successor.
+  /// What a supervisor writes by, and what belongs together by one: nobody takes over in between.
+  /// LEDGER-3: throws `cancelled` where that epoch has a successor.
   class pen;
   pen by(std::uint32_t epoch);
 
-  /// From here on everything is written down there, too, by write(2): it survives the death of this
-  /// process. Before `begin`. What the system refuses is told once, and tried again with the next
-  /// record: a full disk costs no step. Throws io_error when it cannot be opened.
+  /// From here on everything is written down there, too, by write(2), which survives the death of
+  /// this process: by a pen when it is put down, and by `flush`. Before `begin`. What the system
+  /// refuses is told once, and tried again with the next record: a full disk costs no step. A disk
+  /// that hangs holds who writes, and nobody else. Throws io_error when it cannot be opened.
   void write_down(const std::filesystem::path& file);
+  /// Where another thread writes, that is left to it, or to the next.
+  void flush();
   /// What another ledger has written down, as if it had been this one; its parts of states are not
   /// known any more. Broken promise LEDGER-1; throws replay_differs.
   void take_up(const std::vector<ledger_record>& all);
@@ -99,7 +104,7 @@ class step_ledger {
   std::optional<std::string> draining() const;
 
  private:
-  void write(const ledger_record& x);
+  void note(const ledger_record& x);
 
   static constexpr std::size_t kept_whole = 3;  ///< steps with their parts and positions
   static constexpr std::size_t kept_facts = 256;
@@ -119,14 +124,23 @@ class step_ledger {
   std::optional<std::string> draining_;
   std::vector<int> keepers_;
 
+  bool writes_down_ = false;
+  std::string unwritten_;  ///< whole lines
+  std::mutex file_mutex_;  ///< of what follows; taken before mutex_
   std::optional<growing_file> file_;
-  std::string unwritten_;  ///< whole lines that the system has refused
-  bool refused_ = false;   ///< and that has been told
+  bool refused_ = false;  ///< the newest lines were, and that has been told
 };
 
 class step_ledger::pen {
  public:
   pen(step_ledger& of, std::unique_lock<std::mutex> held) : of_(of), held_(std::move(held)) {}
+  pen(pen&&) = default;
+  ~pen() {
+    if (!held_.owns_lock())
+      return;
+    held_.unlock();
+    of_.flush();
+  }
   step_ledger* operator->() const { return &of_; }
 
  private:

@@ -177,13 +177,14 @@ def check_node_killed(folder):
     nodes[0].until("the other one is free", lambda: nodes[0].left() == [nodes[0].process.pid])
 
 
-def check_command_killed(folder):
-    """The command dies: nodes are free at once, for the next run."""
+def check_supervisor_killed(folder):
+    """The supervisor's process dies: nodes are free at once, for the next run."""
     nodes, credentials = hosts(folder)
     one = job(folder, *PIPELINE, "--train-iters", 100000, *over(nodes, credentials))
     one.reaches(5)
-    one.process.kill()
-    one.process.wait()
+    os.kill(one.deciding()["pid"], signal.SIGKILL)
+    if one.process.wait(PATIENCE) != 3:
+        raise one.fails("the command does not say that the run was lost")
     for at in nodes:
         at.until("only it is left", lambda: at.left() == [at.process.pid])
     wanted = job(folder, *PIPELINE, "--train-iters", 4, processes=1).ends()
@@ -409,7 +410,7 @@ def check_strangers(folder):
     os.kill(at["pid"], signal.SIGKILL)
     hosted(one, nodes, 1, but=at["pid"])  # the rendezvous and all other ports take the new one
     # As many who say nothing as a port has room for, and more.
-    crowd = [x for x in ports_of([one.process.pid]) | {nodes[0].port()} if x in tried]
+    crowd = [x for x in ports_of([one.deciding()["pid"]]) | {nodes[0].port()} if x in tried]
     held += [socket.create_connection(("127.0.0.1", port), timeout=5) for port in crowd for _ in range(80)]
     annoy_all(crowd)
     at = hosted(one, nodes, 0)

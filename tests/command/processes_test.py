@@ -277,7 +277,8 @@ def check_full_disk(folder):
     save = folder / "save"
     save.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", save], capture_output=True).returncode != 0:
-        return print("full_disk: no mount is allowed here, so the tests of tests/actors have to do")
+        print("skipped: no mount is allowed here")
+        sys.exit(77)
     try:
         (save / "filler").write_bytes(bytes(2 << 20))
         wanted = judge(folder, *PIPELINE, "--train-iters", 12)

@@ -132,7 +132,7 @@ def check_ledger(folder):
     step = next(i for i, x in enumerate(lines) if x.startswith('{"committed"'))
     file.write_text("".join(lines[:step] + lines[step + 1:]))
     out = subprocess.run([cli_test.PROGRAM, "ledger", "--run", run, "--check"], capture_output=True, text=True)
-    if out.returncode != 1 or "committed after iteration 0" not in out.stderr:
+    if out.returncode != 1 or "committed after iteration 0" not in out.stderr or "each once" in out.stdout:
         raise wrong(f"a step is missing, and --check ends with {out.returncode}: {out.stderr}")
     file.write_text("".join([*lines, "{}\n"]))
     refuses("is no record of a ledger", "ledger", "--run", run)

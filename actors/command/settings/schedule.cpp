@@ -97,7 +97,8 @@ void declare_schedule(command_line& line, training_flags& to) {
        .default_value = "what the schedule needs, and two on their way",
        .help = "So many results may a stage have handed on that the next one has not taken: "
                "activations, and as many gradients. It bounds what a slow stage leaves with the "
-               "one before, and is checked before anything runs."},
+               "one before, and is checked before anything runs; a validation has as many as it "
+               "needs."},
       whole(s.credits, 1, 1 << 20));
   line.value(
       {.name = "--pipeline-times",

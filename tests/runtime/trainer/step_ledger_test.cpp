@@ -8,10 +8,17 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <array>
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <limits>
 #include <string>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
 #include <vector>
 
 using namespace troupe;
@@ -131,6 +138,7 @@ TEST_CASE("LEDGER-4: what is written down makes an equal ledger") {
   x.tell(validation_report{.iteration = 19, .loss = 1e-300, .test = true});
   x.tested();
   x.drain("Ctrl-C");
+  x.flush();
 
   const auto all = read_ledger(file);
   CHECK(complaints_of(all).empty());
@@ -167,7 +175,7 @@ TEST_CASE("LEDGER-4: what is written down makes an equal ledger") {
     CHECK_THROWS_AS(x.take_up(all), broken_promise);
   }
   SECTION("another state is written down before it is refused") {
-    CHECK_THROWS_AS(x.replay(step(20, 1)), replay_differs);
+    CHECK_THROWS_AS(x.by(0)->replay(step(20, 1)), replay_differs);
     const auto wrong = complaints_of(read_ledger(file));
     REQUIRE(wrong.size() == 1);
     CHECK_THAT(wrong.front(), ContainsSubstring("iteration 20 ran again and came out with"));
@@ -236,6 +244,41 @@ TEST_CASE("a disk that refuses costs no step: the ledger is written later") {
   full.write_down("/dev/full");
   full.begin({});
   for (std::uint64_t n = 1; n <= 20; ++n)
-    full.commit(step(n));
+    full.by(0)->commit(step(n));
   CHECK(full.newest() == 20);
+}
+
+TEST_CASE("a disk that hangs holds who writes in the ledger, and nobody else") {
+  const tests::scratch_folder folder;
+  const auto pipe = (folder / "ledger").string();
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  REQUIRE(reader >= 0);
+  {
+    step_ledger x;
+    x.write_down(pipe);
+    x.by(0)->begin({});
+    std::atomic<std::uint64_t> committed = 0;
+    std::jthread writer([&] {
+      for (std::uint64_t n = 1; n <= 2000; ++n) {
+        x.by(0)->commit(step(n));
+        committed = n;
+      }
+    });
+    std::uint64_t seen = 0;
+    for (int still = 0; still < 20; still = seen == committed ? still + 1 : 0) {
+      seen = committed;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    REQUIRE(committed < 2000);  // the pipe is full, and it waits in write(2)
+    x.belongs_to(0);
+    x.by(0)->keep_position({.iteration = 1});
+    CHECK(x.newest() >= committed);
+    CHECK(x.restarts().empty());
+    std::array<char, 65536> bytes;
+    while (committed < 2000)
+      if (::read(reader, bytes.data(), bytes.size()) < 0)
+        std::this_thread::yield();
+  }
+  ::close(reader);
 }
