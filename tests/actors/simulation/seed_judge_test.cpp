@@ -102,7 +102,7 @@ std::uint64_t seed_before(planted_bug x) {
     case planted_bug::keep_second_batch:
       return 1670;
     case planted_bug::decide_before_keepers:
-      return 930;
+      return 1000;
     case planted_bug::keep_before_all:
       return 260;
     case planted_bug::believe_states:
