@@ -66,13 +66,13 @@ void add_launcher(caf::actor_system& system,
   const std::shared_ptr<const node_context> shared = context;
   // Without threads of their own, for which the actor system would wait: CAF's broker, which keeps
   // what it has been told until it is taken down, can hold them for longer.
-  context->agent = system.spawn(
-      launcher,
-      processes,
-      told,
-      shared,
-      messages::present{.where = context->neighbours->address(), .connector = links},
-      std::move(standing));
+  context->agent
+      = system.spawn(launcher,
+                     processes,
+                     told,
+                     shared,
+                     messages::present{.where = context->neighbours->address(), .connector = links},
+                     std::move(standing));
 }
 
 }  // namespace

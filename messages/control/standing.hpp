@@ -1,5 +1,5 @@
-// A node that was started by hand stands on its host and waits for jobs. It hosts no rank itself: it
-// has its host agent start the processes that do.
+// A node that was started by hand stands on its host and waits for jobs. It hosts no rank itself:
+// it has its host agent start the processes that do.
 //
 //   launcher -> standing node   serve       one place of its job; answered by `serving`, or refused
 //                               start_node  a process for it

@@ -24,13 +24,13 @@ found_addresses look_up(const std::string& host, std::uint16_t port, int flags) 
   wanted.ai_socktype = SOCK_STREAM;
   wanted.ai_flags = flags;
   addrinfo* found = nullptr;
-  const int failure
-      = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found);
+  const int failure = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found);
   if (failure != 0 || found == nullptr)
-    throw input_error("no address of the host '{}' is known ({}): check its name, or give a "
-                      "numeric address",
-                      host,
-                      ::gai_strerror(failure));
+    throw input_error(
+        "no address of the host '{}' is known ({}): check its name, or give a "
+        "numeric address",
+        host,
+        ::gai_strerror(failure));
   return {found, ::freeaddrinfo};
 }
 
@@ -87,16 +87,15 @@ void require_listener(const std::string& numeric,
                       std::uint16_t port,
                       std::chrono::milliseconds patience) {
   const auto to = look_up(numeric, port, AI_NUMERICHOST);
-  const descriptor probe(
-      ::socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const descriptor probe(::socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   int failure = probe ? 0 : errno;
   if (probe && ::connect(probe.number(), to->ai_addr, to->ai_addrlen) != 0) {
     failure = errno;
     pollfd waiting{probe.number(), POLLOUT, 0};
     const auto until = std::chrono::steady_clock::now() + patience;
     for (int ready = -1; failure == EINPROGRESS && ready <= 0;) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-          until - std::chrono::steady_clock::now());
+      const auto left
+          = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
       ready = left.count() > 0 ? ::poll(&waiting, 1, int(left.count())) : 0;
       socklen_t size = sizeof failure;
       if (ready > 0)

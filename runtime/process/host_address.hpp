@@ -29,8 +29,8 @@ bool is_wildcard(const std::string& numeric);
 /// Throws io_error: there is no route.
 std::string own_address_towards(const std::string& numeric);
 
-/// Whether somebody accepts a connection there, within that time. Throws io_error that says what the
-/// system said.
+/// Whether somebody accepts a connection there, within that time. Throws io_error that says what
+/// the system said.
 void require_listener(const std::string& numeric,
                       std::uint16_t port,
                       std::chrono::milliseconds patience);
