@@ -174,6 +174,22 @@ std::unique_ptr<launch_sites> sites_of_this_host(messages::launcher_actor::point
       });
 }
 
+namespace {
+
+// CAF does not tell what the system said. Asked before, it would look like a stranger at the port.
+std::string cause_of(const runtime::error& failure,
+                     const standing_node_address& x,
+                     std::chrono::milliseconds patience) {
+  try {
+    runtime::require_listener(x.address, x.port, patience);
+    return failure.what();
+  } catch (const runtime::error& of_system) {
+    return of_system.what();
+  }
+}
+
+}  // namespace
+
 std::vector<messages::standing_node_actor> connect_with(
     caf::actor_system& system,
     const std::vector<standing_node_address>& nodes,
@@ -181,13 +197,12 @@ std::vector<messages::standing_node_actor> connect_with(
   std::vector<messages::standing_node_actor> out;
   for (const auto& x : nodes)
     try {
-      runtime::require_listener(x.address, x.port, patience);  // CAF's own attempt has no limit
       out.push_back(standing_node_at(system, x.address, x.port, patience));
     } catch (const runtime::error& failure) {
       throw runtime::input_error(
           "the node at {} cannot be used: {}. A node that was started there has to listen on {}",
           x.name,
-          failure.what(),
+          cause_of(failure, x, patience),
           x.name);
     }
   return out;

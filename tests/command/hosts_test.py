@@ -127,6 +127,8 @@ def check_same(folder):
     if [x.text().count("is over here") for x in nodes] != [2, 2]:
         raise wrong(f"two jobs were served, and they say\n{nodes[0].text()}{nodes[1].text()}")
     for at in nodes:
+        if "refused" in at.text():
+            raise wrong(f"a node takes a run of its own for a stranger:\n{at.text()}")
         at.ends()
 
 
@@ -166,8 +168,8 @@ def check_agent_killed(folder):
 
 def check_node_killed(folder):
     """A node that is gone is a host that is gone: the run ends with that cause, and leaves nothing."""
-    nodes, credentials = hosts(folder, 2, None, "--suspicion-seconds", 1)
-    one = job(folder, *PIPELINE, "--train-iters", 100000, "--suspicion-seconds", 1, *over(nodes, credentials))
+    nodes, credentials = hosts(folder, 2, None, "--suspicion-seconds", 3)
+    one = job(folder, *PIPELINE, "--train-iters", 100000, "--suspicion-seconds", 3, *over(nodes, credentials))
     one.reaches(5)
     nodes[1].process.kill()
     one.ends(2)
