@@ -23,6 +23,7 @@ int be_agent(const agent_flags& flags) {
   settings.behaviour.owner_patience = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::duration<double>(flags.suspicion * patience));
   settings.connection = runtime::descriptor(int(flags.connection));
+  settings.obeys_signals = flags.connection < 0;
   return runtime::run_host_agent(std::move(settings));
 }
 

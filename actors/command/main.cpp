@@ -28,6 +28,7 @@ bool choose_settings_of_openmp() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  ::signal(SIGCHLD, SIG_DFL);  // who ignores it, and starts us, would hide how our children end
   ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the call that writes it
   troupe::runtime::choose_settings_of_ucx();
   // OpenMP reads its environment when it is loaded, so the program has to start once more. Where

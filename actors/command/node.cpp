@@ -7,6 +7,7 @@
 #include "runtime/core/log.hpp"
 #include "runtime/process/credentials.hpp"
 #include "runtime/process/host_address.hpp"
+#include "runtime/process/host_agent.hpp"
 #include "runtime/process/process_entry.hpp"
 #include "runtime/trainer/build.hpp"
 
@@ -45,6 +46,7 @@ int be_node(const node_flags& flags) {
   const auto where = runtime::read_host_and_port(flags.rendezvous);
   settings.address = where.host;
   settings.port = where.port;
+  runtime::ignore_requests_to_end();
   return actors::run_node(settings);
 }
 

@@ -138,7 +138,7 @@ int shown_to_its_end(const runtime::training_job& job,
                      const fs::path& folder,
                      const second_signal& second) {
   const auto told = show_all(supervisor);
-  if (told && supervisor.end().exit_code == told->exit_code) {
+  if (told) {  // whatever the end of its process was then
     supervisor.end_what_is_left(folder);
     if (told->kind != runtime::complaint::none)
       complain(*told);

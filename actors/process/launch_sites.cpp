@@ -14,6 +14,7 @@
 #include <chrono>
 #include <csignal>
 #include <fmt/format.h>
+#include <optional>
 #include <utility>
 
 namespace troupe::actors {
@@ -83,7 +84,8 @@ class other_hosts final : public launch_sites {
         settings_(settings),
         nodes_(std::move(nodes)),
         path_(context.messages),
-        folders_(nodes_.size()) {
+        folders_(nodes_.size()),
+        waiting_(nodes_.size()) {
     const auto run = runtime::run_folder::open(settings.run).record().id;
     for (std::size_t h = 0; h < nodes_.size(); ++h) {
       self_->monitor(nodes_[h]);
@@ -96,13 +98,18 @@ class other_hosts final : public launch_sites {
                                     .process = int(h),
                                     .suspicion = suspicion,
                                     .launcher = self_})
-          .then([this, h](const messages::serving& x) { folders_[h] = x.run; },
-                [this, h, refused](const caf::error& why) {
-                  refused(int(h),
-                          fmt::format("the node at {} does not serve this run: {}",
-                                      settings_.standing[h].name,
-                                      messages::text_of(why)));
-                });
+          .then(
+              [this, h](const messages::serving& x) {
+                folders_[h] = x.run;
+                if (const auto order = std::exchange(waiting_[h], std::nullopt))
+                  path_->send(self_, nodes_[h], *order);
+              },
+              [this, h, refused](const caf::error& why) {
+                refused(int(h),
+                        fmt::format("the node at {} does not serve this run: {}",
+                                    settings_.standing[h].name,
+                                    messages::text_of(why)));
+              });
     }
   }
 
@@ -112,10 +119,14 @@ class other_hosts final : public launch_sites {
       out.push_back(int(h));
     return out;
   }
+  // Orders of a run that it does not serve yet, while it ends the one before, a node does not obey.
   void start(const launch_action::start& x, std::uint16_t port) override {
-    path_->send(self_,
-                node(x.who.process),
-                messages::start_node{x.request, x.who, settings_.address, port});
+    const auto h = std::size_t(x.who.process);
+    messages::start_node order{x.request, x.who, settings_.address, port};
+    if (folders_[h].empty())
+      waiting_[h] = std::move(order);
+    else
+      path_->send(self_, nodes_[h], order);
   }
   void kill(const launch_action::kill& x) override {
     path_->send(self_, node(x.process), messages::kill_node{x.request, x.process, x.which});
@@ -154,6 +165,7 @@ class other_hosts final : public launch_sites {
   const std::vector<messages::standing_node_actor> nodes_;
   const std::shared_ptr<const message_path> path_;
   std::vector<std::string> folders_;  ///< of those that serve
+  std::vector<std::optional<messages::start_node>> waiting_;
 };
 
 }  // namespace

@@ -216,7 +216,7 @@ int run_standing_node(const standing_node_settings& settings,
                       const std::function<void(const std::function<void()>& end)>& started) {
   constexpr int failed = 3;
   const auto config
-      = make_configuration(true,
+      = make_configuration(0,  // nobody who hangs here is replaced
                            control_settings{runtime::run_folder::open(settings.run).credentials(),
                                             settings.suspicion,
                                             settings.insecure});

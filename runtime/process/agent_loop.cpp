@@ -36,8 +36,12 @@ descriptor signals_as_events() {
 
 }  // namespace
 
-agent_loop::agent_loop(const agent_settings& settings, descriptor listening, descriptor connection)
+agent_loop::agent_loop(const agent_settings& settings,
+                       descriptor listening,
+                       descriptor connection,
+                       bool obeys_signals)
     : state_(settings, now()),
+      obeys_signals_(obeys_signals),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       signals_(signals_as_events()),
       listening_(std::move(listening)),
@@ -125,7 +129,7 @@ void agent_loop::read_signals() {
   while (::read(signals_.number(), &what, sizeof what) == ssize_t(sizeof what)) {
     if (what.ssi_signo == SIGCHLD)
       child = true;
-    else
+    else if (obeys_signals_ || ::getppid() != parent_)
       follow(state_.told_to_end("it got " + signal_name(int(what.ssi_signo))));
   }
   if (child)

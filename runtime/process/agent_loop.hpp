@@ -12,6 +12,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unistd.h>
 #include <variant>
 
 namespace troupe::runtime {
@@ -20,7 +21,11 @@ namespace troupe::runtime {
 class agent_loop {
  public:
   /// `connection` may be none.
-  agent_loop(const agent_settings& settings, descriptor listening, descriptor connection);
+  /// `obeys_signals`: ends by SIGTERM, SIGINT and SIGHUP; else by the death of its parent alone.
+  agent_loop(const agent_settings& settings,
+             descriptor listening,
+             descriptor connection,
+             bool obeys_signals);
 
   /// Until no child is left and it was time to end.
   void run();
@@ -59,6 +64,8 @@ class agent_loop {
   bool is_of_a_name(int pid) const;
 
   agent_state state_;
+  const bool obeys_signals_;
+  const pid_t parent_ = ::getppid();
   descriptor epoll_, signals_, listening_;
   peers peers_;
   std::uint64_t next_peer_;

@@ -138,6 +138,16 @@ void write_all(const fs::path& folder, const credentials& x) {
 void make_private_folder(const fs::path& folder) {
   if (::mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST)
     throw io_error("cannot make the folder '{}': {}", folder.string(), system_message(errno));
+  struct stat about = {};
+  if (::lstat(folder.c_str(), &about) != 0)
+    throw io_error("cannot make the folder '{}': {}", folder.string(), system_message(errno));
+  if (!S_ISDIR(about.st_mode) || about.st_uid != ::geteuid()
+      || (about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    throw input_error(
+        "cannot put credentials into '{}': it is no folder, or others own it or may enter it (mode "
+        "{:04o}); `chmod 700` it, or name a new one",
+        folder.string(),
+        about.st_mode & 07777);
 }
 
 std::string read_own(const fs::path& path) {

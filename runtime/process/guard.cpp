@@ -14,11 +14,15 @@
 namespace troupe::runtime {
 namespace {
 
+/// But those that are ignored: one that is blocked would come all the same.
 sigset_t agent_signals() {
   sigset_t out;
   ::sigemptyset(&out);
-  for (const int number : {SIGCHLD, SIGTERM, SIGINT, SIGHUP})
-    ::sigaddset(&out, number);
+  ::sigaddset(&out, SIGCHLD);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP})
+    if (struct sigaction now = {};
+        ::sigaction(number, nullptr, &now) != 0 || now.sa_handler != SIG_IGN)
+      ::sigaddset(&out, number);
   return out;
 }
 
@@ -89,6 +93,8 @@ int guarded(const std::function<int()>& work,
     // our children to nobody.
     ::setpgid(0, 0);
     take_orphans();
+    ::signal(SIGTERM, SIG_DFL);  // by which it hears of the guard's death
+    block_agent_signals();
     return work();
   }
   before();

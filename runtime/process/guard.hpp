@@ -13,9 +13,9 @@ namespace troupe::runtime {
 /// while that lives, to the guard afterwards.
 ///
 /// The child has a process group of its own. SIGTERM, SIGINT and SIGHUP to the guard are SIGTERM to
-/// the child; so is the guard's own death, of whatever it is. `before` runs in the guard when the
-/// child stands: what it closes, the child alone has. Call it while this process has one thread.
-/// Throws io_error.
+/// the child, but where they are ignored; so is the guard's own death, of whatever it is. `before`
+/// runs in the guard when the child stands: what it closes, the child alone has. Call it while this
+/// process has one thread. Throws io_error.
 ///
 /// Linux: prctl(2), PR_SET_CHILD_SUBREAPER and PR_SET_PDEATHSIG.
 int guarded(const std::function<int()>& work,

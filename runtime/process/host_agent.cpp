@@ -9,6 +9,7 @@
 #include "runtime/process/unix_socket.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <unistd.h>
 #include <utility>
 
@@ -35,11 +36,20 @@ void clean(const run_folder& folder, const std::string& id) {
 int serve(host_agent_settings& settings, const run_folder& folder) {
   auto listening = listen_in(folder.sockets(), agent_name());
   write_entry(folder, entry_of_this_process(agent_name(), "agent"));
-  agent_loop(settings.behaviour, std::move(listening), std::move(settings.connection)).run();
+  agent_loop(settings.behaviour,
+             std::move(listening),
+             std::move(settings.connection),
+             settings.obeys_signals)
+      .run();
   return 0;
 }
 
 }  // namespace
+
+void ignore_requests_to_end() {
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGXCPU})
+    ::signal(number, SIG_IGN);
+}
 
 std::string agent_name() {
   constexpr std::size_t longest = 50;
@@ -57,6 +67,8 @@ std::string agent_name() {
 int run_host_agent(host_agent_settings settings) {
   const auto folder = run_folder::open(settings.run);
   const auto id = folder.record().id;
+  if (!settings.obeys_signals)
+    ignore_requests_to_end();
   return guarded(
       [&] {
         const int code = serve(settings, folder);

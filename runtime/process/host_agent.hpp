@@ -16,7 +16,14 @@ struct host_agent_settings {
   std::filesystem::path run;  ///< the run's folder, which is there
   descriptor connection;      ///< to who started it; none: whoever comes by the socket
   agent_settings behaviour = {};
+  /// Ends by SIGTERM, SIGINT and SIGHUP. Else all signals that ask a job to end are ignored: a
+  /// scheduler sends them to every process of a run, which ends in order, and this one last.
+  bool obeys_signals = true;
 };
+
+/// From here on this process ends by its owner's word, or when it has none: signals by which a job
+/// is asked to end reach the supervisor, and nobody else.
+void ignore_requests_to_end();
 
 /// The name of this host's agent among the processes of a run, and of its socket.
 std::string agent_name();

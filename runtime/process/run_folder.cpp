@@ -272,6 +272,8 @@ void held_run_folder::end(int exit_code, const std::string& reason) {
   auto all = record();
   all.ended = run_end{.exit_code = exit_code, .reason = reason, .at = time_of_day()};
   replace_file(path_ / record_file, text_of(all));
+  std::error_code ignored;  // of credentials that were given, the user has others
+  fs::remove_all(credentials(), ignored);
 }
 
 }  // namespace troupe::runtime

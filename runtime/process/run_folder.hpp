@@ -94,7 +94,8 @@ class held_run_folder : public run_folder {
   held_run_folder& operator=(held_run_folder&&) = delete;
   ~held_run_folder();
 
-  /// Says how the run ended, in `run.json`. Throws io_error.
+  /// Says how the run ended, in `run.json`, and removes its credentials: folders of runs are given
+  /// to others, with the checkpoints that they lie beside. Throws io_error.
   void end(int exit_code, const std::string& reason);
 
  private:

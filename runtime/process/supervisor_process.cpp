@@ -9,7 +9,10 @@
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <fstream>
 #include <poll.h>
+#include <set>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -62,38 +65,62 @@ void ask_agent_to_end(const std::filesystem::path& run, milliseconds patience) {
   }
 }
 
-/// Who has come to us and has ended.
-void reap() {
-  while (::waitpid(-1, nullptr, WNOHANG) > 0) {
-  }
+/// Whether this child of ours is the guard of that run's host agent, by how it was started. Others
+/// may have come to us, too: children of who was this process before `exec`, and orphans, where it
+/// is the first process of a container.
+bool guards_agent_of(const std::filesystem::path& run, int pid) {
+  std::ifstream file(fmt::format("/proc/{}/cmdline", pid));
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');)
+    words.push_back(std::move(word));
+  if (words.size() < 2 || words[1] != "agent")
+    return false;
+  std::error_code failure;
+  const auto wanted = std::filesystem::weakly_canonical(run, failure);
+  return std::any_of(words.begin() + 2, words.end(), [&](const std::string& word) {
+    return std::filesystem::weakly_canonical(word, failure) == wanted;
+  });
 }
 
-/// A guard is killed by the end of its agent, not before: else who was started would be ours.
-void kill_agents() {
-  for (const auto& guard : children_of(::getpid())) {
-    const auto below = children_of(guard.id.pid);
-    for (const auto& one : below)
-      if (const auto agent = running_process::find(one.id))
-        agent->signal(SIGKILL);
-    if (below.empty())
-      ::kill(guard.id.pid, SIGKILL);  // a child's pid is its own until we wait for it
-  }
-}
+/// The guards of a run's agents that have come to this process, and nobody else.
+class orphaned_agents {
+ public:
+  explicit orphaned_agents(std::filesystem::path run) : run_(std::move(run)) {}
 
-bool has_children() {
-  reap();
-  return !children_of(::getpid()).empty();
-}
-
-/// False: they are still there after that time.
-bool have_ended(milliseconds within) {
-  for (const auto until = clock::now() + within; has_children();) {
-    if (clock::now() > until)
-      return false;
-    ::poll(nullptr, 0, int(between_reaps.count()));
+  bool are_there() {
+    for (const auto& one : children_of(::getpid()))
+      if (guards_agent_of(run_, one.id.pid))
+        guards_.insert(one.id.pid);
+    std::erase_if(guards_, [](int pid) { return ::waitpid(pid, nullptr, WNOHANG) != 0; });
+    return !guards_.empty();
   }
-  return true;
-}
+
+  /// False: they are still there after that time.
+  bool have_ended(milliseconds within) {
+    for (const auto until = clock::now() + within; are_there();) {
+      if (clock::now() > until)
+        return false;
+      ::poll(nullptr, 0, int(between_reaps.count()));
+    }
+    return true;
+  }
+
+  /// A guard is killed by the end of its agent, not before: else who was started would be ours.
+  void kill() const {
+    for (const int guard : guards_) {
+      const auto below = children_of(guard);
+      for (const auto& one : below)
+        if (const auto agent = running_process::find(one.id))
+          agent->signal(SIGKILL);
+      if (below.empty())
+        ::kill(guard, SIGKILL);  // a child's pid is its own until we wait for it
+    }
+  }
+
+ private:
+  const std::filesystem::path run_;
+  std::set<int> guards_;
+};
 
 }  // namespace
 
@@ -231,13 +258,14 @@ void supervisor_process::kill() {
 
 void supervisor_process::end_what_is_left(const std::filesystem::path& run) {
   // SHOWN-3: orphans have come to us, so that it is seen when none is left.
-  for (const auto until = clock::now() + suspicion_; has_children() && clock::now() < until;) {
+  orphaned_agents left(run);
+  for (const auto until = clock::now() + suspicion_; left.are_there() && clock::now() < until;) {
     ask_agent_to_end(run, suspicion_);
-    have_ended(between_reaps);
+    left.have_ended(between_reaps);
   }
-  if (has_children()) {
-    kill_agents();
-    have_ended(suspicion_);
+  if (left.are_there()) {
+    left.kill();
+    left.have_ended(suspicion_);
   }
 }
 

@@ -62,8 +62,8 @@ class supervisor_process {
   const std::string& silence() const { return silence_; }
 
   /// Ends whom a child that has ended has left of the run in that folder: asks its host agent to
-  /// end them, and kills it when it does not within the time of suspicion. What it cannot end it
-  /// leaves alone.
+  /// end them, and kills it when it does not within the time of suspicion. Other children of this
+  /// process are left alone, and so is an agent that the child has not started.
   void end_what_is_left(const std::filesystem::path& run);
 
  private:

@@ -251,6 +251,8 @@ def check_refused(folder):
     if took > PATIENCE:
         raise wrong(f"a node that says nothing took {took} seconds")
     refuses("in use", "node", "--listen", a, *given)
+    (folder / "open").mkdir(mode=0o755)
+    refuses("others own it or may enter it", "credentials", folder / "open")
     refuses("--credentials", "node", "--listen", "127.0.0.1:0")
     refuses("no single address", "node", "--listen", "0.0.0.0:0", *given)
     refuses("not empty", "credentials", credentials)

@@ -112,6 +112,8 @@ class job:
             raise self.fails(f"it does not end in {PATIENCE} seconds")
         if self.process.returncode != code:
             raise self.fails(f"it ended with {self.process.returncode} instead of {code}")
+        if (self.run / "credentials").exists():
+            raise self.fails("its credentials are left in its folder")
         self.leaves_nothing()
         return self
 
@@ -501,11 +503,26 @@ def check_signalled(folder):
         if f"{how.name}: finishing iteration" not in one.text():
             raise one.fails(f"it does not tell of {how.name}")
     # Some tell every process of a job: that is no second signal.
-    one = job(folder, *ENDLESS, "--save", folder / "all")
-    one.reaches(3)
-    for pid in (one.process.pid, one.deciding()["pid"]):
-        os.kill(pid, signal.SIGTERM)
-    one.ends()
+    for how in (signal.SIGTERM, signal.SIGUSR1):
+        save = folder / f"all-{how.name}"
+        one = job(folder, *ENDLESS, "--save", save)
+        one.reaches(3)
+        for pid in {one.process.pid, *one.left()}:
+            os.kill(pid, how)
+        one.ends()
+        if not (save / "latest_checkpointed_iteration.txt").exists():
+            raise one.fails(f"{how.name} to all of its processes costs the checkpoint")
+    # What is not of the run is none of its business: a child of who was there before `exec`, and SIGCHLD ignored.
+    done = subprocess.run(["bash", "-c", 'trap "" CHLD; sleep 300 >/dev/null 2>&1 & echo $!; exec "$@"', "bash", cli_test.PROGRAM,
+                           *map(str, [*JOB, *PIPELINE, "--train-iters", 3, "--processes", 2])],
+                          capture_output=True, text=True, timeout=PATIENCE)
+    sleeper = int(done.stdout.split()[0])
+    try:
+        os.kill(sleeper, signal.SIGKILL)
+    except ProcessLookupError:
+        raise wrong("a run has ended a process that is not its own")
+    if done.returncode != 0:
+        raise wrong(f"where SIGCHLD was ignored a run ends with {done.returncode}: {done.stderr}")
     one = job(folder, *ENDLESS)
     one.reaches(3)
     os.kill(one.deciding()["pid"], signal.SIGSTOP)  # so that the first one cannot end it
