@@ -194,8 +194,14 @@ launch_actions launch_machine::late(name who, const std::string& why) {
   auto* const x = find(who);
   if (x == nullptr || (x->is != phase::starting && x->is != phase::connecting))
     return out;
-  if (x->which == 0) {  // it is the agent that does not answer
-    out.emplace_back(act::kill_agent{x->agent});
+  if (x->which == 0) {  // it is the agent that does not answer, or is not there yet
+    if (++x->times_late < most_failed_starts) {
+      out.emplace_back(act::kill_agent{x->agent});
+      out.emplace_back(act::expect{x->who});
+    } else if (!std::exchange(x->refused, true) && over_ == 0) {
+      out.emplace_back(act::kill_agent{x->agent});
+      out.emplace_back(act::refuse{x->who, "nobody starts it: its host agent does not answer"});
+    }
     return out;
   }
   fail(*x, why, out);

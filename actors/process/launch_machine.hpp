@@ -160,7 +160,8 @@ class launch_machine {
     bool killed = false;  ///< the agent has
     bool again = false;   ///< it is wanted when this one has ended
     bool refused = false;
-    int failures = 0;  ///< in a row, before it stood
+    int failures = 0;    ///< in a row, before it stood
+    int times_late = 0;  ///< of this incarnation, while nobody has said that it was started
     std::string failure;
     std::set<std::pair<name, name>> awaited;  ///< by, other
     std::map<std::pair<name, name>, int> failed_calls;

@@ -63,10 +63,6 @@ std::string numeric_address(const std::string& host) {
   return text_of(found->ai_addr, found->ai_addrlen);
 }
 
-bool is_loopback(const std::string& numeric) {
-  return numeric.starts_with("127.") || numeric == "::1";
-}
-
 bool is_wildcard(const std::string& numeric) {
   return numeric == "0.0.0.0" || numeric == "::";
 }

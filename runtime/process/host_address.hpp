@@ -20,8 +20,6 @@ host_and_port read_host_and_port(const std::string& text);
 /// servers of names where a name is no number, and takes as long as they do.
 std::string numeric_address(const std::string& host);
 
-/// This machine alone reaches it; whether it is numeric is the caller's matter.
-bool is_loopback(const std::string& numeric);
 /// "0.0.0.0", "::": no address, but all that this machine has.
 bool is_wildcard(const std::string& numeric);
 

@@ -283,7 +283,13 @@ TEST_CASE("a process that does not come in time is killed and started again", "[
 TEST_CASE("an agent that has started nobody in time is killed", "[actors]") {
   launching it;
   it.machine.wanted(0, in(1));
-  CHECK(of<launch_action::kill_agent>(it.machine.late({0, 1}, "nothing was heard")).size() == 1);
+  for (int time = 1; time <= most_failed_starts; ++time) {
+    const auto after = it.machine.late({0, 1}, "nothing was heard");
+    CHECK(of<launch_action::kill_agent>(after).size() == 1);
+    CHECK(of<launch_action::expect>(after).size() == (time < most_failed_starts ? 1 : 0));
+    CHECK(of<launch_action::refuse>(after).size() == (time < most_failed_starts ? 0 : 1));
+  }
+  CHECK(it.machine.late({0, 1}, "nothing was heard").empty());  // told once
 }
 
 TEST_CASE("the second word of the end kills processes, the third the agent", "[actors]") {

@@ -136,7 +136,10 @@ inline sentences look_at_event(const lived& x,
     out.push_back("states come from elsewhere: " + told);
   if (resumed > newest || resumed + 1 < newest)
     out.push_back("it went back from one step to another that is no neighbour: " + told);
-  if (newest + 1 < death.step || (death.at < updated && newest + 1 > death.step + 1))
+  // Nobody waits for a node that hangs until it is asked for something: steps go on.
+  const bool noticed_later = death.kind() == "node" && death.how == runtime::death_kind::by_hanging;
+  if (newest + 1 < death.step
+      || (death.at < updated && newest + 1 > death.step + 1 && !noticed_later))
     out.push_back("it died at another step: " + told);
   if (event["generation"] <= 1 || event["seconds"] <= 0.0)
     out.push_back("no generation, or no time, was told: " + told);
