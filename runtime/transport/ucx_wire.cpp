@@ -53,8 +53,8 @@ std::unique_ptr<wire> make_ucx_wire(wire_owner& owner, const wire_settings& sett
         with.without_secret ? "a secret and `without_secret`" : "no secret");
   if (!with.start_thread)
     with.start_thread = start_thread;
-  if (!with.complain)
-    with.complain = [](const std::string& what) { log_warning("{}", what); };
+  if (!with.report_refusal)
+    with.report_refusal = [](const std::string& what) { log_warning("{}", what); };
   if (with.build.empty())
     with.build = kernels::build_of_plugins();
   if (with.protocol == 0)

@@ -101,7 +101,7 @@ struct wire_settings {
   std::size_t most_unknown = 64;
   /// Told of who is refused, once for each kind of reason; empty for make_ucx_wire: the log. On the
   /// wire's thread.
-  std::function<void(const std::string&)> complain = {};
+  std::function<void(const std::string&)> report_refusal = {};
 
   std::chrono::microseconds spin{50};  ///< how long the thread looks before it sleeps
   /// UCX is given pointers of devices, where it says that it takes them. Both ends say the same.

@@ -41,7 +41,7 @@ entrance::entrance(host& of, const wire_settings& settings)
     : host_(of),
       patience_(settings.handshake_within),
       most_unknown_(std::max<std::size_t>(settings.most_unknown, 1)),
-      complain_(settings.complain),
+      report_refusal_(settings.report_refusal),
       terms_{settings.secret,
              settings.run_id,
              settings.build,
@@ -154,7 +154,7 @@ void entrance::accept() {
       listener_, reinterpret_cast<sockaddr*>(&from), &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (made < 0) {
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      complain("no descriptor", "cannot take callers for the moment: " + said_by_system(errno));
+      warn_once("no descriptor", "cannot take callers for the moment: " + said_by_system(errno));
       ::epoll_ctl(epoll_, EPOLL_CTL_DEL, listener_, nullptr);
       listening_ = false;
       takes_callers_at_ = clock::now() + between_looks;
@@ -253,7 +253,7 @@ void entrance::end(visitors::iterator at, handshake_fault fault, std::string why
     x.talk.fail(fault, why);  // it is told, if it listens
     flush(x);
     ::shutdown(x.at, SHUT_WR);
-    complain(std::to_string(int(fault)), "a caller from " + x.where + " was refused: " + why);
+    warn_once(std::to_string(int(fault)), "a caller from " + x.where + " was refused: " + why);
   }
   const auto number = x.number;
   const bool was_called = !x.is_caller && !x.introduced;
@@ -277,10 +277,10 @@ void entrance::expire() {
         "it has not shown within " + std::to_string(patience_.count()) + " ms who it is");
 }
 
-void entrance::complain(const std::string& kind, const std::string& what) {
-  if (complained_.insert(kind).second && complain_)
-    complain_("the wire at " + terms_.address + ": " + what
-              + ". This is said once: others of this kind are refused without a word");
+void entrance::warn_once(const std::string& kind, const std::string& what) {
+  if (warned_.insert(kind).second && report_refusal_)
+    report_refusal_("the wire at " + terms_.address + ": " + what
+                    + ". This is said once: others of this kind are refused without a word");
 }
 
 }  // namespace troupe::runtime::ucx

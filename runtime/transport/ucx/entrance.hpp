@@ -56,7 +56,7 @@ class entrance {
   /// True when there was something to do. Without `accepts` nobody who calls is answered.
   bool progress(bool accepts);
   /// Of one who was admitted, and whom something else than his handshake gives away.
-  void complain(const std::string& kind, const std::string& what);
+  void warn_once(const std::string& kind, const std::string& what);
 
  private:
   struct visitor {
@@ -84,9 +84,9 @@ class entrance {
   host& host_;
   const std::chrono::milliseconds patience_;
   const std::size_t most_unknown_;
-  const std::function<void(const std::string&)> complain_;
+  const std::function<void(const std::string&)> report_refusal_;
   handshake_terms terms_;
-  std::set<std::string> complained_;
+  std::set<std::string> warned_;
   descriptor epoll_, listener_;
   visitors visitors_;  ///< by a number that is never used again; they came in this order
   std::uint64_t next_ = 1;

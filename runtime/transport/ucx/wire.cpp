@@ -189,9 +189,9 @@ bool wire_of_ucx::progress() {
   for (auto& [number, one] : peers_) {
     busy = one->progress() || busy;
     if (one->forged() > 0)
-      entrance_->complain("forged",
-                          "messages that somebody has sent to a port of UCX without having been "
-                          "introduced were dropped");
+      entrance_->warn_once("forged",
+                           "messages that somebody has sent to a port of UCX without having been "
+                           "introduced were dropped");
   }
   for (auto& one : dying_)
     busy = one.who->progress() || busy;

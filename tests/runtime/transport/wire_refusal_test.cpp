@@ -30,7 +30,7 @@ wire_settings of_run(const std::string& secret = "secret") {
 class complaints {
  public:
   wire_settings heard_from(wire_settings x) {
-    x.complain = [this](const std::string& what) {
+    x.report_refusal = [this](const std::string& what) {
       const std::lock_guard lock(mutex_);
       all_.push_back(what);
     };

@@ -1,0 +1,429 @@
+// An example of each message, with something other than its default in every field.
+
+#pragma once
+
+#include "messages/protocol/actors.hpp"
+#include "tests/messages/wire_fixture.hpp"
+
+#include <limits>
+#include <utility>
+
+namespace troupe::tests {
+namespace {
+
+using namespace troupe;
+using namespace troupe::messages;
+
+/// With something other than its default in every field.
+template <class Message>
+Message example(const wire& w) = delete;
+
+state_of_rank kept_of_rank() {
+  const runtime::ticket x{1, 2, g, runtime::dtype::f32, {6}};
+  return {
+      {{runtime::chunk_id(1), 9, {{0, 6}, {7, 9}}, {x, x}, x}}, {{"w", {1, 2}}}, {{"v", {3, 4}}}};
+}
+
+template <>
+activation example(const wire&) {
+  return {pass, tickets()};
+}
+template <>
+gradient example(const wire&) {
+  return {pass, tickets()};
+}
+template <>
+request_batch example(const wire&) {
+  return {pass, 1, 4, 77, true, true, true};
+}
+template <>
+batch_ready example(const wire&) {
+  return {pass, tickets()};
+}
+template <>
+run_step example(const wire&) {
+  return {g, step, 123, true, true, 7, true, 1024};
+}
+template <>
+chosen example(const wire&) {
+  return {g, step, some_action, 7};
+}
+template <>
+ask_again example(const wire&) {
+  return {g, step, 5};
+}
+template <>
+vote example(const wire&) {
+  return {g,
+          step,
+          1,
+          2,
+          {{1.5, 10, 0}, {2.5, 11, 1}},
+          {{"a", runtime::exact_sum(0.25)}, {"b", runtime::exact_sum(1e300)}},
+          {1, 2},
+          {"b", "1.2", 2, 7},
+          12,
+          {{1, {{some_action, 0.5, 2.25}}}}};
+}
+template <>
+decision example(const wire&) {
+  return {g, step, true, 8, 1e-3, 0.5};
+}
+template <>
+applied example(const wire&) {
+  return {g, step, 1, 2, {{"a", {3, 4}}}, {{"b", {5, 6}}}, runtime::exact_sum(0.5)};
+}
+template <>
+committed example(const wire&) {
+  return {{.iteration = 9,
+           .consumed_samples = 72,
+           .consumed_tokens = 77,
+           .global_batch_size = 8,
+           .lm_loss = 2.5,
+           .grad_norm = 0.5,
+           .learning_rate = 1e-3,
+           .elapsed_ms = 20,
+           .tokens_per_second = 1e3,
+           .flops_per_second = 1e9,
+           .state = {5, 6},
+           .skipped = skipped,
+           .scale = scale,
+           .params_norm = 1.5,
+           .zero_gradients = 6,
+           .pipeline = {5, 4, 0.25, 0.125, 0.1, 0.2, 0.5, 0.75}},
+          {{1, {{some_action, 0.5, 2.25}}}},
+          8};
+}
+template <>
+validated example(const wire&) {
+  return {{9, 2.25, true}, 12};
+}
+template <>
+happened example(const wire&) {
+  return {{9, "restart", "stage:0.1", "it broke", "estate", 8, 3, 0.25}, 13};
+}
+template <>
+take_snapshot example(const wire&) {
+  return {g, step, 5};
+}
+template <>
+save example(const wire&) {
+  return {g, step, 123, 2, skipped, scale, 5};
+}
+template <>
+snapshot example(const wire&) {
+  const auto told = tickets().tickets;
+  const std::vector<runtime::tensor_shard<runtime::ticket>> some
+      = {{"matrix", {8, 4}, {{2, 0}, {3, 4}}, told.at(0)}, {"vector", {5}, {{1}, {2}}, told.at(1)}};
+  return {g, step, 1, some, some, 5};
+}
+template <>
+saved example(const wire&) {
+  return {g, step, 5};
+}
+template <>
+save_failed example(const wire&) {
+  return {g, step, "No space left on device", 5};
+}
+template <>
+ready example(const wire&) {
+  return {g, 1, 1000};
+}
+template <>
+all_restored example(const wire&) {
+  return {g};
+}
+template <>
+drain example(const wire&) {
+  return {"SIGTERM"};
+}
+template <>
+lane_done example(const wire&) {
+  return {7, "it broke", true, true, true};
+}
+template <>
+save_again example(const wire&) {
+  return {g};
+}
+template <>
+shut_down example(const wire&) {
+  return {g};
+}
+template <>
+conclude example(const wire&) {
+  return {g};
+}
+template <>
+concluded example(const wire&) {
+  return {g};
+}
+template <>
+spawn_loader example(const wire&) {
+  return {g, job()};
+}
+template <>
+spawn_checkpointer example(const wire& w) {
+  return {g, job(), w.handle<supervisor_actor>()};
+}
+template <>
+spawn_monitor example(const wire&) {
+  return {g, job()};
+}
+template <>
+spawn_viewer example(const wire& w) {
+  return {g, job(), "mine", w.handle<supervisor_actor>()};
+}
+template <>
+spawn_replica example(const wire& w) {
+  return {g,
+          job(),
+          1,
+          2,
+          4,
+          {{w.handle<node_actor>(),
+            w.handle<loader_actor>(),
+            w.handle<keeper_actor>(),
+            {runtime::state_tier::keeper, step, 1},
+            w.handle<keeper_actor>()}},
+          w.handle<supervisor_actor>(),
+          w.handle<checkpointer_actor>()};
+}
+template <>
+spawn_stage example(const wire&) {
+  return {g, job(), {runtime::state_tier::estate, step}, 1, 2, 3};
+}
+template <>
+end_generation example(const wire&) {
+  return {g, job()};
+}
+template <>
+generation_ended example(const wire&) {
+  return {g, true, 7, 8, 4, 1, {7, 8}, {"lane:0.1"}};
+}
+template <>
+look_again example(const wire&) {
+  return {g};
+}
+template <>
+look_at_lanes example(const wire&) {
+  return {7};
+}
+template <>
+suspected example(const wire&) {
+  return {g, "lane:0.1", "it hangs", 12};
+}
+template <>
+taken_for_dead example(const wire&) {
+  return {g, "loader", "loader: it hangs"};
+}
+template <>
+use_loader example(const wire& w) {
+  return {g, 1, w.handle<loader_actor>()};
+}
+template <>
+use_keeper example(const wire& w) {
+  return {g, 1, w.handle<keeper_actor>()};
+}
+template <>
+spawn_shard_writer example(const wire&) {
+  return {g, job(), 1, true};
+}
+template <>
+shard_writer_spawned example(const wire& w) {
+  return {w.handle<shard_writer_actor>()};
+}
+template <>
+use_shard_writer example(const wire& w) {
+  return {g, 1, w.handle<shard_writer_actor>()};
+}
+template <>
+write_shards example(const wire& w) {
+  const auto some = example<snapshot>(w).parameters;
+  return {g,
+          step,
+          5,
+          "saved/.iter_0000007.partial",
+          4,
+          {{2, some, some}},
+          w.handle<checkpointer_actor>()};
+}
+template <>
+shards_written example(const wire&) {
+  return {g, step, 5, 1, {{2, {64, "ab", {"cd", "ef"}}, {32, "gh", {"ij"}}}}};
+}
+template <>
+shards_refused example(const wire&) {
+  return {g, step, 5, 1, true, "No space left on device"};
+}
+template <>
+spawn_keeper example(const wire& w) {
+  return {g, job(), 1, w.handle<supervisor_actor>()};
+}
+template <>
+keeper_spawned example(const wire& w) {
+  return {w.handle<keeper_actor>()};
+}
+template <>
+start_process example(const wire& w) {
+  return {g, 1, w.handle<supervisor_actor>()};
+}
+template <>
+process_started example(const wire& w) {
+  return {g, 1, 2, true, "host-0", w.handle<node_actor>(), "why not"};
+}
+template <>
+process_died example(const wire&) {
+  return {g, 1, 2, "killed by signal 9"};
+}
+
+process_address address() {
+  return {.who = {.process = 1, .incarnation = 2},
+          .host = "127.0.0.1",
+          .port = 40123,
+          .transport = "127.0.0.1:40124",
+          .windows = "host-0 7"};
+}
+
+template <>
+join example(const wire&) {
+  return {.who = {.process = 1, .incarnation = 2},
+          .protocol = process_protocol + 1,
+          .program = "troupe 1",
+          .host = "host-0",
+          .pid = 17,
+          .start_time = 99};
+}
+template <>
+admitted example(const wire&) {
+  return {job(), "0123456789abcdef", "secret"};
+}
+template <>
+present example(const wire& w) {
+  return {address(), w.handle<node_actor>(), w.handle<connector_actor>()};
+}
+template <>
+withdraw example(const wire&) {
+  return {{1, 2}, "no memory"};
+}
+template <>
+withdrawn example(const wire&) {
+  return {{1, 2}};
+}
+template <>
+is_late example(const wire&) {
+  return {{1, 2}};
+}
+template <>
+connect_to example(const wire&) {
+  return {address()};
+}
+template <>
+connected example(const wire&) {
+  return {{1, 2}, "nobody listens"};
+}
+template <>
+forget example(const wire&) {
+  return {{1, 2}, "killed by SIGKILL"};
+}
+template <>
+agent_told example(const wire&) {
+  return {1, 2, "{}", true};
+}
+template <>
+serve example(const wire& w) {
+  return {.protocol = process_protocol + 1,
+          .program = "troupe 1",
+          .run = "0123456789abcdef",
+          .process = 3,
+          .suspicion = 2.5,
+          .launcher = w.handle<launcher_actor>()};
+}
+template <>
+serving example(const wire&) {
+  return {"host-0", "/runs/one"};
+}
+template <>
+start_node example(const wire&) {
+  return {7, {1, 2}, "10.0.0.1", 40123};
+}
+template <>
+kill_node example(const wire&) {
+  return {8, 1, 2};
+}
+template <>
+kill_agent example(const wire&) {
+  return {1};
+}
+template <>
+dismiss example(const wire&) {
+  return {2};
+}
+template <>
+keep example(const wire&) {
+  return {g, step, step, 3, true, kept_of_rank()};
+}
+template <>
+kept example(const wire&) {
+  return {g, step, 1};
+}
+template <>
+fetch_kept example(const wire&) {
+  return {g, step, 3};
+}
+template <>
+kept_state example(const wire&) {
+  return {g, step, true, kept_of_rank()};
+}
+template <>
+use_checkpointer example(const wire& w) {
+  return {g, w.handle<checkpointer_actor>()};
+}
+template <>
+abandon example(const wire&) {
+  return {g};
+}
+template <>
+abandoned example(const wire&) {
+  return {g};
+}
+template <>
+job_over example(const wire&) {
+  return {2, "the disk is full"};
+}
+template <>
+loader_spawned example(const wire& w) {
+  return {w.handle<loader_actor>()};
+}
+template <>
+checkpointer_spawned example(const wire& w) {
+  return {w.handle<checkpointer_actor>()};
+}
+template <>
+monitor_spawned example(const wire& w) {
+  return {w.handle<monitor_actor>()};
+}
+template <>
+viewer_spawned example(const wire& w) {
+  return {w.handle<viewer_actor>()};
+}
+template <>
+replica_spawned example(const wire& w) {
+  return {w.handle<replica_actor>()};
+}
+template <>
+stage_spawned example(const wire& w) {
+  return {w.handle<stage_actor>()};
+}
+template <>
+meet example(const wire& w) {
+  const auto stage = w.handle<stage_actor>();
+  return {g,
+          w.handle<replica_actor>(),
+          {stage, stage},
+          {stage},
+          w.handle<loader_actor>(),
+          w.handle<checkpointer_actor>()};
+}
+
+}  // namespace
+}  // namespace troupe::tests
