@@ -18,8 +18,8 @@ namespace troupe::actors {
 namespace {
 
 /// Whether the transports that the user allows UCX share memory on one host; all do by default. A
-/// list that begins with ^ excludes. Where none does, as with UCX_TLS=tcp, the sums of one host go
-/// by messages, too: so a run can be tried as if its processes stood on several.
+/// list that begins with ^ excludes. Where none does, as with UCX_TLS=tcp, sums and tensors of one
+/// host go by messages, too: so a run can be tried as if its processes stood on several.
 bool may_share_memory() {
   static constexpr std::string_view sharing[]
       = {"all", "shm", "sm", "posix", "sysv", "cma", "knem", "xpmem"};
@@ -53,7 +53,8 @@ void add_data_planes(node_context& to,
   const auto make
       = [settings](runtime::wire_owner& owner) { return runtime::make_ucx_wire(owner, settings); };
   const auto wire = std::make_shared<runtime::wire_transport>(
-      runtime::wire_transport_settings{.process = who.key()}, make);
+      runtime::wire_transport_settings{.process = who.key(), .shares_memory = may_share_memory()},
+      make);
   std::shared_ptr<runtime::windows> windows;
   if (hosts_ranks)
     windows = std::make_shared<runtime::windows>(runtime::window_settings{

@@ -5,6 +5,7 @@
 #include "runtime/transport/wire_transport.hpp"
 
 #include <exception>
+#include <optional>
 
 namespace troupe::runtime {
 
@@ -19,7 +20,9 @@ struct wire_transport::fetch {
   std::uint64_t number = 0;
   peer_number from = {};
   byte_ranges announced;
-  std::uint64_t landed = 0;  ///< bytes
+  std::uint64_t landed = 0;        ///< bytes
+  bool may_read = false;           ///< the holder was told that its memory can be read here
+  std::optional<lent_place> loan;  ///< the redeemer is to read there
   bool on_device = false;
   bool over = false;
   std::exception_ptr failure = nullptr;

@@ -12,7 +12,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr std::array<char, 4> magic = {'T', 'R', 'P', 'W'};
-constexpr std::uint16_t version = 1;
+constexpr std::uint16_t version = 2;
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 48;
 
 struct layout {
@@ -23,7 +23,9 @@ struct layout {
   std::array<std::int64_t, 4> extents;
   std::uint8_t rank, type;
   std::array<std::uint8_t, 6> zero;
-  std::uint64_t asker;
+  std::uint64_t asker, reads_on;
+  std::int64_t pid;
+  std::uint64_t at, guard, serial;
 };
 static_assert(sizeof(layout) == wire_message_bytes && std::is_trivially_copyable_v<layout>);
 
@@ -44,7 +46,12 @@ std::vector<std::byte> bytes_of(const wire_message& x) {
             .rank = std::uint8_t(x.what.extents.rank()),
             .type = std::uint8_t(x.what.type),
             .zero = {},
-            .asker = x.asker};
+            .asker = x.asker,
+            .reads_on = x.reads_on,
+            .pid = x.place.pid,
+            .at = x.place.at,
+            .guard = x.place.guard,
+            .serial = x.place.serial};
   for (int i = 0; i < x.what.extents.rank(); ++i)
     to.extents[std::size_t(i)] = x.what.extents[i];
   std::vector<std::byte> out(sizeof to);
@@ -78,23 +85,26 @@ std::variant<wire_message, std::string> read_message(std::span<const std::byte> 
     return std::string("a header that does not begin with TRPW");
   if (from.version != version)
     return fmt::format("version {} of the protocol, not {}", from.version, version);
-  if (from.verb < 1 || from.verb > std::uint8_t(wire_verb::refusal)
+  if (from.verb < 1 || from.verb > std::uint8_t(wire_verb::unread)
       || from.reason > std::uint8_t(wire_reason::failed)
       || (from.reason != 0) != (from.verb == std::uint8_t(wire_verb::refusal)))
     return fmt::format("verb {} with reason {}", from.verb, from.reason);
   if (from.rank > from.extents.size() || from.type > std::uint8_t(dtype::f64)
       || from.zero != decltype(from.zero){})
     return fmt::format("rank {} and type {}", from.rank, from.type);
-  wire_message out{.verb = wire_verb(from.verb),
-                   .reason = wire_reason(from.reason),
-                   .what = {.holder = from.holder,
-                            .slot = from.slot,
-                            .generation = generation_id(from.generation),
-                            .type = dtype(from.type)},
-                   .fetch = from.fetch,
-                   .begin = from.begin,
-                   .end = from.end,
-                   .asker = from.asker};
+  wire_message out{
+      .verb = wire_verb(from.verb),
+      .reason = wire_reason(from.reason),
+      .what = {.holder = from.holder,
+               .slot = from.slot,
+               .generation = generation_id(from.generation),
+               .type = dtype(from.type)},
+      .fetch = from.fetch,
+      .begin = from.begin,
+      .end = from.end,
+      .asker = from.asker,
+      .reads_on = from.reads_on,
+      .place = {.pid = from.pid, .at = from.at, .guard = from.guard, .serial = from.serial}};
   for (std::size_t i = 0; i < from.extents.size(); ++i)
     if (i < from.rank)
       out.what.extents.push_back(from.extents[i]);
@@ -105,6 +115,13 @@ std::variant<wire_message, std::string> read_message(std::span<const std::byte> 
     return fmt::format("extents {}", to_string(out.what.extents));
   if (from.begin > from.end || from.end > *bytes || (from.begin == from.end && *bytes > 0))
     return fmt::format("bytes [{}, {}) of {}", from.begin, from.end, *bytes);
+  const bool is_loan = out.verb == wire_verb::loan;
+  if ((out.verb != wire_verb::ask && out.reads_on != 0) || (!is_loan && out.place != lent_place{}))
+    return std::string(
+        "a place of memory with another verb than a loan's, or a host with another than an ask's");
+  if (is_loan
+      && (out.place.pid <= 0 || out.place.at == 0 || out.place.guard == 0 || out.place.serial == 0))
+    return std::string("a loan that names no place");
   return out;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/tensor/ticket.hpp"
+#include "runtime/transport/lent_memory.hpp"
 
 #include <array>
 #include <cstddef>
@@ -17,6 +18,9 @@ enum class wire_verb : std::uint8_t {
   ask = 1,      ///< give me bytes [begin, end) of what this ticket stands for
   part = 2,     ///< here are they; or the first of them, and the others follow
   refusal = 3,  ///< none of them will come
+  loan = 4,     ///< here they stand: read them, and say so
+  taken = 5,    ///< of a loan: they were read, or are not wanted any more
+  unread = 6,   ///< of a loan: the system refuses; send them
 };
 
 enum class wire_reason : std::uint8_t {
@@ -35,11 +39,14 @@ struct wire_message {
   std::uint64_t fetch = 0;  ///< the redeemer's number for it
   std::uint64_t begin = 0, end = 0;
   std::uint64_t asker = 0;  ///< the redeemer's process
+  /// Of an ask: a number of the redeemer's host, if it can read memory there; 0: it cannot.
+  std::uint64_t reads_on = 0;
+  lent_place place = {};  ///< of a loan
 
   friend bool operator==(const wire_message&, const wire_message&) = default;
 };
 
-inline constexpr std::size_t wire_message_bytes = 104;
+inline constexpr std::size_t wire_message_bytes = 144;
 
 std::vector<std::byte> bytes_of(const wire_message& x);
 

@@ -61,9 +61,17 @@ class wire_transport::reception {
         })) {}
 
   ~reception() {
-    const std::lock_guard lock(of_.mutex_);
-    for (const auto& x : begun_)
-      of_.fetches_.erase(x->number);
+    std::vector<std::pair<peer_number, wire_message>> given_up;
+    {
+      const std::lock_guard lock(of_.mutex_);
+      for (const auto& x : begun_) {
+        of_.fetches_.erase(x->number);
+        if (x->loan)
+          given_up.emplace_back(x->from, of_.about_loan(*x, wire_verb::taken));
+      }
+    }
+    for (const auto& [holder, said] : given_up)
+      of_.wire_->send(holder, {bytes_of(said), {}, nullptr});
   }
 
   tensor expect(const ticket& x);
@@ -77,7 +85,8 @@ class wire_transport::reception {
   };
 
   void begin(const range& x);
-  void wait(const fetch& x);
+  void wait(fetch& x);
+  void read(fetch& x, std::unique_lock<std::mutex>& lock);
 
   wire_transport& of_;
   const redeemer& by_;
@@ -141,14 +150,58 @@ void wire_transport::reception::begin(const range& x) {
   begun_.push_back(std::move(out));
 }
 
-void wire_transport::reception::wait(const fetch& x) {
+void wire_transport::reception::wait(fetch& x) {
   std::unique_lock lock(of_.mutex_);
-  const flagged_wait told({wait_reason::party::process, "a tensor", x.what.holder});
-  changed_->wait(lock, [&] { return x.over || by_.until.is_cancelled(); });
-  if (!x.over)
-    throw cancelled();
+  while (!x.over) {
+    {
+      const flagged_wait told({wait_reason::party::process, "a tensor", x.what.holder});
+      changed_->wait(lock, [&] { return x.over || x.loan || by_.until.is_cancelled(); });
+    }
+    if (!x.over && by_.until.is_cancelled())
+      throw cancelled();
+    if (!x.over)
+      read(x, lock);
+  }
   if (x.failure != nullptr)
     std::rethrow_exception(x.failure);
+}
+
+// Without the lock; who is told meanwhile that the generation has ended does not wait for the end.
+void wire_transport::reception::read(fetch& x, std::unique_lock<std::mutex>& lock) {
+  constexpr std::uint64_t stretch = std::uint64_t{8} << 20;
+  const auto place = *x.loan;
+  const auto bytes = x.end - x.begin;
+  lock.unlock();
+  auto found = lent_bytes::there;
+  for (std::uint64_t done = 0; done < bytes && found == lent_bytes::there; done += stretch) {
+    mark_progress();
+    if (by_.until.is_cancelled())
+      throw cancelled();
+    found = read_lent(place, done, {x.to + done, std::min(stretch, bytes - done)});
+  }
+  lock.lock();
+  if (x.over)
+    return;
+  x.loan.reset();
+  if (found == lent_bytes::gone)
+    throw peer_lost("{} cannot be read in the process with pid {}, which has let it go or is gone",
+                    name_of(x.what),
+                    place.pid);
+  if (found == lent_bytes::there) {
+    of_.counters_.bytes_copied += bytes;
+    of_.counters_.bytes_read += bytes;
+    x.finish();
+    of_.fetches_.erase(x.number);
+  } else {
+    of_.others_[x.what.holder].is_unreadable = true;
+    x.may_read = false;
+    x.announced = {};
+  }
+  of_.wire_->send(x.from,
+                  {bytes_of(of_.about_loan(
+                       x, found == lent_bytes::there ? wire_verb::taken : wire_verb::unread)),
+                   {},
+                   nullptr});
 }
 
 std::vector<tensor> wire_transport::redeem_all(std::span<const ticket> tickets,
@@ -169,6 +222,7 @@ void wire_transport::start(const std::shared_ptr<fetch>& x) {
   if (x->what.generation <= ended_)
     throw cancelled();
   x->from = peer_of(x->what);
+  x->may_read = host_ != 0 && !x->on_device && !others_[x->what.holder].is_unreadable;
   x->number = next_fetch_++;
   fetches_.emplace(x->number, x);
   wire_->send(x->from,
@@ -176,9 +230,19 @@ void wire_transport::start(const std::shared_ptr<fetch>& x) {
                                      .fetch = x->number,
                                      .begin = x->begin,
                                      .end = x->end,
-                                     .asker = settings_.process}),
+                                     .asker = settings_.process,
+                                     .reads_on = x->may_read ? host_ : 0}),
                {},
                nullptr});
+}
+
+wire_message wire_transport::about_loan(const fetch& x, wire_verb verb) const {
+  return {.verb = verb,
+          .what = x.what,
+          .fetch = x.number,
+          .begin = x.begin,
+          .end = x.end,
+          .asker = settings_.process};
 }
 
 peer_number wire_transport::peer_of(const ticket& x) {

@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/transport/process_memory.hpp"
 #include "runtime/transport/wire_fetch.hpp"
 #include "runtime/transport/wire_stager.hpp"
 
@@ -9,8 +10,22 @@
 
 namespace troupe::runtime {
 
+namespace {
+
+wire_message answer_to(wire_message x, wire_verb verb) {
+  x.verb = verb;
+  x.reads_on = 0;
+  x.place = {};
+  return x;
+}
+
+}  // namespace
+
 wire_transport::wire_transport(const wire_transport_settings& settings, const maker& make)
-    : settings_(settings), wire_(make(*this)) {
+    : settings_(settings),
+      host_(settings.shares_memory ? memory_host_number() : 0),
+      lender_(settings.shares_memory ? std::make_unique<lender>() : nullptr),
+      wire_(make(*this)) {
   others_[settings.process].where = wire_->address();
   wire_->start();
 }
@@ -172,6 +187,13 @@ landing wire_transport::believe(peer_number from, const wire_message& x, std::si
     case wire_verb::refusal:
       fail(from, x);
       return {};
+    case wire_verb::loan:
+      borrow(from, x);
+      return {};
+    case wire_verb::taken:
+    case wire_verb::unread:
+      end_loan(from, x);
+      return {};
   }
   return {};
 }
@@ -212,6 +234,8 @@ std::variant<wire_transport::served, wire_reason> wire_transport::release(peer_n
 
 void wire_transport::serve(peer_number to, const wire_message& x, served what) {
   auto& data = what.data;
+  if (lends(x, data))
+    return lend(to, x, std::move(what));
   if (data.kind() != memory_kind::device || x.begin == x.end) {
     const std::span bytes(data.raw() + x.begin, x.end - x.begin);
     return deliver(to, x, bytes, std::make_shared<const served>(std::move(what)), {});
@@ -246,16 +270,54 @@ void wire_transport::deliver(peer_number to,
                              std::span<const std::byte> bytes,
                              std::shared_ptr<const void> keep,
                              std::function<void(bool)> done) {
-  auto said = x;
-  said.verb = wire_verb::part;
-  wire_->send(to, {bytes_of(said), bytes, std::move(keep), std::move(done)});
+  wire_->send(to,
+              {bytes_of(answer_to(x, wire_verb::part)), bytes, std::move(keep), std::move(done)});
 }
 
-void wire_transport::refuse(peer_number to, wire_message x, wire_reason why) {
+bool wire_transport::lends(const wire_message& asked, const tensor& data) const {
+  return host_ != 0 && asked.reads_on == host_ && data.kind() != memory_kind::device
+         && asked.end - asked.begin >= settings_.least_lent;
+}
+
+void wire_transport::lend(peer_number to, const wire_message& x, served what) {
+  const auto* const at = what.data.raw() + x.begin;
+  auto said = answer_to(x, wire_verb::loan);
+  said.place = lender_->lend(to, x.fetch, at, std::make_shared<const served>(std::move(what)));
+  wire_->send(to, {bytes_of(said), {}, nullptr});
+}
+
+// Sent by the wire what cannot be read; else it is only let go.
+void wire_transport::end_loan(peer_number of, const wire_message& x) {
+  auto keep = lender_ == nullptr ? nullptr : lender_->end(of, x.fetch);
+  if (keep == nullptr || x.verb != wire_verb::unread)
+    return;
+  const auto& what = *static_cast<const served*>(keep.get());
+  if (x.end > what.data.bytes())
+    return refuse(of, x, wire_reason::differs);
+  const std::span bytes(what.data.raw() + x.begin, x.end - x.begin);
+  deliver(of, x, bytes, std::move(keep), {});
+}
+
+void wire_transport::borrow(peer_number from, const wire_message& x) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto at = fetches_.find(x.fetch);
+    if (at != fetches_.end() && at->second->may_read && x.begin == at->second->begin
+        && x.end == at->second->end && at->second->expects(from, x)) {
+      at->second->loan = x.place;
+      at->second->changed->notify_all();
+      return;
+    }
+    ++counters_.refused;  // of an older generation, or nobody waits for it any more
+  }
+  wire_->send(from, {bytes_of(answer_to(x, wire_verb::taken)), {}, nullptr});
+}
+
+void wire_transport::refuse(peer_number to, const wire_message& x, wire_reason why) {
   ++counters_.refused;
-  x.verb = wire_verb::refusal;
-  x.reason = why;
-  wire_->send(to, {bytes_of(x), {}, nullptr});
+  auto said = answer_to(x, wire_verb::refusal);
+  said.reason = why;
+  wire_->send(to, {bytes_of(said), {}, nullptr});
 }
 
 landing wire_transport::land(peer_number from, const wire_message& x, std::size_t bytes) {
@@ -290,6 +352,8 @@ void wire_transport::fail(peer_number from, const wire_message& x) {
 }
 
 void wire_transport::lost(peer_number who, const std::string& why) {
+  if (lender_ != nullptr)
+    lender_->end_all(who);
   std::vector<lease> released;
   const std::lock_guard lock(mutex_);
   askers_.erase(who);

@@ -8,7 +8,8 @@
 //
 // Redeeming asks the holder for the bytes (wire_message.hpp) and sleeps until they have come. In
 // the host's memory large ones go from the deposited tensor to the new one without a copy of ours,
-// those that the wire sends along with the header with one. For a device they pass through pinned
+// those that the wire sends along with the header with one. On one host the redeemer itself reads
+// large ones where they lie (lent_memory.hpp). For a device they pass through pinned
 // memory, two pieces at a time: the redeemer's stream takes one while the wire fills the other, and
 // a stager does the same on the holder's side; unless the wire reads the memory of devices itself.
 //
@@ -20,6 +21,7 @@
 #pragma once
 
 #include "runtime/transport/byte_ranges.hpp"
+#include "runtime/transport/lent_memory.hpp"
 #include "runtime/transport/transport.hpp"
 #include "runtime/transport/wire.hpp"
 #include "runtime/transport/wire_message.hpp"
@@ -44,7 +46,10 @@ struct wire_transport_settings {
   std::uint64_t process = 0;  ///< the holder of what is deposited here; no two of a run are equal
   /// Own tickets go over the wire, as those of other processes do.
   bool through_the_wire = false;
-  std::size_t piece = std::size_t{4} << 20;  ///< bytes of pinned memory at a time
+  /// With other processes of this host that say so, too: tensors are read where they lie.
+  bool shares_memory = false;
+  std::uint64_t least_lent = std::uint64_t{32} << 10;  ///< bytes; smaller ones are sent
+  std::size_t piece = std::size_t{4} << 20;            ///< bytes of pinned memory at a time
 };
 
 class wire_transport final : public transport, private wire_owner {
@@ -85,8 +90,9 @@ class wire_transport final : public transport, private wire_owner {
   };
   struct other {
     std::string where;
-    peer_number number = {};  ///< 0: not connected yet
-    std::string lost;         ///< why, when it is
+    peer_number number = {};     ///< 0: not connected yet
+    std::string lost;            ///< why, when it is
+    bool is_unreadable = false;  ///< the system refuses its memory to this process
   };
   struct fetch;
   class reception;
@@ -106,8 +112,13 @@ class wire_transport final : public transport, private wire_owner {
                std::span<const std::byte> bytes,
                std::shared_ptr<const void> keep,
                std::function<void(bool)> done);
-  void refuse(peer_number to, wire_message x, wire_reason why);
+  bool lends(const wire_message& asked, const tensor& data) const;
+  void lend(peer_number to, const wire_message& x, served what);
+  void end_loan(peer_number of, const wire_message& x);
+  void refuse(peer_number to, const wire_message& x, wire_reason why);
   std::variant<served, wire_reason> release(peer_number from, const wire_message& x);
+  wire_message about_loan(const fetch& x, wire_verb verb) const;
+  void borrow(peer_number from, const wire_message& x);
   landing land(peer_number from, const wire_message& x, std::size_t bytes);
   void fail(peer_number from, const wire_message& x);
   tensor take(const ticket& x);
@@ -115,7 +126,8 @@ class wire_transport final : public transport, private wire_owner {
   peer_number peer_of(const ticket& x);
 
   const wire_transport_settings settings_;
-  memory_pool pool_;  ///< of the host
+  const std::uint64_t host_;  ///< a number of this host; 0: no memory is shared
+  memory_pool pool_;          ///< of the host
   transport_counters counters_;
 
   mutable std::mutex mutex_;
@@ -127,6 +139,7 @@ class wire_transport final : public transport, private wire_owner {
   std::map<std::uint64_t, other> others_;
   std::map<peer_number, std::uint64_t> askers_;  ///< what process has asked by this connection
 
+  std::unique_ptr<lender> lender_;       ///< null: nothing is lent
   std::unique_ptr<wire_stager> stager_;  ///< made when the first tensor of a device is deposited
   std::unique_ptr<wire> wire_;
 };

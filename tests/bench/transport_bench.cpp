@@ -1,16 +1,23 @@
 // Tensors of another process over UCX on this machine, beside memcpy: docs/benchmarks.
 //
-//   bench_transport [--smoke]
+//   bench_transport [--smoke] [--sent]
+//
+// Tensors are read where they lie, as those of one host are; with --sent they go over the wire, as
+// between hosts. What UCX itself takes is beside it in transport_against_ucx.py.
 
 #include "runtime/transport/ucx_wire.hpp"
+#include "runtime/transport/wire_message.hpp"
 #include "runtime/transport/wire_transport.hpp"
 #include "tests/support/child.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <fmt/format.h>
+#include <mutex>
 #include <string>
+#include <vector>
 
 using namespace troupe;
 using namespace troupe::runtime;
@@ -20,13 +27,16 @@ namespace {
 
 constexpr generation_id now{1};
 
+/// As both ends have it.
+bool shares = true;
+
 std::unique_ptr<wire> by_ucx(wire_owner& owner) {
   return make_ucx_wire(owner, settings_without_secret());
 }
 
 /// Leases `count` tickets of one tensor, and says where.
 int hold(std::int64_t bytes, int count) {
-  wire_transport by({.process = 2}, by_ucx);
+  wire_transport by({.process = 2, .shares_memory = shares}, by_ucx);
   memory_pool pool;
   const tensor x(pool.allocate(std::size_t(bytes)), dtype::f32, {bytes / 4});
   std::memset(x.block().get(), 1, x.bytes());
@@ -37,6 +47,62 @@ int hold(std::int64_t bytes, int count) {
   for (;;)
     ::pause();
 }
+
+/// Says back what it is told, until it is killed.
+class echo final : public wire_owner {
+ public:
+  echo() : wire_(by_ucx(*this)) { wire_->start(); }
+  std::string address() const { return wire_->address(); }
+
+ private:
+  landing arrived(peer_number from, std::span<const std::byte> header, std::size_t) override {
+    wire_->send(from, {{header.begin(), header.end()}, {}, nullptr});
+    return {};
+  }
+  void lost(peer_number, const std::string&) override {}
+
+  std::unique_ptr<wire> wire_;
+};
+
+int answer() {
+  const echo by;
+  fmt::print("{}\n", by.address());
+  std::fflush(stdout);
+  for (;;)
+    ::pause();
+}
+
+/// A thread that sleeps until its message has come back.
+class caller final : public wire_owner {
+ public:
+  explicit caller(const std::string& address) : wire_(by_ucx(*this)) {
+    wire_->start();
+    to_ = wire_->connect(address);
+  }
+  ~caller() override { wire_->stop(); }
+
+  void ask() {
+    std::unique_lock lock(mutex_);
+    came_ = false;
+    wire_->send(to_, {std::vector<std::byte>(wire_message_bytes), {}, nullptr});
+    changed_.wait(lock, [&] { return came_; });
+  }
+
+ private:
+  landing arrived(peer_number, std::span<const std::byte>, std::size_t) override {
+    const std::lock_guard lock(mutex_);
+    came_ = true;
+    changed_.notify_all();
+    return {};
+  }
+  void lost(peer_number, const std::string&) override {}
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool came_ = false;
+  peer_number to_ = {};
+  std::unique_ptr<wire> wire_;
+};
 
 /// Seconds of each call, sorted.
 template <class Work>
@@ -51,11 +117,27 @@ std::vector<double> timed(int times, Work&& work) {
   return out;
 }
 
+double middle(const std::vector<double>& sorted) {
+  return sorted[sorted.size() / 2];
+}
+
+void measure_wire(const std::string& program, int times) {
+  tests::child other({program, "--answer"});
+  caller by(other.line());
+  timed(10, [&](int) { by.ask(); });
+  const auto all = timed(times, [&](int) { by.ask(); });
+  fmt::print("a message and its answer by the wire: {:.1f} us, p99 {:.1f}\n\n",
+             middle(all) * 1e6,
+             all[all.size() * 99 / 100] * 1e6);
+}
+
 void measure(const std::string& program, std::int64_t bytes, int times) {
   constexpr int together = 8, warm = 3;
-  tests::child other(
-      {program, "--hold", std::to_string(bytes), std::to_string((times + warm) * (1 + together))});
-  wire_transport by({.process = 1}, by_ucx);
+  tests::child other({program,
+                      shares ? "--hold" : "--hold-sent",
+                      std::to_string(bytes),
+                      std::to_string((times + warm) * (1 + together))});
+  wire_transport by({.process = 1, .shares_memory = shares}, by_ucx);
   by.introduce({2, other.line()});
   std::uint64_t slot = 0;
   const auto tickets = [&](int n) {
@@ -76,7 +158,6 @@ void measure(const std::string& program, std::int64_t bytes, int times) {
   std::memset(to.get(), 1, std::size_t(bytes));
   const auto copies
       = timed(times, [&](int) { std::memcpy(to.get(), from.get(), std::size_t(bytes)); });
-  const auto middle = [](const std::vector<double>& x) { return x[x.size() / 2]; };
   const auto rate = [&](double s, int n) { return double(bytes) * n / s / 1e9; };
   fmt::print("| {} | {:.1f} | {:.1f} | {:.2f} | {:.2f} | {:.1f} |\n",
              bytes,
@@ -90,10 +171,17 @@ void measure(const std::string& program, std::int64_t bytes, int times) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string verb = argc > 1 ? argv[1] : "";
-  if (verb == "--hold" && argc == 4)
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const auto has = [&](const char* word) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+  };
+  shares = !has("--sent") && !has("--hold-sent");
+  if (argc == 4 && (has("--hold") || has("--hold-sent")))
     return hold(std::atoll(argv[2]), std::atoi(argv[3]));
-  const bool smoke = verb == "--smoke";
+  if (has("--answer"))
+    return answer();
+  const bool smoke = has("--smoke");
+  measure_wire(argv[0], smoke ? 3 : 2000);
   fmt::print(
       "| bytes | one redeemed, us | p99 | GB/s, one at a time | GB/s, 8 together | memcpy GB/s |\n"
       "|---|---|---|---|---|---|\n");

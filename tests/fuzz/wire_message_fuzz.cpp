@@ -28,6 +28,13 @@ std::vector<std::string> fuzz::seeds() {
                    .fetch = 9,
                    .begin = 0,
                    .end = 420}),
+          written({.verb = wire_verb::loan,
+                   .what = some,
+                   .fetch = 9,
+                   .begin = 0,
+                   .end = 420,
+                   .place = {.pid = 4, .at = 3, .guard = 2, .serial = 1}}),
+          written({.what = some, .fetch = 9, .begin = 0, .end = 420, .reads_on = 5}),
           written({.what = nothing})};
 }
 

@@ -1,6 +1,7 @@
 // Another process at the end of a wire, for tests. Ended from outside.
 //
 //   transport_peer hold N          leases one tensor of N numbers, and says where
+//   transport_peer lend N          the same, and lets who is on this host read it where it lies
 //   transport_peer hang ADDRESS N  asks process 1 for its first tensor of N numbers, and stops, as
 //                                  SIGSTOP does, when its bytes are about to come
 
@@ -20,8 +21,8 @@ namespace {
 
 constexpr generation_id now{1};
 
-int hold(std::int64_t n) {
-  wire_transport by({.process = 2}, [](wire_owner& owner) {
+int hold(std::int64_t n, bool lends) {
+  wire_transport by({.process = 2, .shares_memory = lends}, [](wire_owner& owner) {
     return make_ucx_wire(owner, settings_without_secret());
   });
   memory_pool pool;
@@ -65,10 +66,10 @@ int hang(const std::string& address, std::int64_t n) {
 
 int main(int argc, char** argv) {
   const std::string verb = argc > 1 ? argv[1] : "";
-  if (verb == "hold" && argc == 3)
-    return hold(std::atoll(argv[2]));
+  if ((verb == "hold" || verb == "lend") && argc == 3)
+    return hold(std::atoll(argv[2]), verb == "lend");
   if (verb == "hang" && argc == 4)
     return hang(argv[2], std::atoll(argv[3]));
-  std::fprintf(stderr, "transport_peer: hold N, or hang ADDRESS N\n");
+  std::fprintf(stderr, "transport_peer: hold N, lend N, or hang ADDRESS N\n");
   return 2;
 }

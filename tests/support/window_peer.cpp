@@ -11,6 +11,7 @@
 #include "runtime/collective/window/windows.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/transport/ucx_wire.hpp"
+#include "tests/support/refused_memory.hpp"
 #include "tests/support/soon.hpp"
 #include "tests/support/window_scenario.hpp"
 
@@ -19,11 +20,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <mutex>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <thread>
 
 using namespace troupe::runtime;
@@ -74,19 +71,6 @@ void say_named_memory() {
   }
   if (boards == 0)
     say("no memory is shared");
-}
-
-void refuse_memory_of_others() {
-  sock_filter program[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog filter{4, program};
-  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
-      || ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
-    std::exit(4);
 }
 
 void repeat(communicator& group, stream& stream) {

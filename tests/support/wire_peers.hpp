@@ -76,6 +76,7 @@ class stranger final : public wire_owner {
   void send(peer_number to, std::vector<std::byte> header, const tensor& x) {
     wire_->send(to, {std::move(header), {x.raw(), x.bytes()}, x.block()});
   }
+  void close(peer_number who) { wire_->close(who, "it was closed"); }
   std::string address() const { return wire_->address(); }
   bool is_cut_off() const { return lost_ > 0; }
   std::vector<wire_message> heard() const {

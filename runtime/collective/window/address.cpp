@@ -3,11 +3,7 @@
 #include "runtime/core/error.hpp"
 
 #include <array>
-#include <cerrno>
 #include <charconv>
-#include <fstream>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <vector>
 
 namespace troupe::runtime {
@@ -59,18 +55,6 @@ window_address window_address_of(std::string_view text) {
   out.host = words[2];
   out.wire = words[7];
   return out;
-}
-
-std::string window_host() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string boot;
-  struct stat space = {};
-  if (!std::getline(file, boot) || ::stat("/proc/self/ns/pid", &space) != 0)
-    throw io_error(
-        "cannot tell this machine from others by /proc/sys/kernel/random/boot_id and "
-        "/proc/self/ns/pid: {}; mount /proc, or run without shared memory",
-        system_message(errno));
-  return fmt::format("{}/{}/{}", boot, space.st_ino, ::getuid());
 }
 
 }  // namespace troupe::runtime

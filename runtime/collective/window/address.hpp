@@ -11,8 +11,8 @@ namespace troupe::runtime {
 /// A plain value, which travels by the control plane as one word of text.
 struct window_address {
   std::uint64_t process = 0;  ///< no two of a run are equal, and none comes again
-  /// Processes with the same host can read each other's memory, if the kernel lets them; empty: its
-  /// memory is read by nobody.
+  /// memory_host(): processes with the same can read each other's memory, if the kernel lets them;
+  /// empty: its memory is read by nobody.
   std::string host;
   std::int64_t pid = 0;
   int board = -1;           ///< the descriptor of its board, there
@@ -26,9 +26,5 @@ struct window_address {
 std::string to_text(const window_address& x);
 /// Throws input_error: what is no such text.
 window_address window_address_of(std::string_view text);
-
-/// This boot of this machine, this name space of processes, this user: who has the same may be
-/// asked for its memory. Throws io_error.
-std::string window_host();
 
 }  // namespace troupe::runtime

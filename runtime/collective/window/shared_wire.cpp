@@ -1,12 +1,12 @@
 #include "runtime/collective/window/shared_wire.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/transport/process_memory.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <poll.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 namespace troupe::runtime {
@@ -14,24 +14,6 @@ namespace troupe::runtime {
 namespace {
 
 constexpr std::size_t most_mappings = 64;  // of one process in one group
-
-/// 0, or what the system says.
-int read_memory(std::int64_t pid, const void* at, std::span<std::byte> into) {
-  while (!into.empty()) {
-    const iovec here{into.data(), into.size()};
-    const iovec there{const_cast<void*>(at), into.size()};
-    const auto n = ::process_vm_readv(pid_t(pid), &here, 1, &there, 1, 0);
-    if (n < 0 && errno != EINTR)
-      return errno;
-    if (n == 0)
-      return EFAULT;
-    if (n > 0) {
-      into = into.subspan(std::size_t(n));
-      at = static_cast<const std::byte*>(at) + n;
-    }
-  }
-  return 0;
-}
 
 }  // namespace
 

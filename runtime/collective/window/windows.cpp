@@ -2,9 +2,9 @@
 
 #include "runtime/collective/window/communicator.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/transport/process_memory.hpp"
 
 #include <algorithm>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 namespace troupe::runtime {
@@ -31,14 +31,10 @@ windows::windows(const window_settings& settings) : settings_(settings) {
   require_usable(settings.tuning);
   address_.process = settings.process;
   if (settings.shared_memory) {
-#ifdef PR_SET_PTRACER
-    // Where a security module lets only parents read: the processes of a run are siblings. It does
-    // not know who they will be; others of this user could read before. Elsewhere it is refused.
-    ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-#endif
+    let_siblings_read();
     board_ = window_board::make();
     memory_ = std::make_shared<shared_memory>();
-    address_.host = window_host();
+    address_.host = memory_host();
     address_.pid = ::getpid();
     address_.board = board_->descriptor();
     address_.nonce = board_->nonce();

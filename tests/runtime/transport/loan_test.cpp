@@ -1,0 +1,240 @@
+// Tensors that are read where they lie, by a redeemer of the same host.
+
+#include "runtime/transport/lent_memory.hpp"
+#include "runtime/transport/process_memory.hpp"
+#include "tests/support/child.hpp"
+#include "tests/support/refused_memory.hpp"
+#include "tests/support/soon.hpp"
+#include "tests/support/wire_peers.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <array>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace troupe;
+using namespace troupe::runtime;
+using namespace troupe::tests;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+constexpr std::int64_t lent = 100'000;  // numbers: more than are sent along
+
+wire_transport_settings sharing(std::uint64_t process) {
+  return {.process = process, .shares_memory = true};
+}
+
+struct sharing_pair {
+  memory_pool pool;
+  wire_transport here{sharing(1), by_ucx}, there{sharing(2), by_ucx};
+
+  sharing_pair() {
+    here.introduce(there.address());
+    there.introduce(here.address());
+  }
+};
+
+bool counts_up(const tensor& x) {
+  std::int32_t expected = 0;
+  for (const auto v : x.elements<std::int32_t>())
+    if (v != expected++)
+      return false;
+  return true;
+}
+
+/// What `by` lends to a stranger who asks for the first ticket as one who reads would.
+struct borrower {
+  stranger self;
+  peer_number to;
+  wire_message asked;
+
+  borrower(const wire_transport& by, std::int64_t n)
+      : to(self.call(by.address().where)),
+        asked({.what = ticket_of(1, n),
+               .fetch = 7,
+               .begin = 0,
+               .end = std::uint64_t(n) * 4,
+               .asker = 2,
+               .reads_on = memory_host_number()}) {
+    self.send(to, bytes_of(asked));
+  }
+  wire_message hears(std::size_t which = 0) {
+    REQUIRE(soon([&] { return self.heard().size() > which; }));
+    return self.heard()[which];
+  }
+  void says(wire_verb verb) {
+    auto said = asked;
+    said.verb = verb;
+    said.reads_on = 0;
+    self.send(to, bytes_of(said));
+  }
+};
+
+lent_bytes look_at(const lent_place& x, std::vector<std::byte> into = std::vector<std::byte>(400)) {
+  return read_lent(x, 0, into);
+}
+
+}  // namespace
+
+TEST_CASE("a tensor of another process of this host is read where it lies, and its lease ends",
+          "[transport]") {
+  sharing_pair two;
+  const std::int64_t n = GENERATE(8192, 65'537, 5'000'011);
+  const auto y = two.here.redeem(two.there.deposit(numbered(two.pool, n), now));
+  CHECK(counts_up(y));
+  CHECK(two.here.counters().bytes_read == std::uint64_t(n) * 4);
+  CHECK(two.there.leased() == 0);
+  CHECK(soon([&] { return two.pool.bytes_in_use() == 0; }));
+}
+
+TEST_CASE("small tensors are sent along with the answer", "[transport]") {
+  sharing_pair two;
+  const std::int64_t n = GENERATE(0, 1, 8191);
+  CHECK(counts_up(two.here.redeem(two.there.deposit(numbered(two.pool, n), now))));
+  CHECK(two.here.counters().bytes_read == 0);
+}
+
+TEST_CASE("who shares no memory is sent what another would read", "[transport]") {
+  memory_pool pool;
+  const bool one_shares = GENERATE(false, true);
+  wire_transport here({.process = 1, .shares_memory = one_shares}, by_ucx),
+      there({.process = 2, .shares_memory = !one_shares}, by_ucx);
+  here.introduce(there.address());
+  CHECK(counts_up(here.redeem(there.deposit(numbered(pool, lent), now))));
+  CHECK(here.counters().bytes_read == 0);
+}
+
+TEST_CASE("a tensor is read in the memory of a real process, and sent where the system refuses",
+          "[transport]") {
+  const bool refuses = GENERATE(false, true);
+  child other({peer_program(), "lend", std::to_string(lent)});
+  wire_transport by(sharing(1), by_ucx);
+  by.introduce({2, other.line()});
+  bool same = false;
+  std::thread([&] {
+    if (refuses)
+      refuse_memory_of_others();
+    same = counts_up(by.redeem(ticket_of(2, lent)));
+  }).join();
+  CHECK(same);
+  CHECK(by.counters().bytes_read == (refuses ? 0u : std::uint64_t(lent) * 4));
+  CHECK(by.counters().bytes_copied == std::uint64_t(lent) * 4);
+}
+
+TEST_CASE("who was refused once asks to be sent from then on", "[transport]") {
+  sharing_pair two;
+  std::thread([&] {
+    refuse_memory_of_others();
+    two.here.redeem(two.there.deposit(numbered(two.pool, lent), now));
+  }).join();
+  CHECK(counts_up(two.here.redeem(two.there.deposit(numbered(two.pool, lent), now))));
+  CHECK(two.here.counters().bytes_read == 0);
+  CHECK(soon([&] { return two.pool.bytes_in_use() == 0; }));
+}
+
+TEST_CASE("what is lent stays until its redeemer has read it, after its generation, too",
+          "[transport]") {
+  memory_pool pool;
+  wire_transport by(sharing(1), by_ucx);
+  by.deposit(numbered(pool, lent), now);
+  borrower some(by, lent);
+  const auto loan = some.hears();
+  REQUIRE(loan.verb == wire_verb::loan);
+  CHECK(by.leased() == 0);
+  by.end_generation(now);
+  CHECK(look_at(loan.place) == lent_bytes::there);
+  CHECK(pool.bytes_in_use() > 0);
+  SECTION("he says so") {
+    some.says(wire_verb::taken);
+  }
+  SECTION("his connection is lost") {
+    some.self.close(some.to);
+  }
+  CHECK(soon([&] { return pool.bytes_in_use() == 0; }));
+  CHECK(look_at(loan.place) == lent_bytes::gone);
+}
+
+TEST_CASE("who cannot read what he was lent is sent it", "[transport]") {
+  memory_pool pool;
+  wire_transport by(sharing(1), by_ucx);
+  by.deposit(numbered(pool, lent), now);
+  borrower some(by, lent);
+  const auto loan = some.hears();
+  some.says(wire_verb::unread);
+  CHECK(some.hears(1).verb == wire_verb::part);
+  CHECK(look_at(loan.place) == lent_bytes::gone);
+  some.says(wire_verb::unread);  // there is no such loan any more
+  some.says(wire_verb::taken);
+  CHECK(soon([&] { return pool.bytes_in_use() == 0; }));
+  CHECK(some.self.heard().size() == 2);
+}
+
+TEST_CASE("LOAN-1: what is read after a loan has ended is never taken for the tensor",
+          "[transport]") {
+  lender of;
+  const auto bytes = std::make_shared<std::array<std::byte, 400>>();
+  const auto first = of.lend(peer_number(1), 1, bytes->data(), bytes);
+  CHECK(look_at(first) == lent_bytes::there);
+  SECTION("it was ended") {
+    CHECK(of.end(peer_number(1), 1) == bytes);
+    CHECK(of.end(peer_number(1), 1) == nullptr);
+  }
+  SECTION("its peer was lost") {
+    of.lend(peer_number(2), 1, bytes->data(), bytes);
+    of.end_all(peer_number(1));
+    CHECK(of.size() == 1);
+  }
+  SECTION("the same peer was lent something else by the same number") {
+    CHECK(look_at(of.lend(peer_number(1), 1, bytes->data(), bytes)) == lent_bytes::there);
+  }
+  CHECK(look_at(first) == lent_bytes::gone);
+  const auto next = of.lend(peer_number(1), 2, bytes->data(), bytes);  // with the guard of another
+  CHECK(next.serial != first.serial);
+  CHECK(look_at(first) == lent_bytes::gone);
+}
+
+TEST_CASE("LOAN-1: a redeemer whose holder lets go while it reads is told of a loss",
+          "[transport]") {
+  lender of;
+  const auto bytes = std::make_shared<std::vector<std::byte>>(lent * 4);
+  stranger holder;
+  wire_transport by(sharing(1), by_ucx);
+  by.introduce({2, holder.address()});
+  auto waiting = redeeming(by, ticket_of(2, lent));
+  REQUIRE(soon([&] { return !holder.heard().empty(); }));
+  auto said = holder.heard()[0];
+  CHECK(said.reads_on == memory_host_number());
+  said.verb = wire_verb::loan;
+  said.reads_on = 0;
+  said.place = of.lend(peer_number(1), 1, bytes->data(), bytes);
+  const bool lets_go = GENERATE(true, false);
+  if (lets_go)
+    of.end(peer_number(1), 1);
+  holder.send(holder.caller(), bytes_of(said));
+  REQUIRE(is_ready(waiting));
+  CHECK_THAT(waiting.get(), ContainsSubstring(lets_go ? "has let it go or is gone" : ""));
+  CHECK(by.counters().bytes_read == (lets_go ? 0u : std::uint64_t(lent) * 4));
+}
+
+TEST_CASE("a loan that nobody waits for any more is given back", "[transport]") {
+  stranger holder;
+  wire_transport by(sharing(1), by_ucx);
+  by.introduce({2, holder.address()});
+  const cancel_token token;
+  auto waiting = redeeming(by, ticket_of(2, lent), token);
+  REQUIRE(soon([&] { return !holder.heard().empty(); }));
+  token.cancel();
+  REQUIRE(is_ready(waiting));
+  auto said = holder.heard()[0];
+  said.verb = wire_verb::loan;
+  said.reads_on = 0;
+  said.place = {.pid = 1, .at = 1, .guard = 1, .serial = 1};
+  holder.send(holder.caller(), bytes_of(said));
+  REQUIRE(soon([&] { return holder.heard().size() == 2; }));
+  CHECK(holder.heard()[1].verb == wire_verb::taken);
+}
