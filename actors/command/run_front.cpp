@@ -145,7 +145,7 @@ int shown_to_its_end(const runtime::training_job& job,
     return told->exit_code;
   }
   if (const auto name = second.name(); !name.empty()) {
-    supervisor.end_what_is_left(folder);
+    supervisor.end_what_is_left(folder, true);
     leave_end(folder, supervisor, exit_code_of_signal(name), "ended at once by a second " + name);
     return exit_code_of_signal(name);
   }

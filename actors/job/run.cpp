@@ -9,6 +9,7 @@
 #include "messages/core/error.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/core/thread.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/trainer/device_setup.hpp"
 
@@ -16,6 +17,7 @@
 #include <caf/actor_system_config.hpp>
 
 #include <chrono>
+#include <exception>
 #include <fmt/format.h>
 #include <future>
 #include <memory>
@@ -37,10 +39,9 @@ class later_drain {
   }
   void ask(const std::string& why) {
     const std::lock_guard lock(mutex_);
+    asked_ = why;
     if (by_)
       by_(why);
-    else
-      asked_ = why;
   }
 
  private:
@@ -48,6 +49,42 @@ class later_drain {
   drain_request by_;
   std::optional<std::string> asked_;
 };
+
+using standing_nodes = std::vector<messages::standing_node_actor>;
+
+/// Nothing: it was asked to end before. Throws input_error: one of them cannot be used. Then and
+/// without them a thread goes on that uses the system.
+std::optional<standing_nodes> connect_unless_asked(caf::actor_system& system,
+                                                   const std::vector<standing_node_address>& nodes,
+                                                   double suspicion,
+                                                   later_drain& ask) {
+  if (nodes.empty())
+    return standing_nodes();
+  struct answer {
+    std::promise<std::optional<standing_nodes>> promise;
+    std::once_flag once;
+  };
+  const auto first = std::make_shared<answer>();
+  const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::duration<double>(suspicion));
+  runtime::start_thread("connect", [first, &system, nodes, patience] {
+    try {
+      auto found = connect_with(system, nodes, patience);
+      std::call_once(first->once, [&] { first->promise.set_value(std::move(found)); });
+    } catch (...) {
+      std::call_once(first->once, [&] { first->promise.set_exception(std::current_exception()); });
+    }
+  }).detach();
+  ask.set([first](const std::string& why) {
+    std::call_once(first->once, [&] {
+      runtime::log_info(" {}: stopped before the first iteration; nothing was trained or saved",
+                        why);
+      first->promise.set_value(std::nullopt);
+    });
+  });
+  return first->promise.get_future().get();
+}
+
 /// The processes of the job, and this one among them.
 void add_launcher(caf::actor_system& system,
                   const messages::job_description& told,
@@ -113,33 +150,36 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
   };
   auto here = std::make_unique<home>(make_configuration(spare_threads(recovery), control));
   auto& system = here->system;
-  std::vector<messages::standing_node_actor> standing;
+  const auto ask = std::make_shared<later_drain>();
+  context->drain = [ask](const std::string& why) { ask->ask(why); };
+  if (started)
+    started(context->drain);
+  std::optional<standing_nodes> standing = standing_nodes();
+  outcome unconnected{.left_behind = true};
   try {
     if (!alone)
-      standing = connect_with(system,
-                              processes->standing,
-                              std::chrono::duration_cast<std::chrono::milliseconds>(
-                                  std::chrono::duration<double>(recovery.suspicion)));
+      standing = connect_unless_asked(system, processes->standing, recovery.suspicion, *ask);
   } catch (const runtime::input_error& failure) {
+    standing.reset();
+    unconnected.exit_code = 2;
+    unconnected.reason = failure.what();
+  }
+  if (!standing) {
     // CAF may still wait for one who says nothing, and the end of the actor system for CAF.
     [[maybe_unused]] const auto* const abandoned = here.release();
-    return {.exit_code = 2, .reason = failure.what(), .left_behind = true};
+    return unconnected;
   }
   const auto ended = std::make_shared<std::promise<outcome>>();
   const auto tell = [ended, once = std::make_shared<std::once_flag>()](const outcome& x) {
     std::call_once(*once, [&] { ended->set_value(x); });
   };
-  const auto ask = std::make_shared<later_drain>();
-  context->drain = [ask](const std::string& why) { ask->ask(why); };
   if (!alone)
-    add_launcher(system, description, context, *processes, std::move(standing));
+    add_launcher(system, description, context, *processes, *std::move(standing));
   const std::shared_ptr<const node_context> shared = context;
   // Held until the end: CAF ends an actor that nobody refers to.
   const auto root = system.spawn(front, description, shared, tell);
   root->attach_functor([tell](const caf::error& reason) { tell(outcome_of(reason)); });
   ask->set(drain_by(root, context->messages));
-  if (started)
-    started(context->drain);
   auto result = ended->get_future().get();
   context->faults->release();
   if (!have_all_ended(system, *context, recovery)) {

@@ -3,6 +3,7 @@
 #include "messages/core/type_ids.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/process/credentials.hpp"
+#include "runtime/process/host_address.hpp"
 #include "runtime/process/tls_errors.hpp"
 
 #include <caf/actor_system.hpp>
@@ -27,6 +28,14 @@ constexpr int most_spare_threads = 64;
 /// Of a suspicion: how often a process gives a sign of life.
 constexpr double between_signs = 0.2;
 
+/// For a caller to show who it is: as at a wire (data_planes.cpp), but the end of a process may
+/// wait for so long.
+std::chrono::milliseconds patience_with_callers(double suspicion) {
+  const auto half = std::chrono::duration<double>(suspicion / 2);
+  return std::min(std::chrono::ceil<std::chrono::milliseconds>(half),
+                  std::chrono::milliseconds(5000));
+}
+
 caf::timespan span_of(double x) {
   return std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(x));
 }
@@ -46,7 +55,7 @@ struct configuration : caf::actor_system_config {
     load<caf::io::middleman>();
     if (control->insecure)
       return;
-    runtime::keep_tls_errors_apart();
+    runtime::stand_before_tls(patience_with_callers(control->suspicion));
     runtime::read_credentials(control->credentials);  // CAF would take a missing file for none
     const auto files = runtime::credential_files_in(control->credentials);
     openssl_certificate = files.certificate.string();
@@ -72,12 +81,27 @@ std::uint16_t published(const Handle& whom, const std::string& address, std::uin
   return *port;
 }
 
-constexpr const char* of_this_run
-    = "nobody of this run listens there, or the network is cut. `troupe status` shows whether the "
-      "run lives";
-constexpr const char* of_these_credentials
-    = "who listens there has other credentials, is no standing node of this build, or one of both "
-      "sides is without TLS (`hosts.insecure`)";
+template <class Handle>
+void unpublish_last(const Handle& whom) {
+  auto& system = whom.home_system();
+  system.middleman().unpublish(whom);  // fails where it was not: that is the aim
+  if (system.has_openssl_manager())
+    runtime::hang_up_on_unknown_callers();
+}
+
+struct port_of_ours {
+  const char* advice;
+  /// Of who does not answer: what the system says of his port, for as long again. CAF does not tell
+  /// it. Who answers is not asked: he would take us for a stranger.
+  bool ask_system = false;
+};
+constexpr port_of_ours of_this_run{
+    "nobody of this run listens there, or the network is cut. `troupe status` shows whether the "
+    "run lives"};
+constexpr port_of_ours of_these_credentials{
+    "who listens there has other credentials, is no standing node of this build, or one of both "
+    "sides is without TLS (`hosts.insecure`)",
+    true};
 
 // caf::openssl::remote_actor would wait for ever for one who accepts and says nothing.
 template <class Handle>
@@ -85,10 +109,11 @@ Handle remote(caf::actor_system& system,
               const std::string& address,
               std::uint16_t port,
               std::chrono::milliseconds patience,
-              const char* advice) {
+              const port_of_ours& as) {
   caf::strong_actor_ptr found;
   std::set<std::string> takes;
   std::string failure;
+  bool answers = true;
   caf::scoped_actor caller(system, true);
   caller
       ->request(system.has_openssl_manager() ? system.openssl_manager().actor_handle()
@@ -102,13 +127,18 @@ Handle remote(caf::actor_system& system,
             found = std::move(actor);
             takes = std::move(messages);
           },
-          [&](const caf::error& why) { failure = system.render(why); });
+          [&](const caf::error& why) {
+            failure = system.render(why);
+            answers = why != caf::sec::cannot_connect_to_node && why != caf::sec::request_timeout;
+          });
+  if (!answers && as.ask_system)
+    runtime::require_listener(address, port, patience);
   if (failure.empty() && !found)
     failure = "nothing is published there";
   else if (failure.empty() && !system.assignable(takes, system.message_types(Handle())))
     failure = "another kind of actor is published there";
   if (!failure.empty())
-    throw runtime::io_error("cannot connect to {}:{} ({}): {}", address, port, failure, advice);
+    throw runtime::io_error("cannot connect to {}:{} ({}): {}", address, port, failure, as.advice);
   return caf::actor_cast<Handle>(found);
 }
 
@@ -138,15 +168,15 @@ std::uint16_t publish(const messages::standing_node_actor& whom,
 }
 
 void unpublish(const messages::agent_actor& whom) {
-  whom.home_system().middleman().unpublish(whom);  // fails where it was not: that is the aim
+  unpublish_last(whom);
 }
 
 void unpublish(const messages::connector_actor& whom) {
-  whom.home_system().middleman().unpublish(whom);
+  unpublish_last(whom);
 }
 
 void unpublish(const messages::standing_node_actor& whom) {
-  whom.home_system().middleman().unpublish(whom);
+  unpublish_last(whom);
 }
 
 messages::rendezvous_actor rendezvous_at(caf::actor_system& system,

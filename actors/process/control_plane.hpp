@@ -50,9 +50,10 @@ std::uint16_t publish(const messages::standing_node_actor& whom,
                       const std::string& address,
                       std::uint16_t port);
 
-/// Nobody reaches it any more. After its end: CAF's broker then has read everything that it was
-/// told about it. What it has not read when the actor system ends holds the actor, and with it a
-/// thread that the system waits for.
+/// Nobody reaches it any more, the last of its process, and callers who have not shown yet who they
+/// are hear no more. After its end: CAF's broker then has read everything that it was told about
+/// it. What it has not read when the actor system ends holds the actor, and with it a thread that
+/// the system waits for.
 void unpublish(const messages::agent_actor& whom);
 void unpublish(const messages::connector_actor& whom);
 void unpublish(const messages::standing_node_actor& whom);
@@ -67,6 +68,7 @@ messages::connector_actor connector_at(caf::actor_system& system,
                                        const std::string& address,
                                        std::uint16_t port,
                                        std::chrono::milliseconds patience);
+/// Where nobody answers it says what the system says of that port, and may take twice as long.
 messages::standing_node_actor standing_node_at(caf::actor_system& system,
                                                const std::string& address,
                                                std::uint16_t port,

@@ -4,7 +4,6 @@
 #include "actors/process/control_plane.hpp"
 #include "messages/core/error.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/process/host_address.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/trainer/build.hpp"
 
@@ -186,22 +185,6 @@ std::unique_ptr<launch_sites> sites_of_this_host(messages::launcher_actor::point
       });
 }
 
-namespace {
-
-// CAF does not tell what the system said. Asked before, it would look like a stranger at the port.
-std::string cause_of(const runtime::error& failure,
-                     const standing_node_address& x,
-                     std::chrono::milliseconds patience) {
-  try {
-    runtime::require_listener(x.address, x.port, patience);
-    return failure.what();
-  } catch (const runtime::error& of_system) {
-    return of_system.what();
-  }
-}
-
-}  // namespace
-
 std::vector<messages::standing_node_actor> connect_with(
     caf::actor_system& system,
     const std::vector<standing_node_address>& nodes,
@@ -214,7 +197,7 @@ std::vector<messages::standing_node_actor> connect_with(
       throw runtime::input_error(
           "the node at {} cannot be used: {}. A node that was started there has to listen on {}",
           x.name,
-          cause_of(failure, x, patience),
+          failure.what(),
           x.name);
     }
   return out;

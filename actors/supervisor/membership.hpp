@@ -151,6 +151,8 @@ class membership {
   void close() { phase_ = phase::stopped; }
 
   phase now() const { return phase_; }
+  /// No generation was formed yet: not all processes stand, or what was before has not ended.
+  bool waits_for_first() const { return phase_ == phase::ending && !formed_; }
   runtime::generation_id generation() const { return generation_; }
   std::uint64_t kept() const { return kept_; }
   bool stands(int process) const { return processes_[std::size_t(process)].stands; }

@@ -257,10 +257,16 @@ void supervisor_state::say_when(const std::string& why) const {
 }
 
 void supervisor_state::drain(const messages::drain& x) {
-  if (!draining_)
-    say_when(x.why);
-  draining_ = true;
+  const bool first = !std::exchange(draining_, true);
   pen()->drain(x.why);
+  // Who has not come yet may never come, and there is nothing to save.
+  if (members_->waits_for_first() && context_->ledger->newest() == told_.iteration) {
+    runtime::log_info(" {}: stopped before the first iteration; nothing was trained or saved",
+                      x.why);
+    return shut_down();
+  }
+  if (first)
+    say_when(x.why);
   proceed();
 }
 

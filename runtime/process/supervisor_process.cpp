@@ -30,6 +30,8 @@ using clock = std::chrono::steady_clock;
 constexpr int beats_in_suspicion = 5;
 constexpr int beats_to_begin = 10 * beats_in_suspicion;
 constexpr auto between_reaps = milliseconds(10);
+/// With an agent that is asked to end, where who asks waits for no order.
+constexpr auto patience_at_once = milliseconds(1000);
 
 milliseconds in_milliseconds(double seconds) {
   return std::max(milliseconds(1),
@@ -256,11 +258,12 @@ void supervisor_process::kill() {
   [[maybe_unused]] const auto written = ::write(wake_.number(), &one, sizeof one);
 }
 
-void supervisor_process::end_what_is_left(const std::filesystem::path& run) {
+void supervisor_process::end_what_is_left(const std::filesystem::path& run, bool at_once) {
+  const auto patience = at_once ? std::min(suspicion_, patience_at_once) : suspicion_;
   // SHOWN-3: orphans have come to us, so that it is seen when none is left.
   orphaned_agents left(run);
-  for (const auto until = clock::now() + suspicion_; left.are_there() && clock::now() < until;) {
-    ask_agent_to_end(run, suspicion_);
+  for (const auto until = clock::now() + patience; left.are_there() && clock::now() < until;) {
+    ask_agent_to_end(run, patience);
     left.have_ended(between_reaps);
   }
   if (left.are_there()) {

@@ -63,8 +63,9 @@ class supervisor_process {
 
   /// Ends whom a child that has ended has left of the run in that folder: asks its host agent to
   /// end them, and kills it when it does not within the time of suspicion. Other children of this
-  /// process are left alone, and so is an agent that the child has not started.
-  void end_what_is_left(const std::filesystem::path& run);
+  /// process are left alone, and so is an agent that the child has not started. `at_once`: the
+  /// agent has a second at most.
+  void end_what_is_left(const std::filesystem::path& run, bool at_once = false);
 
  private:
   void carry_out_requests();

@@ -1,22 +1,17 @@
 #include "runtime/process/tls_errors.hpp"
 
-#include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/process/tls_callers.hpp"
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
-#include <chrono>
-#include <deque>
+#include <cstdint>
 #include <dlfcn.h>
-#include <mutex>
-#include <netdb.h>
+#include <fmt/format.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
-#include <set>
+#include <openssl/sslerr.h>
 #include <string>
-#include <sys/socket.h>
-#include <sys/stat.h>
+#include <sys/epoll.h>
 
 namespace troupe::runtime {
 namespace {
@@ -27,132 +22,44 @@ Function* original(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
 }
 
-std::string caller_at(int connection) {
-  sockaddr_storage address = {};
-  socklen_t size = sizeof address;
-  std::array<char, NI_MAXHOST> host = {};
-  std::array<char, NI_MAXSERV> port = {};
-  const auto at = reinterpret_cast<sockaddr*>(&address);
-  if (::getpeername(connection, at, &size) != 0
-      || ::getnameinfo(at,
-                       size,
-                       host.data(),
-                       host.size(),
-                       port.data(),
-                       port.size(),
-                       NI_NUMERICHOST | NI_NUMERICSERV)
-             != 0)
-    return "somebody";
-  return fmt::format("{}:{}", host.data(), port.data());
-}
-
-/// For one who has been accepted to show his certificate. CAF asks for it again and again while he
-/// says nothing, since it has words for him, and would neither rest nor end its threads before.
-constexpr auto patience = std::chrono::seconds(5);
-
-/// Those whom this process has accepted and does not know yet. Any thread.
-class unknown_callers {
- public:
-  void waits(const SSL* who) {
-    const std::lock_guard lock(mutex_);
-    if (const auto known = find(who); known != all_.end()) {
-      if (clock::now() - known->since < patience)
-        return;
-      hang_up(*known,
-              "silent",
-              fmt::format("it has not shown within {} s who it is", patience.count()));
-      all_.erase(known);
-      return;
-    }
-    struct stat about = {};
-    const int at = ::SSL_get_fd(who);
-    if (::fstat(at, &about) != 0)
-      return;
-    while (all_.size() >= most_unknown_tls_callers) {
-      hang_up(all_.front(),
-              "crowded",
-              fmt::format("{} callers have not shown who they are, and the one who has taken "
-                          "longest makes room",
-                          all_.size()));
-      all_.pop_front();
-    }
-    all_.push_back({who, at, about.st_ino, clock::now()});
-  }
-
-  void ends(const SSL* who) {
-    const std::lock_guard lock(mutex_);
-    if (const auto at = find(who); at != all_.end())
-      all_.erase(at);
-  }
-
-  void is_refused(const SSL* who, const std::string& why) {
-    ends(who);
-    const std::lock_guard lock(mutex_);
-    complain(why, ::SSL_get_fd(who), why);
-  }
-
- private:
-  using clock = std::chrono::steady_clock;
-  struct caller {
-    const SSL* who = nullptr;
-    int at = -1;
-    ino_t socket = 0;  ///< the descriptor may have become another's meanwhile
-    clock::time_point since = {};
-  };
-
-  std::deque<caller>::iterator find(const SSL* who) {
-    return std::find_if(all_.begin(), all_.end(), [&](const auto& x) { return x.who == who; });
-  }
-
-  // Its end is read by the thread that serves it, which then closes it.
-  void hang_up(const caller& x, const std::string& kind, const std::string& why) {
-    struct stat about = {};
-    if (::fstat(x.at, &about) != 0 || about.st_ino != x.socket)
-      return;
-    complain(kind, x.at, why);
-    ::shutdown(x.at, SHUT_RDWR);
-  }
-
-  void complain(const std::string& kind, int at, const std::string& why) {
-    if (complained_.insert(kind).second)
-      log_warning(
-          "a port of this process: a caller from {} was refused: {}. This is said once: "
-          "others of this kind are refused without a word",
-          caller_at(at),
-          why);
-  }
-
-  std::mutex mutex_;
-  std::deque<caller> all_;
-  std::set<std::string> complained_;
-};
-
-unknown_callers& callers() {
-  static unknown_callers all;
+/// Never taken down: CAF's threads and ours may outlive what a process takes down at its end.
+tls_callers& callers() {
+  static auto& all = *new tls_callers(original<tls_callers::control>("epoll_ctl"),
+                                      [](const std::string& what) { log_warning("{}", what); });
   return all;
 }
 
-/// Why OpenSSL refused, and empty where it only has to wait.
-std::string refusal_of(const SSL* on, int result, int system) {
+enum class handshake : std::uint8_t { waits, left, refused };
+
+handshake state_of(const SSL* on, int result) {
   switch (::SSL_get_error(on, result)) {
     case SSL_ERROR_WANT_READ:
     case SSL_ERROR_WANT_WRITE:
-      return {};
-    case SSL_ERROR_SSL: {
-      const auto* const why = ::ERR_reason_error_string(::ERR_peek_error());
-      return fmt::format("it has no certificate of this run, or does not speak TLS ({})",
-                         why == nullptr ? "no reason given" : why);
-    }
+      return handshake::waits;
+    case SSL_ERROR_SSL:
+      return ERR_GET_REASON(::ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING
+                 ? handshake::left
+                 : handshake::refused;
     default:
-      return system == 0 || system == EPIPE || system == ECONNRESET
-                 ? "it left before it had shown who it is"
-                 : system_message(system);
+      return handshake::left;
   }
+}
+
+std::string refusal() {
+  const auto* const why = ::ERR_reason_error_string(::ERR_peek_error());
+  return fmt::format("it has no certificate of this run, or does not speak TLS ({})",
+                     why == nullptr ? "no reason given" : why);
 }
 
 }  // namespace
 
-void keep_tls_errors_apart() {}
+void stand_before_tls(std::chrono::milliseconds patience) {
+  callers().wait_no_longer_than(patience);
+}
+
+void hang_up_on_unknown_callers() {
+  callers().end_all();
+}
 
 }  // namespace troupe::runtime
 
@@ -173,16 +80,18 @@ int SSL_write(SSL* on, const void* from, int bytes) {
 int SSL_accept(SSL* on) {
   static auto* const next = troupe::runtime::original<decltype(SSL_accept)>("SSL_accept");
   ERR_clear_error();
-  errno = 0;
   const int result = next(on);
   const int system = errno;
   auto& callers = troupe::runtime::callers();
-  if (result == 1)
-    callers.ends(on);
-  else if (const auto why = troupe::runtime::refusal_of(on, result, system); why.empty())
-    callers.waits(on);
+  using troupe::runtime::handshake;
+  if (const auto state = troupe::runtime::state_of(on, result); result == 1)
+    callers.is_known(on);
+  else if (state == handshake::waits)
+    callers.waits(on, SSL_get_fd(on), SSL_want_read(on));
+  else if (state == handshake::refused)
+    callers.is_refused(on, SSL_get_fd(on), troupe::runtime::refusal());
   else
-    callers.is_refused(on, why);
+    callers.has_left(on);
   errno = system;
   return result;
 }
@@ -196,8 +105,12 @@ int SSL_connect(SSL* on) {
 void SSL_free(SSL* x) {
   static auto* const next = troupe::runtime::original<decltype(SSL_free)>("SSL_free");
   if (x != nullptr)
-    troupe::runtime::callers().ends(x);
+    troupe::runtime::callers().is_gone(x);
   next(x);
+}
+
+int epoll_ctl(int epoll, int operation, int at, epoll_event* events) noexcept {
+  return troupe::runtime::callers().epoll(epoll, operation, at, events);
 }
 
 }  // extern "C"

@@ -88,6 +88,12 @@ messages::rendezvous_actor connect(process& by, std::uint16_t port) {
   return actors::rendezvous_at(by.system, here, port, patience);
 }
 
+double processor_seconds() {  // of this process
+  timespec out = {};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &out);
+  return double(out.tv_sec) + double(out.tv_nsec) / 1e9;
+}
+
 /// TLS as anybody speaks it, with nothing to show.
 class stranger_with_tls {
  public:
@@ -172,6 +178,24 @@ TEST_CASE("strangers at the rendezvous's port disturb nobody of the run", "[acto
   CHECK(is_answered(node, connect(node, ours.port), "after"));
 }
 
+TEST_CASE("callers who say nothing take no processor time", "[actors]") {
+  const tests::scratch_folder folder;
+  run ours(folder, "ours");
+  process before(ours.credentials);
+  const auto known = connect(before, ours.port);
+  std::deque<tests::tcp_caller> silent;
+  for (int n = 0; n < 4; ++n) {
+    silent.emplace_back(ours.port).say("");
+    silent.emplace_back(ours.port).say(std::string("\x16\x03\x01\x02", 4));
+  }
+  REQUIRE(is_answered(before, known, "they have been accepted"));
+  const auto began = processor_seconds();
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  CHECK(processor_seconds() - began
+        < 0.1);  // one that CAF tries to write to takes ten times as much
+  CHECK(is_answered(before, known, "again"));
+}
+
 TEST_CASE("without a certificate of the run nobody is heard", "[actors]") {
   const tests::scratch_folder folder;
   run ours(folder, "ours");
@@ -242,12 +266,7 @@ TEST_CASE("there is a thread to spare for each hang that restarts allow, and the
   const auto config = actors::make_configuration(64);
   const caf::actor_system system(*config);
   std::this_thread::sleep_for(std::chrono::milliseconds(100));  // they have begun
-  const auto used = [] {
-    timespec out = {};
-    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &out);
-    return double(out.tv_sec) + double(out.tv_nsec) / 1e9;
-  };
-  const auto before = used();
+  const auto before = processor_seconds();
   std::this_thread::sleep_for(std::chrono::seconds(1));
-  CHECK(used() - before < 0.1);  // one that polls takes ten times as much
+  CHECK(processor_seconds() - before < 0.1);  // one that polls takes ten times as much
 }

@@ -287,6 +287,35 @@ TEST_CASE("a process that cannot be ends the run with the agent's reason", "[act
   CHECK_THAT(it.end->text(), ContainsSubstring("host-1 has no place for process 0"));
 }
 
+TEST_CASE("asked to end before all processes stand a supervisor waits for nobody", "[actors]") {
+  supervised it;
+  it.come(0);
+  it.system.tell(it.supervisor, messages::drain{"SIGINT"});
+  CHECK(it.end->has_come());
+  CHECK_FALSE(it.end->is(ec::refused));
+  CHECK(it.nodes[0].shut_down);
+  CHECK(it.nodes[2].shut_down);
+  CHECK(it.nodes[0].replicas.empty());
+}
+
+TEST_CASE("asked to end while a dead process is started again a supervisor waits for it",
+          "[actors]") {
+  supervised it;
+  it.come(0);
+  it.come(1);
+  it.run();
+  it.keep(0);
+  it.vote(1);
+  it.apply(1);
+  it.keep(1);
+  it.nodes[0].own = it.nodes[0].kept = {0, 1};
+  it.system.tell(it.supervisor,
+                 messages::process_died{first_generation, 1, 1, "killed by signal 9"});
+  it.system.tell(it.supervisor, messages::drain{"SIGINT"});
+  CHECK_FALSE(it.end->has_come());
+  CHECK_FALSE(it.nodes[2].shut_down);
+}
+
 TEST_CASE("a supervisor without an agent refuses a job of several processes", "[actors]") {
   auto job = tests::tiny_job(1, 2);
   job.layout.processes = 2;

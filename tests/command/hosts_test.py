@@ -250,6 +250,15 @@ def check_refused(folder):
         took = fails_soon(folder, [at], "--nodes", f"{a},{at}", *given, "--suspicion-seconds", 2)
     if took > PATIENCE:
         raise wrong(f"a node that says nothing took {took} seconds")
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        at = f"127.0.0.1:{silent.getsockname()[1]}"
+        one = job(folder, *ENDLESS, "--nodes", f"{a},{at}", *given, "--suspicion-seconds", 10 * PATIENCE)
+        silent.settimeout(PATIENCE)
+        with silent.accept()[0]:  # it is waited for
+            one.process.send_signal(signal.SIGINT)
+            one.ends()
     refuses("in use", "node", "--listen", a, *given)
     (folder / "open").mkdir(mode=0o755)
     refuses("others own it or may enter it", "credentials", folder / "open")

@@ -606,6 +606,35 @@ def check_asked_to_end(folder):
     works("checkpoint", "verify", save / f"iter_{newest:07}")
 
 
+def check_asked_early(folder):
+    """Asked to end while processes are on their way it waits for none of them, and leaves nothing."""
+    def starting(one):
+        return [x for x in one.left() if b"\0--incarnation\0" in pathlib.Path(f"/proc/{x}/cmdline").read_bytes()]
+
+    def stands_still(one):
+        """One of its processes is there and never comes: what waits for it takes three suspicions of this run."""
+        at = one.until("a process is started", lambda: starting(one))[0]
+        os.kill(at, signal.SIGSTOP)
+        return at
+    hardly_ever = ["--suspicion-seconds", 10 * PATIENCE]
+    for ask in (lambda x: x.process.send_signal(signal.SIGINT), lambda x: works("stop", "--run", x.run)):
+        one = job(folder, *ENDLESS, *hardly_ever, "--save", folder / f"save-{len(JOBS)}", processes=4)
+        stands_still(one)
+        ask(one)
+        one.ends()
+        if "stopped before the first iteration; nothing was trained or saved" not in one.text():
+            raise one.fails("it does not say that nothing was trained")
+        if one.steps() or one.status()["ended"]["exit_code"] != 0 or "refused" in one.out.read_text():
+            raise one.fails(f"its status is {one.status()}")
+    one = job(folder, *ENDLESS, *hardly_ever, processes=4)
+    agent = one.until("the agent is there", lambda: one.run.exists() and one.processes("agent"))[0]["pid"]
+    os.kill(agent, signal.SIGSTOP)  # so that the first signal cannot end it
+    one.process.send_signal(signal.SIGINT)
+    time.sleep(0.1)  # else the kernel makes one of two
+    one.process.send_signal(signal.SIGINT)
+    one.ends(128 + signal.SIGINT)
+
+
 def check_without_recovery(folder):
     """--recovery off: a death ends the run early, in order, with that cause."""
     save = folder / "save"
