@@ -1,0 +1,112 @@
+// A program of your own over several processes: its own layer, its own watcher. One process is
+// killed on the way; the weights are, to the bit, those of the same job in one process.
+
+#include "actors/job/own_program.hpp"
+#include "actors/job/prepare.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/process/process_entry.hpp"
+#include "scratch.hpp"
+#include "small.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include <algorithm>
+#include <csignal>
+#include <fmt/format.h>
+
+using namespace troupe::runtime;
+namespace actors = troupe::actors;
+namespace messages = troupe::messages;
+
+/// Squared ReLU between two products, in place of SwiGLU. 03_own_layer.cpp explains how. So et al.:
+/// "Primer", 2021.
+void squares(module_builder& to, const feed_forward_spec& in_place_of) {
+  const auto C = in_place_of.hidden, N = in_place_of.ffn;
+  const int gain = to.add({.name = "norm.weight", .extents = {C}, .init_constant = 1});
+  const int up = to.add({.name = "up.weight", .extents = {N, C}, .init_std = 0.02});
+  const int down = to.add({.name = "down.weight", .extents = {C, N}, .init_std = 0.02});
+  to.segment("squares", [=](tape& on, pass& p) {
+    auto x = norm(on, p.hidden, {troupe::kernels::normalization::rms}, gain, no_parameter);
+    x = linear(on,
+               copy_to_tensor_region(on, x),
+               product::column,
+               N,
+               up,
+               no_parameter,
+               troupe::kernels::epilogue::squared_relu);
+    p.x = linear(on, x, product::row, C, down, no_parameter);
+  });
+  to.segment("residual", [](tape& on, pass& p) {
+    p.hidden = dropout_add(
+        on, reduce_from_tensor_region(on, std::exchange(p.x, {})), p.hidden, 0, 0, p.rows);
+  });
+}
+
+/// 40 iterations of two pipeline stages.
+training_job job_over(int processes) {
+  training_job job;
+  job.training = story::small_recipe();
+  job.training.own = {.name = "story 10: squares", .feed_forward = squares};
+  job.data.mock = true;
+  job.layout = {.world = 2, .pipeline = 2, .processes = processes};
+  job.recovery.on = true;
+  job.train_iterations = 40;
+  job.watch.log_interval = 0;
+  job.watch.progress = false;
+  return job;
+}
+
+using history = std::vector<step_report>;
+
+/// Told every committed step, in the process that the user has started. At the tenth it kills the
+/// process of the second stage, if there is one.
+messages::viewer_actor::behavior_type watcher(history& seen, const std::filesystem::path& run) {
+  return {[&seen, run](const messages::committed& x) {
+            seen.push_back(x.report);
+            if (seen.size() == 10)
+              for (const auto& one : seen_processes(run_folder::open(run), {}))
+                if (one.entry.name == "node-1")
+                  ::kill(pid_t(one.entry.process.pid), SIGKILL);
+          },
+          [](const messages::validated&) {}};
+}
+
+history train(int processes, const actors::own_program& program) {
+  const story::scratch folder("processes");
+  const auto run = folder / "run";  // for logs and `troupe status`; without it a temporary one
+  history out;
+  const auto attend = [&](caf::actor_system& system, const actors::drain_request&) {
+    return system.spawn([&] { return watcher(out, run); });
+  };
+  const auto prepared = actors::prepare(job_over(processes));
+  const auto end = actors::run(prepared, program, {}, {attend}, run);
+  int deaths = 0;
+  for (const auto& [number, fact] : prepared->node->ledger->facts())
+    deaths += std::holds_alternative<run_event>(fact);
+  fmt::print("processes: {}, deaths: {}, iterations: {}, exit code: {}{}\n",
+             processes,
+             deaths,
+             out.size(),
+             end.exit_code,
+             end.reason);
+  return out;
+}
+
+int main(int argc, char** argv) {
+  // The other processes are this program, too: they know the job's functions, and end here.
+  actors::own_program program(argc, argv, functions_of(job_over(2)));
+  if (const auto code = program.take_part())
+    return *code;
+
+  set_log_level(severity::error);
+  const auto one = train(1, program), two = train(2, program);
+  const auto same_state
+      = [](const step_report& a, const step_report& b) { return a.state == b.state; };
+  fmt::print("every digest is the same: {}\n", std::ranges::equal(one, two, same_state));
+}
+
+// Expected output:
+//   processes: 1, deaths: 0, iterations: 40, exit code: 0
+//   processes: 2, deaths: 1, iterations: 40, exit code: 0
+//   every digest is the same: true
