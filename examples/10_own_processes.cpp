@@ -59,15 +59,16 @@ training_job job_over(int processes) {
 
 using history = std::vector<step_report>;
 
-/// Told every committed step, in the process that the user has started. At the tenth it kills the
-/// process of the second stage, if there is one.
+/// Told every committed step, in the process that the user has started. From the tenth on it kills
+/// the first process that has the second stage, if there is one.
 messages::viewer_actor::behavior_type watcher(history& seen, const std::filesystem::path& run) {
   return {[&seen, run](const messages::committed& x) {
             seen.push_back(x.report);
-            if (seen.size() == 10)
-              for (const auto& one : seen_processes(run_folder::open(run), {}))
-                if (one.entry.name == "node-1")
-                  ::kill(pid_t(one.entry.process.pid), SIGKILL);
+            if (seen.size() < 10)
+              return;
+            for (const auto& [it, runs] : seen_processes(run_folder::open(run), {}))
+              if (it.name == "node-1" && it.incarnation == 1 && runs == true)
+                ::kill(pid_t(it.process.pid), SIGKILL);
           },
           [](const messages::validated&) {}};
 }

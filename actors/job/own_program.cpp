@@ -7,6 +7,7 @@
 #include "runtime/trainer/build.hpp"
 #include "runtime/transport/ucx_wire.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <exception>
 #include <utility>
@@ -14,8 +15,9 @@
 namespace troupe::actors {
 namespace {
 
-// Nobody takes this process's place: whom it has started has nothing more to do.
-constexpr double patience_of_own = 1;  // times the suspicion
+// Nobody takes this process's place: whom it has started has nothing more to do. But it may be
+// slow to ask for the first of them.
+constexpr double least_patience = 5;  // seconds
 
 template <class Function>
 void require_known(const std::map<std::string, Function>& needed,
@@ -83,9 +85,10 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
   shown.follow(*job);
   std::optional<launch_settings> processes;
   if (!alone)
-    processes = launch_of_parts({.run = shown.folder().path(),
-                                 .suspicion = settings.recovery.suspicion,
-                                 .patience = patience_of_own});
+    processes = launch_of_parts(
+        {.run = shown.folder().path(),
+         .suspicion = settings.recovery.suspicion,
+         .patience = std::max(1.0, least_patience / settings.recovery.suspicion)});
   try {
     const auto end = run(job, started, viewers, processes);
     shown.end(end.exit_code, end.reason);

@@ -56,8 +56,8 @@ class own_program {
 /// on this host, this one decides, has the viewers, and hosts no worker; a node that dies is
 /// started again. `folder`: of the run, for its logs, `troupe status` and `troupe ledger`, kept
 /// afterwards; empty: a temporary one where there are several processes. When this process dies the
-/// others end by themselves. Throws input_error, before any process is started (require_able), and
-/// io_error.
+/// others end within a suspicion. Throws input_error, before any process is started (require_able),
+/// and io_error.
 outcome run(const std::shared_ptr<const prepared_job>& job,
             const own_program& program,
             const std::function<void(const drain_request&)>& started = {},

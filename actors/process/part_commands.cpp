@@ -34,7 +34,7 @@ class part_words {
     const auto found = values_.find(name);
     if (found == values_.end())
       throw runtime::input_error(
-          "'{}' is started by a run, and not by hand: it was not given {}", part_, name);
+          "'{}' is started by a run, and not by hand: it was not given '{}'", part_, name);
     return found->second;
   }
   bool has(const std::string& name) const { return values_.contains(name); }
@@ -58,25 +58,25 @@ class part_words {
 
 int be_agent(const part_words& words) {
   runtime::host_agent_settings settings;
-  settings.run = words.text("--run");
+  settings.run = words.text("run");
   settings.behaviour.owner_patience = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::duration<double>(words.number<double>("--patience-seconds")));
-  if (words.has("--connection"))
-    settings.connection = runtime::descriptor(words.number<int>("--connection"));
+      std::chrono::duration<double>(words.number<double>("patience")));
+  if (words.has("connection"))
+    settings.connection = runtime::descriptor(words.number<int>("connection"));
   settings.obeys_signals = !settings.connection;
   return runtime::run_host_agent(std::move(settings));
 }
 
 int be_node(const part_words& words, const runtime::registered_functions& functions) {
   node_process_settings settings;
-  settings.run = words.text("--run");
-  settings.who = {words.number<int>("--process"), words.number<std::uint32_t>("--incarnation")};
-  const auto where = runtime::read_host_and_port(words.text("--rendezvous"));
+  settings.run = words.text("run");
+  settings.who = {words.number<int>("process"), words.number<std::uint32_t>("incarnation")};
+  const auto where = runtime::read_host_and_port(words.text("rendezvous"));
   settings.address = where.host;
   settings.port = where.port;
-  settings.listen = words.text("--local-addr");
-  settings.suspicion = words.number<double>("--suspicion-seconds");
-  settings.insecure = words.has("--insecure");
+  settings.listen = words.text("address");
+  settings.suspicion = words.number<double>("suspicion");
+  settings.insecure = words.has("insecure");
   settings.functions = functions;
   runtime::ignore_requests_to_end();
   return run_node(settings);
@@ -93,29 +93,29 @@ launch_settings launch_of_parts(const part_settings& how, const std::string& add
   return {.run = how.run,
           .agent = {program,
                     runtime::agent_word,
-                    "--run",
+                    "run",
                     run,
-                    "--patience-seconds",
+                    "patience",
                     fmt::format("{}", how.suspicion * how.patience),
-                    "--connection"},
+                    "connection"},
           .node =
               [program, run, how, address](const node_program& x) {
                 std::vector<std::string> out{program,
                                              node_word,
-                                             "--run",
+                                             "run",
                                              run,
-                                             "--process",
+                                             "process",
                                              std::to_string(x.process),
-                                             "--incarnation",
+                                             "incarnation",
                                              std::to_string(x.incarnation),
-                                             "--rendezvous",
+                                             "rendezvous",
                                              fmt::format("{}:{}", x.address, x.port),
-                                             "--local-addr",
+                                             "address",
                                              address,
-                                             "--suspicion-seconds",
+                                             "suspicion",
                                              fmt::format("{}", how.suspicion)};
                 if (how.insecure)
-                  out.insert(out.end(), {"--insecure", "yes"});
+                  out.insert(out.end(), {"insecure", "yes"});
                 return out;
               },
           .address = address,
