@@ -19,23 +19,21 @@ using namespace troupe::runtime;
 namespace actors = troupe::actors;
 namespace messages = troupe::messages;
 
-/// Squared ReLU between two products, in place of SwiGLU. 03_own_layer.cpp explains how. So et al.:
-/// "Primer", 2021.
-void squares(module_builder& to, const feed_forward_spec& in_place_of) {
-  const auto C = in_place_of.hidden, N = in_place_of.ffn;
+/// In place of SwiGLU a bottleneck: down to a quarter of the width, GELU, up again.
+/// 03_own_layer.cpp explains how a layer is made, and cut over tensor ranks.
+void bottleneck(module_builder& to, const feed_forward_spec& in_place_of) {
+  const auto C = in_place_of.hidden, N = C / 4;
   const int gain = to.add({.name = "norm.weight", .extents = {C}, .init_constant = 1});
-  const int up = to.add({.name = "up.weight", .extents = {N, C}, .init_std = 0.02});
-  const int down = to.add({.name = "down.weight", .extents = {C, N}, .init_std = 0.02});
-  to.segment("squares", [=](tape& on, pass& p) {
-    auto x = norm(on, p.hidden, {troupe::kernels::normalization::rms}, gain, no_parameter);
-    x = linear(on,
-               copy_to_tensor_region(on, x),
-               product::column,
-               N,
-               up,
-               no_parameter,
-               troupe::kernels::epilogue::squared_relu);
-    p.x = linear(on, x, product::row, C, down, no_parameter);
+  const int down = to.add({.name = "down.weight", .extents = {N, C}, .init_std = 0.02});
+  const int up = to.add({.name = "up.weight", .extents = {C, N}, .init_std = 0.02});
+  to.segment("norm", [=](tape& on, pass& p) {
+    p.x = norm(on, p.hidden, {troupe::kernels::normalization::rms}, gain, no_parameter);
+  });
+  to.segment("bottleneck", [=](tape& on, pass& p) {
+    const auto gelu = troupe::kernels::epilogue::gelu_tanh;
+    const auto x = copy_to_tensor_region(on, p.x);
+    const auto narrow = linear(on, x, product::column, N, down, no_parameter, gelu);
+    p.x = linear(on, narrow, product::row, C, up, no_parameter);
   });
   to.segment("residual", [](tape& on, pass& p) {
     p.hidden = dropout_add(
@@ -47,7 +45,7 @@ void squares(module_builder& to, const feed_forward_spec& in_place_of) {
 training_job job_over(int processes) {
   training_job job;
   job.training = story::small_recipe();
-  job.training.own = {.name = "story 10: squares", .feed_forward = squares};
+  job.training.own = {.name = "story 10: bottleneck", .feed_forward = bottleneck};
   job.data.mock = true;
   job.layout = {.world = 2, .pipeline = 2, .processes = processes};
   job.recovery.on = true;
