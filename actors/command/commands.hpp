@@ -4,7 +4,6 @@
 
 #include "actors/command/command_line.hpp"
 
-#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,7 +30,6 @@ void add_status(command_line& program);          // status.cpp
 void add_ledger(command_line& program);          // ledger.cpp
 void add_wait(command_line& program);            // wait.cpp
 void add_stop(command_line& program);            // wait.cpp
-void add_agent(command_line& program);           // agent.cpp
 void add_credentials(command_line& program);     // credentials.cpp
 void add_supervisor(command_line& program);      // supervisor.cpp
 
@@ -40,9 +38,6 @@ void add_commands(command_line& program);
 
 /// What each exit code means.
 std::vector<std::pair<int, std::string>> exit_codes();
-
-/// That of a program that ends by this exception.
-int exit_code_of(const std::exception& failure);
 
 /// What main does: parses, works, and turns whatever goes wrong into a message on standard error
 /// and an exit code.

@@ -139,37 +139,6 @@ run_hosts find_hosts(const host_flags& flags) {
   return out;
 }
 
-own_program::own_program(std::string run, double suspicion, bool insecure)
-    : program_(std::filesystem::read_symlink("/proc/self/exe").string()),
-      run_(std::move(run)),
-      suspicion_(fmt::format("{}", suspicion)),
-      insecure_(insecure) {}
-
-std::vector<std::string> own_program::agent() const {
-  return {program_, "agent", "--run", run_, "--suspicion-seconds", suspicion_, "--connection"};
-}
-
-std::vector<std::string> own_program::node(const actors::node_program& x,
-                                           const std::string& address) const {
-  std::vector<std::string> out{program_,
-                               "node",
-                               "--run",
-                               run_,
-                               "--process",
-                               std::to_string(x.process),
-                               "--incarnation",
-                               std::to_string(x.incarnation),
-                               "--rendezvous",
-                               fmt::format("{}:{}", x.address, x.port),
-                               "--local-addr",
-                               address,
-                               "--suspicion-seconds",
-                               suspicion_};
-  if (insecure_)
-    out.emplace_back("--insecure");
-  return out;
-}
-
 void warn_if_insecure(bool insecure) {
   if (insecure)
     runtime::log_warning(

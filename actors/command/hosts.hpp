@@ -40,21 +40,6 @@ struct run_hosts {
 /// has none, is there twice, or is not reached from the same address as the others.
 run_hosts find_hosts(const host_flags& flags);
 
-/// The commands by which this program starts agents and nodes that host workers, for a run's
-/// folder.
-class own_program {
- public:
-  own_program(std::string run, double suspicion, bool insecure);
-  /// As of launch_settings.
-  std::vector<std::string> agent() const;
-  /// `address`: numeric, of the host that it is started on.
-  std::vector<std::string> node(const actors::node_program& x, const std::string& address) const;
-
- private:
-  std::string program_, run_, suspicion_;
-  bool insecure_;
-};
-
 /// Says what --insecure gives up, if it was given.
 void warn_if_insecure(bool insecure);
 

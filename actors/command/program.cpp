@@ -1,17 +1,17 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/setting_names.hpp"
+#include "actors/job/run.hpp"
+#include "actors/process/part_commands.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/core/log_words.hpp"
 #include "runtime/core/terminal_text.hpp"
-#include "runtime/device/backend_kind.hpp"
 #include "runtime/trainer/build.hpp"
 
 #include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <new>
-#include <system_error>
 
 namespace troupe::command {
 namespace {
@@ -75,17 +75,8 @@ void add_commands(command_line& program) {
   add_completion(program);
   add_manual(program);
   add_supervisor(program);
-  add_agent(program);
   add_node(program);
   add_credentials(program);
-}
-
-int exit_code_of(const std::exception& failure) {
-  const bool users = dynamic_cast<const runtime::error*>(&failure) != nullptr
-                     || dynamic_cast<const kernels::backend_missing*>(&failure) != nullptr
-                     || dynamic_cast<const std::system_error*>(&failure) != nullptr
-                     || dynamic_cast<const std::bad_alloc*>(&failure) != nullptr;
-  return users ? users_fault : our_fault;
 }
 
 std::vector<std::pair<int, std::string>> exit_codes() {
@@ -99,6 +90,8 @@ std::vector<std::pair<int, std::string>> exit_codes() {
 int run_program(const std::vector<std::string>& words) {
   try {
     runtime::set_log_words(with_flags);
+    if (actors::is_part(words))
+      return actors::play_part(words);
     command_line program(
         "troupe", "trains large transformer models as a system of actors, and generates text.");
     program.toggle(
@@ -130,7 +123,7 @@ int run_program(const std::vector<std::string>& words) {
     print_error("out of memory; use a smaller model, micro-batch or vocabulary");
     return users_fault;
   } catch (const std::exception& failure) {
-    if (exit_code_of(failure) == our_fault)
+    if (actors::exit_code_of(failure) == our_fault)
       return report_internal_error(failure.what());
     print_error(failure.what());
     return users_fault;

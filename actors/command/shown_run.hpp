@@ -4,9 +4,9 @@
 #pragma once
 
 #include "actors/command/run_training.hpp"
+#include "actors/job/job_folder.hpp"
 #include "actors/job/prepare.hpp"
 #include "actors/process/launch_settings.hpp"
-#include "runtime/process/process_entry.hpp"
 #include "runtime/process/run_folder.hpp"
 
 #include <exception>
@@ -47,8 +47,7 @@ class shown_run {
             const run_request& request,
             const runtime::training_job& job);
 
-  std::optional<runtime::held_run_folder> folder_;
-  std::optional<runtime::entry_keeper> entry_;
+  std::optional<actors::job_folder> folder_;
 };
 
 }  // namespace troupe::command

@@ -1,6 +1,7 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/run_front.hpp"
 #include "actors/command/run_training.hpp"
+#include "actors/job/run.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/process/front_connection.hpp"
@@ -62,7 +63,7 @@ std::string read_order() {
 runtime::end_told told_of(const std::exception& failure) {
   using runtime::complaint;
   const bool is_memory = dynamic_cast<const std::bad_alloc*>(&failure) != nullptr;
-  const int code = exit_code_of(failure);
+  const int code = actors::exit_code_of(failure);
   return {.exit_code = code,
           .kind = is_memory   ? complaint::memory
                   : code == 2 ? complaint::input

@@ -10,6 +10,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/core/thread.hpp"
+#include "runtime/device/backend_kind.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/trainer/device_setup.hpp"
 
@@ -22,7 +23,9 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 namespace troupe::actors {
@@ -120,6 +123,14 @@ outcome outcome_of(const caf::error& reason) {
   return {is(reason, messages::ec::refused) ? 2 : 3, messages::text_of(reason)};
 }
 
+int exit_code_of(const std::exception& failure) {
+  const bool users = dynamic_cast<const runtime::error*>(&failure) != nullptr
+                     || dynamic_cast<const kernels::backend_missing*>(&failure) != nullptr
+                     || dynamic_cast<const std::system_error*>(&failure) != nullptr
+                     || dynamic_cast<const std::bad_alloc*>(&failure) != nullptr;
+  return users ? 2 : 3;
+}
+
 outcome run(const std::shared_ptr<const prepared_job>& job,
             const std::function<void(const drain_request&)>& started,
             const std::vector<make_viewer>& viewers,
@@ -134,8 +145,9 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
   const bool alone = job->opened().job.layout.processes == 1;
   if (!alone && !processes)
     throw runtime::input_error(
-        "`layout.processes` is {}, and this program has not said how its processes are started; "
-        "give 1",
+        "`layout.processes` is {}, and this program has not said how its processes are started: "
+        "make an own_program (actors/job/own_program.hpp) at the top of `main` and give it to "
+        "`run`, or set `layout.processes` 1",
         job->opened().job.layout.processes);
   std::optional<control_settings> control;
   if (!alone)

@@ -8,6 +8,7 @@
 
 #include <caf/fwd.hpp>
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -28,9 +29,13 @@ struct outcome {
 /// Of a supervisor that ended with this reason.
 outcome outcome_of(const caf::error& reason);
 
+/// Of a process that ends by this exception: 2 or 3.
+int exit_code_of(const std::exception& failure);
+
 /// Blocks until every actor has ended. `started` is given the way to ask for an early end. The node
 /// knows viewer i as "viewer i", from 1. A job of several processes needs to be told how they are
-/// started: this one hosts none of its ranks. Throws input_error when it is not, and io_error.
+/// started, in a folder of a run with credentials: this one hosts none of its ranks. A program of
+/// your own leaves that to own_program.hpp. Throws input_error when it is not told, and io_error.
 outcome run(const std::shared_ptr<const prepared_job>& job,
             const std::function<void(const drain_request&)>& started = {},
             const std::vector<make_viewer>& viewers = {},

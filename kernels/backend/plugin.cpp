@@ -4,15 +4,41 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <filesystem>
+#include <link.h>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <sstream>
 #include <stdexcept>
 #include <vector>
 
 namespace troupe::kernels {
 
 namespace {
+
+/// The folders in which the linker had libraries of this program looked for: an installed package
+/// has its plug-ins' among them (cmake/troupe-config.cmake.in).
+std::vector<std::filesystem::path> run_path() {
+  std::vector<std::filesystem::path> out;
+  void* const self = ::dlopen(nullptr, RTLD_LAZY);
+  const link_map* map = nullptr;
+  if (self == nullptr || ::dlinfo(self, RTLD_DI_LINKMAP, &map) != 0)
+    return out;
+  const char* texts = nullptr;
+  std::size_t at = 0;
+  for (const auto* entry = map->l_ld; entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == DT_STRTAB)
+      texts = reinterpret_cast<const char*>(entry->d_un.d_ptr);
+    if (entry->d_tag == DT_RUNPATH || entry->d_tag == DT_RPATH)
+      at = entry->d_un.d_val;
+  }
+  if (texts == nullptr || at == 0)
+    return out;
+  std::istringstream folders(texts + at);
+  for (std::string folder; std::getline(folders, folder, ':');)
+    out.emplace_back(folder);
+  return out;
+}
 
 /// Where plug-ins may lie, the first first.
 std::vector<std::filesystem::path> folders() {
@@ -25,6 +51,9 @@ std::vector<std::filesystem::path> folders() {
     out.push_back(program.parent_path());
     out.push_back(program.parent_path().parent_path() / "lib" / "troupe");
   }
+  for (auto& folder : run_path())
+    if (folder.filename() == "troupe")
+      out.push_back(std::move(folder));
   return out;
 }
 

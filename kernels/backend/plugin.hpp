@@ -7,10 +7,10 @@
 //   libtroupe_ucx.so     runtime/transport/ucx                 UCX
 //
 // They are looked for in the folder that the environment variable TROUPE_PLUGINS names, and nowhere
-// else; where it is not set or empty, beside the program, then in ../lib/troupe from there. (Those
-// of one folder go together: a real cuDNN cannot work on an emulated device.) A plug-in is of the
-// same build as the program: both say so, with a hash of the headers between them
-// (cmake/plugin_build.cmake), and another is refused.
+// else; where it is not set or empty, beside the program, in ../lib/troupe from there, then in the
+// folders `troupe` of its RUNPATH: an installed package's. (Those of one folder go together: a real
+// cuDNN cannot work on an emulated device.) A plug-in is of the same build as the program: both say
+// so, with a hash of the headers between them (cmake/plugin_build.cmake); another is refused.
 //
 // Each exports `troupe_plugin_build`, which says of which build it is, and `troupe_plugin_library`,
 // the vendor's library that it runs on: "cuDNN 9.19.0".

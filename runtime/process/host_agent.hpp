@@ -21,6 +21,10 @@ struct host_agent_settings {
   bool obeys_signals = true;
 };
 
+/// The first word that a program is given which is to be a run's host agent; the run's folder is
+/// among the others.
+inline constexpr const char* agent_word = "troupe:agent";
+
 /// From here on this process ends by its owner's word, or when it has none: signals by which a job
 /// is asked to end reach the supervisor, and nobody else.
 void ignore_requests_to_end();

@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/process/agent_client.hpp"
+#include "runtime/process/host_agent.hpp"
 #include "runtime/process/unix_socket.hpp"
 
 #include <algorithm>
@@ -75,7 +76,7 @@ bool guards_agent_of(const std::filesystem::path& run, int pid) {
   std::vector<std::string> words;
   for (std::string word; std::getline(file, word, '\0');)
     words.push_back(std::move(word));
-  if (words.size() < 2 || words[1] != "agent")
+  if (words.size() < 2 || words[1] != agent_word)
     return false;
   std::error_code failure;
   const auto wanted = std::filesystem::weakly_canonical(run, failure);

@@ -189,7 +189,7 @@ def check_default(folder):
         raise wrong(f"a folder that others may enter, by default: {done.returncode}, {done.stderr}")
     refuses("others may enter it", "train", "gpt", *SMALL, *MOCK, "--run", folder / "other/.run")
     refuses("has files and no run.json", "train", "gpt", *SMALL, *MOCK, "--run", private(folder / "data"))
-    for command in ("status", "stop", "wait", "agent"):
+    for command in ("status", "stop", "wait"):
         refuses("--run is missing", command)
         refuses("No such file", command, "--run", folder / "nothing")
     works("train", "gpt", *SMALL, *MOCK, "--dry-run", "--run", folder / "dry")
@@ -235,7 +235,7 @@ def alive(pid):
 
 
 def check_agent(folder):
-    """troupe agent, by its socket: it starts, tells, ends with its owner, and leaves nothing."""
+    """A host agent, by its socket: it starts, tells, ends with its owner, and leaves nothing."""
     run = folder / "run"
     train = started("train", "gpt", *LONG, "--run", run)
     stepping(run)
@@ -243,7 +243,7 @@ def check_agent(folder):
     command = ["/bin/sh", "-c", f"(setsid sleep 1000 & echo $! > {folder}/pid); sleep 1000"]
     for end in ("told", "owner", "agent", "guard"):
         (folder / "pid").unlink(missing_ok=True)
-        agent = started("agent", "--run", run, "--suspicion-seconds", 0.3 if end == "owner" else 60)
+        agent = started("troupe:agent", "run", run, "patience", 3 if end == "owner" else 600)
         until("the agent listens", lambda: any((run / "sockets").iterdir()))
         connection = connected(run)
         ask(connection, type="start", request=1, name="node", command=command, environment=[], output="")

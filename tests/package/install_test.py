@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 
-STORIES = ["03_own_layer", "05_monitor"]  # troupe::runtime, troupe::actors
+STORIES = ["03_own_layer", "05_monitor", "10_own_processes"]  # troupe::runtime, troupe::actors, over UCX
 RUN = ("--mock-data --tokenizer-type NullTokenizer --vocab-size 63 --num-layers 2 --hidden-size 32 "
        "--num-attention-heads 2 --seq-length 16 --max-position-embeddings 16 --micro-batch-size 2 "
        "--global-batch-size 8 --lr 1e-3 --lr-decay-iters 8 --log-interval 1 --eval-iters 0 --train-iters 2 "

@@ -1,0 +1,74 @@
+#include "actors/job/job_folder.hpp"
+
+#include "actors/job/run.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/ids.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/process/credentials.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+/// All actors live in this process, or all but those that compute; the foremost is the supervisor.
+runtime::process_entry supervisors_entry_of(const runtime::training_job& job) {
+  auto out = runtime::entry_of_this_process(supervisors_entry, "supervisor");
+  out.roles = {"supervisor"};
+  if (job.layout.processes > 1)
+    return out;
+  out.roles.emplace_back("node");
+  out.ranks.resize(std::size_t(job.layout.world));
+  std::iota(out.ranks.begin(), out.ranks.end(), 0);
+  return out;
+}
+
+runtime::process_progress progress_of(const runtime::step_ledger& ledger,
+                                      const living_registry& living) {
+  runtime::process_progress out{.step = ledger.newest()};
+  constexpr auto newest = runtime::generation_id(std::numeric_limits<std::uint64_t>::max());
+  for (const auto& one : living.until(newest))
+    out.generation = std::max(out.generation, std::uint64_t(one.generation));
+  return out;
+}
+
+}  // namespace
+
+job_folder::job_folder(runtime::held_run_folder folder,
+                       const runtime::training_job& job,
+                       const std::filesystem::path& credentials)
+    : folder_(std::move(folder)) {
+  try {
+    if (!credentials.empty())
+      runtime::copy_credentials(credentials, folder_.credentials());
+    else if (job.layout.processes > 1)
+      runtime::make_credentials(folder_.credentials(), folder_.record().id);
+    entry_ = std::make_unique<runtime::entry_keeper>(folder_, supervisors_entry_of(job));
+  } catch (const std::exception& failure) {
+    folder_.end(exit_code_of(failure), failure.what());
+    throw;
+  }
+}
+
+void job_folder::follow(const prepared_job& job) {
+  job.node->ledger->write_down(folder_.ledger());
+  entry_->follow([ledger = job.node->ledger, living = job.node->living] {
+    return progress_of(*ledger, *living);
+  });
+}
+
+void job_folder::end(int exit_code, const std::string& reason) {
+  entry_->stop();
+  try {
+    folder_.end(exit_code, reason);
+  } catch (const runtime::error& failure) {
+    runtime::log_warning("others cannot see how this run ended: {}", failure.what());
+  }
+}
+
+}  // namespace troupe::actors

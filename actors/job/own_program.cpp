@@ -1,0 +1,102 @@
+#include "actors/job/own_program.hpp"
+
+#include "actors/job/job_folder.hpp"
+#include "actors/process/part_commands.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/process/run_folder.hpp"
+#include "runtime/trainer/build.hpp"
+#include "runtime/transport/ucx_wire.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <exception>
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+// Nobody takes this process's place: whom it has started has nothing more to do. But it may be
+// slow to ask for the first of them.
+constexpr double least_patience = 5;  // seconds
+
+template <class Function>
+void require_known(const std::map<std::string, Function>& needed,
+                   const std::map<std::string, Function>& known,
+                   const char* what,
+                   const char* member) {
+  for (const auto& [name, function] : needed)
+    if (!known.contains(name))
+      throw runtime::input_error(
+          "the job has {} '{}', which the other processes of this run would not know, since a "
+          "function cannot be sent: register it at the top of `main`, where every process comes "
+          "along, in own_program's functions (registered_functions::{}); functions_of(job) are all "
+          "of a job",
+          what,
+          name,
+          member);
+}
+
+runtime::held_run_folder held(const std::filesystem::path& folder, const own_program& program) {
+  return folder.empty()
+             ? runtime::held_run_folder::temporary(runtime::version_text(), program.command())
+             : runtime::held_run_folder(folder, runtime::version_text(), program.command());
+}
+
+}  // namespace
+
+own_program::own_program(int argc, char** argv, runtime::registered_functions functions)
+    : command_(argv, argv + argc),
+      words_(command_.begin() + (command_.empty() ? 0 : 1), command_.end()),
+      functions_(std::move(functions)) {}
+
+std::optional<int> own_program::take_part() {
+  asked_ = true;
+  runtime::choose_settings_of_ucx();
+  ::signal(SIGCHLD, SIG_DFL);  // who ignores it, and starts us, would hide how our children end
+  if (!is_part(words_))
+    return {};
+  return play_part(words_, functions_);
+}
+
+void own_program::require_able(const runtime::training_job& job) const {
+  if (!asked_ || is_part(words_))
+    throw runtime::input_error(
+        "`layout.processes` is {}, and this program does not ask what each of its processes is: "
+        "write `if (const auto code = program.take_part()) return *code;` at the top of `main`",
+        job.layout.processes);
+  const auto needed = runtime::functions_of(job);
+  require_known(needed.extensions, functions_.extensions, "the model extension", "extensions");
+  require_known(needed.rates, functions_.rates, "the learning rate", "rates");
+  require_known(needed.behaviours, functions_.behaviours, "the schedule", "behaviours");
+}
+
+outcome run(const std::shared_ptr<const prepared_job>& job,
+            const own_program& program,
+            const std::function<void(const drain_request&)>& started,
+            const std::vector<make_viewer>& viewers,
+            const std::filesystem::path& folder) {
+  const auto& settings = job->opened().job;
+  const bool alone = settings.layout.processes == 1;
+  if (!alone)
+    program.require_able(settings);
+  if (alone && folder.empty())
+    return run(job, started, viewers);
+  job_folder shown(held(folder, program), settings);
+  shown.follow(*job);
+  std::optional<launch_settings> processes;
+  if (!alone)
+    processes = launch_of_parts(
+        {.run = shown.folder().path(),
+         .suspicion = settings.recovery.suspicion,
+         .patience = std::max(1.0, least_patience / settings.recovery.suspicion)});
+  try {
+    const auto end = run(job, started, viewers, processes);
+    shown.end(end.exit_code, end.reason);
+    return end;
+  } catch (const std::exception& failure) {
+    shown.end(exit_code_of(failure), failure.what());
+    throw;
+  }
+}
+
+}  // namespace troupe::actors

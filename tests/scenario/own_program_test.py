@@ -1,0 +1,125 @@
+"""A program of a user's own over several processes (tests/support/own_player.cpp). Run by ctest:
+
+    own_program_test.py PROGRAM NAME...   runs the named checks, or all
+"""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+PATIENCE = 100  # seconds, which only a hang reaches
+PROGRAM = ""
+
+
+def wrong(text):
+    return AssertionError(text)
+
+
+def started(*words):
+    return subprocess.Popen([PROGRAM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(*words):
+    one = started(*words)
+    out, err = one.communicate(timeout=PATIENCE)
+    return one.returncode, out.split(), err
+
+
+def works(*words):
+    code, digests, err = ended(*words)
+    if code != 0 or err:
+        raise wrong(f"{words} ends with {code}: {err}")
+    return digests
+
+
+def refuses(words, *told):
+    code, digests, err = ended(*words)
+    if code != 2 or digests or not all(x in err for x in told):
+        raise wrong(f"{words} ends with {code}, and not with {told}:\n{err}{digests}")
+
+
+def of_run(run):
+    """The processes that were started for it: pid -> command line and environment."""
+    out = {}
+    for at in pathlib.Path("/proc").iterdir():
+        if at.name.isdigit():
+            try:
+                words = (at / "cmdline").read_bytes()
+                if b"\0run\0" + os.fsencode(run) + b"\0" in words:
+                    out[int(at.name)] = words + (at / "environ").read_bytes()
+            except OSError:
+                pass
+    return out
+
+
+def until(what, holds):
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        if time.monotonic() > end:
+            raise wrong(f"not in {PATIENCE} seconds: {what}")
+        time.sleep(0.05)
+
+
+def check_same_bits(folder):
+    one, two = works("train", 1), works("train", 2, folder / "run")
+    if len(one) != 12 or one != two:
+        raise wrong(f"one process comes to {one}, two to {two}")
+    if not (folder / "run/logs/node-1.log").exists() or (folder / "run/credentials").exists():
+        raise wrong("the folder of the run has no logs, or the credentials still")
+    if works("train", 2) != one:
+        raise wrong("without a folder other bits come out")
+
+
+def check_viewer_ends_it(folder):
+    digests = works("drain", 2, folder / "run")
+    if not 5 <= len(digests) < 1000000:
+        raise wrong(f"a viewer asked for the end after 5 iterations, and there were {len(digests)}")
+
+
+def check_what_cannot_go_along(folder):
+    run = folder / "run"
+    for how, *told in [["forgets-extension", "model extension 'twice'", "registered_functions::extensions"],
+                       ["forgets-rate", "learning rate 'falling'", "registered_functions::rates"],
+                       ["forgets-schedule", "schedule 'eager'", "registered_functions::behaviours"]]:
+        refuses([how, 2, run], *told, "own_program", "`main`")
+    refuses(["does-not-ask", 2, run], "program.take_part()", "`main`")
+    refuses(["alone", 2], "own_program")
+    refuses(["troupe:node"], "started by a run, and not by hand", "'run'")
+    refuses(["troupe:agent", "run", run, "patience", "soon"], "patience 'soon'")
+    if run.exists():
+        raise wrong("a run that is refused has made its folder")
+
+
+def check_nothing_is_left(folder):
+    """Also when the program is killed. Secrets stand on no command line and in no environment."""
+    run = folder / "run"
+    one = started("long", 2, run)
+    for _ in range(3):
+        one.stdout.readline()
+    secret = (run / "credentials/secret").read_text().strip()
+    parts = of_run(run)
+    if len(parts) != 4 or len(secret) != 64:  # two nodes, the agent, its guard
+        raise wrong(f"not two nodes, an agent and its guard: {parts}")
+    if any(secret.encode() in words for words in parts.values()):
+        raise wrong("the secret stands on a command line or in an environment")
+    one.send_signal(signal.SIGKILL)
+    one.communicate(timeout=PATIENCE)
+    until("nobody of the run is left", lambda: not of_run(run))
+
+
+def main(program, names):
+    global PROGRAM
+    PROGRAM = program
+    for name, check in list(globals().items()):
+        if name.startswith("check_") and (not names or name.removeprefix("check_") in names):
+            with tempfile.TemporaryDirectory() as folder:
+                check(pathlib.Path(folder))
+                print(f"{name.removeprefix('check_')}: as it should be")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

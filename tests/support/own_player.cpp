@@ -1,0 +1,106 @@
+// A program of a user's own, for tests: it trains with a loss, a learning rate and a schedule of
+// its own. Its first word says how, the second over how many processes, the third in which folder.
+
+#include "actors/job/own_program.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/schedule/behaviour.hpp"
+#include "tests/support/tiny_job.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+
+using namespace troupe;
+
+namespace {
+
+/// Twice the usual.
+runtime::tensor doubled(runtime::tape& on,
+                        runtime::variable logits,
+                        const runtime::tensor& targets,
+                        const runtime::tensor& mask,
+                        std::int64_t vocabulary,
+                        runtime::loss_average average) {
+  average.scale *= 2;
+  const auto once = runtime::loss_of(
+      on.stream(),
+      runtime::cross_entropy(on, std::move(logits), targets, mask, vocabulary, average));
+  return runtime::loss_sums(on.stream(), {2 * once.total, once.tokens});
+}
+
+/// Whatever is ready, gradients first.
+class eager final : public runtime::behaviour {
+ public:
+  std::optional<runtime::action> next(const runtime::stage_view& now) override {
+    std::optional<runtime::action> out;
+    for (const auto& x : now.ready)
+      if (!out || x.kind == runtime::action_kind::input_gradients)
+        out = x;
+    return out;
+  }
+};
+
+runtime::training_job own_job(int processes) {
+  auto job = tests::tiny_job(2, 1);
+  job.training.own = {.name = "twice", .loss = doubled};
+  job.training.rate_of
+      = {.name = "falling", .at = [](std::int64_t n) { return 3e-3 / (1 + double(n) / 100); }};
+  job.layout.schedule.own = runtime::behaviour_factory{
+      "eager", [](int, int, int, int) { return std::make_unique<eager>(); }};
+  job.layout.processes = processes;
+  job.data.mock = true;
+  job.recovery.on = true;
+  job.recovery.suspicion = 5;
+  return job;
+}
+
+int train(const std::string& how,
+          runtime::training_job job,
+          const actors::own_program& program,
+          const std::string& folder) {
+  if (how != "train")
+    job.train_iterations = 1'000'000;
+  const auto watch = [&](caf::actor_system& system, const actors::drain_request& drain) {
+    return system.spawn([&how, drain]() -> messages::viewer_actor::behavior_type {
+      return {[&how, drain](const messages::committed& x) {
+                std::printf("%s\n", to_string(x.report.state).c_str());
+                std::fflush(stdout);
+                if (how == "drain" && x.report.iteration == 5)
+                  drain("the viewer has seen enough");
+              },
+              [](const messages::validated&) {}};
+    });
+  };
+  const auto prepared = actors::prepare(job);
+  const auto end = how == "alone" ? actors::run(prepared, {}, {watch})
+                                  : actors::run(prepared, program, {}, {watch}, folder);
+  std::fputs(end.reason.c_str(), stderr);
+  return end.exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string how = argc > 1 ? argv[1] : "";
+  auto known = functions_of(own_job(2));
+  if (how == "forgets-extension")
+    known.extensions.clear();
+  if (how == "forgets-rate")
+    known.rates.clear();
+  if (how == "forgets-schedule")
+    known.behaviours.clear();
+  actors::own_program program(argc, argv, known);
+  if (how != "does-not-ask")
+    if (const auto code = program.take_part())
+      return *code;
+  runtime::set_log_level(runtime::severity::error);
+  try {
+    return train(how, own_job(argc > 2 ? std::atoi(argv[2]) : 1), program, argc > 3 ? argv[3] : "");
+  } catch (const std::exception& failure) {
+    std::fprintf(stderr, "%s\n", failure.what());
+    return actors::exit_code_of(failure);
+  }
+}
