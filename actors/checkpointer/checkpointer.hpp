@@ -80,10 +80,10 @@ class checkpointer_state {
 };
 
 /// Spawn with caf::detached: writing blocks. Once `token` is set nothing becomes visible any more.
-/// What cannot be written is told with save_failed; what was saved before is intact. The memory of
-/// its snapshot is free again then, or, of ranks in other processes, with the next snapshot. It
-/// serves one generation after the other: what the ranks of one had not handed over when they ended
-/// it forgets.
+/// What cannot be written is told with save_failed; what was saved before is intact. What of its
+/// snapshot was fetched is free again then, and the supervisor has stages of other processes free
+/// the rest. It serves one generation after the other: what the ranks of one had not handed over
+/// when they ended it forgets.
 messages::checkpointer_actor::behavior_type checkpointer(
     messages::checkpointer_actor::stateful_pointer<checkpointer_state> self,
     const messages::spawn_checkpointer& told,

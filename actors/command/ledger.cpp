@@ -27,9 +27,10 @@ constexpr int not_in_order = 1;  // exit code
 
 /// Of all records, in their order.
 struct summary {
-  std::optional<std::uint64_t> first, newest;  ///< iterations: where it began, and the last
-  std::uint64_t consumed = 0;                  ///< samples, after the newest
-  runtime::digest state = {};                  ///< the same
+  /// Iterations: where it began, which a file that was cut does not say, and the last.
+  std::optional<std::uint64_t> first, newest;
+  std::uint64_t consumed = 0;  ///< samples, after the newest
+  runtime::digest state = {};  ///< the same
   std::uint64_t replays = 0, told = 0;
   std::vector<runtime::restart> restarts;
   std::vector<std::uint64_t> saved, validated;
@@ -69,11 +70,12 @@ std::string page(const std::filesystem::path& file,
   if (!x.newest)
     return out + "nothing has been committed, and the run has not begun\n";
   fact("committed",
-       *x.newest == *x.first ? fmt::format("nothing since iteration {}", *x.first)
-                             : fmt::format("iterations {} to {}{}",
-                                           *x.first + 1,
-                                           *x.newest,
-                                           wrong.empty() ? ", each once" : ""));
+       !x.first ? fmt::format("up to iteration {}; what was before is missing", *x.newest)
+       : *x.newest == *x.first ? fmt::format("nothing since iteration {}", *x.first)
+                               : fmt::format("iterations {} to {}{}",
+                                             *x.first + 1,
+                                             *x.newest,
+                                             wrong.empty() ? ", each once" : ""));
   fact("samples", fmt::format("{} consumed", x.consumed));
   if (x.state != runtime::digest{})
     fact("state", fmt::format("{} after iteration {}", to_string(x.state), *x.newest));
@@ -105,8 +107,9 @@ ordered_json json_of(const std::filesystem::path& file,
                       {"asked_to_end", nullptr},
                       {"wrong", wrong}};
   if (x.newest) {
-    out["started_at"] = *x.first;
     out["committed"] = *x.newest;
+    if (x.first)
+      out["started_at"] = *x.first;
   }
   for (const auto& one : x.restarts)
     out["restarts"].push_back({{"who", one.who}, {"iteration", one.step}});
@@ -154,7 +157,8 @@ void add_ledger(command_line& program) {
   flags->run = declare_run(line);
   line.toggle("--json", "Prints JSON, for programs.", [flags] { flags->json = true; });
   line.toggle("--check",
-              "Ends with 1 unless all is in order: iterations committed once and ascending, each "
+              "Ends with 1 unless all is in order: it begins where the run did; iterations "
+              "committed once and ascending, each "
               "with its own samples and told once; those that ran again came out with the same "
               "state; what was saved had been committed.",
               [flags] { flags->check = true; });

@@ -139,6 +139,9 @@ int shown_to_its_end(const runtime::training_job& job,
                      const second_signal& second) {
   const auto told = show_all(supervisor);
   if (told) {  // whatever the end of its process was then
+    if (!supervisor.silence().empty() && second.name().empty())
+      runtime::log_warning("{}: what it had to write at its end may be missing",
+                           how_it_was_lost(supervisor));
     supervisor.end_what_is_left(folder);
     if (told->kind != runtime::complaint::none)
       complain(*told);

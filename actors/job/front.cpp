@@ -4,6 +4,7 @@
 #include "actors/node/node.hpp"
 #include "actors/supervisor/restart_limits.hpp"
 #include "actors/support/guard.hpp"
+#include "actors/support/on_board.hpp"
 #include "runtime/core/log.hpp"
 
 #include <caf/actor_system.hpp>
@@ -24,7 +25,11 @@ void front_state::start(messages::job_description told,
   context_ = std::move(context);
   ended_ = std::move(ended);
   recovery_ = context_->jobs->open(told_)->job.recovery;
-  self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
+  // It waits for nobody, but for who writes in the ledger, and that may be one that hangs.
+  if (recovery_.on && context_->watches_lanes)
+    place_ = context_->lanes->add({.who = name, .actor = self_->id(), .shares_thread = true});
+  self_->set_down_handler(
+      on_board<caf::down_msg>(self_, place_, [this](const caf::down_msg& x) { lose(x); }));
   spawn_node();
   if (context_->agent)
     self_->monitor(context_->agent);
@@ -209,9 +214,9 @@ messages::front_actor::behavior_type front(
     std::shared_ptr<const node_context> context,
     std::function<void(const outcome&)> ended) {
   self->state.start(std::move(told), std::move(context), std::move(ended));
-  return {[self](const messages::job_over& x) { self->state.receive(x); },
-          [self](const messages::suspected& x) { self->state.receive(x); },
-          [self](const messages::drain& x) { self->state.receive(x); }};
+  return {receives<messages::job_over>(self),
+          receives<messages::suspected>(self),
+          receives<messages::drain>(self)};
 }
 
 }  // namespace troupe::actors

@@ -3,6 +3,7 @@
 //
 // Who hangs is found by the watch beside it (node/hang_watch.hpp), and is left behind: it is told
 // to end when it goes on, and what it does until then is of an older epoch, which nobody obeys.
+// Where this actor itself hangs nobody can replace it, and the watch ends the run (HANG-4).
 //
 //   FRONT-1  How the job ended is told by the supervisor that stands; one that was left behind has
 //            nothing to say.
@@ -37,6 +38,7 @@ class front_state {
   void receive(const messages::job_over& x);
   void receive(const messages::suspected& x);
   void receive(const messages::drain& x);
+  const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
 
  private:
   void spawn_node();
@@ -49,6 +51,7 @@ class front_state {
   void end();
 
   messages::front_actor::pointer self_;
+  std::shared_ptr<runtime::lane_board::place> place_;  ///< null: nobody looks
   messages::job_description told_;
   std::shared_ptr<const node_context> context_;
   std::function<void(const outcome&)> ended_;

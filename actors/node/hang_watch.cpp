@@ -64,9 +64,10 @@ void hang_watch_state::look(const messages::look_at_lanes& x) {
 }
 
 void hang_watch_state::tell(const messages::suspected& x) {
+  const bool of_front = told_.front && told_.front->id() == x.actor;  // HANG-4
   if (x.actor == 0)
     context_->messages->send(self_, told_.node, x);
-  else if (told_.front)
+  else if (told_.front && !of_front)
     context_->messages->send(self_, told_.front, x);
   else if (told_.give_up && !std::exchange(gave_up_, true))
     told_.give_up(x.why);

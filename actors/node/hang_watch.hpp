@@ -8,6 +8,7 @@
 //
 //   HANG-2  A run does not stand still for want of threads: when those that hang have left one
 //           thread to the others, it ends with that said.
+//   HANG-4  A run does not stand still behind a front that hangs: it ends with that said.
 
 #pragma once
 

@@ -182,6 +182,10 @@ void replica_state::receive(const messages::take_snapshot& x) {
   pass_down(x);
 }
 
+void replica_state::receive(const messages::drop_snapshot& x) {
+  pass_down(x);
+}
+
 template <class Order>
 void replica_state::pass_to_process(const Order& x) {
   if (x.generation != told_.generation)
@@ -279,6 +283,7 @@ messages::replica_actor::behavior_type replica(
       receives<messages::run_step>(self),
       receives<messages::decision>(self),
       receives<messages::take_snapshot>(self),
+      receives<messages::drop_snapshot>(self),
       receives<messages::use_loader>(self),
       receives<messages::use_keeper>(self),
       receives<messages::use_checkpointer>(self),

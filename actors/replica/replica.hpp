@@ -27,6 +27,7 @@ class replica_state {
   void receive(const messages::run_step& x);
   void receive(const messages::decision& x);
   void receive(const messages::take_snapshot& x);
+  void receive(const messages::drop_snapshot& x);
   void receive(const messages::use_loader& x);
   void receive(const messages::use_keeper& x);
   void receive(const messages::use_checkpointer& x);

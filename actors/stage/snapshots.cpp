@@ -79,6 +79,7 @@ void stage_state::take_snapshot(const messages::take_snapshot& x) {
   come_to(runtime::moment_of_step::snapshot, x.step);
   // What of the one before was not fetched is nobody's any more: one is written at a time.
   node_->transport->take_back(std::exchange(snapshot_, {}));
+  snapshot_attempt_ = x.attempt;
   const auto result = std::make_shared<messages::snapshot>(
       messages::snapshot{.generation = x.generation,
                          .step = x.step,
@@ -115,6 +116,12 @@ void stage_state::take_snapshot(const messages::take_snapshot& x) {
         "snapshot",
         [copy](stage_context& context, runtime::stream& by) { copy(context)(context, by); },
         std::move(report));
+}
+
+// One that comes late may mean the snapshot before this one, which is gone already.
+void stage_state::drop_snapshot(const messages::drop_snapshot& x) {
+  if (x.generation == told_.generation && x.attempt == snapshot_attempt_)
+    node_->transport->take_back(std::exchange(snapshot_, {}));
 }
 
 void stage_state::submit_to_saver(std::string label,

@@ -328,6 +328,10 @@ messages::stage_actor::behavior_type stage(
           self,
           self->state.place(),
           [self](const messages::take_snapshot& x) { self->state.take_snapshot(x); }),
+      on_board<messages::drop_snapshot>(
+          self,
+          self->state.place(),
+          [self](const messages::drop_snapshot& x) { self->state.drop_snapshot(x); }),
       receives<messages::use_loader>(self),
       receives<messages::use_keeper>(self),
       receives<messages::kept_state>(self),

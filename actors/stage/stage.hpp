@@ -72,6 +72,7 @@ class stage_state {
   void ask_again(const messages::ask_again& x);
   void decide(const messages::decision& x);
   void take_snapshot(const messages::take_snapshot& x);
+  void drop_snapshot(const messages::drop_snapshot& x);
   void receive(const messages::kept_state& x);
   void receive(const messages::use_loader& x);
   void receive(const messages::use_keeper& x);
@@ -239,6 +240,7 @@ class stage_state {
   /// Batches that were asked for and have not come.
   std::map<messages::pass_id, messages::request_batch> awaited_;
   std::vector<runtime::ticket> snapshot_;              ///< the newest, of this rank
+  std::uint64_t snapshot_attempt_ = 0;                 ///< to save, which it is for
   bool stands_ = false;                                ///< its worker is built
   std::vector<runtime::ticket> given_, given_before_;  ///< to the keeper, the newest two states
   std::optional<messages::state_of_rank> fetched_;     ///< to begin with

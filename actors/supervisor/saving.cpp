@@ -52,6 +52,8 @@ void supervisor_state::receive(const messages::save_failed& x) {
     return;
   const auto step = runtime::value(x.step);
   saves_.fail(at_.iteration);
+  if (processes_.size() > 1)  // SHARDS-3; in one the checkpointer has fetched all of it
+    tell_replicas(messages::drop_snapshot{x.generation, x.step, x.attempt});
   unsaved_ = fmt::format("iteration {} is not saved: {}", step, x.why);
   if (!is_over()) {
     runtime::log_error(

@@ -5,6 +5,8 @@
 //   stage -> checkpointer            snapshot        its shards, copied, as tickets
 //   checkpointer -> supervisor       saved           it is durable and visible
 //                                    save_failed     the disk refused; nothing of it is left
+//   supervisor -> replica -> stage   drop_snapshot   then, where ranks stand in several processes:
+//                                                    nobody fetches it any more
 //
 // Where ranks stand in several processes, each of these writes what its own have given, and the
 // bytes stay where they are:
@@ -81,6 +83,15 @@ struct save_failed {
   std::uint64_t attempt = 0;
 
   friend bool operator==(const save_failed&, const save_failed&) = default;
+};
+
+/// Its attempt to save has failed, and of its tickets nobody will redeem what is left.
+struct drop_snapshot {
+  runtime::generation_id generation = {};
+  runtime::step_id step = {};
+  std::uint64_t attempt = 0;
+
+  friend bool operator==(const drop_snapshot&, const drop_snapshot&) = default;
 };
 
 /// What one rank gives to a checkpoint.
@@ -181,6 +192,10 @@ typename Inspector::result_type inspect(Inspector& f, shards_refused& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, take_snapshot& x) {
   return f(caf::meta::type_name("take_snapshot"), x.generation, x.step, x.attempt);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, drop_snapshot& x) {
+  return f(caf::meta::type_name("drop_snapshot"), x.generation, x.step, x.attempt);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, save& x) {

@@ -109,5 +109,6 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_messages, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::kill_node))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::kill_agent))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::dismiss))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::drop_snapshot))
 
 CAF_END_TYPE_ID_BLOCK(troupe_messages)

@@ -89,6 +89,7 @@ struct gradient;
 struct request_batch;
 struct batch_ready;
 struct take_snapshot;
+struct drop_snapshot;
 struct save;
 struct snapshot;
 struct saved;
@@ -133,6 +134,7 @@ using replica_actor = caf::typed_actor<
     caf::reacts_to<run_step>,
     caf::reacts_to<decision>,
     caf::reacts_to<take_snapshot>,
+    caf::reacts_to<drop_snapshot>,
     caf::reacts_to<use_loader>,
     caf::reacts_to<use_keeper>,
     caf::reacts_to<use_checkpointer>,
@@ -157,8 +159,9 @@ using stage_actor = caf::typed_actor<
     caf::reacts_to<ask_again>,
     // Update.
     caf::reacts_to<decision>,
-    // Copy the state for the checkpointer.
+    // Copy the state for the checkpointer, and free the copy that it does not want.
     caf::reacts_to<take_snapshot>,
+    caf::reacts_to<drop_snapshot>,
     // The state to begin with, of one that kept it.
     caf::reacts_to<kept_state>,
     // A service was replaced.

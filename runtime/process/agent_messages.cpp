@@ -1,6 +1,7 @@
 #include "runtime/process/agent_messages.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_bytes.hpp"
 #include "runtime/process/fields.hpp"
 
 #include <algorithm>
@@ -26,12 +27,20 @@ json named(json out, const std::string& name, incarnation which) {
   return out;
 }
 
+// Paths are among them.
+json texts_or_bytes(const std::vector<std::string>& all) {
+  auto out = json::array();
+  for (const auto& x : all)
+    out.push_back(text_or_bytes(x));
+  return out;
+}
+
 json json_of(const start_process& x) {
   auto out = message("start", x.request);
   out["name"] = x.name;
-  out["command"] = x.command;
-  out["environment"] = x.environment;
-  out["output"] = x.output.string();
+  out["command"] = texts_or_bytes(x.command);
+  out["environment"] = texts_or_bytes(x.environment);
+  out["output"] = text_or_bytes(x.output.string());
   return out;
 }
 
@@ -133,9 +142,9 @@ struct reading {
 start_process read_start(const reading& x) {
   start_process out{.request = x.request(),
                     .name = x.name(x.of),
-                    .command = texts_field(x.of, "command", x.what),
-                    .environment = texts_field(x.of, "environment", x.what),
-                    .output = text_field(x.of, "output", x.what)};
+                    .command = words_field(x.of, "command", x.what),
+                    .environment = words_field(x.of, "environment", x.what),
+                    .output = word_field(x.of, "output", x.what)};
   const auto has_zero = [](const std::string& word) { return word.find('\0') != word.npos; };
   const auto sets_nothing = [](const std::string& word) {
     const auto end = word.find('=');

@@ -1,9 +1,11 @@
 #include "runtime/process/fields.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_bytes.hpp"
 #include "runtime/core/json_text.hpp"
 
 #include <limits>
+#include <utility>
 
 namespace troupe::runtime {
 namespace {
@@ -68,6 +70,22 @@ std::vector<std::string> texts_field(const json& of, const char* name, const std
       refuse_kind(what, name, "a list of texts");
     out.push_back(x.get<std::string>());
   }
+  return out;
+}
+
+std::string word_field(const json& of, const char* name, const std::string& what) {
+  if (auto out = from_text_or_bytes(field(of, name, what)))
+    return *std::move(out);
+  refuse_kind(what, name, "a text, or bytes");
+}
+
+std::vector<std::string> words_field(const json& of, const char* name, const std::string& what) {
+  std::vector<std::string> out;
+  for (const auto& x : list_field(of, name, what))
+    if (auto one = from_text_or_bytes(x))
+      out.push_back(*std::move(one));
+    else
+      refuse_kind(what, name, "a list of texts, or bytes");
   return out;
 }
 

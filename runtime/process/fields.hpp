@@ -29,6 +29,11 @@ bool flag_field(const nlohmann::json& of, const char* name, const std::string& w
 std::vector<std::string> texts_field(const nlohmann::json& of,
                                      const char* name,
                                      const std::string& what);
+/// The same as text_or_bytes writes it.
+std::string word_field(const nlohmann::json& of, const char* name, const std::string& what);
+std::vector<std::string> words_field(const nlohmann::json& of,
+                                     const char* name,
+                                     const std::string& what);
 const nlohmann::json& object_field(const nlohmann::json& of,
                                    const char* name,
                                    const std::string& what);

@@ -175,12 +175,13 @@ std::optional<std::string> front_connection::next_frame() {
   } else if (last_ && !last_taken_) {
     next = *last_;
     last_taken_ = true;
-  } else if (last_taken_) {
-    sent_all_ = true;
-    changed_.notify_all();
-    return std::nullopt;
-  } else if (!std::exchange(beat_is_due_, false)) {
-    return std::nullopt;
+  } else {
+    if (last_taken_) {
+      sent_all_ = true;
+      changed_.notify_all();
+    }
+    if (!std::exchange(beat_is_due_, false))
+      return std::nullopt;
   }
   return frame_of(text_of(next));
 }

@@ -50,7 +50,9 @@ class front_connection final : public log_reader {
   /// thread of this object. Empty: nobody from now on, and no call is under way when this returns.
   void tell_of_end_asked(std::function<void(const std::string& why)> whom);
 
-  /// The last message. Waits until the front has all, or is gone, at most so long.
+  /// The last message, but for signs of life, which go on until the end of this object: what still
+  /// has to be written may take longer than the suspicion. Waits until the front has all, or is
+  /// gone, at most so long.
   void end(const end_told& how, std::chrono::milliseconds patience);
 
  private:

@@ -51,7 +51,7 @@ struct still_there {
 /// What the program has to complain of.
 enum class complaint { none, input, memory, fault };
 
-/// The last message of one that ends by itself.
+/// The last message of one that ends by itself, but for signs of life.
 struct end_told {
   int exit_code = 0;
   complaint kind = complaint::none;

@@ -33,6 +33,7 @@ constexpr int beats_to_begin = 10 * beats_in_suspicion;
 constexpr auto between_reaps = milliseconds(10);
 /// With an agent that is asked to end, where who asks waits for no order.
 constexpr auto patience_at_once = milliseconds(1000);
+constexpr auto between_waits = milliseconds(100);
 
 milliseconds in_milliseconds(double seconds) {
   return std::max(milliseconds(1),
@@ -158,6 +159,7 @@ void supervisor_process::start(const std::vector<std::string>& command, const st
 std::optional<supervisor_told> supervisor_process::next_received() {
   while (const auto text = received_.next()) {
     auto told = read_supervisor_told(*text);
+    ends_ = ends_ || std::holds_alternative<end_told>(told);
     if (!std::holds_alternative<still_there>(told))
       return told;
   }
@@ -172,7 +174,10 @@ std::optional<supervisor_told> supervisor_process::next() {
       return told;
     carry_out_requests();
     pollfd wait[2] = {{connection_.number(), POLLIN, 0}, {wake_.number(), POLLIN, 0}};
+    const auto before = clock::now();
     const int ready = ::poll(wait, 2, int(beat_.count()));
+    if (ends_)
+      ending_ += std::min<clock::duration>(beat_, clock::now() - before);
     if (ready < 0)
       continue;
     if (wait[1].revents != 0) {
@@ -181,12 +186,15 @@ std::optional<supervisor_told> supervisor_process::next() {
     }
     if (ready == 0 && ++silent >= (begun_ ? beats_in_suspicion : beats_to_begin)) {
       const auto facts = look_at_process(id().pid);
-      silence_ = fmt::format(
+      give_up(fmt::format(
           "gave no sign of life for {} s{}",
           std::chrono::duration<double>(beat_ * silent).count(),
-          facts && (facts->state == 'T' || facts->state == 't') ? " (it is stopped)" : "");
-      child_->signal_group(SIGKILL);
-      conclude();
+          facts && (facts->state == 'T' || facts->state == 't') ? " (it is stopped)" : ""));
+      break;
+    }
+    if (left_to_end() <= clock::duration(0)) {
+      give_up(fmt::format("had not ended {} s after it said that it does",
+                          std::chrono::duration<double>(ending_).count()));
       break;
     }
     if (wait[0].revents == 0)
@@ -204,10 +212,21 @@ std::optional<supervisor_told> supervisor_process::next() {
   return next_received();
 }
 
+void supervisor_process::give_up(std::string silence) {
+  silence_ = std::move(silence);
+  child_->signal_group(SIGKILL);
+  conclude();
+}
+
 void supervisor_process::conclude() {
   connection_.close();
-  // Its end of the connection is closed by its end; one that closes it otherwise is none of ours.
-  end_ = child_->wait(suspicion_);
+  // Its end of the connection is closed by its end, or a little before it when it has told of that;
+  // one that closes it otherwise is none of ours.
+  const auto until = clock::now()
+                     + (ends_ ? std::max<clock::duration>(suspicion_, left_to_end())
+                              : clock::duration(suspicion_));
+  while (!(end_ = child_->wait(std::min(beat_, between_waits))) && clock::now() < until)
+    carry_out_requests();
   if (!end_) {
     child_->signal_group(SIGKILL);
     end_ = child_->wait();

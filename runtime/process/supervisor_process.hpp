@@ -47,7 +47,8 @@ class supervisor_process {
   void start(const std::vector<std::string>& command, const std::string& order);
 
   /// What it tells next, but signs of life; nothing: it has ended, or was killed since it gave none
-  /// for the time of suspicion, and `end` says how.
+  /// for the time of suspicion, or had not ended ten times as long after it told that it does, and
+  /// `end` says how.
   std::optional<supervisor_told> next();
 
   /// Any thread, also before the start.
@@ -73,6 +74,8 @@ class supervisor_process {
   void take_columns();
   void conclude();
   std::optional<supervisor_told> next_received();
+  std::chrono::steady_clock::duration left_to_end() const { return 10 * suspicion_ - ending_; }
+  void give_up(std::string silence);
 
   const std::chrono::milliseconds suspicion_, beat_;
   const descriptor wake_;  ///< eventfd
@@ -82,7 +85,9 @@ class supervisor_process {
   std::optional<process_end> end_;
   std::string silence_;
   int columns_ = 0;
-  bool begun_ = false;  ///< it has told something
+  bool begun_ = false;                             ///< it has told something
+  bool ends_ = false;                              ///< it has told that it does
+  std::chrono::steady_clock::duration ending_{0};  ///< since then, while this process ran, too
 
   std::mutex mutex_;  ///< of what follows
   std::vector<std::string> asked_;

@@ -2,13 +2,49 @@
 
 #include "runtime/core/error.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
 namespace troupe::runtime {
+namespace {
+
+/// Of a regular file that was opened for writing alone: Linux opens it again by its descriptor.
+bool has_copied(int from, int to) {
+  const int source = ::open(fmt::format("/proc/self/fd/{}", from).c_str(), O_RDONLY | O_CLOEXEC);
+  if (source < 0)
+    return false;
+  std::array<char, 65536> bytes;
+  bool whole = false;
+  for (;;) {
+    const auto size = ::read(source, bytes.data(), bytes.size());
+    if (size < 0 && errno == EINTR)
+      continue;
+    whole = size == 0;
+    if (size <= 0)
+      break;
+    ssize_t done = 0;
+    while (done < size) {
+      const auto more = ::write(to, bytes.data() + done, std::size_t(size - done));
+      if (more < 0 && errno != EINTR)
+        break;
+      done += std::max<ssize_t>(more, 0);
+    }
+    if (done < size)
+      break;
+  }
+  const int failure = errno;
+  ::close(source);
+  errno = failure;
+  return whole;
+}
+
+}  // namespace
 
 growing_file::growing_file(std::string flag, std::filesystem::path path, bool append)
     : flag_(std::move(flag)), path_(std::move(path)) {
@@ -27,15 +63,45 @@ growing_file::~growing_file() {
   ::close(descriptor_);
 }
 
-void growing_file::append(std::string_view record, std::string_view first) {
+bool growing_file::is_removed() const {
   struct stat now = {};
-  const bool removed = ::fstat(descriptor_, &now) == 0 && S_ISREG(now.st_mode) && now.st_nlink == 0;
+  return ::fstat(descriptor_, &now) == 0 && S_ISREG(now.st_mode) && now.st_nlink == 0;
+}
+
+void growing_file::append(std::string_view record, std::string_view first) {
+  const bool removed = is_removed();
   if (removed)
-    begin_anew();
+    ::close(std::exchange(descriptor_, open_anew()));
   write(removed ? std::string(first) + std::string(record) : std::string(record));
 }
 
-void growing_file::begin_anew() {
+// The bytes of a file that was removed are there as long as somebody has it open.
+growing_file::past growing_file::append_to_whole(std::string_view record) {
+  auto out = past::whole;
+  struct stat now = {};
+  if (::fstat(descriptor_, &now) == 0 && S_ISREG(now.st_mode) && now.st_size < written_) {
+    out = past::cut;
+    written_ = now.st_size;
+  }
+  if (is_removed()) {
+    const int file = open_anew();
+    if (!has_copied(descriptor_, file)) {
+      const auto reason = system_message(errno);
+      ::unlink(path_.c_str());
+      ::close(file);
+      throw io_error("{} '{}' was removed while it was written, and cannot be written again: {}",
+                     flag_,
+                     path_.string(),
+                     reason);
+    }
+    ::close(std::exchange(descriptor_, file));
+    out = out == past::cut ? past::cut : past::restored;
+  }
+  write(record);
+  return out;
+}
+
+int growing_file::open_anew() const {
   const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
   if (file < 0)
     throw io_error("{} '{}' was removed while it was written, and cannot begin anew: {}{}",
@@ -44,12 +110,13 @@ void growing_file::begin_anew() {
                    system_message(errno),
                    errno == ENOENT ? "; a save folder returns with the next checkpoint"
                                    : "; make room, or remove what stands there");
-  ::close(std::exchange(descriptor_, file));
+  return file;
 }
 
 void growing_file::write(std::string_view record) {
   struct stat before = {};
   const bool can_shrink = ::fstat(descriptor_, &before) == 0 && S_ISREG(before.st_mode);
+  const auto size = std::int64_t(record.size());
   while (!record.empty()) {
     const auto written = ::write(descriptor_, record.data(), record.size());
     if (written < 0 && errno == EINTR)
@@ -66,6 +133,7 @@ void growing_file::write(std::string_view record) {
     }
     record.remove_prefix(std::size_t(written));
   }
+  written_ += size;
 }
 
 bool growing_file::is_empty() const {

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -22,15 +23,25 @@ class growing_file {
   /// anew, with `first` before the record, unless another has taken its place: that may be another
   /// run's.
   void append(std::string_view record, std::string_view first = {});
+
+  /// The same, of a file that means nothing without its beginning. Says what had become of it.
+  enum class past {
+    whole,
+    restored,  ///< it was removed: it stands there again, with all that it had
+    cut,       ///< another has made it shorter, and what is missing is lost
+  };
+  past append_to_whole(std::string_view record);
   bool is_empty() const;
 
  private:
   void write(std::string_view record);
-  void begin_anew();
+  bool is_removed() const;
+  int open_anew() const;
 
   std::string flag_;
   std::filesystem::path path_;
   int descriptor_ = -1;
+  std::int64_t written_ = 0;  ///< bytes, from its beginning; of one that began here
 };
 
 }  // namespace troupe::runtime

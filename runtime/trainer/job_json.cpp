@@ -1,8 +1,8 @@
 #include "runtime/trainer/job_json.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_bytes.hpp"
 #include "runtime/core/json_text.hpp"
-#include "runtime/data/utf8.hpp"
 #include "runtime/trainer/job_fields.hpp"
 
 #include <algorithm>
@@ -68,30 +68,10 @@ constexpr auto last(transports) {
   return transports::ucx;
 }
 
-// Paths and names may be any bytes, JSON is UTF-8.
-json text_or_bytes(const std::string& x) {
-  if (first_invalid_utf8(x) == std::string::npos)
-    return x;
-  std::string hex;
-  for (const char c : x)
-    hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
-  return {{"bytes", hex}};
-}
-
-std::string from_text_or_bytes(const json& from) {
-  if (!from.is_object())
-    return from.get<std::string>();
-  const auto hex = from.at("bytes").get<std::string>();
-  std::string out(hex.size() / 2, '\0');
-  for (std::size_t i = 0; i < hex.size(); i += 2) {
-    unsigned char byte = 0;
-    const char* const end = hex.data() + std::min(i + 2, hex.size());
-    if (const auto read = std::from_chars(hex.data() + i, end, byte, 16);
-        read.ptr != end || read.ec != std::errc() || hex.size() % 2 != 0)
-      throw input_error("the description of a job has bytes that are not hexadecimal: '{}'", hex);
-    out[i / 2] = char(byte);
-  }
-  return out;
+std::string text_from(const json& from) {
+  if (auto out = from_text_or_bytes(from))
+    return *std::move(out);
+  throw input_error("the description of a job has {} where a text belongs", json_text(from));
 }
 
 template <class Number>
@@ -209,24 +189,24 @@ class reader {
     }
   }
   void read(const json& from, double& to) { to = number(from); }
-  void read(const json& from, std::string& to) { to = from_text_or_bytes(from); }
-  void read(const json& from, std::filesystem::path& to) { to = from_text_or_bytes(from); }
+  void read(const json& from, std::string& to) { to = text_from(from); }
+  void read(const json& from, std::filesystem::path& to) { to = text_from(from); }
   void read(const json& from, std::chrono::milliseconds& to) {
     to = std::chrono::milliseconds(whole_number(
         from, std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()));
   }
   void read(const json& from, gpt_config& to) { to = gpt_config_from_json(json_text(from)); }
   void read(const json& from, extension& to) {
-    if (const auto name = from_text_or_bytes(from); !name.empty())
+    if (const auto name = text_from(from); !name.empty())
       to = known_as(name, known_.extensions, "the model extension");
   }
   void read(const json& from, own_rate& to) {
     if (!from.is_null())
-      to = known_as(from_text_or_bytes(from), known_.rates, "the learning rate");
+      to = known_as(text_from(from), known_.rates, "the learning rate");
   }
   void read(const json& from, std::optional<behaviour_factory>& to) {
     if (!from.is_null())
-      to = known_as(from_text_or_bytes(from), known_.behaviours, "the schedule");
+      to = known_as(text_from(from), known_.behaviours, "the schedule");
   }
   template <class Element>
   void read(const json& from, std::optional<Element>& to) {

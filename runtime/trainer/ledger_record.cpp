@@ -163,7 +163,17 @@ class record_reader {
 /// What was committed so far, and what is wrong with it.
 class ledger_judge {
  public:
-  std::vector<std::string> take() { return std::move(wrong_); }
+  std::vector<std::string> take() {
+    if (records_ == 0)
+      complain("there is no record: the run has not begun, or its records were removed");
+    return std::move(wrong_);
+  }
+
+  void judge(const ledger_record& x) {
+    if (records_++ == 0 && !std::holds_alternative<ledger::begun>(x))
+      complain("the beginning is missing: the first record does not say where the run starts");
+    std::visit(*this, x);
+  }
 
   void operator()(const ledger::begun& x) {
     if (newest_)
@@ -235,7 +245,7 @@ class ledger_judge {
 
   std::optional<training_position> newest_;
   std::optional<std::uint64_t> start_, told_step_;
-  std::uint64_t told_ = 0;
+  std::uint64_t records_ = 0, told_ = 0;
   std::map<std::uint64_t, digest> states_;
   std::map<std::uint64_t, std::uint64_t> consumed_;
   std::vector<std::string> wrong_;
@@ -264,7 +274,7 @@ std::vector<ledger_record> read_ledger(const std::filesystem::path& path) {
 std::vector<std::string> complaints_of(const std::vector<ledger_record>& all) {
   ledger_judge by;
   for (const auto& one : all)
-    std::visit(by, one);
+    by.judge(one);
   return by.take();
 }
 

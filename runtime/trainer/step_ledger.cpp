@@ -53,6 +53,7 @@ void step_ledger::write_down(const std::filesystem::path& file) {
   const std::lock_guard lock(mutex_);
   ensure(positions_.empty(), "LEDGER-4: all of a ledger is written down, or nothing");
   file_.emplace("the ledger", file, false);
+  path_ = file;
   writes_down_ = true;
 }
 
@@ -74,7 +75,7 @@ void step_ledger::flush() {
   if (lines.empty())
     return;
   try {
-    file_->append(lines);
+    tell(file_->append_to_whole(lines));
     refused_ = false;
   } catch (const io_error& failure) {
     if (!std::exchange(refused_, true))
@@ -87,6 +88,20 @@ void step_ledger::flush() {
     writes_down_ = false;
     unwritten_ = {};
   }
+}
+
+// The lock of the file is held.
+void step_ledger::tell(growing_file::past x) {
+  if (x == growing_file::past::restored && !std::exchange(restored_, true))
+    log_warning(
+        "the ledger '{}' was removed while the run writes it: it stands there again, with all that "
+        "it had",
+        path_.string());
+  if (x == growing_file::past::cut && !std::exchange(cut_, true))
+    log_error(
+        "the ledger '{}' was made shorter while the run writes it, and what is missing is lost: it "
+        "goes on without it, and says nothing for sure any more of this run",
+        path_.string());
 }
 
 step_ledger::~step_ledger() {

@@ -59,7 +59,9 @@ class step_ledger {
   /// From here on everything is written down there, too, by write(2), which survives the death of
   /// this process: by a pen when it is put down, and by `flush`. Before `begin`. What the system
   /// refuses is told once, and tried again with the next record: a full disk costs no step. A disk
-  /// that hangs holds who writes, and nobody else. Throws io_error when it cannot be opened.
+  /// that hangs holds who writes, and nobody else. A file that is removed meanwhile is written
+  /// again with the next record, with all that it had; of one that is cut, what is missing is lost,
+  /// and an error says so, once. Throws io_error when it cannot be opened.
   void write_down(const std::filesystem::path& file);
   /// Where another thread writes, that is left to it, or to the next.
   void flush();
@@ -105,6 +107,7 @@ class step_ledger {
 
  private:
   void note(const ledger_record& x);
+  void tell(growing_file::past x);
 
   static constexpr std::size_t kept_whole = 3;  ///< steps with their parts and positions
   static constexpr std::size_t kept_facts = 256;
@@ -128,7 +131,9 @@ class step_ledger {
   std::string unwritten_;  ///< whole lines
   std::mutex file_mutex_;  ///< of what follows; taken before mutex_
   std::optional<growing_file> file_;
-  bool refused_ = false;  ///< the newest lines were, and that has been told
+  std::filesystem::path path_;
+  bool refused_ = false;                 ///< the newest lines were, and that has been told
+  bool restored_ = false, cut_ = false;  ///< that has been told
 };
 
 class step_ledger::pen {

@@ -6,7 +6,11 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
+#include <memory>
 #include <optional>
+#include <thread>
+#include <vector>
 
 using namespace troupe;
 
@@ -24,4 +28,27 @@ TEST_CASE("FRONT-1: an end that the supervisor who stands has not told is none",
   REQUIRE(end);
   CHECK(end->exit_code == 0);
   CHECK(end->reason.empty());
+}
+
+TEST_CASE("HANG-4: a front is on the board of its process while it handles a message", "[actors]") {
+  tests::deterministic system;
+  auto job = tests::tiny_job(1, 1);
+  job.recovery.on = true;
+  const auto prepared = tests::without_threads(job);
+  prepared->node->watches_lanes = true;
+  std::vector<runtime::board_entry> seen;
+  const auto root = system.keep(
+      system.home().spawn(actors::front,
+                          prepared->description,
+                          std::shared_ptr<const actors::node_context>(prepared->node),
+                          [&](const actors::outcome&) {  // called by it; another thread looks
+                            const std::jthread looks([&] { seen = prepared->node->lanes->all(); });
+                          }));
+  system.run();
+  const auto its
+      = std::find_if(seen.begin(), seen.end(), [](const auto& x) { return x.who == "front"; });
+  REQUIRE(its != seen.end());
+  CHECK(its->work == "down_msg");
+  CHECK_FALSE(its->waits);
+  CHECK(its->actor == root->id());
 }

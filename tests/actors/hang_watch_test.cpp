@@ -24,13 +24,14 @@ constexpr std::size_t threads = 5;
 struct watching {
   explicit watching(bool has_front = true) {
     prepared = tests::without_threads(tests::tiny_job(1, 1));
+    if (has_front)
+      front = system.listener(by_front);
     watch = system.keep(system.home().spawn(
         actors::hang_watch,
-        actors::watch_settings{
-            .suspicion = 1,
-            .front = has_front ? system.listener(by_front) : messages::front_actor(),
-            .threads = threads,
-            .give_up = [this](const std::string& x) { reasons.push_back(x); }},
+        actors::watch_settings{.suspicion = 1,
+                               .front = front,
+                               .threads = threads,
+                               .give_up = [this](const std::string& x) { reasons.push_back(x); }},
         std::shared_ptr<const actors::node_context>(prepared->node)));
     system.run();
   }
@@ -57,6 +58,7 @@ struct watching {
   std::vector<std::shared_ptr<place>> places;
   std::vector<std::unique_ptr<place::at_message>> turns;
   tests::deterministic system;
+  messages::front_actor front;
   messages::hang_watch_actor watch;
 };
 
@@ -82,6 +84,17 @@ TEST_CASE("a process without a front gives up when its node hangs", "[actors]") 
   it.pass(8);
   REQUIRE(it.reasons.size() == 1);
   CHECK_THAT(it.reasons.front(), ContainsSubstring("node has shown no progress for"));
+}
+
+TEST_CASE("HANG-4: a run whose front hangs ends with that said", "[actors]") {
+  watching it;
+  it.hang({.who = "front", .actor = it.front->id(), .shares_thread = true});
+  it.pass(3);
+  CHECK(it.reasons.empty());
+  it.pass(5);
+  REQUIRE(it.reasons.size() == 1);
+  CHECK_THAT(it.reasons.front(), ContainsSubstring("front has shown no progress for"));
+  CHECK(it.by_front.of<messages::suspected>().empty());
 }
 
 TEST_CASE("HANG-2: a run whose actors have one thread left ends with that said", "[actors]") {

@@ -338,3 +338,25 @@ TEST_CASE("a stage gives its snapshot to the checkpointer between two steps", "[
   CHECK_FALSE(given.front().parameters.empty());
   CHECK(given.front().moments.size() == 2 * given.front().parameters.size());
 }
+
+TEST_CASE("SHARDS-3: a stage frees the snapshot of an attempt that failed", "[actors]") {
+  staged it(0);
+  const auto leased = [&] { return it.prepared->node->transport->leased(); };
+  const auto drop = [&](runtime::generation_id generation, std::uint64_t attempt) {
+    it.system.tell(it.stage, messages::drop_snapshot{generation, runtime::step_id(0), attempt});
+  };
+  const auto before = leased();
+  it.system.tell(it.stage, messages::take_snapshot{first_generation, runtime::step_id(0), 7});
+  drop(runtime::generation_id(2), 7);
+  const auto& given = it.checkpointer.of<messages::snapshot>();
+  REQUIRE(given.size() == 1);
+  const auto pieces = given.front().parameters.size() + given.front().moments.size();
+  REQUIRE(leased() == before + pieces);
+  it.prepared->node->transport->redeem(given.front().moments.front().elements);
+  drop(first_generation, 6);  // it comes late: that one is gone
+  CHECK(leased() == before + pieces - 1);
+  drop(first_generation, 7);
+  CHECK(leased() == before);
+  drop(first_generation, 7);
+  CHECK_FALSE(it.end->has_come());
+}

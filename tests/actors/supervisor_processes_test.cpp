@@ -277,6 +277,33 @@ TEST_CASE("each process has a shard writer, and nothing is saved while one is mi
   CHECK_FALSE(it.end->has_come());
 }
 
+TEST_CASE("SHARDS-3: of a save that failed every stage is told at once", "[actors]") {
+  const tests::scratch_folder folder;
+  supervised it(folder.path());
+  it.come(0);
+  it.come(1);
+  it.run();
+  it.keep(0);
+  it.vote(1);
+  it.apply(1);
+  REQUIRE(it.saver.of<messages::save>().size() == 1);
+  const auto attempt = it.saver.of<messages::save>()[0].attempt;
+  const auto fail = [&](std::uint64_t of) {
+    it.system.tell(it.supervisor,
+                   messages::save_failed{
+                       first_generation, runtime::step_id(1), "No space left on device", of});
+  };
+  fail(attempt + 1);
+  for (auto& replica : it.heard)
+    CHECK(replica.of<messages::drop_snapshot>().empty());
+  fail(attempt);
+  for (auto& replica : it.heard) {
+    REQUIRE(replica.of<messages::drop_snapshot>().size() == 1);
+    CHECK(replica.of<messages::drop_snapshot>()[0]
+          == messages::drop_snapshot{first_generation, runtime::step_id(1), attempt});
+  }
+}
+
 TEST_CASE("a process that cannot be ends the run with the agent's reason", "[actors]") {
   supervised it;
   it.system.tell(it.supervisor,

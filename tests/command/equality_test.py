@@ -2,7 +2,9 @@
 
     equality_test.py PROGRAM                  every arrangement, in 2, 4 and 8 processes, by shared memory
                                               and by TCP, each with and without delays: a table, in minutes
-    equality_test.py PROGRAM --only WORD      of those, whose first column has this word
+    equality_test.py PROGRAM --only WORD [COLUMN]
+                                              of those, whose first column has this word, and of its
+                                              columns those with that, as "8 processes, TCP"
     equality_test.py PROGRAM NAME...          the named checks, a selection: run by ctest
 
 A cell of the table is the number of runs that were compared step by step, and whose checkpoints
@@ -46,15 +48,30 @@ WIRES = {"shared memory": {}, "TCP": {"UCX_TLS": "tcp"}}
 
 
 def environments(one):
-    """What the run's nodes have of UCX_TLS, as the system tells."""
-    out = set()
+    """What each of the run's nodes that stand has of UCX_TLS, as the system tells, by its name."""
+    out = {}
     for at in one.processes():
         try:
             words = (pathlib.Path("/proc") / str(at["pid"]) / "environ").read_bytes().split(b"\0")
         except OSError:
             continue  # it has ended
-        out.add(next((x[8:].decode() for x in words if x.startswith(b"UCX_TLS=")), None))
+        out[at["name"]] = next((x[8:].decode() for x in words if x.startswith(b"UCX_TLS=")), None)
     return out
+
+
+def require_wire(one, processes, wire):
+    """Each of its nodes was told the wire: none that was not seen counts as told."""
+    wanted = WIRES[wire].get("UCX_TLS")
+    seen = {}
+
+    def all_seen():
+        seen.update(environments(one))
+        return len(seen) == processes
+
+    one.until("its processes listen", lambda: one.look() or one.steps())
+    one.until(f"its {processes} nodes are seen", all_seen)
+    if set(seen.values()) != {wanted}:
+        raise one.fails(f"its nodes were to have UCX_TLS {wanted}, and have {seen}")
 
 
 class compared:
@@ -70,10 +87,7 @@ class compared:
         save = self.folder / f"save-{self.count}"
         ran = job(self.folder, *self.words, "--save", save, *more, processes=processes, environment=WIRES[wire])
         if processes > 1:
-            ran.reaches(1)
-            found, wanted = environments(ran), {WIRES[wire].get("UCX_TLS")}
-            if not found <= wanted:
-                raise ran.fails(f"its nodes were to have UCX_TLS {wanted}, and have {found}")
+            require_wire(ran, processes, wire)
         return ran.ends(), save
 
     def with_many(self, processes, wire, more):
@@ -102,9 +116,9 @@ def check_one_credit(folder):
     compared(folder, "one credit for each hand-off, pipeline 4, data 2").with_many(4, "TCP", DELAYS)
 
 
-def table(word):
+def table(word="", of_columns=""):
     processes_test.PATIENCE = 600  # hundreds of small sums in eight processes on a machine with two cores
-    columns = [(n, wire) for wire in WIRES for n in (2, 4, 8)]
+    columns = [(n, wire) for wire in WIRES for n in (2, 4, 8) if of_columns in f"{n} processes, {wire}"]
     print("| arrangement | " + " | ".join(f"{n} processes, {wire}" for n, wire in columns) + " | seconds |")
     print("|---" * (len(columns) + 2) + "|")
     failed, runs = 0, 0
@@ -136,4 +150,4 @@ if __name__ == "__main__":
     if len(sys.argv) > 2 and sys.argv[2] != "--only":
         sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
     cli_test.PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
-    sys.exit(table(sys.argv[3] if len(sys.argv) > 3 else ""))
+    sys.exit(table(*sys.argv[3:5]))

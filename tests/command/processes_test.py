@@ -32,14 +32,14 @@ JOBS = []  # for the end of this program, whatever came of them
 class job:
     """A run of the program in a folder of its own."""
 
-    def __init__(self, folder, *words, processes=2, temporary=False, environment=None):
+    def __init__(self, folder, *words, processes=2, temporary=False, environment=None, base=JOB):
         self.folder = folder / f"job-{len(JOBS)}"
         self.above = self.folder / "temporary"
         self.above.mkdir(parents=True)
         self.given, self.log, self.out = (self.folder / x for x in ("run", "log.jsonl", "out.txt"))
         self.temporary = temporary
         self.shared, self.ports = shared_memory(), set()
-        command = [cli_test.PROGRAM, *map(str, [*JOB, "--processes", processes, "--log-file", self.log,
+        command = [cli_test.PROGRAM, *map(str, [*base, "--processes", processes, "--log-file", self.log,
                                                *([] if temporary else ["--run", self.given]), *words])]
         with open(self.out, "w") as out:
             self.process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT,
@@ -53,8 +53,9 @@ class job:
 
     def text(self):
         logs = self.run / "logs"
-        return self.out.read_text() + "".join(f"\n--- {x.name}\n{x.read_text()}" for x in sorted(logs.glob("*"))
-                                              if x.name != "supervisor.log")
+        read = lambda x: x.read_text(errors="replace")  # noqa: E731
+        return read(self.out) + "".join(f"\n--- {x.name}\n{read(x)}" for x in sorted(logs.glob("*"))
+                                        if x.name != "supervisor.log")
 
     def fails(self, why):
         return wrong(f"{why}\n{self.text()}")
@@ -123,7 +124,7 @@ class job:
         for at in pathlib.Path("/proc").iterdir():
             if at.name.isdigit():
                 try:
-                    if str(self.folder).encode() in (at / "cmdline").read_bytes():
+                    if os.fsencode(self.folder) in (at / "cmdline").read_bytes():
                         out.append(int(at.name))
                 except OSError:
                     pass
@@ -609,7 +610,7 @@ def check_asked_to_end(folder):
 def check_asked_early(folder):
     """Asked to end while processes are on their way it waits for none of them, and leaves nothing."""
     def starting(one):
-        return [x for x in one.left() if b"\0--incarnation\0" in pathlib.Path(f"/proc/{x}/cmdline").read_bytes()]
+        return [x for x in one.left() if b"\0incarnation\0" in pathlib.Path(f"/proc/{x}/cmdline").read_bytes()]
 
     def stands_still(one):
         """One of its processes is there and never comes: what waits for it takes three suspicions of this run."""
@@ -633,6 +634,39 @@ def check_asked_early(folder):
     time.sleep(0.1)  # else the kernel makes one of two
     one.process.send_signal(signal.SIGINT)
     one.ends(128 + signal.SIGINT)
+
+
+def check_any_bytes(folder):
+    """Paths need not be UTF-8, with several processes as with one: run folder, logs, data, checkpoints, temporary files."""
+    odd = folder / os.fsdecode(b"odd \xff")
+    odd.mkdir()
+    text = folder / "text.jsonl"
+    text.write_text("".join(json.dumps({"text": f"{i} and {i + 1} are numbers"}) + "\n" for i in range(200)))
+    works("tokenizer", "train", "--input", text, "--vocab-size", 300, "--output", folder / "tok")
+    works("preprocess", "--input", text, "--output-prefix", folder / "data", "--tokenizer", folder / "tok", "--append-eod")
+    for x in folder.glob("data*"):
+        x.rename(odd / x.name)
+    data, = (x.stem for x in odd.glob("data*.bin"))
+    drop = ("--mock-data", "--vocab-size", 128, "--tokenizer-type", "NullTokenizer")
+    words = [*(x for x in JOB if x not in drop), *PIPELINE, "--data-path", odd / data, "--split", "1,0,0",
+             "--tokenizer", folder / "tok", "--data-cache-path", odd / "cache"]
+    ran = {}
+    for n in (1, 2):
+        save = odd / f"save-{n}"
+        ran[n] = job(odd, "--train-iters", 4, "--save", save, processes=n, base=words).ends()
+        resumed = job(odd, "--train-iters", 6, "--save", save, "--load", save, "--override-opt_param-scheduler",
+                      processes=n, base=words).ends()
+        ran[n, "on"] = resumed
+    require_same(ran[2], ran[1], "in 2 processes")
+    if digests(ran[2, "on"]) != digests(ran[1, "on"]) or len(digests(ran[1, "on"])) != 2:
+        raise ran[2, "on"].fails(f"resumed, it has {digests(ran[2, 'on'])}, and not {digests(ran[1, 'on'])}")
+    one = job(odd, "--train-iters", LONG_STEPS, base=words)
+    one.reaches(1)
+    replaced(one, 1, killed(one, 1))
+    one.process.terminate()
+    one.ends()
+    temporary = job(odd, "--train-iters", 4, temporary=True, base=words).ends()
+    require_same(temporary, ran[1], "in a temporary folder")
 
 
 def check_without_recovery(folder):

@@ -140,6 +140,37 @@ def check_ledger(folder):
     refuses("there is no ledger", "ledger", "--run", run)
 
 
+def check_ledger_removed(folder):
+    """A ledger that is removed while the run writes it comes back with its beginning; of one that is cut an error says so."""
+    run = folder / "run"
+    file = run / "ledger.jsonl"
+    train = started("train", "gpt", *LONG, "--run", run)
+    stepping(run)
+    first = file.read_text().splitlines()[:3]
+    file.unlink()
+    until("the ledger is there again", file.exists)
+    works("stop", "--run", run)
+    out = train.communicate(timeout=PATIENCE)[0]
+    if out.count("was removed while the run writes it") != 1:
+        raise wrong(f"that the ledger was removed is not told once:\n{out}")
+    if file.read_text().splitlines()[:3] != first:
+        raise wrong("the ledger has another beginning than before")
+    if "is in order" not in works("ledger", "--run", run, "--check"):
+        raise wrong("the ledger is not in order")
+
+    train = started("train", "gpt", *LONG, "--run", run)
+    stepping(run)
+    os.truncate(file, 0)
+    until("more is written", lambda: file.stat().st_size > 0)
+    works("stop", "--run", run)
+    out = train.communicate(timeout=PATIENCE)[0]
+    if out.count("was made shorter while the run writes it") != 1 or train.returncode != 0:
+        raise wrong(f"that the ledger was cut is not told once:\n{out}")
+    code, page, err = cli_test.run("ledger", "--run", run, "--check")
+    if code != 1 or "the beginning is missing" not in err or "what was before is missing" not in page:
+        raise wrong(f"a ledger without its beginning: {code}\n{page}\n{err}")
+
+
 def check_stopped_twice(folder):
     """Two who stop a run send one signal: a second would end it without saving."""
     run, save = folder / "run", folder / "save"

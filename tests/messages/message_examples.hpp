@@ -107,6 +107,10 @@ take_snapshot example(const wire&) {
   return {g, step, 5};
 }
 template <>
+drop_snapshot example(const wire&) {
+  return {g, step, 5};
+}
+template <>
 save example(const wire&) {
   return {g, step, 123, 2, skipped, scale, 5};
 }

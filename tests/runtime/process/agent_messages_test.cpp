@@ -18,6 +18,11 @@ const std::vector<agent_request> requests{
                   .command = {"/bin/troupe", "node", "\xc3\xa4 \"quoted\"\n"},
                   .environment = {"A=", "B=x=y"},
                   .output = "/run/logs/node-0.log"},
+    start_process{.request = 8,
+                  .name = "node-1",
+                  .command = {"/bin/troupe", "node", "--run", "/not utf-8 \xff"},
+                  .environment = {"TMPDIR=/\xff"},
+                  .output = "/\xff/logs/node-1.log"},
     signal_process{.request = 8, .name = "node-0", .which = 3, .signal = 9},
     list_processes{9},
     end_agent{10}};
@@ -82,10 +87,11 @@ TEST_CASE("what is no message of this version is refused with what is wrong", "[
   } catch (const input_error& failure) {
     CHECK(std::string(failure.what()).size() < 300);
   }
-  CHECK_THROWS_AS(
-      text_of(agent_request(start_process{
-          .request = 1, .name = "x", .command = {"\xff"}, .environment = {}, .output = {}})),
-      input_error);
+  refused(start + R"("command": [{"bytes": "xy"}], "environment": [], "output": ""})", "'command'");
+  refused(start + R"("command": [{"bytes": "7"}], "environment": [], "output": ""})", "'command'");
+  refused(start + R"("command": [{"bytes": "78"}], "environment": [], "output": {}})", "'output'");
+  refused(start + R"("command": [{"bytes": "7800"}], "environment": [], "output": ""})",
+          "zero byte");
 }
 
 TEST_CASE("every text that is cut short or has a byte changed is read or refused", "[process]") {

@@ -1,15 +1,20 @@
 #include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/process/front_connection.hpp"
 #include "runtime/process/front_messages.hpp"
+#include "runtime/process/supervisor_process.hpp"
 #include "runtime/process/unix_socket.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <array>
+#include <csignal>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 
 using namespace troupe::runtime;
@@ -98,6 +103,35 @@ TEST_CASE("the front has every line, in order, and the end as the last message",
   for (int i = 0; i < lines; ++i)
     REQUIRE(x.front.next() == supervisor_told(line_told{severity::info, std::to_string(i)}));
   CHECK(x.front.next() == supervisor_told(end_told{.exit_code = 7}));
+}
+
+TEST_CASE("signs of life go on after the end was told until the connection closes", "[process]") {
+  pair x(short_beat);
+  const std::jthread ending([&] { x.connection.end({.exit_code = 7}, patience); });
+  while (x.front.next() != supervisor_told(end_told{.exit_code = 7})) {
+  }
+  for (int i = 0; i < 3; ++i)
+    CHECK(x.front.next() == supervisor_told(still_there{}));
+}
+
+TEST_CASE("a process that tells its end and does not end is killed", "[process]") {
+  const troupe::tests::scratch_folder folder;
+  write_text(folder / "end", frame_of(text_of(supervisor_told(end_told{.exit_code = 7}))));
+  write_text(folder / "beat", frame_of(text_of(supervisor_told(still_there{}))));
+  constexpr double suspicion = 0.3;
+  supervisor_process x(suspicion);
+  // It ends by itself long after ten times the suspicion: each `sleep` is a process of its own.
+  x.start({"/bin/sh",
+           "-c",
+           "cd \"$0\"; cat end >&3; i=0; while [ $i -lt 3000 ]; do cat beat >&3; sleep 0.01; "
+           "i=$((i + 1)); done",
+           folder.path().string()},
+          "");
+  CHECK(x.next() == supervisor_told(end_told{.exit_code = 7}));
+  CHECK_FALSE(x.next());
+  CHECK(x.end().signal == SIGKILL);
+  CHECK_FALSE(x.silence().empty());
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);  // of other tests
 }
 
 TEST_CASE("SHOWN-1: nobody waits for a front that does not read, or is gone", "[process]") {

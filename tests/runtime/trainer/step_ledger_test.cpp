@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cmath>
 #include <fcntl.h>
+#include <filesystem>
 #include <fmt/format.h>
 #include <limits>
 #include <string>
@@ -194,6 +195,55 @@ TEST_CASE("LEDGER-4: what is written down makes an equal ledger") {
   }
 }
 
+TEST_CASE("LEDGER-4: a ledger whose file is removed is written again with all that it had") {
+  const tests::scratch_folder folder;
+  const auto file = folder / "ledger.jsonl";
+  step_ledger x;
+  x.write_down(file);
+  x.by(0)->begin({.iteration = 10, .consumed = 80});
+  constexpr std::uint64_t steps = 2000;  // more than is copied at once
+  for (std::uint64_t n = 11; n <= steps; ++n)
+    x.by(0)->commit(step(n));
+  const auto before = read_text(file);
+  REQUIRE(before.size() > 65536);
+  std::filesystem::remove(file);
+  SECTION("with the next record") {
+    x.by(0)->commit(step(steps + 1));
+    const auto now = read_text(file);
+    CHECK(now.substr(0, before.size()) == before);
+    const auto all = read_ledger(file);
+    CHECK(complaints_of(all).empty());
+    step_ledger y;
+    y.take_up(all);
+    CHECK(y.newest() == steps + 1);
+  }
+  SECTION("unless another stands there: that may be another run's") {
+    write_text(file, "mine\n");
+    x.by(0)->commit(step(steps + 1));
+    CHECK(read_text(file) == "mine\n");
+    std::filesystem::remove(file);
+    x.by(0)->commit(step(steps + 2));
+    CHECK(complaints_of(read_ledger(file)).empty());
+    CHECK(read_text(file).substr(0, before.size()) == before);
+  }
+}
+
+TEST_CASE("a ledger that somebody cut is not called sound") {
+  const tests::scratch_folder folder;
+  const auto file = folder / "ledger.jsonl";
+  step_ledger x;
+  x.write_down(file);
+  x.by(0)->begin({});
+  x.by(0)->commit(step(1));
+  std::filesystem::resize_file(file, 0);
+  CHECK_FALSE(complaints_of(read_ledger(file)).empty());
+  x.by(0)->keepers({1, 0});
+  CHECK_FALSE(complaints_of(read_ledger(file)).empty());
+  x.by(0)->commit(step(2));
+  CHECK_FALSE(complaints_of(read_ledger(file)).empty());
+  CHECK(x.newest() == 2);  // it costs no step
+}
+
 TEST_CASE("what is wrong with a run is found in what it wrote down") {
   using namespace ledger;
   const auto at = [](std::uint64_t n, std::uint64_t consumed) {
@@ -221,6 +271,8 @@ TEST_CASE("what is wrong with a run is found in what it wrote down") {
     all.erase(all.begin() + std::ptrdiff_t(place));
     return all;
   };
+  CHECK_FALSE(complaints_of({}).empty());
+  CHECK_FALSE(complaints_of({keepers{{1, 0}}}).empty());
   CHECK_FALSE(complaints_of(without(0)).empty());
   CHECK_FALSE(complaints_of(without(1)).empty());
   CHECK_FALSE(complaints_of(without(2)).empty());
