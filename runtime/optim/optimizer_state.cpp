@@ -110,7 +110,10 @@ state_arrays optimizer_state::arrays() const {
 
 state_arrays optimizer_state::empty_arrays(memory_pool& pool) const {
   const auto like = arrays();
-  return {zeros(pool, like.weights.size()), zeros(pool, like.kept.size())};
+  // Values that are f32 are these weights, and are gathered (resident_store.cpp).
+  tensor weights(pool.allocate_shared(like.weights.bytes()), dtype::f32, {like.weights.size()});
+  pool.clear(weights.raw(), weights.bytes());
+  return {std::move(weights), zeros(pool, like.kept.size())};
 }
 
 void optimizer_state::exchange(const state_arrays& to) {
