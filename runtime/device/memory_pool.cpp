@@ -145,8 +145,6 @@ struct block_keeper {
   }
 };
 
-namespace {
-
 /// Of a block from elsewhere, which its pool counts.
 struct shared_keeper {
   memory_block original;
@@ -159,6 +157,8 @@ struct shared_keeper {
     owner->in_use -= size;
   }
 };
+
+namespace {
 
 /// Tells the block that a queue had it, when that drops it.
 struct borrower {
