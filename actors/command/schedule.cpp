@@ -8,6 +8,7 @@
 #include "runtime/schedule/behaviour.hpp"
 #include "runtime/schedule/csv.hpp"
 #include "runtime/schedule/lower.hpp"
+#include "runtime/schedule/plan_graph.hpp"
 
 #include <cstdio>
 #include <filesystem>

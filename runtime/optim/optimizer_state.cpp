@@ -110,7 +110,9 @@ state_arrays optimizer_state::arrays() const {
 
 state_arrays optimizer_state::empty_arrays(memory_pool& pool) const {
   const auto like = arrays();
-  // Values that are f32 are these weights, and are gathered (resident_store.cpp).
+  if (master_)
+    return {zeros(pool, like.weights.size()), zeros(pool, like.kept.size())};
+  // These are values, which ranks gather (resident_store.cpp).
   tensor weights(pool.allocate_shared(like.weights.bytes()), dtype::f32, {like.weights.size()});
   pool.clear(weights.raw(), weights.bytes());
   return {std::move(weights), zeros(pool, like.kept.size())};

@@ -27,7 +27,7 @@ struct traffic {
 std::vector<handoff> handoffs_of(const plan& x, const handoff_credits& credits) {
   std::vector<handoff> out;
   for (std::size_t maker = 0; maker < x.placement.size(); ++maker) {
-    const copy_id copy(std::uint32_t(maker / std::size_t(x.chunks)));
+    const auto copy = copy_id(std::uint32_t(maker / std::size_t(x.chunks)));
     const auto chunk = std::uint32_t(maker % std::size_t(x.chunks));
     const auto add = [&](int room, std::uint32_t to, bool gradient) {
       if (room > 0)

@@ -304,12 +304,14 @@ def check_relative(folder):
         nodes.append(node(folder, credentials=credentials))
     os.chdir(home)
     wanted = job(folder, *LONG, "--save", folder / "judge", processes=1).ends()
-    one = job(folder, *LONG, "--save", "saved", "--save-interval", 5, *over(nodes, credentials))
-    one.until("a checkpoint", lambda: (home / "saved" / "iter_0000005" / "manifest.json").exists())
+    one = job(folder, *LONG, "--save", "saved", "--save-interval", 50, *over(nodes, credentials))
+    one.until("a checkpoint", lambda: (home / "saved" / "iter_0000050" / "manifest.json").exists())
     # All that keep states die: what is left is the checkpoint, which nodes read.
-    for number in (0, 1):
-        os.kill(hosted(one, nodes, number)["pid"], signal.SIGKILL)
+    for pid in [hosted(one, nodes, number)["pid"] for number in (0, 1)]:
+        os.kill(pid, signal.SIGKILL)
     one.ends()
+    if "from the checkpoint" not in one.out.read_text():
+        raise one.fails("nobody went on from the checkpoint")
     require_same(one, wanted, "from a checkpoint with a relative name")
     works("checkpoint", "diff", folder / "judge", home / "saved")
     again = job(folder, *LONG, "--save", "saved", "--load", "saved", *over(nodes, credentials)).ends()

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,6 +44,12 @@ void* map_file(int file, std::size_t bytes, int protection) {
   }
   errno = why;
   return out;
+}
+
+/// A file in memory is one for the limit of files, too, and who exceeds that is ended by a signal.
+bool exceeds_limit(std::size_t bytes) {
+  rlimit limit = {};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur;
 }
 
 /// A wish: without it the pages are small. As a rule files get no large pages by advice alone
@@ -87,7 +94,10 @@ memory_block shared_memory::allocate(std::size_t bytes) {
   const int file = ::memfd_create("troupe arrays", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   void* at = MAP_FAILED;
   struct stat what = {};
-  if (file >= 0 && ::ftruncate(file, off_t(whole)) == 0 && ::fstat(file, &what) == 0
+  const bool fits = !exceeds_limit(whole);
+  if (!fits)
+    errno = EFBIG;
+  if (file >= 0 && fits && ::ftruncate(file, off_t(whole)) == 0 && ::fstat(file, &what) == 0
       && ::fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
     at = map_file(file, whole, PROT_READ | PROT_WRITE);
   if (at == MAP_FAILED) {
@@ -96,7 +106,7 @@ memory_block shared_memory::allocate(std::size_t bytes) {
       ::close(file);
     throw io_error(
         "cannot make {} bytes of memory that other processes map: {}; raise the limits of "
-        "descriptors and memory",
+        "descriptors (ulimit -n), files (ulimit -f) and memory",
         whole,
         system_message(why));
   }
