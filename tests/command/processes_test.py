@@ -430,12 +430,16 @@ def check_all_killed(folder):
     for more in ([], ["--save", folder / "save", "--save-interval", 5]):
         one = job(folder, *LONG, *more)
         one.reaches(10)
-        for at in one.processes():
+        all_of_them, before = one.processes(), time.time() - 0.2
+        for at in all_of_them:
             os.kill(at["pid"], signal.SIGKILL)
         one.ends()
         require_same(one, wanted, f"the death of all processes at once {more}")
         if not one.restarts():
             raise one.fails("the log tells of no restart")
+        saved = more and (folder / "save" / "iter_0000005" / "manifest.json").stat().st_mtime < before
+        if saved and "from the checkpoint" not in one.out.read_text():
+            raise one.fails("it had a checkpoint, and went on from elsewhere")
 
 
 def check_stopped(folder):

@@ -151,18 +151,20 @@ def check_handoffs(folder):
     expect({(x["copy"], x["from_stage"]) for x in found if x["kind"] == "activations"},
            {(k, c) for k in (0, 1) for c in (0, 1, 2)}, "who hands activations on")
     own = json.loads(works("schedule", "check", "1f1b", *SIZE, "--json"))["handoffs"]
-    memory = json.loads(works("memory", *MODEL, "--world-size", 4, "--pipeline-model-parallel-size", 4,
+    memory = json.loads(works("memory", *MODEL, "--tokenizer-type", "NullTokenizer", "--vocab-size", 100, "--world-size", 4, "--pipeline-model-parallel-size", 4,
                               "--global-batch-size", 16, "--json"))
     given = [x for worker in memory["workers"] for x in worker["handoffs"]]
     expect(sorted((x["from_stage"], x["to_stage"], x["credits"]) for x in given),
            sorted((x["from_stage"], x["to_stage"], x["credits"]) for x in own), "credits of a run")
-    expect({x["bytes_each"] for x in given}, {2 * 16 * 32 * 4}, "bytes of a result")
+    hidden = 2 * 16 * 32 * 4  # and with activations go positions, and the numbers of samples
+    expect({(x["kind"], x["bytes_each"]) for x in given},
+           {("activations", hidden + 2 * 16 * 4 + 2 * 8), ("gradients", hidden)}, "bytes of a result")
     expect([x["gradients_not_taken"] > 0 for x in memory["workers"]], [False, True, True, True], "of later stages")
     told = works("train", "gpt", *MODEL, "--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", 100,
                  "--lr", 1, "--train-iters", 1, "--world-size", 4, "--pipeline-model-parallel-size", 4,
                  "--global-batch-size", 16, "--dry-run")
     credits = {x["from_stage"]: x["credits"] for x in own if x["kind"] == "activations"}
-    wanted = f"outstanding at most: stage 0 to 1 on rank 1: {credits[0]} activations of 4.1 kB"
+    wanted = f"outstanding at most: stage 0 to 1 on rank 1: {credits[0]} activations of 4.24 kB"
     if wanted not in told or "gradients not taken yet" not in told:
         raise wrong(f"--dry-run does not say '{wanted}':\n{told}")
 
