@@ -182,6 +182,22 @@ std::string chunk_text(const chunk_range& range) {
   return what.empty() ? "passes on" : what;
 }
 
+/// Of each hand-off to a stage of another rank; empty where there is none.
+std::string handoffs_text(const memory_forecast& need, int copies) {
+  std::string out;
+  for (const auto& [x, bytes] : need.handoffs)
+    out += fmt::format("{}{}stage {} to {} on rank {}: {} of {}, {}",
+                       out.empty() ? "            outstanding at most: " : "; ",
+                       copies > 1 ? fmt::format("copy {}, ", char('a' + value(x.copy))) : "",
+                       value(x.from),
+                       value(x.to),
+                       x.to_rank,
+                       counted(x.credits, x.gradient ? "gradient" : "activation"),
+                       human_bytes(double(bytes)),
+                       human_bytes(double(bytes) * x.credits));
+  return out.empty() ? out : out + "\n";
+}
+
 std::string rank_text(
     int rank, const coordinates& at, int tensor, const job_pipeline& pipeline, int pipeline_rank) {
   auto out
@@ -264,7 +280,7 @@ std::string describe(const training_job& given) {
     all.push_back(need);
     out += rank_text(rank, at, l.tensor, pipeline, int(stage)) + "\n"
            + fmt::format(
-               "            {}: parameters {}, gradients {}, optimizer {}{}, activations {}{}\n",
+               "            {}: parameters {}, gradients {}, optimizer {}{}, activations {}{}{}\n",
                human_bytes(need.peak()),
                human_bytes(need.parameters),
                human_bytes(need.gradients),
@@ -273,12 +289,14 @@ std::string describe(const training_job& given) {
                    ? fmt::format(", state of the step before {}", human_bytes(need.beside))
                    : "",
                human_bytes(need.activations),
+               left_text(need),
                job.checkpoints.save.empty()
                        || (!job.reduction.distributed_optimizer && at[axis::data] > 0)
                    ? ""
                    : fmt::format("; {} more{} while it saves",
                                  human_bytes(need.snapshot),
-                                 job.backend == backend_kind::cuda ? " of the host's memory" : ""));
+                                 job.backend == backend_kind::cuda ? " of the host's memory" : ""))
+           + handoffs_text(need, pipeline.schedule->copies());
   }
   std::int64_t together = 0;
   for (const auto& x : all)

@@ -129,12 +129,17 @@ std::string forecast_text(const std::vector<forecast_group>& groups) {
                runtime::human_bytes(x.need.parameters),
                runtime::human_bytes(x.need.gradients),
                runtime::human_bytes(x.need.optimizer + x.need.beside),
-               runtime::human_bytes(x.need.activations),
+               runtime::human_bytes(x.need.activations + x.need.left_by_others),
                runtime::human_bytes(x.need.peak()),
                "+ " + runtime::human_bytes(x.need.snapshot));
   const bool keeps
       = std::any_of(groups.begin(), groups.end(), [](const auto& x) { return x.need.beside > 0; });
+  const bool leaves = std::any_of(
+      groups.begin(), groups.end(), [](const auto& x) { return x.need.left_by_others > 0; });
   return out + fmt::format("all workers together {}\n", runtime::human_bytes(together(groups)))
+         + (leaves ? "'activations' counts gradients that another stage, when it is late, has not "
+                     "taken yet\n"
+                   : "")
          + (keeps ? "'optimizer' counts the state of the step before, which --recovery on keeps\n"
                   : "");
 }
@@ -199,6 +204,20 @@ std::string page(const runtime::training_job& job, const std::vector<forecast_gr
          + to_text(runtime::megatron_memory(job)) + "\n" + growth_text(job);
 }
 
+ordered_json handoffs_of(const runtime::memory_forecast& need) {
+  auto out = ordered_json::array();
+  for (const auto& x : need.handoffs)
+    out.push_back({{"copy", value(x.what.copy)},
+                   {"from_stage", value(x.what.from)},
+                   {"to_stage", value(x.what.to)},
+                   {"to_rank", x.what.to_rank},
+                   {"kind", x.what.gradient ? "gradients" : "activations"},
+                   {"credits", x.what.credits},
+                   {"bytes_each", x.bytes},
+                   {"bytes", x.bytes * x.what.credits}});
+  return out;
+}
+
 ordered_json as_json(const runtime::training_job& job, const std::vector<forecast_group>& groups) {
   const auto& l = job.layout;
   const auto theory = runtime::megatron_memory(job);
@@ -226,8 +245,10 @@ ordered_json as_json(const runtime::training_job& job, const std::vector<forecas
                               {"optimizer", x.need.optimizer},
                               {"state_before", x.need.beside},
                               {"activations", x.need.activations},
+                              {"gradients_not_taken", x.need.left_by_others},
                               {"peak", x.need.peak()},
-                              {"snapshot", x.need.snapshot}});
+                              {"snapshot", x.need.snapshot},
+                              {"handoffs", handoffs_of(x.need)}});
   out["all_workers"] = together(groups);
   for (const auto& x : processes_of(job, groups))
     out["processes"].push_back({{"first_rank", x.first_rank},

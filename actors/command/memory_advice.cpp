@@ -38,6 +38,12 @@ std::vector<memory_share> shares_of_devices(const runtime::training_job& job,
 
 }  // namespace
 
+std::string left_text(const runtime::memory_forecast& need) {
+  return need.left_by_others == 0 ? ""
+                                  : fmt::format(", gradients not taken yet {}",
+                                                runtime::human_bytes(double(need.left_by_others)));
+}
+
 std::vector<runtime::memory_forecast> needs_by_rank(
     const runtime::training_job& job, const std::vector<runtime::forecast_group>& groups) {
   const auto& l = job.layout;

@@ -23,6 +23,9 @@ struct memory_share {
   std::int64_t need = 0, has = 0;  ///< bytes
 };
 
+/// ", gradients not taken yet 1.2 MB": what other stages may leave with a worker; empty: nothing.
+std::string left_text(const runtime::memory_forecast& need);
+
 /// By rank.
 std::vector<runtime::memory_forecast> needs_by_rank(
     const runtime::training_job& job, const std::vector<runtime::forecast_group>& groups);

@@ -133,7 +133,7 @@ void tell(const runtime::forecast_group& most) {
   const auto& memory = most.need;
   runtime::log_info(
       " peak memory per worker, forecast: up to {}, on stage {} (parameters {}, gradients {}, "
-      "optimizer {}{}, activations {})",
+      "optimizer {}{}, activations {}{})",
       runtime::human_bytes(memory.peak()),
       most.pipeline,
       runtime::human_bytes(memory.parameters),
@@ -142,7 +142,8 @@ void tell(const runtime::forecast_group& most) {
       memory.beside > 0
           ? fmt::format(", state of the step before {}", runtime::human_bytes(memory.beside))
           : "",
-      runtime::human_bytes(memory.activations));
+      runtime::human_bytes(memory.activations),
+      left_text(memory));
 }
 
 /// What the forecast was worth.

@@ -8,6 +8,7 @@
 #include "runtime/schedule/behaviour.hpp"
 #include "runtime/schedule/csv.hpp"
 #include "runtime/schedule/lower.hpp"
+#include "runtime/schedule/plan_graph.hpp"
 
 #include <cstdio>
 #include <filesystem>
@@ -25,6 +26,8 @@ struct plan_flags : schedule_flags {
 
 struct check_flags : schedule_flags {
   int credits = 0;
+  std::int64_t result_bytes = 0;
+  bool handoffs = false;
   bool json = false;
 };
 
@@ -91,6 +94,7 @@ struct verdict {
   runtime::plan what;
   runtime::check_report report;
   bool is_plan = true;
+  std::vector<runtime::handoff> handoffs = {};  ///< of a sound plan without sends
 };
 
 std::size_t actions_of(const runtime::plan& x) {
@@ -102,12 +106,19 @@ std::size_t actions_of(const runtime::plan& x) {
 
 verdict judged(const std::string& name, const check_flags& flags) {
   verdict out{plan_of(name, flags).what, {}};
-  costs_of(out.what, flags);  // refuses a --layout of other stages
+  const auto costs = costs_of(out.what, flags);  // refuses a --layout of other stages
   if (flags.lowered && runtime::validate(out.what).empty())
     out.what = runtime::lowered(out.what);
   auto by = settings_of(out.what, flags);
-  by.credits = flags.credits;
+  const bool sends = runtime::has_transfers(out.what);
+  by.credits = sends ? flags.credits : 0;
   out.report = runtime::check_plan(out.what, by);
+  if (sends || !out.report.is_sound())
+    return out;
+  const auto credits = runtime::credits_of(out.what, costs, flags.credits);
+  if (flags.credits > 0)
+    out.report.complaints = runtime::check_handoffs(out.what, credits);
+  out.handoffs = runtime::handoffs_of(out.what, credits);
   return out;
 }
 
@@ -129,6 +140,35 @@ verdict judged_in_turn(const std::string& name, const check_flags& flags) {
   }
 }
 
+/// "stage 0 to 1, rank 0 to 1: 3 activations"
+std::string text_of(const runtime::handoff& x, const runtime::plan& in, std::int64_t bytes) {
+  return fmt::format(
+      "{}stage {} to {}, rank {} to {}: {}{}",
+      in.copies > 1 ? fmt::format("copy {}, ", char('a' + value(x.copy))) : "",
+      value(x.from),
+      value(x.to),
+      x.from_rank,
+      x.to_rank,
+      runtime::counted(x.credits, x.gradient ? "gradient" : "activation"),
+      bytes > 0 ? fmt::format(", {}", runtime::human_bytes(double(bytes) * x.credits)) : "");
+}
+
+ordered_json json_of(const std::vector<runtime::handoff>& all, std::int64_t bytes) {
+  auto out = ordered_json::array();
+  for (const auto& x : all) {
+    out.push_back({{"copy", value(x.copy)},
+                   {"from_stage", value(x.from)},
+                   {"to_stage", value(x.to)},
+                   {"from_rank", x.from_rank},
+                   {"to_rank", x.to_rank},
+                   {"kind", x.gradient ? "gradients" : "activations"},
+                   {"credits", x.credits}});
+    if (bytes > 0)
+      out.back()["bytes"] = bytes * x.credits;
+  }
+  return out;
+}
+
 int check_plans(const check_flags& flags, const command_line& line) {
   if (flags.names.empty())
     only_name(flags, line);
@@ -139,7 +179,8 @@ int check_plans(const check_flags& flags, const command_line& line) {
     all.push_back({{"name", name},
                    {"sound", seen.report.is_sound()},
                    {"complaints", seen.report.complaints},
-                   {"notes", seen.report.notes}});
+                   {"notes", seen.report.notes},
+                   {"handoffs", json_of(seen.handoffs, flags.result_bytes)}});
     if (!seen.report.is_sound())
       wrong += fmt::format("{}{}{}",
                            wrong.empty() ? "" : "\n",
@@ -154,6 +195,9 @@ int check_plans(const check_flags& flags, const command_line& line) {
                  runtime::counted(std::int64_t(actions_of(seen.what)), "action"));
     for (const auto& note : seen.report.notes)
       fmt::print("  note: {}\n", note);
+    if (seen.report.is_sound() && (flags.handoffs || flags.credits > 0 || flags.result_bytes > 0))
+      for (const auto& x : seen.handoffs)
+        fmt::print("  outstanding at most, {}\n", text_of(x, seen.what, flags.result_bytes));
   }
   if (flags.json)
     fmt::print("{}\n", runtime::json_text_replacing(all.size() == 1 ? all.front() : all, 1));
@@ -170,10 +214,22 @@ void add_check(command_line& group) {
   declare_plan(line, *flags);
   line.value({.name = "--credits",
               .type = "K",
-              .default_value = "any number",
-              .help = "So many results may be on a link (rank to rank, activations or gradients) "
-                      "before their receives have taken them."},
+              .default_value = "as many as the plan needs, and two",
+              .help = "So many results of each hand-off (a stage to the next on another rank, "
+                      "activations or gradients) may be outstanding, as with --pipeline-credits of "
+                      "a run; where a plan has sends, on each link of two ranks before its "
+                      "receives have taken them."},
              whole(flags->credits, 1));
+  line.toggle("--handoffs",
+              "Lists the hand-offs, and how many results each may have outstanding; so does "
+              "--credits. Not of a plan with sends.",
+              [flags] { flags->handoffs = true; });
+  line.value(
+      {.name = "--result-bytes",
+       .type = "N",
+       .help = "Of one result, a micro-batch's activations between two stages: then the list "
+               "says bytes, too. A run's own: `troupe train ... --dry-run`."},
+      whole(flags->result_bytes, 1));
   line.toggle("--json", "Prints JSON, for programs.", [flags] { flags->json = true; });
   declare_costs(line, *flags);
   line.note(
@@ -185,6 +241,7 @@ void add_check(command_line& group) {
       "of "
       "the others.");
   line.note("Example: troupe schedule check my.csv --credits 2 --memory-limit 4");
+  line.note("Example: troupe schedule check zb-h1 --ranks 4 --microbatches 8 --handoffs");
   line.note("Which promises are checked: PLAN-1 to PLAN-8 in docs/invariants.md.");
   line.runs([flags, &line] { return check_plans(*flags, line); });
 }

@@ -251,8 +251,8 @@ void check_plans(const prepared_job& out) {
 
 }  // namespace
 
-void add_saved_states(node_context& to, const runtime::training_job& job) {
-  to.restore_saved = [save = job.checkpoints.save](runtime::worker& by, std::uint64_t iteration) {
+void add_saved_states(node_context& to, const messages::job_description& told) {
+  to.restore_saved = [save = fs::path(told.save)](runtime::worker& by, std::uint64_t iteration) {
     fill_from(by,
               runtime::checkpoint_reader(save / runtime::iteration_folder(std::int64_t(iteration))),
               true);
@@ -276,6 +276,8 @@ std::string as_told(runtime::training_job job) {
 messages::job_description describe(const runtime::training_job& job, node_context& node) {
   node.jobs->add(runtime::functions_of(job));
   messages::job_description out{.settings = as_told(job)};
+  if (!job.checkpoints.save.empty())
+    out.save = fs::absolute(job.checkpoints.save).string();
   node.jobs->open(out);
   return out;
 }
@@ -298,7 +300,7 @@ std::shared_ptr<node_context> prepare_process(const messages::job_description& t
   add_recorders(*out, job);
   open_parts(job, told, *out, {});
   add_start_state(*out, job, told);
-  add_saved_states(*out, job);
+  add_saved_states(*out, told);
   return out;
 }
 
@@ -339,7 +341,7 @@ std::shared_ptr<prepared_job> prepare(runtime::training_job job,
   open_parts(job, out->description, node, stop);
   runtime::log_info(" data: {}", data_text(job));
   load_state(job, *out, stop);
-  add_saved_states(node, job);
+  add_saved_states(node, out->description);
   out->description.settings = as_told(job);  // a checkpoint may decide its learning rate
   if (job.layout.processes > 1)
     node.restore = {}, node.restored = {};  // no worker is here

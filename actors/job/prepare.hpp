@@ -48,6 +48,6 @@ std::shared_ptr<runtime::transport> make_transport(runtime::transports by, doubl
 void add_message_path(node_context& to, const runtime::training_job& job);
 
 /// What a rank is filled from when what its process kept of it is lost: checkpoints of this run.
-void add_saved_states(node_context& to, const runtime::training_job& job);
+void add_saved_states(node_context& to, const messages::job_description& told);
 
 }  // namespace troupe::actors

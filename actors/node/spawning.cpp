@@ -141,7 +141,7 @@ caf::result<messages::shard_writer_spawned> node_state::spawn(
     const messages::spawn_shard_writer& x) {
   if (auto refusal = admit(x))
     return refusal;
-  if (const auto why = obstacle_to_saving(x, context_->jobs->open(x.job)->job.checkpoints.save))
+  if (const auto why = obstacle_to_saving(x))
     return messages::make_error(messages::ec::refused, *why);
   auto& home = self_->home_system();
   // It ends with the epoch, or alone when it hangs.

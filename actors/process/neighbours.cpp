@@ -36,6 +36,14 @@ void neighbours::forget(const messages::process_name& who, const std::string& wh
     windows_->release(who.key(), why);
 }
 
+runtime::memory_source neighbours::shared_memory() const {
+  return windows_ ? windows_->source() : runtime::memory_source();
+}
+
+const runtime::window_counters* neighbours::taken() const {
+  return windows_ ? &windows_->counters() : nullptr;
+}
+
 std::unique_ptr<runtime::communicator> neighbours::join(runtime::window_group_description what,
                                                         const std::vector<int>& processes,
                                                         int rank,

@@ -32,6 +32,11 @@ class neighbours {
   /// Everybody here who waits for it is told.
   void forget(const messages::process_name& who, const std::string& why);
 
+  /// Memory that the other processes of this host can map; empty: there is none.
+  runtime::memory_source shared_memory() const;
+  /// What was taken of other processes' arrays; null: of a process without ranks.
+  const runtime::window_counters* taken() const;
+
   /// The end of a rank that lives here in a group whose ranks live in those processes, each by its
   /// place in the job. Throws as windows::join; io_error: one of them is not known.
   std::unique_ptr<runtime::communicator> join(runtime::window_group_description what,

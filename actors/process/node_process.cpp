@@ -217,11 +217,23 @@ class node_process {
                         runtime::human_bytes(double(bytes)));
   }
 
+  void tell_what_was_taken() const {
+    const auto* const taken = context_->neighbours->taken();
+    if (taken != nullptr && taken->bytes_mapped + taken->bytes_read + taken->bytes_received > 0)
+      runtime::log_info(
+          " of other processes' arrays: {} summed or copied where they lie, {} read by the kernel, "
+          "{} received",
+          runtime::human_bytes(double(taken->bytes_mapped)),
+          runtime::human_bytes(double(taken->bytes_read)),
+          runtime::human_bytes(double(taken->bytes_received)));
+  }
+
   /// The process ends here where something hangs, or may.
   void end(int code) {
     if (!context_)
       return;
     tell_what_is_kept();
+    tell_what_was_taken();
     context_->faults->release();
     const auto& job = context_->jobs->open(told_)->job;
     if (node_) {

@@ -3,14 +3,15 @@
 #include "runtime/core/file.hpp"
 #include "runtime/process/process_id.hpp"
 
+#include <filesystem>
 #include <fmt/format.h>
 
 namespace troupe::actors {
 
-std::optional<std::string> obstacle_to_saving(const messages::spawn_shard_writer& x,
-                                              const std::filesystem::path& folder) {
+std::optional<std::string> obstacle_to_saving(const messages::spawn_shard_writer& x) {
   if (x.generation != runtime::make_generation(0, 1) || !x.has_folder)
     return std::nullopt;
+  const std::filesystem::path folder = x.job.save;
   std::error_code failure;
   const auto why
       = std::filesystem::is_directory(folder, failure)
@@ -22,11 +23,10 @@ std::optional<std::string> obstacle_to_saving(const messages::spawn_shard_writer
     return std::nullopt;
   return fmt::format(
       "process {} on host '{}' cannot save: {}; `checkpoints.save` has to be a folder that all "
-      "processes of the run see under one path, and may write to{}",
+      "processes of the run see under one path, and may write to",
       x.process,
       runtime::host_name(),
-      *why,
-      folder.is_relative() ? ": a relative one is looked for where each process was started" : "");
+      *why);
 }
 
 }  // namespace troupe::actors

@@ -4,16 +4,14 @@
 
 #include "messages/control/spawn.hpp"
 
-#include <filesystem>
 #include <optional>
 #include <string>
 
 namespace troupe::actors {
 
-/// Why the process that is asked for a shard writer cannot save into `folder`, with its number and
-/// host; nothing: it can, or it is not the first generation, in which alone that ends a run: later
-/// it is a disk that refuses.
-std::optional<std::string> obstacle_to_saving(const messages::spawn_shard_writer& x,
-                                              const std::filesystem::path& folder);
+/// Why the process that is asked for a shard writer cannot save, with its number and host; nothing:
+/// it can, or it is not the first generation, in which alone that ends a run: later it is a disk
+/// that refuses.
+std::optional<std::string> obstacle_to_saving(const messages::spawn_shard_writer& x);
 
 }  // namespace troupe::actors

@@ -196,7 +196,7 @@ small_prepared prepare_small(const runtime::training_job& job) {
   if (out.job.description.validates)
     node.validation = std::make_shared<made_up_samples>(job.training, false);
   add_message_path(node, job);
-  add_saved_states(node, job);
+  add_saved_states(node, out.job.description);
   return out;
 }
 

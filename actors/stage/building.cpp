@@ -1,6 +1,7 @@
 // How a stage comes to be and how it ends: its lanes, groups and worker.
 
 #include "actors/keeper/rank_states.hpp"
+#include "actors/process/neighbours.hpp"
 #include "actors/stage/stage.hpp"
 #include "actors/stage/stage_context.hpp"
 #include "actors/support/guard.hpp"
@@ -60,8 +61,11 @@ void stage_state::start(messages::spawn_stage told,
   };
   settings.at_end = tell_rest(0);
   const int rank = job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank);
-  if (settings.where != kernels::backend::cuda)
+  if (settings.where != kernels::backend::cuda) {
     settings.pool = node_->pools->of(rank);
+    settings.pool.share_by(sums_by_mapping() ? node_->neighbours->shared_memory()
+                                             : runtime::memory_source());
+  }
   node_->pools->add(rank, settings.pool);
   presence_ = node_->living->enter({told_.generation, "lane:" + where_, rank});
   if (overlaps_gradients() || overlaps_parameters()) {
@@ -154,6 +158,17 @@ void stage_state::join_groups() {
                                             std::move(both),
                                             p == first ? 0 : 1);
   }
+}
+
+// Of tensor ranks: what they sum is made anew by each operation.
+bool stage_state::sums_by_mapping() const {
+  const auto maps = [](const auto& group) { return group && group->maps_arrays(); };
+  return node_->neighbours
+         && (maps(context_->groups[runtime::axis::data])
+             || maps(context_->groups[runtime::axis::pipeline])
+             || std::any_of(context_->data_of.begin(), context_->data_of.end(), [&](const auto& x) {
+                  return maps(x.second);
+                }));
 }
 
 bool stage_state::overlaps_gradients() const {

@@ -208,6 +208,8 @@ class stage_state {
   void expect_buckets();
   void gather_parameters();
   void seal_late(runtime::step_id step);
+  /// Other processes of the host use what this rank sums and gathers where it lies.
+  bool sums_by_mapping() const;
   bool overlaps_gradients() const;
   bool overlaps_parameters() const;
   runtime::pass_key key_of(runtime::chunk_id chunk, runtime::microbatch_id microbatch) const;

@@ -76,6 +76,7 @@ void supervisor_state::receive(const messages::process_started& x) {
   at.host = x.host;
   context_->messages->monitor(self_, at.node);
   settle_keepers();
+  members_->saved(context_->ledger->newest_saved());  // nobody else may be left to be asked
   carry_out(members_->stands(x.process, x.incarnation, x.lived, clock_ns()));
 }
 

@@ -30,6 +30,9 @@ struct job_description {
   std::uint64_t consumed = 0;   ///< samples
   std::string start = {};       ///< folder of the checkpoint that has it; empty: none has
   bool with_moments = false;    ///< of that checkpoint; else they begin at zero
+  /// Folder of the checkpoints that the run makes, the same for every process wherever it was
+  /// started: absolute; empty: it makes none.
+  std::string save = {};
   runtime::skipped_steps skipped = {};
   runtime::loss_scale scale = {};  ///< with f16; the default: none was saved
   bool validates = false;          ///< there are samples to validate with
@@ -188,6 +191,7 @@ typename Inspector::result_type inspect(Inspector& f, job_description& x) {
            x.consumed,
            x.start,
            x.with_moments,
+           x.save,
            x.skipped,
            x.scale,
            x.validates,

@@ -30,6 +30,9 @@ class communicator {
   virtual axis along() const = 0;
   virtual int rank() const = 0;  ///< in the group
   virtual int size() const = 0;
+  /// Other processes use this rank's arrays where they lie, if they come from
+  /// memory_pool::allocate_shared, and copy pieces of any others first.
+  virtual bool maps_arrays() const { return false; }
 
   virtual void barrier() = 0;
 

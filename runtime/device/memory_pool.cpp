@@ -67,6 +67,7 @@ struct memory_pool::state {
   std::byte* stage = nullptr;           // of a shadow: where every block lies
   std::size_t stage_size = 0;
   std::vector<std::pair<std::byte*, std::size_t>> stages;  // this one and the smaller ones before
+  memory_source shared;
 
   ~state() {
     for (const auto& [at, size] : stages)
@@ -140,6 +141,19 @@ struct block_keeper {
     }
     if (!owner->shadow)
       owner->idle[size].push_back({at, std::move(used)});
+    owner->in_use -= size;
+  }
+};
+
+/// Of a block from elsewhere, which its pool counts.
+struct shared_keeper {
+  memory_block original;
+  std::shared_ptr<memory_pool::state> owner;
+  std::size_t size;
+
+  void operator()(std::byte*) {
+    original.reset();
+    const std::lock_guard lock(owner->mutex);
     owner->in_use -= size;
   }
 };
@@ -335,6 +349,32 @@ memory_block memory_pool::allocate_pinned(std::size_t bytes) {
   if (at == nullptr)
     at = fresh_pinned(*state_->queue, size);
   return {at, block_keeper{state_, size, memory_kind::pinned, nullptr}};
+}
+
+void memory_pool::share_by(memory_source from) {
+  const std::lock_guard lock(state_->mutex);
+  state_->shared = std::move(from);
+}
+
+memory_block memory_pool::allocate_shared(std::size_t bytes) {
+  memory_source from;
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (!state_->shadow && state_->queue == nullptr)
+      from = state_->shared;
+  }
+  const bool possible = bytes <= std::numeric_limits<std::size_t>::max() / 2;
+  const auto size = possible ? size_class(bytes) : 0;
+  auto block = from && possible ? from(size) : nullptr;
+  if (block == nullptr)
+    return allocate(bytes);
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->in_use += size;
+    state_->peak = std::max(state_->peak, state_->in_use);
+  }
+  auto* const at = block.get();
+  return {at, shared_keeper{std::move(block), state_, size}};
 }
 
 void memory_pool::release_idle() {

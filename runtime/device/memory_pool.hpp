@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 namespace troupe::runtime {
@@ -25,6 +26,9 @@ enum class memory_kind : std::uint8_t {
 memory_kind kind_of(const memory_block& x);
 /// The device whose memory it is, or that works with what was lent to it; -1: the host.
 int device_of(const memory_block& x);
+
+/// Where a pool gets memory from that other processes of the host can map; null: there is none now.
+using memory_source = std::function<memory_block(std::size_t bytes)>;
 
 /// Hands out blocks and keeps those that come back, by size class: four to a power of two below 16
 /// MiB, so at most a quarter is waste, and multiples of 2 MiB above. Copies share the pool; blocks
@@ -58,6 +62,13 @@ class memory_pool {
   /// Host memory that the queue's device writes to; ordinary where there is none.
   memory_block allocate_pinned(std::size_t bytes);
 
+  /// From now on `allocate_shared` takes host memory from there; an empty source: no longer.
+  void share_by(memory_source from);
+  /// For the few large arrays that a rank sums and gathers with others in every step. Ordinary
+  /// memory where there is no source, or it has none. What comes from a source goes back to it with
+  /// the last copy, and not to the pool.
+  memory_block allocate_shared(std::size_t bytes);
+
   /// Gives back what nobody uses now: for who keeps some blocks longer than the pool is needed.
   void release_idle();
 
@@ -70,6 +81,7 @@ class memory_pool {
 
   struct state;
   friend struct block_keeper;
+  friend struct shared_keeper;
   std::shared_ptr<state> state_;
 };
 

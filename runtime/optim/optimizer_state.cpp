@@ -110,7 +110,12 @@ state_arrays optimizer_state::arrays() const {
 
 state_arrays optimizer_state::empty_arrays(memory_pool& pool) const {
   const auto like = arrays();
-  return {zeros(pool, like.weights.size()), zeros(pool, like.kept.size())};
+  if (master_)
+    return {zeros(pool, like.weights.size()), zeros(pool, like.kept.size())};
+  // These are values, which ranks gather (resident_store.cpp).
+  tensor weights(pool.allocate_shared(like.weights.bytes()), dtype::f32, {like.weights.size()});
+  pool.clear(weights.raw(), weights.bytes());
+  return {std::move(weights), zeros(pool, like.kept.size())};
 }
 
 void optimizer_state::exchange(const state_arrays& to) {

@@ -9,7 +9,7 @@ namespace troupe::runtime {
 namespace {
 
 tensor zeros(memory_pool& pool, dtype type, std::int64_t n) {
-  tensor out(pool.allocate(std::size_t(n) * size_of(type)), type, {n});
+  tensor out(pool.allocate_shared(std::size_t(n) * size_of(type)), type, {n});
   pool.clear(out.raw(), out.bytes());
   return out;
 }

@@ -24,6 +24,27 @@ struct traffic {
 
 }  // namespace
 
+std::vector<handoff> handoffs_of(const plan& x, const handoff_credits& credits) {
+  std::vector<handoff> out;
+  for (std::size_t maker = 0; maker < x.placement.size(); ++maker) {
+    const auto copy = copy_id(std::uint32_t(maker / std::size_t(x.chunks)));
+    const auto chunk = std::uint32_t(maker % std::size_t(x.chunks));
+    const auto add = [&](int room, std::uint32_t to, bool gradient) {
+      if (room > 0)
+        out.push_back({.from = chunk_id(chunk),
+                       .to = chunk_id(to),
+                       .copy = copy,
+                       .from_rank = x.rank_of(chunk_id(chunk), copy),
+                       .to_rank = x.rank_of(chunk_id(to), copy),
+                       .gradient = gradient,
+                       .credits = room});
+    };
+    add(credits.activations[maker], chunk + 1, false);
+    add(credits.gradients[maker], chunk - 1, true);
+  }
+  return out;
+}
+
 handoff_credits credits_of(const plan& x, const cost_model& by, int told) {
   const plan_graph graph(x);
   std::vector<traffic> activations(x.placement.size()), gradients(x.placement.size());

@@ -25,6 +25,20 @@ struct handoff_credits {
   friend bool operator==(const handoff_credits&, const handoff_credits&) = default;
 };
 
+/// A stage and the next one on another rank, in one direction.
+struct handoff {
+  chunk_id from = {}, to = {};
+  copy_id copy = {};
+  int from_rank = 0, to_rank = 0;
+  bool gradient = false;  ///< to the chunk before
+  int credits = 0;        ///< so many of its results may be outstanding: made, and not yet taken
+
+  friend bool operator==(const handoff&, const handoff&) = default;
+};
+
+/// Those of a plan that have credits: by copy and chunk, activations first.
+std::vector<handoff> handoffs_of(const plan& x, const handoff_credits& credits);
+
 /// The transfer is hidden when one result is on its way while the receiver computes, and one more
 /// is being made: then neither rank waits for the credit of what was just taken.
 inline constexpr int credits_in_transit = 2;

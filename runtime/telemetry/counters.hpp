@@ -16,4 +16,11 @@ struct transport_counters {
   std::atomic<std::uint64_t> refused = 0;  ///< messages that were none, or came too late
 };
 
+/// What was taken of arrays of other processes, for sums and gatherings.
+struct window_counters {
+  std::atomic<std::uint64_t> bytes_mapped = 0;    ///< used where they lie
+  std::atomic<std::uint64_t> bytes_read = 0;      ///< copied by the kernel first
+  std::atomic<std::uint64_t> bytes_received = 0;  ///< by messages
+};
+
 }  // namespace troupe::runtime

@@ -50,6 +50,15 @@ class rehearsal {
     const auto before = std::int64_t(pool_.bytes_in_use());
     step();
     out.activations = std::int64_t(pool_.peak_bytes()) - before;
+    out.handoffs = handoffs();
+    std::int64_t most = 0;
+    for (const auto& x : out.handoffs)
+      if (x.what.gradient) {
+        const auto each = rounded(x.bytes);
+        out.left_by_others += each * std::min(x.what.credits, rehearsed_microbatches());
+        most = std::max(most, each);
+      }
+    out.left_by_others -= most;  // the rehearsal held the newest
     return out;
   }
 
@@ -74,21 +83,34 @@ class rehearsal {
            && (pipeline_rank_ == first || pipeline_rank_ == last);
   }
 
+  /// As the pool hands it out.
+  static std::int64_t rounded(std::int64_t bytes) {
+    memory_pool apart = memory_pool::shadow();
+    const auto block = apart.allocate(std::size_t(bytes));
+    return std::int64_t(apart.bytes_in_use());
+  }
+
+  std::vector<handoff_forecast> handoffs() const {
+    std::vector<handoff_forecast> out;
+    const int count = rehearsed_microbatches();
+    const auto all = handoffs_of(*pipeline_.schedule->plain(count),
+                                 *pipeline_.schedule->training_credits(count));
+    for (const auto& x : all)
+      if (x.from_rank == pipeline_rank_)
+        out.push_back({x, handed_on_.at({x.from, x.gradient})});
+    return out;
+  }
+
   /// What stays from step to step, told apart.
   void sizes(memory_forecast& out) {
     const auto all = std::int64_t(pool_.bytes_in_use());
-    memory_pool apart = memory_pool::shadow();
-    const auto held = [&](std::int64_t bytes) {
-      const auto block = apart.allocate(std::size_t(bytes));
-      return std::int64_t(apart.bytes_in_use());
-    };
     const auto sizes = worker_.resident_elements();
-    out.parameters = held(sizes.values * std::int64_t(size_of(job_.training.precision)));
-    out.gradients = held(sizes.gradients * 4) * job_.layout.replicas_per_worker;
+    out.parameters = rounded(sizes.values * std::int64_t(size_of(job_.training.precision)));
+    out.gradients = rounded(sizes.gradients * 4) * job_.layout.replicas_per_worker;
     if (worker_.estate() != nullptr)
       for (const auto& [id, part] : worker_.estate()->arrays(1)) {
         for (const auto* const array : {&part.arrays.weights, &part.arrays.kept})
-          out.beside += held(std::int64_t(array->bytes()));
+          out.beside += rounded(std::int64_t(array->bytes()));
         out.state += std::int64_t(part.arrays.kept.bytes());
         for (const auto& [begin, end] : part.own_weights)
           out.state += (end - begin) * std::int64_t(sizeof(float));
@@ -138,6 +160,14 @@ class rehearsal {
     return pipeline_.schedule->name() == "1f1b" ? std::min(all, job_.layout.pipeline + 2) : all;
   }
 
+  void note(const action& x, const bundle& result) {
+    std::int64_t bytes = 0;
+    for (const auto& [name, part] : result)
+      bytes += std::int64_t(part.bytes());
+    auto& of = handed_on_[{x.chunk, x.kind != action_kind::forward}];
+    of = std::max(of, bytes);
+  }
+
   void act(const action& x) {
     const pass_key key{0, x.chunk, x.microbatch};
     const auto back = [&](action_kind kind, std::uint16_t block) {
@@ -146,12 +176,13 @@ class rehearsal {
     switch (x.kind) {
       case action_kind::forward:
         // The next stage keeps its input until it has come back.
-        sent_[{x.chunk, x.microbatch}] = worker_.forward(key, batch());
+        note(x, sent_[{x.chunk, x.microbatch}] = worker_.forward(key, batch()));
         return;
       case action_kind::recompute:
         return worker_.recompute(key, x.block);
       case action_kind::input_gradients:
         returned_ = worker_.input_gradients(key, batch(), x.block);
+        note(x, returned_);
         sent_.erase({x.chunk, x.microbatch});
         return;
       case action_kind::weight_gradients:
@@ -176,6 +207,7 @@ class rehearsal {
   worker worker_;
   std::map<std::pair<chunk_id, microbatch_id>, bundle> sent_;
   bundle returned_;
+  std::map<std::pair<chunk_id, bool>, std::int64_t> handed_on_;  ///< bytes; true: gradients
 };
 
 }  // namespace
@@ -202,6 +234,8 @@ std::vector<forecast_group> forecast_workers(const training_job& job) {
       if (job.reduction.distributed_optimizer) {
         need = rehearsal(job, pipeline, {{axis::data, d}, {axis::pipeline, p}}).at_rest();
         need.activations = out.back().need.activations;
+        need.left_by_others = out.back().need.left_by_others;
+        need.handoffs = out.back().need.handoffs;
       }
       if (need == out.back().need) {
         out.back().last_data = d;

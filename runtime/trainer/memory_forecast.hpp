@@ -10,8 +10,17 @@
 #include "runtime/trainer/pipeline.hpp"
 
 #include <cstdint>
+#include <vector>
 
 namespace troupe::runtime {
+
+/// What a rank hands on to a stage of another one.
+struct handoff_forecast {
+  handoff what;
+  std::int64_t bytes = 0;  ///< of each result
+
+  friend bool operator==(const handoff_forecast&, const handoff_forecast&) = default;
+};
 
 /// Bytes, as the pool hands them out: rounded up by at most a quarter.
 struct memory_forecast {
@@ -20,16 +29,24 @@ struct memory_forecast {
   std::int64_t optimizer = 0;   ///< moments, and masters where values are rounded
   /// The state of the step before, where a worker keeps it (worker_settings::keeps_previous).
   std::int64_t beside = 0;
-  std::int64_t activations = 0;  ///< what a training step needs beyond that, at most
-  std::int64_t snapshot = 0;     ///< what a checkpoint copies, until it is written
+  std::int64_t activations = 0;  ///< what a training step needs beyond that, at most, where nobody
+                                 ///< is late to take what is handed on
+  /// Gradients that ranks which are late leave with this one, at most: all that their credits
+  /// allow, but one. What they leave of activations is among `activations`: those are held until
+  /// their gradients have come.
+  std::int64_t left_by_others = 0;
+  std::int64_t snapshot = 0;  ///< what a checkpoint copies, until it is written
   /// One state of the rank as another process keeps it, and without rounding: not of the worker's
   /// memory (process_forecast.hpp).
   std::int64_t state = 0;
+  std::vector<handoff_forecast> handoffs = {};  ///< by chunks, activations first
 
   friend bool operator==(const memory_forecast&, const memory_forecast&) = default;
 
   /// The most that training needs; while a checkpoint is written up to `snapshot` more.
-  std::int64_t peak() const { return parameters + gradients + optimizer + beside + activations; }
+  std::int64_t peak() const {
+    return parameters + gradients + optimizer + beside + activations + left_by_others;
+  }
 };
 
 /// Of the rank with these coordinates: it carries out its row of the plan on memory that is only

@@ -18,6 +18,14 @@ tensor zeros(stream& stream, const shape& extents) {
   return out;
 }
 
+/// Of weights, which ranks may gather.
+tensor shared_zeros(stream& stream, std::int64_t n) {
+  auto pool = stream.pool();
+  tensor out(pool.allocate_shared(std::size_t(n) * sizeof(float)), dtype::f32, {n});
+  stream.clear(out.raw(), out.bytes());
+  return out;
+}
+
 /// What another queue has written is waited for, on the device.
 const float* readable(stream& stream, const tensor& x, std::vector<memory_block>& until_done) {
   until_done.push_back(lend(x.block(), stream.queue()));
@@ -119,7 +127,7 @@ std::shared_ptr<rank_estate> rank_estate::made_of(const rank_state& from,
   std::vector<memory_block> until_done;
   for (const auto& [id, x] : from.parts) {
     const auto blank = [&, &part = x] {
-      return chunk_part{{zeros(stream, shape{part.elements}), zeros(stream, part.kept.extents())},
+      return chunk_part{{shared_zeros(stream, part.elements), zeros(stream, part.kept.extents())},
                         part.own_weights};
     };
     auto& first = out->slots_[0].parts.emplace(id, blank()).first->second.arrays;

@@ -301,6 +301,36 @@ def check_data_missing(folder):
         raise wrong(f"a host without data: {code}\n{out}{err}\n{nodes[1].text()}")
 
 
+def check_relative(folder):
+    """A relative --save and --load begin where the command was typed, for nodes that were started elsewhere, too."""
+    credentials = keys(folder)
+    home, nodes = folder / "home", []
+    for name in ("home", "elsewhere", "far"):
+        (folder / name).mkdir()
+    (folder / "elsewhere" / "saved").mkdir()  # of the same name, and not meant
+    for name in ("elsewhere", "far"):
+        os.chdir(folder / name)
+        nodes.append(node(folder, credentials=credentials))
+    os.chdir(home)
+    wanted = job(folder, *LONG, "--save", folder / "judge", processes=1).ends()
+    one = job(folder, *LONG, "--save", "saved", "--save-interval", 50, *over(nodes, credentials))
+    one.until("a checkpoint", lambda: (home / "saved" / "iter_0000050" / "manifest.json").exists())
+    # All that keep states die: what is left is the checkpoint, which nodes read.
+    for pid in [hosted(one, nodes, number)["pid"] for number in (0, 1)]:
+        os.kill(pid, signal.SIGKILL)
+    one.ends()
+    if "from the checkpoint" not in one.out.read_text():
+        raise one.fails("nobody went on from the checkpoint")
+    require_same(one, wanted, "from a checkpoint with a relative name")
+    works("checkpoint", "diff", folder / "judge", home / "saved")
+    again = job(folder, *LONG, "--save", "saved", "--load", "saved", *over(nodes, credentials)).ends()
+    if again.steps():
+        raise again.fails("it does not go on from where it was saved")
+    left = sorted(x.name for name in ("elsewhere", "far") for x in (folder / name).rglob("*"))
+    if left != ["saved"]:
+        raise wrong(f"where nodes were started they have left {left}")
+
+
 def check_insecure(folder):
     """--insecure works, says what it gives up, and only with both ends."""
     nodes = [node(folder, "--insecure") for _ in range(2)]

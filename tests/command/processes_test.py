@@ -314,6 +314,76 @@ def check_memory(folder):
         print("memory: kept", kept)
 
 
+def arrays_of_others(pid):
+    """Whose arrays that process has mapped, by the inodes, beside its own, which it may write to."""
+    lines = [x.split() for x in open(f"/proc/{pid}/maps") if "/memfd:troupe arrays" in x]
+    return {x[4] for x in lines if "w" not in x[1]}, {x[4] for x in lines if "w" in x[1]}
+
+
+def check_mapped(folder):
+    """What replicas sum and gather lies in memory that they map: none of it is copied by the kernel first."""
+    for words in (["--world-size", 2], ["--world-size", 2, "--use-distributed-optimizer", "--overlap-grad-reduce",
+                                        "--overlap-param-gather"],
+                  ["--world-size", 4, "--bf16", "--use-distributed-optimizer"],
+                  ["--world-size", 2, "--replicas-per-worker", 2, "--recovery", "off"]):
+        one = job(folder, *words, "--train-iters", 4).ends()
+        for at in sorted((one.run / "logs").glob("node-*.log")):
+            taken = re.findall(r"of other processes' arrays: (.*) summed or copied where they lie, (.*) read by the "
+                               r"kernel, (.*) received", at.read_text())
+            if len(taken) != 1 or taken[0][0] == "0 B" or taken[0][1:] != ("0 B", "0 B"):
+                raise one.fails(f"{words}: {at.name} tells of {taken}")
+            print("mapped:", *words, at.name, taken[0])
+    # Who dies keeps no memory: not with a process that had mapped it, and not with the one that takes its place.
+    one = job(folder, "--world-size", 2, "--use-distributed-optimizer", "--train-iters", 100000)
+    one.reaches(10)
+    beside = one.node(0)["pid"]
+    wanted, own = map(len, arrays_of_others(beside))
+    if not wanted or not own:
+        raise one.fails(f"process 0 maps {wanted} arrays of another, and has {own}")
+    for iteration in (20, 30, 40):
+        dead = killed(one, 1)
+        replaced(one, 1, dead)
+        one.reaches(one.steps()[-1]["iteration"] + 10)
+        alive = arrays_of_others(one.node(1)["pid"])[1]
+        one.until("arrays of the living alone are mapped",
+                  lambda: arrays_of_others(beside)[0] <= alive and len(arrays_of_others(beside)[1]) == own)
+    one.process.terminate()
+    one.ends()
+
+
+def check_relative(folder):
+    """A relative path is the same file for every process, and in no identity or configuration."""
+    tok = cli_test.tokenizer(folder)
+    works("preprocess", "--input", folder / "text.txt", "--tokenizer", tok, "--output-prefix", folder / "d", "--append-eod")
+    data, = {x.stem for x in folder.glob("d*.idx")}
+    mock = JOB.index("--mock-data")
+    words = [*JOB[:mock], *JOB[mock + 1:]]
+    for flag in ("--tokenizer-type", "--vocab-size"):
+        del words[words.index(flag):words.index(flag) + 2]
+    command = [cli_test.PROGRAM, *map(str, [*words, *PIPELINE, "--recovery", "on", "--tokenizer", tok,
+                                            "--save", "saved", "--load", "saved", "--log-file", "log.jsonl",
+                                            "--data-path", data, "--data-cache-path", "cache"])]
+    found = {}
+    for n in (1, 2):
+        here = folder / f"in-{n}"
+        here.mkdir()
+        for file in folder.glob("d*.*"):
+            (here / file.name).write_bytes(file.read_bytes())
+        for until in (3, 6):  # the second goes on from the first
+            done = subprocess.run([*command, "--train-iters", "6", "--exit-interval", str(until), "--processes", str(n)],
+                                  cwd=here, capture_output=True, text=True, timeout=PATIENCE)
+            if done.returncode != 0:
+                raise wrong(f"in {n} processes it ends with {done.returncode}\n{done.stdout}{done.stderr}")
+        manifest = json.loads((here / "saved" / "iter_0000006" / "manifest.json").read_text())
+        log = [json.loads(x) for x in (here / "log.jsonl").read_text().splitlines()]
+        configuration = [x for x in (here / "saved" / "config.yaml").read_text().splitlines()
+                         if "processes" not in x and not x.startswith("#")]
+        found[n] = (manifest, configuration, [x["state_digest"] for x in log if "state_digest" in x],
+                    sorted(x.name for x in here.iterdir()))
+    if found[1] != found[2] or len(found[1][2]) < 3:
+        raise wrong(f"in one process\n{found[1]}\nin two\n{found[2]}")
+
+
 def judge(folder, *words):
     return job(folder, *(words or LONG), processes=1).ends()
 
@@ -361,12 +431,16 @@ def check_all_killed(folder):
     for more in ([], ["--save", folder / "save", "--save-interval", 5]):
         one = job(folder, *LONG, *more)
         one.reaches(10)
-        for at in one.processes():
+        all_of_them, before = one.processes(), time.time() - 0.2
+        for at in all_of_them:
             os.kill(at["pid"], signal.SIGKILL)
         one.ends()
         require_same(one, wanted, f"the death of all processes at once {more}")
         if not one.restarts():
             raise one.fails("the log tells of no restart")
+        saved = more and (folder / "save" / "iter_0000005" / "manifest.json").stat().st_mtime < before
+        if saved and "from the checkpoint" not in one.out.read_text():
+            raise one.fails("it had a checkpoint, and went on from elsewhere")
 
 
 def check_stopped(folder):

@@ -139,6 +139,40 @@ end
         raise wrong("a behaviour is not sound")
 
 
+def check_handoffs(folder):
+    """Each hand-off of two stages, and how much may be outstanding there: what a run grants."""
+    said = works("schedule", "check", "zb-v", "--ranks", 2, "--microbatches", 4, "--credits", 3, "--result-bytes", 1000)
+    listed = [x.strip() for x in said.splitlines() if "outstanding" in x]
+    expect(listed, [f"outstanding at most, stage {a} to {b}, rank {p} to {1 - p}: 3 {what}, 3 kB" for a, b, p, what in (
+        (0, 1, 0, "activations"), (1, 0, 1, "gradients"), (2, 3, 1, "activations"), (3, 2, 0, "gradients"))],
+        "hand-offs of zb-v")
+    found = json.loads(works("schedule", "check", "dualpipe", *SIZE, "--json"))["handoffs"]
+    expect(len(found), 12, "hand-offs of two copies over four stages")
+    expect({(x["copy"], x["from_stage"]) for x in found if x["kind"] == "activations"},
+           {(k, c) for k in (0, 1) for c in (0, 1, 2)}, "who hands activations on")
+    own = json.loads(works("schedule", "check", "1f1b", *SIZE, "--json"))["handoffs"]
+    memory = json.loads(works("memory", *MODEL, "--tokenizer-type", "NullTokenizer", "--vocab-size", 100, "--world-size", 4, "--pipeline-model-parallel-size", 4,
+                              "--global-batch-size", 16, "--json"))
+    given = [x for worker in memory["workers"] for x in worker["handoffs"]]
+    expect(sorted((x["from_stage"], x["to_stage"], x["credits"]) for x in given),
+           sorted((x["from_stage"], x["to_stage"], x["credits"]) for x in own), "credits of a run")
+    hidden = 2 * 16 * 32 * 4  # and with activations go positions, and the numbers of samples
+    expect({(x["kind"], x["bytes_each"]) for x in given},
+           {("activations", hidden + 2 * 16 * 4 + 2 * 8), ("gradients", hidden)}, "bytes of a result")
+    expect([x["gradients_not_taken"] > 0 for x in memory["workers"]], [False, True, True, True], "of later stages")
+    told = works("train", "gpt", *MODEL, "--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", 100,
+                 "--lr", 1, "--train-iters", 1, "--world-size", 4, "--pipeline-model-parallel-size", 4,
+                 "--global-batch-size", 16, "--dry-run")
+    credits = {x["from_stage"]: x["credits"] for x in own if x["kind"] == "activations"}
+    wanted = f"outstanding at most: stage 0 to 1 on rank 1: {credits[0]} activations of 4.24 kB"
+    if wanted not in told or "gradients not taken yet" not in told:
+        raise wrong(f"--dry-run does not say '{wanted}':\n{told}")
+
+
+MODEL = ["--num-layers", 4, "--hidden-size", 32, "--num-attention-heads", 4, "--seq-length", 16,
+         "--max-position-embeddings", 16, "--micro-batch-size", 2]
+
+
 def check_checks(folder):
     def file(text):
         (folder / "x.csv").write_text(text)
@@ -148,7 +182,9 @@ def check_checks(folder):
             file("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n"))
     refuses("PLAN-1: stage 1 lacks B of micro-batch 1", "schedule", "check", file("0F0,0F1,0B0,0B1\n1F0,1B0,1F1\n"))
     refuses("PLAN-2: on rank 0 0B0 stands before 0F0", "schedule", "simulate", file("0B0,0F0\n"))
-    refuses("PLAN-6: with room for 1 on each link", "schedule", "check", "izb", *SIZE, "--credits", 1)
+    refuses("PLAN-6: with room for 1 on each link", "schedule", "check", "izb", *SIZE, "--credits", 1, "--lowered")
+    refuses("PLAN-6: with the credits of its hand-offs, rank 0 waits at 0F3 for the credit of 1F2 of rank 1", "schedule",
+            "check", file("0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n1F0,1F1,1B0,1B1,1F2,1F3,1B2,1B3\n"), "--credits", 1)
     refuses("PLAN-7: rank 0 holds up to 2, and its limit is 1.5", "schedule", "check",
             file("0F0,0F1,0B0,0B1\n"), "--memory-limit", 1.5)
     works("schedule", "check", "1f1b", "zb-h1", "zb-v", *SIZE, "--credits", 2)

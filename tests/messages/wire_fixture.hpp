@@ -94,6 +94,7 @@ job_description job() {
           .consumed = 56,
           .start = "saved/iter_0000007",
           .with_moments = true,
+          .save = "/some/checkpoints",
           .skipped = skipped,
           .scale = scale,
           .validates = true,

@@ -6,6 +6,12 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <utility>
+
 using namespace troupe;
 
 TEST_CASE("each schedule's peak of memory is forecast within 5 percent on every rank",
@@ -34,9 +40,52 @@ TEST_CASE("each schedule's peak of memory is forecast within 5 percent on every 
   for (const auto& [rank, peak] : prepared->node->pools->peaks()) {
     CAPTURE(rank, peak);
     const auto expected = runtime::forecast_memory(
-                              job, prepared->opened().pipeline, prepared->opened().mesh.at(rank))
-                              .peak();
-    // A rank that hosts neighbours holds what passes between them once more for a moment.
-    CHECK(std::abs(double(peak) / double(expected) - 1) < 0.05);
+        job, prepared->opened().pipeline, prepared->opened().mesh.at(rank));
+    // A rank that hosts neighbours holds what passes between them once more for a moment. Nobody is
+    // late here: of gradients that may lie with who made them there are some, or none.
+    const auto least = double(expected.peak() - expected.left_by_others) * 0.95;
+    CHECK(double(peak) > least);
+    CHECK(double(peak) < double(expected.peak()) * 1.05);
   }
+}
+
+TEST_CASE("the gradients that a slow receiver leaves with their maker are forecast", "[scenario]") {
+  using namespace std::chrono_literals;
+  auto job = tests::tiny_job(2, 1);
+  job.training.model.sequence = job.training.model.positions = 64;
+  job.training.batch = {.micro = 2, .global = 32, .data_parallel = 1};
+  job.layout.schedule.source = "gpipe";
+  job.layout.schedule.credits = 12;
+  job.train_iterations = 2;
+  const auto prepared = tests::tiny_prepared(job);
+  const auto forecast
+      = runtime::forecast_memory(job, prepared->opened().pipeline, {{runtime::axis::pipeline, 1}});
+  REQUIRE(forecast.handoffs.size() == 1);
+  CHECK(forecast.handoffs.front().what.gradient);
+  CHECK(forecast.handoffs.front().what.credits == 12);
+  const auto bytes = forecast.handoffs.front().bytes;
+  CHECK(bytes == 2 * 64 * job.training.model.hidden * 4);
+  CHECK(forecast.left_by_others >= 11 * bytes);
+  // Stage 0 takes none until as many as may are there.
+  std::atomic<int> made = 0;
+  prepared->node->handed_on
+      = [&](const std::string& who, const runtime::action& x, int leased, int) {
+          if (who == "stage:0.1" && x.kind != runtime::action_kind::forward)
+            made = std::max(made.load(), leased);
+        };
+  prepared->node->make_lane = [&](runtime::lane_settings settings) {
+    if (settings.name == "lane 0.0")
+      settings.before_each = [&, waited = false]() mutable {
+        if (made == 0 || std::exchange(waited, true))
+          return;
+        for (int i = 0; i < 5000 && made < 12; ++i)
+          std::this_thread::sleep_for(1ms);
+        std::this_thread::sleep_for(50ms);  // the newest is being made
+      };
+    return runtime::make_thread_lane(std::move(settings));
+  };
+  REQUIRE(actors::run(prepared).exit_code == 0);
+  CHECK(made == 12);
+  const auto peak = std::int64_t(prepared->node->pools->peaks().at(1));
+  CHECK(peak <= forecast.peak() + forecast.peak() / 20);
 }

@@ -25,6 +25,7 @@ class window_communicator final : public communicator {
   axis along() const override { return group_->description().along; }
   int rank() const override { return rank_; }
   int size() const override { return group_->size(); }
+  bool maps_arrays() const override { return group_->maps_arrays(); }
   void barrier() override;
   void all_reduce_sum(stream& stream,
                       dtype type,

@@ -15,12 +15,14 @@ window_group::window_group(window_group_description what,
                            std::vector<home> homes,
                            std::shared_ptr<window_board> board,
                            std::shared_ptr<const shared_memory> memory,
-                           window_tuning tuning)
+                           window_tuning tuning,
+                           std::shared_ptr<window_counters> counters)
     : what_(std::move(what)),
       homes_(std::move(homes)),
       board_(std::move(board)),
       memory_(std::move(memory)),
-      tuning_(tuning) {
+      tuning_(tuning),
+      counters_(std::move(counters)) {
   for (int r = 0; r < size(); ++r) {
     auto* const wire = homes_[std::size_t(r)].wire.get();
     if (wire == nullptr)
@@ -55,10 +57,19 @@ void window_group::join(int rank, const cancel_token& until) {
   x.bell = bell;
   x.until = until;
   x.waker = until.on_cancel([bell] { ring(*bell); });
+  ++present_;
 }
 
 void window_group::part(int rank) {
   local(rank).waker.reset();
+  if (--present_ == 0)
+    for (auto* const wire : wires_)
+      wire->unmap();
+}
+
+bool window_group::maps_arrays() const {
+  return memory_ != nullptr
+         && std::any_of(wires_.begin(), wires_.end(), [](auto* x) { return x->maps_arrays(); });
 }
 
 void window_group::begin(int rank, const collective_call& call) {

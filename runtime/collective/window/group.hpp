@@ -7,6 +7,7 @@
 #include "runtime/core/cancel.hpp"
 #include "runtime/core/ids.hpp"
 #include "runtime/core/waiting.hpp"
+#include "runtime/telemetry/counters.hpp"
 
 #include <functional>
 #include <map>
@@ -52,18 +53,23 @@ class window_group final : public awaited, public std::enable_shared_from_this<w
     std::shared_ptr<window_wire> wire;  ///< null: here
   };
 
-  /// `board` and `memory` are null where nobody maps them. `homes` is of each rank.
+  /// `board` and `memory` are null where nobody maps them. `homes` is of each rank. `counters`: of
+  /// all groups of the process.
   window_group(window_group_description what,
                std::vector<home> homes,
                std::shared_ptr<window_board> board,
                std::shared_ptr<const shared_memory> memory,
-               window_tuning tuning);
+               window_tuning tuning,
+               std::shared_ptr<window_counters> counters = std::make_shared<window_counters>());
   ~window_group() override;
   window_group(const window_group&) = delete;
   window_group& operator=(const window_group&) = delete;
 
   const window_group_description& description() const { return what_; }
   const window_tuning& tuning() const { return tuning_; }
+  window_counters& counters() const { return *counters_; }
+  /// Other processes map arrays of windows::allocate.
+  bool maps_arrays() const;
   /// An array to be offered, with where others can map it.
   window_array placed(window_array x) const;
   int size() const { return int(homes_.size()); }
@@ -72,7 +78,8 @@ class window_group final : public awaited, public std::enable_shared_from_this<w
 
   /// Once for each rank of this process. Throws broken_promise (WINDOW-5).
   void join(int rank, const cancel_token& until);
-  /// Comes no more. Others may still look how far it was.
+  /// Comes no more. Others may still look how far it was. With the last rank of this process the
+  /// arrays of others are mapped no more: who has died would keep its memory here.
   void part(int rank);
 
   // A rank's own:
@@ -152,6 +159,8 @@ class window_group final : public awaited, public std::enable_shared_from_this<w
   const std::shared_ptr<window_board> board_;
   const std::shared_ptr<const shared_memory> memory_;
   const window_tuning tuning_;
+  const std::shared_ptr<window_counters> counters_;
+  std::atomic<int> present_ = 0;     ///< ranks of this process that have joined, and not parted
   std::vector<window_wire*> wires_;  ///< each once
   std::map<int, std::unique_ptr<member>> members_;
   mutable std::mutex mutex_;

@@ -28,6 +28,8 @@ void window_communicator::finish(window_read& x) {
   group_->await(rank_, [&] { return wire.is_ready(x); }, {.what = "bytes of another process"});
   if (!wire.finish(x))
     group_->await_release(rank_);
+  auto& counters = group_->counters();
+  (wire.reads_at_once() ? counters.bytes_read : counters.bytes_received) += x.into.size();
 }
 
 // While one piece is added, what comes from afar of the next is under way. What is read by the
@@ -96,9 +98,10 @@ void window_communicator::sum(
       const auto from = (begin + k * piece) * element;
       if (is_read(x))
         sources.push_back((distant++)->into.data());
-      else if (x.mapped != nullptr)
+      else if (x.mapped != nullptr) {
         sources.push_back(x.mapped.get() + from);
-      else
+        group_->counters().bytes_mapped += std::uint64_t(length(k) * element);
+      } else
         sources.push_back(at(offers_[std::size_t(x.rank)].arrays[x.part].at, from));
     }
     {
@@ -133,7 +136,9 @@ void window_communicator::fetch_mapped(stream& stream, const move& x, const std:
   for (std::int64_t done = 0; done < x.bytes; done += most) {
     mark_progress();
     group_->check(rank_);
-    stream.copy(at(x.to, done), from + done, std::size_t(std::min(most, x.bytes - done)));
+    const auto n = std::size_t(std::min(most, x.bytes - done));
+    stream.copy(at(x.to, done), from + done, n);
+    group_->counters().bytes_mapped += n;
   }
 }
 

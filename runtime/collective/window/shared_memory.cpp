@@ -2,15 +2,68 @@
 
 #include "runtime/core/error.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <map>
 #include <mutex>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25  // Linux 6.1
+#endif
+
 namespace troupe::runtime {
+
+namespace {
+
+constexpr std::size_t large_page = std::size_t{2} << 20;
+
+/// Large pages are mapped as such only where file and addresses are aligned alike.
+void* map_file(int file, std::size_t bytes, int protection) {
+  if (bytes < large_page)
+    return ::mmap(nullptr, bytes, protection, MAP_SHARED, file, 0);
+  const auto reserved = bytes + large_page;
+  void* const at
+      = ::mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED)
+    return at;
+  auto* const begin = static_cast<std::byte*>(at);
+  const auto before = (large_page - reinterpret_cast<std::uintptr_t>(at) % large_page) % large_page;
+  void* const out = ::mmap(begin + before, bytes, protection, MAP_SHARED | MAP_FIXED, file, 0);
+  const int why = errno;
+  if (out == MAP_FAILED) {
+    ::munmap(at, reserved);
+  } else {
+    if (before > 0)
+      ::munmap(begin, before);
+    ::munmap(begin + before + bytes, large_page - before);
+  }
+  errno = why;
+  return out;
+}
+
+/// A file in memory is one for the limit of files, too, and who exceeds that is ended by a signal.
+bool exceeds_limit(std::size_t bytes) {
+  rlimit limit = {};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur;
+}
+
+/// A wish: without it the pages are small. As a rule files get no large pages by advice alone
+/// (transparent_hugepage/shmem_enabled), but are given them where somebody asks for them at once.
+void make_pages_large(std::byte* at, std::size_t bytes) {
+  if (bytes < large_page)
+    return;
+  ::madvise(at, bytes, MADV_HUGEPAGE);
+  for (std::size_t i = 0; i < bytes; i += large_page)  // where nothing is, nothing is put together
+    *const_cast<volatile std::byte*>(at + i) = std::byte{0};
+  ::madvise(at, bytes, MADV_COLLAPSE);
+}
+
+}  // namespace
 
 struct shared_memory::state {
   struct block {
@@ -36,26 +89,29 @@ struct shared_memory::state {
 shared_memory::shared_memory() : state_(std::make_shared<state>()) {}
 
 memory_block shared_memory::allocate(std::size_t bytes) {
-  const auto page = std::size_t(::sysconf(_SC_PAGESIZE));
+  const auto page = bytes < large_page ? std::size_t(::sysconf(_SC_PAGESIZE)) : large_page;
   const auto whole = std::max<std::size_t>((bytes + page - 1) / page, 1) * page;
   const int file = ::memfd_create("troupe arrays", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   void* at = MAP_FAILED;
   struct stat what = {};
-  if (file >= 0 && ::ftruncate(file, off_t(whole)) == 0 && ::fstat(file, &what) == 0
+  const bool fits = !exceeds_limit(whole);
+  if (!fits)
+    errno = EFBIG;
+  if (file >= 0 && fits && ::ftruncate(file, off_t(whole)) == 0 && ::fstat(file, &what) == 0
       && ::fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-    at = ::mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    at = map_file(file, whole, PROT_READ | PROT_WRITE);
   if (at == MAP_FAILED) {
     const int why = errno;
     if (file >= 0)
       ::close(file);
     throw io_error(
         "cannot make {} bytes of memory that other processes map: {}; raise the limits of "
-        "descriptors and memory",
+        "descriptors (ulimit -n), files (ulimit -f) and memory",
         whole,
         system_message(why));
   }
-  ::madvise(at, whole, MADV_HUGEPAGE);  // a wish: without it the pages are small
   auto* const begin = static_cast<std::byte*>(at);
+  make_pages_large(begin, whole);
   {
     const std::lock_guard lock(state_->mutex);
     state_->all[begin] = {whole, file, what.st_ino};
@@ -91,11 +147,12 @@ std::shared_ptr<const std::byte> map_shared(std::int64_t pid,
                     && (::fcntl(file, F_GET_SEALS) & F_SEAL_SHRINK) != 0;
   const auto whole = std::size_t(what.st_size);
   if (fits)
-    at = ::mmap(nullptr, whole, PROT_READ, MAP_SHARED, file, 0);
+    at = map_file(file, whole, PROT_READ);
   ::close(file);
   if (at == MAP_FAILED)
     return nullptr;
-  ::madvise(at, whole, MADV_HUGEPAGE);
+  if (whole >= large_page)
+    ::madvise(at, whole, MADV_HUGEPAGE);
   const auto* const begin = static_cast<const std::byte*>(at);
   return {begin, [whole](const std::byte* x) { ::munmap(const_cast<std::byte*>(x), whole); }};
 }

@@ -22,8 +22,8 @@ class shared_memory {
  public:
   shared_memory();
 
-  /// Zeroed, aligned to a page: for few and large arrays, as each takes a descriptor. Throws
-  /// io_error.
+  /// Zeroed, aligned to a page: for few and large arrays, as each takes a descriptor. From 2 MiB on
+  /// in large pages, where the system has them, and with all its pages at once. Throws io_error.
   memory_block allocate(std::size_t bytes);
   /// Empty: they do not lie within one block.
   std::optional<shared_place> find(const void* at, std::int64_t bytes) const;

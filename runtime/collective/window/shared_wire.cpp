@@ -13,7 +13,7 @@ namespace troupe::runtime {
 
 namespace {
 
-constexpr std::size_t most_mappings = 64;  // of one process in one group
+constexpr std::size_t most_mappings = 256;  // of one process in one group
 
 }  // namespace
 
@@ -105,6 +105,12 @@ std::shared_ptr<const std::byte> shared_wire::map(const window_array& of) {
   }
   found->second.used = ++uses_;
   return {found->second.at, found->second.at.get() + of.place.offset};
+}
+
+void shared_wire::unmap() {
+  std::map<std::uint64_t, mapping> gone;
+  const std::lock_guard lock(mutex_);
+  gone.swap(mapped_);
 }
 
 void shared_wire::begin(window_read& x) {

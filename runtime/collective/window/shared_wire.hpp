@@ -50,6 +50,8 @@ class shared_wire final : public window_wire {
   std::optional<window_offer> offer(int rank, std::uint64_t round) override;
   void tell(int rank, std::uint64_t rounds, bool left, const window_offer* offer) override;
   std::shared_ptr<const std::byte> map(const window_array& of) override;
+  void unmap() override;
+  bool maps_arrays() const override { return true; }
   void begin(window_read& x) override;
   bool is_ready(const window_read& x) override;
   bool finish(window_read& x) override;

@@ -2,6 +2,7 @@
 
 #include "runtime/collective/window/communicator.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
 #include "runtime/transport/process_memory.hpp"
 
 #include <algorithm>
@@ -69,6 +70,19 @@ memory_block windows::allocate(std::size_t bytes) {
   return memory_ != nullptr ? memory_->allocate(bytes) : memory_pool().allocate(bytes);
 }
 
+memory_source windows::source() const {
+  if (memory_ == nullptr)
+    return {};
+  return [from = memory_](std::size_t bytes) -> memory_block {
+    try {
+      return from->allocate(bytes);
+    } catch (const io_error& why) {
+      log_warning("sums between processes will be slower: {}", why.what());
+      return nullptr;
+    }
+  };
+}
+
 std::unique_ptr<communicator> windows::join(const window_group_description& what,
                                             int rank,
                                             const cancel_token& until) {
@@ -95,8 +109,8 @@ std::shared_ptr<window_group> windows::group_of(const window_group_description& 
     }
   }
   auto homes = homes_of(what, key);
-  auto made
-      = std::make_shared<window_group>(what, std::move(homes), board_, memory_, settings_.tuning);
+  auto made = std::make_shared<window_group>(
+      what, std::move(homes), board_, memory_, settings_.tuning, counters_);
   retire(what.generation);
   const std::lock_guard lock(mutex_);
   const auto out = groups_.try_emplace(key, std::move(made)).first->second;

@@ -54,6 +54,13 @@ class windows {
   /// io_error.
   memory_block allocate(std::size_t bytes);
 
+  /// The same for a pool (memory_pool::share_by): null when the system refuses. It may outlive
+  /// this.
+  memory_source source() const;
+
+  /// Of all groups since the beginning.
+  const window_counters& counters() const { return *counters_; }
+
   /// Makes the end of a rank that lives here; waits for nobody, and the others may join later. Once
   /// `until` is set, which any thread may do, every wait of the rank ends with `cancelled`. All
   /// ranks of a group describe it alike (WINDOW-7). What one process keeps of groups of earlier
@@ -83,6 +90,7 @@ class windows {
   window_address address_;
   std::shared_ptr<window_board> board_;
   std::shared_ptr<shared_memory> memory_;
+  const std::shared_ptr<window_counters> counters_ = std::make_shared<window_counters>();
   mutable std::mutex mutex_;
   std::map<std::string, std::shared_ptr<window_group>> groups_;  ///< until a later generation
   std::map<std::uint64_t, std::shared_ptr<shared_memory_peer>> peers_;

@@ -42,6 +42,10 @@ class window_wire {
   /// The array where it lies, if this process can map it; otherwise null, and it is read. What
   /// stands there means nothing once the rank has left (WINDOW-2), but can be read on.
   virtual std::shared_ptr<const std::byte> map(const window_array& of) = 0;
+  /// Nothing is kept mapped, but for what somebody still holds of `map`.
+  virtual void unmap() {}
+  /// The other process maps arrays as this one does.
+  virtual bool maps_arrays() const { return false; }
 
   /// A read has three steps: it begins, is ready, and finishes. Several may be under way. Of one
   /// that is given up nothing is written any more to `into`.

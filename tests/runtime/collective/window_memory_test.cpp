@@ -9,7 +9,9 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <fstream>
+#include <optional>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
@@ -141,7 +143,33 @@ TEST_CASE("arrays that other processes map are summed where they lie, to the sam
     CHECK(mapped[std::size_t(r)] == read[std::size_t(r)]);
     // Each process has mapped the parts and the sums of each other, and its own blocks are gone.
     CHECK(more[std::size_t(r)] == 2 * size * (size - 1));
+    // Of one part of each two that are summed; what is fetched comes from arrays that are mapped.
+    const auto& counters = all[std::size_t(r)]->counters();
+    CHECK(counters.bytes_mapped > 0);
+    CHECK(counters.bytes_read > counters.bytes_mapped);
+    CHECK(counters.bytes_received == 0);
   }
+  // Nobody keeps what he had mapped when the last of his ranks is gone, and the groups are there.
+  CHECK(arrays_mapped() == 0);
+}
+
+TEST_CASE("the pool of a process with windows shares its memory and none where none is shared",
+          "[collective]") {
+  std::optional<windows> one(window_settings{.process = 1});
+  const windows alone({.process = 2, .shared_memory = false});
+  CHECK_FALSE(alone.source());
+  memory_pool pool;
+  pool.share_by(one->source());
+  constexpr std::size_t large = std::size_t{5} << 20;
+  auto block = pool.allocate_shared(large);
+  CHECK(arrays_mapped() == 1);
+  // Where a large page may begin, and zero.
+  CHECK(std::uintptr_t(block.get()) % (std::size_t{2} << 20) == 0);
+  CHECK(std::all_of(block.get(), block.get() + large, [](auto x) { return x == std::byte{0}; }));
+  one.reset();
+  block.get()[large - 1] = std::byte{1};
+  block.reset();
+  CHECK(arrays_mapped() == 0);
 }
 
 TEST_CASE("a shared block is mapped for whom it was meant, in its bounds, and never another",

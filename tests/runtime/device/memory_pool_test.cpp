@@ -53,6 +53,49 @@ TEST_CASE("what nobody uses is given back, and what is used stays", "[device][un
   CHECK(kept.get()[999] == std::byte{0x5A});
 }
 
+TEST_CASE("shared blocks come from the source and go back to it and are counted as all others",
+          "[device]") {
+  int out = 0;
+  bool has_more = true;
+  std::vector<std::size_t> asked;
+  memory_pool pool, like;
+  pool.share_by([&](std::size_t bytes) -> memory_block {
+    asked.push_back(bytes);
+    if (!has_more)
+      return nullptr;
+    ++out;
+    return {new std::byte[bytes], [&out](const std::byte* x) {
+              --out;
+              delete[] x;
+            }};
+  });
+  auto shared = pool.allocate_shared(70'001);
+  const auto ordinary = like.allocate(70'001);
+  CHECK(out == 1);
+  REQUIRE(asked.size() == 1);
+  CHECK(asked.front() == pool.bytes_in_use());  // as large as what is counted
+  CHECK(pool.bytes_in_use() == like.bytes_in_use());
+  CHECK(kind_of(shared) == memory_kind::host);
+  auto copy = shared;
+  shared.reset();
+  CHECK(out == 1);
+  copy.reset();
+  CHECK(out == 0);  // at once: no idle block is kept
+  CHECK(pool.bytes_in_use() == 0);
+  has_more = false;
+  shared = pool.allocate_shared(70'001);
+  CHECK(asked.size() == 2);
+  CHECK(shared != nullptr);
+  CHECK(pool.bytes_in_use() == like.bytes_in_use());
+  pool.share_by({});
+  const auto last = pool.allocate_shared(1);
+  CHECK(asked.size() == 2);
+  auto counting = memory_pool::shadow();
+  counting.share_by([](std::size_t) { return memory_block(); });
+  const auto counted = counting.allocate_shared(70'001);
+  CHECK(counting.bytes_in_use() == like.bytes_in_use());
+}
+
 TEST_CASE("a block that came back is handed out again", "[device]") {
   memory_pool pool;
   auto block = pool.allocate(1000);

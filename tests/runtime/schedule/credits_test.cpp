@@ -202,6 +202,30 @@ TEST_CASE("PLAN-6: the refusal names ranks, actions and whose credit is waited f
            "rank 1, which waits at 1B1 for the credit of 0B0 of rank 0");
 }
 
+TEST_CASE("each hand-off between two ranks is listed with its stages and credits", "[schedule]") {
+  const auto v = generated("zb-v", 2, 4);  // stages 0 and 3 on rank 0, 1 and 2 on rank 1
+  const auto credits = credits_of(v, {}, 7);
+  const auto all = handoffs_of(v, credits);
+  const auto to = [](int from, int next, int rank, bool gradient) {
+    return handoff{.from = chunk_id(std::uint32_t(from)),
+                   .to = chunk_id(std::uint32_t(next)),
+                   .from_rank = rank,
+                   .to_rank = 1 - rank,
+                   .gradient = gradient,
+                   .credits = 7};
+  };
+  CHECK(
+      all
+      == std::vector{to(0, 1, 0, false), to(1, 0, 1, true), to(2, 3, 1, false), to(3, 2, 0, true)});
+  const auto both = generated("dualpipe", 2, 4);  // two copies
+  for (const auto& x : handoffs_of(both, credits_of(both))) {
+    CHECK(x.from_rank == both.rank_of(x.from, x.copy));
+    CHECK(x.to_rank == both.rank_of(x.to, x.copy));
+    CHECK(x.credits > credits_in_transit);
+  }
+  CHECK(handoffs_of(both, credits_of(both)).size() == 4);
+}
+
 TEST_CASE(
     "credits are what is at its maker at once, and two, and none between neighbours on one rank",
     "[schedule]") {
