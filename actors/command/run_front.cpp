@@ -142,7 +142,7 @@ int shown_to_its_end(const runtime::training_job& job,
     if (!supervisor.silence().empty() && second.name().empty())
       runtime::log_warning("{}: what it had to write at its end may be missing",
                            how_it_was_lost(supervisor));
-    supervisor.end_what_is_left(folder);
+    supervisor.end_what_is_left(folder, !second.name().empty());
     if (told->kind != runtime::complaint::none)
       complain(*told);
     return told->exit_code;

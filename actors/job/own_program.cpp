@@ -3,13 +3,17 @@
 #include "actors/job/job_folder.hpp"
 #include "actors/process/part_commands.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/openmp_environment.hpp"
+#include "runtime/process/orphaned_agents.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/trainer/build.hpp"
 #include "runtime/transport/ucx_wire.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <exception>
+#include <unistd.h>
 #include <utility>
 
 namespace troupe::actors {
@@ -42,6 +46,15 @@ runtime::held_run_folder held(const std::filesystem::path& folder, const own_pro
              : runtime::held_run_folder(folder, runtime::version_text(), program.command());
 }
 
+// OpenMP has read its environment by now. Where /proc is missing the program goes on as it is.
+void execute_again(std::vector<std::string> command) {
+  std::vector<char*> words;
+  for (auto& word : command)
+    words.push_back(word.data());
+  words.push_back(nullptr);
+  ::execv("/proc/self/exe", words.data());
+}
+
 }  // namespace
 
 own_program::own_program(int argc, char** argv, runtime::registered_functions functions)
@@ -53,8 +66,11 @@ std::optional<int> own_program::take_part() {
   asked_ = true;
   runtime::choose_settings_of_ucx();
   ::signal(SIGCHLD, SIG_DFL);  // who ignores it, and starts us, would hide how our children end
+  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the call that writes it
   if (!is_part(words_))
     return {};
+  if (runtime::choose_settings_of_openmp())
+    execute_again(command_);
   return play_part(words_, functions_);
 }
 
@@ -82,15 +98,20 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
   if (alone && folder.empty())
     return run(job, started, viewers);
   job_folder shown(held(folder, program), settings);
-  shown.follow(*job);
-  std::optional<launch_settings> processes;
-  if (!alone)
-    processes = launch_of_parts(
-        {.run = shown.folder().path(),
-         .suspicion = settings.recovery.suspicion,
-         .patience = std::max(1.0, least_patience / settings.recovery.suspicion)});
   try {
+    shown.follow(*job);
+    std::optional<launch_settings> processes;
+    if (!alone)
+      processes = launch_of_parts(
+          {.run = shown.folder().path(),
+           .suspicion = settings.recovery.suspicion,
+           .patience = std::max(1.0, least_patience / settings.recovery.suspicion)});
     const auto end = run(job, started, viewers, processes);
+    if (end.left_behind && !alone) {  // whoever hangs holds the connection for which they live
+      const auto suspicion = std::chrono::ceil<std::chrono::milliseconds>(
+          std::chrono::duration<double>(settings.recovery.suspicion));
+      runtime::end_agents_of(shown.folder().path(), suspicion, suspicion);
+    }
     shown.end(end.exit_code, end.reason);
     return end;
   } catch (const std::exception& failure) {

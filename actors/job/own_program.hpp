@@ -26,7 +26,9 @@ namespace troupe::actors {
 ///     const auto end = actors::run(actors::prepare(job), program);
 ///
 /// Every process comes along above `take_part`: there it has one thread, and neither reads nor
-/// prints.
+/// prints. What it was started with are not the user's words in each of them, so that functions
+/// must not depend on those, nor on anything else that differs: they are known by their names, and
+/// nobody would notice. Values that the user chooses belong in the job, which is sent.
 class own_program {
  public:
   /// `functions`: whatever jobs of this program name (extensions, learning rates, behaviours),
@@ -36,7 +38,8 @@ class own_program {
   /// When a run has started this process as its host agent or as a node that hosts workers: is
   /// that, to its end, and returns the exit code. Nothing: this is the process that the user has
   /// started. What goes wrong there stands in the run's folder, logs/agent-HOST.log and
-  /// logs/node-N.log.
+  /// logs/node-N.log. Sets in each process what UCX reads of the environment, SIGCHLD to its
+  /// default, and SIGXFSZ to be ignored; in a node what OpenMP reads, too.
   [[nodiscard]] std::optional<int> take_part();
 
   /// Throws input_error that says what to write where, when processes of this program could not
@@ -56,8 +59,9 @@ class own_program {
 /// on this host, this one decides, has the viewers, and hosts no worker; a node that dies is
 /// started again. `folder`: of the run, for its logs, `troupe status` and `troupe ledger`, kept
 /// afterwards; empty: a temporary one where there are several processes. When this process dies the
-/// others end within a suspicion. Throws input_error, before any process is started (require_able),
-/// and io_error.
+/// others end within a suspicion, of at least five seconds. When the outcome is `left_behind` they
+/// have ended, but this process has threads that cannot be: end it by std::_Exit. Throws
+/// input_error, before any process is started (require_able), and io_error.
 outcome run(const std::shared_ptr<const prepared_job>& job,
             const own_program& program,
             const std::function<void(const drain_request&)>& started = {},

@@ -16,6 +16,13 @@ namespace troupe::kernels {
 
 namespace {
 
+/// Empty where /proc is missing.
+std::filesystem::path program() {
+  std::error_code failed;
+  auto out = std::filesystem::read_symlink("/proc/self/exe", failed);
+  return failed ? std::filesystem::path() : out;
+}
+
 /// The folders in which the linker had libraries of this program looked for: an installed package
 /// has its plug-ins' among them (cmake/troupe-config.cmake.in).
 std::vector<std::filesystem::path> run_path() {
@@ -34,9 +41,15 @@ std::vector<std::filesystem::path> run_path() {
   }
   if (texts == nullptr || at == 0)
     return out;
+  const std::string origin = "$ORIGIN", home = program().parent_path().string();
   std::istringstream folders(texts + at);
-  for (std::string folder; std::getline(folders, folder, ':');)
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (folder.starts_with(origin))
+      folder.replace(0, origin.size(), home);
+    while (folder.ends_with('/'))
+      folder.pop_back();
     out.emplace_back(folder);
+  }
   return out;
 }
 
@@ -45,11 +58,9 @@ std::vector<std::filesystem::path> folders() {
   if (const char* const named = std::getenv("TROUPE_PLUGINS"); named != nullptr && *named != 0)
     return {named};
   std::vector<std::filesystem::path> out;
-  std::error_code failed;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", failed);
-  if (!failed) {
-    out.push_back(program.parent_path());
-    out.push_back(program.parent_path().parent_path() / "lib" / "troupe");
+  if (const auto mine = program(); !mine.empty()) {
+    out.push_back(mine.parent_path());
+    out.push_back(mine.parent_path().parent_path() / "lib" / "troupe");
   }
   for (auto& folder : run_path())
     if (folder.filename() == "troupe")

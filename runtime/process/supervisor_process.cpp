@@ -1,8 +1,7 @@
 #include "runtime/process/supervisor_process.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/process/agent_client.hpp"
-#include "runtime/process/host_agent.hpp"
+#include "runtime/process/orphaned_agents.hpp"
 #include "runtime/process/unix_socket.hpp"
 
 #include <algorithm>
@@ -11,9 +10,7 @@
 #include <csignal>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <fstream>
 #include <poll.h>
-#include <set>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -30,7 +27,6 @@ using clock = std::chrono::steady_clock;
 
 constexpr int beats_in_suspicion = 5;
 constexpr int beats_to_begin = 10 * beats_in_suspicion;
-constexpr auto between_reaps = milliseconds(10);
 /// With an agent that is asked to end, where who asks waits for no order.
 constexpr auto patience_at_once = milliseconds(1000);
 constexpr auto between_waits = milliseconds(100);
@@ -52,79 +48,6 @@ descriptor file_with(const std::string& text) {
     throw io_error("cannot hand the job to the supervisor's process: {}", system_message(errno));
   return out;
 }
-
-/// Asks the run's agent on this host to end everybody; nothing comes of it when none listens.
-void ask_agent_to_end(const std::filesystem::path& run, milliseconds patience) {
-  try {
-    auto agent = agent_client::connect(run);
-    agent.ask(end_agent{1});
-    const auto until = clock::now() + patience;
-    for (;;) {
-      const auto left = std::chrono::ceil<milliseconds>(until - clock::now());
-      const auto told = left.count() > 0 ? agent.next(left) : std::nullopt;
-      if (!told || std::holds_alternative<agent_ended>(*told))
-        return;
-    }
-  } catch (const error&) {  // it has just ended, or does not listen yet
-  }
-}
-
-/// Whether this child of ours is the guard of that run's host agent, by how it was started. Others
-/// may have come to us, too: children of who was this process before `exec`, and orphans, where it
-/// is the first process of a container.
-bool guards_agent_of(const std::filesystem::path& run, int pid) {
-  std::ifstream file(fmt::format("/proc/{}/cmdline", pid));
-  std::vector<std::string> words;
-  for (std::string word; std::getline(file, word, '\0');)
-    words.push_back(std::move(word));
-  if (words.size() < 2 || words[1] != agent_word)
-    return false;
-  std::error_code failure;
-  const auto wanted = std::filesystem::weakly_canonical(run, failure);
-  return std::any_of(words.begin() + 2, words.end(), [&](const std::string& word) {
-    return std::filesystem::weakly_canonical(word, failure) == wanted;
-  });
-}
-
-/// The guards of a run's agents that have come to this process, and nobody else.
-class orphaned_agents {
- public:
-  explicit orphaned_agents(std::filesystem::path run) : run_(std::move(run)) {}
-
-  bool are_there() {
-    for (const auto& one : children_of(::getpid()))
-      if (guards_agent_of(run_, one.id.pid))
-        guards_.insert(one.id.pid);
-    std::erase_if(guards_, [](int pid) { return ::waitpid(pid, nullptr, WNOHANG) != 0; });
-    return !guards_.empty();
-  }
-
-  /// False: they are still there after that time.
-  bool have_ended(milliseconds within) {
-    for (const auto until = clock::now() + within; are_there();) {
-      if (clock::now() > until)
-        return false;
-      ::poll(nullptr, 0, int(between_reaps.count()));
-    }
-    return true;
-  }
-
-  /// A guard is killed by the end of its agent, not before: else who was started would be ours.
-  void kill() const {
-    for (const int guard : guards_) {
-      const auto below = children_of(guard);
-      for (const auto& one : below)
-        if (const auto agent = running_process::find(one.id))
-          agent->signal(SIGKILL);
-      if (below.empty())
-        ::kill(guard, SIGKILL);  // a child's pid is its own until we wait for it
-    }
-  }
-
- private:
-  const std::filesystem::path run_;
-  std::set<int> guards_;
-};
 
 }  // namespace
 
@@ -279,17 +202,8 @@ void supervisor_process::kill() {
 }
 
 void supervisor_process::end_what_is_left(const std::filesystem::path& run, bool at_once) {
-  const auto patience = at_once ? std::min(suspicion_, patience_at_once) : suspicion_;
   // SHOWN-3: orphans have come to us, so that it is seen when none is left.
-  orphaned_agents left(run);
-  for (const auto until = clock::now() + patience; left.are_there() && clock::now() < until;) {
-    ask_agent_to_end(run, patience);
-    left.have_ended(between_reaps);
-  }
-  if (left.are_there()) {
-    left.kill();
-    left.have_ended(suspicion_);
-  }
+  end_agents_of(run, at_once ? std::min(suspicion_, patience_at_once) : suspicion_, suspicion_);
 }
 
 }  // namespace troupe::runtime

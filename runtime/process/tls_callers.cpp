@@ -59,7 +59,7 @@ void tls_callers::wait_no_longer_than(std::chrono::milliseconds patience) {
 }
 
 void tls_callers::waits(const void* who, int at, bool for_his_word) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (const auto known = find(who); known != all_.end()) {
     if (std::exchange(known->for_his_word, for_his_word) != for_his_word)
       ask(*known);
@@ -76,6 +76,7 @@ void tls_callers::waits(const void* who, int at, bool for_his_word) {
   all_.push_back({.who = who, .at = at, .since = clock::now(), .for_his_word = for_his_word});
   count_ = all_.size();
   changed_.notify_one();
+  tell_all(lock);
 }
 
 void tls_callers::is_known(const void* who) {
@@ -89,10 +90,11 @@ void tls_callers::is_known(const void* who) {
 }
 
 void tls_callers::is_refused(const void* who, int at, const std::string& why) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   const auto x = find(who);
   if (x == all_.end() || !std::exchange(x->over, true))
     complain(why, at, why);
+  tell_all(lock);
 }
 
 void tls_callers::has_left(const void* who) {
@@ -156,11 +158,19 @@ void tls_callers::hang_up(caller& x, const std::string& kind, const std::string&
 
 void tls_callers::complain(const std::string& kind, int at, const std::string& why) {
   if (complained_.insert(kind).second)
-    tell_(
+    untold_.push_back(
         fmt::format("a port of this process: a caller from {} was refused: {}. This is said once: "
                     "others of this kind are refused without a word",
                     other_end_of(at),
                     why));
+}
+
+void tls_callers::tell_all(std::unique_lock<std::mutex>& lock) {
+  const auto all = std::exchange(untold_, {});
+  lock.unlock();
+  for (const auto& x : all)
+    tell_(x);
+  lock.lock();
 }
 
 // CAF does not ask for the time of one who says nothing.
@@ -171,11 +181,13 @@ void tls_callers::watch() {
       changed_.wait(lock);
     else if (const auto until = x->since + patience_; clock::now() < until)
       changed_.wait_until(lock, until);
-    else
+    else {
       hang_up(*x,
               "silent",
               fmt::format("it has not shown within {} s who it is",
                           std::chrono::duration<double>(patience_).count()));
+      tell_all(lock);
+    }
   }
 }
 

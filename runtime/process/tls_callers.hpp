@@ -23,6 +23,7 @@
 #include <sys/epoll.h>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace troupe::runtime {
 
@@ -79,6 +80,7 @@ class tls_callers {
   void forget(std::deque<caller>::iterator x);
   void hang_up(caller& x, const std::string& kind, const std::string& why);
   void complain(const std::string& kind, int at, const std::string& why);
+  void tell_all(std::unique_lock<std::mutex>& lock);
   void watch();
 
   control* const epoll_control_;
@@ -90,6 +92,7 @@ class tls_callers {
   std::chrono::milliseconds patience_{5000};
   bool ends_ = false;
   std::set<std::string> complained_;
+  std::vector<std::string> untold_;  ///< a log may wait, and nobody of this process for it
   std::jthread watch_;
 };
 

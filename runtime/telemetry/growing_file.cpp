@@ -71,37 +71,51 @@ bool growing_file::is_removed() const {
 void growing_file::append(std::string_view record, std::string_view first) {
   const bool removed = is_removed();
   if (removed)
-    ::close(std::exchange(descriptor_, open_anew()));
+    begin_anew();
   write(removed ? std::string(first) + std::string(record) : std::string(record));
 }
 
 // The bytes of a file that was removed are there as long as somebody has it open.
 growing_file::past growing_file::append_to_whole(std::string_view record) {
-  auto out = past::whole;
   struct stat now = {};
   if (::fstat(descriptor_, &now) == 0 && S_ISREG(now.st_mode) && now.st_size < written_) {
-    out = past::cut;
+    untold_ = past::cut;
     written_ = now.st_size;
   }
   if (is_removed()) {
-    const int file = open_anew();
-    if (!has_copied(descriptor_, file)) {
-      const auto reason = system_message(errno);
-      ::unlink(path_.c_str());
-      ::close(file);
-      throw io_error("{} '{}' was removed while it was written, and cannot be written again: {}",
-                     flag_,
-                     path_.string(),
-                     reason);
-    }
-    ::close(std::exchange(descriptor_, file));
-    out = out == past::cut ? past::cut : past::restored;
+    restore();
+    if (untold_ == past::whole)
+      untold_ = past::restored;
   }
   write(record);
-  return out;
+  return std::exchange(untold_, past::whole);
 }
 
-int growing_file::open_anew() const {
+// Under another name until it is whole: a reader never sees its beginning alone, and a process that
+// is killed meanwhile leaves none that could be taken for all.
+void growing_file::restore() {
+  const auto part = path_.string() + ".restored";
+  ::unlink(part.c_str());
+  const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+  const bool stands
+      = file >= 0 && has_copied(descriptor_, file) && ::link(part.c_str(), path_.c_str()) == 0;
+  const auto reason = system_message(errno);
+  if (file >= 0)
+    ::unlink(part.c_str());
+  if (!stands) {
+    if (file >= 0)
+      ::close(file);
+    throw io_error(
+        "{} '{}' was removed while it was written, and cannot be written again: {}; make room, or "
+        "give its folder back",
+        flag_,
+        path_.string(),
+        reason);
+  }
+  ::close(std::exchange(descriptor_, file));
+}
+
+void growing_file::begin_anew() {
   const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
   if (file < 0)
     throw io_error("{} '{}' was removed while it was written, and cannot begin anew: {}{}",
@@ -110,7 +124,7 @@ int growing_file::open_anew() const {
                    system_message(errno),
                    errno == ENOENT ? "; a save folder returns with the next checkpoint"
                                    : "; make room, or remove what stands there");
-  return file;
+  ::close(std::exchange(descriptor_, file));
 }
 
 void growing_file::write(std::string_view record) {

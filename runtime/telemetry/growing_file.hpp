@@ -36,12 +36,14 @@ class growing_file {
  private:
   void write(std::string_view record);
   bool is_removed() const;
-  int open_anew() const;
+  void begin_anew();
+  void restore();
 
   std::string flag_;
   std::filesystem::path path_;
   int descriptor_ = -1;
   std::int64_t written_ = 0;  ///< bytes, from its beginning; of one that began here
+  past untold_ = past::whole;
 };
 
 }  // namespace troupe::runtime

@@ -2,7 +2,6 @@
 
 #include "runtime/transport/process_memory.hpp"
 
-#include <cerrno>
 #include <random>
 #include <unistd.h>
 
@@ -82,14 +81,14 @@ std::size_t lender::size() const {
   return loans_.size();
 }
 
-lent_bytes read_lent(const lent_place& x, std::uint64_t begin, std::span<std::byte> into) {
+lent_reading read_lent(const lent_place& x, std::uint64_t begin, std::span<std::byte> into) {
   std::uint64_t serial = 0;
   auto failure = read_memory(x.pid, pointer(x.at + begin), into);
   if (failure == 0)
     failure = read_memory(x.pid, pointer(x.guard), std::as_writable_bytes(std::span(&serial, 1)));
-  if (failure == 0)
-    return serial == x.serial ? lent_bytes::there : lent_bytes::gone;
-  return failure == EFAULT || failure == ESRCH ? lent_bytes::gone : lent_bytes::refused;
+  if (failure != 0)
+    return {lent_bytes::unread, failure};
+  return {serial == x.serial ? lent_bytes::there : lent_bytes::gone};
 }
 
 }  // namespace troupe::runtime

@@ -4,7 +4,9 @@
 // beside them. While the guard has the loan's serial the bytes are what was deposited: the holder
 // changes it before it lets go of them, whether the redeemer has said that it has read them or its
 // connection was lost. So a redeemer that was stopped, or a process that has come to the holder's
-// pid, never takes other bytes for a tensor (LOAN-1).
+// pid, never takes other bytes for a tensor (LOAN-1). A holder may write on in memory that it still
+// lends when its generation has ended: the redeemer's has ended before (MEMBER-1), and it then
+// believes nothing that it has read.
 
 #pragma once
 
@@ -69,12 +71,16 @@ class lender {
 };
 
 enum class lent_bytes {
-  there,    ///< read, and they are the tensor's
-  gone,     ///< the loan has ended, or its holder
-  refused,  ///< the system lets this process not read that one's memory
+  there,   ///< read, and they are the tensor's
+  gone,    ///< the guard was read, and is not that loan's any more
+  unread,  ///< the system does not give them: `failure` says why
+};
+struct lent_reading {
+  lent_bytes bytes = lent_bytes::there;
+  int failure = 0;
 };
 
 /// The redeemer's side: a stretch of what is lent, from `begin` bytes behind its first one.
-lent_bytes read_lent(const lent_place& x, std::uint64_t begin, std::span<std::byte> into);
+lent_reading read_lent(const lent_place& x, std::uint64_t begin, std::span<std::byte> into);
 
 }  // namespace troupe::runtime

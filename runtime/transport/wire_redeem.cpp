@@ -1,8 +1,10 @@
 #include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
 #include "runtime/core/waiting.hpp"
 #include "runtime/transport/wire_fetch.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 namespace troupe::runtime {
@@ -172,8 +174,8 @@ void wire_transport::reception::read(fetch& x, std::unique_lock<std::mutex>& loc
   const auto place = *x.loan;
   const auto bytes = x.end - x.begin;
   lock.unlock();
-  auto found = lent_bytes::there;
-  for (std::uint64_t done = 0; done < bytes && found == lent_bytes::there; done += stretch) {
+  lent_reading found;
+  for (std::uint64_t done = 0; done < bytes && found.bytes == lent_bytes::there; done += stretch) {
     mark_progress();
     if (by_.until.is_cancelled())
       throw cancelled();
@@ -182,26 +184,20 @@ void wire_transport::reception::read(fetch& x, std::unique_lock<std::mutex>& loc
   lock.lock();
   if (x.over)
     return;
-  x.loan.reset();
-  if (found == lent_bytes::gone)
-    throw peer_lost("{} cannot be read in the process with pid {}, which has let it go or is gone",
+  if (found.bytes == lent_bytes::gone)
+    throw peer_lost("{} cannot be read in the process with pid {}, which has let it go",
                     name_of(x.what),
                     place.pid);
-  if (found == lent_bytes::there) {
-    of_.counters_.bytes_copied += bytes;
-    of_.counters_.bytes_read += bytes;
-    x.finish();
-    of_.fetches_.erase(x.number);
-  } else {
-    of_.others_[x.what.holder].is_unreadable = true;
-    x.may_read = false;
-    x.announced = {};
+  x.loan.reset();
+  if (found.bytes == lent_bytes::unread) {
+    of_.learn_unreadable(x, place, found.failure);
+    return;
   }
-  of_.wire_->send(x.from,
-                  {bytes_of(of_.about_loan(
-                       x, found == lent_bytes::there ? wire_verb::taken : wire_verb::unread)),
-                   {},
-                   nullptr});
+  of_.counters_.bytes_copied += bytes;
+  of_.counters_.bytes_read += bytes;
+  x.finish();
+  of_.fetches_.erase(x.number);
+  of_.wire_->send(x.from, {bytes_of(of_.about_loan(x, wire_verb::taken)), {}, nullptr});
 }
 
 std::vector<tensor> wire_transport::redeem_all(std::span<const ticket> tickets,
@@ -234,6 +230,25 @@ void wire_transport::start(const std::shared_ptr<fetch>& x) {
                                      .reads_on = x->may_read ? host_ : 0}),
                {},
                nullptr});
+}
+
+// A holder that is gone is lost, too, and who waits is told that; whatever else it is, it is to
+// send the bytes. The mutex is held.
+void wire_transport::learn_unreadable(fetch& x, const lent_place& place, int failure) {
+  x.may_read = false;
+  x.announced = {};
+  if (failure != ESRCH) {
+    auto& holder = others_[x.what.holder];
+    if (holder.number == x.from && !std::exchange(holder.is_unreadable, true))
+      log_warning(
+          "the memory of process {} (pid {}) cannot be read from here: {}; its tensors are sent, "
+          "which "
+          "is slower. Allow process_vm_readv between processes of one user",
+          x.what.holder,
+          place.pid,
+          system_message(failure));
+  }
+  wire_->send(x.from, {bytes_of(about_loan(x, wire_verb::unread)), {}, nullptr});
 }
 
 wire_message wire_transport::about_loan(const fetch& x, wire_verb verb) const {

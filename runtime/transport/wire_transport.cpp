@@ -289,8 +289,10 @@ void wire_transport::lend(peer_number to, const wire_message& x, served what) {
 // Sent by the wire what cannot be read; else it is only let go.
 void wire_transport::end_loan(peer_number of, const wire_message& x) {
   auto keep = lender_ == nullptr ? nullptr : lender_->end(of, x.fetch);
-  if (keep == nullptr || x.verb != wire_verb::unread)
+  if (x.verb != wire_verb::unread)
     return;
+  if (keep == nullptr)
+    return refuse(of, x, wire_reason::redeemed);
   const auto& what = *static_cast<const served*>(keep.get());
   if (x.end > what.data.bytes())
     return refuse(of, x, wire_reason::differs);

@@ -92,7 +92,7 @@ class wire_transport final : public transport, private wire_owner {
     std::string where;
     peer_number number = {};     ///< 0: not connected yet
     std::string lost;            ///< why, when it is
-    bool is_unreadable = false;  ///< the system refuses its memory to this process
+    bool is_unreadable = false;  ///< the system does not give this process its memory
   };
   struct fetch;
   class reception;
@@ -117,6 +117,7 @@ class wire_transport final : public transport, private wire_owner {
   void end_loan(peer_number of, const wire_message& x);
   void refuse(peer_number to, const wire_message& x, wire_reason why);
   std::variant<served, wire_reason> release(peer_number from, const wire_message& x);
+  void learn_unreadable(fetch& x, const lent_place& place, int failure);
   wire_message about_loan(const fetch& x, wire_verb verb) const;
   void borrow(peer_number from, const wire_message& x);
   landing land(peer_number from, const wire_message& x, std::size_t bytes);

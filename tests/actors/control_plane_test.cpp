@@ -188,7 +188,8 @@ TEST_CASE("callers who say nothing take no processor time", "[actors]") {
     silent.emplace_back(ours.port).say("");
     silent.emplace_back(ours.port).say(std::string("\x16\x03\x01\x02", 4));
   }
-  REQUIRE(is_answered(before, known, "they have been accepted"));
+  process after(ours.credentials);  // accepted after them
+  REQUIRE(is_answered(after, connect(after, ours.port), "they have been accepted"));
   const auto began = processor_seconds();
   std::this_thread::sleep_for(std::chrono::seconds(1));
   CHECK(processor_seconds() - began

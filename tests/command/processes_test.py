@@ -602,7 +602,7 @@ def check_signalled(folder):
     one.reaches(3)
     os.kill(one.deciding()["pid"], signal.SIGSTOP)  # so that the first one cannot end it
     one.process.send_signal(signal.SIGINT)
-    time.sleep(0.1)  # else the kernel makes one of two
+    one.until("the first signal is taken", lambda: not pending(one.process.pid))  # else the kernel makes one of two
     one.process.send_signal(signal.SIGINT)
     one.ends(128 + signal.SIGINT)
     if one.status()["ended"] is None or "SIGINT" not in one.status()["ended"]["reason"]:
@@ -679,6 +679,12 @@ def check_asked_to_end(folder):
     if newest != one.steps()[-1]["iteration"]:
         raise one.fails(f"it saved iteration {newest} and had come to {one.steps()[-1]['iteration']}")
     works("checkpoint", "verify", save / f"iter_{newest:07}")
+
+
+def pending(pid):
+    """Whether the process has signals that it has not taken yet."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return any(int(x.split()[1], 16) for x in status.splitlines() if x.startswith(("SigPnd", "ShdPnd")))
 
 
 def check_asked_early(folder):

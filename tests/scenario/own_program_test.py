@@ -114,11 +114,15 @@ def check_nothing_is_left(folder):
 def main(program, names):
     global PROGRAM
     PROGRAM = program
-    for name, check in list(globals().items()):
-        if name.startswith("check_") and (not names or name.removeprefix("check_") in names):
-            with tempfile.TemporaryDirectory() as folder:
-                check(pathlib.Path(folder))
-                print(f"{name.removeprefix('check_')}: as it should be")
+    checks = {name.removeprefix("check_"): check for name, check in globals().items() if name.startswith("check_")}
+    if unknown := [name for name in names if name not in checks]:
+        print(f"no such check: {unknown}; there are {sorted(checks)}")
+        return 1
+    for name in names or checks:
+        with tempfile.TemporaryDirectory() as folder:
+            checks[name](pathlib.Path(folder))
+            print(f"{name}: as it should be")
+    return 0
 
 
 if __name__ == "__main__":

@@ -54,8 +54,10 @@ bool exceeds_limit(std::size_t bytes) {
 
 /// A wish: without it the pages are small. As a rule files get no large pages by advice alone
 /// (transparent_hugepage/shmem_enabled), but are given them where somebody asks for them at once.
+/// What is left behind the last whole one stays in small pages: nothing is taken beyond `bytes`.
 void make_pages_large(std::byte* at, std::size_t bytes) {
-  if (bytes < large_page)
+  bytes -= bytes % large_page;
+  if (bytes == 0)
     return;
   ::madvise(at, bytes, MADV_HUGEPAGE);
   for (std::size_t i = 0; i < bytes; i += large_page)  // where nothing is, nothing is put together
@@ -89,7 +91,7 @@ struct shared_memory::state {
 shared_memory::shared_memory() : state_(std::make_shared<state>()) {}
 
 memory_block shared_memory::allocate(std::size_t bytes) {
-  const auto page = bytes < large_page ? std::size_t(::sysconf(_SC_PAGESIZE)) : large_page;
+  const auto page = std::size_t(::sysconf(_SC_PAGESIZE));
   const auto whole = std::max<std::size_t>((bytes + page - 1) / page, 1) * page;
   const int file = ::memfd_create("troupe arrays", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   void* at = MAP_FAILED;

@@ -23,7 +23,8 @@ class shared_memory {
   shared_memory();
 
   /// Zeroed, aligned to a page: for few and large arrays, as each takes a descriptor. From 2 MiB on
-  /// in large pages, where the system has them, and with all its pages at once. Throws io_error.
+  /// in large pages, and then with all of them at once, where the system gives them. Throws
+  /// io_error.
   memory_block allocate(std::size_t bytes);
   /// Empty: they do not lie within one block.
   std::optional<shared_place> find(const void* at, std::int64_t bytes) const;
