@@ -75,7 +75,7 @@ class orphaned_agents {
   /// False: they are still there after that time.
   bool have_ended(milliseconds within) {
     for (const auto until = agents_clock::now() + within; are_there();) {
-      if (clock::now() > until)
+      if (agents_clock::now() > until)
         return false;
       ::poll(nullptr, 0, int(between_reaps.count()));
     }
