@@ -158,8 +158,11 @@ def check_ledger_removed(folder):
     if "is in order" not in works("ledger", "--run", run, "--check"):
         raise wrong("the ledger is not in order")
 
+    run = folder / "cut"
+    file = run / "ledger.jsonl"
     train = started("train", "gpt", *LONG, "--run", run)
     stepping(run)
+    until("the ledger has lines", lambda: file.stat().st_size > 0)
     os.truncate(file, 0)
     until("more is written", lambda: file.stat().st_size > 0)
     works("stop", "--run", run)

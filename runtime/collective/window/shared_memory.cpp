@@ -56,10 +56,10 @@ bool exceeds_limit(std::size_t bytes) {
 /// (transparent_hugepage/shmem_enabled), but are given them where somebody asks for them at once.
 /// What is left behind the last whole one stays in small pages: nothing is taken beyond `bytes`.
 void make_pages_large(std::byte* at, std::size_t bytes) {
-  bytes -= bytes % large_page;
-  if (bytes == 0)
+  if (bytes < large_page)
     return;
-  ::madvise(at, bytes, MADV_HUGEPAGE);
+  ::madvise(at, bytes, MADV_HUGEPAGE);  // of all: the kernel keeps what differs as two mappings
+  bytes -= bytes % large_page;
   for (std::size_t i = 0; i < bytes; i += large_page)  // where nothing is, nothing is put together
     *const_cast<volatile std::byte*>(at + i) = std::byte{0};
   ::madvise(at, bytes, MADV_COLLAPSE);
