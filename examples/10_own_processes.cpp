@@ -47,7 +47,7 @@ void bottleneck(module_builder& to, const feed_forward_spec& in_place_of) {
   });
 }
 
-/// 300 iterations of two pipeline stages.
+/// 200 iterations of two pipeline stages.
 training_job job_over(int processes) {
   training_job job;
   job.training = story::small_recipe();
@@ -55,7 +55,7 @@ training_job job_over(int processes) {
   job.data.mock = true;
   job.layout = {.world = 2, .pipeline = 2, .processes = processes};
   job.recovery.on = true;
-  job.train_iterations = 300;
+  job.train_iterations = 200;
   job.watch.log_interval = 0;
   job.watch.progress = false;
   return job;
@@ -119,6 +119,6 @@ int main(int argc, char** argv) {
 }
 
 // Expected output:
-//   processes: 1, deaths: 0, iterations: 300, exit code: 0
-//   processes: 2, deaths: 1, iterations: 300, exit code: 0
+//   processes: 1, deaths: 0, iterations: 200, exit code: 0
+//   processes: 2, deaths: 1, iterations: 200, exit code: 0
 //   every digest is the same: true

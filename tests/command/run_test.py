@@ -256,7 +256,8 @@ def connected(run):
     connection.settimeout(PATIENCE)
     here = os.getcwd()
     os.chdir(run / "sockets")
-    connection.connect(next(x.name for x in pathlib.Path().iterdir()))
+    # What is there may be of one that has just ended, or not listen yet.
+    until("an agent listens", lambda: any(connection.connect_ex(x.name) == 0 for x in pathlib.Path().iterdir()))
     os.chdir(here)
     return connection
 
