@@ -103,7 +103,9 @@ struct wire_settings {
   /// wire's thread.
   std::function<void(const std::string&)> report_refusal = {};
 
-  std::chrono::microseconds spin{50};  ///< how long the thread looks before it sleeps
+  /// How long the thread looks before it sleeps: who it has woken may wait for its core so long.
+  /// Nor does it yield meanwhile: where others compute it would come back after their time slice.
+  std::chrono::microseconds spin{20};
   /// UCX is given pointers of devices, where it says that it takes them. Both ends say the same.
   /// Not shown on a device yet, so nothing sets it (docs/decisions/0014-transports.md).
   bool device_memory = false;

@@ -157,7 +157,7 @@ def check_agent_killed(folder):
     one.reaches(10)
     beside, at = (hosted(one, nodes, x) for x in (0, 1))
     agent = [x for x in nodes[1].left() if x not in (nodes[1].process.pid, at["pid"])
-             and f"\0agent\0" in pathlib.Path(f"/proc/{x}/cmdline").read_text()]
+             and "\0troupe:agent\0" in pathlib.Path(f"/proc/{x}/cmdline").read_text()]
     os.kill(max(agent), signal.SIGKILL)  # the guard is the older one
     hosted(one, nodes, 1, but=at["pid"])
     if hosted(one, nodes, 0)["pid"] != beside["pid"]:
@@ -516,7 +516,7 @@ def check_namespaces(folder):
         one = job(folder, *LONG, *over(nodes, credentials))
         one.reaches(10)
         child, = [x for x in nodes[1].left()
-                  if b"\0--process\0" in pathlib.Path(f"/proc/{x}/cmdline").read_bytes()]
+                  if b"\0troupe:node\0" in pathlib.Path(f"/proc/{x}/cmdline").read_bytes()]
         os.kill(child, signal.SIGKILL)
         one.ends()
     finally:

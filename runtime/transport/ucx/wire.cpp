@@ -171,8 +171,6 @@ void wire_of_ucx::work_on() {
     busy_at_ = now;
   else if (now - busy_at_ >= settings_.spin)
     sleep();
-  else
-    std::this_thread::yield();  // who is to say or hear something may wait for this core
 }
 
 bool wire_of_ucx::do_posted() {
