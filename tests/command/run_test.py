@@ -3,6 +3,7 @@
     run_test.py PROGRAM NAME...   runs the named checks, or all
 """
 
+import atexit
 import json
 import os
 import pathlib
@@ -21,8 +22,10 @@ PATIENCE = 100  # seconds, which only a hang reaches
 
 
 def started(*words, **more):
-    return subprocess.Popen([cli_test.PROGRAM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                            text=True, **more)
+    one = subprocess.Popen([cli_test.PROGRAM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                           text=True, **more)
+    atexit.register(one.kill)  # of a check that fails nobody is left: one that trains on starves all that follow
+    return one
 
 
 def until(what, holds):

@@ -3,6 +3,7 @@
     own_program_test.py PROGRAM NAME...   runs the named checks, or all
 """
 
+import atexit
 import os
 import pathlib
 import signal
@@ -20,7 +21,9 @@ def wrong(text):
 
 
 def started(*words):
-    return subprocess.Popen([PROGRAM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    one = subprocess.Popen([PROGRAM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    atexit.register(one.kill)  # of a check that fails nobody is left
+    return one
 
 
 def ended(*words):
