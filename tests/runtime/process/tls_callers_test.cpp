@@ -53,7 +53,7 @@ class open_port {
 
 /// The thread that serves callers, as far as it waits.
 struct serving {
-  /// What it would be woken for now.
+  /// What would wake it, as the epoll was told last.
   std::uint32_t woken() const {
     epoll_event out = {};
     return ::epoll_wait(loop.number(), &out, 1, 0) == 1 ? out.events : 0;
