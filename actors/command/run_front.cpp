@@ -1,11 +1,13 @@
 #include "actors/command/run_front.hpp"
 
+#include "actors/command/followed_run.hpp"
 #include "actors/command/setting_names.hpp"
 #include "actors/command/signals.hpp"
 #include "runtime/checkpoint/listing.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/process/run_control.hpp"
+#include "runtime/process/run_succession.hpp"
 #include "runtime/trainer/job_json.hpp"
 
 #include <algorithm>
@@ -40,21 +42,15 @@ class front_folder {
   front_folder& operator=(const front_folder&) = delete;
 
   const fs::path& path() const { return path_; }
-  std::vector<std::string> command() const {
-    std::vector<std::string> out{
-        fs::read_symlink("/proc/self/exe").string(), "supervisor", "--run", path_.string()};
-    if (is_temporary_)
-      out.emplace_back("--temporary");
-    return out;
-  }
+  std::vector<std::string> command() const { return supervisor_command(path_, is_temporary_); }
 
  private:
   bool is_temporary_;
   fs::path path_;
 };
 
-/// The name of the second signal, which ends the run at once.
-class second_signal {
+/// The name of a signal that has come: of the first, or of the second, which ends the run at once.
+class signal_name {
  public:
   void set(const std::string& name) {
     const std::lock_guard lock(mutex_);
@@ -64,6 +60,7 @@ class second_signal {
     const std::lock_guard lock(mutex_);
     return name_;
   }
+  bool has_come() const { return !name().empty(); }
 
  private:
   mutable std::mutex mutex_;
@@ -114,14 +111,23 @@ std::string how_it_was_lost(const runtime::supervisor_process& x) {
   return fmt::format("the supervisor's process {} {}", x.id().pid, how);
 }
 
-/// Others see how the run ended.
+/// Others see how the run ended. `of`: that was its supervisor's process.
 void leave_end(const fs::path& folder,
-               const runtime::supervisor_process& of,
+               const runtime::process_id& of,
                int code,
                const std::string& why) {
   try {
-    runtime::say_end_of_died(folder, of.id(), code, with_flags(why));
+    runtime::say_end_of_died(folder, of, code, with_flags(why));
   } catch (const runtime::error&) {  // it was lost before it had the folder
+  }
+}
+
+/// Another process does, in the place of the one that was lost.
+bool goes_on(const fs::path& folder) {
+  try {
+    return runtime::has_succession(runtime::run_folder::open(folder));
+  } catch (const runtime::error&) {  // the same
+    return false;
   }
 }
 
@@ -133,33 +139,90 @@ void leave_end(const fs::path& folder,
   throw std::runtime_error(x.text);
 }
 
+int ended_at_once(const fs::path& folder,
+                  runtime::supervisor_process& supervisor,
+                  const runtime::process_id& last,
+                  const std::string& signal) {
+  supervisor.end_what_is_left(folder, true);
+  leave_end(folder, last, exit_code_of_signal(signal), "ended at once by a second " + signal);
+  return exit_code_of_signal(signal);
+}
+
+int lost(const runtime::training_job& job,
+         runtime::supervisor_process& supervisor,
+         const fs::path& folder,
+         const runtime::process_id& last,
+         const std::string& why) {
+  runtime::log_error("the run ended early: {}; {}", why, how_to_go_on(job));
+  supervisor.end_what_is_left(folder);
+  leave_end(folder, last, we_failed, why);
+  return we_failed;
+}
+
+/// By its folder: the connection was that of the process before.
+int shown_with_successor(const runtime::training_job& job,
+                         runtime::supervisor_process& supervisor,
+                         const fs::path& folder,
+                         const signal_name& first,
+                         const signal_name& second) {
+  runtime::log_warning("{}; another one takes over", how_it_was_lost(supervisor));
+  const auto followed = follow_run(
+      folder,
+      supervisor.id(),
+      {[&first] { return first.has_come(); }, [&second] { return second.has_come(); }});
+  if (!followed.end && second.has_come())
+    return ended_at_once(folder, supervisor, followed.last, second.name());
+  if (!followed.end)
+    return lost(job,
+                supervisor,
+                folder,
+                followed.last,
+                "nobody took the place of its supervisor's process any more");
+  supervisor.end_what_is_left(folder);
+  return followed.end->exit_code;
+}
+
 int shown_to_its_end(const runtime::training_job& job,
                      runtime::supervisor_process& supervisor,
                      const fs::path& folder,
-                     const second_signal& second) {
+                     const signal_name& first,
+                     const signal_name& second) {
   const auto told = show_all(supervisor);
   if (told) {  // whatever the end of its process was then
-    if (!supervisor.silence().empty() && second.name().empty())
+    if (!supervisor.silence().empty() && !second.has_come())
       runtime::log_warning("{}: what it had to write at its end may be missing",
                            how_it_was_lost(supervisor));
-    supervisor.end_what_is_left(folder, !second.name().empty());
+    supervisor.end_what_is_left(folder, second.has_come());
     if (told->kind != runtime::complaint::none)
       complain(*told);
     return told->exit_code;
   }
-  if (const auto name = second.name(); !name.empty()) {
-    supervisor.end_what_is_left(folder, true);
-    leave_end(folder, supervisor, exit_code_of_signal(name), "ended at once by a second " + name);
-    return exit_code_of_signal(name);
-  }
-  const auto why = how_it_was_lost(supervisor);
-  runtime::log_error("the run ended early: {}; {}", why, how_to_go_on(job));
-  supervisor.end_what_is_left(folder);
-  leave_end(folder, supervisor, we_failed, why);
-  return we_failed;
+  if (second.has_come())
+    return ended_at_once(folder, supervisor, supervisor.id(), second.name());
+  if (goes_on(folder))
+    return shown_with_successor(job, supervisor, folder, first, second);
+  return lost(job, supervisor, folder, supervisor.id(), how_it_was_lost(supervisor));
 }
 
 }  // namespace
+
+std::vector<std::string> supervisor_command(const fs::path& run, bool temporary) {
+  std::vector<std::string> out{fs::read_symlink("/proc/self/exe").string(),
+                               "supervisor",
+                               "--run",
+                               fs::absolute(run).string()};
+  if (temporary)
+    out.emplace_back("--temporary");
+  return out;
+}
+
+std::vector<std::string> successor_command(const fs::path& run,
+                                           bool temporary,
+                                           std::uint32_t incarnation) {
+  auto out = supervisor_command(run, temporary);
+  out.insert(out.end(), {"--incarnation", std::to_string(incarnation)});
+  return out;
+}
 
 std::string text_of(const supervisor_order& x) {
   std::string out;
@@ -223,12 +286,16 @@ supervisor_order read_supervisor_order(const std::string& text) {
 int show_run(const runtime::training_job& job, const run_request& request) {
   runtime::set_log_level(runtime::severity::debug);  // what is not wanted is not told
   runtime::supervisor_process supervisor(job.recovery.suspicion);
-  second_signal second;
-  const signal_watch signals([&](const char* name) { supervisor.ask_to_end(name); },
-                             [&](const char* name) {
-                               second.set(name);
-                               supervisor.kill();
-                             });
+  signal_name first, second;
+  const signal_watch signals(
+      [&](const char* name) {
+        first.set(name);
+        supervisor.ask_to_end(name);
+      },
+      [&](const char* name) {
+        second.set(name);
+        supervisor.kill();
+      });
   runtime::write_log_beside();
   int code = 0;
   try {
@@ -240,7 +307,7 @@ int show_run(const runtime::training_job& job, const run_request& request) {
                                  request.command,
                                  {runtime::status_line_columns(), runtime::output_is_terminal()},
                                  request.hosts}));
-    code = shown_to_its_end(job, supervisor, folder.path(), second);
+    code = shown_to_its_end(job, supervisor, folder.path(), first, second);
   } catch (...) {
     runtime::finish_log(reader_patience);
     throw;

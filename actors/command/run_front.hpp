@@ -7,7 +7,10 @@
 #include "actors/command/run_training.hpp"
 #include "runtime/process/supervisor_process.hpp"
 
+#include <cstdint>
+#include <filesystem>
 #include <string>
+#include <vector>
 
 namespace troupe::command {
 
@@ -25,6 +28,12 @@ struct supervisor_order {
   run_hosts hosts = {};
 };
 std::string text_of(const supervisor_order& x);
+
+/// What starts that process, as which one of the run; a later one finds its order in the folder.
+std::vector<std::string> supervisor_command(const std::filesystem::path& run, bool temporary);
+std::vector<std::string> successor_command(const std::filesystem::path& run,
+                                           bool temporary,
+                                           std::uint32_t incarnation);
 /// Throws input_error.
 supervisor_order read_supervisor_order(const std::string& text);
 

@@ -25,9 +25,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -226,6 +229,16 @@ class asked_by_front {
   runtime::front_connection* front_;
 };
 
+/// The lines of a process that nobody shows: the run's log has them.
+class unshown_log final : public runtime::log_reader {
+ public:
+  ~unshown_log() override { runtime::give_log_to(nullptr); }
+  void take(runtime::severity, std::string_view) override {}
+  void take_status_line(std::string_view) override {}
+  int status_line_columns() const override { return 0; }
+  bool output_is_terminal() const override { return false; }
+};
+
 /// All lines are on their way before it hears of the end.
 bool finish(const run_request& request, int exit_code) {
   const bool finished = runtime::finish_log(reader_patience);
@@ -234,11 +247,55 @@ bool finish(const run_request& request, int exit_code) {
   return finished;
 }
 
-/// How it ended; the process is to end at once where something was left behind.
+/// What was prepared, until its end; the process is to end at once where something was left behind.
+actors::outcome run_prepared(const std::shared_ptr<actors::prepared_job>& prepared,
+                             const run_request& request,
+                             shown_run& shown,
+                             drain_switch& drain,
+                             const std::function<void()>& after = {}) {
+  shown.follow(*prepared);
+  const auto& job = prepared->opened().job;
+  std::optional<actors::launch_settings> processes;
+  if (job.layout.processes > 1)
+    processes = shown.launch(*prepared, request);
+  auto end = actors::run(
+      prepared, [&](const actors::drain_request& ask) { drain.connect(ask); }, {}, processes);
+  if (end.exit_code != 0)
+    runtime::log_error("the run ended early: {}", end.reason);
+  else if (after)
+    after();
+  const bool profiled = write_profile(*prepared), traced = write_trace(*prepared);
+  if (end.exit_code == 0 && !(profiled && traced))
+    end.exit_code = trace_not_written;
+  shown.end(end.exit_code, end.reason);
+  if (end.left_behind) {  // its lane may still use what the end of a process takes down
+    finish(request, end.exit_code);
+    std::_Exit(end.exit_code);
+  }
+  return end;
+}
+
+/// In the place of the supervisor's process before this one.
+actors::outcome go_on(const runtime::training_job& job,
+                      const run_request& request,
+                      shown_run& shown,
+                      drain_switch& drain) {
+  if (!shown.go_on(request, job))
+    return {};  // it has ended, or somebody else goes on with it
+  std::optional<runtime::directory_lock> lock;
+  if (!job.checkpoints.save.empty())
+    lock.emplace(job.checkpoints.save);
+  const auto outputs = locked_outputs(job.watch);
+  return run_prepared(shown.prepare_to_go_on(), request, shown, drain);
+}
+
+/// How it ended.
 actors::outcome carry_out(const runtime::training_job& job,
                           const run_request& request,
                           shown_run& shown,
                           drain_switch& drain) {
+  if (request.incarnation > 1)
+    return go_on(job, request, shown, drain);
   const auto groups = runtime::forecast_workers(job);
   require_memory(job, request.hosts, groups);
   std::optional<runtime::directory_lock> lock;
@@ -263,25 +320,10 @@ actors::outcome carry_out(const runtime::training_job& job,
           "nothing will be saved: what is trained is lost when the run ends; to keep it, give "
           "`checkpoints.save`");
   }
-  shown.follow(*prepared);
-  std::optional<actors::launch_settings> processes;
-  if (job.layout.processes > 1)
-    processes = shown.launch(job, request.hosts);
-  auto end = actors::run(
-      prepared, [&](const actors::drain_request& ask) { drain.connect(ask); }, {}, processes);
-  if (end.exit_code != 0)
-    runtime::log_error("the run ended early: {}", end.reason);
-  else if (any_step && !prepared->node->pools->peaks().empty())
-    compare_memory(*prepared, neediest(groups).need);
-  const bool profiled = write_profile(*prepared), traced = write_trace(*prepared);
-  if (end.exit_code == 0 && !(profiled && traced))
-    end.exit_code = trace_not_written;
-  shown.end(end.exit_code, end.reason);
-  if (end.left_behind) {  // its lane may still use what the end of a process takes down
-    finish(request, end.exit_code);
-    std::_Exit(end.exit_code);
-  }
-  return end;
+  return run_prepared(prepared, request, shown, drain, [&] {
+    if (any_step && !prepared->node->pools->peaks().empty())
+      compare_memory(*prepared, neediest(groups).need);
+  });
 }
 
 }  // namespace
@@ -300,8 +342,11 @@ int run_training(const runtime::training_job& job, const run_request& request) {
   drain_switch drain;
   const signal_watch signals([&](const char* name) { drain.signalled(name); });
   const asked_by_front asked(request.front, drain);
+  unshown_log nobody;
   if (request.front != nullptr)
     runtime::give_log_to(request.front);
+  else if (request.incarnation > 1)  // what libraries write stands in the run's log
+    runtime::give_log_to(&nobody);
   runtime::write_log_beside();
   shown_run shown;
   int code = 0;

@@ -7,6 +7,7 @@
 #include "runtime/trainer/job.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -21,6 +22,10 @@ struct run_request {
   bool temporary = false;            ///< the folder is removed at the end
   run_hosts hosts = {};
   runtime::front_connection* front = nullptr;  ///< shows the run; null: this process does
+  std::string order = {};  ///< by which a process of its own was started for it; empty: none was
+  /// Of the supervisor's process. Above 1: it goes on with what the one before has left in the
+  /// folder, and shows nothing.
+  std::uint32_t incarnation = 1;
 };
 
 /// Which lines of the log the user wants to see.

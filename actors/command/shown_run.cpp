@@ -1,14 +1,19 @@
 #include "actors/command/shown_run.hpp"
 
 #include "actors/command/hosts.hpp"
+#include "actors/command/run_front.hpp"
 #include "actors/command/setting_names.hpp"
+#include "actors/job/described_job.hpp"
+#include "actors/job/going_on.hpp"
 #include "actors/job/run.hpp"
 #include "actors/process/part_commands.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/process/child_process.hpp"
+#include "runtime/process/run_succession.hpp"
 #include "runtime/trainer/build.hpp"
 
+#include <chrono>
 #include <utility>
 
 namespace troupe::command {
@@ -46,19 +51,46 @@ void shown_run::show(runtime::held_run_folder folder,
   folder_.emplace(std::move(folder), job, request.hosts.credentials);
 }
 
+bool shown_run::go_on(const run_request& request, const runtime::training_job& job) {
+  const auto suspicion = std::chrono::ceil<std::chrono::milliseconds>(
+      std::chrono::duration<double>(job.recovery.suspicion));
+  auto folder = runtime::held_run_folder::to_go_on(request.run_folder, suspicion);
+  if (!folder)
+    return false;
+  if (request.temporary)
+    folder->is_temporary();
+  runtime::copy_log_to(folder->log_of(actors::supervisors_entry));
+  folder_.emplace(*std::move(folder), job, request.incarnation);
+  return true;
+}
+
+std::shared_ptr<actors::prepared_job> shown_run::prepare_to_go_on() const {
+  return actors::prepare_to_go_on(folder_->folder());
+}
+
 void shown_run::follow(const actors::prepared_job& job) {
   if (folder_)
     folder_->follow(job);
 }
 
-actors::launch_settings shown_run::launch(const runtime::training_job& job,
-                                          const run_hosts& hosts) const {
+actors::launch_settings shown_run::launch(const actors::prepared_job& job,
+                                          const run_request& request) const {
+  const auto& hosts = request.hosts;
+  const auto& recovery = job.opened().job.recovery;
+  const auto& folder = folder_->folder();
   warn_if_insecure(hosts.insecure);
-  auto out = actors::launch_of_parts({.run = folder_->folder().path(),
-                                      .suspicion = job.recovery.suspicion,
-                                      .insecure = hosts.insecure},
-                                     hosts.address);
+  auto out = actors::launch_of_parts(
+      {.run = folder.path(), .suspicion = recovery.suspicion, .insecure = hosts.insecure},
+      hosts.address);
   out.standing = hosts.nodes;
+  out.incarnation = request.incarnation;
+  if (!recovery.on || request.order.empty() || !hosts.nodes.empty())
+    return out;
+  if (request.incarnation == 1) {
+    runtime::write_order(folder, request.order);
+    runtime::write_description(folder, actors::text_of(job.description));
+  }
+  out.successor = successor_command(folder.path(), request.temporary, request.incarnation + 1);
   return out;
 }
 

@@ -10,6 +10,7 @@
 #include "runtime/process/run_folder.hpp"
 
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -29,11 +30,17 @@ class shown_run {
   /// that was asked for, or that the job needs, as it has several processes; of the other only
   /// warns.
   void open(const run_request& request, const runtime::training_job& job);
+  /// The same of a run whose supervisor's process is gone, in its folder. False: it has ended, or
+  /// another process goes on with it. Throws input_error and io_error.
+  bool go_on(const run_request& request, const runtime::training_job& job);
+  /// Then: its job and its ledger.
+  std::shared_ptr<actors::prepared_job> prepare_to_go_on() const;
   /// Shows where the job stands, once a second; nothing of it waits for that.
   void follow(const actors::prepared_job& job);
 
   /// How the processes of this job are started, which has several: by this program, or on hosts.
-  actors::launch_settings launch(const runtime::training_job& job, const run_hosts& hosts) const;
+  /// What a successor of this process needs is left in the folder, where there may be one.
+  actors::launch_settings launch(const actors::prepared_job& job, const run_request& request) const;
 
   void end(int exit_code, const std::string& reason);
   /// By what the program will complain of.

@@ -5,11 +5,14 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/process/front_connection.hpp"
+#include "runtime/process/run_folder.hpp"
+#include "runtime/process/run_succession.hpp"
 #include "runtime/process/supervisor_process.hpp"
 #include "runtime/trainer/job_json.hpp"
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <exception>
 #include <fcntl.h>
 #include <memory>
@@ -24,6 +27,7 @@ namespace at = runtime::supervisor_descriptor;
 struct supervisor_flags {
   std::filesystem::path run;
   bool temporary = false;
+  std::int64_t incarnation = 1;
 };
 
 /// Also where the run was refused before it had a folder, and nobody else is there any more.
@@ -71,10 +75,28 @@ runtime::end_told told_of(const std::exception& failure) {
           .text = failure.what()};
 }
 
+/// A successor: the host's agent has started it, and nobody shows it.
+int be_successor(const supervisor_flags& flags) {
+  const auto text = runtime::read_order(runtime::run_folder::open(flags.run));
+  const auto order = read_supervisor_order(text);
+  const auto job = runtime::job_from_json(order.job);
+  return run_training(job,
+                      {.configuration = order.configuration,
+                       .command = order.command,
+                       .run_folder = flags.run,
+                       .temporary = flags.temporary,
+                       .hosts = order.hosts,
+                       .order = text,
+                       .incarnation = std::uint32_t(flags.incarnation)});
+}
+
 int be_supervisor(const supervisor_flags& flags) {
   if (flags.run.empty())
     throw usage_error("--run is missing: name the run's folder");
-  const auto order = read_supervisor_order(read_order());
+  if (flags.incarnation > 1)
+    return be_successor(flags);
+  const auto text = read_order();
+  const auto order = read_supervisor_order(text);
   const removed_at_the_end folder(flags.temporary, flags.run);
   for (const int number : {STDOUT_FILENO, STDERR_FILENO})
     ::dup2(at::console, number);  // nothing comes of it where the front has none
@@ -90,7 +112,8 @@ int be_supervisor(const supervisor_flags& flags) {
                          .run_folder = flags.run,
                          .temporary = flags.temporary,
                          .hosts = order.hosts,
-                         .front = &front});
+                         .front = &front,
+                         .order = text});
   } catch (const std::exception& failure) {
     const auto end = told_of(failure);
     front.end(end, reader_patience);
@@ -108,6 +131,10 @@ void add_supervisor(command_line& program) {
              text(flags->run));
   line.toggle(
       "--temporary", "The folder is removed at the end.", [flags] { flags->temporary = true; });
+  line.value({.name = "--incarnation",
+              .type = "N",
+              .help = "Above 1: it goes on in the place of one that is gone."},
+             whole(flags->incarnation, 1, UINT32_MAX));
   line.note(
       "It is not started by hand: what it is to do comes on a descriptor "
       "(docs/protocol/front.md). It goes on without the command that started it.");

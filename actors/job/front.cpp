@@ -20,7 +20,8 @@ front_state::~front_state() {
 
 void front_state::start(messages::job_description told,
                         std::shared_ptr<const node_context> context,
-                        std::function<void(const outcome&)> ended) {
+                        std::function<void(const outcome&)> ended,
+                        bool goes_on) {
   told_ = std::move(told);
   context_ = std::move(context);
   ended_ = std::move(ended);
@@ -33,7 +34,13 @@ void front_state::start(messages::job_description told,
   spawn_node();
   if (context_->agent)
     self_->monitor(context_->agent);
-  spawn_supervisor();
+  after_.epoch = context_->ledger->epoch();
+  if (goes_on)
+    replace(
+        "supervisor",
+        messages::make_error(messages::ec::protocol_violated, "supervisor: its process is gone"));
+  else
+    spawn_supervisor();
 }
 
 void front_state::spawn_node() {
@@ -212,8 +219,9 @@ messages::front_actor::behavior_type front(
     messages::front_actor::stateful_pointer<front_state> self,
     messages::job_description told,
     std::shared_ptr<const node_context> context,
-    std::function<void(const outcome&)> ended) {
-  self->state.start(std::move(told), std::move(context), std::move(ended));
+    std::function<void(const outcome&)> ended,
+    bool goes_on) {
+  self->state.start(std::move(told), std::move(context), std::move(ended), goes_on);
   return {receives<messages::job_over>(self),
           receives<messages::suspected>(self),
           receives<messages::drain>(self)};

@@ -32,7 +32,8 @@ class front_state {
 
   void start(messages::job_description told,
              std::shared_ptr<const node_context> context,
-             std::function<void(const outcome&)> ended);
+             std::function<void(const outcome&)> ended,
+             bool goes_on);
   ~front_state();
 
   void receive(const messages::job_over& x);
@@ -66,11 +67,13 @@ class front_state {
 };
 
 /// `ended` is called when node and supervisor are gone for good, or left behind; and where nothing
-/// in the process can go on, by another thread.
+/// in the process can go on, by another thread. `goes_on`: the supervisor before this one was in
+/// another process, which is gone; the ledger is its.
 messages::front_actor::behavior_type front(
     messages::front_actor::stateful_pointer<front_state> self,
     messages::job_description told,
     std::shared_ptr<const node_context> context,
-    std::function<void(const outcome&)> ended);
+    std::function<void(const outcome&)> ended,
+    bool goes_on);
 
 }  // namespace troupe::actors

@@ -55,8 +55,18 @@ job_folder::job_folder(runtime::held_run_folder folder,
   }
 }
 
+job_folder::job_folder(runtime::held_run_folder folder,
+                       const runtime::training_job& job,
+                       std::uint32_t incarnation)
+    : folder_(std::move(folder)) {
+  auto entry = supervisors_entry_of(job);
+  entry.incarnation = incarnation;
+  entry_ = std::make_unique<runtime::entry_keeper>(folder_, std::move(entry));
+}
+
 void job_folder::follow(const prepared_job& job) {
-  job.node->ledger->write_down(folder_.ledger());
+  if (!job.node->ledger->is_written_down())
+    job.node->ledger->write_down(folder_.ledger());
   entry_->follow([ledger = job.node->ledger, living = job.node->living] {
     return progress_of(*ledger, *living);
   });

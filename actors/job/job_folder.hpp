@@ -8,6 +8,7 @@
 #include "runtime/process/run_folder.hpp"
 #include "runtime/trainer/job.hpp"
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -25,9 +26,16 @@ class job_folder {
              const runtime::training_job& job,
              const std::filesystem::path& credentials = {});
 
+  /// That of a run which this process goes on with, as its `incarnation`th supervisor: it has its
+  /// credentials.
+  job_folder(runtime::held_run_folder folder,
+             const runtime::training_job& job,
+             std::uint32_t incarnation);
+
   const runtime::held_run_folder& folder() const { return folder_; }
 
-  /// The ledger is written down, and where the job stands, once a second; nothing waits for that.
+  /// The ledger is written down, if it is not yet, and where the job stands, once a second; nothing
+  /// waits for that.
   void follow(const prepared_job& job);
   /// Says how the run ended; what cannot be written is warned of.
   void end(int exit_code, const std::string& reason);

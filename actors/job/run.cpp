@@ -96,7 +96,7 @@ void add_launcher(caf::actor_system& system,
                   std::vector<messages::standing_node_actor> standing) {
   const double suspicion = context->jobs->open(told)->job.recovery.suspicion;
   add_data_planes(*context,
-                  {.process = -1, .incarnation = 1},
+                  {.process = -1, .incarnation = processes.incarnation},
                   {.address = processes.address,
                    .secret = secret_of(processes.run),
                    .run_id = runtime::run_folder::open(processes.run).record().id,
@@ -189,7 +189,8 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
     add_launcher(system, description, context, *processes, *std::move(standing));
   const std::shared_ptr<const node_context> shared = context;
   // Held until the end: CAF ends an actor that nobody refers to.
-  const auto root = system.spawn(front, description, shared, tell);
+  const bool goes_on = processes && processes->incarnation > 1;
+  const auto root = system.spawn(front, description, shared, tell, goes_on);
   root->attach_functor([tell](const caf::error& reason) { tell(outcome_of(reason)); });
   ask->set(drain_by(root, context->messages));
   auto result = ended->get_future().get();

@@ -23,8 +23,13 @@ constexpr auto patience = std::chrono::milliseconds(4000);
 }  // namespace
 
 monitor_book::monitor_book(const messages::job_description& told,
-                           std::shared_ptr<const opened_job> job)
-    : told_(told), job_(std::move(job)) {
+                           std::shared_ptr<const opened_job> job,
+                           const std::optional<written_so_far>& so_far)
+    : told_(told),
+      job_(std::move(job)),
+      begin_(so_far.value_or(written_so_far{0, told.iteration, told.consumed})),
+      append_(so_far || told.iteration > 0),
+      newest_(begin_.fact) {
   open_recorders();
   const auto& watch = job_->job.watch;
   short_lines_ = watch.log_format == "short"
@@ -60,7 +65,7 @@ bool monitor_book::take(std::uint64_t fact) {
 runtime::log_settings monitor_book::log_settings() const {
   return {.throughput = job_->job.watch.log_throughput,
           .matrix_rate = told_.matrix_rate,
-          .append = told_.iteration > 0};
+          .append = append_};
 }
 
 void monitor_book::open_recorders() {
@@ -86,8 +91,8 @@ void monitor_book::open_recorders() {
   add("`watch.board_dir`",
       watch.board_dir,
       [path = watch.board_dir,
-       board
-       = runtime::board_settings{settings, watch.board_interval, told_.iteration, told_.consumed}] {
+       board = runtime::board_settings{
+           settings, watch.board_interval, begin_.iteration, begin_.consumed}] {
         return runtime::open_event_file(path, board);
       });
 }
@@ -228,7 +233,7 @@ void monitor_book::conclude() {
 std::shared_ptr<monitor_book> node_context::book(const messages::job_description& told,
                                                  std::shared_ptr<const opened_job> job) const {
   if (!book_)
-    book_ = std::make_shared<monitor_book>(told, std::move(job));
+    book_ = std::make_shared<monitor_book>(told, std::move(job), written);
   return book_;
 }
 

@@ -27,7 +27,10 @@ namespace troupe::actors {
 /// goes on in the same files, and neither misses nor repeats a line. Used by one at a time.
 class monitor_book {
  public:
-  monitor_book(const messages::job_description& told, std::shared_ptr<const opened_job> job);
+  /// `so_far`: what another process has written there.
+  monitor_book(const messages::job_description& told,
+               std::shared_ptr<const opened_job> job,
+               const std::optional<written_so_far>& so_far = {});
 
   /// Held by the monitor that uses it: one that was left behind, as it hangs, may come back.
   class turn {
@@ -71,6 +74,8 @@ class monitor_book {
   bool is_open_ = false;
   messages::job_description told_;
   std::shared_ptr<const opened_job> job_;
+  written_so_far begin_;      ///< what the logs had before
+  bool append_ = false;       ///< they had something
   std::uint64_t newest_ = 0;  ///< fact
   std::vector<watched_file> files_;
   std::unique_ptr<runtime::progress_bar> bar_;

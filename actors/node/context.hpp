@@ -22,9 +22,11 @@
 #include "runtime/transport/transport.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace troupe::actors {
@@ -35,6 +37,13 @@ class neighbours;
 /// Times the suspicion: of who reads or writes what a disk has, and cannot tell meanwhile how far
 /// it has come.
 inline constexpr double patience_with_disks = 4;
+
+/// What the logs of a run have that goes on in another process than it began in.
+struct written_so_far {
+  std::uint64_t fact = 0;       ///< the newest of the ledger's that each of them has
+  std::uint64_t iteration = 0;  ///< they end with that one
+  std::uint64_t consumed = 0;   ///< samples, the same
+};
 
 /// Filled before the node is spawned, and from then on immutable or safe for any thread; but the
 /// book, which one monitor after the other uses.
@@ -73,6 +82,8 @@ struct node_context {
   std::shared_ptr<monitor_book> book(const messages::job_description& told,
                                      std::shared_ptr<const opened_job> job) const;
   mutable std::shared_ptr<monitor_book> book_ = {};
+  /// Nothing: the logs begin with the run.
+  std::optional<written_so_far> written = {};
   /// Asks the job for an early end, whoever is its supervisor.
   drain_request drain = {};
   /// Starts the processes that host the ranks; none: this one hosts them all.

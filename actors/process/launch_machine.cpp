@@ -38,6 +38,22 @@ std::vector<launch_machine::name> launch_machine::here() const {
   return out;
 }
 
+launch_actions launch_machine::take_over(name who, std::uint64_t which, std::int64_t pid) {
+  launch_actions out;
+  if (!is_process(who.process))
+    return out;
+  auto& x = all_[std::size_t(who.process)];
+  x.who = who;
+  if (pid == 0)
+    return out;
+  x.is = phase::starting;
+  x.which = which;
+  x.pid = pid;
+  x.lived = true;
+  out.emplace_back(act::expect{who});
+  return out;
+}
+
 launch_actions launch_machine::wanted(int process, runtime::generation_id in) {
   launch_actions out;
   if (!is_process(process) || over_ > 0)
@@ -176,7 +192,7 @@ void launch_machine::stand_if_connected(one& x, launch_actions& out) {
     return;  // PROCESS-2
   x.is = phase::stands;
   x.failures = 0;
-  out.emplace_back(act::tell_started{x.who, false});
+  out.emplace_back(act::tell_started{x.who, x.lived});
 }
 
 launch_actions launch_machine::withdrawn(name who, const std::string& why) {

@@ -104,6 +104,11 @@ class launch_machine {
   /// are connected.
   launch_machine(const std::vector<int>& agent_of, name home);
 
+  /// At the beginning, of a place that a launcher before this one has filled: `which` is the
+  /// agent's incarnation of it. It comes again by itself; else it is started anew. `pid` 0: it runs
+  /// no more.
+  launch_actions take_over(name who, std::uint64_t which, std::int64_t pid);
+
   // By the supervisor:
 
   launch_actions wanted(int process, runtime::generation_id in);
@@ -157,6 +162,7 @@ class launch_machine {
     std::uint64_t which = 0;  ///< the agent's incarnation; 0: it has not answered
     std::int64_t pid = 0, joined = 0;
     bool present = false;
+    bool lived = false;   ///< before this launcher
     bool killed = false;  ///< the agent has
     bool again = false;   ///< it is wanted when this one has ended
     bool refused = false;

@@ -39,6 +39,11 @@ struct launch_settings {
   /// Place p is started by the p-th of them; none: all are started here.
   std::vector<standing_node_address> standing = {};
   bool insecure = false;  ///< without TLS between processes (control_plane.hpp)
+  /// Of the supervisor's process. Above 1: it goes on with what the one before has left, agent and
+  /// processes (docs/protocol/succession.md).
+  std::uint32_t incarnation = 1;
+  /// The command of a process that goes on when this one is gone; empty: nobody does.
+  std::vector<std::string> successor = {};
 };
 
 }  // namespace troupe::actors

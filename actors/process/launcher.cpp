@@ -7,6 +7,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/process/run_folder.hpp"
+#include "runtime/process/run_succession.hpp"
 #include "runtime/trainer/build.hpp"
 
 #include <caf/actor_system.hpp>
@@ -54,6 +55,12 @@ void launcher_state::start(launch_settings settings,
         job.recovery.suspicion,
         [this](int host, const std::string& why) { carry_out(machine_->host_gone(host, why)); });
   machine_.emplace(sites_->agents(), home_.where.who);
+  for (const auto& x : sites_->filled())
+    carry_out(machine_->take_over(x.who, x.which, x.pid));
+  if (!settings_.successor.empty())  // and here they find this one
+    runtime::write_rendezvous(
+        runtime::run_folder::open(settings_.run),
+        {.incarnation = settings_.incarnation, .address = settings_.address, .port = port_});
 }
 
 std::chrono::milliseconds launcher_state::suspicion() const {

@@ -12,6 +12,7 @@
 #include "runtime/core/log.hpp"
 #include "runtime/process/process_entry.hpp"
 #include "runtime/process/run_folder.hpp"
+#include "runtime/process/run_succession.hpp"
 #include "runtime/trainer/build.hpp"
 #include "runtime/trainer/device_setup.hpp"
 
@@ -36,6 +37,10 @@ constexpr int patience_without_supervisor = 10;  // times the suspicion
 constexpr int failed = 3;                        // exit code
 // Before it knows the job. Where more hang the process ends, and another takes its place.
 constexpr int threads_to_spare = 2;
+// For who takes the supervisor's place.
+constexpr auto between_looks = std::chrono::milliseconds(20);
+
+using clock = std::chrono::steady_clock;
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -48,19 +53,19 @@ class node_process {
   /// Throws input_error: the run has no credentials, or others may read them.
   explicit node_process(const node_process_settings& settings)
       : settings_(settings),
+        folder_(runtime::run_folder::open(settings.run)),
+        place_({.address = settings.address, .port = settings.port}),
         config_(make_configuration(
             threads_to_spare,
-            control_settings{runtime::run_folder::open(settings.run).credentials(),
-                             settings.suspicion,
-                             settings.insecure})),
+            control_settings{folder_.credentials(), settings.suspicion, settings.insecure})),
         system_(*config_),
-        self_(std::in_place, system_) {}
+        self_(std::in_place, system_) {
+    if (const auto now = runtime::find_rendezvous(folder_); now && now->port == place_.port)
+      place_ = *now;
+  }
 
   int run() {
-    rendezvous_ = rendezvous_at(
-        system_, settings_.address, settings_.port, milliseconds(settings_.suspicion));
-    (*self_)->monitor(rendezvous_);
-    const auto told = ask_for_job();
+    const auto told = join_at(place_);
     const auto& job = told.job;
     try {
       stand(told);
@@ -78,10 +83,17 @@ class node_process {
   }
 
  private:
+  messages::admitted join_at(const runtime::rendezvous_place& where) {
+    rendezvous_
+        = rendezvous_at(system_, where.address, where.port, milliseconds(settings_.suspicion));
+    (*self_)->monitor(rendezvous_);
+    return ask_for_job();
+  }
+
   messages::admitted ask_for_job() {
     const auto me = runtime::this_process();
     std::optional<messages::admitted> out;
-    std::string refusal;
+    caf::error refusal;
     (*self_)
         ->request(rendezvous_,
                   milliseconds(settings_.suspicion),
@@ -91,11 +103,16 @@ class node_process {
                                  .pid = me.pid,
                                  .start_time = me.start_time})
         .receive([&](const messages::admitted& x) { out = x; },
-                 [&](const caf::error& failure) { refusal = messages::text_of(failure); });
-    if (!out)
-      throw runtime::input_error(
-          "cannot take part in the run at {}:{}: {}", settings_.address, settings_.port, refusal);
-    return *out;
+                 [&](const caf::error& failure) { refusal = failure; });
+    if (out)
+      return *out;
+    const auto why = fmt::format("cannot take part in the run at {}:{}: {}",
+                                 place_.address,
+                                 place_.port,
+                                 messages::text_of(refusal));
+    if (is(refusal, messages::ec::refused))
+      throw runtime::input_error("{}", why);
+    throw runtime::io_error("{}", why);
   }
 
   /// The rendezvous has heard it, or cannot.
@@ -128,15 +145,40 @@ class node_process {
                               }});
     connector_ = system_.spawn<caf::detached>(
         connector, context_->neighbours, connect_patience(settings_.suspicion));
-    auto where = context_->neighbours->address();
-    where.host = settings_.listen;
-    where.port = publish(connector_, settings_.listen);
-    (*self_)->send(rendezvous_, messages::present{where, node_, connector_});
+    where_ = context_->neighbours->address();
+    where_.host = settings_.listen;
+    where_.port = publish(connector_, settings_.listen);
+    (*self_)->send(rendezvous_, messages::present{where_, node_, connector_});
     runtime::log_info(" process {} (incarnation {}) stands at {}:{}",
                       settings_.who.process,
                       settings_.who.incarnation,
-                      where.host,
-                      where.port);
+                      where_.host,
+                      where_.port);
+  }
+
+  /// The supervisor's process has a successor, which this one joins as it stands. Throws
+  /// input_error when it is refused.
+  bool follow_successor() {
+    std::optional<runtime::rendezvous_place> newest;
+    try {
+      newest = runtime::find_rendezvous(folder_);
+    } catch (const runtime::error&) {  // it is looked at again
+    }
+    if (!newest || newest->incarnation <= place_.incarnation)
+      return false;
+    const auto before = std::exchange(place_, *newest);
+    try {
+      static_cast<void>(join_at(place_));
+    } catch (const runtime::io_error&) {  // that one is gone, too, or not there yet
+      place_ = before;
+      return false;
+    }
+    (*self_)->send(rendezvous_, messages::present{where_, node_, connector_});
+    runtime::log_info(" the run is led by process {} of its supervisor's, at {}:{}",
+                      place_.incarnation,
+                      place_.address,
+                      place_.port);
+    return true;
   }
 
   std::unique_ptr<runtime::entry_keeper> entry_of(const messages::job_description& job) {
@@ -178,16 +220,23 @@ class node_process {
           runtime::log_error("{}", messages::text_of(x.reason));
       }
     };
-    const auto patience = settings_.suspicion * patience_without_supervisor;
+    const auto patience = milliseconds(settings_.suspicion) * patience_without_supervisor;
+    auto until = clock::time_point::max();
     while (!code) {
-      if (!alone)
+      if (!alone) {
         (*self_)->receive(take);
-      else
-        (*self_)->receive(
-            take, caf::after(milliseconds(patience)) >> [&] {
-              runtime::log_error("nobody has been this run's supervisor for {} s", patience);
-              code = failed;
-            });
+        until = clock::now() + patience;
+        continue;
+      }
+      (*self_)->receive(
+          take, caf::after(between_looks) >> [] {});
+      if (follow_successor())
+        alone = false;
+      else if (clock::now() > until) {
+        runtime::log_error("nobody has been this run's supervisor for {} s",
+                           std::chrono::duration<double>(patience).count());
+        code = failed;
+      }
     }
     return *code;
   }
@@ -258,11 +307,14 @@ class node_process {
   }
 
   const node_process_settings settings_;
+  const runtime::run_folder folder_;
+  runtime::rendezvous_place place_;  ///< of who leads the run, as far as this process knows
   std::unique_ptr<caf::actor_system_config> config_;
   caf::actor_system system_;
   std::optional<caf::scoped_actor> self_;  ///< this thread, while it waits
   messages::rendezvous_actor rendezvous_;
   messages::job_description told_;
+  messages::process_address where_;
   std::shared_ptr<node_context> context_;
   messages::node_actor node_;
   messages::hang_watch_actor watch_;

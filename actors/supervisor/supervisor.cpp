@@ -65,10 +65,10 @@ void supervisor_state::begin(const succession& after) {
          told_.consumed,
          told_.skipped,
          told_.scale.is_used() ? told_.scale : runtime::beginning(job_->job.training).scale};
-  if (after.epoch == 0)
-    ledger.by(0)->begin(at_);
-  else
-    at_ = ledger.position(ledger.newest()).value();
+  if (const auto newest = ledger.position(ledger.newest()); after.epoch > 0 && newest)
+    at_ = *newest;
+  else  // the one before may have died before it had begun
+    ledger.by(after.epoch)->begin(at_);
   if (!job_->job.skip_train)
     validated_told_ = told_.iteration;
   validated_ = std::max(validated_told_, ledger.newest_validated());

@@ -1,6 +1,7 @@
 #include "runtime/process/run_control.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/process/run_succession.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -81,10 +82,11 @@ run_status status_of(const run_folder& folder,
   const bool elsewhere = std::any_of(out.processes.begin(), out.processes.end(), [](const auto& x) {
     return decides(x.entry) && !x.runs;
   });
-  out.condition = out.record.ended                      ? run_condition::ended
-                  : held || out.supervisor() != nullptr ? run_condition::runs
-                  : elsewhere                           ? run_condition::elsewhere
-                                                        : run_condition::died;
+  const bool goes_on = held || out.supervisor() != nullptr || has_succession(folder);
+  out.condition = out.record.ended ? run_condition::ended
+                  : goes_on        ? run_condition::runs
+                  : elsewhere      ? run_condition::elsewhere
+                                   : run_condition::died;
   return out;
 }
 

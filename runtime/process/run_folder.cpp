@@ -13,6 +13,7 @@
 #include <fmt/chrono.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 namespace troupe::runtime {
@@ -108,6 +109,8 @@ std::string new_id() {
 void clear(const run_folder& of) {
   for (const auto& folder : {of.processes(), of.sockets(), of.credentials()})
     remove_tree(folder);
+  for (const auto& file : {of.order(), of.description(), of.rendezvous()})
+    remove_tree(file);
   std::error_code failure;
   for (const auto& file : fs::directory_iterator(of.path(), failure))
     if (file.path().filename().string().starts_with(asked_to_end))
@@ -261,6 +264,18 @@ std::optional<held_run_folder> held_run_folder::of_died(const fs::path& path) {
   return out.record().ended ? std::nullopt : std::optional(std::move(out));
 }
 
+std::optional<held_run_folder> held_run_folder::to_go_on(const fs::path& path,
+                                                         std::chrono::milliseconds patience) {
+  constexpr auto between_tries = std::chrono::milliseconds(10);
+  for (const auto until = std::chrono::steady_clock::now() + patience;;) {
+    if (auto out = of_died(path))
+      return out;
+    if (run_folder::open(path).record().ended || std::chrono::steady_clock::now() > until)
+      return std::nullopt;
+    std::this_thread::sleep_for(between_tries);
+  }
+}
+
 held_run_folder::~held_run_folder() {
   if (!temporary_ || !lock_)
     return;
@@ -274,6 +289,8 @@ void held_run_folder::end(int exit_code, const std::string& reason) {
   replace_file(path_ / record_file, text_of(all));
   std::error_code ignored;  // of credentials that were given, the user has others
   fs::remove_all(credentials(), ignored);
+  for (const auto& file : {order(), description(), rendezvous()})
+    fs::remove(file, ignored);
 }
 
 }  // namespace troupe::runtime

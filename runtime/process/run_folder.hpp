@@ -6,6 +6,7 @@
 #include "runtime/process/descriptor.hpp"
 #include "runtime/process/process_id.hpp"
 
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -50,6 +51,9 @@ class run_folder {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path log_of(const std::string& process) const;
   std::filesystem::path ledger() const { return path_ / "ledger.jsonl"; }
+  std::filesystem::path order() const { return path_ / "order"; }  ///< run_succession.hpp
+  std::filesystem::path description() const { return path_ / "description.json"; }
+  std::filesystem::path rendezvous() const { return path_ / "rendezvous.json"; }
   std::filesystem::path processes() const { return path_ / "processes"; }
   std::filesystem::path logs() const { return path_ / "logs"; }
   std::filesystem::path sockets() const { return path_ / "sockets"; }
@@ -71,7 +75,8 @@ class run_folder {
 /// That of a run of this process: nobody else runs in it until this object or process ends,
 /// however it ends.
 ///
-///   RUN-1  A folder is of one living run, of this user, and nobody else may enter it.
+///   RUN-1         A folder is of one living run, of this user, and nobody else may enter it.
+///   SUCCESSION-2  At most one process leads a run: the one that holds its folder.
 class held_run_folder : public run_folder {
  public:
   /// Makes it where there is none; takes one whose run has ended, whose logs become `logs.before`
@@ -90,10 +95,16 @@ class held_run_folder : public run_folder {
   /// That of a run that has died, as it stands: for who says in its place how it ended. Nothing: a
   /// process holds it, or it has ended. Throws input_error as `open`, and io_error.
   static std::optional<held_run_folder> of_died(const std::filesystem::path& path);
+  /// The same to go on with the run, in the place of who has held it: waits that long for that
+  /// process to be gone.
+  static std::optional<held_run_folder> to_go_on(const std::filesystem::path& path,
+                                                 std::chrono::milliseconds patience);
   held_run_folder(held_run_folder&&) noexcept = default;
   held_run_folder& operator=(held_run_folder&&) = delete;
   ~held_run_folder();
 
+  /// When this object ends.
+  void is_temporary() { temporary_ = true; }
   /// Says how the run ended, in `run.json`, and removes its credentials: folders of runs are given
   /// to others, with the checkpoints that they lie beside. Throws io_error.
   void end(int exit_code, const std::string& reason);

@@ -32,7 +32,9 @@ std::chrono::milliseconds beat_of(double suspicion);
 /// One thread, but where another is allowed.
 ///
 ///   SHOWN-2  The run needs nothing of this process: when it ends, however, the child goes on.
-///   SHOWN-3  When the child has ended, however, `end_what_is_left` leaves no process of its run.
+///   SHOWN-3  When the child has ended, however, and nobody goes on with its run,
+///   `end_what_is_left`
+///            leaves no process of it.
 class supervisor_process {
  public:
   /// Nothing is started yet. Orphans of this process come to it from now on (a subreaper): so it

@@ -7,6 +7,7 @@
 
 #include <charconv>
 #include <fmt/format.h>
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -44,6 +45,7 @@ struct record_writer {
   json operator()(const ledger::restarted& x) const {
     return {{"restarted", {{"at_ns", x.what.at_ns}, {"who", x.what.who}, {"step", x.what.step}}}};
   }
+  json operator()(const ledger::succeeded& x) const { return {{"succeeded", x.epoch}}; }
   json operator()(const ledger::keepers& x) const { return {{"keepers", x.of}}; }
   json operator()(const ledger::position& x) const {
     return {{"position", json_of_position(x.at)}};
@@ -78,6 +80,8 @@ class record_reader {
     if (kind == "restarted")
       return ledger::restarted{
           {number(member(x, "at_ns")), text(member(x, "who")), number(member(x, "step"))}};
+    if (kind == "succeeded")
+      return ledger::succeeded{epoch(x)};
     if (kind == "keepers")
       return ledger::keepers{processes(x)};
     if (kind == "position")
@@ -106,6 +110,11 @@ class record_reader {
     if (!x.is_number_unsigned())
       refuse();
     return x.get<std::uint64_t>();
+  }
+  std::uint32_t epoch(const json& x) const {
+    if (number(x) > std::numeric_limits<std::uint32_t>::max())
+      refuse();
+    return x.get<std::uint32_t>();
   }
   std::string text(const json& x) const {
     if (!x.is_string())
@@ -234,6 +243,11 @@ class ledger_judge {
     if (x.iteration != start_ && !states_.contains(x.iteration))
       complain("iteration {} was saved, and had not been committed", x.iteration);
   }
+  void operator()(const ledger::succeeded& x) {
+    if (x.epoch <= epoch_)
+      complain("a supervisor of epoch {} took over from one of epoch {}", x.epoch, epoch_);
+    epoch_ = x.epoch;
+  }
   template <class Other>
   void operator()(const Other&) {}
 
@@ -246,6 +260,7 @@ class ledger_judge {
   std::optional<training_position> newest_;
   std::optional<std::uint64_t> start_, told_step_;
   std::uint64_t records_ = 0, told_ = 0;
+  std::uint32_t epoch_ = 0;
   std::map<std::uint64_t, digest> states_;
   std::map<std::uint64_t, std::uint64_t> consumed_;
   std::vector<std::string> wrong_;

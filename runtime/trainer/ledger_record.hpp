@@ -47,6 +47,10 @@ struct told {
 struct restarted {
   restart what;
 };
+/// A supervisor of this epoch has taken over: none before it writes any more.
+struct succeeded {
+  std::uint32_t epoch = 0;
+};
 /// Of each process that hosts ranks: which other one keeps their states.
 struct keepers {
   std::vector<int> of;
@@ -73,6 +77,7 @@ using ledger_record = std::variant<ledger::begun,
                                    ledger::replayed,
                                    ledger::told,
                                    ledger::restarted,
+                                   ledger::succeeded,
                                    ledger::keepers,
                                    ledger::position,
                                    ledger::saved,
@@ -91,8 +96,8 @@ std::vector<ledger_record> read_ledger(const std::filesystem::path& path);
 
 /// What is wrong with a run that wrote these, in words; empty: they are there from the beginning
 /// on, steps were committed once and in order, each with the samples after those of the step
-/// before, each was told once and in order, each that ran again came out as before, and what was
-/// saved had been committed.
+/// before, each was told once and in order, each that ran again came out as before, what was
+/// saved had been committed, and each supervisor that took over was of a later epoch.
 std::vector<std::string> complaints_of(const std::vector<ledger_record>& all);
 
 }  // namespace troupe::runtime

@@ -1,5 +1,6 @@
 #include "runtime/trainer/step_ledger.hpp"
 
+#include "runtime/core/file.hpp"
 #include "runtime/core/log.hpp"
 
 #include <algorithm>
@@ -27,11 +28,25 @@ std::string differing(const std::map<std::string, digest>& before,
                      all > most_named ? fmt::format(" and {} more", all - most_named) : "");
 }
 
+/// Bytes up to the end of the last line that has one.
+std::uintmax_t whole_lines_of(const std::filesystem::path& file) {
+  return read_text(file).rfind('\n') + 1;
+}
+
 }  // namespace
 
 void step_ledger::belongs_to(std::uint32_t epoch) {
-  const std::lock_guard lock(writers_);
-  epoch_ = std::max(epoch_, epoch);
+  const std::lock_guard writer(writers_);
+  const std::lock_guard lock(mutex_);
+  if (epoch <= epoch_)
+    return;
+  epoch_ = epoch;
+  note(ledger::succeeded{epoch});
+}
+
+std::uint32_t step_ledger::epoch() const {
+  const std::lock_guard lock(mutex_);
+  return epoch_;
 }
 
 step_ledger::pen step_ledger::by(std::uint32_t epoch) {
@@ -49,12 +64,33 @@ void step_ledger::begin(const training_position& at) {
 }
 
 void step_ledger::write_down(const std::filesystem::path& file) {
+  ensure(!position(start_), "LEDGER-4: all of a ledger is written down, or nothing");
+  open(file, false);
+}
+
+void step_ledger::go_on_in(const std::filesystem::path& file) {
+  const auto all = read_ledger(file);
+  if (!all.empty() && !std::holds_alternative<ledger::begun>(all.front()))
+    throw input_error("cannot go on with the ledger '{}': its beginning is missing", file.string());
+  take_up(all);
+  std::error_code failure;
+  std::filesystem::resize_file(file, whole_lines_of(file), failure);
+  if (failure)
+    throw io_error("cannot go on with the ledger '{}': {}", file.string(), failure.message());
+  open(file, true);
+}
+
+void step_ledger::open(const std::filesystem::path& file, bool append) {
   const std::lock_guard of_file(file_mutex_);
   const std::lock_guard lock(mutex_);
-  ensure(positions_.empty(), "LEDGER-4: all of a ledger is written down, or nothing");
-  file_.emplace("the ledger", file, false);
+  file_.emplace("the ledger", file, append);
   path_ = file;
   writes_down_ = true;
+}
+
+bool step_ledger::is_written_down() const {
+  const std::lock_guard lock(mutex_);
+  return writes_down_;
 }
 
 // The mutex is held.
@@ -151,6 +187,7 @@ void step_ledger::take_up(const std::vector<ledger_record>& all) {
     }
     void operator()(const ledger::told& x) { to.tell(x.fact); }
     void operator()(const ledger::restarted& x) { to.add(x.what); }
+    void operator()(const ledger::succeeded& x) { to.belongs_to(x.epoch); }
     void operator()(const ledger::keepers& x) { to.keepers(x.of); }
     void operator()(const ledger::position& x) { to.keep_position(x.at); }
     void operator()(const ledger::saved& x) { to.saved(x.iteration); }

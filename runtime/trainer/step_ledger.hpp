@@ -51,6 +51,7 @@ class step_ledger {
 
   /// From now on the supervisor of that epoch writes, and none before it.
   void belongs_to(std::uint32_t epoch);
+  std::uint32_t epoch() const;  ///< of who writes; 0: the first
   /// What a supervisor writes by, and what belongs together by one: nobody takes over in between.
   /// LEDGER-3: throws `cancelled` where that epoch has a successor.
   class pen;
@@ -63,11 +64,16 @@ class step_ledger {
   /// again with the next record, with all that it had; of one that is cut, what is missing is lost,
   /// and an error says so, once. Throws io_error when it cannot be opened.
   void write_down(const std::filesystem::path& file);
+  bool is_written_down() const;
   /// Where another thread writes, that is left to it, or to the next.
   void flush();
   /// What another ledger has written down, as if it had been this one; its parts of states are not
   /// known any more. Broken promise LEDGER-1; throws replay_differs.
   void take_up(const std::vector<ledger_record>& all);
+  /// What a process that has died wrote down there is taken up, and everything from here on is
+  /// written down after it; a last line that it had not finished is removed. It may not have begun.
+  /// Throws input_error where it is damaged, and as `take_up` and `write_down`.
+  void go_on_in(const std::filesystem::path& file);
 
   /// Where the run starts; before anything else.
   void begin(const training_position& at);
@@ -106,14 +112,15 @@ class step_ledger {
   std::optional<std::string> draining() const;
 
  private:
+  void open(const std::filesystem::path& file, bool append);
   void note(const ledger_record& x);
   void tell(growing_file::past x);
 
   static constexpr std::size_t kept_whole = 3;  ///< steps with their parts and positions
   static constexpr std::size_t kept_facts = 256;
 
-  std::mutex writers_;  ///< taken first
-  std::uint32_t epoch_ = 0;
+  std::mutex writers_;       ///< taken first
+  std::uint32_t epoch_ = 0;  ///< changes under both
   mutable std::mutex mutex_;
   std::uint64_t start_ = 0;
   std::vector<digest> states_;  ///< after each step, from start_ + 1 on

@@ -18,11 +18,12 @@ TEST_CASE("FRONT-1: an end that the supervisor who stands has not told is none",
   tests::deterministic system;
   const auto prepared = tests::without_threads(tests::tiny_job(1, 1));
   std::optional<actors::outcome> end;
-  const auto root
-      = system.keep(system.home().spawn(actors::front,
-                                        prepared->description,
-                                        std::shared_ptr<const actors::node_context>(prepared->node),
-                                        [&](const actors::outcome& x) { end = x; }));
+  const auto root = system.keep(system.home().spawn(
+      actors::front,
+      prepared->description,
+      std::shared_ptr<const actors::node_context>(prepared->node),
+      [&](const actors::outcome& x) { end = x; },
+      false));
   // As one that was left behind, and goes on.
   system.tell(root, messages::job_over{3, "told by somebody else"});
   REQUIRE(end);
@@ -37,13 +38,14 @@ TEST_CASE("HANG-4: a front is on the board of its process while it handles a mes
   const auto prepared = tests::without_threads(job);
   prepared->node->watches_lanes = true;
   std::vector<runtime::board_entry> seen;
-  const auto root = system.keep(
-      system.home().spawn(actors::front,
-                          prepared->description,
-                          std::shared_ptr<const actors::node_context>(prepared->node),
-                          [&](const actors::outcome&) {  // called by it; another thread looks
-                            const std::jthread looks([&] { seen = prepared->node->lanes->all(); });
-                          }));
+  const auto root = system.keep(system.home().spawn(
+      actors::front,
+      prepared->description,
+      std::shared_ptr<const actors::node_context>(prepared->node),
+      [&](const actors::outcome&) {  // called by it; another thread looks
+        const std::jthread looks([&] { seen = prepared->node->lanes->all(); });
+      },
+      false));
   system.run();
   const auto its
       = std::find_if(seen.begin(), seen.end(), [](const auto& x) { return x.who == "front"; });

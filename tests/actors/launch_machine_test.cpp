@@ -251,6 +251,45 @@ TEST_CASE("a successor gets the process that lives, and who is older is not hear
   CHECK(it.machine.wanted(5, in(2)).empty());
 }
 
+TEST_CASE("who has outlived a launcher comes again as one that lived and has not to be started",
+          "[actors]") {
+  launching it;
+  const auto taken = it.machine.take_over({0, 4}, 7, 104);
+  REQUIRE(of<launch_action::expect>(taken).size() == 1);
+  CHECK(of<launch_action::start>(taken).empty());
+  CHECK(it.machine.wanted(0, in(2)).empty());  // it is awaited
+  CHECK_THAT(it.machine.joins({0, 3}, 103), ContainsSubstring("PROCESS-1"));
+  CHECK_THAT(it.machine.joins({0, 4}, 999), ContainsSubstring("PROCESS-1"));
+  REQUIRE(it.machine.joins({0, 4}, 104).empty());
+  const auto told = of<launch_action::tell_started>(it.connect(it.machine.present({0, 4})));
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].lived);
+  // The next one of its place is a new one.
+  const auto died = it.machine.died(0, 7, "killed by SIGKILL");
+  CHECK(of<launch_action::tell_died>(died).size() == 1);
+  const auto again = of<launch_action::start>(it.machine.wanted(0, in(2, 2)));
+  REQUIRE(again.size() == 1);
+  CHECK(again[0].who == process_name{0, 5});
+}
+
+TEST_CASE(
+    "who has not outlived a launcher or does not come again is started as the next of its place",
+    "[actors]") {
+  launching it;
+  CHECK(it.machine.take_over({0, 4}, 0, 0).empty());
+  const auto first = of<launch_action::start>(it.machine.wanted(0, in(2)));
+  REQUIRE(first.size() == 1);
+  CHECK(first[0].who == process_name{0, 5});
+  it.machine.take_over({1, 2}, 3, 201);
+  it.machine.wanted(1, in(2));
+  const auto late = it.machine.late({1, 2}, "it has not come");
+  REQUIRE(of<launch_action::kill>(late).size() == 1);
+  CHECK(of<launch_action::kill>(late)[0].which == 3);
+  const auto again = of<launch_action::start>(it.machine.died(1, 3, "killed by SIGKILL"));
+  REQUIRE(again.size() == 1);
+  CHECK(again[0].who == process_name{1, 3});
+}
+
 TEST_CASE("with the host agent everybody is gone, and the next order starts another", "[actors]") {
   launching it;
   it.stand(0);

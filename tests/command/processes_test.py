@@ -504,10 +504,95 @@ def require_lost(one, how):
         raise one.fails("it is not told once")
 
 
+def succeeded(one, old):
+    """Who decides in its place."""
+    found = one.until("another process decides", lambda: [x for x in one.processes("supervisor")
+                                                           if x["pid"] != old["pid"]])
+    return found[0]
+
+
+def survivors(one):
+    return {x["name"]: (x["pid"], x["start_time"]) for x in one.status()["processes"] if x["role"] != "supervisor"}
+
+
+def require_whole(one):
+    """Whoever wrote it: each step once, ascending, in the log and in the ledger."""
+    steps = [x["iteration"] for x in one.steps()]
+    if steps != list(range(1, len(steps) + 1)):
+        raise one.fails(f"the log has the iterations {steps}")
+    works("ledger", "--run", one.run, "--check")
+
+
 def check_supervisor_killed(folder):
-    """SHOWN-3: the front tells which process was lost, has the others ended, and what was saved goes on."""
+    """SUCCESSION-1: another process takes the supervisor's place, twice; the others are those that they were."""
+    wanted = judge(folder)
+    one = job(folder, *LONG)
+    one.reaches(10)
+    before = survivors(one)
+    for incarnation, iteration in ((2, 10), (3, 60)):
+        one.reaches(iteration)
+        old = one.deciding()
+        os.kill(old["pid"], signal.SIGKILL)
+        if (now := succeeded(one, old))["incarnation"] != incarnation:
+            raise one.fails(f"who decides now is {now}")
+    one.reaches(100)
+    if survivors(one) != before:
+        raise one.fails(f"the others were {before} and are {survivors(one)}")
+    one.ends()
+    require_same(one, wanted, "two deaths of the supervisor's process")
+    require_whole(one)
+    if one.out.read_text().count("was killed by SIGKILL; another one takes over") != 1:
+        raise one.fails("the front does not tell of it")
+    if len([x for x in one.restarts() if x["who"] == "supervisor"]) != 2:
+        raise one.fails(f"the log tells of {one.restarts()}")
+
+
+def check_supervisor_and_front_killed(folder):
+    """The same without the command that was typed, while checkpoints are written; and it can still be asked to end."""
     save = folder / "save"
-    one = job(folder, *LONG, "--save", save, "--save-interval", 5)
+    one = job(folder, *ENDLESS, "--save", save, "--save-interval", 2)
+    one.reaches(9)
+    one.process.kill()
+    one.process.wait()
+    old = one.deciding()
+    os.kill(old["pid"], signal.SIGKILL)
+    succeeded(one, old)
+    newest = one.steps()[-1]["iteration"]
+    one.reaches(newest + 10)
+    works("stop", "--run", one.run)
+    one.leaves_nothing()
+    require_whole(one)
+    if one.status()["ended"]["exit_code"] != 0:
+        raise one.fails(f"its status is {one.status()}")
+    steps = int((save / "latest_checkpointed_iteration.txt").read_text())
+    alone = judge(folder, *PIPELINE, "--train-iters", steps, "--save", folder / "alone", "--lr-decay-iters", 100000)
+    if digests(one)[-1] != digests(alone)[-1]:
+        raise one.fails(f"it ends with {digests(one)[-1]}, and alone with {digests(alone)[-1]}")
+    works("checkpoint", "diff", save, folder / "alone")
+
+
+def check_supervisor_with_others_killed(folder):
+    """It dies together with a process that computes: one is followed, the other started again."""
+    wanted = judge(folder)
+    one = job(folder, *LONG)
+    one.reaches(10)
+    old, beside = one.deciding(), one.node(0)
+    lost = one.node(1)
+    for pid in (old["pid"], lost["pid"]):
+        os.kill(pid, signal.SIGKILL)
+    succeeded(one, old)
+    replaced(one, 1, lost)
+    if not is_same(one.node(0), beside):
+        raise one.fails(f"the process beside was {beside} and is {one.node(0)}")
+    one.ends()
+    require_same(one, wanted, "the death of the supervisor's process and one more")
+    require_whole(one)
+
+
+def check_supervisor_lost(folder):
+    """SHOWN-3: without recovery the front tells which process was lost, and what was saved goes on."""
+    save = folder / "save"
+    one = job(folder, *LONG, "--save", save, "--save-interval", 5, "--recovery", "off")
     one.reaches(12)
     deciding = one.deciding()["pid"]
     os.kill(deciding, signal.SIGKILL)
@@ -532,13 +617,18 @@ def check_supervisor_crashed(folder):
 
 
 def check_supervisor_stopped(folder):
-    """One that stands still for the time of suspicion is lost, too, and killed."""
-    one = job(folder, *ENDLESS, "--suspicion-seconds", 1)
+    """One that stands still for the time of suspicion is killed, and another one takes its place."""
+    wanted = judge(folder)
+    one = job(folder, *LONG, "--suspicion-seconds", 1)
     one.reaches(5)
-    deciding = one.deciding()["pid"]
-    os.kill(deciding, signal.SIGSTOP)
-    one.ends(3)
-    require_lost(one, f"the supervisor's process {deciding} gave no sign of life for 1 s (it is stopped)")
+    old = one.deciding()
+    os.kill(old["pid"], signal.SIGSTOP)
+    succeeded(one, old)
+    if pathlib.Path(f"/proc/{old['pid']}").exists():
+        raise one.fails("who stood still was not killed")
+    one.ends()
+    require_same(one, wanted, "a supervisor's process that stands still")
+    require_whole(one)
 
 
 def check_front_stopped(folder):
@@ -556,13 +646,15 @@ def check_front_stopped(folder):
 
 
 def check_all_alone(folder):
-    """Without front and supervisor's process the others end by themselves."""
+    """Without front, supervisor's process and agent the others end by themselves."""
     one = job(folder, *ENDLESS, "--suspicion-seconds", 0.5)
     one.reaches(5)
+    agent, = one.processes("agent")
+    guard = int(pathlib.Path(f"/proc/{agent['pid']}/stat").read_text().rpartition(") ")[2].split()[1])
     deciding = one.deciding()["pid"]
-    one.process.kill()
+    for pid in (one.process.pid, guard, agent["pid"], deciding):
+        os.kill(pid, signal.SIGKILL)
     one.process.wait()
-    os.kill(deciding, signal.SIGKILL)
     one.leaves_nothing()  # ten suspicions are 5 s; the bound is for slow machines
     if one.status()["state"] != "died":
         raise one.fails(f"its status is {one.status()}")
@@ -620,10 +712,10 @@ def check_temporary(folder):
             one.leaves_nothing()
         elif killed == "supervisor":
             os.kill(one.deciding()["pid"], signal.SIGKILL)
-            one.ends(3)
+            one.ends()
         else:
             one.ends()
-        if killed != "supervisor" and one.steps()[-1]["iteration"] != LONG_STEPS:
+        if one.steps()[-1]["iteration"] != LONG_STEPS:
             raise one.fails(f"it came to {one.steps()[-1]}")
         if left := list(one.above.iterdir()):
             raise one.fails(f"({killed} killed) it leaves {left}")

@@ -1,8 +1,10 @@
 #include "runtime/process/run_folder.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
 #include "runtime/process/process_entry.hpp"
 #include "runtime/process/run_control.hpp"
+#include "runtime/process/run_succession.hpp"
 #include "runtime/process/segments.hpp"
 #include "tests/support/players.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -175,6 +177,50 @@ TEST_CASE(
   CHECK(end->reason == "why");
   CHECK(fs::exists(path / "processes/supervisor.json"));
   CHECK_FALSE(run_folder::open(path).is_held());
+}
+
+TEST_CASE("SUCCESSION-2: who goes on with a run whose process has died holds its folder, as it stands",
+          "[process]") {
+  const scratch_folder above;
+  const auto path = above / "run";
+  {
+    const auto run = held(path);
+    std::ofstream(run.log_of("supervisor")) << "first\n";
+    write_order(run, std::string("an order of \0 any bytes", 23));
+    write_rendezvous(run, {.incarnation = 1, .address = "127.0.0.1", .port = 7000});
+    CHECK_FALSE(held_run_folder::to_go_on(path, std::chrono::milliseconds(1)));
+  }
+  auto next = held_run_folder::to_go_on(path, std::chrono::seconds(10));
+  REQUIRE(next);
+  CHECK(next->is_held());
+  CHECK(read_text(next->log_of("supervisor")) == "first\n");
+  CHECK(read_order(*next) == std::string("an order of \0 any bytes", 23));
+  CHECK(find_rendezvous(*next) == rendezvous_place{1, "127.0.0.1", 7000});
+  CHECK(has_succession(*next));
+  CHECK_THROWS_MATCHES(read_description(*next),
+                       input_error,
+                       MessageMatches(ContainsSubstring("it has no description.json")));
+  next->end(0, "");
+  CHECK_FALSE(find_rendezvous(*next));
+  next.reset();
+  CHECK_FALSE(held_run_folder::to_go_on(path, std::chrono::seconds(10)));  // it has ended
+}
+
+TEST_CASE("a rendezvous that is damaged is named", "[process]") {
+  const scratch_folder above;
+  const auto run = held(above / "run");
+  for (const auto* const text : {"",
+                                 "{",
+                                 "[]",
+                                 R"({"version":2})",
+                                 R"({"version":1,"port":1})",
+                                 R"({"version":1,"incarnation":0,"address":"x","port":1})",
+                                 R"({"version":1,"incarnation":1,"address":"x","port":65536})"}) {
+    INFO(text);
+    replace_file(run.rendezvous(), text);
+    CHECK_THROWS_MATCHES(
+        find_rendezvous(run), input_error, MessageMatches(ContainsSubstring("rendezvous.json")));
+  }
 }
 
 TEST_CASE("a damaged run.json is refused with what is wrong", "[process]") {

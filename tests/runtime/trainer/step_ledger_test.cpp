@@ -195,6 +195,52 @@ TEST_CASE("LEDGER-4: what is written down makes an equal ledger") {
   }
 }
 
+TEST_CASE(
+    "LEDGER-4: who goes on in the file of a process that has died writes after what that had") {
+  const tests::scratch_folder folder;
+  const auto file = folder / "ledger.jsonl";
+  {
+    step_ledger x;
+    x.write_down(file);
+    x.by(0)->begin({.iteration = 10, .consumed = 80});
+    x.belongs_to(1);
+    x.by(1)->commit(step(11));
+  }
+  const auto before = read_text(file);
+  write_text(file, before + R"({"committed":{"iter)");  // the line that it was killed in
+  {
+    step_ledger y;
+    y.go_on_in(file);
+    CHECK(y.newest() == 11);
+    CHECK(y.epoch() == 1);
+    CHECK_THROWS_AS(y.by(0)->commit(step(12)), cancelled);
+    y.belongs_to(y.epoch() + 1);
+    y.by(2)->commit(step(12));
+  }
+  const auto text = read_text(file);
+  CHECK(text.starts_with(before));
+  const auto all = read_ledger(file);
+  CHECK(complaints_of(all).empty());
+  step_ledger z;
+  z.take_up(all);
+  CHECK(z.newest() == 12);
+  CHECK(z.epoch() == 2);
+
+  SECTION("a supervisor that comes after itself is told") {
+    write_text(file, text + "{\"succeeded\":2}\n");
+    const auto wrong = complaints_of(read_ledger(file));
+    REQUIRE(wrong.size() == 1);
+    CHECK_THAT(wrong.front(), ContainsSubstring("epoch 2 took over from one of epoch 2"));
+  }
+  SECTION("without its beginning nobody goes on with it") {
+    write_text(file, text.substr(text.find('\n') + 1));
+    step_ledger w;
+    CHECK_THROWS_MATCHES(w.go_on_in(file),
+                         input_error,
+                         MessageMatches(ContainsSubstring("its beginning is missing")));
+  }
+}
+
 TEST_CASE("LEDGER-4: a ledger whose file is removed is written again with all that it had") {
   const tests::scratch_folder folder;
   const auto file = folder / "ledger.jsonl";

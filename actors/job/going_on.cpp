@@ -1,0 +1,85 @@
+#include "actors/job/going_on.hpp"
+
+#include "actors/job/described_job.hpp"
+#include "actors/job/start.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/process/run_succession.hpp"
+#include "runtime/telemetry/run_log.hpp"
+#include "runtime/trainer/device_setup.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <variant>
+
+namespace troupe::actors {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::uint64_t iteration_of(const runtime::watched& x) {
+  return std::visit([](const auto& fact) { return std::uint64_t(fact.iteration); }, x);
+}
+
+/// The last that a log has; nothing: there is none, or it has no record.
+template <class IterationOf>
+std::optional<std::uint64_t> last_in(const fs::path& log, const IterationOf& iteration_of_line) {
+  std::error_code failure;
+  if (log.empty() || !fs::is_regular_file(log, failure))
+    return std::nullopt;
+  const auto text = runtime::read_text(log);
+  std::optional<std::uint64_t> out;
+  std::string_view rest = text;
+  for (auto end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+    if (const std::int64_t at = iteration_of_line(rest.substr(0, end)); at >= 0)
+      out = std::max(out, std::optional(std::uint64_t(at)));
+    rest.remove_prefix(end + 1);
+  }
+  return out;
+}
+
+// Facts are told in the order of their iterations. A log that has something of one iteration has
+// all of those before; of the last it may lack what came after the step.
+written_so_far written_by_others(const runtime::watch_settings& watch,
+                                 const messages::job_description& told,
+                                 const runtime::step_ledger& ledger) {
+  const auto facts = ledger.facts();
+  written_so_far out{0, told.iteration, told.consumed};
+  if (facts.empty())
+    return out;
+  auto last = iteration_of(facts.back().second);
+  for (const auto& of_log : {last_in(watch.log_file, runtime::iteration_of_json),
+                             last_in(watch.csv_file, runtime::iteration_of_row)})
+    last = std::min(last, of_log.value_or(last));
+  const auto complete = std::max(last, told.iteration + 1) - 1;
+  out.fact = facts.front().first - 1;
+  for (const auto& [number, fact] : facts) {
+    if (iteration_of(fact) > complete)
+      break;
+    out.fact = number;
+    out.iteration = iteration_of(fact);
+    if (const auto* const step = std::get_if<runtime::step_report>(&fact))
+      out.consumed = step->consumed_samples;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::shared_ptr<prepared_job> prepare_to_go_on(const runtime::held_run_folder& folder) {
+  auto out = std::make_shared<prepared_job>();
+  auto& node = *out->node;
+  out->description = read_job_description(runtime::read_description(folder),
+                                          "'" + folder.description().string() + "'");
+  const auto& job = node.jobs->open(out->description)->job;
+  runtime::prepare_devices(job);
+  add_message_path(node, job);
+  add_saved_states(node, out->description);
+  node.ledger->go_on_in(folder.ledger());
+  node.written = written_by_others(job.watch, out->description, *node.ledger);
+  cut_logs(job.watch, node.written->iteration);
+  return out;
+}
+
+}  // namespace troupe::actors

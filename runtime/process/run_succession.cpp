@@ -1,0 +1,82 @@
+#include "runtime/process/run_succession.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/core/json_text.hpp"
+#include "runtime/process/fields.hpp"
+#include "runtime/process/process_entry.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace troupe::runtime {
+namespace {
+
+constexpr std::int64_t place_version = 1;
+
+std::string text_there(const std::filesystem::path& file) {
+  std::error_code failure;
+  if (!std::filesystem::exists(file, failure))
+    throw input_error(
+        "cannot go on with the run in '{}': it has no {}, so its supervisor's process ended before "
+        "anybody could take over; start it again",
+        file.parent_path().string(),
+        file.filename().string());
+  return read_text(file);
+}
+
+}  // namespace
+
+void write_rendezvous(const run_folder& to, const rendezvous_place& x) {
+  const nlohmann::json out = {{"version", place_version},
+                              {"incarnation", x.incarnation},
+                              {"address", x.address},
+                              {"port", x.port}};
+  replace_file(to.rendezvous(), json_text_replacing(out) + "\n");
+}
+
+std::optional<rendezvous_place> find_rendezvous(const run_folder& in) {
+  const auto file = in.rendezvous();
+  std::error_code failure;
+  if (!std::filesystem::exists(file, failure))
+    return std::nullopt;
+  const auto what = "'" + file.string() + "'";
+  const auto x = read_object(read_text(file), what);
+  if (const auto version = whole_field(x, "version", what, 0); version != place_version)
+    throw input_error(
+        "{}: it is of version {}, and this program reads version {}", what, version, place_version);
+  return rendezvous_place{
+      .incarnation = std::uint32_t(
+          whole_field(x, "incarnation", what, 1, std::numeric_limits<std::uint32_t>::max())),
+      .address = text_field(x, "address", what),
+      .port
+      = std::uint16_t(whole_field(x, "port", what, 1, std::numeric_limits<std::uint16_t>::max()))};
+}
+
+void write_order(const run_folder& to, const std::string& order) {
+  replace_file(to.order(), order);
+}
+
+void write_description(const run_folder& to, const std::string& description) {
+  replace_file(to.description(), description);
+}
+
+std::string read_order(const run_folder& in) {
+  return text_there(in.order());
+}
+
+std::string read_description(const run_folder& in) {
+  return text_there(in.description());
+}
+
+bool has_succession(const run_folder& of) {
+  std::error_code failure;
+  if (!std::filesystem::exists(of.rendezvous(), failure))
+    return false;
+  const auto all = seen_processes(of, [](const std::string&) {});
+  return of.is_held() || std::any_of(all.begin(), all.end(), [](const auto& x) {
+           return x.entry.role == "agent" && x.runs.value_or(false);
+         });
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,40 @@
+// What the successor of a supervisor's process finds in the run's folder, and where the run's other
+// processes find it: docs/protocol/succession.md.
+
+#pragma once
+
+#include "runtime/process/run_folder.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace troupe::runtime {
+
+/// Where the processes of a run find the one that decides.
+struct rendezvous_place {
+  std::uint32_t incarnation = 1;  ///< of the supervisor's process: a successor has the next
+  std::string address;            ///< numeric
+  std::uint16_t port = 0;
+  bool operator==(const rendezvous_place&) const = default;
+};
+
+/// Throws io_error.
+void write_rendezvous(const run_folder& to, const rendezvous_place& x);
+/// Nothing: there is none, as of a run that nobody is to go on with. Throws input_error for one
+/// that is damaged.
+std::optional<rendezvous_place> find_rendezvous(const run_folder& in);
+
+/// What the supervisor's process was to do, and the job as the others were told it: any texts.
+/// Throw io_error.
+void write_order(const run_folder& to, const std::string& order);
+void write_description(const run_folder& to, const std::string& description);
+/// Throw input_error: a run without has no successor.
+std::string read_order(const run_folder& in);
+std::string read_description(const run_folder& in);
+
+/// Whether somebody goes on with a run whose supervisor's process is gone: it has a rendezvous, and
+/// its host's agent runs, or the successor does already.
+bool has_succession(const run_folder& of);
+
+}  // namespace troupe::runtime
