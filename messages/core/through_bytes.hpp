@@ -74,10 +74,10 @@ Message through_bytes(caf::actor_system& system, const Message& what) {
     require(!x.save(sink));
     return bytes;
   };
-  handle_finder handles;
-  inspect(handles, const_cast<Message&>(what));
+  handle_finder before;
+  inspect(before, const_cast<Message&>(what));
   const auto bytes = encoded(caf::make_message(what));
-  if (handles.has_found_foreign())
+  if (before.has_found_foreign())
     return what;
   caf::message decoded;
   caf::binary_deserializer source{system, bytes};
@@ -86,7 +86,9 @@ Message through_bytes(caf::actor_system& system, const Message& what) {
   const bool comparable = what == what;
   if (comparable ? out == what : encoded(decoded) == bytes)
     return out;
-  require(handles.has_found_dead());
+  handle_finder now;  // one may have died since the bytes were made
+  inspect(now, const_cast<Message&>(what));
+  require(now.has_found_dead());
   return what;
 }
 
