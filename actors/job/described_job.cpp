@@ -1,6 +1,7 @@
 #include "actors/job/described_job.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_bytes.hpp"
 #include "runtime/core/json_list.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/process/fields.hpp"
