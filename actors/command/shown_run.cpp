@@ -56,7 +56,8 @@ actors::launch_settings shown_run::launch(const runtime::training_job& job,
   warn_if_insecure(hosts.insecure);
   auto out = actors::launch_of_parts({.run = folder_->folder().path(),
                                       .suspicion = job.recovery.suspicion,
-                                      .insecure = hosts.insecure},
+                                      .insecure = hosts.insecure,
+                                      .outlived = job.recovery.on},
                                      hosts.address);
   out.standing = hosts.nodes;
   return out;

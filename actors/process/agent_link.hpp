@@ -65,6 +65,10 @@ class agent_link {
   void kill_everybody() const;
 
  private:
+  void be_with(std::shared_ptr<runtime::agent_client> agent);
+  void ask_to_be_succeeded();
+  void leave_listener();
+
   const std::vector<std::string> command_;
   const std::filesystem::path run_;
   const std::chrono::milliseconds patience_;

@@ -33,11 +33,12 @@ class this_host final : public launch_sites {
       : settings_(settings),
         folder_(runtime::run_folder::open(settings.run)),
         processes_(processes),
-        agent_(settings.agent, settings.run, patience, std::move(tell)) {
+        agent_(settings.agent, settings.run, patience, std::move(tell), settings.outlived) {
     agent_.start();
   }
 
   std::vector<int> agents() const override { return std::vector<int>(std::size_t(processes_), 0); }
+  bool are_outlived() const override { return settings_.outlived; }
   void start(const launch_action::start& x, std::uint16_t port) override {
     agent_.ask(runtime::start_process{
         .request = x.request,
@@ -45,6 +46,13 @@ class this_host final : public launch_sites {
         .command = settings_.node({x.who.process, x.who.incarnation, settings_.address, port}),
         .environment = {},
         .output = log_of(x.who.process)});
+  }
+  void adopt(const launch_action::adopt& x) override {
+    agent_.ask(
+        runtime::adopt_process{.request = x.request,
+                               .name = agent_name_of(x.process),
+                               .which = x.which,
+                               .process = {.pid = pid_t(x.pid), .start_time = x.start_time}});
   }
   void kill(const launch_action::kill& x) override {
     agent_.ask(runtime::signal_process{x.request, agent_name_of(x.process), x.which, SIGKILL});
@@ -117,6 +125,12 @@ class other_hosts final : public launch_sites {
     for (std::size_t h = 0; h < nodes_.size(); ++h)
       out.push_back(int(h));
     return out;
+  }
+  // It has its next agent adopt them itself: nothing of that comes here.
+  bool are_outlived() const override { return false; }
+  void adopt(const launch_action::adopt& x) override {
+    throw runtime::broken_promise(
+        fmt::format("PROCESS-1: a standing node adopts process:{} by itself", x.process));
   }
   // Orders of a run that it does not serve yet, while it ends the one before, a node does not obey.
   void start(const launch_action::start& x, std::uint16_t port) override {

@@ -30,8 +30,12 @@ class launch_sites {
 
   /// Who starts each place, for the launch machine.
   virtual std::vector<int> agents() const = 0;
+  /// Whether processes live on when their agent dies, and another one adopts them.
+  virtual bool are_outlived() const = 0;
   /// `port`: of the rendezvous. Throws runtime::error: it cannot be.
   virtual void start(const launch_action::start& x, std::uint16_t port) = 0;
+  /// The same.
+  virtual void adopt(const launch_action::adopt& x) = 0;
   virtual void kill(const launch_action::kill& x) = 0;
   /// False: there is none.
   virtual bool end_agent(int agent) = 0;

@@ -51,17 +51,18 @@ class agent_client {
   /// Readable when there may be something.
   int connection() const;
 
-  /// Of one that was started here, how it ended (the guard's exit code); nothing: it runs after
-  /// that time.
+  /// Of one that was started here, how its guard ended (with its exit code); of another one, that
+  /// it has ended. Nothing: it runs after that time.
   std::optional<process_end> wait(std::chrono::milliseconds at_most);
   /// Kills the agent alone; then `next` throws. Its guard kills whomever it has started, but where
-  /// they outlive their agent (host_agent_settings). It may be called by any thread.
-  void kill() const;
+  /// they outlive their agent (host_agent_settings). False: it has not ended within that time. It
+  /// may be called by any thread.
+  bool kill(std::chrono::milliseconds at_most = std::chrono::milliseconds(0)) const;
   /// The same, and whom it has started or adopted in any case.
   void kill_everybody() const;
   /// Its guard, of one that was started here.
   std::optional<process_id> guard() const;
-  /// The agent itself, while it runs: below its guard, or as its entry in the run's folder says.
+  /// The agent itself, while it runs, as far as it has shown itself.
   std::optional<process_id> agent() const;
 
  private:
