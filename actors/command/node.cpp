@@ -91,10 +91,14 @@ int stand(const node_flags& flags) {
   warn_if_insecure(flags.insecure);
   runtime::write_entry(folder, runtime::entry_of_this_process("standing-node", "standing node"));
   const auto launch = actors::launch_of_parts(
-      {.run = folder.path(), .suspicion = flags.suspicion, .insecure = flags.insecure},
+      {.run = folder.path(),
+       .suspicion = flags.suspicion,
+       .insecure = flags.insecure,
+       .outlived = true},  // a node of a run without recovery ends with its agent by itself
       settings.address);
   settings.run = launch.run;
   settings.agent = launch.agent;
+  settings.outlived = launch.outlived;
   settings.node = launch.node;
   try {
     const int code = actors::run_standing_node(

@@ -105,7 +105,8 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
       processes = launch_of_parts(
           {.run = shown.folder().path(),
            .suspicion = settings.recovery.suspicion,
-           .patience = std::max(1.0, least_patience / settings.recovery.suspicion)});
+           .patience = std::max(1.0, least_patience / settings.recovery.suspicion),
+           .outlived = settings.recovery.on});
     const auto end = run(job, started, viewers, processes);
     if (end.left_behind && !alone) {  // whoever hangs holds the connection for which they live
       const auto suspicion = std::chrono::ceil<std::chrono::milliseconds>(

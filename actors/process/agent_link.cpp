@@ -3,32 +3,66 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/thread.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <exception>
 #include <fmt/format.h>
+#include <optional>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 namespace troupe::actors {
 namespace {
 
 constexpr auto listens_for = std::chrono::minutes(1);
+constexpr auto for_ever = std::chrono::milliseconds(-1);
 constexpr std::string_view node_prefix = "node-";
 
-/// Until the agent is gone, and its guard with it, which kills whom the agent has started.
-void listen_to(runtime::agent_client& agent,
-               std::chrono::milliseconds patience,
-               const std::function<void(std::string answer, bool gone)>& tell) {
+struct listening {
+  std::chrono::milliseconds patience;
+  bool outlived;
+  std::function<void(std::string answer, bool gone)> tell;
+};
+
+/// Until the agent is gone; and its guard with it, which kills whom the agent has started, unless
+/// they outlive it.
+void listen_to(runtime::agent_client& agent, const listening& x) {
+  bool ended = false;
   try {
     for (;;)
-      if (const auto answer = agent.next(listens_for))
-        tell(runtime::text_of(*answer), false);
+      if (const auto answer = agent.next(listens_for)) {
+        ended = ended || std::holds_alternative<runtime::agent_ended>(*answer);
+        x.tell(runtime::text_of(*answer), false);
+      }
   } catch (const std::exception& end) {
-    if (!agent.wait(patience)) {
-      agent.kill();
-      agent.wait(patience);
+    if (x.outlived && !ended) {
+      agent.kill(x.patience);  // one that has hung up may run, and is not to beside the next
+      x.tell(end.what(), true);
+      agent.wait(for_ever);  // its guard, which is the parent of those who live on
+      return;
     }
-    tell(end.what(), true);
+    if (!agent.wait(x.patience)) {
+      agent.kill();
+      agent.wait(x.patience);
+    }
+    x.tell(end.what(), true);
+  }
+}
+
+/// Whom it knows; nothing: it does not say it within that time, or is ending.
+std::optional<std::vector<runtime::known_process>> listed_by(runtime::agent_client& agent,
+                                                             std::chrono::milliseconds patience) {
+  agent.ask(runtime::list_processes{});
+  const auto until = std::chrono::steady_clock::now() + patience;
+  for (;;) {
+    const auto left
+        = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    const auto told = agent.next(std::max(left, std::chrono::milliseconds(0)));
+    if (!told || std::holds_alternative<runtime::request_refused>(*told))
+      return std::nullopt;
+    if (const auto* const all = std::get_if<runtime::processes_listed>(&*told))
+      return all->processes;
   }
 }
 
@@ -50,13 +84,16 @@ int process_of(std::string_view agents_name) {
 agent_link::agent_link(std::vector<std::string> command,
                        std::filesystem::path run,
                        std::chrono::milliseconds patience,
-                       listener tell)
+                       listener tell,
+                       bool outlived)
     : command_(std::move(command)),
       run_(std::move(run)),
       patience_(patience),
-      tell_(std::move(tell)) {}
+      tell_(std::move(tell)),
+      outlived_(outlived) {}
 
 agent_link::~agent_link() {
+  leave_listener();
   if (!agent_)
     return;
   try {
@@ -64,19 +101,62 @@ agent_link::~agent_link() {
   } catch (const runtime::error&) {
     // It is gone, and they are, too.
   }
-  listener_.detach();  // it ends with the agent
+}
+
+// It ends with its agent, or with the guard of that.
+void agent_link::leave_listener() {
+  if (listener_.joinable())
+    listener_.detach();
 }
 
 void agent_link::start() {
-  agent_ = std::make_shared<runtime::agent_client>(runtime::agent_client::start(command_, run_));
+  be_with(std::make_shared<runtime::agent_client>(runtime::agent_client::start(command_, run_)));
+}
+
+std::vector<runtime::known_process> agent_link::take_over() {
+  try {
+    auto agent = std::make_shared<runtime::agent_client>(runtime::agent_client::connect(run_));
+    if (auto all = listed_by(*agent, patience_)) {
+      be_with(std::move(agent));
+      return *std::move(all);
+    }
+    // Two are not to be there, and one that ends has to be left the time for it.
+    if (!agent->wait(patience_))
+      agent->kill(patience_);
+  } catch (const runtime::error&) {  // none listens
+  }
+  start();
+  return {};
+}
+
+void agent_link::be_with(std::shared_ptr<runtime::agent_client> agent) {
   // The thread ends with its agent, which it alone knows then: the link may have ended before.
   auto listener = runtime::start_thread(
-      "agent", [agent = agent_, number = ++agents_, patience = patience_, tell = tell_] {
-        listen_to(*agent, patience, [&](std::string answer, bool gone) {
-          tell({.agent = number, .answer = std::move(answer), .gone = gone});
-        });
+      "agent",
+      [agent, number = ++agents_, patience = patience_, outlived = outlived_, tell = tell_] {
+        listen_to(*agent, {patience, outlived, [&](std::string answer, bool gone) {
+                             tell({.agent = number, .answer = std::move(answer), .gone = gone});
+                           }});
       });
+  leave_listener();
   listener_ = std::move(listener);
+  agent_ = std::move(agent);
+  ask_to_be_succeeded();
+}
+
+void agent_link::succeed(runtime::succession by) {
+  succession_ = std::move(by);
+  if (agent_)
+    ask_to_be_succeeded();
+}
+
+void agent_link::ask_to_be_succeeded() {
+  if (!succession_)
+    return;
+  try {
+    agent_->succeed(0, *succession_);
+  } catch (const runtime::io_error&) {  // as `ask`
+  }
 }
 
 // An agent that is gone says so by its listener, and whoever was asked for is started by the next.
@@ -100,6 +180,11 @@ bool agent_link::hear(const messages::agent_told& x) {
 void agent_link::kill() const {
   if (agent_)
     agent_->kill();
+}
+
+void agent_link::kill_everybody() const {
+  if (agent_)
+    agent_->kill_everybody();
 }
 
 }  // namespace troupe::actors

@@ -7,8 +7,8 @@ namespace troupe::actors {
 
 namespace act = launch_action;
 
-launch_machine::launch_machine(const std::vector<int>& agent_of, name home)
-    : home_(home), all_(agent_of.size()) {
+launch_machine::launch_machine(const std::vector<int>& agent_of, name home, bool outlived)
+    : home_(home), outlived_(outlived), all_(agent_of.size()) {
   for (std::size_t p = 0; p < all_.size(); ++p) {
     all_[p].who.process = int(p);
     all_[p].agent = agent_of[p];
@@ -38,19 +38,22 @@ std::vector<launch_machine::name> launch_machine::here() const {
   return out;
 }
 
-launch_actions launch_machine::take_over(name who, std::uint64_t which, std::int64_t pid) {
+launch_actions launch_machine::take_over(const filled_place& before) {
   launch_actions out;
-  if (!is_process(who.process))
+  if (!is_process(before.who.process))
     return out;
-  auto& x = all_[std::size_t(who.process)];
-  x.who = who;
-  if (pid == 0)
+  auto& x = all_[std::size_t(before.who.process)];
+  x.who = before.who;
+  if (before.pid == 0)
     return out;
   x.is = phase::starting;
-  x.which = which;
-  x.pid = pid;
+  x.which = before.which;
+  x.pid = before.pid;
+  x.start_time = before.start_time;
   x.lived = true;
-  out.emplace_back(act::expect{who});
+  out.emplace_back(act::expect{x.who});
+  if (!before.watched)
+    adopt(x, out);
   return out;
 }
 
@@ -124,7 +127,7 @@ void launch_machine::refuse(one& x, const std::string& why, launch_actions& out)
     out.emplace_back(act::refuse{x.who, why});
 }
 
-std::string launch_machine::joins(name who, std::int64_t pid) {
+std::string launch_machine::joins(name who, std::int64_t pid, std::uint64_t start_time) {
   auto* const x = find(who);
   if (x == nullptr || x->is != phase::starting || x->joined != 0 || (x->pid != 0 && x->pid != pid))
     return fmt::format(
@@ -133,6 +136,7 @@ std::string launch_machine::joins(name who, std::int64_t pid) {
         who.incarnation,
         who.process);
   x->joined = pid;
+  x->start_time = start_time;
   return {};
 }
 
@@ -227,13 +231,16 @@ launch_actions launch_machine::late(name who, const std::string& why) {
 
 launch_actions launch_machine::started(std::uint64_t request,
                                        std::uint64_t which,
-                                       std::int64_t pid) {
+                                       std::int64_t pid,
+                                       std::uint64_t start_time) {
   launch_actions out;
   for (auto& x : all_) {
-    if (x.is == phase::none || x.start_request != request)
+    if (x.is == phase::none || (x.start_request != request && x.adopt_request != request))
       continue;
+    x.adopt_request = 0;
     x.which = which;
     x.pid = pid;
+    x.start_time = start_time;
     const bool is_another = x.joined != 0 && x.joined != pid;
     if (is_another)
       fail(x,
@@ -249,7 +256,11 @@ launch_actions launch_machine::started(std::uint64_t request,
 launch_actions launch_machine::refused(std::uint64_t request, const std::string& why) {
   launch_actions out;
   for (auto& x : all_)
-    if (x.is != phase::none && x.start_request == request && x.which == 0) {
+    if (x.is == phase::none) {
+      continue;
+    } else if (x.adopt_request == request) {
+      lose(x, "it ended while its host had no agent: " + why, out);
+    } else if (x.start_request == request && x.which == 0) {
       const bool ends = x.is == phase::ending;
       x.is = phase::none;
       if (!ends && over_ == 0)
@@ -258,6 +269,20 @@ launch_actions launch_machine::refused(std::uint64_t request, const std::string&
   if (over_ > 0)
     end_if_alone(out);
   return out;
+}
+
+// What was asked of the agent before it was gone may have been done or not: the next one is asked
+// again when it has answered.
+bool launch_machine::adopt(one& x, launch_actions& out) {
+  if (!outlived_ || (x.pid == 0 && x.joined == 0))
+    return false;
+  if (x.pid == 0)  // the agent had no time to say it
+    x.pid = x.joined;
+  if (x.which == 0)
+    x.which = x.who.incarnation;
+  x.adopt_request = ++requests_;
+  out.emplace_back(act::adopt{x.adopt_request, x.who.process, x.which, x.pid, x.start_time});
+  return true;
 }
 
 launch_actions launch_machine::signalled(std::uint64_t request) {
@@ -291,8 +316,10 @@ launch_actions launch_machine::agent_gone(int agent, const std::string& why) {
       continue;
     else if (x.is == phase::starting && x.start_request == 0)
       launch(x, out);  // it was waiting for the next agent
-    else
+    else if (!by.host_gone.empty() || !adopt(x, out))
       lose(x, why, out);
+    else
+      by.gone = by.asked_to_end = false;  // there is a next one
   quit_if_over(out);
   return out;
 }

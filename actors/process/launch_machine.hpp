@@ -8,7 +8,8 @@
 //      any but none -> ending -> none, or starting again      (killed, and its death awaited)
 //
 // A place is started by a host agent, always the same: that of this host for all, or of a host for
-// each. Agents are numbered from 0.
+// each. Agents are numbered from 0. Where processes outlive their agent, the next one of its number
+// adopts them.
 //
 //   PROCESS-1  Only the newest incarnation of a process takes part: one that comes late is refused.
 //   PROCESS-2  A process is told to have started when it is connected with every other that stands.
@@ -34,6 +35,14 @@ namespace launch_action {
 struct start {
   std::uint64_t request = 0;
   messages::process_name who = {};
+};
+/// Of its host agent, which is a new one.
+struct adopt {
+  std::uint64_t request = 0;
+  int process = 0;
+  std::uint64_t which = 0;  ///< the agent's incarnation of it
+  std::int64_t pid = 0;
+  std::uint64_t start_time = 0;
 };
 struct kill {
   std::uint64_t request = 0;
@@ -84,6 +93,7 @@ struct quit {};
 }  // namespace launch_action
 
 using launch_actions = std::vector<std::variant<launch_action::start,
+                                                launch_action::adopt,
                                                 launch_action::kill,
                                                 launch_action::end_agent,
                                                 launch_action::kill_agent,
@@ -95,19 +105,26 @@ using launch_actions = std::vector<std::variant<launch_action::start,
                                                 launch_action::expect,
                                                 launch_action::quit>>;
 
+/// A place that a launcher before this one has filled.
+struct filled_place {
+  messages::process_name who = {};
+  std::uint64_t which = 0;  ///< the agent's incarnation of it
+  std::int64_t pid = 0;     ///< 0: it runs no more
+  std::uint64_t start_time = 0;
+  bool watched = false;  ///< by the agent that is there; else it is to be adopted
+};
+
 /// One thread.
 class launch_machine {
  public:
   using name = messages::process_name;
 
   /// `agent_of`: who starts each place. `home`: the process of the launcher itself, with which all
-  /// are connected.
-  launch_machine(const std::vector<int>& agent_of, name home);
+  /// are connected. `outlived`: processes live on when their agent dies.
+  launch_machine(const std::vector<int>& agent_of, name home, bool outlived = false);
 
-  /// At the beginning, of a place that a launcher before this one has filled: `which` is the
-  /// agent's incarnation of it. It comes again by itself; else it is started anew. `pid` 0: it runs
-  /// no more.
-  launch_actions take_over(name who, std::uint64_t which, std::int64_t pid);
+  /// At the beginning. It comes again by itself, and has lived; else it is started anew.
+  launch_actions take_over(const filled_place& x);
 
   // By the supervisor:
 
@@ -119,7 +136,7 @@ class launch_machine {
   // By processes:
 
   /// Why this one may not take part; empty: it may.
-  std::string joins(name who, std::int64_t pid);
+  std::string joins(name who, std::int64_t pid, std::uint64_t start_time = 0);
   launch_actions present(name who);
   /// `by` knows `other` now; or cannot reach it; or has not answered in time, with no failure.
   launch_actions connected(name by, name other, const std::string& failure);
@@ -130,13 +147,17 @@ class launch_machine {
 
   // By host agents:
 
-  launch_actions started(std::uint64_t request, std::uint64_t which, std::int64_t pid);
+  /// Or adopted.
+  launch_actions started(std::uint64_t request,
+                         std::uint64_t which,
+                         std::int64_t pid,
+                         std::uint64_t start_time = 0);
   launch_actions refused(std::uint64_t request, const std::string& why);
   launch_actions signalled(std::uint64_t request);
   launch_actions died(int process, std::uint64_t which, const std::string& how);
   /// It starts nobody any more: whoever is wanted waits for the next one.
   void agent_ends(int agent);
-  /// It is, and everybody whom it has started.
+  /// It is; and everybody whom it has started, unless they outlive it.
   launch_actions agent_gone(int agent, const std::string& why);
   /// Its host is, or refuses to serve: nobody is started there any more.
   launch_actions host_gone(int agent, const std::string& why);
@@ -158,9 +179,10 @@ class launch_machine {
     int agent = 0;
     phase is = phase::none;
     runtime::generation_id asked = {};  ///< in which it is wanted; 0: it never was
-    std::uint64_t start_request = 0, kill_request = 0;
+    std::uint64_t start_request = 0, kill_request = 0, adopt_request = 0;
     std::uint64_t which = 0;  ///< the agent's incarnation; 0: it has not answered
     std::int64_t pid = 0, joined = 0;
+    std::uint64_t start_time = 0;  ///< of the process that has that pid
     bool present = false;
     bool lived = false;   ///< before this launcher
     bool killed = false;  ///< the agent has
@@ -179,6 +201,8 @@ class launch_machine {
   bool is_here(name who) const;
   void launch(one& x, launch_actions& out);
   void kill(one& x, launch_actions& out);
+  /// False: nothing is known of it that could be adopted.
+  bool adopt(one& x, launch_actions& out);
   void fail(one& x, const std::string& why, launch_actions& out);
   void lose(one& x, const std::string& how, launch_actions& out);
   void no_longer_awaited(name gone, launch_actions& out);
@@ -188,6 +212,7 @@ class launch_machine {
   void quit_if_over(launch_actions& out);
 
   const name home_;
+  const bool outlived_;
   std::vector<one> all_;
   std::vector<agent> agents_;
   std::uint64_t requests_ = 0;

@@ -38,6 +38,8 @@ struct launch_settings {
   std::string address = "127.0.0.1";  ///< numeric, of this machine: where others reach it
   /// Place p is started by the p-th of them; none: all are started here.
   std::vector<standing_node_address> standing = {};
+  /// Nodes outlive the agent that has started them (agent_link.hpp).
+  bool outlived = false;
   bool insecure = false;  ///< without TLS between processes (control_plane.hpp)
   /// Of the supervisor's process. Above 1: it goes on with what the one before has left, agent and
   /// processes (docs/protocol/succession.md).

@@ -4,15 +4,18 @@
 #include "actors/process/control_plane.hpp"
 #include "messages/core/error.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/process/process_entry.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/trainer/build.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <fmt/format.h>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -33,11 +36,20 @@ class this_host final : public launch_sites {
       : settings_(settings),
         folder_(runtime::run_folder::open(settings.run)),
         processes_(processes),
-        agent_(settings.agent, settings.run, patience, std::move(tell)) {
-    agent_.start();
+        agent_(settings.agent, settings.run, patience, std::move(tell), settings.outlived) {
+    if (settings_.incarnation > 1)
+      take_over();
+    else
+      agent_.start();
+    if (!settings_.successor.empty())
+      agent_.succeed({.command = settings_.successor,
+                      .output = folder_.log_of(runtime::successor_name),
+                      .silence = patience});
   }
 
+  std::vector<filled_place> filled() const override { return filled_; }
   std::vector<int> agents() const override { return std::vector<int>(std::size_t(processes_), 0); }
+  bool are_outlived() const override { return settings_.outlived; }
   void start(const launch_action::start& x, std::uint16_t port) override {
     agent_.ask(runtime::start_process{
         .request = x.request,
@@ -45,6 +57,13 @@ class this_host final : public launch_sites {
         .command = settings_.node({x.who.process, x.who.incarnation, settings_.address, port}),
         .environment = {},
         .output = log_of(x.who.process)});
+  }
+  void adopt(const launch_action::adopt& x) override {
+    agent_.ask(
+        runtime::adopt_process{.request = x.request,
+                               .name = agent_name_of(x.process),
+                               .which = x.which,
+                               .process = {.pid = pid_t(x.pid), .start_time = x.start_time}});
   }
   void kill(const launch_action::kill& x) override {
     agent_.ask(runtime::signal_process{x.request, agent_name_of(x.process), x.which, SIGKILL});
@@ -65,10 +84,49 @@ class this_host final : public launch_sites {
   }
 
  private:
+  // The agent knows whom it has started, and not as which one of the run; the folder has whoever
+  // stood, also when the agent is a new one.
+  void take_over() {
+    std::map<int, filled_place> all;
+    const auto at = [&all](int process) -> filled_place& {
+      auto& x = all[process];
+      x.who.process = process;
+      return x;
+    };
+    for (const auto& one : runtime::seen_processes(folder_, [](const std::string&) {})) {
+      const int process = process_of(one.entry.name);
+      if (process < 0)
+        continue;
+      auto& x = at(process);
+      x.who.incarnation = std::uint32_t(one.entry.incarnation);
+      x.which = one.entry.incarnation;
+      if (one.runs.value_or(false)) {
+        x.pid = one.entry.process.pid;
+        x.start_time = one.entry.process.start_time;
+      }
+    }
+    for (const auto& one : agent_.take_over()) {
+      const int process = process_of(one.name);
+      if (process < 0)
+        continue;
+      auto& x = at(process);
+      const bool is_another = x.pid != one.process.pid;  // that has not stood yet
+      if (is_another)
+        x.who.incarnation = std::max(x.who.incarnation + 1, std::uint32_t(one.which));
+      x.which = one.which;
+      x.watched = true;
+      x.pid = one.ended ? 0 : one.process.pid;
+      x.start_time = one.process.start_time;
+    }
+    for (auto& [process, x] : all)
+      filled_.push_back(x);
+  }
+
   const launch_settings settings_;
   const runtime::run_folder folder_;
   const int processes_;
   agent_link agent_;
+  std::vector<filled_place> filled_;
 };
 
 class other_hosts final : public launch_sites {
@@ -117,6 +175,12 @@ class other_hosts final : public launch_sites {
     for (std::size_t h = 0; h < nodes_.size(); ++h)
       out.push_back(int(h));
     return out;
+  }
+  // It has its next agent adopt them itself: nothing of that comes here.
+  bool are_outlived() const override { return false; }
+  void adopt(const launch_action::adopt& x) override {
+    throw runtime::broken_promise(
+        fmt::format("PROCESS-1: a standing node adopts process:{} by itself", x.process));
   }
   // Orders of a run that it does not serve yet, while it ends the one before, a node does not obey.
   void start(const launch_action::start& x, std::uint16_t port) override {

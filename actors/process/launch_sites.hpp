@@ -28,19 +28,18 @@ class launch_sites {
   launch_sites(const launch_sites&) = delete;
   launch_sites& operator=(const launch_sites&) = delete;
 
-  /// A place that a launcher before this one has filled.
-  struct filled_place {
-    messages::process_name who = {};
-    std::uint64_t which = 0;  ///< the agent's incarnation of it
-    std::int64_t pid = 0;     ///< 0: it runs no more
-  };
-  /// Known from the beginning, where this run's supervisor's process is a successor.
+  /// What a launcher before this one has left, where this run's supervisor's process is a
+  /// successor.
   virtual std::vector<filled_place> filled() const { return {}; }
 
   /// Who starts each place, for the launch machine.
   virtual std::vector<int> agents() const = 0;
+  /// Whether processes live on when their agent dies, and another one adopts them.
+  virtual bool are_outlived() const = 0;
   /// `port`: of the rendezvous. Throws runtime::error: it cannot be.
   virtual void start(const launch_action::start& x, std::uint16_t port) = 0;
+  /// The same.
+  virtual void adopt(const launch_action::adopt& x) = 0;
   virtual void kill(const launch_action::kill& x) = 0;
   /// False: there is none.
   virtual bool end_agent(int agent) = 0;

@@ -54,9 +54,9 @@ void launcher_state::start(launch_settings settings,
         *context_,
         job.recovery.suspicion,
         [this](int host, const std::string& why) { carry_out(machine_->host_gone(host, why)); });
-  machine_.emplace(sites_->agents(), home_.where.who);
+  machine_.emplace(sites_->agents(), home_.where.who, sites_->are_outlived());
   for (const auto& x : sites_->filled())
-    carry_out(machine_->take_over(x.who, x.which, x.pid));
+    carry_out(machine_->take_over(x));
   if (!settings_.successor.empty())  // and here they find this one
     runtime::write_rendezvous(
         runtime::run_folder::open(settings_.run),
@@ -92,7 +92,7 @@ caf::result<messages::admitted> launcher_state::receive(const messages::join& x)
     carry_out(machine_->withdrawn(x.who, why));
     return refused(std::move(why));
   }
-  if (auto why = machine_->joins(x.who, x.pid); !why.empty())
+  if (auto why = machine_->joins(x.who, x.pid, x.start_time); !why.empty())
     return refused(std::move(why));
   auto& it = known_[x.who];
   it.host = x.host;
@@ -144,13 +144,16 @@ void launcher_state::receive(const messages::agent_told& x) {
     const auto answer = runtime::read_answer(x.answer);
     return std::visit([this, &x](const auto& what) { take(x.host, what); }, answer);
   }
-  if (!machine_->is_over())
+  if (sites_->are_outlived() && !machine_->is_over())
+    runtime::log_warning("the host agent is gone ({}); another one adopts whom it has started",
+                         x.answer);
+  else if (!machine_->is_over())
     runtime::log_warning("the host agent is gone ({}), and with it whom it has started", x.answer);
   carry_out(machine_->agent_gone(x.host, "the host agent is gone, which ends whom it has started"));
 }
 
 void launcher_state::take(int, const runtime::process_started& x) {
-  carry_out(machine_->started(x.request, x.which, x.process.pid));
+  carry_out(machine_->started(x.request, x.which, x.process.pid, x.process.start_time));
 }
 
 void launcher_state::take(int, const runtime::process_signalled& x) {
@@ -198,6 +201,16 @@ void launcher_state::carry_out(const launch_action::start& x) {
   std::string failure;
   try {
     return sites_->start(x, port_);
+  } catch (const runtime::error& of_agent) {
+    failure = of_agent.what();
+  }
+  carry_out(machine_->refused(x.request, failure));
+}
+
+void launcher_state::carry_out(const launch_action::adopt& x) {
+  std::string failure;
+  try {
+    return sites_->adopt(x);
   } catch (const runtime::error& of_agent) {
     failure = of_agent.what();
   }

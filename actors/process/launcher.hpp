@@ -63,6 +63,7 @@ class launcher_state {
 
   void carry_out(const launch_actions& all);
   void carry_out(const launch_action::start& x);
+  void carry_out(const launch_action::adopt& x);
   void carry_out(const launch_action::kill& x);
   void carry_out(const launch_action::end_agent& x);
   void carry_out(const launch_action::kill_agent& x);

@@ -28,6 +28,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <unistd.h>
 #include <utility>
 
 namespace troupe::actors {
@@ -69,6 +70,10 @@ class node_process {
     const auto& job = told.job;
     try {
       stand(told);
+      // Where nobody is replaced nobody adopts it either, should its agent and that one's guard
+      // die.
+      if (!context_->jobs->open(told_)->job.recovery.on)
+        runtime::end_with_parent(::getppid());
       const auto entry = entry_of(job);
       const int code = wait();
       entry->stop();

@@ -1,6 +1,7 @@
 // A process that hosts ranks: from its start by a host agent to its end.
 //
-//   SUCCESSION-1  The death of the supervisor's process does not end it, where another one takes over.
+//   SUCCESSION-1  The death of the supervisor's process does not end it, where another one takes
+//   over.
 
 #pragma once
 
@@ -26,8 +27,9 @@ struct node_process_settings {
 };
 
 /// Takes part in a run until its job is over, or nobody has been its supervisor for ten times the
-/// suspicion: who takes that place is found in the run's folder, and joined. Returns the exit code: 0 when it was told to end, 3 when it failed, which the log and
-/// the rendezvous have been told. Throws input_error and io_error when nobody lets it take part.
+/// suspicion: who takes that place is found in the run's folder, and joined. Returns the exit code:
+/// 0 when it was told to end, 3 when it failed, which the log and the rendezvous have been told.
+/// Throws input_error and io_error when nobody lets it take part.
 int run_node(const node_process_settings& settings);
 
 }  // namespace troupe::actors

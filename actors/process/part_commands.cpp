@@ -64,6 +64,7 @@ int be_agent(const part_words& words) {
   if (words.has("connection"))
     settings.connection = runtime::descriptor(words.number<int>("connection"));
   settings.obeys_signals = !settings.connection;
+  settings.outlived = words.has("outlived");
   return runtime::run_host_agent(std::move(settings));
 }
 
@@ -90,14 +91,17 @@ std::string this_program() {
 
 launch_settings launch_of_parts(const part_settings& how, const std::string& address) {
   const auto program = this_program(), run = how.run.string();
+  std::vector<std::string> agent{program,
+                                 runtime::agent_word,
+                                 "run",
+                                 run,
+                                 "patience",
+                                 fmt::format("{}", how.suspicion * how.patience)};
+  if (how.outlived)
+    agent.insert(agent.end(), {"outlived", "yes"});
+  agent.emplace_back("connection");
   return {.run = how.run,
-          .agent = {program,
-                    runtime::agent_word,
-                    "run",
-                    run,
-                    "patience",
-                    fmt::format("{}", how.suspicion * how.patience),
-                    "connection"},
+          .agent = std::move(agent),
           .node =
               [program, run, how, address](const node_program& x) {
                 std::vector<std::string> out{program,
@@ -119,6 +123,7 @@ launch_settings launch_of_parts(const part_settings& how, const std::string& add
                 return out;
               },
           .address = address,
+          .outlived = how.outlived,
           .insecure = how.insecure};
 }
 

@@ -18,6 +18,8 @@ struct part_settings {
   /// So many suspicions after who started it is gone an agent ends everybody and itself.
   double patience = 10;
   bool insecure = false;  ///< control_plane.hpp
+  /// Nodes live on when their agent dies, and another one adopts them: of runs with recovery.
+  bool outlived = false;
 };
 
 /// How processes of that run are started on this host, by this program: run, agent, node, address

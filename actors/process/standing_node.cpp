@@ -23,6 +23,9 @@
 namespace troupe::actors {
 namespace {
 
+/// The number of what a standing node asks of its agent by itself: no launcher's.
+constexpr std::uint64_t adoption = 0;
+
 std::chrono::milliseconds patience_of(const standing_node_settings& x) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::duration<double>(x.suspicion));
@@ -51,7 +54,8 @@ void standing_node_state::start(standing_node_settings settings) {
         if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
           path->send_from_outside(caf::actor_cast<messages::standing_node_actor>(alive),
                                   std::move(x));
-      });
+      },
+      settings_.outlived);
 }
 
 std::string standing_node_state::refusal_of(const messages::serve& x) const {
@@ -129,8 +133,11 @@ void standing_node_state::receive(const messages::start_node& x) {
 }
 
 void standing_node_state::receive(const messages::kill_node& x) {
-  if (is_from_launcher() && agent_->is_there())
-    agent_->ask(runtime::signal_process{x.request, agent_name_of(x.process), x.which, SIGKILL});
+  if (!is_from_launcher() || !agent_->is_there())
+    return;
+  const runtime::signal_process what{x.request, agent_name_of(x.process), x.which, SIGKILL};
+  killed_[what.name] = what;
+  agent_->ask(what);
 }
 
 void standing_node_state::receive(const messages::kill_agent&) {
@@ -142,7 +149,7 @@ void standing_node_state::receive(const messages::dismiss& x) {
   if (is_from_launcher())
     end_job();
   else if (ending_ && x.job == jobs_)
-    agent_->kill();
+    agent_->kill_everybody();
 }
 
 // Nobody else could give orders for it, and the next one waits.
@@ -168,14 +175,77 @@ void standing_node_state::end_job() {
 void standing_node_state::receive(const messages::agent_told& x) {
   if (self_->current_sender() || !agent_->hear(x) || !job_)
     return;
-  if (x.gone && ending_)
+  if (!x.gone) {
+    if (note(runtime::read_answer(x.answer)))
+      tell(x);
+    return;
+  }
+  if (adopt_again())
+    return;
+  if (ending_)
     return be_free();
   tell(x);
+}
+
+void standing_node_state::tell(const runtime::agent_answer& x) {
+  tell(messages::agent_told{.answer = runtime::text_of(x)});
+}
+
+// What the next agent says of those that it was to adopt, by this node's own request, is news to
+// the launcher only where one of them has ended.
+bool standing_node_state::note(const runtime::agent_answer& x) {
+  if (const auto* const started = std::get_if<runtime::process_started>(&x)) {
+    const bool anew = started->request != adoption;
+    if (anew)
+      killed_.erase(started->name);
+    running_[started->name] = *started;
+    return anew;
+  }
+  if (const auto* const died = std::get_if<runtime::process_died>(&x))
+    running_.erase(died->name);
+  const auto* const refused = std::get_if<runtime::request_refused>(&x);
+  if (refused == nullptr || refused->request != adoption)
+    return true;
+  std::erase_if(running_, [this](const auto& one) {
+    const auto& it = one.second;
+    if (runtime::is_running(it.process))
+      return false;
+    tell(runtime::agent_answer(runtime::process_died{.name = it.name,
+                                                     .which = it.which,
+                                                     .process = it.process,
+                                                     .how = {.exit_code = {}, .unseen = true}}));
+    return true;
+  });
+  return false;
+}
+
+/// False: nobody runs whom the next agent could adopt, or there is none.
+bool standing_node_state::adopt_again() {
+  if (!settings_.outlived || running_.empty())
+    return false;
+  const auto all = running_;
+  runtime::log_warning("the host agent is gone; another one adopts whom it has started");
+  try {
+    for (const auto& [name, it] : all)
+      agent_->ask(runtime::adopt_process{adoption, name, it.which, it.process});
+  } catch (const runtime::error& failure) {
+    runtime::log_error("{}", failure.what());
+    running_.clear();
+    return false;
+  }
+  for (const auto& [name, what] : killed_)
+    if (all.contains(name))
+      agent_->ask(what);
+  if (ending_)
+    agent_->ask(runtime::end_agent{});
+  return true;
 }
 
 // The launcher waits for this word, and may start its next run after it.
 void standing_node_state::be_free() {
   const auto before = std::exchange(job_, std::nullopt);
+  running_.clear();
+  killed_.clear();
   ending_ = false;
   self_->demonitor(before->launcher.address());
   path_->send(
@@ -191,7 +261,7 @@ void standing_node_state::be_free() {
 
 void standing_node_state::receive(const messages::shut_down& x) {
   if (std::exchange(over_, true))
-    agent_->kill();
+    agent_->kill_everybody();
   if (!job_)
     return self_->quit();
   path_->send_later(self_, messages::standing_node_actor(self_), patience_of(settings_), x);

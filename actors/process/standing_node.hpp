@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,6 +35,7 @@ struct standing_node_settings {
   bool insecure = false;           ///< control_plane.hpp
   bool once = false;               ///< it ends after its first job
   std::vector<std::string> agent;  ///< as of launch_settings
+  bool outlived = false;           ///< the same
   std::function<std::vector<std::string>(const node_program&)> node;
 };
 
@@ -59,6 +61,10 @@ class standing_node_state {
   void lose(const caf::down_msg& x);
   bool is_from_launcher() const;
   void tell(messages::agent_told x);
+  void tell(const runtime::agent_answer& x);
+  /// False: the launcher is not to hear it.
+  bool note(const runtime::agent_answer& x);
+  bool adopt_again();
   void end_job();
   void be_free();
 
@@ -66,6 +72,10 @@ class standing_node_state {
   standing_node_settings settings_;
   std::shared_ptr<const message_path> path_;
   std::unique_ptr<agent_link> agent_;
+  /// Whom the agent has started and who is not known to have ended, by its name of them; and what
+  /// was asked to kill them.
+  std::map<std::string, runtime::process_started> running_;
+  std::map<std::string, runtime::signal_process> killed_;
   /// Of which launcher; none: it is free.
   std::optional<messages::serve> job_;
   std::uint64_t jobs_ = 0;  ///< that it has served

@@ -1,18 +1,135 @@
 #include "runtime/process/agent_client.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/thread.hpp"
+#include "runtime/process/guard.hpp"
 #include "runtime/process/host_agent.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/process/unix_socket.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <condition_variable>
 #include <csignal>
+#include <cstring>
+#include <mutex>
 #include <poll.h>
 #include <sys/socket.h>
+#include <thread>
 #include <utility>
 
 namespace troupe::runtime {
+namespace {
+
+constexpr int signs_in_silence = 5;
+
+}  // namespace
+
+/// Who is at the other end is known by what the kernel says of each sender.
+class agent_client::line {
+ public:
+  explicit line(descriptor connection) : connection_(std::move(connection)) {
+    const int yes = 1;
+    ::setsockopt(connection_.number(), SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes);
+  }
+  ~line() {
+    {
+      const std::lock_guard lock(mutex_);
+      end_ = true;
+    }
+    changed_.notify_all();
+  }
+  line(const line&) = delete;
+  line& operator=(const line&) = delete;
+
+  int number() const { return connection_.number(); }
+
+  void send(const std::string& text) {
+    const std::lock_guard one(sending_);
+    for (std::size_t sent = 0; sent < text.size();) {
+      const auto more
+          = ::send(connection_.number(), text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
+      if (more < 0 && errno != EINTR)
+        throw io_error("the host agent is gone: {}", system_message(errno));
+      sent += more > 0 ? std::size_t(more) : 0;
+    }
+  }
+
+  /// As recv(2).
+  ssize_t receive(char* to, std::size_t most) {
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))];
+    iovec part{.iov_base = to, .iov_len = most};
+    msghdr message = {};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    const auto size = ::recvmsg(connection_.number(), &message, MSG_CMSG_CLOEXEC);
+    for (auto* x = CMSG_FIRSTHDR(&message); size > 0 && x != nullptr; x = CMSG_NXTHDR(&message, x))
+      if (x->cmsg_level == SOL_SOCKET && x->cmsg_type == SCM_CREDENTIALS) {
+        ucred sender = {};
+        std::memcpy(&sender, CMSG_DATA(x), sizeof sender);
+        is_of(sender.pid);
+      }
+    return size;
+  }
+
+  void is_of(pid_t pid) {
+    const std::lock_guard lock(mutex_);
+    if (other_.pid == pid)
+      return;
+    if (const auto facts = look_at_process(pid))
+      other_ = facts->id;
+  }
+  process_id other() const {
+    const std::lock_guard lock(mutex_);
+    return other_;
+  }
+
+  void give_signs(std::chrono::milliseconds every) {
+    const std::lock_guard lock(mutex_);
+    every_ = std::max(every, std::chrono::milliseconds(1));
+    if (!thread_.joinable())
+      thread_ = start_thread("signs of life", [this] { loop(); });
+  }
+
+ private:
+  void loop() {
+    const auto text = frame_of(text_of(agent_request(owner_still_there{})));
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, every_, [this] { return end_; })) {
+      lock.unlock();
+      // One so short is sent whole or not at all; an agent that does not read has signs enough.
+      bool gone = false;
+      if (const std::unique_lock one(sending_, std::try_to_lock); one)
+        gone = ::send(connection_.number(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT)
+                   < 0
+               && errno != EAGAIN && errno != EINTR;
+      if (gone)
+        return;
+      lock.lock();
+    }
+  }
+
+  const descriptor connection_;
+  std::mutex sending_;
+  mutable std::mutex mutex_;  ///< of what follows
+  std::condition_variable changed_;
+  process_id other_;
+  std::chrono::milliseconds every_{0};
+  bool end_ = false;
+  std::jthread thread_;
+};
+
+agent_client::agent_client(descriptor connection,
+                           std::optional<child_process> agent,
+                           std::filesystem::path run)
+    : run_(std::move(run)),
+      agent_(std::move(agent)),
+      line_(std::make_unique<line>(std::move(connection))) {}
+
+agent_client::agent_client(agent_client&&) noexcept = default;
 
 agent_client agent_client::start(std::vector<std::string> command,
                                  const std::filesystem::path& run) {
@@ -22,11 +139,16 @@ agent_client agent_client::start(std::vector<std::string> command,
                        .environment = {},
                        .output = run_folder::open(run).log_of(agent_name()),
                        .inherited = {its.number()}});
-  return {std::move(ours), std::move(agent)};
+  return {std::move(ours), std::move(agent), run};
 }
 
 agent_client agent_client::connect(const std::filesystem::path& run) {
-  return {connect_in(run_folder::open(run).sockets(), agent_name()), std::nullopt};
+  agent_client out(connect_in(run_folder::open(run).sockets(), agent_name()), std::nullopt, run);
+  ucred listener = {};
+  socklen_t size = sizeof listener;
+  if (::getsockopt(out.connection(), SOL_SOCKET, SO_PEERCRED, &listener, &size) == 0)
+    out.line_->is_of(listener.pid);
+  return out;
 }
 
 agent_client::~agent_client() {
@@ -34,15 +156,22 @@ agent_client::~agent_client() {
     agent_->leave();
 }
 
+int agent_client::connection() const {
+  return line_->number();
+}
+
 void agent_client::ask(const agent_request& what) {
-  const auto text = frame_of(text_of(what));
-  for (std::size_t sent = 0; sent < text.size();) {
-    const auto more
-        = ::send(connection_.number(), text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
-    if (more < 0 && errno != EINTR)
-      throw io_error("the host agent is gone: {}", system_message(errno));
-    sent += more > 0 ? std::size_t(more) : 0;
-  }
+  line_->send(frame_of(text_of(what)));
+}
+
+void agent_client::succeed(std::uint64_t request, const succession& by) {
+  ask(succeed_owner{.request = request,
+                    .command = by.command,
+                    .environment = by.environment,
+                    .output = by.output,
+                    .process = this_process(),
+                    .silence = std::chrono::duration<double>(by.silence).count()});
+  line_->give_signs(by.silence / signs_in_silence);
 }
 
 std::optional<agent_answer> agent_client::next(std::chrono::milliseconds at_most) {
@@ -52,14 +181,14 @@ std::optional<agent_answer> agent_client::next(std::chrono::milliseconds at_most
       return read_answer(*text);
     const auto left
         = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-    pollfd waiting{connection_.number(), POLLIN, 0};
+    pollfd waiting{line_->number(), POLLIN, 0};
     const int ready = ::poll(&waiting, 1, left.count() > 0 ? int(left.count()) : 0);
     if (ready == 0)
       return std::nullopt;
     if (ready < 0)
       continue;  // a signal
     std::array<char, 65536> bytes;
-    const auto size = ::recv(connection_.number(), bytes.data(), bytes.size(), 0);
+    const auto size = line_->receive(bytes.data(), bytes.size());
     if (size < 0 && errno == EINTR)
       continue;
     if (size <= 0)
@@ -70,16 +199,51 @@ std::optional<agent_answer> agent_client::next(std::chrono::milliseconds at_most
 }
 
 std::optional<process_end> agent_client::wait(std::chrono::milliseconds at_most) {
-  return agent_ ? agent_->wait(at_most) : std::nullopt;
+  if (agent_)
+    return agent_->wait(at_most);
+  const auto it = running_process::find(line_->other());
+  if (it && !it->wait(at_most))
+    return std::nullopt;
+  return process_end{.exit_code = {}, .unseen = true};
 }
 
-void agent_client::kill() const {
-  if (!agent_)
+std::optional<process_id> agent_client::agent() const {
+  if (const auto known = line_->other(); known.pid != 0)
+    return is_running(known) ? std::optional(known) : std::nullopt;
+  // It has not said anything yet: it is a copy of its guard.
+  if (agent_)
+    for (const auto& one : children_of(agent_->id().pid))
+      if (command_of(one.id.pid) == command_of(agent_->id().pid))
+        return one.id;
+  return std::nullopt;
+}
+
+bool agent_client::kill(std::chrono::milliseconds at_most) const {
+  const auto it = agent();
+  const auto agent = it ? running_process::find(*it) : std::nullopt;
+  if (!agent)
+    return true;
+  agent->signal(SIGKILL);
+  return agent->wait(at_most);
+}
+
+void agent_client::kill_everybody() const {
+  const auto it = agent();
+  auto guard = this->guard();
+  if (const auto facts = it ? look_at_process(it->pid) : std::nullopt; facts && !guard)
+    if (const auto above = look_at_process(facts->parent);
+        above && command_of(above->id.pid) == command_of(it->pid))
+      guard = above->id;
+  if (const auto guards = guard ? running_process::find(*guard) : std::nullopt)
+    guards->signal(signal_to_end_everybody());
+  if (!it)
     return;
-  // The guard sees its child's end, and kills whom that has started.
-  for (const auto& one : children_of(agent_->id().pid))
-    if (const auto agent = running_process::find(one.id))
-      agent->signal(SIGKILL);
+  // What its guard does, where there is none.
+  const auto below = children_of(it->pid);
+  kill(std::chrono::milliseconds(0));
+  for (const auto& one : below)
+    if (const auto process = running_process::find(one.id))
+      process->signal(SIGKILL);
 }
 
 std::optional<process_id> agent_client::guard() const {

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
@@ -19,7 +20,8 @@
 namespace troupe::runtime {
 namespace {
 
-constexpr std::uint64_t key_of_signals = 0, key_of_listener = 1, first_peer = 2;
+constexpr std::uint64_t key_of_signals = 0, key_of_listener = 1, key_of_fenced = 2, first_peer = 3,
+                        first_adopted = std::uint64_t{1} << 63;
 constexpr std::size_t most_unsent = 4 * longest_frame;
 
 agent_state::time now() {
@@ -39,37 +41,37 @@ descriptor signals_as_events() {
 agent_loop::agent_loop(const agent_settings& settings,
                        descriptor listening,
                        descriptor connection,
-                       bool obeys_signals)
+                       const agent_ends_by& ends_by,
+                       named_processes& named)
     : state_(settings, now()),
-      obeys_signals_(obeys_signals),
+      ends_by_(ends_by),
+      named_(named),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       signals_(signals_as_events()),
       listening_(std::move(listening)),
-      next_peer_(first_peer) {
+      next_peer_(first_peer),
+      next_adopted_(first_adopted) {
   if (!epoll_ || !signals_)
     throw io_error("cannot watch for events: {}", system_message(errno));
-  watch(signals_, key_of_signals, EPOLLIN, true);
-  watch(listening_, key_of_listener, EPOLLIN, true);
+  watch(signals_.number(), key_of_signals, EPOLLIN, true);
+  watch(listening_.number(), key_of_listener, EPOLLIN, true);
   if (connection) {
     make_non_blocking(connection);
     join(std::move(connection));
   }
 }
 
-void agent_loop::watch(const descriptor& x,
-                       std::uint64_t key,
-                       std::uint32_t events,
-                       bool anew) const {
+void agent_loop::watch(int descriptor, std::uint64_t key, std::uint32_t events, bool anew) const {
   epoll_event wanted = {};
   wanted.events = events;
   wanted.data.u64 = key;
-  if (::epoll_ctl(epoll_.number(), anew ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, x.number(), &wanted) != 0)
-    throw io_error("cannot watch descriptor {}: {}", x.number(), system_message(errno));
+  if (::epoll_ctl(epoll_.number(), anew ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, descriptor, &wanted) != 0)
+    throw io_error("cannot watch descriptor {}: {}", descriptor, system_message(errno));
 }
 
 void agent_loop::join(descriptor connection) {
   const auto who = peer_id(next_peer_++);
-  watch(connection, std::uint64_t(who), EPOLLIN, true);
+  watch(connection.number(), std::uint64_t(who), EPOLLIN, true);
   peers_.emplace(who, peer{std::move(connection), {}, {}});
   follow(state_.joined(who));
 }
@@ -79,10 +81,19 @@ void agent_loop::run() {
     wait_and_take();
     follow(state_.time_is(now()));
     // Those that were killed end a little later: SIGCHLD brings us here again.
-    if (state_.is_ending() && ::waitid(P_ALL, 0, nullptr, WEXITED | WNOHANG | WNOWAIT) != 0
-        && errno == ECHILD)
+    if (state_.is_ending() && nobody_runs())
       follow(state_.nobody_runs());
   }
+}
+
+bool agent_loop::nobody_runs() const {
+  if (!adopted_.empty())
+    return false;
+  const auto spared = children_.find(state_.spared());
+  if (spared == children_.end())
+    return ::waitid(P_ALL, 0, nullptr, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
+  const auto all = children_of(::getpid());
+  return all.size() == 1 && all[0].id == spared->second.id();
 }
 
 void agent_loop::wait_and_take() {
@@ -102,6 +113,12 @@ void agent_loop::take(std::uint64_t key, std::uint32_t events) {
     return read_signals();
   if (key == key_of_listener)
     return accept_all();
+  if (key >= first_adopted)
+    return end_adopted(key);
+  if (key == key_of_fenced) {
+    fenced_.reset();
+    return follow(state_.fenced());
+  }
   if ((events & EPOLLOUT) != 0)
     if (const auto found = peers_.find(peer_id(key)); found != peers_.end())
       write_to(found);
@@ -129,7 +146,7 @@ void agent_loop::read_signals() {
   while (::read(signals_.number(), &what, sizeof what) == ssize_t(sizeof what)) {
     if (what.ssi_signo == SIGCHLD)
       child = true;
-    else if (obeys_signals_ || ::getppid() != parent_)
+    else if (ends_by_.obeys_signals || (ends_by_.ends_with_parent && ::getppid() != parent_))
       follow(state_.told_to_end("it got " + signal_name(int(what.ssi_signo))));
   }
   if (child)
@@ -153,11 +170,25 @@ void agent_loop::reap() {
     sweep = true;
     const auto how = found->second.wait();
     const auto name = found->first;
+    named_.remove(found->second.id());
     children_.erase(found);
     follow(state_.died(name, how));
   }
   if (sweep)
     kill_orphans();
+}
+
+void agent_loop::end_adopted(std::uint64_t key) {
+  const auto found = std::find_if(
+      adopted_.begin(), adopted_.end(), [&](const auto& one) { return one.second.key == key; });
+  if (found == adopted_.end())
+    return;
+  kill_group(found->second.id);
+  named_.remove(found->second.id);
+  const auto name = found->first;
+  adopted_.erase(found);
+  follow(state_.died(name, {.exit_code = {}, .unseen = true}));
+  kill_orphans();
 }
 
 void agent_loop::kill_orphans() {
@@ -207,7 +238,7 @@ void agent_loop::write_to(peers::iterator x) {
       x->second.connection.number(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent > 0)
     text.erase(0, std::size_t(sent));
-  watch(x->second.connection,
+  watch(x->second.connection.number(),
         std::uint64_t(x->first),
         text.empty() ? EPOLLIN : EPOLLIN | EPOLLOUT,
         false);
@@ -251,6 +282,7 @@ void agent_loop::carry_out(const agent_action::start& x) {
     child_process child(
         {.command = x.what.command, .environment = x.what.environment, .output = x.what.output});
     const auto id = child.id();
+    named_.add(id);
     children_.emplace(x.what.name, std::move(child));
     follow(state_.started(x, id));
   } catch (const io_error& failure) {
@@ -258,25 +290,69 @@ void agent_loop::carry_out(const agent_action::start& x) {
   }
 }
 
+void agent_loop::carry_out(const agent_action::adopt& x) {
+  try {
+    auto it = running_process::find(x.what.process);
+    if (!it)
+      return follow(state_.not_adopted(
+          x, fmt::format("process {}, which was to be adopted, has ended", x.what.process.pid)));
+    named_.add(x.what.process);
+    const auto key = next_adopted_++;
+    watch(it->pidfd(), key, EPOLLIN, true);
+    adopted_.emplace(x.what.name, adopted{x.what.process, *std::move(it), key});
+    follow(state_.adopted(x));
+  } catch (const io_error& failure) {
+    named_.remove(x.what.process);
+    follow(state_.not_adopted(x, failure.what()));
+  }
+}
+
+// One that has ended, and has not been waited for, would take it and not notice: then whoever
+// asks for its end would count what it died of as his own doing.
 void agent_loop::carry_out(const agent_action::signal& x) {
   try {
-    const auto found = children_.find(x.what.name);
-    ensure(found != children_.end(), "AGENT-1: who has not been told dead is a child");
-    // One that has ended, and has not been waited for, would take it and not notice: then whoever
-    // asks for its end would count what it died of as his own doing.
-    pollfd ended{found->second.pidfd(), POLLIN, 0};
+    const auto child = children_.find(x.what.name);
+    const auto other = adopted_.find(x.what.name);
+    ensure(child != children_.end() || other != adopted_.end(),
+           "AGENT-1: who has not been told dead is there");
+    const bool ours = child != children_.end();
+    pollfd ended{ours ? child->second.pidfd() : other->second.it.pidfd(), POLLIN, 0};
     if (::poll(&ended, 1, 0) == 1)
       return follow(state_.not_signalled(x, "it has just ended"));
-    found->second.signal(x.what.signal);
+    if (ours)
+      child->second.signal(x.what.signal);
+    else
+      other->second.it.signal(x.what.signal);
     follow(state_.signalled(x));
   } catch (const io_error& failure) {
     follow(state_.not_signalled(x, failure.what()));
   }
 }
 
-void agent_loop::carry_out(const agent_action::kill_all&) {
+void agent_loop::carry_out(const agent_action::fence& x) {
+  try {
+    fenced_ = running_process::find(x.process);
+    if (!fenced_)
+      return follow(state_.fenced());
+    fenced_->signal(SIGKILL);
+    watch(fenced_->pidfd(), key_of_fenced, EPOLLIN, true);
+  } catch (const io_error& failure) {
+    log_error(
+        "the successor of process {} is not started: it cannot be seen whether that one has "
+        "ended: {}",
+        x.process.pid,
+        failure.what());
+  }
+}
+
+void agent_loop::carry_out(const agent_action::kill_all& x) {
   for (const auto& [name, child] : children_)
-    child.signal_group(SIGKILL);
+    if (name != x.spared)
+      child.signal_group(SIGKILL);
+  for (const auto& [name, one] : adopted_) {
+    one.it.signal(SIGKILL);
+    kill_group(one.id);
+  }
   kill_orphans();
 }
 
@@ -285,6 +361,8 @@ void agent_loop::carry_out(const agent_action::say& x) {
 }
 
 void agent_loop::carry_out(const agent_action::leave&) {
+  if (const auto spared = children_.find(state_.spared()); spared != children_.end())
+    spared->second.leave();  // to the guard
   left_ = true;
 }
 

@@ -7,9 +7,12 @@
 #include "runtime/process/child_process.hpp"
 #include "runtime/process/descriptor.hpp"
 #include "runtime/process/frames.hpp"
+#include "runtime/process/named_processes.hpp"
+#include "runtime/process/process_id.hpp"
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <unistd.h>
@@ -17,15 +20,21 @@
 
 namespace troupe::runtime {
 
+/// By what an agent ends, besides what it is asked.
+struct agent_ends_by {
+  bool obeys_signals = true;     ///< SIGTERM, SIGINT and SIGHUP
+  bool ends_with_parent = true;  ///< its guard
+};
+
 /// Within `guarded`: signals are blocked, orphans come to this process. One thread.
 class agent_loop {
  public:
-  /// `connection` may be none.
-  /// `obeys_signals`: ends by SIGTERM, SIGINT and SIGHUP; else by the death of its parent alone.
+  /// `connection` may be none. `named` is told who runs, and outlives this object.
   agent_loop(const agent_settings& settings,
              descriptor listening,
              descriptor connection,
-             bool obeys_signals);
+             const agent_ends_by& ends_by,
+             named_processes& named);
 
   /// Until no child is left and it was time to end.
   void run();
@@ -37,14 +46,21 @@ class agent_loop {
     std::string to_send;
   };
   using peers = std::map<peer_id, peer>;
+  /// One that is no child of ours.
+  struct adopted {
+    process_id id;
+    running_process it;
+    std::uint64_t key;  ///< of its events
+  };
 
   void join(descriptor connection);
-  void watch(const descriptor& x, std::uint64_t key, std::uint32_t events, bool anew) const;
+  void watch(int descriptor, std::uint64_t key, std::uint32_t events, bool anew) const;
   void wait_and_take();
   void take(std::uint64_t key, std::uint32_t events);
   void accept_all();
   void read_signals();
   void reap();
+  void end_adopted(std::uint64_t key);
   void read_from(peers::iterator x);
   void write_to(peers::iterator x);
   void drop(peer_id who);
@@ -53,7 +69,9 @@ class agent_loop {
   void carry_out(const agent_action::answer& x);
   void carry_out(const agent_action::hang_up& x);
   void carry_out(const agent_action::start& x);
+  void carry_out(const agent_action::adopt& x);
   void carry_out(const agent_action::signal& x);
+  void carry_out(const agent_action::fence& x);
   void carry_out(const agent_action::kill_all& x);
   void carry_out(const agent_action::say& x);
   void carry_out(const agent_action::leave& x);
@@ -62,14 +80,18 @@ class agent_loop {
   /// those that this kills, until none is left.
   void kill_orphans();
   bool is_of_a_name(int pid) const;
+  bool nobody_runs() const;
 
   agent_state state_;
-  const bool obeys_signals_;
+  const agent_ends_by ends_by_;
+  named_processes& named_;
   const pid_t parent_ = ::getppid();
   descriptor epoll_, signals_, listening_;
   peers peers_;
-  std::uint64_t next_peer_;
+  std::uint64_t next_peer_, next_adopted_;
   std::map<std::string, child_process> children_;  ///< by name
+  std::map<std::string, adopted> adopted_;         ///< the same
+  std::optional<running_process> fenced_;          ///< whose end is awaited
   std::set<int> killed_orphans_;
   std::deque<agent_actions::value_type> waiting_;
   bool following_ = false, left_ = false;

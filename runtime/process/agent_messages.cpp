@@ -12,6 +12,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int most_signals = 64;
+constexpr double longest_silence = 1e6;  // seconds
 
 json message(const char* type, std::uint64_t request) {
   return {{"version", agent_protocol}, {"type", type}, {"request", request}};
@@ -35,13 +36,37 @@ json texts_or_bytes(const std::vector<std::string>& all) {
   return out;
 }
 
-json json_of(const start_process& x) {
-  auto out = message("start", x.request);
-  out["name"] = x.name;
+/// What is to be started.
+template <class Request>
+void put_program(json& out, const Request& x) {
   out["command"] = texts_or_bytes(x.command);
   out["environment"] = texts_or_bytes(x.environment);
   out["output"] = text_or_bytes(x.output.string());
+}
+
+json json_of(const start_process& x) {
+  auto out = message("start", x.request);
+  out["name"] = x.name;
+  put_program(out, x);
   return out;
+}
+
+json json_of(const adopt_process& x) {
+  auto out = named(message("adopt", x.request), x.name, x.which);
+  put(out, x.process);
+  return out;
+}
+
+json json_of(const succeed_owner& x) {
+  auto out = message("succeed", x.request);
+  put_program(out, x);
+  put(out, x.process);
+  out["silence"] = x.silence;
+  return out;
+}
+
+json json_of(const owner_still_there& x) {
+  return message("still_there", x.request);
 }
 
 json json_of(const signal_process& x) {
@@ -82,6 +107,10 @@ json json_of(const processes_listed& x) {
   for (const auto& one : x.processes)
     out["processes"].push_back(json_of(one));
   return out;
+}
+
+json json_of(const succession_agreed& x) {
+  return message("agreed", x.request);
 }
 
 json json_of(const request_refused& x) {
@@ -139,12 +168,11 @@ struct reading {
   }
 };
 
-start_process read_start(const reading& x) {
-  start_process out{.request = x.request(),
-                    .name = x.name(x.of),
-                    .command = words_field(x.of, "command", x.what),
-                    .environment = words_field(x.of, "environment", x.what),
-                    .output = word_field(x.of, "output", x.what)};
+template <class Request>
+void read_program(const reading& x, Request& out) {
+  out.command = words_field(x.of, "command", x.what);
+  out.environment = words_field(x.of, "environment", x.what);
+  out.output = word_field(x.of, "output", x.what);
   const auto has_zero = [](const std::string& word) { return word.find('\0') != word.npos; };
   const auto sets_nothing = [](const std::string& word) {
     const auto end = word.find('=');
@@ -158,6 +186,22 @@ start_process read_start(const reading& x) {
     throw input_error("{}: a text has a zero byte, which no program can be given", x.what);
   if (std::any_of(out.environment.begin(), out.environment.end(), sets_nothing))
     throw input_error("{}: 'environment' has to have NAME=VALUE", x.what);
+}
+
+start_process read_start(const reading& x) {
+  start_process out;
+  out.request = x.request();
+  out.name = x.name(x.of);
+  read_program(x, out);
+  return out;
+}
+
+succeed_owner read_succeed(const reading& x) {
+  succeed_owner out;
+  out.request = x.request();
+  read_program(x, out);
+  out.process = process_field(x.of, x.what);
+  out.silence = number_field(x.of, "silence", x.what, 0, longest_silence);
   return out;
 }
 
@@ -205,6 +249,15 @@ agent_request read_request(std::string_view text) {
                           .signal = int(whole_field(x.of, "signal", x.what, 1, most_signals))};
   if (x.type == "list")
     return list_processes{x.request()};
+  if (x.type == "adopt")
+    return adopt_process{.request = x.request(),
+                         .name = x.name(x.of),
+                         .which = x.which(x.of),
+                         .process = process_field(x.of, x.what)};
+  if (x.type == "succeed")
+    return read_succeed(x);
+  if (x.type == "still_there")
+    return owner_still_there{x.request()};
   if (x.type == "end")
     return end_agent{x.request()};
   throw input_error("{}: nobody asks that", x.what);
@@ -225,6 +278,8 @@ agent_answer read_answer(std::string_view text) {
       out.processes.push_back(read_known(x, one));
     return out;
   }
+  if (x.type == "agreed")
+    return succession_agreed{x.request()};
   if (x.type == "refused")
     return request_refused{.request = x.request(), .why = text_field(x.of, "why", x.what)};
   if (x.type == "died")

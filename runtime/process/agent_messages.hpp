@@ -45,13 +45,53 @@ struct list_processes {
   bool operator==(const list_processes&) const = default;
 };
 
+/// Watch a process that an agent before this one has started, and that has outlived it: from now on
+/// it is as one that this one has started, but for how it ends, which no parent of ours sees.
+/// Answered as a start; refused when that process does not run.
+struct adopt_process {
+  std::uint64_t request = 0;
+  std::string name;
+  incarnation which = 0;  ///< the next start of the name gets the one after it
+  process_id process;
+  bool operator==(const adopt_process&) const = default;
+};
+
+/// By the run's supervisor's process: when it is gone and has not said `end`, this command is to be
+/// started in its place, as `successor_name`. It is gone when its connection has ended, or when
+/// nothing was heard from it for so long while the agent itself was awake; whatever still runs of
+/// it is killed first. Asked again by the same process it replaces what was asked before.
+struct succeed_owner {
+  std::uint64_t request = 0;
+  std::vector<std::string> command;      ///< as of start_process
+  std::vector<std::string> environment;  ///< the same
+  std::filesystem::path output;          ///< the same
+  process_id process;                    ///< who asks
+  double silence = 0;                    ///< seconds
+  bool operator==(const succeed_owner&) const = default;
+};
+
+/// By who has asked to be succeeded, every fifth of its silence. Not answered.
+struct owner_still_there {
+  std::uint64_t request = 0;
+  bool operator==(const owner_still_there&) const = default;
+};
+
 /// Kill everybody, and end.
 struct end_agent {
   std::uint64_t request = 0;
   bool operator==(const end_agent&) const = default;
 };
 
-using agent_request = std::variant<start_process, signal_process, list_processes, end_agent>;
+using agent_request = std::variant<start_process,
+                                   signal_process,
+                                   list_processes,
+                                   adopt_process,
+                                   succeed_owner,
+                                   owner_still_there,
+                                   end_agent>;
+
+/// The name of a successor of the run's supervisor's process among those that an agent has started.
+inline constexpr const char* successor_name = "supervisor";
 
 // --- answered, or told to all who ever asked ----------------------------------------------------
 
@@ -83,6 +123,12 @@ struct processes_listed {
   bool operator==(const processes_listed&) const = default;
 };
 
+/// To `succeed_owner`.
+struct succession_agreed {
+  std::uint64_t request = 0;
+  bool operator==(const succession_agreed&) const = default;
+};
+
 struct request_refused {
   std::uint64_t request = 0;  ///< 0: it could not be read
   std::string why;
@@ -107,6 +153,7 @@ struct agent_ended {
 using agent_answer = std::variant<process_started,
                                   process_signalled,
                                   processes_listed,
+                                  succession_agreed,
                                   request_refused,
                                   process_died,
                                   agent_ended>;

@@ -37,6 +37,8 @@ agent_actions agent_state::asked(peer_id who, const agent_request& what) {
   alone_since_.reset();
   if (why_ending_)
     return refused(who, number_of(what), "the agent is ending: " + *why_ending_);
+  if (who == succession_.by)
+    succession_.silent = 0;
   return std::visit([&](const auto& x) { return carry_out(who, x); }, what);
 }
 
@@ -53,23 +55,24 @@ agent_actions agent_state::left(peer_id who, time now) {
   strangers_.erase(who);
   if (owners_.erase(who) > 0 && owners_.empty())
     alone_since_ = now;
+  if (succession_.for_what == awaits::sign && succession_.by == who)
+    return owner_gone("its connection has ended");
+  return {};
+}
+
+std::string agent_state::why_no_more(const std::string& name) const {
+  const auto found = known_.find(name);
+  if (found != known_.end() && found->second.which > 0 && !found->second.ended)
+    return fmt::format("'{}' runs already, as process {}", name, found->second.process.pid);
+  if (found == known_.end() && known_.size() >= settings_.most_names)
+    return fmt::format("there are {} names already; use one of them again", settings_.most_names);
   return {};
 }
 
 agent_actions agent_state::carry_out(peer_id who, const start_process& x) {
-  auto& known = known_[x.name];
-  const bool runs = known.which > 0 && !known.ended;
-  if (runs)
-    return refused(
-        who, x.request, fmt::format("'{}' runs already, as process {}", x.name, known.process.pid));
-  if (known_.size() > settings_.most_names) {
-    known_.erase(x.name);
-    return refused(
-        who,
-        x.request,
-        fmt::format("there are {} names already; use one of them again", settings_.most_names));
-  }
-  return {start{who, known.which + 1, x}};
+  if (auto why = why_no_more(x.name); !why.empty())
+    return refused(who, x.request, std::move(why));
+  return {start{who, known_[x.name].which + 1, x}};
 }
 
 agent_actions agent_state::started(const start& what, const process_id& process) {
@@ -77,19 +80,60 @@ agent_actions agent_state::started(const start& what, const process_id& process)
   ensure(known.which + 1 == what.which && (known.which == 0 || known.ended),
          "AGENT-1: an incarnation begins after the one before has ended");
   known = {.name = what.what.name, .which = what.which, .process = process, .ended = {}};
-  return {
-      answer{what.asker,
-             process_started{.request = what.what.request,
-                             .name = known.name,
-                             .which = known.which,
-                             .process = process}},
-      say{fmt::format(
-          "started '{}', incarnation {}, as process {}", known.name, known.which, process.pid)}};
+  agent_actions out;
+  if (what.asker == agent_itself) {
+    succession_.for_what = awaits::successor;
+    if (owners_.empty())
+      alone_since_.reset();
+  } else {
+    out.push_back(answer{what.asker,
+                         process_started{.request = what.what.request,
+                                         .name = known.name,
+                                         .which = known.which,
+                                         .process = process}});
+  }
+  out.push_back(say{fmt::format(
+      "started '{}', incarnation {}, as process {}", known.name, known.which, process.pid)});
+  return out;
 }
 
 agent_actions agent_state::not_started(const start& what, const std::string& why) {
   if (known_[what.what.name].which == 0)
     known_.erase(what.what.name);
+  if (what.asker == agent_itself)
+    return successor_failed(why);
+  return refused(what.asker, what.what.request, why);
+}
+
+agent_actions agent_state::carry_out(peer_id who, const adopt_process& x) {
+  if (auto why = why_no_more(x.name); !why.empty())
+    return refused(who, x.request, std::move(why));
+  const auto found = known_.find(x.name);
+  if (found != known_.end() && found->second.which >= x.which)
+    return refused(who,
+                   x.request,
+                   fmt::format("incarnation {} of '{}' is known, and has ended", x.which, x.name));
+  return {adopt{who, x}};
+}
+
+agent_actions agent_state::adopted(const adopt& what) {
+  auto& known = known_[what.what.name];
+  ensure(known.which < what.what.which && (known.which == 0 || known.ended),
+         "AGENT-1: an incarnation begins after the one before has ended");
+  known = {
+      .name = what.what.name, .which = what.what.which, .process = what.what.process, .ended = {}};
+  return {answer{what.asker,
+                 process_started{.request = what.what.request,
+                                 .name = known.name,
+                                 .which = known.which,
+                                 .process = known.process}},
+          say{fmt::format("adopted '{}', incarnation {}, which is process {}",
+                          known.name,
+                          known.which,
+                          known.process.pid)}};
+}
+
+agent_actions agent_state::not_adopted(const adopt& what, const std::string& why) {
   return refused(what.asker, what.what.request, why);
 }
 
@@ -126,7 +170,12 @@ agent_actions agent_state::carry_out(peer_id who, const list_processes& x) const
   return {answer{who, std::move(out)}};
 }
 
-agent_actions agent_state::carry_out(peer_id, const end_agent&) {
+// A supervisor's process that this agent has started has yet to say how the run ended.
+agent_actions agent_state::carry_out(peer_id who, const end_agent&) {
+  const auto found = known_.find(successor_name);
+  if (succession_.for_what == awaits::sign && succession_.by == who && found != known_.end()
+      && !found->second.ended && found->second.process == succession_.what.process)
+    spared_ = successor_name;
   return end("it was told to");
 }
 
@@ -142,6 +191,9 @@ agent_actions agent_state::died(const std::string& name, const process_end& how)
                                 known.which,
                                 known.process.pid,
                                 text_of(how))});
+  if (name == successor_name)
+    for (auto& one : successor_died(known))
+      out.push_back(std::move(one));
   return out;
 }
 
@@ -150,18 +202,23 @@ agent_actions agent_state::told_to_end(const std::string& why) {
 }
 
 agent_actions agent_state::time_is(time now) {
-  const auto until = deadline();
-  if (!until || now < *until)
+  if (why_ending_)
     return {};
-  return end(fmt::format("nobody has asked it anything and stayed for {} s",
-                         double(settings_.owner_patience.count()) / 1e3));
+  if (owners_.empty() && !alone_since_)
+    alone_since_ = now;
+  auto out = hear_silence(now);
+  if (alone_since_ && now >= *alone_since_ + settings_.owner_patience)
+    for (auto& one : end(fmt::format("nobody has asked it anything and stayed for {} s",
+                                     double(settings_.owner_patience.count()) / 1e3)))
+      out.push_back(std::move(one));
+  return out;
 }
 
 agent_actions agent_state::end(const std::string& why) {
   if (why_ending_)
     return {};
   why_ending_ = why;
-  return {say{"the agent ends: " + why}, kill_all{}};
+  return {say{"the agent ends: " + why}, kill_all{spared_}};
 }
 
 agent_actions agent_state::nobody_runs() {
@@ -169,7 +226,9 @@ agent_actions agent_state::nobody_runs() {
     return {};
   ensure(std::all_of(known_.begin(),
                      known_.end(),
-                     [](const auto& one) { return one.second.ended.has_value(); }),
+                     [this](const auto& one) {
+                       return one.second.ended.has_value() || one.first == spared_;
+                     }),
          "AGENT-3: the agent leaves when no child is left");
   auto out = told_to_all(agent_ended{*why_ending_});
   out.push_back(leave{});
@@ -177,9 +236,12 @@ agent_actions agent_state::nobody_runs() {
 }
 
 std::optional<agent_state::time> agent_state::deadline() const {
-  if (why_ending_ || !alone_since_)
+  if (why_ending_)
     return std::nullopt;
-  return *alone_since_ + settings_.owner_patience;
+  auto out = succession_.for_what == awaits::sign ? succession_.slice_ends : std::nullopt;
+  if (alone_since_ && (!out || *alone_since_ + settings_.owner_patience < *out))
+    out = *alone_since_ + settings_.owner_patience;
+  return out;
 }
 
 agent_actions agent_state::told_to_all(const agent_answer& what) const {

@@ -63,6 +63,16 @@ bool flag_field(const json& of, const char* name, const std::string& what) {
   return x.get<bool>();
 }
 
+double number_field(
+    const json& of, const char* name, const std::string& what, double above, double most) {
+  const auto& x = field(of, name, what);
+  const auto out = x.is_number() ? x.get<double>() : 0;
+  if (!x.is_number() || !(out > above && out <= most))
+    throw input_error(
+        "{}: '{}' has to be a number above {}, and at most {}", what, name, above, most);
+  return out;
+}
+
 std::vector<std::string> texts_field(const json& of, const char* name, const std::string& what) {
   std::vector<std::string> out;
   for (const auto& x : list_field(of, name, what)) {
@@ -116,6 +126,8 @@ process_id process_field(const json& of, const std::string& what) {
 json json_of(const process_end& x) {
   if (x.exit_code)
     return {{"exit_code", *x.exit_code}};
+  if (x.unseen)
+    return {{"unseen", true}};
   return {{"signal", x.signal}, {"core", x.core}, {"out_of_memory", x.out_of_memory}};
 }
 
@@ -123,6 +135,8 @@ process_end read_process_end(const json& x, const std::string& what) {
   constexpr int most_signals = 128, most_codes = 255;
   if (x.contains("exit_code"))
     return {.exit_code = int(whole_field(x, "exit_code", what, 0, most_codes))};
+  if (x.contains("unseen") && flag_field(x, "unseen", what))
+    return {.exit_code = {}, .unseen = true};
   return {.exit_code = {},
           .signal = int(whole_field(x, "signal", what, 1, most_signals)),
           .core = flag_field(x, "core", what),

@@ -25,6 +25,8 @@ std::int64_t whole_field(const nlohmann::json& of,
                          const std::string& what,
                          std::int64_t least,
                          std::int64_t most = INT64_MAX);
+double number_field(
+    const nlohmann::json& of, const char* name, const std::string& what, double above, double most);
 bool flag_field(const nlohmann::json& of, const char* name, const std::string& what);
 std::vector<std::string> texts_field(const nlohmann::json& of,
                                      const char* name,
@@ -45,7 +47,7 @@ const nlohmann::json& list_field(const nlohmann::json& of,
 void put(nlohmann::json& to, const process_id& x);
 process_id process_field(const nlohmann::json& of, const std::string& what);
 
-/// {"exit_code": 0}, or {"signal": 9, "core": false, "out_of_memory": false}.
+/// {"exit_code": 0}, {"signal": 9, "core": false, "out_of_memory": false}, or {"unseen": true}.
 nlohmann::json json_of(const process_end& x);
 process_end read_process_end(const nlohmann::json& x, const std::string& what);
 

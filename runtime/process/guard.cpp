@@ -1,12 +1,12 @@
 #include "runtime/process/guard.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/process/process_id.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <optional>
+#include <ctime>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,6 +35,12 @@ int exit_code_of(int status) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+sigset_t guard_signals() {
+  auto out = agent_signals();
+  ::sigaddset(&out, signal_to_end_everybody());
+  return out;
+}
+
 /// Whatever has ended is waited for. What the child's status is, once it has ended.
 void reap(pid_t child, std::optional<int>& status) {
   int how = 0;
@@ -43,16 +49,51 @@ void reap(pid_t child, std::optional<int>& status) {
       status = how;
 }
 
-int wait_for(pid_t child) {
-  const auto wanted = agent_signals();
+struct child_end {
+  int code = 0;
+  bool everybody = false;  ///< the guard was told to end them
+};
+
+child_end wait_for(pid_t child) {
+  const auto wanted = guard_signals();
+  child_end out;
   for (std::optional<int> status;;) {
     reap(child, status);
-    if (status)
-      return exit_code_of(*status);
+    if (status) {
+      out.code = exit_code_of(*status);
+      return out;
+    }
     siginfo_t what = {};
     const int number = ::sigwaitinfo(&wanted, &what);
+    out.everybody |= number == signal_to_end_everybody();
     if (number > 0 && number != SIGCHLD)
-      ::kill(child, SIGTERM);
+      ::kill(child, out.everybody ? SIGKILL : SIGTERM);
+  }
+}
+
+/// Until they are to end, or have.
+void let_live(const survival& x, pid_t owner) {
+  using std::chrono::milliseconds;
+  constexpr milliseconds shortest(20), longest(500);
+  const auto period = std::clamp<milliseconds>(x.patience / 20, shortest, longest);
+  const timespec slice{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(period).count()};
+  const auto wanted = guard_signals();
+  std::optional<int> nobody;
+  // In slices while this process, too, was run.
+  for (milliseconds alone(0); alone < x.patience;) {
+    reap(0, nobody);
+    const auto who = x.who();
+    if (std::none_of(who.begin(), who.end(), is_running))
+      return;
+    kill_children([&](int pid) {
+      return std::any_of(who.begin(), who.end(), [&](const auto& one) { return one.pid == pid; });
+    });
+    siginfo_t what = {};
+    const int number = ::sigtimedwait(&wanted, &what, &slice);
+    if (number > 0 && number != SIGCHLD)
+      return;
+    if (number < 0 && errno == EAGAIN)
+      alone = ::getppid() == owner || x.wanted() ? milliseconds(0) : alone + period;
   }
 }
 
@@ -64,7 +105,20 @@ void end_everybody() {
   } while (::waitpid(-1, nullptr, 0) > 0 || errno == EINTR);
 }
 
+/// Those that it had adopted are others' children.
+void end_survivors(const survival& x) {
+  for (const auto& one : x.who())
+    if (const auto it = running_process::find(one)) {
+      it->signal(SIGKILL);
+      kill_group(one);
+    }
+}
+
 }  // namespace
+
+int signal_to_end_everybody() {
+  return SIGRTMIN;
+}
 
 void block_agent_signals() {
   const auto wanted = agent_signals();
@@ -79,15 +133,17 @@ void kill_children(const std::function<bool(int pid)>& spare) {
 
 int guarded(const std::function<int()>& work,
             const std::function<void()>& before,
-            const std::function<void()>& clean) {
+            const std::function<void()>& clean,
+            const std::optional<survival>& survivors) {
   take_orphans();
-  block_agent_signals();
+  const auto wanted = guard_signals();
+  ::sigprocmask(SIG_BLOCK, &wanted, nullptr);
   std::fflush(nullptr);  // else both would write what is buffered
-  const pid_t guard = ::getpid(), child = ::fork();
+  const pid_t guard = ::getpid(), owner = ::getppid(), child = ::fork();
   if (child < 0)
     throw io_error("cannot start a process: {}", system_message(errno));
   if (child == 0) {
-    if (::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || ::getppid() != guard)
+    if ((!survivors && ::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) || ::getppid() != guard)
       throw io_error("the guard of this process has ended before it began");
     // Who waits for the guard kills what is left of the guard's group: not us, who would then leave
     // our children to nobody.
@@ -98,10 +154,14 @@ int guarded(const std::function<int()>& work,
     return work();
   }
   before();
-  const int code = wait_for(child);
+  const auto end = wait_for(child);
+  if (survivors && !end.everybody)
+    let_live(*survivors, owner);
+  if (survivors)
+    end_survivors(*survivors);
   end_everybody();
   clean();
-  return code;
+  return end.code;
 }
 
 }  // namespace troupe::runtime

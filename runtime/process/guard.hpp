@@ -2,9 +2,24 @@
 
 #pragma once
 
+#include "runtime/process/process_id.hpp"
+
+#include <chrono>
 #include <functional>
+#include <optional>
+#include <vector>
 
 namespace troupe::runtime {
+
+/// Who outlives a guarded process that is killed.
+struct survival {
+  /// Those that may; called when it has ended. Others that it leaves are killed.
+  std::function<std::vector<process_id>()> who;
+  /// Whether somebody wants them, besides who has started the guard.
+  std::function<bool()> wanted;
+  /// So long after nobody does they are killed.
+  std::chrono::milliseconds patience;
+};
 
 /// Carries out `work` in a child process and returns what it returns there. This process becomes
 /// its guard: when the child has ended, however it ended, every process that is left of it and its
@@ -12,15 +27,24 @@ namespace troupe::runtime {
 /// signal). A process cannot leave by becoming a daemon: orphans come to the child (a subreaper)
 /// while that lives, to the guard afterwards.
 ///
+/// With `survivors` the guard stays as long as one of them runs, as their parent, and kills
+/// whatever else comes to it; until nobody has wanted them for that patience, or it is told to end
+/// by a signal.
+///
 /// The child has a process group of its own. SIGTERM, SIGINT and SIGHUP to the guard are SIGTERM to
-/// the child, but where they are ignored; so is the guard's own death, of whatever it is. `before`
-/// runs in the guard when the child stands: what it closes, the child alone has. Call it while this
-/// process has one thread. Throws io_error.
+/// the child, but where they are ignored; so is the guard's own death, of whatever it is, but with
+/// `survivors`: then the child notices nothing. After `signal_to_end_everybody` everybody is
+/// killed, the child first. `before` runs in the guard when the child stands: what it closes, the
+/// child alone has. Call it while this process has one thread. Throws io_error.
 ///
 /// Linux: prctl(2), PR_SET_CHILD_SUBREAPER and PR_SET_PDEATHSIG.
 int guarded(const std::function<int()>& work,
             const std::function<void()>& before,
-            const std::function<void()>& clean);
+            const std::function<void()>& clean,
+            const std::optional<survival>& survivors = std::nullopt);
+
+/// To a guard. No scheduler sends it.
+int signal_to_end_everybody();
 
 /// Kills the children of this process that `spare` does not want, without waiting for them.
 void kill_children(const std::function<bool(int pid)>& spare);

@@ -2,7 +2,9 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/process/agent_loop.hpp"
+#include "runtime/process/agents_share.hpp"
 #include "runtime/process/guard.hpp"
+#include "runtime/process/named_processes.hpp"
 #include "runtime/process/process_entry.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/process/segments.hpp"
@@ -25,22 +27,28 @@ bool is_still_of(const run_folder& folder, const std::string& id) {
   }
 }
 
-void clean(const run_folder& folder, const std::string& id) {
-  remove_segments(id);
-  if (!is_still_of(folder, id))
+void clean(const run_folder& folder, const std::string& id, agents_share& share) {
+  if (!is_still_of(folder, id)) {
+    remove_segments(id);
     return;
-  remove_entry(folder, agent_name());
-  ::unlink((folder.sockets() / agent_name()).c_str());
+  }
+  // Another agent of the run uses them, or those whom one has left do: they remove them at the end.
+  share.end([&] {
+    remove_segments(id);
+    remove_entry(folder, agent_name());
+    ::unlink((folder.sockets() / agent_name()).c_str());
+  });
 }
 
-int serve(host_agent_settings& settings, const run_folder& folder) {
+int serve(host_agent_settings& settings, const run_folder& folder, named_processes& named) {
   auto listening = listen_in(folder.sockets(), agent_name());
   write_entry(folder, entry_of_this_process(agent_name(), "agent"));
-  agent_loop(settings.behaviour,
-             std::move(listening),
-             std::move(settings.connection),
-             settings.obeys_signals)
-      .run();
+  agent_loop loop(settings.behaviour,
+                  std::move(listening),
+                  std::move(settings.connection),
+                  {.obeys_signals = settings.obeys_signals, .ends_with_parent = !settings.outlived},
+                  named);
+  loop.run();
   return 0;
 }
 
@@ -64,19 +72,42 @@ std::string agent_name() {
   return out;
 }
 
+std::optional<process_id> running_agent(const run_folder& of) {
+  std::optional<process_id> out;
+  for (const auto& one : seen_processes(of, [](const std::string&) {}))
+    if (one.entry.name == agent_name() && one.runs.value_or(false))
+      out = one.entry.process;
+  return out;
+}
+
 int run_host_agent(host_agent_settings settings) {
   const auto folder = run_folder::open(settings.run);
   const auto id = folder.record().id;
   if (!settings.obeys_signals)
     ignore_requests_to_end();
+  agents_share share(folder);
+  named_processes named(settings.behaviour.most_names);
+  std::optional<survival> survivors;
+  if (settings.outlived)
+    survivors = survival{.who = [&] { return named.all(); },
+                         .wanted =
+                             [&] {
+                               try {
+                                 return is_still_of(folder, id) && running_agent(folder);
+                               } catch (const error&) {  // the folder is gone
+                                 return false;
+                               }
+                             },
+                         .patience = settings.behaviour.owner_patience};
   return guarded(
       [&] {
-        const int code = serve(settings, folder);
-        clean(folder, id);  // the guard may have been killed
+        const int code = serve(settings, folder, named);
+        clean(folder, id, share);  // the guard may have been killed
         return code;
       },
       [&] { settings.connection.close(); },
-      [&] { clean(folder, id); });
+      [&] { clean(folder, id, share); },
+      survivors);
 }
 
 }  // namespace troupe::runtime

@@ -5,9 +5,11 @@
 
 #include "runtime/process/agent_state.hpp"
 #include "runtime/process/descriptor.hpp"
+#include "runtime/process/process_id.hpp"
+#include "runtime/process/run_folder.hpp"
 
-#include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace troupe::runtime {
@@ -19,6 +21,10 @@ struct host_agent_settings {
   /// Ends by SIGTERM, SIGINT and SIGHUP. Else all signals that ask a job to end are ignored: a
   /// scheduler sends them to every process of a run, which ends in order, and this one last.
   bool obeys_signals = true;
+  /// Whom it has started lives on when it dies, as long as another agent of the run listens or who
+  /// has started this one lives, and as long again as an agent waits for an owner; the next agent
+  /// adopts them. Else its guard kills them at once.
+  bool outlived = false;
 };
 
 /// The first word that a program is given which is to be a run's host agent; the run's folder is
@@ -31,6 +37,9 @@ void ignore_requests_to_end();
 
 /// The name of this host's agent among the processes of a run, and of its socket.
 std::string agent_name();
+
+/// The process that is a run's agent on this host, by its entry; nothing: none runs.
+std::optional<process_id> running_agent(const run_folder& of);
 
 /// Is the agent, under its guard, until it ends; returns the exit code. While it runs, it listens
 /// as `agent_name()` in the run's `sockets`, and has an entry of that name. Call it while this

@@ -2,12 +2,13 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/process/agent_client.hpp"
+#include "runtime/process/guard.hpp"
 #include "runtime/process/host_agent.hpp"
+#include "runtime/process/process_id.hpp"
+#include "runtime/process/run_folder.hpp"
 
 #include <algorithm>
 #include <csignal>
-#include <fmt/format.h>
-#include <fstream>
 #include <optional>
 #include <poll.h>
 #include <set>
@@ -24,7 +25,8 @@ namespace {
 using std::chrono::milliseconds;
 using agents_clock = std::chrono::steady_clock;
 
-constexpr auto between_reaps = milliseconds(10);
+constexpr auto between_reaps = milliseconds(10), between_kills = milliseconds(100);
+constexpr const char* part_prefix = "troupe:";
 
 /// Asks the run's agent on this host to end everybody; nothing comes of it when none listens.
 void ask_agent_to_end(const std::filesystem::path& run, milliseconds patience) {
@@ -42,15 +44,12 @@ void ask_agent_to_end(const std::filesystem::path& run, milliseconds patience) {
   }
 }
 
-/// Whether this child of ours is the guard of that run's host agent, by how it was started. Others
-/// may have come to us, too: children of who was this process before `exec`, and orphans, where it
-/// is the first process of a container.
-bool guards_agent_of(const std::filesystem::path& run, int pid) {
-  std::ifstream file(fmt::format("/proc/{}/cmdline", pid));
-  std::vector<std::string> words;
-  for (std::string word; std::getline(file, word, '\0');)
-    words.push_back(std::move(word));
-  if (words.size() < 2 || words[1] != agent_word)
+/// Whether this child of ours is a part of that run, by how it was started. Others may have come to
+/// us, too: children of who was this process before `exec`, and orphans, where it is the first
+/// process of a container.
+bool is_part_of(const std::filesystem::path& run, int pid) {
+  const auto words = command_of(pid);
+  if (words.size() < 2 || !words[1].starts_with(part_prefix))
     return false;
   std::error_code failure;
   const auto wanted = std::filesystem::weakly_canonical(run, failure);
@@ -59,17 +58,17 @@ bool guards_agent_of(const std::filesystem::path& run, int pid) {
   });
 }
 
-/// The guards of a run's agents that have come to this process, and nobody else.
+/// Those of a run that have come to this process, and nobody else.
 class orphaned_agents {
  public:
   explicit orphaned_agents(std::filesystem::path run) : run_(std::move(run)) {}
 
   bool are_there() {
     for (const auto& one : children_of(::getpid()))
-      if (guards_agent_of(run_, one.id.pid))
-        guards_.insert(one.id.pid);
-    std::erase_if(guards_, [](int pid) { return ::waitpid(pid, nullptr, WNOHANG) != 0; });
-    return !guards_.empty();
+      if (is_part_of(run_, one.id.pid))
+        left_.insert(one.id.pid);
+    std::erase_if(left_, [](int pid) { return ::waitpid(pid, nullptr, WNOHANG) != 0; });
+    return !left_.empty();
   }
 
   /// False: they are still there after that time.
@@ -82,21 +81,38 @@ class orphaned_agents {
     return true;
   }
 
-  /// A guard is killed by the end of its agent, not before: else who was started would be ours.
-  void kill() const {
-    for (const int guard : guards_) {
-      const auto below = children_of(guard);
-      for (const auto& one : below)
-        if (const auto agent = running_process::find(one.id))
-          agent->signal(SIGKILL);
-      if (below.empty())
-        ::kill(guard, SIGKILL);  // a child's pid is its own until we wait for it
+  /// A guard kills its agent, and all others; one of an agent that does so at its end, after that.
+  /// Who is below one that does not obey comes to us.
+  void kill(bool guards_obey) const {
+    for (const int pid : left_) {
+      const auto words = command_of(pid);
+      const bool of_agent = words.size() > 1 && words[1] == agent_word;
+      const bool guards = of_agent && !is_agent(pid);
+      if (guards && guards_obey) {
+        ::kill(pid, signal_to_end_everybody());  // a child's pid is its own until we wait for it
+        continue;
+      }
+      if (of_agent)
+        for (const auto& one : children_of(pid))
+          if (const auto below = running_process::find(one.id))
+            below->signal(SIGKILL);
+      ::kill(pid, SIGKILL);
     }
   }
 
  private:
+  /// Its guard was killed: else that would be our child.
+  bool is_agent(int pid) const {
+    try {
+      const auto agent = running_agent(run_folder::open(run_));
+      return agent && agent->pid == pid;
+    } catch (const error&) {
+      return false;
+    }
+  }
+
   const std::filesystem::path run_;
-  std::set<int> guards_;
+  std::set<int> left_;
 };
 
 }  // namespace
@@ -110,10 +126,12 @@ void end_agents_of(const std::filesystem::path& run,
     ask_agent_to_end(run, patience);
     left.have_ended(between_reaps);
   }
-  if (left.are_there()) {
-    left.kill();
-    left.have_ended(suspicion);
-  }
+  if (!left.are_there())
+    return;
+  left.kill(true);
+  for (const auto until = agents_clock::now() + suspicion;
+       !left.have_ended(between_kills) && agents_clock::now() < until;)
+    left.kill(agents_clock::now() + suspicion / 2 < until);
 }
 
 }  // namespace troupe::runtime

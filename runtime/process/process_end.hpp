@@ -11,12 +11,14 @@
 namespace troupe::runtime {
 
 struct process_end {
-  std::optional<int> exit_code;  ///< nothing: a signal ended it
+  std::optional<int> exit_code;  ///< nothing: a signal ended it, or it is not known
   int signal = 0;
   bool core = false;  ///< it left a core dump
   /// It was killed, and meanwhile the kernel killed for lack of memory in its control group: very
   /// likely this one, but the kernel does not say whom.
   bool out_of_memory = false;
+  /// It was no child of who tells: that it has ended is all that is known.
+  bool unseen = false;
 
   bool operator==(const process_end&) const = default;
 };
@@ -24,7 +26,8 @@ struct process_end {
 /// Of what waitid(2) wrote.
 process_end process_end_of(const siginfo_t& x);
 
-/// "exit code 2", "killed by SIGSEGV, core dumped", "killed by SIGKILL, probably out of memory".
+/// "exit code 2", "killed by SIGSEGV, core dumped", "killed by SIGKILL, probably out of memory",
+/// "it has ended, and no parent has seen how".
 std::string text_of(const process_end& x);
 
 /// "SIGKILL"; "signal 42" of one without a name.

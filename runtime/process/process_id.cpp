@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <dirent.h>
 #include <fcntl.h>
+#include <fstream>
 #include <memory>
 #include <poll.h>
 #include <sstream>
@@ -26,6 +27,19 @@ std::string stat_text(pid_t pid) {
   char text[1024];
   const auto size = ::read(file.number(), text, sizeof text);
   return {text, size > 0 ? std::size_t(size) : 0};
+}
+
+template <class Wanted>
+std::vector<process_facts> processes_with(const Wanted& wanted) {
+  std::vector<process_facts> out;
+  const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir("/proc"), ::closedir);
+  if (all == nullptr)
+    throw io_error("cannot list /proc: {}", system_message(errno));
+  while (const auto* entry = ::readdir(all.get()))
+    if (const auto pid = std::atoi(entry->d_name); pid > 0)
+      if (const auto facts = look_at_process(pid); facts && wanted(*facts))
+        out.push_back(*facts);
+  return out;
 }
 
 }  // namespace
@@ -63,14 +77,26 @@ bool is_running(const process_id& x) {
 }
 
 std::vector<process_facts> children_of(pid_t parent) {
-  std::vector<process_facts> out;
-  const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir("/proc"), ::closedir);
-  if (all == nullptr)
-    throw io_error("cannot list /proc: {}", system_message(errno));
-  while (const auto* entry = ::readdir(all.get()))
-    if (const auto pid = std::atoi(entry->d_name); pid > 0)
-      if (const auto facts = look_at_process(pid); facts && facts->parent == parent)
-        out.push_back(*facts);
+  return processes_with([parent](const process_facts& x) { return x.parent == parent; });
+}
+
+// The number is no other group's while one of this is left; but all of them may have ended.
+void kill_group(const process_id& leader) {
+  const auto members
+      = processes_with([&](const process_facts& x) { return x.group == leader.pid; });
+  for (const auto& one : members)
+    if (one.id.pid == leader.pid && one.id != leader)
+      return;
+  for (const auto& one : members)
+    if (const auto it = running_process::find(one.id))
+      it->signal(SIGKILL);
+}
+
+std::vector<std::string> command_of(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline");
+  std::vector<std::string> out;
+  for (std::string word; std::getline(file, word, '\0');)
+    out.push_back(std::move(word));
   return out;
 }
 

@@ -44,6 +44,13 @@ bool is_running(const process_id& x);
 /// All processes that this one is the parent of, zombies included.
 std::vector<process_facts> children_of(pid_t parent);
 
+/// Kills what is left of the process group that it leads or has led; nobody of a later group with
+/// that number.
+void kill_group(const process_id& leader);
+
+/// The words that a process was started with; none: it is gone.
+std::vector<std::string> command_of(pid_t pid);
+
 std::string host_name();
 
 /// Holds on to a process that runs, whosever child it is: no signal reaches a later one with its

@@ -10,7 +10,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <dirent.h>
+#include <exception>
 #include <fcntl.h>
+#include <filesystem>
 #include <string>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -117,12 +119,68 @@ void print_signals() {
   std::exit(1);
 }
 
+/// Leads a run: starts an agent whose processes outlive it, and by it one that sleeps, and asks to
+/// be succeeded by `successor`. Says the pids of guard and process.
+[[noreturn]] void be_leader(const std::string& run,
+                            const std::string& patience,
+                            std::vector<std::string> successor) {
+  auto agent = agent_client::start({"/proc/self/exe", "agent", run, patience, "outlived"}, run);
+  agent.ask(start_process{.request = 1,
+                          .name = "node",
+                          .command = {"/proc/self/exe", "sleep"},
+                          .environment = {},
+                          .output = {}});
+  successor.insert(successor.begin(), std::filesystem::read_symlink("/proc/self/exe").string());
+  agent.succeed(2, {.command = std::move(successor), .silence = std::chrono::seconds(2)});
+  process_id node;
+  while (const auto told = agent.next(std::chrono::minutes(1)))
+    if (const auto* const started = std::get_if<process_started>(&*told)) {
+      node = started->process;
+    } else if (std::holds_alternative<succession_agreed>(*told)) {
+      std::printf("%d %d\n", int(agent.guard()->pid), int(node.pid));
+      std::fflush(stdout);
+    }
+  std::exit(1);
+}
+
+/// Takes over the run's agent, asks to be succeeded in turn, and says its pid and whom the agent
+/// knows, in a line of the file. Told to by SIGTERM it ends the agent, and then itself.
+[[noreturn]] void be_successor(const std::string& run, const std::string& file) {
+  sigset_t end;
+  ::sigemptyset(&end);
+  ::sigaddset(&end, SIGTERM);
+  ::sigprocmask(SIG_BLOCK, &end, nullptr);
+  auto agent = agent_client::connect(run);
+  agent.succeed(1, {.command = {"/proc/self/exe", "successor", run, file}});
+  agent.ask(list_processes{2});
+  std::string line = std::to_string(::getpid());
+  for (bool listed = false; !listed;)
+    if (const auto told = agent.next(std::chrono::minutes(1)))
+      if (const auto* const all = std::get_if<processes_listed>(&*told)) {
+        listed = true;
+        for (const auto& one : all->processes)
+          line += " " + one.name + (one.ended ? " ended" : " runs");
+      }
+  replace_file(file, line);
+  int number = 0;
+  ::sigwait(&end, &number);
+  agent.ask(end_agent{3});
+  try {
+    while (agent.next(std::chrono::minutes(1))) {
+    }
+  } catch (const std::exception&) {  // it is gone
+  }
+  replace_file(file, "over");
+  std::exit(0);
+}
+
 int be_agent(const std::vector<std::string>& words) {
   host_agent_settings settings;
   settings.run = words.at(1);
   settings.behaviour.owner_patience = std::chrono::milliseconds(std::atoi(words.at(2).c_str()));
-  if (words.size() > 3)
-    settings.connection = descriptor(std::atoi(words[3].c_str()));
+  settings.outlived = words.size() > 3 && words[3] == "outlived";
+  if (words.size() > (settings.outlived ? 4 : 3))
+    settings.connection = descriptor(std::atoi(words.back().c_str()));
   return run_host_agent(std::move(settings));
 }
 
@@ -151,6 +209,10 @@ int main(int argc, char** argv) {
     have_descendants(words.at(1));
   if (what == "owner")
     be_owner(words.at(1), words.at(2), words.at(3));
+  if (what == "leader")
+    be_leader(words.at(1), words.at(2), {words.begin() + 3, words.end()});
+  if (what == "successor")
+    be_successor(words.at(1), words.at(2));
   if (what == "run") {  // holds a folder until it is killed
     const held_run_folder folder(words.at(1), "player", {"player"});
     std::printf("held\n");

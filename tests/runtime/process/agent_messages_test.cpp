@@ -25,15 +25,27 @@ const std::vector<agent_request> requests{
                   .output = "/\xff/logs/node-1.log"},
     signal_process{.request = 8, .name = "node-0", .which = 3, .signal = 9},
     list_processes{9},
+    adopt_process{
+        .request = 11, .name = "node-0", .which = 3, .process = {.pid = 12, .start_time = 3456}},
+    succeed_owner{.request = 12,
+                  .command = {"/bin/troupe", "go-on"},
+                  .environment = {"A=b"},
+                  .output = "/run/logs/supervisor.log",
+                  .process = {.pid = 13, .start_time = 3457},
+                  .silence = 2.5},
+    owner_still_there{13},
     end_agent{10}};
 
 const process_id somebody{.pid = 12, .start_time = 3456};
 const std::vector<agent_answer> answers{
     process_started{.request = 7, .name = "node-0", .which = 1, .process = somebody},
     process_signalled{8},
-    processes_listed{.request = 9,
-                     .processes = {{"node-0", 1, somebody, std::nullopt},
-                                   {"node-1", 2, somebody, process_end{.exit_code = 3}}}},
+    processes_listed{
+        .request = 9,
+        .processes = {{"node-0", 1, somebody, std::nullopt},
+                      {"node-1", 2, somebody, process_end{.exit_code = 3}},
+                      {"node-2", 1, somebody, process_end{.exit_code = {}, .unseen = true}}}},
+    succession_agreed{11},
     request_refused{.request = 7, .why = "it runs already"},
     process_died{.name = "node-0",
                  .which = 1,
@@ -79,6 +91,14 @@ TEST_CASE("what is no message of this version is refused with what is wrong", "[
   refused(start + R"("command": "x", "environment": [], "output": ""})", "'command'");
   refused(start + R"("command": ["x"], "environment": ["=x"], "output": ""})", "NAME=VALUE");
   refused(start + R"("command": ["x\u0000y"], "environment": [], "output": ""})", "zero byte");
+  const std::string succeed = R"({"version": 1, "type": "succeed", "request": 1, "command": ["x"],)"
+                              R"( "environment": [], "output": "", "pid": 1, "start_time": 2)";
+  refused(succeed + "}", "'silence' is missing");
+  refused(succeed + R"(, "silence": 0})", "'silence' has to be");
+  refused(succeed + R"(, "silence": 1e300})", "'silence' has to be");
+  refused(succeed + R"(, "silence": "1"})", "'silence' has to be");
+  refused(R"({"version": 1, "type": "adopt", "request": 1, "name": "x", "incarnation": 1})",
+          "'pid'");
   // An error is an answer: it does not carry back whatever was sent.
   const auto long_type = R"({"version": 1, "type": ")" + std::string(100'000, 'x') + "\"}";
   try {

@@ -181,3 +181,32 @@ TEST_CASE("AGENT-3: the agent leaves when no child is left", "[process]") {
   only<agent_ended>(last, first);
   CHECK(std::holds_alternative<agent_action::leave>(last.back()));
 }
+
+TEST_CASE("who is adopted is as one that was started, and the next start counts on", "[process]") {
+  agent_state agent({}, begin);
+  agent.joined(first);
+  const adopt_process wanted{
+      .request = 4, .name = "node", .which = 3, .process = {.pid = 77, .start_time = 7}};
+  const auto asked = those<agent_action::adopt>(agent.asked(first, wanted));
+  REQUIRE(asked.size() == 1);
+  const auto told = only<process_started>(agent.adopted(asked[0]), first);
+  CHECK(told == process_started{4, "node", 3, wanted.process});
+  only<request_refused>(agent.asked(first, wanted), first);  // it runs already
+  only<request_refused>(agent.asked(first, started_as("node")), first);
+  const signal_process meant{.request = 5, .name = "node", .which = 3, .signal = SIGKILL};
+  CHECK(those<agent_action::signal>(agent.asked(first, meant)).at(0).process == wanted.process);
+  const process_end unseen{.exit_code = {}, .unseen = true};
+  CHECK(only<process_died>(agent.died("node", unseen), first).how == unseen);
+  only<request_refused>(agent.asked(first, wanted), first);  // it has ended
+  CHECK(those<agent_action::start>(agent.asked(first, started_as("node"))).at(0).which == 4);
+}
+
+TEST_CASE("who does not run is not adopted, and leaves its name as it was", "[process]") {
+  agent_state agent({}, begin);
+  agent.joined(first);
+  const adopt_process wanted{
+      .request = 4, .name = "node", .which = 3, .process = {.pid = 77, .start_time = 7}};
+  const auto asked = those<agent_action::adopt>(agent.asked(first, wanted));
+  CHECK(only<request_refused>(agent.not_adopted(asked.at(0), "it has ended"), first).request == 4);
+  CHECK(only<processes_listed>(agent.asked(first, list_processes{2}), first).processes.empty());
+}

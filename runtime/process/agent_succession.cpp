@@ -1,0 +1,147 @@
+// The part of agent_state that is about who follows the run's supervisor's process.
+
+#include "runtime/core/error.hpp"
+#include "runtime/process/agent_state.hpp"
+
+#include <string>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+using namespace agent_action;
+
+constexpr int slices_of_silence = 5;
+constexpr int most_failed_successors = 3;
+
+}  // namespace
+
+// Only one at a time is succeeded: else two would be, and both places taken.
+std::string agent_state::why_no_succession(peer_id who, const succeed_owner& x) const {
+  const auto& now = succession_;
+  switch (now.for_what) {
+    case awaits::nothing:
+      return {};
+    case awaits::sign:
+      if (now.by == who)
+        return {};
+      return fmt::format("process {} is the run's supervisor's, and lives", now.what.process.pid);
+    case awaits::successor:
+      if (const auto found = known_.find(successor_name);
+          found != known_.end() && found->second.process == x.process)
+        return {};
+      [[fallthrough]];
+    case awaits::its_end:
+    case awaits::free_name:
+      break;
+  }
+  return fmt::format("process {} is being succeeded by one that the agent starts",
+                     now.what.process.pid);
+}
+
+agent_actions agent_state::carry_out(peer_id who, const succeed_owner& x) {
+  if (auto why = why_no_succession(who, x); !why.empty())
+    return {answer{who, request_refused{.request = x.request, .why = std::move(why)}}};
+  const bool anew = succession_.for_what != awaits::sign;
+  succession_ = {.for_what = awaits::sign, .what = x, .by = who};
+  agent_actions out{answer{who, succession_agreed{x.request}}};
+  if (anew)
+    out.push_back(say{
+        fmt::format("process {} is the run's supervisor's, and will be succeeded", x.process.pid)});
+  return out;
+}
+
+agent_actions agent_state::carry_out(peer_id, const owner_still_there&) const {
+  return {};  // that it was said is all
+}
+
+std::chrono::nanoseconds agent_state::slice() const {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(succession_.what.silence / slices_of_silence));
+}
+
+// A slice that began before its last sign may be a short one: it is not counted. However late the
+// agent comes, it counts one: when it was stopped itself, the signs of that time are still to be
+// read.
+agent_actions agent_state::hear_silence(time now) {
+  auto& x = succession_;
+  if (x.for_what != awaits::sign)
+    return {};
+  if (!x.slice_ends) {
+    x.slice_ends = now + slice();
+  } else if (now >= *x.slice_ends) {
+    x.slice_ends = now + slice();
+    if (++x.silent > slices_of_silence)
+      return owner_gone(fmt::format("it gave no sign of life for {} s", x.what.silence));
+  }
+  return {};
+}
+
+agent_actions agent_state::owner_gone(const std::string& how) {
+  if (why_ending_)
+    return {};
+  succession_.for_what = awaits::its_end;
+  return {say{fmt::format("process {}, the run's supervisor's, is gone ({}); it is succeeded",
+                          succession_.what.process.pid,
+                          how)},
+          fence{succession_.what.process}};
+}
+
+agent_actions agent_state::fenced() {
+  if (why_ending_ || succession_.for_what != awaits::its_end)
+    return {};
+  return start_successor();
+}
+
+agent_actions agent_state::start_successor() {
+  const auto& what = succession_.what;
+  succession_.for_what = awaits::free_name;
+  const auto found = known_.find(successor_name);
+  if (found != known_.end() && !found->second.ended)
+    return {};  // its death is yet to be told
+  const auto which = found == known_.end() ? 1 : found->second.which + 1;
+  return {start{agent_itself,
+                which,
+                {.request = 0,
+                 .name = successor_name,
+                 .command = what.command,
+                 .environment = what.environment,
+                 .output = what.output}}};
+}
+
+agent_actions agent_state::successor_failed(const std::string& how) {
+  if (why_ending_)
+    return {};
+  if (++succession_.failed < most_failed_successors)
+    return start_successor();
+  succession_.for_what = awaits::nothing;
+  if (owners_.empty())
+    alone_since_.reset();
+  return {
+      say{fmt::format("no other successor of process {} is started: {} in a row have failed, the "
+                      "last one so: {}",
+                      succession_.what.process.pid,
+                      succession_.failed,
+                      how)}};
+}
+
+agent_actions agent_state::successor_died(const known_process& it) {
+  if (why_ending_)
+    return {};
+  switch (succession_.for_what) {
+    case awaits::successor:
+      return successor_failed(text_of(*it.ended));
+    case awaits::free_name:
+      return start_successor();
+    case awaits::sign:
+      if (succession_.what.process == it.process)
+        return owner_gone(text_of(*it.ended));
+      break;
+    case awaits::nothing:
+    case awaits::its_end:
+      break;
+  }
+  return {};
+}
+
+}  // namespace troupe::runtime

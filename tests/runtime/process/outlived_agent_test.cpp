@@ -1,0 +1,316 @@
+// Processes that outlive their host agent, and the successor of a run's supervisor's process: real
+// ones, killed in turn.
+
+#include "runtime/core/error.hpp"
+#include "runtime/process/host_agent.hpp"
+#include "runtime/process/process_entry.hpp"
+#include "runtime/process/segments.hpp"
+#include "tests/support/players.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <csignal>
+#include <fcntl.h>
+#include <optional>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+using namespace troupe::runtime;
+using namespace troupe::tests;
+
+namespace {
+
+agent_client outlived_agent(const held_run_folder& run, int patience = 600'000) {
+  return agent_client::start(
+      player({"agent", run.path().string(), std::to_string(patience), "outlived"}), run.path());
+}
+
+process_started start_sleeper(agent_client& by, const std::string& name) {
+  by.ask(start_process{
+      .request = 1, .name = name, .command = player({"sleep"}), .environment = {}, .output = {}});
+  return told_by<process_started>(by);
+}
+
+void wait_until_gone(agent_client& agent) {
+  CHECK_THROWS_AS(
+      [&] {
+        while (agent.next(long_enough)) {
+        }
+      }(),
+      io_error);
+}
+
+void kill_agent_of(agent_client& agent) {
+  REQUIRE(soon([&] { return agent.agent().has_value(); }));
+  REQUIRE(agent.kill(long_enough));
+  wait_until_gone(agent);
+}
+
+process_started adopt(agent_client& by, const process_started& whom) {
+  by.ask(
+      adopt_process{.request = 9, .name = whom.name, .which = whom.which, .process = whom.process});
+  return told_by<process_started>(by);
+}
+
+void nothing_is_left_of(const held_run_folder& run) {
+  CHECK(soon([&] { return !std::filesystem::exists(run.sockets() / agent_name()); }));
+  CHECK(soon([&] { return std::filesystem::is_empty(run.processes()); }));
+}
+
+/// A run of one who leads it; this process is the reaper of orphans, as a front is.
+struct led_run {
+  scratch_folder above;
+  held_run_folder run{above / "run", "test", {"test"}};
+  std::optional<child_process> leader;
+  pid_t guard = 0, node = 0;
+
+  /// By one that says what it finds, or does nothing but end.
+  explicit led_run(bool successor_ends = false) {
+    REQUIRE(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+    std::vector<std::string> words{"leader", run.path().string(), "600000"};
+    if (successor_ends)
+      words.insert(words.end(), {"exit", "7"});
+    else
+      words.insert(words.end(), {"successor", run.path().string(), above / "said"});
+    leader.emplace(child_program{.command = player(std::move(words)), .output = above / "out"});
+    REQUIRE(soon([&] { return read_text(above / "out").ends_with('\n'); }));
+    std::istringstream(read_text(above / "out")) >> guard >> node;
+    REQUIRE_FALSE(is_gone(node));
+  }
+  ~led_run() {
+    if (!is_gone(guard))
+      end_agents();
+    soon([&] { return ::waitpid(guard, nullptr, WNOHANG) != 0; });
+    ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+  }
+  void end_agents() const {
+    try {
+      auto agent = agent_client::connect(run.path());
+      agent.ask(end_agent{1});
+      wait_until_gone(agent);
+    } catch (const error&) {
+    }
+  }
+  /// What the newest successor has said, but what it said before.
+  std::string said_other_than(const std::string& before) const {
+    const auto file = above / "said";
+    const auto text
+        = [&] { return std::filesystem::exists(file) ? read_text(file) : std::string(); };
+    CHECK(soon([&] { return !text().empty() && text() != before; }));
+    return text();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a killed agent costs no process, and the next one adopts it", "[process]") {
+  const scratch_folder above;
+  const held_run_folder run(above / "run", "test", {"test"});
+  auto first = outlived_agent(run);
+  const auto started = start_sleeper(first, "node");
+  kill_agent_of(first);
+  CHECK(is_running(started.process));
+  auto second = outlived_agent(run);
+  CHECK(adopt(second, started).process == started.process);
+  // Its end is seen, without how; its next start counts on.
+  second.ask(
+      signal_process{.request = 2, .name = "node", .which = started.which, .signal = SIGKILL});
+  const auto died = told_by<process_died>(second);
+  CHECK(died.process == started.process);
+  CHECK(died.how.unseen);
+  CHECK(start_sleeper(second, "node").which == started.which + 1);
+  // The first guard has nobody left, and leaves alone what the second uses.
+  CHECK(first.wait(long_enough) == process_end{.exit_code = 128 + SIGKILL});
+  CHECK(std::filesystem::exists(run.sockets() / agent_name()));
+  second.ask(list_processes{3});
+  told_by<processes_listed>(second);
+  second.ask(end_agent{4});
+  CHECK(second.wait(long_enough) == process_end{.exit_code = 0});
+  nothing_is_left_of(run);
+}
+
+TEST_CASE("an agent that is told to end waits for those that it has adopted", "[process]") {
+  const scratch_folder above;
+  const held_run_folder run(above / "run", "test", {"test"});
+  auto first = outlived_agent(run);
+  const auto started = start_sleeper(first, "node");
+  const auto name = segment_prefix(run.record().id) + "window";
+  const descriptor segment(::shm_open(name.c_str(), O_RDWR | O_CREAT, 0600));
+  REQUIRE(segment);
+  kill_agent_of(first);
+  auto second = outlived_agent(run);
+  adopt(second, started);
+  second.ask(end_agent{4});
+  told_by<process_died>(second);
+  told_by<agent_ended>(second);
+  CHECK(is_gone(started.process.pid));
+  CHECK(second.wait(long_enough) == process_end{.exit_code = 0});
+  CHECK(first.wait(long_enough));
+  nothing_is_left_of(run);
+  CHECK(::shm_open(name.c_str(), O_RDWR, 0) < 0);
+}
+
+TEST_CASE("who has ended cannot be adopted", "[process]") {
+  const scratch_folder above;
+  const held_run_folder run(above / "run", "test", {"test"});
+  auto agent = outlived_agent(run);
+  const auto started = start_sleeper(agent, "node");
+  ::kill(started.process.pid, SIGKILL);
+  told_by<process_died>(agent);
+  agent.ask(adopt_process{.request = 9, .name = "other", .which = 1, .process = started.process});
+  CHECK(told_by<request_refused>(agent).request == 9);
+  auto later = this_process();
+  later.start_time += 1;
+  agent.ask(adopt_process{.request = 10, .name = "other", .which = 1, .process = later});
+  CHECK(told_by<request_refused>(agent).request == 10);
+  agent.ask(end_agent{4});
+  CHECK(agent.wait(long_enough));
+}
+
+TEST_CASE("a killed guard costs nothing, and the agent after it costs no process", "[process]") {
+  REQUIRE(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+  const scratch_folder above;
+  const held_run_folder run(above / "run", "test", {"test"});
+  auto first = outlived_agent(run);
+  const auto started = start_sleeper(first, "node");
+  ::kill(first.guard()->pid, SIGKILL);
+  CHECK(first.wait(long_enough)->signal == SIGKILL);
+  first.ask(list_processes{2});
+  CHECK(told_by<processes_listed>(first).processes.size() == 1);
+  kill_agent_of(first);
+  CHECK(is_running(started.process));
+  auto second = outlived_agent(run);
+  adopt(second, started);
+  second.ask(end_agent{4});
+  CHECK(second.wait(long_enough) == process_end{.exit_code = 0});
+  CHECK(is_gone(started.process.pid));
+  ::waitpid(started.process.pid, nullptr, 0);
+  nothing_is_left_of(run);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+TEST_CASE("orphans of a killed agent that have no name end with it", "[process]") {
+  const scratch_folder above;
+  const held_run_folder run(above / "run", "test", {"test"});
+  auto agent = outlived_agent(run);
+  agent.ask(start_process{.request = 1,
+                          .name = "node",
+                          .command = player({"descendants", above / "pids"}),
+                          .environment = {},
+                          .output = {}});
+  const auto node = told_by<process_started>(agent).process;
+  const auto below = descendants_in(above / "pids");
+  kill_agent_of(agent);
+  // With the process itself those end that have left its group, as its guard's children.
+  ::kill(node.pid, SIGKILL);
+  for (const auto pid : below)
+    CHECK(soon([&] { return is_gone(pid); }));
+  CHECK(agent.wait(long_enough));
+  nothing_is_left_of(run);
+}
+
+TEST_CASE("those that nobody adopts live as long as who has started their agent, and end after it",
+          "[process]") {
+  REQUIRE(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+  const scratch_folder above;
+  const held_run_folder run(above / "run", "test", {"test"});
+  child_process owner({.command = player({"leader", run.path().string(), "1000", "exit", "0"}),
+                       .output = above / "out"});
+  REQUIRE(soon([&] { return read_text(above / "out").ends_with('\n'); }));
+  pid_t guard = 0, node = 0;
+  std::istringstream(read_text(above / "out")) >> guard >> node;
+  {
+    auto agent = agent_client::connect(run.path());
+    owner.signal(SIGSTOP);  // it does not notice
+    REQUIRE(agent.kill(long_enough));
+  }
+  CHECK_FALSE(is_gone(node));
+  owner.signal(SIGKILL);
+  owner.wait();
+  CHECK(soon([&] { return is_gone(node); }));
+  CHECK(soon([&] { return is_gone(guard); }));
+  ::waitpid(guard, nullptr, 0);
+  nothing_is_left_of(run);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+TEST_CASE("everybody is killed where that is asked for", "[process]") {
+  const scratch_folder above;
+  const held_run_folder run(above / "run", "test", {"test"});
+  auto agent = outlived_agent(run);
+  const auto started = start_sleeper(agent, "node");
+  agent.kill_everybody();
+  CHECK(agent.wait(long_enough));
+  CHECK(is_gone(started.process.pid));
+  nothing_is_left_of(run);
+}
+
+TEST_CASE("a killed supervisor's process has a successor, which has one in turn", "[process]") {
+  led_run x;
+  x.leader->signal(SIGKILL);
+  x.leader->wait();
+  const auto first = x.said_other_than("");
+  CHECK(first.ends_with(" node runs supervisor runs"));
+  // What dies meanwhile is told to who comes next.
+  ::kill(x.node, SIGKILL);
+  ::kill(std::stoi(first), SIGKILL);
+  const auto second = x.said_other_than(first);
+  CHECK(second.ends_with(" node ended supervisor runs"));
+  // It ends the agent, and lives to say how the run ended.
+  ::kill(std::stoi(second), SIGTERM);
+  CHECK(x.said_other_than(second) == "over");
+  CHECK(soon([&] { return is_gone(x.guard); }));
+  nothing_is_left_of(x.run);
+}
+
+TEST_CASE("a supervisor's process that gives no sign of life is killed and succeeded",
+          "[process]") {
+  led_run x;
+  x.leader->signal(SIGSTOP);
+  const auto said = x.said_other_than("");
+  CHECK(said.ends_with(" node runs supervisor runs"));
+  CHECK(x.leader->wait(std::chrono::milliseconds(0))->signal == SIGKILL);
+}
+
+TEST_CASE("of a successor that dies three times the agent thinks no more", "[process]") {
+  led_run x(true);
+  x.leader->signal(SIGKILL);
+  x.leader->wait();
+  auto agent = agent_client::connect(x.run.path());
+  const auto known = [&] {
+    agent.ask(list_processes{1});
+    for (auto& one : told_by<processes_listed>(agent).processes)
+      if (one.name == successor_name)
+        return one;
+    return known_process{};
+  };
+  CHECK(soon([&] {
+    const auto now = known();
+    return now.which == 3 && now.ended;
+  }));
+  CHECK(known().ended->exit_code == 7);
+  CHECK_FALSE(is_gone(x.node));  // it has its patience, and an owner, which is this test
+}
+
+TEST_CASE("a supervisor's process whose agent was killed is succeeded by the next agent's",
+          "[process]") {
+  const scratch_folder above;
+  const held_run_folder run(above / "run", "test", {"test"});
+  auto first = outlived_agent(run);
+  kill_agent_of(first);
+  auto second = outlived_agent(run);
+  child_process leader({.command = player({"successor", run.path().string(), above / "said"}),
+                        .output = above / "out"});
+  REQUIRE(soon([&] { return std::filesystem::exists(above / "said"); }));
+  leader.signal(SIGKILL);
+  const auto before = read_text(above / "said");
+  leader.wait();
+  CHECK(soon([&] { return read_text(above / "said") != before; }));
+  second.ask(end_agent{1});
+  CHECK(second.wait(long_enough) == process_end{.exit_code = 0});
+  CHECK(first.wait(long_enough));
+  nothing_is_left_of(run);
+}
