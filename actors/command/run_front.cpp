@@ -233,6 +233,8 @@ std::string text_of(const supervisor_order& x) {
   add(x.configuration);
   add(std::to_string(x.terminal.status_line_columns));
   add(x.terminal.output ? "1" : "0");
+  add(std::to_string(x.front.pid));
+  add(std::to_string(x.front.start_time));
   add(x.hosts.credentials.string());
   add(x.hosts.address);
   add(x.hosts.insecure ? "1" : "0");
@@ -270,6 +272,8 @@ supervisor_order read_supervisor_order(const std::string& text) {
   out.configuration = next();
   out.terminal.status_line_columns = number();
   out.terminal.output = next() == "1";
+  out.front.pid = number();
+  out.front.start_time = std::strtoull(next().c_str(), nullptr, 10);
   out.hosts.credentials = next();
   out.hosts.address = next();
   out.hosts.insecure = next() == "1";
@@ -306,6 +310,7 @@ int show_run(const runtime::training_job& job, const run_request& request) {
                                  request.configuration,
                                  request.command,
                                  {runtime::status_line_columns(), runtime::output_is_terminal()},
+                                 runtime::this_process(),
                                  request.hosts}));
     code = shown_to_its_end(job, supervisor, folder.path(), first, second);
   } catch (...) {

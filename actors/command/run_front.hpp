@@ -25,6 +25,7 @@ struct supervisor_order {
   std::string configuration;
   std::vector<std::string> command;
   runtime::front_terminal terminal;
+  runtime::process_id front = {};  ///< who shows the run; gone: nobody
   run_hosts hosts = {};
 };
 std::string text_of(const supervisor_order& x);

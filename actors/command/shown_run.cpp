@@ -57,8 +57,6 @@ bool shown_run::go_on(const run_request& request, const runtime::training_job& j
   auto folder = runtime::held_run_folder::to_go_on(request.run_folder, suspicion);
   if (!folder)
     return false;
-  if (request.temporary)
-    folder->is_temporary();
   runtime::copy_log_to(folder->log_of(actors::supervisors_entry));
   folder_.emplace(*std::move(folder), job, request.incarnation);
   return true;

@@ -80,14 +80,18 @@ int be_successor(const supervisor_flags& flags) {
   const auto text = runtime::read_order(runtime::run_folder::open(flags.run));
   const auto order = read_supervisor_order(text);
   const auto job = runtime::job_from_json(order.job);
-  return run_training(job,
-                      {.configuration = order.configuration,
-                       .command = order.command,
-                       .run_folder = flags.run,
-                       .temporary = flags.temporary,
-                       .hosts = order.hosts,
-                       .order = text,
-                       .incarnation = std::uint32_t(flags.incarnation)});
+  const int code = run_training(job,
+                                {.configuration = order.configuration,
+                                 .command = order.command,
+                                 .run_folder = flags.run,
+                                 .temporary = flags.temporary,
+                                 .hosts = order.hosts,
+                                 .order = text,
+                                 .incarnation = std::uint32_t(flags.incarnation)});
+  // A front that is there follows the run by its folder, and removes it.
+  const bool is_shown = runtime::running_process::find(order.front).has_value();
+  const removed_at_the_end folder(flags.temporary && !is_shown, flags.run);
+  return code;
 }
 
 int be_supervisor(const supervisor_flags& flags) {

@@ -165,6 +165,9 @@ void launcher_state::take(int, const runtime::process_died& x) {
 }
 
 void launcher_state::take(int, const runtime::request_refused& x) {
+  if (x.request == 0)
+    runtime::log_warning("nobody would go on with this run in the place of this process: {}",
+                         x.why);
   carry_out(machine_->refused(x.request, x.why));
 }
 
@@ -173,6 +176,8 @@ void launcher_state::take(int host, const runtime::agent_ended&) {
 }
 
 void launcher_state::take(int, const runtime::processes_listed&) {}
+
+void launcher_state::take(int, const runtime::succession_agreed&) {}
 
 // Nodes end by their supervisor's word, or by this one where it has died.
 void launcher_state::receive(const messages::shut_down& x) {

@@ -179,10 +179,11 @@ class node_process {
       return false;
     }
     (*self_)->send(rendezvous_, messages::present{where_, node_, connector_});
-    runtime::log_info(" the run is led by process {} of its supervisor's, at {}:{}",
-                      place_.incarnation,
-                      place_.address,
-                      place_.port);
+    runtime::log_info(
+        " another process leads the run: incarnation {} of the supervisor's, at {}:{}",
+        place_.incarnation,
+        place_.address,
+        place_.port);
     return true;
   }
 

@@ -103,8 +103,6 @@ class held_run_folder : public run_folder {
   held_run_folder& operator=(held_run_folder&&) = delete;
   ~held_run_folder();
 
-  /// When this object ends.
-  void is_temporary() { temporary_ = true; }
   /// Says how the run ended, in `run.json`, and removes its credentials: folders of runs are given
   /// to others, with the checkpoints that they lie beside. Throws io_error.
   void end(int exit_code, const std::string& reason);

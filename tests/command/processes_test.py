@@ -505,10 +505,13 @@ def require_lost(one, how):
 
 
 def succeeded(one, old):
-    """Who decides in its place."""
-    found = one.until("another process decides", lambda: [x for x in one.processes("supervisor")
-                                                           if x["pid"] != old["pid"]])
-    return found[0]
+    """Who decides in its place, also where the front is gone."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if found := [x for x in one.processes("supervisor") if x["pid"] != old["pid"]]:
+            return found[0]
+        time.sleep(0.02)
+    raise one.fails(f"not in {PATIENCE} seconds: another process decides")
 
 
 def survivors(one):
@@ -557,8 +560,9 @@ def check_supervisor_and_front_killed(folder):
     old = one.deciding()
     os.kill(old["pid"], signal.SIGKILL)
     succeeded(one, old)
-    newest = one.steps()[-1]["iteration"]
-    one.reaches(newest + 10)
+    newest, end = one.steps()[-1]["iteration"], time.monotonic() + PATIENCE
+    while one.steps()[-1]["iteration"] < newest + 10 and time.monotonic() < end:
+        time.sleep(0.02)
     works("stop", "--run", one.run)
     one.leaves_nothing()
     require_whole(one)
@@ -646,16 +650,21 @@ def check_front_stopped(folder):
 
 
 def check_all_alone(folder):
-    """Without front, supervisor's process and agent the others end by themselves."""
+    """Where all who could start another supervisor's process die at once, the others end by themselves."""
     one = job(folder, *ENDLESS, "--suspicion-seconds", 0.5)
     one.reaches(5)
     agent, = one.processes("agent")
     guard = int(pathlib.Path(f"/proc/{agent['pid']}/stat").read_text().rpartition(") ")[2].split()[1])
-    deciding = one.deciding()["pid"]
-    for pid in (one.process.pid, guard, agent["pid"], deciding):
-        os.kill(pid, signal.SIGKILL)
+    lost = (one.process.pid, one.deciding()["pid"], guard, agent["pid"])
+    for how in (signal.SIGSTOP, signal.SIGKILL):  # nobody acts on the death of another
+        for pid in lost:
+            os.kill(pid, how)
     one.process.wait()
-    one.leaves_nothing()  # ten suspicions are 5 s; the bound is for slow machines
+    end = time.monotonic() + PATIENCE  # ten suspicions are 5 s; the bound is for slow machines
+    while one.left() and time.monotonic() < end:
+        time.sleep(0.05)
+    if one.left() or shared_memory() - one.shared or one.ports & listening():
+        raise one.fails(f"it leaves processes {one.left()}, shared memory {shared_memory() - one.shared}")
     if one.status()["state"] != "died":
         raise one.fails(f"its status is {one.status()}")
 
