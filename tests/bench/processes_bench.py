@@ -1,7 +1,7 @@
 """What several processes cost: a training step beside one process, processes that wait, and how start and memory grow.
 
-    processes_bench.py [--program FILE] [--only step,idle,growth] [--rounds N] [--steps N] [--numbers 8,16,32,64]
-                       [--json FILE]
+    processes_bench.py [--program FILE] [--only step,idle,growth] [--model NAME] [--layout NAME] [--rounds N] [--steps N]
+                       [--warm-up N] [--numbers 8,16,32,64] [--json FILE]
 
 *step*: the same job in one process and in two, in turn; the median time of a step of each round, and the median ratio.
 *idle*: a lane is planted to hang, so that everybody waits; processor time of each process meanwhile.
@@ -22,7 +22,6 @@ import sys
 import tempfile
 import time
 
-WARM_UP = 5  # steps that are not counted
 TICKS = os.sysconf("SC_CLK_TCK")
 MOCK = ["--mock-data", "--tokenizer-type", "NullTokenizer", "--lr", 1e-4, "--eval-iters", 0, "--log-interval", 1,
         "--threads-per-worker", 1]
@@ -88,13 +87,15 @@ class training:
 def step(o, folder, rows):
     for model, shape in MODELS.items():
         for layout, ranks in LAYOUTS.items():
+            if o.model not in (None, model) or o.layout not in (None, layout):
+                continue
             ratios, times = [], {1: [], 2: []}
             for _ in range(o.rounds):
                 for processes in (1, 2):
-                    one = training(o, folder, *shape, *ranks, "--recovery", "off", "--train-iters", o.steps + WARM_UP,
+                    one = training(o, folder, *shape, *ranks, "--recovery", "off", "--train-iters", o.steps + o.warm_up,
                                    "--processes", processes)
                     one.ends()
-                    times[processes].append(statistics.median(x["elapsed_ms"] for x in one.steps()[WARM_UP:]))
+                    times[processes].append(statistics.median(x["elapsed_ms"] for x in one.steps()[o.warm_up:]))
                 ratios.append(times[2][-1] / times[1][-1])
             rows.append({"part": "step", "model": model, "layout": layout,
                          "one_ms": statistics.median(times[1]), "two_ms": statistics.median(times[2]),
@@ -165,8 +166,11 @@ def main():
     line = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     line.add_argument("--program", default="build/release/bin/troupe")
     line.add_argument("--only", default=",".join(parts))
+    line.add_argument("--model", choices=MODELS)
+    line.add_argument("--layout", choices=LAYOUTS)
     line.add_argument("--rounds", type=int, default=5)
     line.add_argument("--steps", type=int, default=30)
+    line.add_argument("--warm-up", type=int, default=5, help="steps that are not counted")
     line.add_argument("--numbers", default="8,16,32,64")
     line.add_argument("--json")
     o = line.parse_args()
