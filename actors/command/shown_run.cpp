@@ -59,6 +59,7 @@ actors::launch_settings shown_run::launch(const runtime::training_job& job,
                                       .insecure = hosts.insecure},
                                      hosts.address);
   out.standing = hosts.nodes;
+  out.standing.insert(out.standing.end(), hosts.spares.begin(), hosts.spares.end());
   return out;
 }
 
