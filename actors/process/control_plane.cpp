@@ -202,14 +202,14 @@ messages::standing_node_actor standing_node_at(caf::actor_system& system,
       system, address, port, patience, of_these_credentials);
 }
 
-void find_standing_node(messages::launcher_actor::pointer self,
+void find_standing_node(messages::launcher_actor::pointer caller,
                         const std::string& address,
                         std::uint16_t port,
                         std::chrono::milliseconds patience,
                         const std::function<void(const messages::standing_node_actor&)>& found) {
   using wanted = messages::standing_node_actor;
-  auto& system = self->home_system();
-  self->request(who_connects(system), patience, caf::connect_atom::value, address, port)
+  auto& system = caller->home_system();
+  caller->request(who_connects(system), patience, caf::connect_atom::value, address, port)
       .then(
           [&system, found](
               const caf::node_id&, caf::strong_actor_ptr& actor, std::set<std::string>& messages) {

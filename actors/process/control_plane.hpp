@@ -75,10 +75,10 @@ messages::standing_node_actor standing_node_at(caf::actor_system& system,
                                                std::uint16_t port,
                                                std::chrono::milliseconds patience);
 
-/// The same for an actor, which is not held up: `found` is called by a handler of `self`, or never.
-/// Who connects for the whole process waits meanwhile for as long as the system does, so somebody
-/// has to listen there (require_listener).
-void find_standing_node(messages::launcher_actor::pointer self,
+/// The same for an actor, which is not held up: `found` is called by a handler of `caller`, or
+/// never. Who connects for the whole process waits meanwhile for as long as the system does, so
+/// somebody has to listen there (require_listener).
+void find_standing_node(messages::launcher_actor::pointer caller,
                         const std::string& address,
                         std::uint16_t port,
                         std::chrono::milliseconds patience,

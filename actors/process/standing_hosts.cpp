@@ -225,7 +225,7 @@ class other_hosts final : public launch_sites {
     const auto told = fmt::format(
         "{} does not serve this run: {}", name_of_host(number), messages::text_of(why));
     if (it.node)
-      self_->demonitor(it.node);
+      self_->demonitor(it.node.address());
     if (!it.is_looked_for) {
       tell_.refused(number, told);
       return lose(number);
