@@ -6,6 +6,11 @@ foreach(story ${stories})
   troupe_script_test(examples/${story} examples/story.py $<TARGET_FILE:story_${story}>
                      ${PROJECT_SOURCE_DIR}/examples/${story}.cpp NEEDS story_${story})
 endforeach()
+troupe_script_test(examples/11_two_hosts examples/story.py $<TARGET_FILE:troupe>
+                   ${PROJECT_SOURCE_DIR}/examples/11_two_hosts.sh NEEDS troupe UNSANITIZED)
+if(TEST examples/11_two_hosts)  # skipped where the user may not make namespaces
+  set_tests_properties(examples/11_two_hosts PROPERTIES SKIP_RETURN_CODE 77)
+endif()
 
 troupe_script_test(readme/commands readme/readme_test.py
                    $<TARGET_FILE:troupe> ${PROJECT_SOURCE_DIR}/README.md NEEDS troupe UNSANITIZED)

@@ -32,6 +32,45 @@ std::string address_for(const std::vector<actors::standing_node_address>& nodes)
   return out;
 }
 
+std::vector<std::string> names_in(const std::string& list) {
+  std::vector<std::string> out;
+  std::istringstream words(list);
+  for (std::string word; std::getline(words, word, ',');)
+    out.push_back(word);
+  if (list.ends_with(','))
+    out.emplace_back();
+  return out;
+}
+
+void complain_of(const char* flag,
+                 const std::vector<std::string>& names,
+                 std::vector<std::string>& to) {
+  for (const auto& name : names)
+    try {
+      runtime::read_host_and_port(name);
+    } catch (const runtime::input_error& failure) {
+      to.push_back(fmt::format("{}: {}", flag, failure.what()));
+    }
+}
+
+actors::standing_node_address node_named(const char* flag, const std::string& name) {
+  const auto where = runtime::read_host_and_port(name);
+  try {
+    return {name, runtime::numeric_address(where.host), where.port};
+  } catch (const runtime::input_error& failure) {
+    throw usage_error("{} {}: {}", flag, name, failure.what());
+  }
+}
+
+/// Null: it is not among them.
+const actors::standing_node_address* same_in(const std::vector<actors::standing_node_address>& all,
+                                             const actors::standing_node_address& x) {
+  const auto at = std::find_if(all.begin(), all.end(), [&](const auto& other) {
+    return other.address == x.address && other.port == x.port;
+  });
+  return at == all.end() ? nullptr : &*at;
+}
+
 }  // namespace
 
 void declare_hosts(command_line& line, host_flags& to) {
@@ -42,6 +81,13 @@ void declare_hosts(command_line& line, host_flags& to) {
               .help = "The processes stand on these hosts, the first on the first; on each waits "
                       "`troupe node --listen HOST:PORT`."},
              text(to.nodes));
+  line.value({.name = "--spare-nodes",
+              .field = "hosts.spare_nodes",
+              .type = "HOST:PORT,...",
+              .default_value = "none",
+              .help = "With --nodes: nodes that stand by. When a host is gone its process goes on "
+                      "on the first of them that lives; where none is left, beside another one."},
+             text(to.spare_nodes));
   line.value({.name = "--credentials",
               .field = "hosts.credentials",
               .type = "DIR",
@@ -65,13 +111,7 @@ void declare_hosts(command_line& line, host_flags& to) {
 }
 
 std::vector<std::string> node_names(const host_flags& flags) {
-  std::vector<std::string> out;
-  std::istringstream words(flags.nodes);
-  for (std::string word; std::getline(words, word, ',');)
-    out.push_back(word);
-  if (flags.nodes.ends_with(','))
-    out.emplace_back();
-  return out;
+  return names_in(flags.nodes);
 }
 
 std::vector<std::string> complaints_about(const host_flags& flags, int processes) {
@@ -82,16 +122,14 @@ std::vector<std::string> complaints_about(const host_flags& flags, int processes
       out.emplace_back("--credentials belongs to --nodes: give that, or leave it out");
     if (!flags.local_address.empty())
       out.emplace_back("--local-addr belongs to --nodes: give that, or leave it out");
+    if (!flags.spare_nodes.empty())
+      out.emplace_back("--spare-nodes belongs to --nodes: give that, or leave it out");
     if (flags.insecure && processes == 1)
       out.emplace_back("--insecure is about several processes, and this run has one: leave it out");
     return out;
   }
-  for (const auto& name : names)
-    try {
-      runtime::read_host_and_port(name);
-    } catch (const runtime::input_error& failure) {
-      out.push_back(fmt::format("--nodes: {}", failure.what()));
-    }
+  complain_of("--nodes", names, out);
+  complain_of("--spare-nodes", names_in(flags.spare_nodes), out);
   if (names.size() == 1)
     out.emplace_back(
         "--nodes names one node, and a run of one process is where its command is: name two or "
@@ -114,28 +152,33 @@ std::vector<std::string> complaints_about(const host_flags& flags, int processes
 run_hosts find_hosts(const host_flags& flags) {
   run_hosts out{.credentials = flags.credentials, .insecure = flags.insecure};
   for (const auto& name : node_names(flags)) {
-    const auto where = runtime::read_host_and_port(name);
-    actors::standing_node_address node{name, {}, where.port};
-    try {
-      node.address = runtime::numeric_address(where.host);
-    } catch (const runtime::input_error& failure) {
-      throw usage_error("--nodes {}: {}", name, failure.what());
-    }
-    for (const auto& other : out.nodes)
-      if (other.address == node.address && other.port == node.port)
-        throw usage_error(
-            "--nodes names the node at {} twice{}: each has one place; start another there, with "
-            "another port",
-            name,
-            other.name == name ? "" : ", also as " + other.name);
+    auto node = node_named("--nodes", name);
+    if (const auto* const other = same_in(out.nodes, node))
+      throw usage_error(
+          "--nodes names the node at {} twice{}: each has one place; start another there, with "
+          "another port",
+          name,
+          other->name == name ? "" : ", also as " + other->name);
     out.nodes.push_back(std::move(node));
   }
   if (out.nodes.empty())
     return out;
+  for (const auto& name : names_in(flags.spare_nodes)) {
+    auto node = node_named("--spare-nodes", name);
+    if (same_in(out.nodes, node) != nullptr)
+      throw usage_error(
+          "--spare-nodes names the node at {}, which --nodes gives a place: a spare is another one",
+          name);
+    if (same_in(out.spares, node) != nullptr)
+      throw usage_error("--spare-nodes names the node at {} twice", name);
+    out.spares.push_back(std::move(node));
+  }
+  auto all = out.nodes;
+  all.insert(all.end(), out.spares.begin(), out.spares.end());
   if (!flags.local_address.empty())
     out.address = runtime::numeric_address(flags.local_address);
   else
-    out.address = address_for(out.nodes);
+    out.address = address_for(all);
   return out;
 }
 

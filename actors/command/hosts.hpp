@@ -14,7 +14,8 @@ namespace troupe::command {
 
 /// As written on the command line.
 struct host_flags {
-  std::string nodes;  ///< "HOST:PORT,HOST:PORT"; empty: all is on this host
+  std::string nodes;        ///< "HOST:PORT,HOST:PORT"; empty: all is on this host
+  std::string spare_nodes;  ///< the same; empty: none
   std::filesystem::path credentials;
   std::string local_address;
   bool insecure = false;
@@ -22,7 +23,7 @@ struct host_flags {
 
 void declare_hosts(command_line& line, host_flags& to);
 
-/// The names of the nodes.
+/// The names of the nodes that have places.
 std::vector<std::string> node_names(const host_flags& flags);
 
 /// What contradicts itself, in sentences. `processes`: of the job.
@@ -30,9 +31,10 @@ std::vector<std::string> complaints_about(const host_flags& flags, int processes
 
 /// What is no part of a job: where its processes are.
 struct run_hosts {
-  std::vector<actors::standing_node_address> nodes;  ///< none: this host alone
-  std::filesystem::path credentials;                 ///< empty: the run makes its own
-  std::string address = "127.0.0.1";                 ///< numeric, of this host, for the others
+  std::vector<actors::standing_node_address> nodes;   ///< none: this host alone
+  std::vector<actors::standing_node_address> spares;  ///< that have no place at first
+  std::filesystem::path credentials;                  ///< empty: the run makes its own
+  std::string address = "127.0.0.1";                  ///< numeric, of this host, for the others
   bool insecure = false;
 };
 

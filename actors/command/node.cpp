@@ -118,11 +118,12 @@ int stand(const node_flags& flags) {
 void add_node(command_line& program) {
   auto& line = program.command("node", "waits on its host for jobs, and hosts workers of theirs.");
   const auto flags = std::make_shared<node_flags>();
-  line.value({.name = "--listen",
-              .type = "ADDRESS:PORT",
-              .help = "It waits there for runs that name it by --nodes, and serves one at a time. "
-                      "Port 0: the system chooses one, which is told."},
-             text(flags->listen));
+  line.value(
+      {.name = "--listen",
+       .type = "ADDRESS:PORT",
+       .help = "It waits there for runs that name it by --nodes or --spare-nodes, and serves "
+               "one at a time. Port 0: the system chooses one, which is told."},
+      text(flags->listen));
   line.value({.name = "--credentials",
               .type = "DIR",
               .help = "What runs and this node know each other by, as `troupe "

@@ -238,11 +238,13 @@ std::string text_of(const supervisor_order& x) {
   add(x.hosts.credentials.string());
   add(x.hosts.address);
   add(x.hosts.insecure ? "1" : "0");
-  add(std::to_string(x.hosts.nodes.size()));
-  for (const auto& node : x.hosts.nodes) {
-    add(node.name);
-    add(node.address);
-    add(std::to_string(node.port));
+  for (const auto* const nodes : {&x.hosts.nodes, &x.hosts.spares}) {
+    add(std::to_string(nodes->size()));
+    for (const auto& node : *nodes) {
+      add(node.name);
+      add(node.address);
+      add(std::to_string(node.port));
+    }
   }
   for (const auto& word : x.command)
     add(word);
@@ -277,11 +279,13 @@ supervisor_order read_supervisor_order(const std::string& text) {
   out.hosts.credentials = next();
   out.hosts.address = next();
   out.hosts.insecure = next() == "1";
-  out.hosts.nodes.resize(std::min(std::size_t(number()), texts.size()));
-  for (auto& node : out.hosts.nodes) {
-    node.name = next();
-    node.address = next();
-    node.port = std::uint16_t(number());
+  for (auto* const nodes : {&out.hosts.nodes, &out.hosts.spares}) {
+    nodes->resize(std::min(std::size_t(number()), texts.size()));
+    for (auto& node : *nodes) {
+      node.name = next();
+      node.address = next();
+      node.port = std::uint16_t(number());
+    }
   }
   out.command = {texts.begin(), texts.end()};
   return out;

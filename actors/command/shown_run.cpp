@@ -83,6 +83,7 @@ actors::launch_settings shown_run::launch(const actors::prepared_job& job,
                                       .outlived = recovery.on},
                                      hosts.address);
   out.standing = hosts.nodes;
+  out.standing.insert(out.standing.end(), hosts.spares.begin(), hosts.spares.end());
   out.incarnation = request.incarnation;
   if (!recovery.on || request.order.empty() || !hosts.nodes.empty())
     return out;

@@ -170,14 +170,14 @@ std::string event_line(const runtime::run_event& x) {
   const auto why = x.why.starts_with(named) ? x.why.substr(named.size()) : x.why;
   if (x.kind == "given up")
     return fmt::format(" {} died ({}) and is not replaced any more", x.who, why);
-  if (x.kind != "restart")
+  if (x.kind != "restart" && x.kind != "move")
     return fmt::format(" {} died ({}) and was replaced; no step was lost", x.who, why);
   const auto source = x.from == "estate"   ? "as its ranks had it"
                       : x.from == "keeper" ? "as another process kept it"
                       : x.from == "disk"   ? "from the checkpoint"
                                            : "from the start of the run";
   const auto again = x.iteration - x.resumed;
-  const auto* const verb = x.who == "replicas" ? "disagree" : "died";
+  const auto* const verb = x.kind == "move" ? "moves" : x.who == "replicas" ? "disagree" : "died";
   return fmt::format(
       " {} {} ({}); after {:.3f} s the run goes on from iteration {} {}{}",
       x.who,

@@ -9,9 +9,11 @@
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/io/middleman.hpp>
+#include <caf/io/middleman_actor.hpp>
 #include <caf/openssl/manager.hpp>
 #include <caf/openssl/publish.hpp>
 #include <caf/scoped_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -103,6 +105,11 @@ constexpr port_of_ours of_these_credentials{
     "sides is without TLS (`hosts.insecure`)",
     true};
 
+caf::io::middleman_actor who_connects(caf::actor_system& system) {
+  return system.has_openssl_manager() ? system.openssl_manager().actor_handle()
+                                      : system.middleman().actor_handle();
+}
+
 // caf::openssl::remote_actor would wait for ever for one who accepts and says nothing.
 template <class Handle>
 Handle remote(caf::actor_system& system,
@@ -115,13 +122,7 @@ Handle remote(caf::actor_system& system,
   std::string failure;
   bool answers = true;
   caf::scoped_actor caller(system, true);
-  caller
-      ->request(system.has_openssl_manager() ? system.openssl_manager().actor_handle()
-                                             : system.middleman().actor_handle(),
-                patience,
-                caf::connect_atom::value,
-                address,
-                port)
+  caller->request(who_connects(system), patience, caf::connect_atom::value, address, port)
       .receive(
           [&](const caf::node_id&, caf::strong_actor_ptr& actor, std::set<std::string>& messages) {
             found = std::move(actor);
@@ -199,6 +200,23 @@ messages::standing_node_actor standing_node_at(caf::actor_system& system,
                                                std::chrono::milliseconds patience) {
   return remote<messages::standing_node_actor>(
       system, address, port, patience, of_these_credentials);
+}
+
+void find_standing_node(messages::launcher_actor::pointer caller,
+                        const std::string& address,
+                        std::uint16_t port,
+                        std::chrono::milliseconds patience,
+                        const std::function<void(const messages::standing_node_actor&)>& found) {
+  using wanted = messages::standing_node_actor;
+  auto& system = caller->home_system();
+  caller->request(who_connects(system), patience, caf::connect_atom::value, address, port)
+      .then(
+          [&system, found](
+              const caf::node_id&, caf::strong_actor_ptr& actor, std::set<std::string>& messages) {
+            if (actor && system.assignable(messages, system.message_types(wanted())))
+              found(caf::actor_cast<wanted>(actor));
+          },
+          [](const caf::error&) {});
 }
 
 }  // namespace troupe::actors

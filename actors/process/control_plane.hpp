@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -73,5 +74,14 @@ messages::standing_node_actor standing_node_at(caf::actor_system& system,
                                                const std::string& address,
                                                std::uint16_t port,
                                                std::chrono::milliseconds patience);
+
+/// The same for an actor, which is not held up: `found` is called by a handler of `caller`, or
+/// never. Who connects for the whole process waits meanwhile for as long as the system does, so
+/// somebody has to listen there (require_listener).
+void find_standing_node(messages::launcher_actor::pointer caller,
+                        const std::string& address,
+                        std::uint16_t port,
+                        std::chrono::milliseconds patience,
+                        const std::function<void(const messages::standing_node_actor&)>& found);
 
 }  // namespace troupe::actors

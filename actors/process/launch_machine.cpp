@@ -7,13 +7,17 @@ namespace troupe::actors {
 
 namespace act = launch_action;
 
-launch_machine::launch_machine(const std::vector<int>& agent_of, name home, bool outlived)
+launch_machine::launch_machine(const std::vector<int>& agent_of,
+                               name home,
+                               bool outlived,
+                               int spares)
     : home_(home), outlived_(outlived), all_(agent_of.size()) {
   for (std::size_t p = 0; p < all_.size(); ++p) {
     all_[p].who.process = int(p);
     all_[p].agent = agent_of[p];
     agents_.resize(std::max(agents_.size(), std::size_t(agent_of[p]) + 1));
   }
+  agents_.resize(agents_.size() + std::size_t(spares));
 }
 
 launch_machine::one* launch_machine::find(name who) {
@@ -68,7 +72,9 @@ launch_actions launch_machine::wanted(int process, runtime::generation_id in) {
   // it may take part any more.
   const bool lost = value(x.asked) != 0 && epoch_of(in) == epoch_of(x.asked);
   x.asked = in;
-  if (x.is == phase::none) {
+  if (!refused_.empty()) {
+    out.emplace_back(act::refuse{x.who, refused_, refused_by_, true});
+  } else if (x.is == phase::none) {
     x.failures = 0;
     launch(x, out);
   } else if (x.is == phase::ending) {
@@ -78,27 +84,41 @@ launch_actions launch_machine::wanted(int process, runtime::generation_id in) {
     kill(x, out);
   } else if (x.is == phase::stands) {
     out.emplace_back(act::tell_started{x.who, true});
+    x.offered = false;  // to a supervisor that has a successor
+    offer_moves(out);
   }
   return out;
 }
 
 void launch_machine::launch(one& x, launch_actions& out) {
-  const auto& by = agents_[std::size_t(x.agent)];
-  if (!by.host_gone.empty()) {
+  const auto& before = agents_[std::size_t(x.agent)];
+  const auto at = agent_for(x);
+  if (!at) {
     x.is = phase::none;
-    out.emplace_back(act::refuse{{x.who.process, x.who.incarnation + 1}, by.host_gone});
+    out.emplace_back(act::refuse{{x.who.process, x.who.incarnation + 1},
+                                 before.lost.empty() ? before.unfit : before.lost,
+                                 x.agent});
     return;
   }
+  if (*at != x.agent)
+    out.emplace_back(act::relocate{x.who.process,
+                                   x.agent,
+                                   *at,
+                                   beside(x, *at),
+                                   before.lost.empty() ? before.unfit : before.lost});
+  x.agent = *at;
+  const auto& by = agents_[std::size_t(x.agent)];
   const auto incarnation = x.who.incarnation + 1;
   auto next = one{.who = {x.who.process, incarnation},
                   .agent = x.agent,
                   .is = phase::starting,
                   .asked = x.asked,
+                  .stood = x.stood,
                   .failures = x.failures,
                   .failure = x.failure};
   if (!by.ends) {
     next.start_request = ++requests_;
-    out.emplace_back(act::start{next.start_request, next.who});
+    out.emplace_back(act::start{next.start_request, next.who, next.agent});
     out.emplace_back(act::expect{next.who});
   }
   x = std::move(next);
@@ -109,7 +129,7 @@ void launch_machine::kill(one& x, launch_actions& out) {
   if (x.which == 0)
     return;  // when the agent has said which it is
   x.kill_request = ++requests_;
-  out.emplace_back(act::kill{x.kill_request, x.who.process, x.which});
+  out.emplace_back(act::kill{x.kill_request, x.who.process, x.which, x.agent});
 }
 
 // Before it stood.
@@ -123,8 +143,12 @@ void launch_machine::fail(one& x, const std::string& why, launch_actions& out) {
 
 // Once for each that was started.
 void launch_machine::refuse(one& x, const std::string& why, launch_actions& out) {
+  if (!x.refused && leave_host(x, why)) {
+    x.again = true;
+    return;
+  }
   if (!std::exchange(x.refused, true) && over_ == 0)
-    out.emplace_back(act::refuse{x.who, why});
+    out.emplace_back(act::refuse{x.who, why, x.agent});
 }
 
 std::string launch_machine::joins(name who, std::int64_t pid, std::uint64_t start_time) {
@@ -195,8 +219,10 @@ void launch_machine::stand_if_connected(one& x, launch_actions& out) {
   if (x.is != phase::connecting || !x.awaited.empty() || over_ > 0)
     return;  // PROCESS-2
   x.is = phase::stands;
+  x.stood = true;
   x.failures = 0;
   out.emplace_back(act::tell_started{x.who, x.lived});
+  offer_moves(out);
 }
 
 launch_actions launch_machine::withdrawn(name who, const std::string& why) {
@@ -218,9 +244,9 @@ launch_actions launch_machine::late(name who, const std::string& why) {
     if (++x->times_late < most_failed_starts) {
       out.emplace_back(act::kill_agent{x->agent});
       out.emplace_back(act::expect{x->who});
-    } else if (!std::exchange(x->refused, true) && over_ == 0) {
+    } else if (!x->refused && over_ == 0) {
       out.emplace_back(act::kill_agent{x->agent});
-      out.emplace_back(act::refuse{x->who, "nobody starts it: its host agent does not answer"});
+      refuse(*x, "nobody starts it: its host agent does not answer", out);
     }
     return out;
   }
@@ -263,8 +289,12 @@ launch_actions launch_machine::refused(std::uint64_t request, const std::string&
     } else if (x.start_request == request && x.which == 0) {
       const bool ends = x.is == phase::ending;
       x.is = phase::none;
-      if (!ends && over_ == 0)
-        out.emplace_back(act::refuse{x.who, why});
+      if (over_ > 0)
+        continue;
+      if (ends ? x.again : leave_host(x, why))
+        launch(x, out);
+      else if (!ends)
+        out.emplace_back(act::refuse{x.who, why, x.agent});
     }
   if (over_ > 0)
     end_if_alone(out);
@@ -316,20 +346,12 @@ launch_actions launch_machine::agent_gone(int agent, const std::string& why) {
       continue;
     else if (x.is == phase::starting && x.start_request == 0)
       launch(x, out);  // it was waiting for the next agent
-    else if (!by.host_gone.empty() || !adopt(x, out))
+    else if (!by.lost.empty() || !adopt(x, out))
       lose(x, why, out);
     else
       by.gone = by.asked_to_end = false;  // there is a next one
   quit_if_over(out);
   return out;
-}
-
-launch_actions launch_machine::host_gone(int agent, const std::string& why) {
-  auto& by = agents_[std::size_t(agent)];
-  if (!by.host_gone.empty())
-    return {};
-  by.host_gone = why;
-  return agent_gone(agent, why);
 }
 
 void launch_machine::lose(one& x, const std::string& how, launch_actions& out) {
@@ -378,7 +400,7 @@ void launch_machine::end_if_alone(launch_actions& out) {
     return;
   for (std::size_t a = 0; a < agents_.size(); ++a) {
     auto& by = agents_[a];
-    by.gone = by.gone || !by.host_gone.empty();
+    by.gone = by.gone || !by.lost.empty();
     if (!by.gone && !std::exchange(by.asked_to_end, true))
       out.emplace_back(act::end_agent{int(a)});
   }

@@ -7,9 +7,11 @@
 //           (asked of the agent)      (told)    (died)
 //      any but none -> ending -> none, or starting again      (killed, and its death awaited)
 //
-// A place is started by a host agent, always the same: that of this host for all, or of a host for
-// each. Agents are numbered from 0. Where processes outlive their agent, the next one of its number
-// adopts them.
+// A place is started by a host agent: that of this host for all, or of a host for each. Agents are
+// numbered from 0; of several those that have no place at first are spare. Where processes outlive
+// their agent, the next one of its number adopts them. When its host is gone a place moves: its
+// next incarnation is started by the first agent that has no place, where there is none by the one
+// that has fewest; and back to one without a place, when such a host comes.
 //
 //   PROCESS-1  Only the newest incarnation of a process takes part: one that comes late is refused.
 //   PROCESS-2  A process is told to have started when it is connected with every other that stands.
@@ -21,6 +23,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -35,6 +38,7 @@ namespace launch_action {
 struct start {
   std::uint64_t request = 0;
   messages::process_name who = {};
+  int agent = 0;
 };
 /// Of its host agent, which is a new one.
 struct adopt {
@@ -48,6 +52,7 @@ struct kill {
   std::uint64_t request = 0;
   int process = 0;
   std::uint64_t which = 0;  ///< the agent's incarnation of it
+  int agent = 0;
 };
 struct end_agent {
   int agent = 0;
@@ -69,6 +74,19 @@ struct forget {
   std::string why;
 };
 
+/// Of what lives on a host that is lost: it has no part in the run any more.
+struct abandon {
+  messages::process_name who = {};
+};
+
+/// To the user: from now on another agent starts this place.
+struct relocate {
+  int process = 0;
+  int from = 0, to = 0;
+  std::vector<int> beside = {};  ///< what places that agent has, too
+  std::string why = {};
+};
+
 /// To the supervisor.
 struct tell_started {
   messages::process_name who = {};
@@ -80,7 +98,14 @@ struct tell_died {
 };
 struct refuse {
   messages::process_name who = {};
-  std::string why;
+  std::string why = {};
+  int agent = 0;
+  bool of_host = false;  ///< it is the agent's host that refuses, whatever place is meant
+};
+/// It would stand on a host of its own: when a state is kept it may be asked for again.
+struct offer_move {
+  messages::process_name who = {};
+  int to = 0;
 };
 
 /// It has to show itself within the time that is given to one that starts: `late` otherwise.
@@ -99,9 +124,12 @@ using launch_actions = std::vector<std::variant<launch_action::start,
                                                 launch_action::kill_agent,
                                                 launch_action::connect,
                                                 launch_action::forget,
+                                                launch_action::abandon,
+                                                launch_action::relocate,
                                                 launch_action::tell_started,
                                                 launch_action::tell_died,
                                                 launch_action::refuse,
+                                                launch_action::offer_move,
                                                 launch_action::expect,
                                                 launch_action::quit>>;
 
@@ -119,9 +147,13 @@ class launch_machine {
  public:
   using name = messages::process_name;
 
-  /// `agent_of`: who starts each place. `home`: the process of the launcher itself, with which all
-  /// are connected. `outlived`: processes live on when their agent dies.
-  launch_machine(const std::vector<int>& agent_of, name home, bool outlived = false);
+  /// `agent_of`: who starts each place at first; `spares` agents more have none. `home`: the
+  /// process of the launcher itself, with which all are connected. `outlived`: processes live on
+  /// when their agent dies.
+  launch_machine(const std::vector<int>& agent_of,
+                 name home,
+                 bool outlived = false,
+                 int spares = 0);
 
   /// At the beginning. It comes again by itself, and has lived; else it is started anew.
   launch_actions take_over(const filled_place& x);
@@ -129,6 +161,8 @@ class launch_machine {
   // By the supervisor:
 
   launch_actions wanted(int process, runtime::generation_id in);
+  /// Of each place the one that keeps its states: hosts of neither are preferred for it.
+  void kept_in(std::vector<int> keepers) { keepers_ = std::move(keepers); }
   /// The first time all are told to end by who calls; the second they are killed; the third the
   /// agent is.
   launch_actions over();
@@ -159,8 +193,16 @@ class launch_machine {
   void agent_ends(int agent);
   /// It is; and everybody whom it has started, unless they outlive it.
   launch_actions agent_gone(int agent, const std::string& why);
-  /// Its host is, or refuses to serve: nobody is started there any more.
+
+  // By hosts that have agents of their own:
+
+  /// Nobody is started there any more, and its places move.
   launch_actions host_gone(int agent, const std::string& why);
+  /// It does not serve this run. Before anybody has stood that is the user's mistake, and ends the
+  /// run; later it is a host that is gone.
+  launch_actions host_refuses(int agent, const std::string& why);
+  /// It was gone, and serves again, with nothing of what was there.
+  launch_actions host_back(int agent);
 
   /// Those that have been present and are not known to be gone.
   std::vector<name> here() const;
@@ -169,10 +211,13 @@ class launch_machine {
  private:
   enum class phase : std::uint8_t { none, starting, connecting, stands, ending };
   struct agent {
-    bool ends = false;           ///< it starts nobody any more
-    bool gone = false;           ///< since the job is over, for good
-    bool asked_to_end = false;   ///< the same
-    std::string host_gone = {};  ///< why; empty: it is there
+    bool ends = false;          ///< it starts nobody any more
+    bool gone = false;          ///< since the job is over, for good
+    bool asked_to_end = false;  ///< the same
+    std::string lost = {};      ///< why its host is; empty: it is there
+    std::string unfit = {};     ///< why nobody else is started there; empty: one may be
+
+    bool is_usable() const { return lost.empty() && unfit.empty(); }
   };
   struct one {
     name who = {};
@@ -188,8 +233,10 @@ class launch_machine {
     bool killed = false;  ///< the agent has
     bool again = false;   ///< it is wanted when this one has ended
     bool refused = false;
-    int failures = 0;    ///< in a row, before it stood
-    int times_late = 0;  ///< of this incarnation, while nobody has said that it was started
+    bool offered = false;  ///< to move
+    bool stood = false;    ///< an incarnation of this place has
+    int failures = 0;      ///< in a row, before it stood
+    int times_late = 0;    ///< of this incarnation, while nobody has said that it was started
     std::string failure;
     std::set<std::pair<name, name>> awaited;  ///< by, other
     std::map<std::pair<name, name>, int> failed_calls;
@@ -200,6 +247,12 @@ class launch_machine {
   one* find(name who);
   bool is_here(name who) const;
   void launch(one& x, launch_actions& out);
+  /// Who starts it next; nothing: no host is left.
+  std::optional<int> agent_for(const one& x) const;
+  std::vector<int> beside(const one& x, int agent) const;
+  /// Whether another host is tried, for this reason.
+  bool leave_host(one& x, const std::string& why);
+  void offer_moves(launch_actions& out);
   void kill(one& x, launch_actions& out);
   /// False: nothing is known of it that could be adopted.
   bool adopt(one& x, launch_actions& out);
@@ -215,6 +268,9 @@ class launch_machine {
   const bool outlived_;
   std::vector<one> all_;
   std::vector<agent> agents_;
+  std::vector<int> keepers_;
+  std::string refused_ = {};  ///< by a host, before anybody stood: why the run ends
+  int refused_by_ = 0;        ///< the same
   std::uint64_t requests_ = 0;
   bool has_quit_ = false;
   int over_ = 0;

@@ -36,7 +36,8 @@ struct launch_settings {
   /// The command that starts this one: the program's path, then its arguments.
   std::function<std::vector<std::string>(const node_program&)> node;
   std::string address = "127.0.0.1";  ///< numeric, of this machine: where others reach it
-  /// Place p is started by the p-th of them; none: all are started here.
+  /// Place p is started by the p-th of them, and those beyond the places are spare; none: all are
+  /// started here.
   std::vector<standing_node_address> standing = {};
   /// Nodes outlive the agent that has started them (agent_link.hpp).
   bool outlived = false;

@@ -1,19 +1,15 @@
 #include "actors/process/launch_sites.hpp"
 
 #include "actors/process/agent_link.hpp"
-#include "actors/process/control_plane.hpp"
-#include "messages/core/error.hpp"
-#include "runtime/core/error.hpp"
 #include "runtime/process/process_entry.hpp"
 #include "runtime/process/run_folder.hpp"
-#include "runtime/trainer/build.hpp"
 
-#include <caf/actor_system.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <fmt/format.h>
 #include <map>
 #include <optional>
@@ -56,7 +52,7 @@ class this_host final : public launch_sites {
         .name = agent_name_of(x.who.process),
         .command = settings_.node({x.who.process, x.who.incarnation, settings_.address, port}),
         .environment = {},
-        .output = log_of(x.who.process)});
+        .output = log_file(x.who.process)});
   }
   void adopt(const launch_action::adopt& x) override {
     agent_.ask(
@@ -78,12 +74,16 @@ class this_host final : public launch_sites {
 
   bool hear(const messages::agent_told& x) override { return agent_.hear(x); }
   int host_of(const caf::actor_addr&) const override { return -1; }
-  std::string name_of(int process) const override { return fmt::format("process:{}", process); }
-  std::string log_of(int process) const override {
-    return folder_.log_of(agent_name_of(process)).string();
+  std::string name_of(int process, int) const override {
+    return fmt::format("process:{}", process);
   }
+  std::string log_of(int process, int) const override { return log_file(process).string(); }
 
  private:
+  std::filesystem::path log_file(int process) const {
+    return folder_.log_of(agent_name_of(process));
+  }
+
   // The agent knows whom it has started, and not as which one of the run; the folder has whoever
   // stood, also when the agent is a new one.
   void take_over() {
@@ -129,108 +129,6 @@ class this_host final : public launch_sites {
   std::vector<filled_place> filled_;
 };
 
-class other_hosts final : public launch_sites {
- public:
-  other_hosts(messages::launcher_actor::pointer self,
-              const launch_settings& settings,
-              std::vector<messages::standing_node_actor> nodes,
-              const node_context& context,
-              double suspicion,
-              std::function<void(int, const std::string&)> refused)
-      : self_(self),
-        settings_(settings),
-        nodes_(std::move(nodes)),
-        path_(context.messages),
-        folders_(nodes_.size()),
-        waiting_(nodes_.size()) {
-    const auto run = runtime::run_folder::open(settings.run).record().id;
-    for (std::size_t h = 0; h < nodes_.size(); ++h) {
-      self_->monitor(nodes_[h]);
-      path_
-          ->request(self_,
-                    nodes_[h],
-                    in_milliseconds(suspicion),
-                    messages::serve{.program = runtime::version_text(),
-                                    .run = run,
-                                    .process = int(h),
-                                    .suspicion = suspicion,
-                                    .launcher = self_})
-          .then(
-              [this, h](const messages::serving& x) {
-                folders_[h] = x.run;
-                if (const auto order = std::exchange(waiting_[h], std::nullopt))
-                  path_->send(self_, nodes_[h], *order);
-              },
-              [this, h, refused](const caf::error& why) {
-                refused(int(h),
-                        fmt::format("the node at {} does not serve this run: {}",
-                                    settings_.standing[h].name,
-                                    messages::text_of(why)));
-              });
-    }
-  }
-
-  std::vector<int> agents() const override {
-    std::vector<int> out;
-    for (std::size_t h = 0; h < nodes_.size(); ++h)
-      out.push_back(int(h));
-    return out;
-  }
-  // It has its next agent adopt them itself: nothing of that comes here.
-  bool are_outlived() const override { return false; }
-  void adopt(const launch_action::adopt& x) override {
-    throw runtime::broken_promise(
-        fmt::format("PROCESS-1: a standing node adopts process:{} by itself", x.process));
-  }
-  // Orders of a run that it does not serve yet, while it ends the one before, a node does not obey.
-  void start(const launch_action::start& x, std::uint16_t port) override {
-    const auto h = std::size_t(x.who.process);
-    messages::start_node order{x.request, x.who, settings_.address, port};
-    if (folders_[h].empty())
-      waiting_[h] = std::move(order);
-    else
-      path_->send(self_, nodes_[h], order);
-  }
-  void kill(const launch_action::kill& x) override {
-    path_->send(self_, node(x.process), messages::kill_node{x.request, x.process, x.which});
-  }
-  bool end_agent(int agent) override {
-    path_->send(self_, node(agent), messages::dismiss{});
-    return true;
-  }
-  void kill_agent(int agent) override {
-    path_->send(self_, node(agent), messages::kill_agent{agent});
-  }
-
-  bool hear(const messages::agent_told& x) override {  // the standing node has looked
-    return x.host >= 0 && x.host < int(nodes_.size());
-  }
-  int host_of(const caf::actor_addr& x) const override {
-    for (std::size_t h = 0; h < nodes_.size(); ++h)
-      if (nodes_[h].address() == x)
-        return int(h);
-    return -1;
-  }
-  std::string name_of(int process) const override {
-    return fmt::format(
-        "process:{} (node {})", process, settings_.standing[std::size_t(process)].name);
-  }
-  std::string log_of(int process) const override {
-    const auto& folder = folders_[std::size_t(process)];
-    return folder.empty() ? "none yet" : folder + "/logs/" + agent_name_of(process) + ".log there";
-  }
-
- private:
-  const messages::standing_node_actor& node(int host) const { return nodes_[std::size_t(host)]; }
-
-  messages::launcher_actor::pointer self_;
-  const launch_settings settings_;
-  const std::vector<messages::standing_node_actor> nodes_;
-  const std::shared_ptr<const message_path> path_;
-  std::vector<std::string> folders_;  ///< of those that serve
-  std::vector<std::optional<messages::start_node>> waiting_;
-};
-
 }  // namespace
 
 std::unique_ptr<launch_sites> sites_of_this_host(messages::launcher_actor::pointer self,
@@ -247,35 +145,6 @@ std::unique_ptr<launch_sites> sites_of_this_host(messages::launcher_actor::point
         if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
           path->send_from_outside(caf::actor_cast<messages::launcher_actor>(alive), std::move(x));
       });
-}
-
-std::vector<messages::standing_node_actor> connect_with(
-    caf::actor_system& system,
-    const std::vector<standing_node_address>& nodes,
-    std::chrono::milliseconds patience) {
-  std::vector<messages::standing_node_actor> out;
-  for (const auto& x : nodes)
-    try {
-      out.push_back(standing_node_at(system, x.address, x.port, patience));
-    } catch (const runtime::error& failure) {
-      throw runtime::input_error(
-          "the node at {} cannot be used: {}. A node that was started there has to listen on {}",
-          x.name,
-          failure.what(),
-          x.name);
-    }
-  return out;
-}
-
-std::unique_ptr<launch_sites> sites_of_standing_nodes(
-    messages::launcher_actor::pointer self,
-    const launch_settings& settings,
-    std::vector<messages::standing_node_actor> nodes,
-    const node_context& context,
-    double suspicion,
-    std::function<void(int host, const std::string& why)> refused) {
-  return std::make_unique<other_hosts>(
-      self, settings, std::move(nodes), context, suspicion, std::move(refused));
 }
 
 }  // namespace troupe::actors

@@ -32,8 +32,9 @@ class launch_sites {
   /// successor.
   virtual std::vector<filled_place> filled() const { return {}; }
 
-  /// Who starts each place, for the launch machine.
+  /// Who starts each place at first, for the launch machine; and how many more there are.
   virtual std::vector<int> agents() const = 0;
+  virtual int spares() const { return 0; }
   /// Whether processes live on when their agent dies, and another one adopts them.
   virtual bool are_outlived() const = 0;
   /// `port`: of the rendezvous. Throws runtime::error: it cannot be.
@@ -49,10 +50,14 @@ class launch_sites {
   virtual bool hear(const messages::agent_told& x) = 0;
   /// Whose host is gone with that actor; -1: nobody's.
   virtual int host_of(const caf::actor_addr& x) const = 0;
+  /// That host is gone: it is looked for, until it serves again.
+  virtual void lose(int /*host*/) {}
+  virtual void look(const messages::look_for_node& /*x*/) {}
 
-  /// In a complaint: "process:1", and where that is.
-  virtual std::string name_of(int process) const = 0;
-  virtual std::string log_of(int process) const = 0;
+  /// In a complaint: "process:1", and where that is; "the node at 10.0.0.2:7000".
+  virtual std::string name_of(int process, int agent) const = 0;
+  virtual std::string log_of(int process, int agent) const = 0;
+  virtual std::string name_of_host(int /*agent*/) const { return "this host"; }
 };
 
 /// Of this host, whose agent is started now. Throws io_error: it cannot be.
@@ -69,14 +74,21 @@ std::vector<messages::standing_node_actor> connect_with(
     const std::vector<standing_node_address>& nodes,
     std::chrono::milliseconds patience);
 
-/// Of other hosts: asks each of `nodes`, which are those of `settings.standing`, to serve.
-/// `refused(host, why)` is called by a handler of `self` when one does not.
+/// What a handler of the launcher's is told of hosts.
+struct host_listener {
+  std::function<void(int host, const std::string& why)> refused;
+  std::function<void(int host)> back;  ///< one that was lost serves again
+};
+
+/// Of other hosts: asks each of `nodes`, which are those of `settings.standing`, to serve, the
+/// first with a place each, the others as spares.
 std::unique_ptr<launch_sites> sites_of_standing_nodes(
     messages::launcher_actor::pointer self,
     const launch_settings& settings,
-    std::vector<messages::standing_node_actor> nodes,
+    int processes,
+    const std::vector<messages::standing_node_actor>& nodes,
     const node_context& context,
     double suspicion,
-    std::function<void(int host, const std::string& why)> refused);
+    host_listener tell);
 
 }  // namespace troupe::actors

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <utility>
 
 namespace troupe::actors {
@@ -50,11 +51,13 @@ void launcher_state::start(launch_settings settings,
     sites_ = sites_of_standing_nodes(
         self_,
         settings_,
-        std::move(standing),
+        job.layout.processes,
+        standing,
         *context_,
         job.recovery.suspicion,
-        [this](int host, const std::string& why) { carry_out(machine_->host_gone(host, why)); });
-  machine_.emplace(sites_->agents(), home_.where.who, sites_->are_outlived());
+        {[this](int host, const std::string& why) { carry_out(machine_->host_refuses(host, why)); },
+         [this](int host) { find_host(host); }});
+  machine_.emplace(sites_->agents(), home_.where.who, sites_->are_outlived(), sites_->spares());
   for (const auto& x : sites_->filled())
     carry_out(machine_->take_over(x));
   if (!settings_.successor.empty())  // and here they find this one
@@ -74,6 +77,7 @@ void launcher_state::receive(const messages::start_process& x) {
   auto& newest = asked_[x.process];
   if (x.generation >= newest.generation)
     newest = x;
+  machine_->kept_in(context_->ledger->keepers());
   carry_out(machine_->wanted(x.process, x.generation));
 }
 
@@ -107,14 +111,33 @@ caf::result<messages::admitted> launcher_state::receive(const messages::join& x)
 // A process that asked for the job is not heard of any more, or a host's node.
 void launcher_state::lose(const caf::down_msg& x) {
   if (const int host = sites_->host_of(x.source); host >= 0)
-    return carry_out(machine_->host_gone(
-        host,
-        fmt::format("the node at {} is gone, with whom it has started: it has ended, or cannot be "
-                    "reached",
-                    settings_.standing[std::size_t(host)].name)));
+    return lose_host(host);
   for (const auto& [who, it] : known_)
     if (it.joined_by == x.source)
       return carry_out(machine_->late(who, "nothing was heard of it any more while it prepared"));
+}
+
+void launcher_state::lose_host(int host) {
+  const auto why = sites_->name_of_host(host)
+                   + " is gone, with whom it has started: it has ended, or cannot be reached";
+  sites_->lose(host);
+  if (!machine_->is_over())
+    runtime::log_warning("{}", why);
+  carry_out(machine_->host_gone(host, why));
+}
+
+void launcher_state::find_host(int host) {
+  if (machine_->is_over()) {
+    sites_->end_agent(host);
+    return;
+  }
+  runtime::log_info(" {} is there again, and stands by", sites_->name_of_host(host));
+  carry_out(machine_->host_back(host));
+}
+
+void launcher_state::receive(const messages::look_for_node& x) {
+  if (!machine_->is_over())
+    sites_->look(x);
 }
 
 void launcher_state::receive(const messages::present& x) {
@@ -260,6 +283,41 @@ void launcher_state::carry_out(const launch_action::forget& x) {
   known_.erase(x.who);
 }
 
+// Its agent ends it, too, when it has been without an owner for long.
+void launcher_state::carry_out(const launch_action::abandon& x) {
+  if (const auto* const it = present_of(x.who); it != nullptr && it->node)
+    context_->messages->send(
+        self_, it->node, messages::shut_down{asked_[x.who.process].generation});
+}
+
+void launcher_state::carry_out(const launch_action::relocate& x) {
+  const auto to = sites_->name_of_host(x.to);
+  const auto cause = x.why.empty() ? "" : fmt::format(" ({})", x.why);
+  if (x.beside.empty())
+    return runtime::log_warning("process:{} moves to {}{}", x.process, to, cause);
+  auto places = x.beside;
+  places.push_back(x.process);
+  std::sort(places.begin(), places.end());
+  runtime::log_warning(
+      "process:{} moves to {}, as no other node is left{}: that one now hosts the processes {}, "
+      "and "
+      "needs the memory of all of them; start a node there again, and one of them goes back",
+      x.process,
+      to,
+      cause,
+      fmt::join(places, " and "));
+}
+
+void launcher_state::carry_out(const launch_action::offer_move& x) {
+  const auto& to = asked_[x.who.process];
+  if (to.supervisor)
+    context_->messages->send(
+        self_,
+        to.supervisor,
+        messages::process_may_move{
+            to.generation, x.who.process, x.who.incarnation, sites_->name_of_host(x.to)});
+}
+
 void launcher_state::carry_out(const launch_action::tell_started& x) {
   const auto& to = asked_[x.who.process];
   const auto& it = known_[x.who];
@@ -290,13 +348,15 @@ void launcher_state::carry_out(const launch_action::refuse& x) {
   context_->messages->send(
       self_,
       to.supervisor,
-      messages::process_started{.generation = to.generation,
-                                .process = x.who.process,
-                                .incarnation = x.who.incarnation,
-                                .refusal = fmt::format("{}: {} (its log: '{}')",
-                                                       sites_->name_of(x.who.process),
-                                                       x.why,
-                                                       sites_->log_of(x.who.process))});
+      messages::process_started{
+          .generation = to.generation,
+          .process = x.who.process,
+          .incarnation = x.who.incarnation,
+          .refusal = x.of_host ? x.why
+                               : fmt::format("{}: {} (its log: '{}')",
+                                             sites_->name_of(x.who.process, x.agent),
+                                             x.why,
+                                             sites_->log_of(x.who.process, x.agent))});
 }
 
 void launcher_state::carry_out(const launch_action::expect& x) {
@@ -330,7 +390,8 @@ messages::launcher_actor::behavior_type launcher(
           [self](const messages::present& x) { self->state.receive(x); },
           [self](const messages::withdraw& x) { return self->state.receive(x); },
           [self](const messages::agent_told& x) { self->state.receive(x); },
-          [self](const messages::is_late& x) { self->state.receive(x); }};
+          [self](const messages::is_late& x) { self->state.receive(x); },
+          [self](const messages::look_for_node& x) { self->state.receive(x); }};
 }
 
 }  // namespace troupe::actors

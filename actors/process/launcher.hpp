@@ -37,7 +37,8 @@ class launcher_state {
 
   /// `home`: the process of this actor, without port: who knows the launcher is connected with it.
   /// Blocks while it is published and the agent starts: milliseconds, before there is anybody else.
-  /// `standing`: those of the settings. Throws io_error: the agent cannot be started.
+  /// `standing`: those of the settings, in their order. Throws io_error: the agent cannot be
+  /// started.
   void start(launch_settings settings,
              messages::job_description told,
              std::shared_ptr<const node_context> context,
@@ -50,6 +51,7 @@ class launcher_state {
   messages::withdrawn receive(const messages::withdraw& x);
   void receive(const messages::agent_told& x);
   void receive(const messages::is_late& x);
+  void receive(const messages::look_for_node& x);
   /// All of them end. Those that have not within the time of suspicion are killed.
   void receive(const messages::shut_down& x);
 
@@ -69,9 +71,12 @@ class launcher_state {
   void carry_out(const launch_action::kill_agent& x);
   void carry_out(const launch_action::connect& x);
   void carry_out(const launch_action::forget& x);
+  void carry_out(const launch_action::abandon& x);
+  void carry_out(const launch_action::relocate& x);
   void carry_out(const launch_action::tell_started& x);
   void carry_out(const launch_action::tell_died& x);
   void carry_out(const launch_action::refuse& x);
+  void carry_out(const launch_action::offer_move& x);
   void carry_out(const launch_action::expect& x);
   void carry_out(const launch_action::quit& x);
 
@@ -85,6 +90,8 @@ class launcher_state {
 
   const messages::present* present_of(const messages::process_name& who) const;
   void lose(const caf::down_msg& x);
+  void lose_host(int host);
+  void find_host(int host);
   std::chrono::milliseconds suspicion() const;
 
   messages::launcher_actor::pointer self_;

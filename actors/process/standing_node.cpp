@@ -75,9 +75,10 @@ std::string standing_node_state::refusal_of(const messages::serve& x) const {
   if (over_)
     return "it is ending";
   if (next_ || (job_ && !ending_))
-    return fmt::format("it serves process {} of {}, and one at a time; start another node for it",
-                       job_->process,
-                       job_->run == x.run ? "this run, too: it was named twice" : "another run");
+    return fmt::format(
+        "it {} {}, and serves one at a time; start another node for it",
+        job_->process >= 0 ? fmt::format("serves process {} of", job_->process) : "is a spare of",
+        job_->run == x.run ? "this run, too: it was named twice" : "another run");
   return {};
 }
 
@@ -99,7 +100,10 @@ messages::serving standing_node_state::serve(const messages::serve& x) {
   ++jobs_;
   ending_ = false;
   self_->monitor(x.launcher);
-  runtime::log_info(" serves process {} of the run {}", x.process, x.run);
+  if (x.process >= 0)
+    runtime::log_info(" serves process {} of the run {}", x.process, x.run);
+  else
+    runtime::log_info(" stands by as a spare of the run {}", x.run);
   return {.host = runtime::host_name(), .run = settings_.run.string()};
 }
 
@@ -109,7 +113,7 @@ bool standing_node_state::is_from_launcher() const {
 }
 
 void standing_node_state::tell(messages::agent_told x) {
-  x.host = job_->process;
+  x.host = job_->host;
   path_->send(self_, job_->launcher, std::move(x));
 }
 
@@ -119,6 +123,8 @@ void standing_node_state::receive(const messages::start_node& x) {
   std::string failure;
   try {
     const auto name = agent_name_of(x.who.process);
+    if (x.who.process != job_->process)
+      runtime::log_info(" starts process {} of the run {}", x.who.process, job_->run);
     return agent_->ask(runtime::start_process{
         .request = x.request,
         .name = name,
@@ -248,10 +254,9 @@ void standing_node_state::be_free() {
   killed_.clear();
   ending_ = false;
   self_->demonitor(before->launcher.address());
-  path_->send(
-      self_,
-      before->launcher,
-      messages::agent_told{.host = before->process, .answer = "it has ended", .gone = true});
+  path_->send(self_,
+              before->launcher,
+              messages::agent_told{.host = before->host, .answer = "it has ended", .gone = true});
   runtime::log_info(" the run {} is over here", before->run);
   if (over_ || settings_.once)
     return self_->quit();

@@ -1,7 +1,7 @@
 // A node that was started by hand: it stands on its host, waits for a launcher that has a place for
-// it (launcher.hpp), and has a host agent start the process of that place, which hosts the ranks.
-// So the death of that process is one like any other, and this one, which computes nothing, waits
-// for the next job afterwards.
+// it (launcher.hpp) or wants a spare, and has a host agent start the processes of the places that
+// it is told, which host the ranks. So the death of such a process is one like any other, and this
+// one, which computes nothing, waits for the next job afterwards.
 
 #pragma once
 

@@ -82,6 +82,8 @@ std::optional<order_stop> membership::stop_if_too_many(const member_death& x,
                                                        std::uint64_t now_ns) {
   if (!limits_.on)
     return order_stop{x.why, x.refused};
+  if (x.moves)
+    return std::nullopt;
   if (auto why = restarts_.add(x.who, x.why, furthest_ + 1, now_ns))
     return order_stop{std::move(*why), x.refused};
   return std::nullopt;
@@ -103,7 +105,8 @@ membership::orders membership::end_all() {
 membership::orders membership::lost(int process,
                                     std::uint32_t incarnation,
                                     const std::string& why,
-                                    std::uint64_t now_ns) {
+                                    std::uint64_t now_ns,
+                                    bool moves) {
   auto& at = processes_[std::size_t(process)];
   if (phase_ == phase::stopped || !at.stands || incarnation != at.incarnation)
     return {};  // MEMBER-2
@@ -112,6 +115,7 @@ membership::orders membership::lost(int process,
   const member_death death{.generation = generation_,
                            .role = member_role::rank,
                            .who = fmt::format("process:{}", process),
+                           .moves = moves,
                            .why = why};
   if (!limits_.on) {
     phase_ = phase::stopped;

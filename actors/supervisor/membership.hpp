@@ -54,6 +54,7 @@ struct member_death {
   std::string who;  ///< "replica:0"
   death_cause cause = {};
   bool refused = false;  ///< by the user's input or the system; else we failed
+  bool moves = false;    ///< it was ended to go on elsewhere: no accident, which counts
   std::string why;       ///< with the names of those who passed it on
   int process = 0;       ///< whose ranks it serves: a loader, keeper or shard writer
 };
@@ -134,7 +135,12 @@ class membership {
   /// A process has come; or it had been there, and may have ranks of older generations.
   orders stands(int process, std::uint32_t incarnation, bool lived, std::uint64_t now_ns);
   /// It is gone, and all that it hosted. `now_ns`: by a steady clock.
-  orders lost(int process, std::uint32_t incarnation, const std::string& why, std::uint64_t now_ns);
+  /// `moves`: it is to be started elsewhere, by our own wish.
+  orders lost(int process,
+              std::uint32_t incarnation,
+              const std::string& why,
+              std::uint64_t now_ns,
+              bool moves = false);
   /// All ranks of the generation stand, with the state that they were to have.
   void ready(runtime::generation_id generation);
   orders lost(const member_death& x, std::uint64_t now_ns);

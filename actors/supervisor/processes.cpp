@@ -117,10 +117,11 @@ void supervisor_state::lose_node(int process, const caf::error& reason) {
 // Whoever lived there is forgotten with it.
 void supervisor_state::lose_process(int process,
                                     std::uint32_t incarnation,
-                                    const std::string& why) {
+                                    const std::string& why,
+                                    bool moves) {
   if (!members_->stands(process) || members_->incarnation(process) != incarnation || shut_down_)
     return;
-  auto orders = members_->lost(process, incarnation, why, clock_ns());
+  auto orders = members_->lost(process, incarnation, why, clock_ns(), moves);
   auto& at = processes_[std::size_t(process)];
   at.node = nullptr;
   at.loader = nullptr;
@@ -134,6 +135,27 @@ void supervisor_state::lose_process(int process,
     note_loss(*members_->cause());
   carry_out(std::move(orders));
   tell_of_shard_writer(process);  // what it was writing is abandoned by now
+}
+
+void supervisor_state::receive(const messages::process_may_move& x) {
+  if (is_process(x.process) && epoch_of(x.generation) == epoch_of(generation()))
+    may_move_ = x;
+}
+
+// What it begins with elsewhere has just been kept: a step runs again, and none is lost.
+bool supervisor_state::move_process() {
+  if (!may_move_ || !job_->job.recovery.on || !keeps()
+      || members_->now() != membership::phase::running || replays() || is_over()
+      || saves_.is_writing())
+    return false;
+  const auto x = *std::exchange(may_move_, std::nullopt);
+  if (!members_->stands(x.process) || members_->incarnation(x.process) != x.incarnation)
+    return false;
+  lose_process(x.process,
+               x.incarnation,
+               fmt::format("process:{}: {} has room for it", x.process, x.to),
+               true);
+  return true;
 }
 
 bool supervisor_state::is_kept(std::uint64_t step) const {
@@ -155,6 +177,8 @@ void supervisor_state::receive(const messages::kept& x) {
   if (!is_kept(at_.iteration))
     return;
   members_->kept(at_.iteration);
+  if (move_process())
+    return;
   if (std::exchange(waits_to_decide_, false))
     decide();
   else if (std::exchange(waits_to_finish_, false))

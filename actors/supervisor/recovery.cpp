@@ -169,7 +169,7 @@ void supervisor_state::tell_restart() {
   if (loss_.began_ns == 0)
     return;
   runtime::run_event event{.iteration = context_->ledger->newest(),
-                           .kind = "restart",
+                           .kind = loss_.cause.moves ? "move" : "restart",
                            .who = loss_.cause.who,
                            .why = loss_.cause.why,
                            .from = std::string(name_of(forming_->tier())),

@@ -330,6 +330,7 @@ messages::supervisor_actor::behavior_type supervisor(
       receives<messages::kept>(self),
       receives<messages::process_started>(self),
       receives<messages::process_died>(self),
+      receives<messages::process_may_move>(self),
       receives<messages::save_again>(self),
       receives<messages::taken_for_dead>(self),
       on_board<messages::drain>(

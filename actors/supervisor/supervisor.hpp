@@ -55,6 +55,7 @@ class supervisor_state {
   void receive(const messages::kept& x);
   void receive(const messages::process_started& x);
   void receive(const messages::process_died& x);
+  void receive(const messages::process_may_move& x);
   void receive(const messages::save_again& x);
   void receive(const messages::taken_for_dead& x);  // waiting.cpp
   void drain(const messages::drain& x);
@@ -77,7 +78,12 @@ class supervisor_state {
   void lose_node(int process, const caf::error& reason);
   /// Where the run ends of what is heard first, and a process's host is about to tell why.
   std::chrono::milliseconds patience_with_causes() const;
-  void lose_process(int process, std::uint32_t incarnation, const std::string& why);
+  void lose_process(int process,
+                    std::uint32_t incarnation,
+                    const std::string& why,
+                    bool moves = false);
+  /// Whether one does, to a host of its own.
+  bool move_process();
   void note_loss(const member_death& death);
   void end_services_before();
   void settle_keepers();
@@ -256,6 +262,7 @@ class supervisor_state {
   bool decided_ = false;  ///< everybody has voted for the step that is running
   /// Until the newest step is kept.
   bool waits_to_decide_ = false, waits_to_finish_ = false;
+  std::optional<messages::process_may_move> may_move_;
   std::map<int, std::uint64_t> kept_by_;  ///< in this generation: of each process, the newest
   std::vector<messages::vote> votes_;
   std::vector<messages::executed_row> executed_;  ///< of the step that is running

@@ -3,6 +3,7 @@
 //   supervisor -> agent   start_process     one of this number, unless it lives
 //   agent -> supervisor   process_started   its node; or why it cannot be
 //                         process_died      as soon as the host knows
+//                         process_may_move  it would stand on a host of its own
 //
 // A process has a number, which is its place in the job, and an incarnation, which rises with each
 // that takes the place. The death of an incarnation changes nothing in a later one.
@@ -48,6 +49,17 @@ struct process_died {
   friend bool operator==(const process_died&, const process_died&) = default;
 };
 
+/// It shares its host, and another one has room. Asked for again, when its states are kept, it is
+/// started there.
+struct process_may_move {
+  runtime::generation_id generation = {};  ///< in which it was asked for
+  int process = 0;
+  std::uint32_t incarnation = 0;
+  std::string to = {};  ///< "the node at 10.0.0.2:7000"
+
+  friend bool operator==(const process_may_move&, const process_may_move&) = default;
+};
+
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, start_process& x) {
   return f(caf::meta::type_name("start_process"), x.generation, x.process, x.supervisor);
@@ -66,6 +78,11 @@ typename Inspector::result_type inspect(Inspector& f, process_started& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, process_died& x) {
   return f(caf::meta::type_name("process_died"), x.generation, x.process, x.incarnation, x.how);
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, process_may_move& x) {
+  return f(caf::meta::type_name("process_may_move"), x.generation, x.process, x.incarnation, x.to);
 }
 
 }  // namespace troupe::messages

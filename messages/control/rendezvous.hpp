@@ -8,6 +8,7 @@
 //   host agent's thread -> rendezvous
 //                             agent_told  what the host agent has said; or by a standing node
 //   rendezvous, to itself     is_late     that process has not come in time
+//                             look_for_node  a standing node that was lost may be there again
 //
 // Processes are connected with each other, not by way of the rendezvous, before the supervisor is
 // told that one has started: between any two of them a death is noticed by both.
@@ -25,7 +26,7 @@
 namespace troupe::messages {
 
 /// Raised when a process of an older build would misunderstand one of this.
-inline constexpr std::uint32_t process_protocol = 2;
+inline constexpr std::uint32_t process_protocol = 3;
 
 /// A process that hosts ranks, by its place in the job, and which one of that place it is.
 struct process_name {
@@ -93,6 +94,13 @@ struct is_late {
   process_name who = {};
 
   friend bool operator==(const is_late&, const is_late&) = default;
+};
+
+struct look_for_node {
+  int host = 0;          ///< of the launcher's
+  bool listens = false;  ///< somebody does at its port; else it is time to find out
+
+  friend bool operator==(const look_for_node&, const look_for_node&) = default;
 };
 
 struct connect_to {
@@ -171,6 +179,10 @@ typename Inspector::result_type inspect(Inspector& f, withdrawn& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, is_late& x) {
   return f(caf::meta::type_name("is_late"), x.who);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, look_for_node& x) {
+  return f(caf::meta::type_name("look_for_node"), x.host, x.listens);
 }
 
 }  // namespace troupe::messages

@@ -1,14 +1,15 @@
 // A node that was started by hand stands on its host and waits for jobs. It hosts no rank itself:
 // it has its host agent start the processes that do.
 //
-//   launcher -> standing node   serve       one place of its job; answered by `serving`, or refused
-//                               start_node  a process for it
+//   launcher -> standing node   serve       its job, with a place of it or as a spare; answered by
+//                                           `serving`, or refused
+//                               start_node  a process for a place of it
 //                               kill_node   that one
 //                               kill_agent  its host agent does not answer
 //                               dismiss     no process is wanted any more
 //   standing node -> launcher   agent_told  what its host agent has said (rendezvous.hpp)
 //
-// It serves one place at a time, until it is dismissed and its processes are gone, or the launcher
+// It serves one job at a time, until it is dismissed and its processes are gone, or the launcher
 // is.
 
 #pragma once
@@ -27,7 +28,8 @@ struct serve {
   std::uint32_t protocol = process_protocol;
   std::string program = {};  ///< version_text
   std::string run = {};      ///< its id
-  int process = 0;           ///< which place, and which of the launcher's hosts
+  int host = 0;              ///< which of the launcher's
+  int process = -1;          ///< which place begins there; -1: none, it is a spare
   double suspicion = 0;      ///< seconds, of the run
   launcher_actor launcher = {};
 
@@ -76,6 +78,7 @@ typename Inspector::result_type inspect(Inspector& f, serve& x) {
            x.protocol,
            x.program,
            x.run,
+           x.host,
            x.process,
            x.suspicion,
            x.launcher);

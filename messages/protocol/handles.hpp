@@ -52,6 +52,7 @@ struct job_over;
 struct start_process;
 struct process_started;
 struct process_died;
+struct process_may_move;
 // rendezvous.hpp
 struct join;
 struct admitted;
@@ -63,6 +64,7 @@ struct forget;
 struct agent_told;
 struct withdrawn;
 struct is_late;
+struct look_for_node;
 // standing.hpp
 struct serve;
 struct serving;
@@ -121,6 +123,8 @@ using supervisor_actor = caf::typed_actor<
     // A process stands, or is gone.
     caf::reacts_to<process_started>,
     caf::reacts_to<process_died>,
+    // Another host has room for one.
+    caf::reacts_to<process_may_move>,
     // It is time to try once more.
     caf::reacts_to<save_again>,
     // An actor hangs: it counts as dead.
@@ -250,12 +254,13 @@ using launcher_actor = agent_actor::extend_with<rendezvous_actor>::extend<
     // What the host agent has said.
     caf::reacts_to<agent_told>,
     // To itself: it is time.
-    caf::reacts_to<is_late>>;
+    caf::reacts_to<is_late>,
+    caf::reacts_to<look_for_node>>;
 
 /// Of a process that was started by hand and hosts no rank: starts those that do, for one job after
 /// the other.
 using standing_node_actor = caf::typed_actor<
-    // A launcher has a place for it.
+    // A launcher has a place for it, or wants it to stand by.
     caf::replies_to<serve>::with<serving>,
     // Its orders; answered by agent_told.
     caf::reacts_to<start_node>,

@@ -83,7 +83,7 @@ struct validation_report {
 /// Somebody died and was replaced, or a service is done without.
 struct run_event {
   std::uint64_t iteration = 0;   ///< the newest that was committed
-  std::string kind;              ///< "restart", "replaced", "given up"
+  std::string kind;              ///< "restart", "move", "replaced", "given up"
   std::string who;               ///< the first that died
   std::string why;               ///< with the names of those who passed it on
   std::string from;              ///< where its state came from: "estate", "disk", "start"; or empty

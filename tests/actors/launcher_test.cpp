@@ -4,6 +4,7 @@
 #include "actors/process/launcher.hpp"
 
 #include "actors/process/control_plane.hpp"
+#include "actors/process/standing_node.hpp"
 #include "messages/core/error.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/process/credentials.hpp"
@@ -30,8 +31,46 @@ namespace {
 
 constexpr auto patience = std::chrono::seconds(60);  // which only a hang reaches
 
+/// Nodes that stand in this process, each with an agent of its own.
+class stood_nodes {
+ public:
+  stood_nodes(caf::actor_system& system, int count, const std::vector<std::string>& command)
+      : system_(system) {
+    const auto player = tests::bin_dir() + "/process_player";
+    for (int n = 0; n < count; ++n) {
+      folders_.push_back(runtime::held_run_folder::temporary("test", {"test"}));
+      const auto run = folders_.back().path();
+      all.push_back(
+          system.spawn(actors::standing_node,
+                       actors::standing_node_settings{
+                           .run = run,
+                           .address = "127.0.0.1",
+                           .suspicion = 10,
+                           .agent = {player, "agent", run.string(), "10000"},
+                           .node = [command](const actors::node_program&) { return command; }}));
+    }
+  }
+  ~stood_nodes() {
+    caf::scoped_actor self(system_);
+    for (const auto& node : all) {
+      self->send(node, messages::shut_down{});
+      self->wait_for(node);
+    }
+    all.clear();
+  }
+  stood_nodes(const stood_nodes&) = delete;
+  stood_nodes& operator=(const stood_nodes&) = delete;
+
+  std::vector<messages::standing_node_actor> all;
+
+ private:
+  caf::actor_system& system_;
+  std::vector<runtime::held_run_folder> folders_;
+};
+
+/// Without standing nodes an agent of its own starts the processes.
 struct launched {
-  explicit launched(const std::string& command) {
+  explicit launched(const std::string& command, int standing = 0, bool refused = false) {
     auto job = tests::tiny_job(1, 2);
     job.layout.processes = 2;
     job.recovery.on = true;
@@ -50,23 +89,46 @@ struct launched {
     supervisor = caf::actor_cast<messages::supervisor_actor>(self->ptr());
     const auto in_folder = "cd '" + folder.path().string() + "'; " + command;
     const auto player = tests::bin_dir() + "/process_player";
-    actors::launch_settings settings{.run = folder.path(),
-                                     .agent = {player, "agent", folder.path().string(), "10000"},
-                                     .node = [in_folder](const actors::node_program&) {
-                                       return std::vector<std::string>{"/bin/sh", "-c", in_folder};
-                                     }};
+    const std::vector<std::string> whole{"/bin/sh", "-c", in_folder};
+    actors::launch_settings settings{
+        .run = folder.path(),
+        .agent = {player, "agent", folder.path().string(), "10000"},
+        .node = [whole](const actors::node_program&) { return whole; }};
+    nodes.emplace(*system, standing, whole);
+    for (int n = 0; n < standing; ++n)
+      settings.standing.push_back({"host-" + std::to_string(n) + ":7000"});
+    auto told = nodes->all;
+    if (refused) {
+      settings.standing.push_back({"host-of-yesterday:7000"});
+      told.push_back(refusing());
+    }
     launcher = system->spawn(actors::launcher,
                              settings,
                              prepared->description,
                              std::shared_ptr<const actors::node_context>(prepared->node),
                              messages::present{.where = {.who = {-1, 1}}, .connector = connector},
-                             std::vector<messages::standing_node_actor>{});
+                             told);
+  }
+  messages::standing_node_actor refusing() {
+    return system->spawn([]() -> messages::standing_node_actor::behavior_type {
+      return {[](const messages::serve& x) -> caf::result<messages::serving> {
+                CHECK(x.process == -1);
+                return messages::make_error(messages::ec::refused, "its program is of yesterday");
+              },
+              [](const messages::start_node&) {},
+              [](const messages::kill_node&) {},
+              [](const messages::kill_agent&) {},
+              [](const messages::dismiss&) {},
+              [](const messages::agent_told&) {},
+              [](const messages::shut_down&) {}};
+    });
   }
   ~launched() {
     for (int n = 0; n < 2; ++n)  // the second time whoever has not ended is killed
       (*self)->send(launcher, messages::shut_down{in(9)});
     (*self)->wait_for(launcher);
     launcher = nullptr;
+    nodes.reset();
     supervisor = nullptr;
     (*self)->send_exit(connector, caf::exit_reason::kill);
     connector = nullptr;
@@ -128,6 +190,7 @@ struct launched {
   std::unique_ptr<caf::actor_system_config> config;
   std::optional<caf::actor_system> system;
   std::optional<caf::scoped_actor> self;
+  std::optional<stood_nodes> nodes;
   messages::connector_actor connector;
   messages::supervisor_actor supervisor;
   messages::launcher_actor launcher;
@@ -157,8 +220,8 @@ TEST_CASE("a process of another build is refused in words that name both", "[act
                             .program = "troupe of yesterday",
                             .host = "host-7"});
   CHECK_THAT(why,
-             ContainsSubstring("host-7") && ContainsSubstring("'troupe of yesterday' (protocol 3)")
-                 && ContainsSubstring("'" + runtime::version_text() + "' (protocol 2)"));
+             ContainsSubstring("host-7") && ContainsSubstring("'troupe of yesterday' (protocol 4)")
+                 && ContainsSubstring("'" + runtime::version_text() + "' (protocol 3)"));
   const auto answer = it.told<messages::process_started>();
   REQUIRE(answer);
   CHECK_THAT(answer->refusal, ContainsSubstring("troupe of yesterday"));
@@ -177,4 +240,37 @@ TEST_CASE("a process stands, dies, and is followed by another", "[actors]") {
   it.stand(2);
   CHECK_THAT(it.join({.who = {0, 1}, .program = runtime::version_text(), .pid = first}),
              ContainsSubstring("PROCESS-1"));
+}
+
+TEST_CASE("when its host is gone a process goes on on a spare and then beside another",
+          "[actors]") {
+  launched it(sleeps, 3);
+  it.want();
+  it.stand(1);
+  const std::vector<std::size_t> lost = {0, 2};
+  for (std::size_t n = 0; n < lost.size(); ++n) {
+    (*it.self)->send_exit(it.nodes->all[lost[n]], caf::exit_reason::kill);
+    const auto died = it.told<messages::process_died>();
+    REQUIRE(died);
+    CHECK_THAT(died->how,
+               ContainsSubstring("the node at host-" + std::to_string(lost[n]) + ":7000 is gone"));
+    it.want(n + 2);
+    it.stand(std::uint32_t(n + 2));
+  }
+  (*it.self)->send_exit(it.nodes->all[1], caf::exit_reason::kill);
+  REQUIRE(it.told<messages::process_died>());
+  it.want(4);
+  const auto answer = it.told<messages::process_started>();
+  REQUIRE(answer);
+  CHECK_THAT(answer->refusal, ContainsSubstring("the node at host-1:7000 is gone"));
+}
+
+TEST_CASE("a spare of another build ends the run before it begins, by its name", "[actors]") {
+  launched it("exec sleep 1000", 2, true);
+  it.want();
+  const auto answer = it.told<messages::process_started>();
+  REQUIRE(answer);
+  CHECK_THAT(answer->refusal,
+             ContainsSubstring("the node at host-of-yesterday:7000 does not serve this run")
+                 && ContainsSubstring("its program is of yesterday"));
 }

@@ -55,3 +55,15 @@ TEST_CASE("a test is told from a validation", "[actors]") {
   CHECK(actors::evaluation_line({7, 1.0, true}, true)
         == " test at iteration 7  loss 1.0000  perplexity 2.718");
 }
+
+TEST_CASE("a move is told as one, and not as a death", "[actors]") {
+  CHECK(actors::event_line({.iteration = 8,
+                            .kind = "move",
+                            .who = "process:1",
+                            .why = "process:1: the node at b:7000 has room for it",
+                            .from = "keeper",
+                            .resumed = 7,
+                            .seconds = 0.5})
+        == " process:1 moves (the node at b:7000 has room for it); after 0.500 s the run goes on "
+           "from iteration 7 as another process kept it, 1 iteration run again");
+}

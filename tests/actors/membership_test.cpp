@@ -202,6 +202,26 @@ TEST_CASE("MEMBER-5: more restarts within the window than allowed end the run",
     only<order_form>(last);
 }
 
+TEST_CASE("MEMBER-5: a process that moves has had no accident", "[actors][membership]") {
+  membership x({.on = true, .most = 1}, 0, 0, {}, 2);
+  x.begin();
+  x.stands(0, 1, false, second);
+  only<order_form>(x.stands(1, 1, false, second));
+  for (std::uint32_t incarnation = 1; incarnation <= 5; ++incarnation) {
+    x.ready(x.generation());
+    const auto orders = x.lost(1, incarnation, "process:1: host b has room for it", second, true);
+    REQUIRE(orders.size() == 2);
+    CHECK(std::get<order_end>(orders[0]).process == 0);
+    CHECK(std::get<order_start>(orders[1]).process == 1);
+    auto left = holding(0, 0);
+    left.kept[1] = {0};
+    x.ended(x.generation(), 0, left, second);
+    const auto form = only<order_form>(x.stands(1, incarnation + 1, false, second));
+    CHECK(form.sources[1] == state_source{state_tier::keeper, step_id(0), 0});
+  }
+  CHECK(x.take_restarts().empty());
+}
+
 TEST_CASE("without recovery a death ends the run, for its own reason", "[actors][membership]") {
   auto x = running({}, 7);
   const auto stop = only<order_stop>(x.lost(death(x.generation()), second));

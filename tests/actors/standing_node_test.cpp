@@ -64,6 +64,7 @@ struct player {
   messages::serve order(int process = 0) const {
     return {.program = runtime::version_text(),
             .run = "one",
+            .host = process,
             .process = process,
             .suspicion = 10,
             .launcher = as_launcher};
@@ -144,6 +145,29 @@ TEST_CASE("what its agent says is told to the launcher that it serves", "[actors
   while (!(x = one.told()).gone && x.answer != "nothing") {
   }
   CHECK(x.gone);
+}
+
+TEST_CASE("a spare starts whatever place it is told, and several at once", "[actors]") {
+  waiting it;
+  player one(it), two(it);
+  auto order = one.order(5);
+  order.process = -1;
+  REQUIRE(one.serve(order).empty());
+  CHECK_THAT(two.serve(two.order()), ContainsSubstring("is a spare of this run"));
+  for (const int place : {0, 2}) {
+    one.self->send(it.node, messages::start_node{std::uint64_t(place), {place, 4}, "127.0.0.1", 1});
+    const auto x = one.told();
+    CHECK(x.host == 5);
+    const auto started = std::get<runtime::process_started>(runtime::read_answer(x.answer));
+    CHECK(started.name == "node-" + std::to_string(place));
+  }
+  one.self->send(it.node, messages::dismiss{});
+  messages::agent_told x;
+  int died = 0;
+  while (!(x = one.told()).gone && x.answer != "nothing")
+    died += std::holds_alternative<runtime::process_died>(runtime::read_answer(x.answer)) ? 1 : 0;
+  CHECK(x.gone);
+  CHECK(died == 2);
 }
 
 TEST_CASE("the end of the launcher ends its processes, and who waits comes next", "[actors]") {

@@ -237,6 +237,36 @@ TEST_CASE("after the death of a process its ranks begin with what its keeper has
   CHECK_FALSE(it.end->has_come());
 }
 
+TEST_CASE("a process that may move does so when its states are kept", "[actors]") {
+  supervised it;
+  it.come(0);
+  it.come(1);
+  it.run();
+  it.keep(0);
+  it.vote(1);
+  it.apply(1);
+  it.system.tell(it.supervisor,
+                 messages::process_may_move{first_generation, 1, 7, "of a life before"});
+  it.system.tell(it.supervisor, messages::process_may_move{first_generation, 9, 1, "nobody"});
+  it.system.tell(it.supervisor, messages::process_may_move{first_generation, 1, 1, "host b"});
+  CHECK(it.nodes[0].ended.empty());  // its keeper has not all that it would begin with
+  it.nodes[0].own = {0, 1};
+  it.nodes[0].kept = {0, 1};
+  it.keep(1);
+  CHECK(it.nodes[0].ended == std::vector{first_generation});
+  REQUIRE(it.agent.of<messages::start_process>().size() == 3);
+  CHECK(it.agent.of<messages::start_process>().back().process == 1);
+  it.come(1, 2);
+  REQUIRE(it.nodes[1].replicas.size() == 2);
+  const auto& told = it.nodes[1].replicas.back().processes;
+  CHECK(told[1].source
+        == runtime::state_source{runtime::state_tier::keeper, runtime::step_id(1), 0});
+  it.run(runtime::next(first_generation));
+  it.keep(1, runtime::next(first_generation));
+  CHECK(it.agent.of<messages::start_process>().size() == 3);  // once
+  CHECK_FALSE(it.end->has_come());
+}
+
 TEST_CASE("each process has a shard writer, and nothing is saved while one is missing",
           "[actors]") {
   const tests::scratch_folder folder;

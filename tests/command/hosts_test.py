@@ -99,8 +99,9 @@ def hosts(folder, count=2, credentials=None, *words):
     return [node(folder, *words, credentials=credentials) for _ in range(count)], credentials
 
 
-def over(nodes, credentials):
-    return ["--nodes", ",".join(x.at for x in nodes), "--credentials", credentials]
+def over(nodes, credentials, spares=()):
+    return ["--nodes", ",".join(x.at for x in nodes), "--credentials", credentials,
+            *(["--spare-nodes", ",".join(x.at for x in spares)] if spares else [])]
 
 
 def hosted(one, nodes, number, but=None):
@@ -111,6 +112,46 @@ def hosted(one, nodes, number, but=None):
                  if x["role"] == "node" and x["running"] and x["pid"] != but]
         return found and found[0]
     return one.until(f"process {number} stands", find)
+
+
+def hosted_there(at):
+    """How many processes of ranks it has: children of its agent."""
+    return len([x for x in at.left() if b"\0troupe:node\0" in cmdline(x)])
+
+
+def cmdline(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def end_host(at):
+    """Whoever runs there is gone at once: node, guard, agent, and what computes."""
+    for pid in at.left():
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    at.process.wait()
+
+
+def goes_on(one, steps=5):
+    """Whatever has happened, so many more steps are committed."""
+    done = one.steps()[-1]["iteration"]
+    one.reaches(done + steps)
+
+
+def says(one, *texts):
+    one.until(f"it says {texts}", lambda: all(x in one.out.read_text() for x in texts))
+
+
+def require_undisturbed(folder, one, what):
+    """An endless run that is ended here has the bits of one process."""
+    one.process.terminate()
+    one.ends()
+    newest = one.steps()[-1]["iteration"]
+    require_same(one, job(folder, *ENDLESS, "--exit-interval", newest, processes=1).ends(), what)
 
 
 def check_same(folder):
@@ -166,17 +207,53 @@ def check_agent_killed(folder):
     require_same(one, wanted, "the death of one host's agent")
 
 
+def check_spare(folder):
+    """A whole host is killed: its place goes on on the spare. That one, too: both places stand on one host, until a node
+    is there again, and takes one back."""
+    few = ["--suspicion-seconds", 3]
+    nodes, credentials = hosts(folder, 3, None, *few)
+    one = job(folder, *ENDLESS, *few, *over(nodes[:2], credentials, nodes[2:]))
+    one.reaches(10)
+    beside = hosted(one, nodes, 0)
+    end_host(nodes[1])
+    says(one, f"process:1 moves to the node at {nodes[2].at} (the node at {nodes[1].at} is gone")
+    hosted(one, nodes, 2)
+    goes_on(one)
+    end_host(nodes[2])
+    says(one, f"process:1 moves to the node at {nodes[0].at}, as no other node is left", "hosts the processes 0 and 1")
+    one.until("both stand on one host", lambda: hosted_there(nodes[0]) == 2)
+    goes_on(one)
+    back = node(folder, *few, listen=nodes[1].at, credentials=credentials)
+    says(one, f"the node at {back.at} is there again", f"process:1 moves to the node at {back.at}",
+         f"process:1 moves (the node at {back.at} has room for it)")
+    one.until("one is back", lambda: (hosted_there(nodes[0]), hosted_there(back)) == (1, 1))
+    goes_on(one)
+    if hosted(one, nodes, 0)["pid"] != beside["pid"]:
+        raise one.fails("the process that nobody killed was replaced, too")
+    events = [x["event"] for x in one.records() if "event" in x]
+    if events != ["restart", "restart", "move"] or {x["state_from"] for x in one.records() if "event" in x} != {"keeper"}:
+        raise one.fails(f"the log tells of {events}")
+    require_undisturbed(folder, one, "after two hosts were lost, and one came back")
+    for at in (nodes[0], back):
+        at.until("it is free", lambda: at.left() == [at.process.pid])
+        at.ends()
+
+
 def check_node_killed(folder):
-    """A node that is gone is a host that is gone: the run ends with that cause, and leaves nothing."""
-    nodes, credentials = hosts(folder, 2, None, "--suspicion-seconds", 3)
-    one = job(folder, *PIPELINE, "--train-iters", 100000, "--suspicion-seconds", 3, *over(nodes, credentials))
+    """A node that is gone is a host that is gone: with the last one the run ends with that cause, and leaves nothing."""
+    few = ["--suspicion-seconds", 3]
+    nodes, credentials = hosts(folder, 2, None, *few)
+    one = job(folder, *ENDLESS, *few, *over(nodes, credentials))
     one.reaches(5)
-    nodes[1].process.kill()
-    one.ends(2)
-    if f"the node at {nodes[1].at} is gone" not in one.text():
-        raise one.fails("the cause is not told")
+    nodes[1].process.kill()  # what it has started lives on for a while, and is told to end
+    says(one, f"process:1 moves to the node at {nodes[0].at}, as no other node is left (the node at {nodes[1].at} is gone")
+    one.until("both stand on one host", lambda: hosted_there(nodes[0]) == 2)
+    goes_on(one)
     nodes[1].leaves_nothing()
-    nodes[0].until("the other one is free", lambda: nodes[0].left() == [nodes[0].process.pid])
+    end_host(nodes[0])
+    one.ends(2)
+    if f"the node at {nodes[0].at} is gone" not in one.text():
+        raise one.fails("the cause is not told")
 
 
 def check_supervisor_killed(folder):
@@ -204,6 +281,8 @@ def check_once(folder):
     one = job(folder, *PIPELINE, "--train-iters", 100000, *over(nodes, credentials))
     one.reaches(3)
     nodes[1].ends()
+    one.until("both stand on one host", lambda: hosted_there(nodes[0]) == 2)
+    nodes[0].ends()
     one.ends(2)
 
 
@@ -240,8 +319,17 @@ def check_refused(folder):
     fails_soon(folder, ["none"], "--nodes", f"{a},{b}", "--credentials", folder / "none")
     fails_soon(folder, ["--nodes"], *given)
     fails_soon(folder, [a, "has other credentials"], "--nodes", f"{a},{b}", "--credentials", keys(folder, "others"))
-    fails_soon(folder, ["(node 127.0.0.1:", "--suspicion-seconds 10", "has 3"], "--nodes", f"{a},{b}", *given, "--suspicion-seconds", 3)
+    fails_soon(folder, ["the node at 127.0.0.1:", "--suspicion-seconds 10", "has 3"], "--nodes", f"{a},{b}", *given, "--suspicion-seconds", 3)
     fails_soon(folder, ["is 5", "(--world-size)"], "--nodes", ",".join(f"127.0.0.1:{x}" for x in range(1, 6)), *given)
+    spare = ["--nodes", f"{a},{b}", *given, "--spare-nodes"]
+    fails_soon(folder, ["--spare-nodes", a, "which --nodes gives a place"], *spare, a)
+    fails_soon(folder, ["--spare-nodes", "which --nodes gives a place"], *spare, b.replace("127.0.0.1", "localhost"))
+    fails_soon(folder, ["--spare-nodes", nobody, "twice"], *spare, f"{nobody},{nobody}")
+    fails_soon(folder, [nobody, "Connection refused"], *spare, nobody)
+    fails_soon(folder, ["--spare-nodes", "HOST:PORT", "'nowhere'"], *spare, "nowhere")
+    fails_soon(folder, ["--spare-nodes belongs to --nodes"], "--spare-nodes", a)
+    hasty = node(folder, "--suspicion-seconds", 3, credentials=credentials)
+    fails_soon(folder, [f"the node at {hasty.at} does not serve", "--suspicion-seconds 3", "has 10"], *spare, hasty.at)
     # Somebody who listens and says nothing.
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
@@ -272,7 +360,7 @@ def check_refused(folder):
     # They serve, after all that; and are busy meanwhile.
     one = job(folder, *PIPELINE, "--train-iters", 100000, *over(nodes, credentials))
     one.reaches(2)
-    fails_soon(folder, ["(node 127.0.0.1:", "of another run"], "--nodes", f"{a},{b}", *given)
+    fails_soon(folder, ["the node at 127.0.0.1:", "of another run"], "--nodes", f"{a},{b}", *given)
     one.process.terminate()
     one.ends()
 
@@ -477,55 +565,118 @@ def check_strangers(folder):
                  job(folder, *PIPELINE, "--train-iters", 2, processes=1).ends(), "afterwards")
 
 
-def check_namespaces(folder):
+class network:
     """Two hosts, as network namespaces of this machine, the second with processes of its own, too: no memory is shared
-    between them, so sums go over the wire. The same bits, also after a death."""
-    names = [f"troupe-{os.getpid()}-{x}" for x in "ab"]
+    between them, so sums go over the wire."""
     addresses = ["10.213.7.1", "10.213.7.2"]
 
+    def __init__(self):
+        self.names = [f"troupe-{os.getpid()}-{x}" for x in "ab"]
+        atexit.register(self.remove)
+        for tried in [*(("ip", "netns", "add", x) for x in self.names),
+                      ("ip", "link", "add", "host0", "netns", self.names[0], "type", "veth", "peer", "name", "host0",
+                       "netns", self.names[1]),
+                      *(("ip", "-n", name, "addr", "add", at + "/24", "dev", "host0")
+                        for name, at in zip(self.names, self.addresses)),
+                      *(("ip", "-n", name, "link", "set", dev, "up") for name in self.names for dev in ("lo", "host0")),
+                      ("ip", "netns", "exec", self.names[1], "unshare", "--pid", "--fork", "--mount-proc", "true")]:
+            self.require(*tried)
+
+    def require(self, *words):
+        done = self.system(*words)
+        if done.returncode != 0:
+            print(f"skipped: no network namespaces here: `{' '.join(map(str, words))}`: {done.stderr.strip()}")
+            self.remove()
+            sys.exit(77)
+
+    @staticmethod
     def system(*words):
         return subprocess.run([str(x) for x in words], capture_output=True, text=True)
 
-    def remove():
-        for name in names:
-            system("ip", "netns", "del", name)
-    atexit.register(remove)
-    for tried in [*(("ip", "netns", "add", x) for x in names),
-                  ("ip", "link", "add", "host0", "netns", names[0], "type", "veth", "peer", "name", "host0", "netns",
-                   names[1]),
-                  *(("ip", "-n", name, "addr", "add", at + "/24", "dev", "host0") for name, at in zip(names, addresses)),
-                  *(("ip", "-n", name, "link", "set", dev, "up") for name in names for dev in ("lo", "host0")),
-                  ("ip", "netns", "exec", names[1], "unshare", "--pid", "--fork", "--mount-proc", "true")]:
-        done = system(*tried)
+    def remove(self):
+        for name in self.names:
+            self.system("ip", "netns", "del", name)
+
+    def within(self, host):
+        return ["ip", "netns", "exec", self.names[host]]
+
+    def nodes(self, folder, credentials, *words):
+        apart = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+        return [node(folder, *words, credentials=credentials, listen=f"{self.addresses[host]}:7000",
+                     within=[*self.within(host), *(apart if host else [])]) for host in (0, 1)]
+
+    def job(self, folder, *words):
+        """One whose command is typed on the first."""
+        outside = cli_test.PROGRAM
+        there = folder / "there"
+        there.write_text(f'#!/bin/sh\nexec {" ".join(self.within(0))} {outside} "$@"\n')
+        there.chmod(0o755)
+        cli_test.PROGRAM = str(there)
+        try:
+            return job(folder, *words)
+        finally:
+            cli_test.PROGRAM = outside
+
+    def deafen(self, host):
+        """It hears nothing of the other one any more, which hears it: what is sent goes to nobody's card."""
+        self.neighbour(1 - host, "replace", self.addresses[host], "lladdr", "02:00:00:00:00:99", "nud", "permanent")
+
+    def heal(self, host):
+        self.neighbour(1 - host, "del", self.addresses[host])
+
+    def neighbour(self, host, what, *words):
+        done = self.system("ip", "-n", self.names[host], "neigh", what, *words, "dev", "host0")
         if done.returncode != 0:
-            print(f"skipped: no network namespaces here: `{' '.join(map(str, tried))}`: {done.stderr.strip()}")
-            remove()
-            sys.exit(77)
+            raise wrong(f"ip neigh {what} {words}: {done.stderr}")
+
+
+def check_namespaces(folder):
+    """Over two hosts: the same bits, also after a death."""
+    between = network()
     credentials = keys(folder)
     wanted = job(folder, *LONG, processes=1).ends()
-    within = ["ip", "netns", "exec"]
-    nodes = [node(folder, credentials=credentials, listen=f"{addresses[0]}:7000", within=[*within, names[0]]),
-             node(folder, credentials=credentials, listen=f"{addresses[1]}:7000",
-                  within=[*within, names[1], "unshare", "--pid", "--fork", "--mount-proc", "--kill-child"])]
-    outside = cli_test.PROGRAM
-    there = folder / "there"
-    there.write_text(f'#!/bin/sh\nexec ip netns exec {names[0]} {outside} "$@"\n')
-    there.chmod(0o755)
-    cli_test.PROGRAM = str(there)
-    try:
-        one = job(folder, *LONG, *over(nodes, credentials))
-        one.reaches(10)
-        child, = [x for x in nodes[1].left()
-                  if b"\0troupe:node\0" in pathlib.Path(f"/proc/{x}/cmdline").read_bytes()]
-        os.kill(child, signal.SIGKILL)
-        one.ends()
-    finally:
-        cli_test.PROGRAM = outside
+    nodes = between.nodes(folder, credentials)
+    one = between.job(folder, *LONG, *over(nodes, credentials))
+    one.reaches(10)
+    child, = [x for x in nodes[1].left() if b"\0troupe:node\0" in cmdline(x)]
+    os.kill(child, signal.SIGKILL)
+    one.ends()
     require_same(one, wanted, "over two hosts, with a death")
     if len(one.restarts()) != 1:
         raise one.fails(f"the log tells of {one.restarts()}")
-    if f"stands at {addresses[1]}:" not in (nodes[1].run / "logs" / "node-1.log").read_text():
+    if f"stands at {between.addresses[1]}:" not in (nodes[1].run / "logs" / "node-1.log").read_text():
         raise one.fails("the second process does not listen on its host's address")
+    for at in nodes:
+        at.stop()
+
+
+def check_one_way(folder):
+    """One host does not hear the other one, which hears it: both find out, long before a process gives up by itself, its
+    place moves, and what is told on the other side has no part in the run. Afterwards it is a host like any other."""
+    suspicion = 4
+    few = ["--suspicion-seconds", suspicion]
+    between = network()
+    credentials = keys(folder)
+    nodes = between.nodes(folder, credentials, *few)
+    one = between.job(folder, *ENDLESS, *few, *over(nodes, credentials))
+    one.reaches(10)
+    for round, deaf in enumerate((1, 0), 1):
+        began = time.monotonic()
+        between.deafen(deaf)
+        one.until("its place moves", lambda: one.out.read_text().count("as no other node is left") == round)
+        nodes[1].until("that host is free", lambda: nodes[1].text().count("is over here") == round)
+        nodes[1].until("nothing of the run is left there", lambda: hosted_there(nodes[1]) == 0)
+        took = time.monotonic() - began
+        print(f"host {deaf} hears nothing: found by both in {took:.1f} s, suspicion {suspicion} s")
+        if took > 9 * suspicion:  # a process that is alone ends after ten
+            raise one.fails(f"host {deaf} is deaf, which took {took} s to find out")
+        one.until("both stand on one host", lambda: hosted_there(nodes[0]) == 2)
+        goes_on(one)
+        between.heal(deaf)
+        one.until("it is there again", lambda: one.out.read_text().count("is there again") == round)
+        one.until("one is back", lambda: (hosted_there(nodes[0]), hosted_there(nodes[1])) == (1, 1))
+        goes_on(one)
+    require_undisturbed(folder, one, "after a host was deaf, and then the other one")
     for at in nodes:
         at.stop()
 

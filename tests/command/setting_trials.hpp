@@ -322,6 +322,8 @@ inline const std::map<std::string, trial>& trials() {
       {"--world-size", {"", "2"}},
       {"--processes", {"--world-size 2 ", "2"}},
       {"--nodes", {"--world-size 2 ", "one:7000,two:7000 --credentials c"}},
+      {"--spare-nodes",
+       {"--world-size 2 --nodes one:7000,two:7000 --credentials c ", "three:7000,four:7000"}},
       {"--credentials", {"--world-size 2 --nodes one:7000,two:7000 ", "c", "--insecure"}},
       {"--local-addr", {"--world-size 2 --credentials c --nodes one:7000,two:7000 ", "10.0.0.1"}},
       {"--insecure", {"--world-size 2 --nodes one:7000,two:7000 ", "", "--credentials c"}},

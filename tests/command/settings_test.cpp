@@ -48,6 +48,7 @@ const std::map<std::string, std::string>& no_settings() {
 /// What is set and not kept in a field of its own: it becomes others.
 const std::set<std::string>& becomes_others() {
   static const std::set<std::string> all = {"hosts.nodes",
+                                            "hosts.spare_nodes",
                                             "hosts.credentials",
                                             "hosts.local_addr",
                                             "hosts.insecure",
@@ -98,6 +99,7 @@ const std::map<std::string, std::string>& free_words() {
   static const std::map<std::string, std::string> all
       = {{"--window-size", several},
          {"--nodes", "each is a host and a port, which are read together"},
+         {"--spare-nodes", "each is a host and a port, which are read together"},
          {"--local-addr", "whatever the system knows as an address of this host"},
          {"--split", several},
          {"--step-batch-size-schedule", several},

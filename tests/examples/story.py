@@ -1,17 +1,32 @@
-"""Runs a story and compares what it prints with the expected output at its end. Run by ctest:
+"""Runs a story and compares what it prints with the expected output in its source. Run by ctest:
 
     story.py PROGRAM SOURCE
-"""
+
+A source that is a script is run, with the program; it ends with 77 where it cannot be."""
 
 import difflib
+import itertools
 import pathlib
 import subprocess
 import sys
 
 MARK = "// Expected output:\n"
+MARK_OF_SCRIPT = "# Expected output:\n"
+SKIPPED = 77
+
+
+def expected_of_script(source):
+    """On its top: lines of its first comment."""
+    text = source.read_text()
+    if text.count(MARK_OF_SCRIPT) != 1:
+        sys.exit(f"{source}: a script has its expected output on top, after one line '{MARK_OF_SCRIPT.strip()}'")
+    lines = itertools.takewhile(lambda line: line.startswith("#   "), text.split(MARK_OF_SCRIPT)[1].splitlines())
+    return [line[len("#   "):] for line in lines]
 
 
 def expected(source):
+    if source.suffix == ".sh":
+        return expected_of_script(source)
     text = source.read_text()
     if text.count(MARK) != 1:
         sys.exit(f"{source}: a story ends with its expected output, after one line '{MARK.strip()}'")
@@ -23,7 +38,11 @@ def expected(source):
 
 def complaints(program, source):
     """What is wrong with a run of the story; nothing when it is as expected."""
-    run = subprocess.run([program], capture_output=True, text=True, timeout=120, check=False)
+    command = ["bash", source, program] if source.suffix == ".sh" else [program]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    if source.suffix == ".sh" and run.returncode == SKIPPED:
+        print(run.stderr)
+        sys.exit(SKIPPED)
     if run.returncode != 0:
         yield f"{program} ended with {run.returncode}: {run.stderr}{run.stdout}"
     yield from difflib.unified_diff(expected(source), run.stdout.splitlines(), str(source), "printed",

@@ -279,6 +279,10 @@ template <>
 process_died example(const wire&) {
   return {g, 1, 2, "killed by signal 9"};
 }
+template <>
+process_may_move example(const wire&) {
+  return {g, 1, 2, "the node at 10.0.0.2:7000"};
+}
 
 process_address address() {
   return {.who = {.process = 1, .incarnation = 2},
@@ -318,6 +322,10 @@ is_late example(const wire&) {
   return {{1, 2}};
 }
 template <>
+look_for_node example(const wire&) {
+  return {2, true};
+}
+template <>
 connect_to example(const wire&) {
   return {address()};
 }
@@ -338,6 +346,7 @@ serve example(const wire& w) {
   return {.protocol = process_protocol + 1,
           .program = "troupe 1",
           .run = "0123456789abcdef",
+          .host = 4,
           .process = 3,
           .suspicion = 2.5,
           .launcher = w.handle<launcher_actor>()};

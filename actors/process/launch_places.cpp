@@ -1,0 +1,126 @@
+// Which host starts a place, and what becomes of those of a host that is gone.
+
+#include "actors/process/launch_machine.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace troupe::actors {
+
+namespace act = launch_action;
+
+std::vector<int> launch_machine::beside(const one& x, int agent) const {
+  std::vector<int> out;
+  for (const auto& y : all_)
+    if (&y != &x && y.agent == agent)
+      out.push_back(y.who.process);
+  return out;
+}
+
+// Where fewest others are; of equals the one where it was; then rather not where its own states are
+// kept, or those that it keeps: one host would be gone with both.
+std::optional<int> launch_machine::agent_for(const one& x) const {
+  const auto exchanges_states = [&](int other) {
+    const auto keeper_of
+        = [&](int p) { return std::size_t(p) < keepers_.size() ? keepers_[std::size_t(p)] : -1; };
+    return keeper_of(x.who.process) == other || keeper_of(other) == x.who.process;
+  };
+  std::optional<std::tuple<std::size_t, bool, std::int64_t, int>> best;
+  for (int a = 0; a < int(agents_.size()); ++a) {
+    if (!agents_[std::size_t(a)].is_usable())
+      continue;
+    const auto others = beside(x, a);
+    const std::tuple here(
+        others.size(),
+        a != x.agent,
+        std::int64_t(std::count_if(others.begin(), others.end(), exchanges_states)),
+        a);
+    if (!best || here < *best)
+      best = here;
+  }
+  if (!best)
+    return std::nullopt;
+  return std::get<int>(*best);
+}
+
+// What has stood is no mistake of the user's: it may be this host that is at fault, and the run
+// ends when each has been tried.
+bool launch_machine::leave_host(one& x, const std::string& why) {
+  if (!x.stood || over_ > 0)
+    return false;
+  for (std::size_t a = 0; a < agents_.size(); ++a)
+    if (int(a) != x.agent && agents_[a].is_usable()) {
+      agents_[std::size_t(x.agent)].unfit = why;
+      x.failures = 0;
+      return true;
+    }
+  return false;
+}
+
+// One after the other: who moves is asked for again, and stands then.
+void launch_machine::offer_moves(launch_actions& out) {
+  if (over_ > 0
+      || !std::all_of(all_.begin(), all_.end(), [](const auto& x) { return x.is == phase::stands; })
+      || std::any_of(all_.begin(), all_.end(), [](const auto& x) { return x.offered; }))
+    return;
+  for (auto x = all_.rbegin(); x != all_.rend(); ++x)
+    if (const auto at = agent_for(*x); at && *at != x->agent) {
+      x->offered = true;
+      out.emplace_back(act::offer_move{x->who, *at});
+      return;
+    }
+}
+
+// Whether all of it is, or the way there, nobody can tell: whoever lives there is told, and may not
+// hear it.
+launch_actions launch_machine::host_gone(int agent, const std::string& why) {
+  launch_actions out;
+  auto& by = agents_[std::size_t(agent)];
+  if (!by.lost.empty())
+    return out;
+  by.lost = why;
+  by.ends = false;
+  by.gone = over_ > 0;
+  for (auto& x : all_) {
+    if (x.agent != agent || x.is == phase::none)
+      continue;
+    if (x.is == phase::starting && x.start_request == 0) {
+      launch(x, out);  // it was waiting for the next agent
+      continue;
+    }
+    if (x.present)
+      out.emplace_back(act::abandon{x.who});
+    lose(x, why, out);
+  }
+  quit_if_over(out);
+  return out;
+}
+
+launch_actions launch_machine::host_refuses(int agent, const std::string& why) {
+  if (over_ > 0 || std::any_of(all_.begin(), all_.end(), [](const auto& x) { return x.stood; }))
+    return host_gone(agent, why);
+  launch_actions out;
+  agents_[std::size_t(agent)].lost = why;
+  if (!refused_.empty())
+    return out;
+  refused_ = why;
+  refused_by_ = agent;
+  for (auto& x : all_) {
+    if (x.agent == agent)
+      x.is = phase::none;  // the order is still here
+    if (value(x.asked) != 0)
+      out.emplace_back(act::refuse{x.who, why, agent, true});
+  }
+  return out;
+}
+
+launch_actions launch_machine::host_back(int agent) {
+  launch_actions out;
+  if (over_ > 0)
+    return out;
+  agents_[std::size_t(agent)] = {};
+  offer_moves(out);
+  return out;
+}
+
+}  // namespace troupe::actors

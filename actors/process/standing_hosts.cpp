@@ -1,0 +1,286 @@
+// Hosts that have standing nodes: their orders, and the search for those that are lost.
+
+#include "actors/process/agent_link.hpp"
+#include "actors/process/control_plane.hpp"
+#include "actors/process/launch_sites.hpp"
+#include "messages/core/error.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/core/thread.hpp"
+#include "runtime/process/host_address.hpp"
+#include "runtime/process/run_folder.hpp"
+#include "runtime/trainer/build.hpp"
+
+#include <caf/actor_cast.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+/// Of a lost node: after a suspicion, then after twice as long each time, up to so many.
+constexpr int longest_search = 16;
+
+class other_hosts final : public launch_sites {
+ public:
+  other_hosts(messages::launcher_actor::pointer self,
+              const launch_settings& settings,
+              int processes,
+              const std::vector<messages::standing_node_actor>& nodes,
+              const node_context& context,
+              double suspicion,
+              host_listener tell)
+      : self_(self),
+        settings_(settings),
+        processes_(processes),
+        suspicion_(suspicion),
+        run_(runtime::run_folder::open(settings.run).record().id),
+        path_(context.messages),
+        tell_(std::move(tell)),
+        hosts_(nodes.size()) {
+    for (std::size_t h = 0; h < nodes.size(); ++h) {
+      at(int(h)).node = nodes[h];
+      self_->monitor(nodes[h]);
+      ask_to_serve(int(h), h < std::size_t(processes_) ? int(h) : -1);
+    }
+  }
+
+  std::vector<int> agents() const override {
+    std::vector<int> out;
+    for (int p = 0; p < processes_; ++p)
+      out.push_back(p);
+    return out;
+  }
+  int spares() const override { return int(hosts_.size()) - processes_; }
+  // A standing node has its next agent adopt them itself: nothing of that comes here.
+  bool are_outlived() const override { return false; }
+  void adopt(const launch_action::adopt& x) override {
+    throw runtime::broken_promise(
+        fmt::format("PROCESS-1: a standing node adopts process:{} by itself", x.process));
+  }
+
+  // Orders of a run that it does not serve yet, while it ends the one before, a node does not obey.
+  void start(const launch_action::start& x, std::uint16_t port) override {
+    auto& to = at(x.agent);
+    messages::start_node order{x.request, x.who, settings_.address, port};
+    if (!to.serves())
+      to.waiting.push_back(std::move(order));
+    else
+      path_->send(self_, to.node, order);
+  }
+  void kill(const launch_action::kill& x) override {
+    if (const auto& to = at(x.agent).node)
+      path_->send(self_, to, messages::kill_node{x.request, x.process, x.which});
+  }
+  bool end_agent(int agent) override {
+    if (!at(agent).node)
+      return false;
+    path_->send(self_, at(agent).node, messages::dismiss{});
+    return true;
+  }
+  void kill_agent(int agent) override {
+    if (const auto& to = at(agent).node)
+      path_->send(self_, to, messages::kill_agent{agent});
+  }
+
+  bool hear(const messages::agent_told& x) override {  // the standing node has looked
+    return x.host >= 0 && x.host < int(hosts_.size());
+  }
+  int host_of(const caf::actor_addr& x) const override {
+    for (std::size_t h = 0; h < hosts_.size(); ++h)
+      if (hosts_[h].node && hosts_[h].node.address() == x)
+        return int(h);
+    return -1;
+  }
+
+  void lose(int host) override {
+    auto& x = at(host);
+    x.node = nullptr;
+    x.folder.clear();
+    x.waiting.clear();
+    if (!std::exchange(x.is_looked_for, true)) {
+      x.pause = 1;
+      look_later(host);
+    }
+  }
+  // Whether there is anybody a thread finds out: CAF would keep all who connect waiting meanwhile,
+  // for as long as the system takes.
+  void look(const messages::look_for_node& x) override {
+    auto& lost = at(x.host);
+    if (x.listens)
+      return connect(x.host);
+    if (lost.serves()) {
+      lost.is_looked_for = false;
+      return;
+    }
+    look_later(x.host);
+    try {
+      runtime::start_thread("search",
+                            [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()),
+                             path = path_,
+                             host = x.host,
+                             where = address_of(x.host),
+                             patience = part_of_suspicion(0.5)] {
+                              try {
+                                runtime::require_listener(where.address, where.port, patience);
+                              } catch (const runtime::error&) {
+                                return;
+                              }
+                              if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
+                                path->send_from_outside(
+                                    caf::actor_cast<messages::launcher_actor>(alive),
+                                    messages::look_for_node{host, true});
+                            })
+          .detach();
+    } catch (const runtime::error& refused) {
+      runtime::log_warning("{} is looked for later: {}", name_of_host(x.host), refused.what());
+    }
+  }
+
+  std::string name_of(int process, int agent) const override {
+    return fmt::format("process:{} (node {})", process, address_of(agent).name);
+  }
+  std::string log_of(int process, int agent) const override {
+    const auto& folder = hosts_[std::size_t(agent)].folder;
+    return folder.empty() ? "none yet" : folder + "/logs/" + agent_name_of(process) + ".log there";
+  }
+  std::string name_of_host(int agent) const override {
+    return "the node at " + address_of(agent).name;
+  }
+
+ private:
+  struct host {
+    messages::standing_node_actor node;  ///< null: it is lost
+    std::string folder;                  ///< there; empty: it does not serve yet
+    std::vector<messages::start_node> waiting;
+    bool is_looked_for = false;
+    int pause = 1;        ///< suspicions until it is looked for again
+    std::string refusal;  ///< the last that was told
+
+    bool serves() const { return !folder.empty(); }
+  };
+
+  host& at(int number) { return hosts_[std::size_t(number)]; }
+  const standing_node_address& address_of(int number) const {
+    return settings_.standing[std::size_t(number)];
+  }
+  std::chrono::milliseconds part_of_suspicion(double part) const {
+    return std::chrono::ceil<std::chrono::milliseconds>(
+        std::chrono::duration<double>(suspicion_ * part));
+  }
+
+  void look_later(int number) {
+    auto& x = at(number);
+    path_->send_later(self_,
+                      messages::launcher_actor(self_),
+                      part_of_suspicion(x.pause),
+                      messages::look_for_node{number, false});
+    x.pause = std::min(2 * x.pause, longest_search);
+  }
+
+  void connect(int number) {
+    if (at(number).node)
+      return;
+    find_standing_node(self_,
+                       address_of(number).address,
+                       address_of(number).port,
+                       part_of_suspicion(0.5),
+                       [this, number](const messages::standing_node_actor& found) {
+                         if (at(number).node)
+                           return;
+                         at(number).node = found;
+                         self_->monitor(found);
+                         ask_to_serve(number, -1);
+                       });
+  }
+
+  void ask_to_serve(int number, int process) {
+    path_
+        ->request(self_,
+                  at(number).node,
+                  part_of_suspicion(1),
+                  messages::serve{.program = runtime::version_text(),
+                                  .run = run_,
+                                  .host = number,
+                                  .process = process,
+                                  .suspicion = suspicion_,
+                                  .launcher = self_})
+        .then([this, number](const messages::serving& x) { is_served(number, x); },
+              [this, number](const caf::error& why) { is_refused(number, why); });
+  }
+
+  void is_served(int number, const messages::serving& x) {
+    auto& it = at(number);
+    if (!it.node)
+      return;  // it is gone again
+    it.folder = x.run;
+    it.refusal.clear();
+    for (const auto& order : std::exchange(it.waiting, {}))
+      path_->send(self_, it.node, order);
+    if (it.is_looked_for)
+      tell_.back(number);
+  }
+
+  void is_refused(int number, const caf::error& why) {
+    auto& it = at(number);
+    const auto told = fmt::format(
+        "{} does not serve this run: {}", name_of_host(number), messages::text_of(why));
+    if (it.node)
+      self_->demonitor(it.node.address());
+    if (!it.is_looked_for) {
+      tell_.refused(number, told);
+      return lose(number);
+    }
+    it.node = nullptr;  // it may still end what it had of this run, or be another's by now
+    if (std::exchange(it.refusal, told) != told)
+      runtime::log_info(" {}; it is asked again", told);
+  }
+
+  messages::launcher_actor::pointer self_;
+  const launch_settings settings_;
+  const int processes_;
+  const double suspicion_;
+  const std::string run_;
+  const std::shared_ptr<const message_path> path_;
+  const host_listener tell_;
+  std::vector<host> hosts_;
+};
+
+}  // namespace
+
+std::vector<messages::standing_node_actor> connect_with(
+    caf::actor_system& system,
+    const std::vector<standing_node_address>& nodes,
+    std::chrono::milliseconds patience) {
+  std::vector<messages::standing_node_actor> out;
+  for (const auto& x : nodes)
+    try {
+      out.push_back(standing_node_at(system, x.address, x.port, patience));
+    } catch (const runtime::error& failure) {
+      throw runtime::input_error(
+          "the node at {} cannot be used: {}. A node that was started there has to listen on {}",
+          x.name,
+          failure.what(),
+          x.name);
+    }
+  return out;
+}
+
+std::unique_ptr<launch_sites> sites_of_standing_nodes(
+    messages::launcher_actor::pointer self,
+    const launch_settings& settings,
+    int processes,
+    const std::vector<messages::standing_node_actor>& nodes,
+    const node_context& context,
+    double suspicion,
+    host_listener tell) {
+  return std::make_unique<other_hosts>(
+      self, settings, processes, nodes, context, suspicion, std::move(tell));
+}
+
+}  // namespace troupe::actors
