@@ -167,6 +167,8 @@ void launcher_state::take(int host, const runtime::agent_ended&) {
 
 void launcher_state::take(int, const runtime::processes_listed&) {}
 
+void launcher_state::take(int, const runtime::succession_agreed&) {}
+
 // Nodes end by their supervisor's word, or by this one where it has died.
 void launcher_state::receive(const messages::shut_down& x) {
   if (!machine_->is_over())
