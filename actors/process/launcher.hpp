@@ -82,6 +82,7 @@ class launcher_state {
 
   void take(int host, const runtime::process_started& x);
   void take(int host, const runtime::process_signalled& x);
+  void take(int host, const runtime::succession_agreed& x);
   void take(int host, const runtime::process_died& x);
   void take(int host, const runtime::request_refused& x);
   void take(int host, const runtime::agent_ended& x);

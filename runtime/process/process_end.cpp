@@ -36,7 +36,7 @@ std::string text_of(const process_end& x) {
   if (x.exit_code)
     return fmt::format("exit code {}", *x.exit_code);
   if (x.unseen)
-    return "it has ended, and no parent has seen how";
+    return "its end was not seen by a parent";
   return fmt::format("killed by {}{}{}",
                      signal_name(x.signal),
                      x.core ? ", core dumped" : "",

@@ -27,7 +27,7 @@ struct process_end {
 process_end process_end_of(const siginfo_t& x);
 
 /// "exit code 2", "killed by SIGSEGV, core dumped", "killed by SIGKILL, probably out of memory",
-/// "it has ended, and no parent has seen how".
+/// "its end was not seen by a parent".
 std::string text_of(const process_end& x);
 
 /// "SIGKILL"; "signal 42" of one without a name.

@@ -191,18 +191,24 @@ def check_killed(folder):
 
 
 def check_agent_killed(folder):
-    """The agent of one node dies with whom it has started; those of the other node live on."""
+    """The death of one node's agent costs no process: another agent adopts whom it has started."""
     nodes, credentials = hosts(folder)
     wanted = job(folder, *LONG, processes=1).ends()
     one = job(folder, *LONG, *over(nodes, credentials))
     one.reaches(10)
-    beside, at = (hosted(one, nodes, x) for x in (0, 1))
-    agent = [x for x in nodes[1].left() if x not in (nodes[1].process.pid, at["pid"])
-             and "\0troupe:agent\0" in pathlib.Path(f"/proc/{x}/cmdline").read_text()]
-    os.kill(max(agent), signal.SIGKILL)  # the guard is the older one
-    hosted(one, nodes, 1, but=at["pid"])
-    if hosted(one, nodes, 0)["pid"] != beside["pid"]:
-        raise one.fails("the process of the other node was replaced, too")
+    before = [hosted(one, nodes, x)["pid"] for x in (0, 1)]
+
+    def agents():
+        return [x for x in nodes[1].left() if x not in (nodes[1].process.pid, before[1])
+                and "\0troupe:agent\0" in pathlib.Path(f"/proc/{x}/cmdline").read_text()]
+    agent = max(agents())  # the guard is the older one
+    os.kill(agent, signal.SIGKILL)
+    log, = (nodes[1].run / "logs").glob("agent-*.log")
+    one.until("it is adopted", lambda: "adopted 'node-1'" in log.read_text())
+    if [hosted(one, nodes, x)["pid"] for x in (0, 1)] != before:
+        raise one.fails("a process was replaced")
+    os.kill(before[1], signal.SIGKILL)
+    hosted(one, nodes, 1, but=before[1])
     one.ends()
     require_same(one, wanted, "the death of one host's agent")
 

@@ -455,19 +455,37 @@ def check_stopped(folder):
     require_same(one, wanted, "a process that stands still")
 
 
+def parent_of(pid):
+    return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def check_agent_killed(folder):
-    """The host agent's death is that of all processes; another agent starts others."""
+    """The death of the host agent, also together with its guard, costs no process: another one adopts them all."""
     wanted = judge(folder)
     one = job(folder, *LONG)
-    one.reaches(10)
-    agent, = one.processes("agent")
-    before = [x["pid"] for x in one.processes()]
-    os.kill(agent["pid"], signal.SIGKILL)
-    one.until("they are gone", lambda: not set(before) & set(one.left()))
+    one.reaches(5)
+    nodes = [one.node(0), one.node(1)]
+    for iteration, with_guard in ((5, False), (12, True)):
+        one.reaches(iteration)
+        agent, = one.processes("agent")
+        guard = parent_of(agent["pid"])
+        for pid in ([guard] if with_guard else []) + [agent["pid"]]:
+            os.kill(pid, signal.SIGKILL)
+        one.until("another agent", lambda: [x for x in one.processes("agent") if x["pid"] != agent["pid"]])
+        for number, before in enumerate(nodes):
+            if not is_same(one.node(number), before):
+                raise one.fails(f"process {number} was {before} and is {one.node(number)}")
+    one.until("both are adopted twice", lambda: one.text().count("adopted 'node-") == 4)
+    # The newest agent sees the death of one that no agent is the parent of.
+    one.reaches(20)
+    replaced(one, 1, killed(one, 1))
     one.ends()
-    require_same(one, wanted, "the death of the host agent")
-    if "host agent" not in one.text():
-        raise one.fails("nobody tells of the host agent's death")
+    require_same(one, wanted, "the deaths of two host agents")
+    if len(one.restarts()) != 1:
+        raise one.fails(f"one process has died, and the log tells of {one.restarts()}")
+    for told in ("the host agent is gone", "has ended: its end was not seen by a parent"):
+        if told not in one.text():
+            raise one.fails(f"nobody tells '{told}'")
 
 
 ENDLESS = [*PIPELINE, "--train-iters", 100000]

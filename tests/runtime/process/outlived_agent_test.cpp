@@ -302,6 +302,8 @@ TEST_CASE("a supervisor's process whose agent was killed is succeeded by the nex
   auto first = outlived_agent(run);
   kill_agent_of(first);
   auto second = outlived_agent(run);
+  second.ask(list_processes{1});
+  told_by<processes_listed>(second);
   child_process leader({.command = player({"successor", run.path().string(), above / "said"}),
                         .output = above / "out"});
   REQUIRE(soon([&] { return std::filesystem::exists(above / "said"); }));
