@@ -24,6 +24,7 @@ constexpr std::int64_t record_version = 1;
 constexpr const char* record_file = "run.json";
 constexpr const char* lock_file = "lock";
 constexpr const char* asked_to_end = "asked-to-end.";
+constexpr const char* claimed = "claimed.";
 constexpr mode_t others = S_IRWXG | S_IRWXO;
 
 /// Throws unless it is a folder that this user owns and nobody else may enter.
@@ -109,9 +110,11 @@ void clear(const run_folder& of) {
   for (const auto& folder : {of.processes(), of.sockets(), of.credentials()})
     remove_tree(folder);
   std::error_code failure;
-  for (const auto& file : fs::directory_iterator(of.path(), failure))
-    if (file.path().filename().string().starts_with(asked_to_end))
+  for (const auto& file : fs::directory_iterator(of.path(), failure)) {
+    const auto name = file.path().filename().string();
+    if (name.starts_with(asked_to_end) || name.starts_with(claimed))
       remove_tree(file.path());
+  }
   if (fs::exists(of.logs(), failure) && !has_nothing(of.logs())) {
     const auto before = of.path() / "logs.before";
     remove_tree(before);
@@ -125,6 +128,15 @@ void clear(const run_folder& of) {
 
 fs::path run_folder::asked_to_end_file(const process_id& whom) const {
   return path_ / fmt::format("{}{}.{}", asked_to_end, whom.pid, whom.start_time);
+}
+
+bool run_folder::claim(const std::string& run_id, const std::string& what) const {
+  const auto file = path_ / fmt::format("{}{}.{}", claimed, run_id, what);
+  const descriptor made(
+      ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!made && errno != EEXIST)
+    throw io_error("cannot make '{}': {}", file.string(), system_message(errno));
+  return bool(made);
 }
 
 fs::path new_temporary_folder() {
