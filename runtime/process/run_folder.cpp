@@ -98,6 +98,10 @@ descriptor hold(const fs::path& folder) {
   throw io_error("cannot lock '{}': {}", (folder / lock_file).string(), system_message(errno));
 }
 
+fs::path claim_file(const fs::path& folder, const std::string& run_id, const std::string& what) {
+  return folder / fmt::format("{}{}.{}", claimed, run_id, what);
+}
+
 std::string new_id() {
   std::uint64_t bits = 0;
   if (::getrandom(&bits, sizeof bits, 0) != ssize_t(sizeof bits))
@@ -131,12 +135,26 @@ fs::path run_folder::asked_to_end_file(const process_id& whom) const {
 }
 
 bool run_folder::claim(const std::string& run_id, const std::string& what) const {
-  const auto file = path_ / fmt::format("{}{}.{}", claimed, run_id, what);
+  const auto file = claim_file(path_, run_id, what);
   const descriptor made(
       ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
   if (!made && errno != EEXIST)
     throw io_error("cannot make '{}': {}", file.string(), system_message(errno));
-  return bool(made);
+  if (!made)
+    return false;
+  const auto now = fmt::format(
+      "{}\n", std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+  static_cast<void>(::write(made.number(), now.data(), now.size()) == 0);  // only to be known
+  return true;
+}
+
+std::optional<std::uint64_t> run_folder::claimed_at(const std::string& run_id,
+                                                    const std::string& what) const {
+  std::error_code failure;
+  const auto file = claim_file(path_, run_id, what);
+  if (!fs::exists(file, failure))
+    return std::nullopt;
+  return std::strtoull(read_text(file).c_str(), nullptr, 10);
 }
 
 fs::path new_temporary_folder() {
