@@ -1,10 +1,10 @@
 // `troupe chaos`: a job whose processes are killed, stopped and starved, and that must come out as
 // if nothing had been.
 
+#include "actors/command/chaos/flags.hpp"
 #include "actors/command/chaos/report.hpp"
 #include "actors/command/commands.hpp"
 #include "actors/command/flags.hpp"
-#include "actors/command/shell_words.hpp"
 #include "actors/command/signals.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
@@ -12,73 +12,22 @@
 #include "runtime/process/run_folder.hpp"
 #include "runtime/trainer/build.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-namespace troupe::command {
+namespace troupe::command::chaos {
 namespace {
 
 namespace fs = std::filesystem;
-using namespace chaos;
 
 constexpr int something_wrong = 1;  // exit code
-constexpr std::int64_t most_faults = 1'000'000;
-
-struct chaos_flags {
-  std::int64_t kills = 10;
-  double every = 5;
-  std::optional<std::int64_t> every_steps, only;
-  std::int64_t seed = 1;
-  std::string kinds, roles = "node,front,lane", moments;
-  bool all = false, list = false;
-  fs::path report, table, undisturbed, folder;
-  std::string cut, heal, cut_one_way, heal_one_way;
-  std::vector<std::string> command;
-};
-
-std::vector<std::string> names_in(const std::string& list) {
-  std::vector<std::string> out;
-  for (std::size_t at = 0, end; at < list.size(); at = end + 1) {
-    end = std::min(list.find(',', at), list.size());
-    out.push_back(list.substr(at, end - at));
-  }
-  return out;
-}
-
-template <class Row>
-std::string names_of(std::span<const Row> rows) {
-  std::string out;
-  for (const auto& row : rows)
-    out += (out.empty() ? "" : ", ") + std::string(row.name);
-  return out;
-}
-
-/// The rows that a list names.
-template <class Row>
-std::vector<Row> chosen_rows(const char* flag,
-                             const std::string& list,
-                             std::span<const Row> rows) {
-  std::vector<Row> out;
-  for (const auto& name : names_in(list)) {
-    const auto found = std::find_if(
-        rows.begin(), rows.end(), [&](const Row& row) { return row.name == name; });
-    if (found == rows.end())
-      throw usage_error("{} '{}': there are {}", flag, shown(name), names_of(rows));
-    out.push_back(*found);
-  }
-  return out;
-}
-
 int list_faults() {
   fmt::print("kinds\n");
   for (const auto& row : kinds())
@@ -155,66 +104,6 @@ reference_run find_reference(const chaos_flags& flags,
   return read_reference(own / "log.jsonl");
 }
 
-plan_wish wish_of(const chaos_flags& flags,
-                  const runtime::training_job& job,
-                  const reference_run& reference) {
-  plan_wish out{.count = std::uint64_t(flags.kills),
-                .seed = std::uint64_t(flags.seed),
-                .first = reference.first() - 1,
-                .last = reference.last(),
-                .save_every = job.checkpoints.save_interval,
-                .validate_every = job.watch.eval_batches > 0 ? job.watch.eval_interval : 0,
-                .link_commands = !flags.cut.empty()};
-  const auto steps = std::ceil(flags.every / std::max(reference.step_seconds, 1e-6));
-  out.every = std::uint64_t(flags.every_steps.value_or(std::int64_t(std::clamp(steps, 1.0, 1e9))));
-  for (const auto& row : roles())
-    if (flags.roles == "all")
-      out.roles.push_back(row.who);
-  if (flags.roles != "all")
-    for (const auto& row : chosen_rows("--roles", flags.roles, roles()))
-      out.roles.push_back(row.who);
-  for (const auto& row : kinds())
-    if (flags.kinds.empty() && !row.name.starts_with("link-") && row.name != "one-way")
-      out.kinds.push_back(row.kind);
-  for (const auto& row : chosen_rows("--kinds", flags.kinds, kinds()))
-    out.kinds.push_back(row.kind);
-  out.moments = names_in(flags.moments);
-  for (const auto kind : out.kinds)
-    if (const auto why = why_not(kind, role::node, out.link_commands);
-        (kind == fault_kind::link_down || kind == fault_kind::one_way) && !why.empty())
-      throw usage_error("--kinds: {} (--cut-link, --heal-link)", why);
-  return out;
-}
-
-/// What brings the same about, of the same undisturbed run; with `run` that run alone.
-std::string replay_of(const chaos_flags& flags, const plan_wish& wish, const fs::path& undisturbed) {
-  std::vector<std::string> words{"troupe", "chaos"};
-  const auto add = [&](const char* flag, const std::string& value) {
-    if (!value.empty())
-      words.insert(words.end(), {flag, value});
-  };
-  if (flags.all)
-    words.emplace_back("--all");
-  else
-    add("--kills", std::to_string(flags.kills));
-  add("--every-steps", std::to_string(wish.every));
-  add("--seed", std::to_string(flags.seed));
-  add("--kinds", flags.kinds);
-  add("--roles", flags.roles);
-  add("--moments", flags.moments);
-  add("--cut-link", flags.cut);
-  add("--heal-link", flags.heal);
-  add("--cut-one-way", flags.cut_one_way);
-  add("--heal-one-way", flags.heal_one_way);
-  add("--undisturbed", undisturbed.string());
-  words.emplace_back("--");
-  words.insert(words.end(), flags.command.begin(), flags.command.end());
-  std::string out;
-  for (const auto& word : words)
-    out += (out.empty() ? "" : " ") + for_shell(word);
-  return out;
-}
-
 void write(const fs::path& file, const std::string& text) {
   if (file.empty())
     return;
@@ -256,6 +145,8 @@ int disturb(const chaos_flags& flags, const runtime::cancel_token& stop) {
                       .program = runtime::version_text(),
                       .seed = std::uint64_t(flags.seed)};
   const auto reference = find_reference(flags, what, folder, report);
+  report.undisturbed.digest = reference.log.back().digest;
+  report.undisturbed.steps = reference.log.size();
   const auto wish = wish_of(flags, job, reference);
   const auto plan = flags.all ? plan_of_all(wish, job) : plan_of(wish, job);
   report.step_seconds = reference.step_seconds;
@@ -272,11 +163,10 @@ int disturb(const chaos_flags& flags, const runtime::cancel_token& stop) {
   std::fputs(table_head().c_str(), stdout);
   for (const auto& [number, faults] : runs) {
     const auto own = folder.part(fmt::format("run-{}", number));
-    report.runs.push_back(
-        run_disturbed(what, own, faults, reference, [](const struck_fault& x) {
-          std::fputs(table_row(x).c_str(), stdout);
-          std::fflush(stdout);
-        }));
+    report.runs.push_back(run_disturbed(what, own, faults, reference, [](const struck_fault& x) {
+      std::fputs(table_row(x).c_str(), stdout);
+      std::fflush(stdout);
+    }));
     if (report.runs.back().holds())
       fs::remove_all(own);
     write(flags.report, runtime::json_text_replacing(json_of(report), 1) + "\n");
@@ -284,95 +174,29 @@ int disturb(const chaos_flags& flags, const runtime::cancel_token& stop) {
   return tell_end(flags, report, folder);
 }
 
-void declare_faults(command_line& to, chaos_flags& flags) {
-  to.group("What strikes");
-  to.value({.name = "--kills", .type = "N", .help = "How many faults, one after the other."},
-           whole(flags.kills, 1, most_faults));
-  to.value({.name = "--every",
-            .type = "S",
-            .unit = "seconds",
-            .help = "Between two, about: it is counted in steps of the undisturbed run. Each run of "
-                    "the job suffers as many as it is long enough for."},
-           real(flags.every, 0, 1e6));
-  to.value({.name = "--every-steps",
-            .type = "N",
-            .unit = "steps",
-            .help = "The same in steps, whatever one takes: the plan is then the seed's alone."},
-           whole(flags.every_steps, 1, most_faults));
-  to.value({.name = "--seed", .type = "K", .help = "Chooses kinds, victims and moments."},
-           whole(flags.seed, 0, largest_count));
-  to.value({.name = "--kinds",
-            .type = "LIST",
-            .default_value = "all but link-down and one-way",
-            .help = fmt::format("With commas: {}. --faults says what each is.", names_of(kinds()))},
-           text(flags.kinds));
-  to.value({.name = "--roles",
-            .type = "LIST",
-            .help = fmt::format(
-                "Whom, with commas: {}; or all. Processes are struck from outside, actors by a "
-                "planted death at an exact moment.",
-                names_of(roles()))},
-           text(flags.roles));
-  to.value({.name = "--moments",
-            .type = "LIST",
-            .default_value = "all",
-            .help = "Of planted deaths: the moments of --plant-death, with commas."},
-           text(flags.moments));
-  to.toggle("--all",
-            "Every kind with every role, and every moment, once each, in a run of its own; instead "
-            "of --kills.",
-            [&flags] { flags.all = true; });
-  to.value({.name = "--only", .type = "N", .help = "Run N of the plan alone."},
-           whole(flags.only, 1, most_faults));
-  to.toggle("--faults", "Lists kinds and roles, with what is expected of each, and exits.", [&flags] {
-    flags.list = true;
-  });
-  const char* const by_shell = "A shell's command, for link-down.";
-  to.value({.name = "--cut-link", .type = "COMMAND", .help = by_shell}, text(flags.cut));
-  to.value({.name = "--heal-link", .type = "COMMAND", .help = "Undoes it."}, text(flags.heal));
-  to.value({.name = "--cut-one-way", .type = "COMMAND", .help = "The same for one-way."},
-           text(flags.cut_one_way));
-  to.value({.name = "--heal-one-way", .type = "COMMAND", .help = "Undoes it."},
-           text(flags.heal_one_way));
-}
-
 }  // namespace
+}  // namespace troupe::command::chaos
+
+namespace troupe::command {
 
 void add_chaos(command_line& program) {
-  const auto flags = std::make_shared<chaos_flags>();
+  const auto flags = std::make_shared<chaos::chaos_flags>();
   auto& to = program.command(
       "chaos",
       "runs a job of several processes undisturbed, then again while it kills, stops and starves "
       "them, and shows that nothing of it can be seen in what comes out.",
       [flags] {
         if (flags->list)
-          return list_faults();
-        return interruptible([&](const runtime::cancel_token& stop) {
-          return disturb(*flags, stop);
-        });
+          return chaos::list_faults();
+        return interruptible(
+            [&](const runtime::cancel_token& stop) { return chaos::disturb(*flags, stop); });
       });
-  to.words("-- train gpt ...",
-           "The job, as it would be typed after troupe; without --run, --save and --log-file.",
+  to.words("-- JOB...",
+           "The job, train gpt and its flags, as it would be typed after troupe; without --run, "
+           "--save and --log-file.",
            flags->command);
-  declare_faults(to, *flags);
-  to.group("What is told");
-  to.value({.name = "--report",
-            .type = "FILE",
-            .help = "JSON: of each fault how long it took to detect, release, respawn, transfer, "
-                    "rebuild and replay, and what each oracle says."},
-           text(flags->report));
-  to.value({.name = "--table", .type = "FILE", .help = "Markdown: which cells hold."},
-           text(flags->table));
-  to.value({.name = "--undisturbed",
-            .type = "FILE",
-            .help = "The JSON log of an undisturbed run of this job, instead of running it; its "
-                    "checkpoints are compared if they are in save/ beside it."},
-           text(flags->undisturbed));
-  to.value({.name = "--folder",
-            .type = "DIR",
-            .default_value = "a temporary one, which stays where something is wrong",
-            .help = "Where the runs have their folders."},
-           text(flags->folder));
+  chaos::declare_faults(to, *flags);
+  chaos::declare_telling(to, *flags);
   to.note(
       "Oracles, after each run: the state after each step and the newest checkpoint equal to the "
       "undisturbed run's, to the bit; the ledger in order; the log with each step once; who was "

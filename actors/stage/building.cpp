@@ -312,13 +312,12 @@ void stage_state::build() {
           context.worker->on_complete(send_off);
       },
       [this] {
-        node_->messages->send(
-            self_,
-            peers_.replica,
-            messages::ready{told_.generation,
-                            told_.replica,
-                            context_->parameters,
-                            double(context_->transfer_ns) / 1e9});
+        node_->messages->send(self_,
+                              peers_.replica,
+                              messages::ready{told_.generation,
+                                              told_.replica,
+                                              context_->parameters,
+                                              double(context_->transfer_ns) / 1e9});
         stands_ = true;
         give_to_keeper();
       });

@@ -176,20 +176,20 @@ void supervisor_state::tell_restart() {
   };
   const auto now = clock_ns();
   const auto formed = seconds(std::max(loss_.released_ns, loss_.stands_ns));
-  runtime::run_event event{.iteration = context_->ledger->newest(),
-                           .kind = "restart",
-                           .who = loss_.cause.who,
-                           .why = loss_.cause.why,
-                           .from = std::string(name_of(forming_->tier())),
-                           .resumed = value(forming_->step()),
-                           .generation = value(generation()),
-                           .seconds = seconds(now),
-                           .parts = {.news_ns = loss_.began_ns,
-                                     .release = seconds(loss_.released_ns),
-                                     .respawn = seconds(loss_.stands_ns),
-                                     .transfer = loss_.transfer,
-                                     .rebuild = std::max(
-                                         0.0, seconds(now) - formed - loss_.transfer)}};
+  runtime::run_event event{
+      .iteration = context_->ledger->newest(),
+      .kind = "restart",
+      .who = loss_.cause.who,
+      .why = loss_.cause.why,
+      .from = std::string(name_of(forming_->tier())),
+      .resumed = value(forming_->step()),
+      .generation = value(generation()),
+      .seconds = seconds(now),
+      .parts = {.news_ns = loss_.began_ns,
+                .release = seconds(loss_.released_ns),
+                .respawn = seconds(loss_.stands_ns),
+                .transfer = loss_.transfer,
+                .rebuild = std::max(0.0, seconds(now) - formed - loss_.transfer)}};
   loss_ = {};
   tell(event);
 }

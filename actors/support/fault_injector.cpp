@@ -176,8 +176,7 @@ void fault_injector::enlist(const std::string& who,
   enlisted_.insert_or_assign(runtime::without_tensor_zero(who), std::move(kill));
 }
 
-void fault_injector::claim_by(
-    std::function<bool(const runtime::planted_death&)> claims) const {
+void fault_injector::claim_by(std::function<bool(const runtime::planted_death&)> claims) const {
   const std::lock_guard lock(mutex_);
   claims_ = std::move(claims);
 }

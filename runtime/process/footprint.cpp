@@ -72,8 +72,7 @@ std::set<std::string> sockets_of(pid_t pid) {
   constexpr std::string_view begin = "socket:[";
   std::set<std::string> out;
   std::error_code ignored;
-  for (const auto& file :
-       fs::directory_iterator(fmt::format("/proc/{}/fd", pid), ignored)) {
+  for (const auto& file : fs::directory_iterator(fmt::format("/proc/{}/fd", pid), ignored)) {
     const auto name = fs::read_symlink(file.path(), ignored).string();
     if (name.starts_with(begin))
       out.insert(name.substr(begin.size(), name.size() - begin.size() - 1));
@@ -169,7 +168,9 @@ std::vector<std::string> footprint::left() const {
 
 void footprint::kill_all() const {
   constexpr auto pause = std::chrono::milliseconds(10);
-  for (auto some = processes(); !some.empty(); some = processes()) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  for (auto some = processes(); !some.empty() && std::chrono::steady_clock::now() < end;
+       some = processes()) {
     for (const auto& one : some)
       if (const auto alive = running_process::find(one))
         alive->signal(SIGKILL);

@@ -30,13 +30,13 @@ class footprint {
   /// What is there of all that was seen, in words: processes, sockets that listen, memory and
   /// semaphores that have names. Whoever else has those meanwhile is told, too.
   std::vector<std::string> left() const;
-  /// Kills all of them until none is left.
+  /// Kills all of them until none is left, or until ten seconds have passed.
   void kill_all() const;
 
  private:
   std::string mark_;
   std::set<pid_t> pids_;
-  std::set<std::string> sockets_;               ///< inodes of those that listened
+  std::set<std::string> sockets_;                ///< inodes of those that listened
   std::set<std::filesystem::path> memory_ = {};  ///< below /dev/shm
 };
 

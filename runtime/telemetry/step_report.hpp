@@ -85,9 +85,9 @@ struct validation_report {
 struct restart_parts {
   std::uint64_t news_ns = 0;  ///< when it was heard, by the steady clock of that machine
   double release = 0;         ///< until nobody of the generation was left where processes live on
-  double respawn = 0;   ///< until those processes stood that were started; 0: none had to be
-  double transfer = 0;  ///< until each rank had its state from a keeper; 0: it was there
-  double rebuild = 0;   ///< until the next step began
+  double respawn = 0;         ///< until those processes stood that were started; 0: none had to be
+  double transfer = 0;        ///< until each rank had its state from a keeper; 0: it was there
+  double rebuild = 0;         ///< until the next step began
 
   friend bool operator==(const restart_parts&, const restart_parts&) = default;
 };

@@ -137,9 +137,9 @@ TEST_CASE("a log without any step is none to compare with", "[chaos]") {
   std::ofstream(folder / "log.jsonl") << R"({"iteration":1,"event":"restart"})"
                                       << "\n";
   CHECK_THROWS_AS(read_log(folder / "log.jsonl"), runtime::input_error);
-  std::ofstream(folder / "log.jsonl")
-      << R"({"iteration":7,"state_digest":"ab","elapsed_ms":2.5})" << "\n"
-      << R"({"iteration":8,"state_dig)";  // being written
+  std::ofstream(folder / "log.jsonl") << R"({"iteration":7,"state_digest":"ab","elapsed_ms":2.5})"
+                                      << "\n"
+                                      << R"({"iteration":8,"state_dig)";  // being written
   const auto log = read_log(folder / "log.jsonl");
   REQUIRE(log.size() == 1);
   CHECK((log[0].iteration == 7 && log[0].digest == "ab" && log[0].elapsed_ms == 2.5));
@@ -217,9 +217,8 @@ TEST_CASE("CHAOS-5: a port that somebody still listens on is found", "[chaos]") 
   const auto mark = fmt::format("TROUPE_CHAOS=port.{}", ::getpid());
   runtime::footprint x(mark);
   {
-    const runtime::child_process child({.command = {"/bin/sleep", "1000"},
-                                        .environment = {mark},
-                                        .inherited = {listener}});
+    const runtime::child_process child(
+        {.command = {"/bin/sleep", "1000"}, .environment = {mark}, .inherited = {listener}});
     x.look();
   }
   CHECK_THAT(text_of(x.left()), ContainsSubstring("a socket that listens"));

@@ -23,9 +23,8 @@ constexpr std::array kind_table = {
     kind_row{fault_kind::exit, "exit", "somebody in it calls exit, planted", true, "exit"},
     kind_row{fault_kind::raise, "throw", "an actor fails, planted", false, "throw"},
     kind_row{fault_kind::hang, "hang", "an actor does nothing more, planted", false, "hang"},
-    kind_row{fault_kind::out_of_memory,
-             "out-of-memory",
-             "it gets no new page of memory for a second"},
+    kind_row{
+        fault_kind::out_of_memory, "out-of-memory", "it gets no new page of memory for a second"},
     kind_row{fault_kind::slow, "slow", "it runs a tenth of the time for a while"},
     kind_row{fault_kind::disk_full, "disk-full", "none of its files grows for a second"},
     kind_row{fault_kind::short_write,
@@ -90,10 +89,6 @@ constexpr std::array role_table = {
     role_row{role::monitor, "monitor", "as the checkpointer", false, false, replaced::victim},
 };
 
-bool is_link(fault_kind x) {
-  return x == fault_kind::link_down || x == fault_kind::one_way;
-}
-
 /// Who comes by in that actor's process at that moment, so that it may be struck there.
 bool comes_by(role who, runtime::moment_of_step at) {
   using enum runtime::moment_of_step;
@@ -116,6 +111,10 @@ const kind_row& row_of(fault_kind x) {
 
 std::span<const role_row> roles() {
   return role_table;
+}
+
+bool is_link(fault_kind x) {
+  return x == fault_kind::link_down || x == fault_kind::one_way;
 }
 
 const role_row& row_of(role x) {
@@ -171,9 +170,10 @@ std::string why_not(fault_kind kind, role who, bool link_commands) {
   const auto& of = row_of(who);
   const auto& what = row_of(kind);
   if (is_link(kind) && !link_commands)
-    return fmt::format("{} needs hosts whose link can be cut, as network namespaces have: say by "
-                       "which commands that is done and undone",
-                       what.name);
+    return fmt::format(
+        "{} needs hosts whose link can be cut, as network namespaces have: say by "
+        "which commands that is done and undone",
+        what.name);
   if (is_link(kind))
     return who == role::node ? "" : "a link is cut between nodes";
   if (!of.is_process)
@@ -225,8 +225,7 @@ std::vector<std::string> plants_of(fault_kind kind,
       fmt::format("{}@{}:{}:{}", actor, step, moment, row_of(kind).planted)};
   // Somebody is restored when another one has died.
   if (moment == "restore")
-    out.push_back(fmt::format(
-        "lane:0.{}@{}:forward", cut_of(job).stages - 1, step));
+    out.push_back(fmt::format("lane:0.{}@{}:forward", cut_of(job).stages - 1, step));
   return out;
 }
 

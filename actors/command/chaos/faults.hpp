@@ -78,6 +78,8 @@ struct role_row {
 std::span<const role_row> roles();
 const role_row& row_of(role x);
 
+bool is_link(fault_kind x);
+
 /// Who may be another process after that.
 replaced allowed_after(fault_kind kind, role who);
 

@@ -83,10 +83,11 @@ sentences checkpoints_differ(const fs::path& save, const fs::path& undisturbed) 
     const auto found = diff_json(here, there);
     if (found["equal"] == true && found["state"].empty())
       return {};
-    return {fmt::format("the checkpoint '{}' is not that of the undisturbed run, '{}': `troupe "
-                        "checkpoint diff` says how",
-                        here.folder().string(),
-                        there.folder().string())};
+    return {
+        fmt::format("the checkpoint '{}' is not that of the undisturbed run, '{}': `troupe "
+                    "checkpoint diff` says how",
+                    here.folder().string(),
+                    there.folder().string())};
   } catch (const runtime::error& failure) {
     return {fmt::format("the newest checkpoint cannot be compared: {}", failure.what())};
   }
@@ -117,13 +118,13 @@ sentences log_is_wrong(const std::vector<logged_step>& log,
   auto next = first;
   for (const auto& x : log) {
     if (x.iteration != next)
-      out.push_back(fmt::format("iteration {} stands in the log where {} is to be",
-                                x.iteration,
-                                next));
+      out.push_back(
+          fmt::format("iteration {} stands in the log where {} is to be", x.iteration, next));
     next = x.iteration + 1;
   }
   if (next != last + 1)
-    out.push_back(fmt::format("the log ends with iteration {}, and the run with {}", next - 1, last));
+    out.push_back(
+        fmt::format("the log ends with iteration {}, and the run with {}", next - 1, last));
   shorten(out);
   return out;
 }
@@ -141,9 +142,8 @@ sentences survivors_lost(const std::vector<std::string>& replaced_ones,
                          replaced allowed,
                          const std::string& victim) {
   const auto is_node = [](const std::string& x) { return x.starts_with("node-"); };
-  const auto is_agent = [](const std::string& x) {
-    return x.starts_with("agent-") || x == "guard";
-  };
+  const auto is_agent
+      = [](const std::string& x) { return x.starts_with("agent-") || x == "guard"; };
   const auto may = [&](const std::string& x) {
     switch (allowed) {
       case replaced::nobody:
@@ -177,8 +177,8 @@ sentences leftovers(const runtime::footprint& of,
                     const fs::path& temporary,
                     double patience_seconds) {
   constexpr auto pause = std::chrono::milliseconds(50);
-  const auto end = std::chrono::steady_clock::now()
-                   + std::chrono::duration<double>(patience_seconds);
+  const auto end
+      = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience_seconds);
   for (;;) {
     auto out = of.left();
     for (auto& more : {runtime::files_left(run, save, temporary), runtime::segments_left(run_id)})

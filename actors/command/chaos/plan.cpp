@@ -95,8 +95,7 @@ bool place(disturbance& x,
     x.step = (step + period - 1) / period * period;
     if (x.step + steps_after > wish.last && wish.last >= steps_after)
       x.step = (wish.last - steps_after) / period * period;
-    x.actor
-        = actor_of(of.who, job, [&](int count) { return by.below(std::size_t(count)); });
+    x.actor = actor_of(of.who, job, [&](int count) { return by.below(std::size_t(count)); });
     x.plants = plants_of(of.kind, x.actor, x.step, x.moment, job);
   }
   return x.step > wish.first && x.step + steps_after <= wish.last;

@@ -248,7 +248,8 @@ std::string table_row(const struck_fault& x) {
 }
 
 std::string summary_of(const chaos_report& x) {
-  std::string out = fmt::format("\n{:<16}{:>7}{:>9}{:>9}{:>9}\n", "seconds", "count", "p50", "p99", "most");
+  std::string out
+      = fmt::format("\n{:<16}{:>7}{:>9}{:>9}{:>9}\n", "seconds", "count", "p50", "p99", "most");
   for (const auto& time : times) {
     const auto all = values_of(x, time);
     out += fmt::format("{:<16}{:>7}{:>9}{:>9}{:>9}\n",
@@ -259,11 +260,11 @@ std::string summary_of(const chaos_report& x) {
                        cell(percentile(all, 100)));
   }
   const auto wrong = x.all_wrong();
-  out += fmt::format("\n{} in {}: {}\n",
-                     runtime::counted(x.faults().size(), "fault"),
-                     runtime::counted(x.runs.size(), "run"),
-                     wrong.empty() ? "all oracles hold"
-                                   : runtime::counted(wrong.size(), "thing") + " wrong");
+  out += fmt::format(
+      "\n{} in {}: {}\n",
+      runtime::counted(x.faults().size(), "fault"),
+      runtime::counted(x.runs.size(), "run"),
+      wrong.empty() ? "all oracles hold" : runtime::counted(wrong.size(), "thing") + " wrong");
   return out;
 }
 

@@ -98,21 +98,23 @@ class disturbed_run {
   }
 
   bool strike(struck_fault& x, const standing_processes& before, std::uint64_t& began) {
-    const auto victim = victim_of(x.what, before);
-    if (!victim) {
+    runtime::process_id whom;
+    if (is_link(x.what.kind)) {
+      x.victim = "link";
+    } else if (const auto victim = victim_of(x.what, before)) {
+      x.victim = *victim;
+      whom = before.at(*victim);
+      x.pid = whom.pid;
+    } else {
       give_up(x, fmt::format("no {} stands", row_of(x.what.who).name));
       return false;
     }
-    x.victim = *victim;
-    const auto& whom = before.at(*victim);
-    x.pid = whom.pid;
     std::this_thread::sleep_for(seconds(x.what.delay * reference_.step_seconds));
     run_.look();
     x.committed = run_.ledger().newest();
     if (x.what.who == role::front && row_of(x.what.kind).ends_process)
       run_.without_front();
-    if (const auto why
-        = chaos::carry_out(x.what, whom, job_, run_, reference_.step_seconds, began);
+    if (const auto why = chaos::carry_out(x.what, whom, job_, run_, reference_.step_seconds, began);
         !why.empty()) {
       give_up(x, why);
       return false;
@@ -129,14 +131,16 @@ class disturbed_run {
       began = at.value_or(0);
       return at && began > 0;
     };
-    // A step more: who is restored, or saves, may come to it a moment later.
-    const auto over = [&] { return struck() || run_.ledger().newest() > x.what.step + 1; };
+    // Some steps more: who saves does so beside the training.
+    constexpr std::uint64_t steps_late = 20;
+    const auto over = [&] { return struck() || run_.ledger().newest() > x.what.step + steps_late; };
     run_.wait(seconds(patience(4)), over);
     x.committed = run_.ledger().newest();
     if (!struck()) {
-      give_up(x, fmt::format("the death planted for {} never came: {}",
-                             x.what.plants.front(),
-                             how_it_stands()));
+      give_up(
+          x,
+          fmt::format(
+              "the death planted for {} never came: {}", x.what.plants.front(), how_it_stands()));
       return false;
     }
     x.at = between(*run_.ledger().first_ns(), began);
@@ -194,9 +198,8 @@ class disturbed_run {
     standing_processes after;
     run_.wait(seconds(patience()), [&] {
       after = run_.standing_now();
-      return std::all_of(before.begin(), before.end(), [&](const auto& one) {
-        return after.contains(one.first);
-      });
+      return std::all_of(
+          before.begin(), before.end(), [&](const auto& one) { return after.contains(one.first); });
     });
     run_.take_down();
     x.replaced_ones = replaced_between(before, after);

@@ -19,13 +19,13 @@ namespace troupe::command::chaos {
 /// What came of one fault. Times in seconds; nothing: it has no such part.
 struct struck_fault {
   disturbance what;
-  std::string victim;  ///< "node-1", "lane:0.1"
-  pid_t pid = 0;       ///< of a process
-  double at = 0;       ///< since the first step was committed
+  std::string victim;           ///< "node-1", "lane:0.1"
+  pid_t pid = 0;                ///< of a process
+  double at = 0;                ///< since the first step was committed
   std::uint64_t committed = 0;  ///< the newest step when it struck
   std::optional<double> detect = {}, release = {}, respawn = {}, transfer = {}, rebuild = {},
                         replay = {};
-  std::optional<double> first_new = {};        ///< from the fault to the first step that is new
+  std::optional<double> first_new = {};  ///< from the fault to the first step that is new
   std::optional<std::uint64_t> resumed_from = {};
   std::uint64_t replayed = 0;  ///< committed steps that ran again
   std::uint64_t again = 0;     ///< these and the one that was running

@@ -69,21 +69,21 @@ TEST_CASE("what was made scarce is as before afterwards", "[process]") {
   auto one = sleeper();
   const scratch_folder folder;
   replace_file(folder / "log", "a record\n");
-  for (const auto& [what, resource, within] : {std::tuple(scarce::memory, int(RLIMIT_AS), rlim_t(0)),
-                                               {scarce::disk, int(RLIMIT_FSIZE), rlim_t(1)},
-                                               {scarce::last_bytes, int(RLIMIT_FSIZE), rlim_t(16)}}) {
+  for (const auto& [what, resource, within] :
+       {std::tuple(scarce::memory, int(RLIMIT_AS), rlim_t(0)),
+        {scarce::disk, int(RLIMIT_FSIZE), rlim_t(1)},
+        {scarce::last_bytes, int(RLIMIT_FSIZE), rlim_t(16)}}) {
     const auto before = soft_limit_of(one, resource);
     rlim_t meanwhile = before;
-    const auto why = make_scarce(
-        one.id(), what, folder / "log", milliseconds(60'000), [&] {
-          meanwhile = soft_limit_of(one, resource);
-          return false;
-        });
+    const auto why = make_scarce(one.id(), what, folder / "log", milliseconds(60'000), [&] {
+      meanwhile = soft_limit_of(one, resource);
+      return false;
+    });
     CHECK(why == "");
     CHECK(meanwhile == within);
     CHECK(soft_limit_of(one, resource) == before);
   }
-  CHECK_FALSE(
-      make_scarce(one.id(), scarce::last_bytes, folder / "none", milliseconds(1), [] { return true; })
-          .empty());
+  CHECK_FALSE(make_scarce(one.id(), scarce::last_bytes, folder / "none", milliseconds(1), [] {
+                return true;
+              }).empty());
 }
