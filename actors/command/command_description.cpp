@@ -32,11 +32,12 @@ std::string usage_of(const command_description& x) {
   if (!x.commands.empty())
     return x.path + " COMMAND ...";
   auto out = x.path;
+  std::string last;  // another command, which ends the flags of this one
   for (const auto& group : x.groups)
     for (const auto& flag : group.flags)
       if (flag.name.empty())
-        out += " " + flag.type;
-  return out + " [FLAG ...]";
+        (flag.type.starts_with("-- ") ? last : out) += " " + flag.type;
+  return out + " [FLAG ...]" + last;
 }
 
 std::string help_page(const command_description& x) {

@@ -23,6 +23,7 @@ void add_schedule(command_line& program);        // schedule.cpp
 void add_checkpoint(command_line& program);      // checkpoint.cpp
 void add_completion(command_line& program);      // completion.cpp
 void add_simulate(command_line& program);        // simulate.cpp
+void add_chaos(command_line& program);           // chaos.cpp
 void add_memory(command_line& program);          // memory.cpp
 void add_doctor(command_line& program);          // doctor.cpp
 void add_manual(command_line& program);          // manual.cpp

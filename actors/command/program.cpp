@@ -70,6 +70,7 @@ void add_commands(command_line& program) {
   add_layout(program);
   add_schedule(program);
   add_simulate(program);
+  add_chaos(program);
   add_memory(program);
   add_doctor(program);
   add_completion(program);
@@ -80,11 +81,12 @@ void add_commands(command_line& program) {
 }
 
 std::vector<std::pair<int, std::string>> exit_codes() {
-  return {
-      {0, "Done, or ended early and in order."},
-      {1, "`troupe checkpoint diff` found differences, or `troupe simulate` a seed that fails."},
-      {2, "The input is wrong or the system refused; the message says what to do."},
-      {3, "We failed; please report it."}};
+  return {{0, "Done, or ended early and in order."},
+          {1,
+           "`troupe checkpoint diff` found differences, `troupe simulate` a seed that fails, or "
+           "`troupe chaos` a fault that left a trace."},
+          {2, "The input is wrong or the system refused; the message says what to do."},
+          {3, "We failed; please report it."}};
 }
 
 int run_program(const std::vector<std::string>& words) {
@@ -108,10 +110,10 @@ int run_program(const std::vector<std::string>& words) {
         "tokenizer train`, `troupe preprocess`, `troupe train gpt`, and a model text by `troupe "
         "generate`.");
     program.note(
-        "Exit codes: 0 done; 1 `troupe checkpoint diff` found differences, or `troupe simulate` a "
+        "Exit codes: 0 done; 1 `troupe checkpoint diff` found differences, `troupe simulate` a "
         "seed "
-        "that fails; 2 the input is wrong or "
-        "the system refused; 3 we failed.");
+        "that fails, or `troupe chaos` a fault that left a trace; 2 the input is wrong or the "
+        "system refused; 3 we failed.");
     add_commands(program);
     return flushed(program.parse(words)());
   } catch (const usage_error& failure) {

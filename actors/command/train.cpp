@@ -7,10 +7,9 @@
 #include "actors/command/run_front.hpp"
 #include "actors/command/run_training.hpp"
 #include "actors/command/saved_configuration.hpp"
+#include "actors/command/shell_words.hpp"
 #include "runtime/trainer/build.hpp"
 
-#include <algorithm>
-#include <cctype>
 #include <cstdio>
 #include <fmt/format.h>
 #include <memory>
@@ -19,32 +18,6 @@
 #include <vector>
 
 namespace troupe::command {
-namespace {
-
-/// As one word of a shell's line.
-std::string for_shell(const std::string& word) {
-  const auto is_plain = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0
-           || std::string_view("/._-+,:=@%").find(c) != std::string_view::npos;
-  };
-  if (std::all_of(word.begin(), word.end(), is_plain))
-    return word;
-  const auto is_control = [](char c) { return std::iscntrl(static_cast<unsigned char>(c)) != 0; };
-  if (std::any_of(word.begin(), word.end(), is_control)) {  // a comment is one line
-    std::string out = "$'";
-    for (const char c : word)
-      out += is_control(c)            ? fmt::format("\\x{:02x}", static_cast<unsigned char>(c))
-             : c == '\'' || c == '\\' ? std::string("\\") + c
-                                      : std::string(1, c);
-    return out + "'";
-  }
-  std::string out = "'";
-  for (const char c : word)
-    out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
-}  // namespace
 
 void add_train(command_line& program) {
   auto& train = program.command("train", "trains a model.");

@@ -70,6 +70,11 @@ void job_folder::follow(const prepared_job& job) {
   entry_->follow([ledger = job.node->ledger, living = job.node->living] {
     return progress_of(*ledger, *living);
   });
+  // By the folder's name alone: this object may end before.
+  job.node->faults->claim_by([folder = runtime::run_folder::open(folder_.path()),
+                              run = folder_.record().id](const runtime::planted_death& x) {
+    return folder.claim(run, x.text);
+  });
 }
 
 void job_folder::end(int exit_code, const std::string& reason) {

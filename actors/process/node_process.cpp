@@ -138,6 +138,8 @@ class node_process {
                            .run_id = told.run,
                            .suspicion = settings_.suspicion},
                           settings_.functions);
+    context_->faults->claim_by([folder = runtime::run_folder::open(settings_.run), run = told.run](
+                                   const auto& death) { return folder.claim(run, death.text); });
     const std::shared_ptr<const node_context> shared = context_;
     node_ = system_.spawn(node, shared);
     (*self_)->monitor(node_);

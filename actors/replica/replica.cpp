@@ -223,7 +223,7 @@ void replica_state::receive(const messages::ready& x) {
   awaits_ = awaited::nothing;
   messages::ready all{told_.generation, told_.replica, 0};
   for (const auto& part : ready_)
-    all.parameters += part.parameters;
+    all.parameters += part.parameters, all.transfer = std::max(all.transfer, part.transfer);
   context_->messages->send(self_, told_.supervisor, std::move(all));
 }
 

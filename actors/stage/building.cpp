@@ -5,6 +5,7 @@
 #include "actors/stage/stage.hpp"
 #include "actors/stage/stage_context.hpp"
 #include "actors/support/guard.hpp"
+#include "runtime/core/lane_clock.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/trainer/device_setup.hpp"
 
@@ -298,8 +299,11 @@ void stage_state::build() {
           groups.of_chunk[chunk][runtime::axis::data] = group.get();
         auto settings = runtime::settings_of(job->job, job->pipeline, rank);
         settings.until = token;
+        const auto before = runtime::lane_clock_ns();
         if (job->job.recovery.on)
           settings.estate = estate_for(*node, mesh_rank, source, fetched, token, by);
+        if (fetched)
+          context.transfer_ns += runtime::lane_clock_ns() - before;
         fill(context, std::move(settings), source, *node, mesh_rank, by, groups);
         context.parameters = context.worker->parameter_count();
         context.buckets = context.worker->buckets();
@@ -308,10 +312,12 @@ void stage_state::build() {
           context.worker->on_complete(send_off);
       },
       [this] {
-        node_->messages->send(
-            self_,
-            peers_.replica,
-            messages::ready{told_.generation, told_.replica, context_->parameters});
+        node_->messages->send(self_,
+                              peers_.replica,
+                              messages::ready{told_.generation,
+                                              told_.replica,
+                                              context_->parameters,
+                                              double(context_->transfer_ns) / 1e9});
         stands_ = true;
         give_to_keeper();
       });

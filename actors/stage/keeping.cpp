@@ -33,6 +33,7 @@ void stage_state::give_to_keeper(bool unchanged) {
 }
 
 void stage_state::fetch_state() {
+  asked_ns_ = asked_ns_ ? asked_ns_ : clock_ns(self_);
   node_->messages->send(
       self_,
       peers_.holder,
@@ -50,6 +51,7 @@ void stage_state::receive(const messages::kept_state& x) {
         fmt::format("{}: its keeper no longer has the state of step {}", who_, value(x.step))));
   peers_.holder = nullptr;  // a second answer is of one that was asked again
   fetched_ = x.state;
+  context_->transfer_ns = clock_ns(self_) - asked_ns_;
   build();
 }
 

@@ -246,6 +246,7 @@ class stage_state {
   bool stands_ = false;                                ///< its worker is built
   std::vector<runtime::ticket> given_, given_before_;  ///< to the keeper, the newest two states
   std::optional<messages::state_of_rank> fetched_;     ///< to begin with
+  std::uint64_t asked_ns_ = 0;                         ///< when the keeper was first asked for it
   std::optional<progress> now_;
   runtime::step_id step_ = {};   ///< the newest that has begun
   runtime::step_id voted_ = {};  ///< the newest training step that we have voted for

@@ -23,6 +23,7 @@ struct stage_context : std::enable_shared_from_this<stage_context> {
   std::map<runtime::chunk_id, std::unique_ptr<runtime::communicator>> data_of;
   std::unique_ptr<runtime::worker> worker;
   std::int64_t parameters = 0;
+  std::uint64_t transfer_ns = 0;  ///< from asking a keeper for the state until it was here
   int buckets = 0;
   std::vector<int> gather_order;
   /// Number of the piece of work that reduces bucket 0 in this step; that of bucket b is b more.

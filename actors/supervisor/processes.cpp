@@ -74,6 +74,7 @@ void supervisor_state::receive(const messages::process_started& x) {
   auto& at = processes_[std::size_t(x.process)];
   at.node = x.node;
   at.host = x.host;
+  loss_.stands_ns = clock_ns();
   context_->messages->monitor(self_, at.node);
   settle_keepers();
   members_->saved(context_->ledger->newest_saved());  // nobody else may be left to be asked

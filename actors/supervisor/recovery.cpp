@@ -96,6 +96,7 @@ void supervisor_state::carry_out(const order_end& x) {
             if (gone.keeps_for >= 0)
               remains.kept.emplace(gone.keeps_for, gone.kept);
             members_->saved(context_->ledger->newest_saved());
+            loss_.released_ns = clock_ns();
             carry_out(members_->ended(gone.last, p, std::move(remains), clock_ns()));
           },
           [this](const caf::error& reason) {
@@ -129,6 +130,7 @@ void supervisor_state::carry_out(const order_form& x) {
   forming_ = x;
   kept_by_.clear();
   ready_ = 0;
+  loss_.transfer = 0;
   ranks_asked_for_ = false;
   replicas_.resize(std::size_t(job_->replicas()));
   spawn_services();
@@ -145,6 +147,7 @@ void supervisor_state::receive(const messages::ready& x) {
   const bool ours = x.generation == generation() || context_->bug == planted_bug::count_old_ready;
   if (!ours || members_->now() != membership::phase::forming)
     return;
+  loss_.transfer = std::max(loss_.transfer, x.transfer);
   if (++ready_ == job_->replicas())
     members_->ready(generation());
   begin_when_ready();
@@ -168,14 +171,25 @@ void supervisor_state::begin_when_ready() {
 void supervisor_state::tell_restart() {
   if (loss_.began_ns == 0)
     return;
-  runtime::run_event event{.iteration = context_->ledger->newest(),
-                           .kind = loss_.cause.moves ? "move" : "restart",
-                           .who = loss_.cause.who,
-                           .why = loss_.cause.why,
-                           .from = std::string(name_of(forming_->tier())),
-                           .resumed = value(forming_->step()),
-                           .generation = value(generation()),
-                           .seconds = double(clock_ns() - loss_.began_ns) / 1e9};
+  const auto seconds = [this](std::uint64_t until) {
+    return double(std::max(until, loss_.began_ns) - loss_.began_ns) / 1e9;
+  };
+  const auto now = clock_ns();
+  const auto formed = seconds(std::max(loss_.released_ns, loss_.stands_ns));
+  runtime::run_event event{
+      .iteration = context_->ledger->newest(),
+      .kind = loss_.cause.moves ? "move" : "restart",
+      .who = loss_.cause.who,
+      .why = loss_.cause.why,
+      .from = std::string(name_of(forming_->tier())),
+      .resumed = value(forming_->step()),
+      .generation = value(generation()),
+      .seconds = seconds(now),
+      .parts = {.news_ns = loss_.began_ns,
+                .release = seconds(loss_.released_ns),
+                .respawn = seconds(loss_.stands_ns),
+                .transfer = loss_.transfer,
+                .rebuild = std::max(0.0, seconds(now) - formed - loss_.transfer)}};
   loss_ = {};
   tell(event);
 }

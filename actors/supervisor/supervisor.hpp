@@ -253,6 +253,9 @@ class supervisor_state {
   struct {
     member_death cause = {};
     std::uint64_t began_ns = 0;  ///< when the news came; 0: nobody died
+    /// When the newest process had ended its generation; when the newest had been started.
+    std::uint64_t released_ns = 0, stands_ns = 0;
+    double transfer = 0;  ///< seconds, of the slowest replica
   } loss_;
 
   runtime::training_position at_;  ///< the newest committed step

@@ -102,6 +102,10 @@ fault_injector::fate fault_injector::pass(const std::string& who,
       continue;
     if (own && simulated_.strikes && !simulated_.strikes(death))
       continue;
+    if (own && !is_claimed(death))
+      continue;
+    if (own && ends_process(death.how))
+      runtime::end_this_process(death.how);
     const auto why = fmt::format("the death planted for {}", death.text);
     if (!own) {
       std::function<void(const std::string&)> kill;
@@ -114,6 +118,10 @@ fault_injector::fate fault_injector::pass(const std::string& who,
         x->struck = false;  // it is not there yet: the next who comes here
         continue;
       }
+      if (!is_claimed(death))
+        continue;
+      if (ends_process(death.how))
+        runtime::end_this_process(death.how);
       if (is_told(death)) {
         if (simulated_.strikes && !simulated_.strikes(death))
           continue;
@@ -158,7 +166,7 @@ void fault_injector::hang(const std::string& who,
                           runtime::moment_of_step at) const {
   for (const auto& x : deaths_)
     if (x->what.how == runtime::death_kind::by_hanging && x->what.who == who && x->what.step == step
-        && x->what.at == at && !x->struck.exchange(true))
+        && x->what.at == at && !x->struck.exchange(true) && is_claimed(x->what))
       stand_still(*x);
 }
 
@@ -166,6 +174,20 @@ void fault_injector::enlist(const std::string& who,
                             std::function<void(const std::string&)> kill) const {
   const std::lock_guard lock(mutex_);
   enlisted_.insert_or_assign(runtime::without_tensor_zero(who), std::move(kill));
+}
+
+void fault_injector::claim_by(std::function<bool(const runtime::planted_death&)> claims) const {
+  const std::lock_guard lock(mutex_);
+  claims_ = std::move(claims);
+}
+
+bool fault_injector::is_claimed(const runtime::planted_death& x) const {
+  std::function<bool(const runtime::planted_death&)> claims;
+  {
+    const std::lock_guard lock(mutex_);
+    claims = claims_;
+  }
+  return !claims || claims(x);
 }
 
 void fault_injector::release() const {

@@ -64,6 +64,10 @@ class fault_injector {
   /// a node and a supervisor the call also tells that they are to hang (hang_instead).
   void enlist(const std::string& who, std::function<void(const std::string& why)> kill) const;
 
+  /// Asked before a planted death strikes; false: it has struck already, in a process that is no
+  /// more. Nobody is asked before this was said. Any thread calls it.
+  void claim_by(std::function<bool(const runtime::planted_death&)> claims) const;
+
   /// Those that hang go on, and end.
   void release() const;
 
@@ -91,6 +95,7 @@ class fault_injector {
 
   struct death;
   void stand_still(const death& x) const;
+  bool is_claimed(const runtime::planted_death& x) const;
   struct death {
     runtime::planted_death what;
     mutable std::atomic<bool> struck = false;
@@ -102,6 +107,7 @@ class fault_injector {
   std::vector<injected_fault> faults_;
   std::vector<std::unique_ptr<death>> deaths_;
   mutable std::map<std::string, std::function<void(const std::string&)>> enlisted_;
+  mutable std::function<bool(const runtime::planted_death&)> claims_;
   std::shared_ptr<std::atomic<bool>> released_ = std::make_shared<std::atomic<bool>>(false);
   mutable std::atomic<std::uint64_t> drawn_ = 0;
   mutable std::mutex mutex_;

@@ -24,6 +24,7 @@ struct ready {
   runtime::generation_id generation = {};
   int replica = 0;
   std::int64_t parameters = 0;  ///< of the sender
+  double transfer = 0;  ///< seconds that its state was on its way from a keeper; 0: it was there
 
   friend bool operator==(const ready&, const ready&) = default;
 };
@@ -80,7 +81,7 @@ struct shut_down {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ready& x) {
-  return f(caf::meta::type_name("ready"), x.generation, x.replica, x.parameters);
+  return f(caf::meta::type_name("ready"), x.generation, x.replica, x.parameters, x.transfer);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, all_restored& x) {

@@ -1,5 +1,7 @@
 #include "runtime/core/waiting.hpp"
 
+#include "runtime/core/lane_clock.hpp"
+
 #include <thread>
 
 namespace troupe::runtime {
@@ -9,15 +11,14 @@ namespace {
 thread_local running_fiber* running = nullptr;
 thread_local watched_thread* watch = nullptr;
 
-/// As who looks counts.
-std::uint64_t steady_ns() {
+}  // namespace
+
+std::uint64_t lane_clock_ns() {
   if (running)
     return running->now_ns();
   return std::uint64_t(std::chrono::steady_clock::now().time_since_epoch()
                        / std::chrono::nanoseconds(1));
 }
-
-}  // namespace
 
 running_fiber* running_fiber::current() {
   return running;
@@ -43,18 +44,18 @@ void watched_thread::begin(std::uint64_t now_ns) {
 
 void watched_thread::begin_wait(wait_reason why) {
   const std::lock_guard lock(mutex_);
-  now_ = {true, steady_ns(), std::move(why)};
+  now_ = {true, lane_clock_ns(), std::move(why)};
 }
 
 void watched_thread::end_wait() {
   const std::lock_guard lock(mutex_);
-  now_ = {.since_ns = steady_ns()};
+  now_ = {.since_ns = lane_clock_ns()};
 }
 
 void watched_thread::advance() {
   const std::lock_guard lock(mutex_);
   if (!now_.waits)
-    now_.since_ns = steady_ns();
+    now_.since_ns = lane_clock_ns();
 }
 
 watched_thread::seen watched_thread::look() const {

@@ -25,6 +25,7 @@ constexpr std::int64_t record_version = 1;
 constexpr const char* record_file = "run.json";
 constexpr const char* lock_file = "lock";
 constexpr const char* asked_to_end = "asked-to-end.";
+constexpr const char* claimed = "claimed.";
 constexpr mode_t others = S_IRWXG | S_IRWXO;
 
 /// Throws unless it is a folder that this user owns and nobody else may enter.
@@ -98,6 +99,10 @@ descriptor hold(const fs::path& folder) {
   throw io_error("cannot lock '{}': {}", (folder / lock_file).string(), system_message(errno));
 }
 
+fs::path claim_file(const fs::path& folder, const std::string& run_id, const std::string& what) {
+  return folder / fmt::format("{}{}.{}", claimed, run_id, what);
+}
+
 std::string new_id() {
   std::uint64_t bits = 0;
   if (::getrandom(&bits, sizeof bits, 0) != ssize_t(sizeof bits))
@@ -112,9 +117,11 @@ void clear(const run_folder& of) {
   for (const auto& file : {of.order(), of.description(), of.rendezvous()})
     remove_tree(file);
   std::error_code failure;
-  for (const auto& file : fs::directory_iterator(of.path(), failure))
-    if (file.path().filename().string().starts_with(asked_to_end))
+  for (const auto& file : fs::directory_iterator(of.path(), failure)) {
+    const auto name = file.path().filename().string();
+    if (name.starts_with(asked_to_end) || name.starts_with(claimed))
       remove_tree(file.path());
+  }
   if (fs::exists(of.logs(), failure) && !has_nothing(of.logs())) {
     const auto before = of.path() / "logs.before";
     remove_tree(before);
@@ -128,6 +135,29 @@ void clear(const run_folder& of) {
 
 fs::path run_folder::asked_to_end_file(const process_id& whom) const {
   return path_ / fmt::format("{}{}.{}", asked_to_end, whom.pid, whom.start_time);
+}
+
+bool run_folder::claim(const std::string& run_id, const std::string& what) const {
+  const auto file = claim_file(path_, run_id, what);
+  const descriptor made(
+      ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!made && errno != EEXIST)
+    throw io_error("cannot make '{}': {}", file.string(), system_message(errno));
+  if (!made)
+    return false;
+  const auto now = fmt::format(
+      "{}\n", std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+  static_cast<void>(::write(made.number(), now.data(), now.size()) == 0);  // only to be known
+  return true;
+}
+
+std::optional<std::uint64_t> run_folder::claimed_at(const std::string& run_id,
+                                                    const std::string& what) const {
+  std::error_code failure;
+  const auto file = claim_file(path_, run_id, what);
+  if (!fs::exists(file, failure))
+    return std::nullopt;
+  return std::strtoull(read_text(file).c_str(), nullptr, 10);
 }
 
 fs::path new_temporary_folder() {

@@ -7,6 +7,7 @@
 #include "runtime/process/process_id.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -61,6 +62,13 @@ class run_folder {
 
   /// There when that process was asked to end the run: a successor is asked anew.
   std::filesystem::path asked_to_end_file(const process_id& whom) const;
+
+  /// That something happens once in a run, whichever of its processes does it: false when it has
+  /// been claimed before. `what` is a part of a file's name. Throws io_error.
+  bool claim(const std::string& run_id, const std::string& what) const;
+  /// When that was claimed, in nanoseconds by the steady clock of the machine of who did; nothing:
+  /// it was not.
+  std::optional<std::uint64_t> claimed_at(const std::string& run_id, const std::string& what) const;
 
   /// Throws input_error when it is missing or damaged.
   run_record record() const;

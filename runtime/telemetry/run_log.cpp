@@ -181,6 +181,13 @@ std::string json_record(const run_event& x) {
     out["generation"] = x.generation;
   }
   out["seconds"] = x.seconds;
+  if (!x.from.empty()) {
+    out["news_ns"] = x.parts.news_ns;
+    out["release_seconds"] = x.parts.release;
+    out["respawn_seconds"] = x.parts.respawn;
+    out["transfer_seconds"] = x.parts.transfer;
+    out["rebuild_seconds"] = x.parts.rebuild;
+  }
   return json_text(out);
 }
 

@@ -80,6 +80,18 @@ struct validation_report {
   friend bool operator==(const validation_report&, const validation_report&) = default;
 };
 
+/// What a restart took, in seconds. `release` and `respawn` begin with the news and go on beside
+/// each other; `transfer` and `rebuild` follow both, one after the other.
+struct restart_parts {
+  std::uint64_t news_ns = 0;  ///< when it was heard, by the steady clock of that machine
+  double release = 0;         ///< until nobody of the generation was left where processes live on
+  double respawn = 0;         ///< until those processes stood that were started; 0: none had to be
+  double transfer = 0;        ///< until each rank had its state from a keeper; 0: it was there
+  double rebuild = 0;         ///< until the next step began
+
+  friend bool operator==(const restart_parts&, const restart_parts&) = default;
+};
+
 /// Somebody died and was replaced, or a service is done without.
 struct run_event {
   std::uint64_t iteration = 0;   ///< the newest that was committed
@@ -90,13 +102,26 @@ struct run_event {
   std::uint64_t resumed = 0;     ///< of a restart: the iteration whose state it went on from
   std::uint64_t generation = 0;  ///< that follows, as a number
   double seconds = 0;            ///< from the news of the death until work went on
+  restart_parts parts = {};      ///< of a restart: of these seconds
 
   friend bool operator==(const run_event&, const run_event&) = default;
 };
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, run_event& x) {
-  return f(x.iteration, x.kind, x.who, x.why, x.from, x.resumed, x.generation, x.seconds);
+  return f(x.iteration,
+           x.kind,
+           x.who,
+           x.why,
+           x.from,
+           x.resumed,
+           x.generation,
+           x.seconds,
+           x.parts.news_ns,
+           x.parts.release,
+           x.parts.respawn,
+           x.parts.transfer,
+           x.parts.rebuild);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, digest& x) {

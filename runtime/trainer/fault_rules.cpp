@@ -100,6 +100,9 @@ std::string why_in_vain(const training_job& job, const planted_death& x) {
     return "never comes: the run has no checkpoints (`checkpoints.save`)";
   if (x.how == death_kind::by_hanging && !job.recovery.on)
     return "would hang for ever: only with `recovery.on` somebody looks";
+  if (ends_process(x.how) && job.layout.processes == 1)
+    return "would end the whole run with its only process: it is for several "
+           "(`layout.processes`)";
   const auto replica = x.who.substr(std::min(x.who.find(':') + 1, x.who.size()));
   if (x.how == death_kind::by_hanging && x.at == snapshot && x.who.find(':') != std::string::npos
       && !replica.starts_with("0") && !job.reduction.distributed_optimizer)

@@ -5,8 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <csignal>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 namespace troupe::runtime {
 namespace {
@@ -47,7 +51,7 @@ bool may_hang(std::string_view kind, moment_of_step at) {
 [[noreturn]] void refuse(std::string_view text, std::string_view why) {
   throw input_error(
       "`faults.death` '{}' {}; it is WHO@STEP:MOMENT or WHO@STEP:MOMENT:HOW, e.g. "
-      "lane:0.1@3:reduce; MOMENT is {}; HOW is throw, hang or wrong-bits",
+      "lane:0.1@3:reduce; MOMENT is {}; HOW is throw, hang, wrong-bits, kill, segv, abort or exit",
       text,
       why,
       fmt::join(names, ", "));
@@ -60,6 +64,14 @@ death_kind kind_from(std::string_view text, std::string_view how) {
     return death_kind::by_hanging;
   if (how == "wrong-bits")
     return death_kind::wrong_bits;
+  if (how == "kill")
+    return death_kind::by_kill;
+  if (how == "segv")
+    return death_kind::by_segv;
+  if (how == "abort")
+    return death_kind::by_abort;
+  if (how == "exit")
+    return death_kind::by_exit;
   refuse(text, fmt::format("has no HOW '{}'", how));
 }
 
@@ -71,6 +83,23 @@ std::span<const std::string_view> moment_names() {
 
 std::string_view to_string(moment_of_step x) {
   return names[std::size_t(x)];
+}
+
+bool ends_process(death_kind x) {
+  return x >= death_kind::by_exit;
+}
+
+void end_this_process(death_kind how) {
+  constexpr int planted_exit = 1;
+  if (how == death_kind::by_exit)
+    ::_exit(planted_exit);
+  ::prctl(PR_SET_DUMPABLE, 0);
+  const int number = how == death_kind::by_abort  ? SIGABRT
+                     : how == death_kind::by_segv ? SIGSEGV
+                                                  : SIGKILL;
+  ::signal(number, SIG_DFL);
+  ::kill(::getpid(), number);
+  std::abort();  // it was blocked
 }
 
 planted_death planted_death_from(std::string_view text) {
@@ -95,6 +124,8 @@ planted_death planted_death_from(std::string_view text) {
   using enum moment_of_step;
   if (out.how == death_kind::by_hanging && !may_hang(kind, out.at))
     refuse(text, "hangs at a moment to which it does not come by itself");
+  if (ends_process(out.how) && kind == "node")
+    refuse(text, "ends a process without saying which: name a lane or a stage that is in it");
   if (out.how == death_kind::wrong_bits
       && !(kind == "lane" && (out.at == reduce || out.at == updated)))
     refuse(

@@ -1,7 +1,7 @@
 // A death that is planted to show that the run survives it: whose, when, and how.
 //
 // Text: WHO@STEP:MOMENT[:HOW], e.g. "lane:0.1@3:reduce". It strikes one incarnation once, not every
-// time that the step runs again.
+// time that the step runs again, also where its process dies of it and another one comes.
 //
 // Wrong bits are promised to be found where two workers hold the same: a reduced gradient (STEP-2)
 // and an updated state (STEP-5, STEP-6) of whole replicas. A pass that computes another activation
@@ -43,7 +43,17 @@ enum class death_kind : std::uint8_t {
   by_throwing,
   by_hanging,  ///< it does nothing more, and hears nothing
   wrong_bits,  ///< one bit of what it computed, and others have alike, is another
+  // Those that end the process that it is in, as a real fault would:
+  by_exit,   ///< somebody calls exit
+  by_abort,  ///< SIGABRT
+  by_segv,   ///< SIGSEGV
+  by_kill,   ///< SIGKILL
 };
+
+bool ends_process(death_kind x);
+
+/// This process dies so, at once: nothing is flushed, nobody is told. It leaves no core dump.
+[[noreturn]] void end_this_process(death_kind how);
 
 struct planted_death {
   std::string text;

@@ -57,7 +57,7 @@ def check_help(folder):
                     "preprocess", "conversations", "merge-datasets", "train", "train gpt", "plot", "checkpoint",
                     "checkpoint ls", "checkpoint show", "checkpoint verify", "checkpoint diff",
                     "checkpoint export", "checkpoint import",
-                    "eval", "generate", "layout", "completion", "completion bash", "manual", "simulate", "memory", "doctor",
+                    "eval", "generate", "layout", "completion", "completion bash", "manual", "simulate", "chaos", "memory", "doctor",
                     "status", "ledger", "wait", "stop", "supervisor", "node", "credentials",
                     "schedule", "schedule plan", "schedule check", "schedule simulate"]:
         page = works(*command.split(), "--help")

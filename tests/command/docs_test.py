@@ -83,7 +83,7 @@ def complaints(known, megatron, text):
             for flag in FLAG.findall(code):
                 if flag not in everywhere and not (flag.endswith("-") or code.endswith("...")):
                     yield f"`{code}`: no command takes {flag}"
-    for line in shown:
+    for line in [part for line in shown for part in line.replace(" -- ", "\ntroupe ").split("\n")]:
         wrong = wrong_command(known, megatron, line, text)
         if wrong:
             yield f"{wrong}: {line[:100]}"

@@ -88,7 +88,8 @@ void declare_testing(command_line& line, training_flags& to) {
          "checkpointer at snapshot or save, a monitor at acknowledged; or wrong-bits, of a lane at "
          "reduce or updated where several replicas have the same gradients and states: a bit of "
          "its "
-         "result is flipped. What nobody would notice is refused.",
+         "result is flipped. With several processes also kill, segv, abort or exit: the process "
+         "that it is in ends so. What nobody would notice is refused.",
        .least = 1,
        .most = most_faults},
       [&d](const std::string&, const std::vector<std::string>& words) {

@@ -324,3 +324,22 @@ TEST_CASE("segments of a run are removed, and no others", "[process]") {
   CHECK(remove_segments("0123456789abcdef") == 0);
   CHECK(remove_segments("fedcba9876543210") == 1);
 }
+
+TEST_CASE("what happens once in a run is claimed once, until the next run", "[process]") {
+  const scratch_folder above;
+  const auto path = above / "run";
+  {
+    const auto run = held(path);
+    const auto here = run_folder::open(path), there = run_folder::open(path);
+    const auto id = run.record().id;
+    CHECK_FALSE(here.claimed_at(id, "lane:0.1@4:forward:kill"));
+    CHECK(here.claim(id, "lane:0.1@4:forward:kill"));
+    CHECK_FALSE(there.claim(id, "lane:0.1@4:forward:kill"));
+    CHECK(there.claimed_at(id, "lane:0.1@4:forward:kill").value_or(0) > 0);
+    CHECK(there.claim(id, "lane:0.1@5:forward:kill"));
+    CHECK(there.claim("of another run", "lane:0.1@4:forward:kill"));
+  }
+  const auto next = held(path);
+  for (const auto& file : fs::directory_iterator(path))
+    CHECK_FALSE(file.path().filename().string().starts_with("claimed"));
+}

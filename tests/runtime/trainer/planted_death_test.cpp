@@ -126,3 +126,13 @@ TEST_CASE("a hang that nobody looks for is refused", "[trainer]") {
   CHECK_THAT(refusal("lane:0.1@4:forward:hang", without), ContainsSubstring("would hang for ever"));
   CHECK(refusal("lane:0.1@4:forward", without).empty());
 }
+
+TEST_CASE("a death that ends a process is for runs of several", "[trainer]") {
+  const std::string how = GENERATE("kill", "segv", "abort", "exit");
+  const auto several = [](auto& job) { job.layout.processes = 2; };
+  CHECK(ends_process(planted_death_from("lane:0.1@4:reduce:" + how).how));
+  CHECK(refusal("lane:0.1@4:reduce:" + how, several).empty());
+  CHECK_THAT(refusal("lane:0.1@4:reduce:" + how), ContainsSubstring("would end the whole run"));
+  CHECK_THAT(refusal("node@4:reduce:" + how, several),
+             ContainsSubstring("name a lane or a stage that is in it"));
+}

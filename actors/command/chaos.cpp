@@ -1,0 +1,209 @@
+// `troupe chaos`: a job whose processes are killed, stopped and starved, and that must come out as
+// if nothing had been.
+
+#include "actors/command/chaos/flags.hpp"
+#include "actors/command/chaos/report.hpp"
+#include "actors/command/commands.hpp"
+#include "actors/command/flags.hpp"
+#include "actors/command/signals.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/process/run_folder.hpp"
+#include "runtime/trainer/build.hpp"
+
+#include <cstdio>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe::command::chaos {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int something_wrong = 1;  // exit code
+int list_faults() {
+  fmt::print("kinds\n");
+  for (const auto& row : kinds())
+    fmt::print("  {:<15}{}\n", row.name, row.about);
+  fmt::print("roles, and what is expected when one dies\n");
+  for (const auto& row : roles())
+    fmt::print("  {:<15}{}\n", row.name, row.about);
+  return 0;
+}
+
+/// Those after `--`, and the job that they say.
+runtime::training_job job_of(const std::vector<std::string>& command) {
+  if (command.size() < 2 || command[0] != "train" || command[1] != "gpt")
+    throw usage_error("after -- give the job: train gpt and its flags");
+  for (const auto& word : command)
+    for (const auto* own : {"--run", "--save", "--log-file", "--plant-death"})
+      if (word == own || word.starts_with(std::string(own) + "="))
+        throw usage_error("leave {} to troupe chaos: it gives each run folders of its own", own);
+  auto job = training_job_from({command.begin() + 2, command.end()});
+  if (job.layout.processes < 2)
+    throw usage_error("the job has one process: with it all is gone; give it more, --processes 2");
+  if (!job.recovery.on)
+    throw usage_error("with --recovery off a death ends the run: leave it on");
+  job.checkpoints.save = "save";  // as it will be given
+  return job;
+}
+
+/// Of the folders of all runs: given, or a temporary one, which stays where something is wrong.
+class chaos_folder {
+ public:
+  explicit chaos_folder(const fs::path& given)
+      : given_(!given.empty()),
+        path_(fs::absolute(given_ ? given : runtime::new_temporary_folder())) {
+    fs::create_directories(path_);
+  }
+  ~chaos_folder() {
+    std::error_code ignored;
+    if (!given_ && !keep_)
+      fs::remove_all(path_, ignored);
+  }
+  chaos_folder(const chaos_folder&) = delete;
+  chaos_folder& operator=(const chaos_folder&) = delete;
+
+  void keep() { keep_ = true; }
+  /// Empty. Throws usage_error where something of before stands there.
+  fs::path part(const std::string& name) const {
+    const auto out = path_ / name;
+    std::error_code none;
+    if (fs::exists(out, none) && !fs::is_empty(out, none))
+      throw usage_error("'{}' has files: name another --folder", out.string());
+    fs::create_directories(out);
+    return out;
+  }
+
+ private:
+  bool given_, keep_ = false;
+  fs::path path_;
+};
+
+reference_run find_reference(const chaos_flags& flags,
+                             const chaos_job& job,
+                             const chaos_folder& folder,
+                             chaos_report& report) {
+  if (!flags.undisturbed.empty())
+    return read_reference(fs::absolute(flags.undisturbed));
+  fmt::print("the job, undisturbed\n");
+  std::fflush(stdout);
+  const auto own = folder.part("undisturbed");
+  report.undisturbed = run_undisturbed(job, own);
+  if (!report.undisturbed.holds())
+    throw runtime::input_error("the job fails undisturbed; its output is '{}': {}",
+                               (own / "out.txt").string(),
+                               fmt::join(report.undisturbed.all_wrong(), "; "));
+  return read_reference(own / "log.jsonl");
+}
+
+void write(const fs::path& file, const std::string& text) {
+  if (file.empty())
+    return;
+  runtime::file_writer out(file);
+  out.write(text);
+  out.commit();
+}
+
+int tell_end(const chaos_flags& flags, const chaos_report& report, chaos_folder& folder) {
+  std::fputs(summary_of(report).c_str(), stdout);
+  write(flags.report, runtime::json_text_replacing(json_of(report), 1) + "\n");
+  write(flags.table, markdown_of(report));
+  if (report.holds())
+    return 0;
+  folder.keep();
+  for (const auto& x : report.all_wrong())
+    runtime::log_error("{}", x);
+  for (const auto& run : report.runs)
+    if (!run.holds())
+      fmt::print("run {} again: {}\n",
+                 run.number,
+                 "troupe chaos --only " + std::to_string(run.number)
+                     + report.replay.substr(std::string("troupe chaos").size()));
+  return something_wrong;
+}
+
+int disturb(const chaos_flags& flags, const runtime::cancel_token& stop) {
+  const auto job = job_of(flags.command);
+  chaos_folder folder(flags.folder);
+  chaos_job what{.command = {fs::read_symlink("/proc/self/exe").string()},
+                 .suspicion = job.recovery.suspicion,
+                 .cut = flags.cut,
+                 .heal = flags.heal,
+                 .cut_one_way = flags.cut_one_way,
+                 .heal_one_way = flags.heal_one_way,
+                 .stop = stop};
+  what.command.insert(what.command.end(), flags.command.begin(), flags.command.end());
+  chaos_report report{.command = flags.command,
+                      .program = runtime::version_text(),
+                      .seed = std::uint64_t(flags.seed)};
+  const auto reference = find_reference(flags, what, folder, report);
+  report.undisturbed.digest = reference.log.back().digest;
+  report.undisturbed.steps = reference.log.size();
+  const auto wish = wish_of(flags, job, reference);
+  const auto plan = flags.all ? plan_of_all(wish, job) : plan_of(wish, job);
+  report.step_seconds = reference.step_seconds;
+  report.replay = replay_of(flags,
+                            wish,
+                            flags.undisturbed.empty() ? report.undisturbed.folder / "log.jsonl"
+                                                      : fs::absolute(flags.undisturbed));
+  std::map<std::uint64_t, std::vector<disturbance>> runs;
+  for (const auto& x : plan)
+    if (!flags.only || std::uint64_t(*flags.only) == x.run)
+      runs[x.run].push_back(x);
+  if (runs.empty())
+    throw usage_error("--only {}: the plan has runs 1 to {}", *flags.only, plan.back().run);
+  std::fputs(table_head().c_str(), stdout);
+  for (const auto& [number, faults] : runs) {
+    const auto own = folder.part(fmt::format("run-{}", number));
+    report.runs.push_back(run_disturbed(what, own, faults, reference, [](const struck_fault& x) {
+      std::fputs(table_row(x).c_str(), stdout);
+      std::fflush(stdout);
+    }));
+    if (report.runs.back().holds())
+      fs::remove_all(own);
+    write(flags.report, runtime::json_text_replacing(json_of(report), 1) + "\n");
+  }
+  return tell_end(flags, report, folder);
+}
+
+}  // namespace
+}  // namespace troupe::command::chaos
+
+namespace troupe::command {
+
+void add_chaos(command_line& program) {
+  const auto flags = std::make_shared<chaos::chaos_flags>();
+  auto& to = program.command(
+      "chaos",
+      "runs a job of several processes undisturbed, then again while it kills, stops and starves "
+      "them, and shows that nothing of it can be seen in what comes out.",
+      [flags] {
+        if (flags->list)
+          return chaos::list_faults();
+        return interruptible(
+            [&](const runtime::cancel_token& stop) { return chaos::disturb(*flags, stop); });
+      });
+  to.words("-- JOB...",
+           "The job, train gpt and its flags, as it would be typed after troupe; without --run, "
+           "--save and --log-file.",
+           flags->command);
+  chaos::declare_faults(to, *flags);
+  chaos::declare_telling(to, *flags);
+  to.note(
+      "Oracles, after each run: the state after each step and the newest checkpoint equal to the "
+      "undisturbed run's, to the bit; the ledger in order; the log with each step once; who was "
+      "not struck has the same process; nothing left behind.");
+  to.note(
+      "Exit code 0: all hold. 1: one does not; it is said which, at which fault, and the command "
+      "that brings it about again. 2: the input is wrong. The guide: docs/guides/chaos.md.");
+}
+
+}  // namespace troupe::command

@@ -1,0 +1,113 @@
+#include "actors/command/chaos/blow.hpp"
+
+#include "runtime/process/disturbance.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <thread>
+#include <vector>
+
+namespace troupe::command::chaos {
+namespace {
+
+using seconds = std::chrono::duration<double>;
+using std::chrono::milliseconds;
+
+constexpr int times_slower = 10;
+constexpr double scarce_seconds = 1;
+constexpr double part_of_suspicion = 0.3;  // in which nobody is suspected yet
+constexpr double beyond_suspicion = 2;     // after which somebody was
+
+milliseconds rounded(double x) {
+  return std::chrono::duration_cast<milliseconds>(seconds(x));
+}
+
+std::string by_shell(const std::string& command) {
+  const int how = std::system(command.c_str());
+  return how == 0 ? "" : fmt::format("'{}' ended with {}", command, how);
+}
+
+/// Cut for twice the suspicion, so that it is noticed; then healed, whatever came of it.
+std::string cut_and_heal(const std::string& cut,
+                         const std::string& heal,
+                         double time,
+                         const runtime::may_wait& wait) {
+  auto why = by_shell(cut);
+  const auto end = std::chrono::steady_clock::now() + seconds(time);
+  while (why.empty() && std::chrono::steady_clock::now() < end && wait())
+    std::this_thread::sleep_for(milliseconds(10));
+  const auto then = by_shell(heal);
+  return why.empty() ? then : why;
+}
+
+}  // namespace
+
+std::optional<std::string> victim_of(const disturbance& what, const standing_processes& all) {
+  std::vector<std::string> names;
+  const std::string wanted(row_of(what.who).name);
+  for (const auto& [name, process] : all)
+    if (name == wanted || name.starts_with(wanted + "-"))
+      names.push_back(name);
+  if (names.empty())
+    return std::nullopt;
+  return names[std::min(std::size_t(what.choice * double(names.size())), names.size() - 1)];
+}
+
+std::string carry_out(const disturbance& what,
+                      const runtime::process_id& whom,
+                      const chaos_job& job,
+                      started_run& run,
+                      double step_seconds,
+                      std::uint64_t& began_ns) {
+  const runtime::may_wait look = [&run] {
+    run.look();
+    return true;
+  };
+  const auto signalled = [&](int number) -> std::string {
+    return runtime::strike(whom, number) ? "" : "it had ended before it was struck";
+  };
+  const double noticed = beyond_suspicion * job.suspicion;
+  began_ns = now_ns();
+  switch (what.kind) {
+    case fault_kind::sigkill:
+      return signalled(SIGKILL);
+    case fault_kind::sigsegv:
+      return signalled(SIGSEGV);
+    case fault_kind::abort:
+      return signalled(SIGABRT);
+    case fault_kind::sigstop:
+      runtime::hold_still(whom, rounded(noticed), look);
+      return {};
+    case fault_kind::pause:
+      runtime::hold_still(whom, rounded(part_of_suspicion * job.suspicion), look);
+      return {};
+    case fault_kind::slow:
+      runtime::slow_down(
+          whom, times_slower, rounded(std::clamp(10 * step_seconds, 1.0, 30.0)), look);
+      return {};
+    case fault_kind::out_of_memory:
+    case fault_kind::disk_full:
+    case fault_kind::short_write: {
+      const auto of = what.kind == fault_kind::out_of_memory ? runtime::scarce::memory
+                      : what.kind == fault_kind::disk_full   ? runtime::scarce::disk
+                                                             : runtime::scarce::last_bytes;
+      return runtime::make_scarce(
+          whom, of, run.ledger_file().string(), rounded(scarce_seconds), look);
+    }
+    case fault_kind::link_down:
+      return cut_and_heal(job.cut, job.heal, noticed, look);
+    case fault_kind::one_way:
+      return cut_and_heal(job.cut_one_way, job.heal_one_way, noticed, look);
+    case fault_kind::exit:
+    case fault_kind::raise:
+    case fault_kind::hang:
+    case fault_kind::flipped_bits:
+      break;
+  }
+  return "it is planted, not carried out from outside";
+}
+
+}  // namespace troupe::command::chaos

@@ -1,0 +1,232 @@
+#include "actors/command/chaos/faults.hpp"
+
+#include "runtime/trainer/fault_rules.hpp"
+#include "runtime/trainer/planted_death.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+
+namespace troupe::command::chaos {
+namespace {
+
+constexpr std::array kind_table = {
+    kind_row{fault_kind::sigkill, "SIGKILL", "kill -9", true, "kill"},
+    kind_row{fault_kind::sigstop,
+             "SIGSTOP",
+             "it is stopped, and goes on after twice the suspicion, if it is still there"},
+    kind_row{fault_kind::pause,
+             "pause",
+             "it is stopped for a third of the suspicion: nobody may be replaced"},
+    kind_row{fault_kind::sigsegv, "SIGSEGV", "as by a wrong pointer", true, "segv"},
+    kind_row{fault_kind::abort, "abort", "SIGABRT", true, "abort"},
+    kind_row{fault_kind::exit, "exit", "somebody in it calls exit, planted", true, "exit"},
+    kind_row{fault_kind::raise, "throw", "an actor fails, planted", false, "throw"},
+    kind_row{fault_kind::hang, "hang", "an actor does nothing more, planted", false, "hang"},
+    kind_row{
+        fault_kind::out_of_memory, "out-of-memory", "it gets no new page of memory for a second"},
+    kind_row{fault_kind::slow, "slow", "it runs a tenth of the time for a while"},
+    kind_row{fault_kind::disk_full, "disk-full", "none of its files grows for a second"},
+    kind_row{fault_kind::short_write,
+             "short-write",
+             "of its log the next record is written by a part, and nothing more for a second"},
+    kind_row{fault_kind::flipped_bits,
+             "flipped-bits",
+             "a bit of a gradient, or of weights and moments, planted where two hold the same",
+             false,
+             "wrong-bits"},
+    kind_row{fault_kind::link_down, "link-down", "--cut-link, then --heal-link"},
+    kind_row{fault_kind::one_way, "one-way", "--cut-one-way, then --heal-one-way"},
+};
+
+constexpr std::array role_table = {
+    role_row{role::node,
+             "node",
+             "another process takes its place; all others live on",
+             true,
+             true,
+             replaced::victim},
+    role_row{role::front,
+             "front",
+             "the command that was typed: nobody takes its place, and the run goes on",
+             true,
+             false,
+             replaced::victim},
+    role_row{role::supervisor,
+             "supervisor",
+             "a successor takes its place; all others live on",
+             true,
+             false,
+             replaced::victim},
+    role_row{role::agent,
+             "agent",
+             "another one takes its place, and may take the nodes of its host with it",
+             true,
+             false,
+             replaced::agent_and_nodes},
+    role_row{role::guard, "guard", "as the agent's", true, false, replaced::agent_and_nodes},
+    role_row{role::lane,
+             "lane",
+             "it is built again; with its process as a node",
+             false,
+             true,
+             replaced::one_node},
+    role_row{role::stage, "stage", "as a lane", false, true, replaced::one_node},
+    role_row{role::replica, "replica", "as a lane", false, true, replaced::one_node},
+    role_row{role::wire, "wire", "as a lane", false, true, replaced::one_node},
+    role_row{role::loader,
+             "loader",
+             "another one, and no step is disturbed; with its process as a node",
+             false,
+             true,
+             replaced::one_node},
+    role_row{role::checkpointer,
+             "checkpointer",
+             "another one; with its process as the supervisor",
+             false,
+             false,
+             replaced::victim},
+    role_row{role::monitor, "monitor", "as the checkpointer", false, false, replaced::victim},
+};
+
+/// Who comes by in that actor's process at that moment, so that it may be struck there.
+bool comes_by(role who, runtime::moment_of_step at) {
+  using enum runtime::moment_of_step;
+  if (who == role::wire)
+    return at == reduce;
+  if (row_of(who).in_node)
+    return at != save;
+  return at != input_gradient && at != weight_gradient && at != redeem && at != reduce;
+}
+
+}  // namespace
+
+std::span<const kind_row> kinds() {
+  return kind_table;
+}
+
+const kind_row& row_of(fault_kind x) {
+  return kind_table[std::size_t(x)];
+}
+
+std::span<const role_row> roles() {
+  return role_table;
+}
+
+bool is_link(fault_kind x) {
+  return x == fault_kind::link_down || x == fault_kind::one_way;
+}
+
+const role_row& row_of(role x) {
+  return role_table[std::size_t(x)];
+}
+
+replaced allowed_after(fault_kind kind, role who) {
+  const auto& of = row_of(who);
+  if (row_of(kind).ends_process)
+    return of.by_death;
+  switch (kind) {
+    case fault_kind::sigstop:  // of the command that was typed nobody waits for anything
+      return who == role::front ? replaced::nobody : of.by_death;
+    case fault_kind::hang:  // a process in which too many hang ends itself
+      return of.in_node ? replaced::one_node : replaced::nobody;
+    case fault_kind::out_of_memory:
+    case fault_kind::disk_full:
+      return who == role::node ? replaced::victim : replaced::nobody;
+    case fault_kind::link_down:
+    case fault_kind::one_way:
+      return replaced::agent_and_nodes;
+    default:
+      return replaced::nobody;
+  }
+}
+
+restart_is restart_after(fault_kind kind, role who) {
+  using enum restart_is;
+  const bool service = who == role::loader || who == role::checkpointer || who == role::monitor;
+  switch (kind) {
+    case fault_kind::pause:
+    case fault_kind::slow:
+    case fault_kind::short_write:
+      return wrong;
+    case fault_kind::disk_full:
+      return who == role::node ? possible : wrong;
+    case fault_kind::out_of_memory:
+    case fault_kind::link_down:
+    case fault_kind::one_way:
+      return possible;
+    case fault_kind::raise:
+    case fault_kind::hang:
+      return service ? possible : due;  // one at restore strikes beside another death
+    default:
+      break;
+  }
+  if (who == role::front)
+    return wrong;
+  return row_of(who).in_node ? due : possible;
+}
+
+std::string why_not(fault_kind kind, role who, bool link_commands) {
+  const auto& of = row_of(who);
+  const auto& what = row_of(kind);
+  if (is_link(kind) && !link_commands)
+    return fmt::format(
+        "{} needs hosts whose link can be cut, as network namespaces have: say by "
+        "which commands that is done and undone",
+        what.name);
+  if (is_link(kind))
+    return who == role::node ? "" : "a link is cut between nodes";
+  if (!of.is_process)
+    return what.planted.empty() ? fmt::format("{} strikes whole processes", what.name)
+           : kind == fault_kind::flipped_bits && who != role::lane
+               ? "bits are flipped in what a lane computes"
+               : "";
+  if (!what.ends_process && !what.planted.empty())
+    return fmt::format("{} is planted in an actor: a lane, a stage", what.name);
+  if (kind == fault_kind::exit)
+    return "exit is planted in an actor: a lane, a stage";
+  const bool of_files = kind == fault_kind::disk_full || kind == fault_kind::short_write;
+  if (of_files && who != role::supervisor && !(who == role::node && kind == fault_kind::disk_full))
+    return fmt::format("a {} writes nothing that others need", of.name);
+  if (kind == fault_kind::out_of_memory && who != role::node)
+    return "out-of-memory strikes who computes: a node";
+  return {};
+}
+
+cut cut_of(const runtime::training_job& job) {
+  return {int(job.training.batch.data_parallel / std::max(1, job.layout.replicas_per_worker)),
+          job.layout.pipeline,
+          job.layout.tensor};
+}
+
+std::vector<std::string> moments_for(fault_kind kind, role who, const runtime::training_job& job) {
+  std::vector<std::string> out;
+  if (row_of(who).is_process)
+    return out;
+  const auto actor = actor_of(who, job, [](int) { return 0; });
+  auto trial = job;
+  for (std::size_t m = 0; m < runtime::moment_names().size(); ++m) {
+    const std::string moment(runtime::moment_names()[m]);
+    if (!comes_by(who, runtime::moment_of_step(m)))
+      continue;
+    trial.faults.death = fmt::format("{}@1:{}:{}", actor, moment, row_of(kind).planted);
+    if (runtime::validate_faults(trial).empty())
+      out.push_back(moment);
+  }
+  return out;
+}
+
+std::vector<std::string> plants_of(fault_kind kind,
+                                   const std::string& actor,
+                                   std::uint64_t step,
+                                   const std::string& moment,
+                                   const runtime::training_job& job) {
+  std::vector<std::string> out{
+      fmt::format("{}@{}:{}:{}", actor, step, moment, row_of(kind).planted)};
+  // Somebody is restored when another one has died.
+  if (moment == "restore")
+    out.push_back(fmt::format("lane:0.{}@{}:forward", cut_of(job).stages - 1, step));
+  return out;
+}
+
+}  // namespace troupe::command::chaos

@@ -1,0 +1,189 @@
+#include "actors/command/chaos/flags.hpp"
+
+#include "actors/command/shell_words.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <span>
+
+namespace troupe::command::chaos {
+namespace {
+
+constexpr std::int64_t most_faults = 1'000'000;
+
+std::vector<std::string> names_in(const std::string& list) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0, end; at < list.size(); at = end + 1) {
+    end = std::min(list.find(',', at), list.size());
+    out.push_back(list.substr(at, end - at));
+  }
+  return out;
+}
+
+template <class Row>
+std::string names_of(std::span<const Row> rows) {
+  std::string out;
+  for (const auto& row : rows)
+    out += (out.empty() ? "" : ", ") + std::string(row.name);
+  return out;
+}
+
+/// The rows that a list names.
+template <class Row>
+std::vector<Row> chosen_rows(const char* flag, const std::string& list, std::span<const Row> rows) {
+  std::vector<Row> out;
+  for (const auto& name : names_in(list)) {
+    const auto found
+        = std::find_if(rows.begin(), rows.end(), [&](const Row& row) { return row.name == name; });
+    if (found == rows.end())
+      throw usage_error("{} '{}': there are {}", flag, shown(name), names_of(rows));
+    out.push_back(*found);
+  }
+  return out;
+}
+
+}  // namespace
+
+plan_wish wish_of(const chaos_flags& flags,
+                  const runtime::training_job& job,
+                  const reference_run& reference) {
+  plan_wish out{.count = std::uint64_t(flags.kills),
+                .seed = std::uint64_t(flags.seed),
+                .first = reference.first() - 1,
+                .last = reference.last(),
+                .save_every = job.checkpoints.save_interval,
+                .validate_every = job.watch.eval_batches > 0 ? job.watch.eval_interval : 0,
+                .link_commands = true};
+  const auto steps = std::ceil(flags.every / std::max(reference.step_seconds, 1e-6));
+  out.every = std::uint64_t(flags.every_steps.value_or(std::int64_t(std::clamp(steps, 1.0, 1e9))));
+  for (const auto& row : roles())
+    if (flags.roles == "all")
+      out.roles.push_back(row.who);
+  if (flags.roles != "all")
+    for (const auto& row : chosen_rows("--roles", flags.roles, roles()))
+      out.roles.push_back(row.who);
+  for (const auto& row : kinds())
+    if (flags.kinds.empty() && !row.name.starts_with("link-") && row.name != "one-way")
+      out.kinds.push_back(row.kind);
+  for (const auto& row : chosen_rows("--kinds", flags.kinds, kinds()))
+    out.kinds.push_back(row.kind);
+  out.moments = names_in(flags.moments);
+  for (const auto kind : out.kinds) {
+    const bool one_way = kind == fault_kind::one_way;
+    const auto& cut = one_way ? flags.cut_one_way : flags.cut;
+    const auto& heal = one_way ? flags.heal_one_way : flags.heal;
+    if (is_link(kind) && (cut.empty() || heal.empty()))
+      throw usage_error("--kinds: {}: --cut-{} and --heal-{}",
+                        why_not(kind, role::node, false),
+                        one_way ? "one-way" : "link",
+                        one_way ? "one-way" : "link");
+  }
+  return out;
+}
+
+std::string replay_of(const chaos_flags& flags,
+                      const plan_wish& wish,
+                      const std::filesystem::path& undisturbed) {
+  std::vector<std::string> words{"troupe", "chaos"};
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (!value.empty())
+      words.insert(words.end(), {flag, value});
+  };
+  if (flags.all)
+    words.emplace_back("--all");
+  else
+    add("--kills", std::to_string(flags.kills));
+  add("--every-steps", std::to_string(wish.every));
+  add("--seed", std::to_string(flags.seed));
+  add("--kinds", flags.kinds);
+  add("--roles", flags.roles);
+  add("--moments", flags.moments);
+  add("--cut-link", flags.cut);
+  add("--heal-link", flags.heal);
+  add("--cut-one-way", flags.cut_one_way);
+  add("--heal-one-way", flags.heal_one_way);
+  add("--undisturbed", undisturbed.string());
+  words.emplace_back("--");
+  words.insert(words.end(), flags.command.begin(), flags.command.end());
+  std::string out;
+  for (const auto& word : words)
+    out += (out.empty() ? "" : " ") + for_shell(word);
+  return out;
+}
+
+void declare_faults(command_line& to, chaos_flags& flags) {
+  to.group("What strikes");
+  to.value({.name = "--kills", .type = "N", .help = "How many faults, one after the other."},
+           whole(flags.kills, 1, most_faults));
+  to.value(
+      {.name = "--every",
+       .type = "S",
+       .unit = "seconds",
+       .help = "Between two, about: it is counted in steps of the undisturbed run. Each run of "
+               "the job suffers as many as it is long enough for."},
+      real(flags.every, 0, 1e6));
+  to.value({.name = "--every-steps",
+            .type = "N",
+            .unit = "steps",
+            .help = "The same in steps, whatever one takes: the plan is then the seed's alone."},
+           whole(flags.every_steps, 1, most_faults));
+  to.value({.name = "--seed", .type = "K", .help = "Chooses kinds, victims and moments."},
+           whole(flags.seed, 0, largest_count));
+  to.value({.name = "--kinds",
+            .type = "LIST",
+            .default_value = "all but link-down and one-way",
+            .help = fmt::format("With commas: {}. --faults says what each is.", names_of(kinds()))},
+           text(flags.kinds));
+  to.value({.name = "--roles",
+            .type = "LIST",
+            .help = fmt::format(
+                "Whom, with commas: {}; or all. Processes are struck from outside, actors by a "
+                "planted death at an exact moment.",
+                names_of(roles()))},
+           text(flags.roles));
+  to.value({.name = "--moments",
+            .type = "LIST",
+            .default_value = "all",
+            .help = "Of planted deaths: the moments of --plant-death, with commas."},
+           text(flags.moments));
+  to.toggle("--all",
+            "Every kind with every role, and every moment, once each, in a run of its own; instead "
+            "of --kills.",
+            [&flags] { flags.all = true; });
+  to.value({.name = "--only", .type = "N", .help = "Run N of the plan alone."},
+           whole(flags.only, 1, most_faults));
+  to.toggle("--faults",
+            "Lists kinds and roles, with what is expected of each, and exits.",
+            [&flags] { flags.list = true; });
+  const char* const by_shell = "A shell's command, for link-down.";
+  to.value({.name = "--cut-link", .type = "COMMAND", .help = by_shell}, text(flags.cut));
+  to.value({.name = "--heal-link", .type = "COMMAND", .help = "Undoes it."}, text(flags.heal));
+  to.value({.name = "--cut-one-way", .type = "COMMAND", .help = "The same for one-way."},
+           text(flags.cut_one_way));
+  to.value({.name = "--heal-one-way", .type = "COMMAND", .help = "Undoes it."},
+           text(flags.heal_one_way));
+}
+
+void declare_telling(command_line& to, chaos_flags& flags) {
+  to.group("What is told");
+  to.value({.name = "--report",
+            .type = "FILE",
+            .help = "JSON: of each fault how long it took to detect, release, respawn, transfer, "
+                    "rebuild and replay, and what each oracle says."},
+           text(flags.report));
+  to.value({.name = "--table", .type = "FILE", .help = "Markdown: which cells hold."},
+           text(flags.table));
+  to.value({.name = "--undisturbed",
+            .type = "FILE",
+            .help = "The JSON log of an undisturbed run of this job, instead of running it; its "
+                    "checkpoints are compared if they are in save/ beside it."},
+           text(flags.undisturbed));
+  to.value({.name = "--folder",
+            .type = "DIR",
+            .default_value = "a temporary one, which stays where something is wrong",
+            .help = "Where the runs have their folders."},
+           text(flags.folder));
+}
+
+}  // namespace troupe::command::chaos

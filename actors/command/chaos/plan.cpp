@@ -1,0 +1,183 @@
+#include "actors/command/chaos/plan.hpp"
+
+#include "actors/command/readers.hpp"
+#include "runtime/core/random.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <optional>
+#include <utility>
+
+namespace troupe::command::chaos {
+namespace {
+
+/// After the newest fault the run commits some steps more: else nobody sees that it goes on.
+constexpr std::uint64_t steps_after = 3;
+constexpr std::size_t most_plants = 16;  // that --plant-death takes
+
+/// A kind, a role and, where it is planted, the moments at which it can be.
+struct pairing {
+  fault_kind kind;
+  role who;
+  std::vector<std::string> moments;
+};
+
+/// Steps at which that moment comes: every so many. Nothing: at none that leaves steps behind it.
+std::optional<std::uint64_t> period_of(const std::string& moment, const plan_wish& wish) {
+  const auto some = [](std::uint64_t x) { return x == 0 ? std::nullopt : std::optional(x); };
+  if (moment == "save" || moment == "snapshot")
+    return some(wish.save_every);
+  return moment == "validate" ? some(wish.validate_every) : 1;
+}
+
+std::vector<pairing> pairings_of(const plan_wish& wish, const runtime::training_job& job) {
+  std::vector<pairing> out;
+  for (const auto kind : wish.kinds)
+    for (const auto who : wish.roles) {
+      if (!why_not(kind, who, wish.link_commands).empty())
+        continue;
+      pairing x{kind, who, moments_for(kind, who, job)};
+      const auto& wanted = wish.moments;
+      std::erase_if(x.moments, [&](const std::string& moment) {
+        return !period_of(moment, wish)
+               || (!wanted.empty()
+                   && std::find(wanted.begin(), wanted.end(), moment) == wanted.end());
+      });
+      if (row_of(who).is_process || !x.moments.empty())
+        out.push_back(std::move(x));
+    }
+  return out;
+}
+
+std::vector<pairing> some_pairings_of(const plan_wish& wish, const runtime::training_job& job) {
+  auto out = pairings_of(wish, job);
+  if (!out.empty())
+    return out;
+  for (const auto kind : wish.kinds)
+    for (const auto who : wish.roles)
+      if (const auto why = why_not(kind, who, wish.link_commands); !why.empty())
+        throw usage_error("--kinds and --roles leave nothing to do: {}", why);
+  throw usage_error(
+      "--kinds, --roles and --moments leave nothing to do: none of these moments comes in this "
+      "job, or it does not notice such a fault (snapshot and save need --save-interval, validate "
+      "--eval-interval)");
+}
+
+/// Draws for one fault: independent of those of all others, so that it can be had alone.
+class drawing {
+ public:
+  drawing(std::uint64_t seed, std::uint64_t number)
+      : key_(runtime::random_key(seed, "chaos", number)) {}
+  double share() { return runtime::uniform(key_, drawn_++); }
+  std::size_t below(std::size_t count) {
+    return std::min(std::size_t(share() * double(count)), count - 1);
+  }
+
+ private:
+  std::uint64_t key_, drawn_ = 0;
+};
+
+/// Fills in what is drawn, `step` being about where it is to be. False: no step is left for it.
+bool place(disturbance& x,
+           const pairing& of,
+           std::uint64_t step,
+           const plan_wish& wish,
+           const runtime::training_job& job,
+           drawing& by) {
+  x.kind = of.kind;
+  x.who = of.who;
+  x.delay = by.share();
+  x.choice = by.share();
+  x.step = step;
+  if (!row_of(of.who).is_process) {
+    x.moment = of.moments[by.below(of.moments.size())];
+    const auto period = *period_of(x.moment, wish);
+    x.step = (step + period - 1) / period * period;
+    if (x.step + steps_after > wish.last && wish.last >= steps_after)
+      x.step = (wish.last - steps_after) / period * period;
+    x.actor = actor_of(of.who, job, [&](int count) { return by.below(std::size_t(count)); });
+    x.plants = plants_of(of.kind, x.actor, x.step, x.moment, job);
+  }
+  return x.step > wish.first && x.step + steps_after <= wish.last;
+}
+
+[[noreturn]] void refuse_short(const plan_wish& wish) {
+  throw usage_error(
+      "the job has iterations {} to {}: too few for a fault every {} steps and {} steps after it; "
+      "give it more by --train-iters, or less to --every",
+      wish.first + 1,
+      wish.last,
+      wish.every,
+      steps_after);
+}
+
+bool ends_front(const disturbance& x) {
+  return x.who == role::front && row_of(x.kind).ends_process;
+}
+
+/// Whether one run can suffer this one, too.
+bool fits(const disturbance& x, const std::vector<disturbance>& before) {
+  std::size_t plants = x.plants.size();
+  bool front = true;
+  for (const auto& other : before) {
+    if (other.run != x.run)
+      continue;
+    if (x.step < other.step + steps_after)
+      return false;
+    plants += other.plants.size();
+    front = front && !ends_front(other);
+    // A second one that is planted alike would be the same one.
+    for (const auto& text : x.plants)
+      if (std::find(other.plants.begin(), other.plants.end(), text) != other.plants.end())
+        return false;
+  }
+  return plants <= most_plants && (front || x.who != role::front);
+}
+
+}  // namespace
+
+std::vector<disturbance> plan_of(const plan_wish& wish, const runtime::training_job& job) {
+  const auto pairings = some_pairings_of(wish, job);
+  std::vector<disturbance> out;
+  std::uint64_t run = 1, newest = wish.first;
+  while (out.size() < wish.count) {
+    disturbance x{.number = out.size() + 1, .run = run};
+    drawing by(wish.seed, x.number);
+    const auto& of = pairings[by.below(pairings.size())];
+    const auto step
+        = std::max(newest + wish.every + std::uint64_t(by.share() * double(wish.every) / 2),
+                   newest + steps_after);
+    if (place(x, of, step, wish, job, by) && fits(x, out)) {
+      newest = x.step;
+      out.push_back(std::move(x));
+    } else if (newest == wish.first) {
+      refuse_short(wish);
+    } else {
+      ++run;
+      newest = wish.first;
+    }
+  }
+  return out;
+}
+
+std::vector<disturbance> plan_of_all(const plan_wish& wish, const runtime::training_job& job) {
+  std::vector<disturbance> out;
+  const auto add = [&](pairing of, const std::string& moment) {
+    disturbance x{.number = out.size() + 1, .run = out.size() + 1};
+    drawing by(wish.seed, x.number);
+    if (!moment.empty())
+      of.moments = {moment};
+    if (!place(x, of, wish.first + steps_after, wish, job, by))
+      refuse_short(wish);
+    out.push_back(std::move(x));
+  };
+  for (const auto& of : some_pairings_of(wish, job)) {
+    if (of.moments.empty())
+      add(of, "");
+    for (const auto& moment : of.moments)
+      add(of, moment);
+  }
+  return out;
+}
+
+}  // namespace troupe::command::chaos

@@ -1,0 +1,328 @@
+#include "actors/command/chaos/run.hpp"
+
+#include "actors/command/chaos/blow.hpp"
+#include "actors/command/chaos/started_run.hpp"
+#include "runtime/core/error.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+#include <set>
+#include <thread>
+#include <utility>
+
+namespace troupe::command::chaos {
+namespace {
+
+namespace fs = std::filesystem;
+using seconds = std::chrono::duration<double>;
+
+// What a run may take beyond what it needs: a machine may be slow, and a run that hangs is told.
+constexpr double shortest_patience = 60;
+constexpr double patience_suspicions = 15, patience_steps = 50;
+constexpr double patience_with_leftovers = 20;
+
+double between(std::uint64_t from_ns, std::uint64_t to_ns) {
+  return (double(to_ns) - double(from_ns)) / 1e9;
+}
+
+/// The faults of one run, struck one after the other.
+class disturbed_run {
+ public:
+  disturbed_run(const chaos_job& job,
+                const fs::path& folder,
+                const std::vector<disturbance>& faults,
+                const reference_run& reference)
+      : job_(job), reference_(reference), run_(job, folder, plants_of_all(faults)) {
+    result_.number = faults.empty() ? 0 : faults.front().run;
+    result_.folder = folder;
+  }
+
+  run_result go(const std::vector<disturbance>& faults,
+                const std::function<void(const struck_fault&)>& tell) {
+    if (run_.wait(seconds(patience()), [&] { return run_.ledger().commits() > 0; })) {
+      run_.take_down();
+      for (const auto& what : faults) {
+        if (given_up_)
+          break;
+        result_.faults.push_back(suffer(what));
+        tell(result_.faults.back());
+      }
+    }
+    conclude();
+    return std::move(result_);
+  }
+
+ private:
+  static std::vector<std::string> plants_of_all(const std::vector<disturbance>& faults) {
+    std::vector<std::string> out;
+    for (const auto& x : faults)
+      out.insert(out.end(), x.plants.begin(), x.plants.end());
+    return out;
+  }
+
+  double patience(std::uint64_t steps = 0) const {
+    return shortest_patience + patience_suspicions * job_.suspicion
+           + (patience_steps + 10 * double(steps)) * reference_.step_seconds;
+  }
+  bool reaches(std::uint64_t step) {
+    const auto newest = run_.ledger().newest();
+    return run_.wait(seconds(patience(step > newest ? step - newest : 0)),
+                     [&] { return run_.ledger().newest() >= step; });
+  }
+  /// The run cannot be disturbed any more.
+  void give_up(struck_fault& x, const std::string& why) {
+    x.wrong.push_back(why);
+    given_up_ = true;
+  }
+
+  struck_fault suffer(const disturbance& what) {
+    struck_fault x{.what = what, .victim = what.actor};
+    // Before a step in which something is planted all processes are looked at.
+    if (!reaches(what.is_planted() && what.step > 1 ? what.step - 2 : what.step)) {
+      give_up(x, fmt::format("iteration {} never came: {}", what.step, how_it_stands()));
+      return x;
+    }
+    const auto before = run_.standing_now();
+    const auto recoveries = run_.ledger().recoveries().size();
+    std::uint64_t began = 0;
+    if (!(what.is_planted() ? await(x, began) : strike(x, before, began)))
+      return x;
+    if (!goes_on(x, recoveries)) {
+      give_up(x, "no step was committed after it: " + how_it_stands());
+      return x;
+    }
+    note_times(x, recoveries, began);
+    look_at_survivors(x, before);
+    return x;
+  }
+
+  bool strike(struck_fault& x, const standing_processes& before, std::uint64_t& began) {
+    runtime::process_id whom;
+    if (is_link(x.what.kind)) {
+      x.victim = "link";
+    } else if (const auto victim = victim_of(x.what, before)) {
+      x.victim = *victim;
+      whom = before.at(*victim);
+      x.pid = whom.pid;
+    } else {
+      give_up(x, fmt::format("no {} stands", row_of(x.what.who).name));
+      return false;
+    }
+    std::this_thread::sleep_for(seconds(x.what.delay * reference_.step_seconds));
+    run_.look();
+    x.committed = run_.ledger().newest();
+    if (x.what.who == role::front && row_of(x.what.kind).ends_process)
+      run_.without_front();
+    if (const auto why = chaos::carry_out(x.what, whom, job_, run_, reference_.step_seconds, began);
+        !why.empty()) {
+      give_up(x, why);
+      return false;
+    }
+    x.at = between(*run_.ledger().first_ns(), began);
+    return true;
+  }
+
+  /// Until what was planted has struck.
+  bool await(struck_fault& x, std::uint64_t& began) {
+    const auto id = run_.folder().record().id;
+    const auto struck = [&] {
+      const auto at = run_.folder().claimed_at(id, x.what.plants.front());
+      began = at.value_or(0);
+      return at && began > 0;
+    };
+    // Some steps more: who saves does so beside the training.
+    constexpr std::uint64_t steps_late = 20;
+    const auto over = [&] { return struck() || run_.ledger().newest() > x.what.step + steps_late; };
+    run_.wait(seconds(patience(4)), over);
+    x.committed = run_.ledger().newest();
+    if (!struck()) {
+      give_up(
+          x,
+          fmt::format(
+              "the death planted for {} never came: {}", x.what.plants.front(), how_it_stands()));
+      return false;
+    }
+    x.at = between(*run_.ledger().first_ns(), began);
+    return true;
+  }
+
+  bool goes_on(struck_fault& x, std::size_t recoveries) {
+    const auto expected = restart_after(x.what.kind, x.what.who);
+    const auto& ledger = run_.ledger();
+    // The step that was running when it struck may be committed before anybody has noticed.
+    const auto target = std::min(ledger.newest() + 2, reference_.last());
+    const auto recovered = [&] {
+      const auto& all = ledger.recoveries();
+      return all.size() > recoveries
+             && (all.back().first_new || ledger.newest() >= reference_.last());
+    };
+    const auto settled = [&] {
+      return ledger.newest() >= target && (ledger.recoveries().size() == recoveries || recovered());
+    };
+    return run_.wait(seconds(patience(4)),
+                     [&] { return expected == restart_is::due ? recovered() : settled(); });
+  }
+
+  void note_times(struck_fault& x, std::size_t recoveries, std::uint64_t began) {
+    const auto& all = run_.ledger().recoveries();
+    const auto expected = restart_after(x.what.kind, x.what.who);
+    if (all.size() == recoveries)
+      return;
+    const auto& seen = all.back();
+    const auto& event = seen.event;
+    x.why = event.who + ": " + event.why;
+    if (expected == restart_is::wrong)
+      x.wrong.push_back("all ranks were built anew, and nobody had died: " + x.why);
+    // Another death may have been noticed before this one, which was planted in what followed.
+    if (event.parts.news_ns >= began)
+      x.detect = between(began, event.parts.news_ns);
+    x.release = event.parts.release;
+    x.respawn = event.parts.respawn;
+    x.transfer = event.parts.transfer;
+    x.rebuild = event.parts.rebuild;
+    x.resumed_from = event.resumed;
+    x.replayed = seen.replayed;
+    x.again = seen.replayed + 1;
+    const auto back = event.iteration - std::min(event.iteration, event.resumed);
+    x.lost = back - std::min(back, seen.replayed);
+    if (!seen.first_new_ns)
+      return;
+    x.first_new = between(began, *seen.first_new_ns);
+    x.replay = between(event.parts.news_ns, *seen.first_new_ns) - event.seconds;
+  }
+
+  void look_at_survivors(struck_fault& x, standing_processes before) {
+    if (x.what.who == role::front && row_of(x.what.kind).ends_process)
+      before.erase(x.victim);  // nobody takes its place
+    standing_processes after;
+    run_.wait(seconds(patience()), [&] {
+      after = run_.standing_now();
+      return std::all_of(
+          before.begin(), before.end(), [&](const auto& one) { return after.contains(one.first); });
+    });
+    run_.take_down();
+    x.replaced_ones = replaced_between(before, after);
+    const auto wrong
+        = survivors_lost(x.replaced_ones, allowed_after(x.what.kind, x.what.who), x.victim);
+    for (const auto& text : wrong)
+      x.wrong.push_back("CHAOS-4: " + text);
+  }
+
+  std::string how_it_stands() {
+    if (const auto code = run_.exit_code())
+      return fmt::format("the run ended with exit code {}{}{}",
+                         *code,
+                         run_.reason().empty() ? "" : ": ",
+                         run_.reason());
+    return fmt::format("it runs, and has come to iteration {}", run_.ledger().newest());
+  }
+
+  void conclude() {
+    for (bool waits = !given_up_; waits && !run_.exit_code();) {
+      const auto newest = run_.ledger().newest();
+      waits = run_.wait(seconds(patience()), [&] { return run_.ledger().newest() != newest; });
+    }
+    const auto code = run_.exit_code();
+    result_.exit_code = code.value_or(-1);
+    if (!code)
+      result_.ended.push_back("it was killed, as it did not go on: " + how_it_stands());
+    else if (*code != 0)
+      result_.ended.push_back(how_it_stands());
+    if (run_.ledger().first_ns()) {
+      result_.seconds = between(*run_.ledger().first_ns(), run_.ledger().newest_ns());
+      result_.steps = run_.ledger().commits();
+    }
+    if (code)
+      judge();
+  }
+
+  void judge() {
+    const bool stands = run_.ledger().commits() > 0;
+    std::vector<logged_step> log;
+    try {
+      log = read_log(run_.log());
+      result_.digest = log.back().digest;
+    } catch (const runtime::error& failure) {
+      result_.log.emplace_back(failure.what());
+    }
+    if (stands)
+      result_.left = leftovers(run_.footprint(),
+                               run_.folder().record().id,
+                               run_.run(),
+                               run_.save(),
+                               run_.temporary(),
+                               patience_with_leftovers + job_.suspicion);
+    const bool undisturbed = reference_.log.empty();
+    if (log.empty())
+      return;
+    const auto first = undisturbed ? log.front().iteration : reference_.first();
+    const auto last = undisturbed ? log.back().iteration : reference_.last();
+    result_.log = log_is_wrong(log, first, last);
+    result_.ledger = ledger_is_wrong(run_.ledger_file(), last);
+    if (undisturbed)
+      return;
+    result_.state = digests_differ(log, reference_.log);
+    if (!reference_.save.empty())
+      result_.checkpoint = checkpoints_differ(run_.save(), reference_.save);
+  }
+
+  const chaos_job& job_;
+  const reference_run& reference_;
+  started_run run_;
+  run_result result_;
+  bool given_up_ = false;  ///< what the plan has next could not be done
+};
+
+}  // namespace
+
+bool run_result::holds() const {
+  return all_wrong().empty();
+}
+
+sentences run_result::all_wrong() const {
+  sentences out;
+  const auto add = [&](const char* oracle, const sentences& some) {
+    for (const auto& x : some)
+      out.push_back(fmt::format("{}: {}", oracle, x));
+  };
+  add("the run", ended);
+  add("CHAOS-1, state", state);
+  add("CHAOS-1, checkpoint", checkpoint);
+  add("CHAOS-2, ledger", ledger);
+  add("CHAOS-3, log", log);
+  for (const auto& x : faults)
+    add(fmt::format("fault {}", x.what.number).c_str(), x.wrong);
+  add("CHAOS-5", left);
+  return out;
+}
+
+reference_run read_reference(const fs::path& log) {
+  reference_run out{.log = read_log(log)};
+  std::error_code none;
+  const auto save = log.parent_path() / "save";
+  if (fs::exists(save, none))
+    out.save = save;
+  std::vector<double> times;
+  for (const auto& x : out.log)
+    times.push_back(x.elapsed_ms / 1e3);
+  const auto middle = times.begin() + std::ptrdiff_t(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  out.step_seconds = *middle;
+  return out;
+}
+
+run_result run_undisturbed(const chaos_job& job, const fs::path& folder) {
+  const reference_run none;
+  return disturbed_run(job, folder, {}, none).go({}, [](const struck_fault&) {});
+}
+
+run_result run_disturbed(const chaos_job& job,
+                         const fs::path& folder,
+                         const std::vector<disturbance>& faults,
+                         const reference_run& reference,
+                         const std::function<void(const struck_fault&)>& tell) {
+  return disturbed_run(job, folder, faults, reference).go(faults, tell);
+}
+
+}  // namespace troupe::command::chaos

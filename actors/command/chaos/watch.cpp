@@ -1,0 +1,86 @@
+#include "actors/command/chaos/watch.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/process/process_entry.hpp"
+#include "runtime/trainer/ledger_record.hpp"
+
+#include <chrono>
+#include <fstream>
+#include <utility>
+#include <variant>
+
+namespace troupe::command::chaos {
+
+std::uint64_t now_ns() {
+  return std::uint64_t(std::chrono::steady_clock::now().time_since_epoch()
+                       / std::chrono::nanoseconds(1));
+}
+
+void ledger_watch::look() {
+  std::error_code none;
+  const auto size = std::filesystem::file_size(file_, none);
+  if (none || size == at_)
+    return;
+  if (size < at_)  // it was written anew: whoever checks it says what is missing
+    at_ = 0;
+  std::ifstream in(file_, std::ios::binary);
+  in.seekg(std::streamoff(at_));
+  std::string more(std::size_t(size - at_), '\0');
+  in.read(more.data(), std::streamsize(more.size()));
+  more.resize(std::size_t(in.gcount()));
+  at_ += more.size();
+  begun_ += more;
+  std::size_t at = 0;
+  for (std::size_t end; (end = begun_.find('\n', at)) != std::string::npos; at = end + 1)
+    take(std::string_view(begun_).substr(at, end - at));
+  begun_.erase(0, at);
+}
+
+void ledger_watch::take(std::string_view line) {
+  std::optional<runtime::ledger_record> read;
+  try {
+    read = runtime::read_ledger_record(line, file_.string());
+  } catch (const runtime::error&) {
+    return;
+  }
+  if (const auto* const step = std::get_if<runtime::ledger::committed>(&*read)) {
+    newest_ = step->at.iteration;
+    newest_ns_ = now_ns();
+    ++commits_;
+    if (!first_ns_)
+      first_ns_ = newest_ns_;
+    if (!recoveries_.empty() && !recoveries_.back().first_new) {
+      recoveries_.back().first_new = newest_;
+      recoveries_.back().first_new_ns = newest_ns_;
+    }
+  } else if (std::holds_alternative<runtime::ledger::replayed>(*read)) {
+    if (!recoveries_.empty())
+      ++recoveries_.back().replayed;
+  } else if (const auto* const told = std::get_if<runtime::ledger::told>(&*read)) {
+    if (const auto* const event = std::get_if<runtime::run_event>(&told->fact)) {
+      if (event->kind == "restart")
+        recoveries_.push_back({.event = *event});
+      else
+        ++services_;
+    }
+  }
+}
+
+standing_processes standing(const runtime::run_folder& folder, const runtime::process_id& front) {
+  standing_processes out;
+  for (const auto& one : runtime::seen_processes(folder, [](const std::string&) {})) {
+    if (!one.runs || !*one.runs)
+      continue;
+    out.emplace(one.entry.name, one.entry.process);
+    if (one.entry.role != "agent")
+      continue;
+    if (const auto agent = runtime::look_at_process(one.entry.process.pid))
+      if (const auto guard = runtime::look_at_process(agent->parent); guard && agent->parent > 1)
+        out.emplace("guard", guard->id);
+  }
+  if (runtime::is_running(front))
+    out.emplace("front", front);
+  return out;
+}
+
+}  // namespace troupe::command::chaos

@@ -1,0 +1,32 @@
+#include "actors/command/shell_words.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <fmt/format.h>
+#include <string_view>
+
+namespace troupe::command {
+
+std::string for_shell(const std::string& word) {
+  const auto is_plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0
+           || std::string_view("/._-+,:=@%").find(c) != std::string_view::npos;
+  };
+  if (std::all_of(word.begin(), word.end(), is_plain))
+    return word;
+  const auto is_control = [](char c) { return std::iscntrl(static_cast<unsigned char>(c)) != 0; };
+  if (std::any_of(word.begin(), word.end(), is_control)) {  // a comment is one line
+    std::string out = "$'";
+    for (const char c : word)
+      out += is_control(c)            ? fmt::format("\\x{:02x}", static_cast<unsigned char>(c))
+             : c == '\'' || c == '\\' ? std::string("\\") + c
+                                      : std::string(1, c);
+    return out + "'";
+  }
+  std::string out = "'";
+  for (const char c : word)
+    out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+}  // namespace troupe::command

@@ -1,0 +1,12 @@
+// Words for people who paste them into a shell.
+
+#pragma once
+
+#include <string>
+
+namespace troupe::command {
+
+/// As one word of a shell's line, and on one line.
+std::string for_shell(const std::string& word);
+
+}  // namespace troupe::command

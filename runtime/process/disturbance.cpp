@@ -1,0 +1,89 @@
+#include "runtime/process/disturbance.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <thread>
+
+namespace troupe::runtime {
+namespace {
+
+using clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds glance{10};
+constexpr milliseconds period{50};  // of a process that is slowed down
+
+/// Whether that time has passed; it may have ended before.
+void pass(const process_id& whom, milliseconds time, const may_wait& wait) {
+  const auto end = clock::now() + time;
+  while (clock::now() < end && wait() && is_running(whom))
+    std::this_thread::sleep_for(
+        std::min<clock::duration>(glance, std::max(end - clock::now(), clock::duration(0))));
+}
+
+std::string limit_of(const process_id& whom, int resource, rlim_t soft, rlim_t& before) {
+  struct rlimit old = {}, now = {};
+  if (::prlimit(whom.pid, decltype(RLIMIT_AS)(resource), nullptr, &old) != 0)
+    return fmt::format(
+        "the limits of process {} are not to be read: {}", whom.pid, system_message(errno));
+  before = old.rlim_cur;
+  now.rlim_cur = std::min(soft, old.rlim_max);
+  now.rlim_max = old.rlim_max;
+  if (::prlimit(whom.pid, decltype(RLIMIT_AS)(resource), &now, nullptr) != 0)
+    return fmt::format(
+        "the limits of process {} are not to be set: {}", whom.pid, system_message(errno));
+  return {};
+}
+
+}  // namespace
+
+bool strike(const process_id& whom, int signal) {
+  const auto alive = running_process::find(whom);
+  return alive && alive->signal(signal);
+}
+
+void hold_still(const process_id& whom, milliseconds time, const may_wait& wait) {
+  if (!strike(whom, SIGSTOP))
+    return;
+  pass(whom, time, wait);
+  strike(whom, SIGCONT);
+}
+
+void slow_down(const process_id& whom, int times, milliseconds time, const may_wait& wait) {
+  const auto end = clock::now() + time;
+  while (clock::now() < end && wait() && strike(whom, SIGSTOP)) {
+    std::this_thread::sleep_for(period - period / times);
+    if (!strike(whom, SIGCONT))
+      return;
+    std::this_thread::sleep_for(period / times);
+  }
+}
+
+std::string make_scarce(const process_id& whom,
+                        scarce what,
+                        const std::string& file,
+                        milliseconds time,
+                        const may_wait& wait) {
+  constexpr rlim_t beginning = 7;  // bytes of a record, which is then torn
+  const int resource = what == scarce::memory ? int(RLIMIT_AS) : int(RLIMIT_FSIZE);
+  std::error_code none;
+  const auto size = what == scarce::last_bytes ? std::filesystem::file_size(file, none) : 0;
+  if (none)
+    return fmt::format("'{}' is not there: {}", file, none.message());
+  const rlim_t soft = what == scarce::memory ? 0 : what == scarce::disk ? 1 : size + beginning;
+  rlim_t before = 0, ignored = 0;
+  if (auto why = limit_of(whom, resource, soft, before); !why.empty())
+    return why;
+  pass(whom, time, wait);
+  if (is_running(whom))
+    return limit_of(whom, resource, before, ignored);
+  return {};
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,227 @@
+// Each oracle of `troupe chaos`, violated on purpose: it must say so, and nothing otherwise.
+
+#include "actors/command/chaos/oracles.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/process/child_process.hpp"
+#include "runtime/process/segments.hpp"
+#include "runtime/trainer/step_ledger.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <csignal>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fstream>
+#include <functional>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+using namespace troupe;
+using namespace troupe::command::chaos;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+std::string text_of(const sentences& all) {
+  return fmt::format("{}", fmt::join(all, "\n"));
+}
+
+std::vector<logged_step> steps(std::uint64_t first, std::uint64_t last) {
+  std::vector<logged_step> out;
+  for (auto n = first; n <= last; ++n)
+    out.push_back({n, fmt::format("{:032x}", n), 10});
+  return out;
+}
+
+/// Of steps 1 to 3, but for what `change` does with the ledger after them.
+std::filesystem::path ledger_in(const tests::scratch_folder& folder,
+                                const std::function<void(runtime::step_ledger&)>& change = {}) {
+  const auto file = folder / "ledger.jsonl";
+  runtime::step_ledger x;
+  x.write_down(file);
+  x.begin({});
+  for (std::uint64_t n = 1; n <= 3; ++n)
+    x.commit({{.iteration = n, .consumed = 8 * n}, {n, 0}, {}});
+  if (change)
+    change(x);
+  x.flush();
+  return file;
+}
+
+/// A process with that word in its environment, until it is killed.
+runtime::child_process sleeper(const std::string& mark) {
+  return runtime::child_process({.command = {"/bin/sleep", "1000"}, .environment = {mark}});
+}
+
+const standing_processes four = {{"agent-here", {10, 1}},
+                                 {"front", {9, 1}},
+                                 {"guard", {11, 1}},
+                                 {"node-0", {12, 1}},
+                                 {"node-1", {13, 1}},
+                                 {"supervisor", {8, 1}}};
+
+}  // namespace
+
+TEST_CASE("CHAOS-1: another state after any step is found and named", "[chaos]") {
+  const auto calm = steps(1, 6);
+  CHECK(digests_differ(calm, calm).empty());
+  auto here = calm;
+  here[3].digest.back() = 'f';
+  CHECK_THAT(text_of(digests_differ(here, calm)), ContainsSubstring("after iteration 4"));
+  here = calm;
+  here.pop_back();
+  CHECK_THAT(text_of(digests_differ(here, calm)), ContainsSubstring("the last iteration is 5"));
+  CHECK_FALSE(digests_differ(steps(1, 7), calm).empty());
+}
+
+TEST_CASE("CHAOS-1: a checkpoint that is not there does not count as an equal one", "[chaos]") {
+  const tests::scratch_folder folder;
+  CHECK_THAT(text_of(checkpoints_differ(folder / "none", folder / "none")),
+             ContainsSubstring("cannot be compared"));
+}
+
+TEST_CASE("CHAOS-2: a ledger that is not in order or ends early is found", "[chaos]") {
+  const tests::scratch_folder folder;
+  CHECK(ledger_is_wrong(ledger_in(folder), 3).empty());
+  CHECK_THAT(text_of(ledger_is_wrong(folder / "ledger.jsonl", 4)),
+             ContainsSubstring("the newest iteration of the ledger is 3, and the run has 4"));
+  CHECK_FALSE(ledger_is_wrong(folder / "none", 3).empty());
+
+  const tests::scratch_folder other;
+  const auto replayed = ledger_in(other, [](runtime::step_ledger& x) {
+    CHECK_THROWS_AS(x.replay({{.iteration = 3, .consumed = 24}, {4, 0}, {}}),
+                    runtime::replay_differs);
+  });
+  CHECK_THAT(text_of(ledger_is_wrong(replayed, 3)), ContainsSubstring("iteration 3 ran again"));
+}
+
+TEST_CASE("CHAOS-2: a step that is committed twice or left out is found", "[chaos]") {
+  const tests::scratch_folder folder;
+  const auto file = ledger_in(folder);
+  std::ifstream in(file);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);)
+    lines.push_back(line);
+  REQUIRE(lines.size() == 4);
+  const auto written = [&](const std::vector<std::size_t>& which) {
+    std::ofstream out(file);
+    for (const auto i : which)
+      out << lines[i] << "\n";
+    out.close();
+    return text_of(ledger_is_wrong(file, 3));
+  };
+  CHECK(written({0, 1, 2, 3}).empty());
+  CHECK_THAT(written({0, 1, 2, 2, 3}), ContainsSubstring("committed after iteration 2"));
+  CHECK_THAT(written({0, 1, 3}), ContainsSubstring("committed after iteration 1"));
+  CHECK_THAT(written({1, 2, 3}), ContainsSubstring("the beginning is missing"));
+}
+
+TEST_CASE("CHAOS-3: a log with a step twice or out of order or without one is found", "[chaos]") {
+  CHECK(log_is_wrong(steps(1, 5), 1, 5).empty());
+  auto twice = steps(1, 5);
+  twice.insert(twice.begin() + 2, twice[2]);
+  CHECK_THAT(text_of(log_is_wrong(twice, 1, 5)), ContainsSubstring("iteration 3 stands"));
+  auto missing = steps(1, 5);
+  missing.erase(missing.begin() + 1);
+  CHECK_THAT(text_of(log_is_wrong(missing, 1, 5)), ContainsSubstring("where 2 is to be"));
+  CHECK_FALSE(log_is_wrong(steps(1, 4), 1, 5).empty());
+  CHECK_FALSE(log_is_wrong(steps(2, 5), 1, 5).empty());
+}
+
+TEST_CASE("a log without any step is none to compare with", "[chaos]") {
+  const tests::scratch_folder folder;
+  std::ofstream(folder / "log.jsonl") << R"({"iteration":1,"event":"restart"})"
+                                      << "\n";
+  CHECK_THROWS_AS(read_log(folder / "log.jsonl"), runtime::input_error);
+  std::ofstream(folder / "log.jsonl") << R"({"iteration":7,"state_digest":"ab","elapsed_ms":2.5})"
+                                      << "\n"
+                                      << R"({"iteration":8,"state_dig)";  // being written
+  const auto log = read_log(folder / "log.jsonl");
+  REQUIRE(log.size() == 1);
+  CHECK((log[0].iteration == 7 && log[0].digest == "ab" && log[0].elapsed_ms == 2.5));
+}
+
+TEST_CASE("CHAOS-4: who was not struck and has another process is named", "[chaos]") {
+  auto after = four;
+  CHECK(replaced_between(four, after).empty());
+  after["node-1"] = {99, 2};
+  CHECK(replaced_between(four, after) == std::vector<std::string>{"node-1"});
+  after["node-0"].start_time = 7;  // the same pid, another process
+  const auto both = replaced_between(four, after);
+  CHECK(both == std::vector<std::string>{"node-0", "node-1"});
+  CHECK(survivors_lost({"node-1"}, replaced::victim, "node-1").empty());
+  CHECK_THAT(text_of(survivors_lost(both, replaced::victim, "node-1")),
+             ContainsSubstring("node-0 had another process afterwards"));
+  CHECK_FALSE(survivors_lost({"node-1"}, replaced::nobody, "node-1").empty());
+  CHECK(survivors_lost({"node-0"}, replaced::one_node, "lane:0.0").empty());
+  CHECK_FALSE(survivors_lost(both, replaced::one_node, "lane:0.0").empty());
+  CHECK_FALSE(survivors_lost({"supervisor"}, replaced::one_node, "lane:0.0").empty());
+  CHECK(survivors_lost({"agent-here", "guard", "node-0"}, replaced::agent_and_nodes, "guard")
+            .empty());
+  CHECK_FALSE(survivors_lost({"supervisor"}, replaced::agent_and_nodes, "guard").empty());
+  after.erase("front");
+  CHECK(replaced_between(four, after).size() == 3);
+}
+
+TEST_CASE("CHAOS-5: a process that is left is found by its environment and can be ended",
+          "[chaos]") {
+  const auto mark = fmt::format("TROUPE_CHAOS=test.{}", ::getpid());
+  runtime::footprint x(mark);
+  CHECK(x.left().empty());
+  auto one = sleeper(mark);
+  const auto other = sleeper(mark + "0");  // of another run
+  CHECK(x.processes() == std::vector{one.id()});
+  CHECK_THAT(text_of(x.left()), ContainsSubstring(std::to_string(one.id().pid)));
+  x.kill_all();
+  CHECK(one.wait().signal == SIGKILL);
+  CHECK(x.left().empty());
+  CHECK(runtime::is_running(other.id()));
+}
+
+TEST_CASE("CHAOS-5: files and shared memory that are left are found", "[chaos]") {
+  const tests::scratch_folder folder;
+  for (const auto* name : {"run", "run/sockets", "run/processes", "save", "tmp"})
+    std::filesystem::create_directories(folder / name);
+  const std::string id = fmt::format("chaos{}", ::getpid());
+  runtime::footprint none("TROUPE_CHAOS=nobody");
+  const auto found = [&] {
+    return text_of(leftovers(none, id, folder / "run", folder / "save", folder / "tmp", 0));
+  };
+  CHECK(found().empty());
+  for (const auto* name : {"run/sockets/agent-here",
+                           "save/.iter_0000001.partial",
+                           "tmp/troupe-run-abc",
+                           "run/processes/node-0.json.partial"}) {
+    std::ofstream(folder / name) << "x";
+    CHECK_THAT(found(), ContainsSubstring(name));
+    std::filesystem::remove(folder / name);
+  }
+  CHECK(found().empty());
+  const auto segment = runtime::segment_prefix(id) + "x";
+  const int made = ::shm_open(segment.c_str(), O_RDWR | O_CREAT, 0600);
+  REQUIRE(made >= 0);
+  CHECK_THAT(found(), ContainsSubstring("the shared memory"));
+  ::shm_unlink(segment.c_str());
+  ::close(made);
+  CHECK(found().empty());
+}
+
+TEST_CASE("CHAOS-5: a port that somebody still listens on is found", "[chaos]") {
+  // This process is taken for one of the run: it has no mark, but its child has, and its socket.
+  const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
+  REQUIRE(::listen(listener, 1) == 0);
+  const auto mark = fmt::format("TROUPE_CHAOS=port.{}", ::getpid());
+  runtime::footprint x(mark);
+  {
+    const runtime::child_process child(
+        {.command = {"/bin/sleep", "1000"}, .environment = {mark}, .inherited = {listener}});
+    x.look();
+  }
+  CHECK_THAT(text_of(x.left()), ContainsSubstring("a socket that listens"));
+  ::close(listener);
+  CHECK(x.left().empty());
+}

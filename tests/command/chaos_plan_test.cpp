@@ -1,0 +1,153 @@
+// What chaos does is decided before, by the seed.
+
+#include "actors/command/chaos/plan.hpp"
+#include "actors/command/chaos/report.hpp"
+#include "actors/command/readers.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <set>
+#include <tuple>
+
+using namespace troupe;
+using namespace troupe::command;
+using namespace troupe::command::chaos;
+
+namespace {
+
+/// Two stages in two replicas, in two processes.
+runtime::training_job small_job() {
+  runtime::training_job job;
+  job.train_iterations = 100;
+  job.training.batch.data_parallel = 2;
+  job.layout.world = 4;
+  job.layout.pipeline = 2;
+  job.layout.processes = 2;
+  job.recovery.on = true;
+  job.checkpoints.save = "save";
+  job.checkpoints.save_interval = 10;
+  return job;
+}
+
+plan_wish all_of_it() {
+  plan_wish out{.count = 40, .seed = 3, .every = 10, .first = 0, .last = 100, .save_every = 10};
+  for (const auto& row : kinds())
+    out.kinds.push_back(row.kind);
+  for (const auto& row : roles())
+    out.roles.push_back(row.who);
+  return out;
+}
+
+auto values_of(const disturbance& x) {
+  return std::tuple(x.number, x.run, x.kind, x.who, x.step, x.delay, x.choice, x.plants);
+}
+
+}  // namespace
+
+TEST_CASE("a seed makes one plan and another seed another one", "[chaos]") {
+  const auto job = small_job();
+  auto wish = all_of_it();
+  const auto one = plan_of(wish, job), again = plan_of(wish, job);
+  REQUIRE(one.size() == 40);
+  wish.seed = 4;
+  const auto other = plan_of(wish, job);
+  int different = 0;
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    CHECK(values_of(one[i]) == values_of(again[i]));
+    different += values_of(one[i]) == values_of(other[i]) ? 0 : 1;
+  }
+  CHECK(different > 20);
+}
+
+TEST_CASE("faults of one run follow each other and leave steps after them", "[chaos]") {
+  const auto all = plan_of(all_of_it(), small_job());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    CHECK(all[i].number == i + 1);
+    CHECK(all[i].step + 3 <= 100);
+    if (i > 0 && all[i].run == all[i - 1].run)
+      CHECK(all[i].step >= all[i - 1].step + 3);
+    else
+      CHECK(all[i].run == (i == 0 ? 1 : all[i - 1].run + 1));
+    CHECK(why_not(all[i].kind, all[i].who, false).empty());
+    CHECK(all[i].is_planted() == !row_of(all[i].who).is_process);
+    if (all[i].moment == "save" || all[i].moment == "snapshot")
+      CHECK(all[i].step % 10 == 0);
+  }
+}
+
+TEST_CASE("every kind with every role and moment comes once when all are wanted", "[chaos]") {
+  const auto all = plan_of_all(all_of_it(), small_job());
+  std::set<std::tuple<fault_kind, role, std::string>> seen;
+  for (const auto& x : all)
+    CHECK(seen.emplace(x.kind, x.who, x.moment).second);
+  CHECK(seen.contains({fault_kind::sigkill, role::node, ""}));
+  CHECK(seen.contains({fault_kind::sigkill, role::supervisor, ""}));
+  CHECK(seen.contains({fault_kind::sigkill, role::lane, "weight-gradient"}));
+  CHECK(seen.contains({fault_kind::flipped_bits, role::lane, "updated"}));
+  CHECK_FALSE(seen.contains({fault_kind::link_down, role::node, ""}));
+  CHECK_FALSE(seen.contains({fault_kind::exit, role::node, ""}));
+  for (const auto moment : {"forward", "reduce", "vote", "decided", "updated", "acknowledged"})
+    CHECK(seen.contains({fault_kind::sigkill, role::stage, moment}));
+}
+
+TEST_CASE("who is restored is struck while somebody else's death is being mended", "[chaos]") {
+  auto wish = all_of_it();
+  wish.kinds = {fault_kind::sigkill};
+  wish.roles = {role::lane};
+  wish.moments = {"restore"};
+  wish.count = 1;
+  const auto all = plan_of(wish, small_job());
+  REQUIRE(all.front().plants.size() == 2);
+  CHECK(all.front().plants[0].ends_with(":restore:kill"));
+  CHECK(all.front().plants[1].ends_with(":forward"));
+}
+
+TEST_CASE("what leaves nothing to do is refused", "[chaos]") {
+  const auto job = small_job();
+  auto wish = all_of_it();
+  wish.kinds = {fault_kind::link_down};
+  CHECK_THROWS_AS(plan_of(wish, job), usage_error);
+  wish = all_of_it();
+  wish.every = 1000;
+  CHECK_THROWS_AS(plan_of(wish, job), usage_error);
+  wish = all_of_it();
+  wish.roles = {role::lane};
+  wish.moments = {"validate"};  // the job has none
+  CHECK_THROWS_AS(plan_of(wish, job), usage_error);
+}
+
+TEST_CASE("percentiles are values that were seen", "[chaos]") {
+  CHECK_FALSE(percentile({}, 50));
+  CHECK(percentile({3}, 50) == 3);
+  CHECK(percentile({4, 1, 3, 2}, 50) == 2);
+  std::vector<double> hundred;
+  for (int i = 1; i <= 100; ++i)
+    hundred.push_back(i);
+  CHECK(percentile(hundred, 99) == 99);
+  CHECK(percentile(hundred, 100) == 100);
+}
+
+TEST_CASE("a report names run and oracle of what is wrong and how to have it again", "[chaos]") {
+  chaos_report x{.command = {"train", "gpt"}, .seed = 3, .replay = "troupe chaos --seed 3"};
+  x.step_seconds = 1;
+  run_result run{.number = 2};
+  struck_fault fault;
+  fault.what = {.number = 5, .run = 2, .kind = fault_kind::sigkill, .who = role::node, .step = 9};
+  fault.first_new = 4;
+  run.faults.push_back(fault);
+  x.runs.push_back(run);
+  CHECK(x.holds());
+  CHECK(effective_share(x, 60) == 60.0 / 63.0);
+  CHECK(markdown_of(x).find("| node | ok |") != std::string::npos);
+  x.runs[0].log = {"iteration 3 stands twice"};
+  x.runs[0].faults[0].wrong = {"CHAOS-4: node-0 had another process"};
+  CHECK_FALSE(x.holds());
+  const auto json = json_of(x);
+  CHECK(json["holds"] == false);
+  CHECK(json["wrong"].size() == 2);
+  CHECK(json["replay"] == "troupe chaos --seed 3");
+  CHECK(json["faults"][0]["first_new_step"] == 4);
+  CHECK(json["faults"][0]["detect"].is_null());
+  CHECK(json["runs"][0]["oracles"]["log"].size() == 1);
+  CHECK(markdown_of(x).find("**FAIL**") != std::string::npos);
+}

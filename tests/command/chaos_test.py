@@ -1,0 +1,205 @@
+"""`troupe chaos` against real processes: what holds, what does not, and what is said of it. Run by ctest.
+
+    chaos_test.py PROGRAM NAME...   runs the named checks, or all
+"""
+
+import atexit
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import cli_test
+from cli_test import refuses, works, wrong
+
+JOB = ["train", "gpt", "--mock-data", "--num-layers", 2, "--hidden-size", 64, "--num-attention-heads", 4,
+       "--seq-length", 32, "--max-position-embeddings", 32, "--micro-batch-size", 2, "--global-batch-size", 8,
+       "--lr", 1e-3, "--vocab-size", 128, "--tokenizer-type", "NullTokenizer", "--threads-per-worker", 1,
+       "--eval-iters", 0, "--world-size", 2, "--processes", 2, "--train-iters", 60]
+PIPELINE = ["--pipeline-model-parallel-size", 2]
+PATIENCE = 150  # seconds, which only a hang reaches
+OURS = "TROUPE_CHAOS="  # in the environment of every process of a run
+
+
+def marked():
+    """All processes of runs that chaos of ours has started."""
+    out = []
+    for at in pathlib.Path("/proc").iterdir():
+        if at.name.isdigit():
+            try:
+                words = (at / "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if any(x.startswith(OURS.encode()) for x in words) and MINE.encode() in words:
+                out.append(int(at.name))
+    return out
+
+
+MINE = f"TROUPE_CHAOS_TEST={os.getpid()}"
+
+
+def end_all():
+    for pid in marked():
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def chaos(folder, *words, job=JOB, more=PIPELINE, code=0):
+    """Its report; what it printed."""
+    report = folder / "report.json"
+    command = [cli_test.PROGRAM, "chaos", *map(str, [*words, "--report", report, "--", *job, *more])]
+    name, value = MINE.split("=")
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE,
+                              env={**os.environ, name: value, "TMPDIR": str(folder)})
+    except subprocess.TimeoutExpired as late:
+        raise wrong(f"it does not end in {PATIENCE} s: {late.stdout}")
+    if done.returncode != code:
+        raise wrong(f"{words}: exit code {done.returncode} and not {code}\n{done.stdout}{done.stderr}"
+                    + "".join(f"\n--- {x}\n{x.read_text(errors='replace')[-6000:]}"
+                              for x in sorted(folder.glob("troupe-run-*/run-*/out.txt"))
+                              + sorted(folder.glob("troupe-run-*/run-*/run/logs/*"))))
+    if left := marked():
+        raise wrong(f"it leaves the processes {left}")
+    return json.loads(report.read_text()), done.stdout + done.stderr
+
+
+def check_nodes(folder):
+    """Nodes are killed and crash: others take their places, those beside live on, and each part of the time is told."""
+    report, _ = chaos(folder, "--kills", 3, "--every-steps", 15, "--seed", 2, "--roles", "node",
+                      "--kinds", "SIGKILL,SIGSEGV,abort")
+    if len(report["faults"]) != 3 or not report["holds"] or report["wrong"]:
+        raise wrong(f"the report is {report}")
+    for x in report["faults"]:
+        parts = [x[name] for name in ("detect", "release", "respawn", "transfer", "rebuild", "replay", "first_new_step")]
+        if None in parts or min(parts) < 0 or x["respawn"] == 0 or x["transfer"] == 0:
+            raise wrong(f"the parts of the time are {x}")
+        whole = x["detect"] + max(x["release"], x["respawn"]) + x["transfer"] + x["rebuild"] + x["replay"]
+        if abs(whole - x["first_new_step"]) > 0.01 + 0.1 * x["first_new_step"]:
+            raise wrong(f"the parts add up to {whole}: {x}")
+        if len(x["replaced"]) != 1 or x["replaced"] != [x["victim"]] or x["lost"] != 0 or x["computed_again"] > 2:
+            raise wrong(f"of one death: {x}")
+    if report["percentiles"]["detect"]["count"] != 3 or report["steps_lost"] != 0:
+        raise wrong(f"the report is {report}")
+    for x in report["runs"]:
+        if x["state_digest"] != report["undisturbed"]["state_digest"] or x["exit_code"] != 0:
+            raise wrong(f"a run is {x}")
+    if left := list(folder.glob("troupe-run-*")):
+        raise wrong(f"where all holds it leaves {left}")
+
+
+def check_front(folder):
+    """The command that was typed is killed, and stopped: nobody else has another process."""
+    report, _ = chaos(folder, "--kills", 2, "--every-steps", 15, "--seed", 1, "--roles", "front", "--kinds",
+                      "SIGKILL,pause", more=[*PIPELINE, "--suspicion-seconds", 2])
+    if not report["holds"] or any(x["computed_again"] or (x["replaced"] not in ([], ["front"])) for x in report["faults"]):
+        raise wrong(f"the report is {report}")
+
+
+def check_moments(folder):
+    """A process dies by its own hand at an exact moment, once, and not again when the step runs again."""
+    report, _ = chaos(folder, "--kills", 4, "--every-steps", 10, "--seed", 5, "--roles", "lane,stage",
+                      "--kinds", "SIGKILL,exit,SIGSEGV,abort", "--moments", "weight-gradient,updated,restore,acknowledged")
+    if not report["holds"] or not all(x["plants"] and x["moment"] for x in report["faults"]):
+        raise wrong(f"the report is {report}")
+    if not all(x["replaced"] == [] or x["replaced"][0].startswith("node-") for x in report["faults"]):
+        raise wrong(f"the report is {report}")
+
+
+def check_gray(folder):
+    """Stopped for less than the suspicion, slowed down, without disk or memory: nobody has to be replaced who lives."""
+    report, _ = chaos(folder, "--kills", 4, "--every-steps", 12, "--seed", 7, "--roles", "node,supervisor",
+                      "--kinds", "pause,slow,disk-full,short-write", more=[*PIPELINE, "--suspicion-seconds", 3])
+    if not report["holds"]:
+        raise wrong(f"the report is {report}")
+
+
+def check_agent(folder):
+    """The host's agent is killed: whatever goes with it comes back."""
+    report, _ = chaos(folder, "--kills", 1, "--every-steps", 20, "--seed", 1, "--roles", "agent", "--kinds", "SIGKILL")
+    if not report["holds"]:
+        raise wrong(f"the report is {report}")
+
+
+def check_flipped(folder):
+    """A flipped bit where two replicas hold the same is noticed, and nothing comes of it."""
+    report, _ = chaos(folder, "--kills", 2, "--every-steps", 15, "--seed", 1, "--roles", "lane", "--kinds", "flipped-bits",
+                      more=["--recovery", "on"])
+    if not report["holds"] or any(x["replaced"] for x in report["faults"]):
+        raise wrong(f"the report is {report}")
+
+
+def check_violated(folder):
+    """Held against another job's log and checkpoint it ends with 1, and says which oracle, where, and how to have it again."""
+    other = folder / "other"
+    other.mkdir()
+    works(*JOB, *PIPELINE, "--seed", 4321, "--save", other / "save", "--log-file", other / "log.jsonl")
+    report, text = chaos(folder, "--kills", 1, "--every-steps", 20, "--seed", 3, "--roles", "node", "--kinds", "SIGKILL",
+                         "--undisturbed", other / "log.jsonl", code=1)
+    if report["holds"] or not report["runs"][0]["oracles"]["state"] or not report["runs"][0]["oracles"]["checkpoint"]:
+        raise wrong(f"the report is {report}")
+    for x in ("CHAOS-1, state", "after iteration 1 ", "CHAOS-1, checkpoint", "troupe chaos --only 1", "--seed 3",
+              "--every-steps 20", f"--undisturbed {other / 'log.jsonl'}"):
+        if x not in text:
+            raise wrong(f"it does not say '{x}':\n{text}")
+    if not list(folder.glob("troupe-run-*/run-1/log.jsonl")):
+        raise wrong("the folder of the run in which something is wrong is gone")
+
+
+def check_never_came(folder):
+    """What ends too early to be disturbed is no success."""
+    undisturbed = folder / "calm"
+    report, _ = chaos(folder, "--kills", 1, "--every-steps", 20, "--roles", "node", "--kinds", "SIGKILL", "--folder", undisturbed)
+    longer = folder / "longer.jsonl"
+    lines = (undisturbed / "undisturbed/log.jsonl").read_text().splitlines()
+    longer.write_text("\n".join(lines + [lines[-1].replace('"iteration":60', f'"iteration":{n}') for n in range(61, 200)]) + "\n")
+    report, text = chaos(folder, "--kills", 1, "--every-steps", 120, "--roles", "node", "--kinds", "SIGKILL",
+                         "--undisturbed", longer, code=1)
+    if "never came" not in text or report["holds"]:
+        raise wrong(f"it says {text}")
+
+
+def check_interrupted(folder):
+    """Ctrl-C leaves no process of any run."""
+    name, value = MINE.split("=")
+    one = subprocess.Popen([cli_test.PROGRAM, "chaos", *map(str, ["--kills", 1, "--", *JOB, *PIPELINE])], stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, text=True, env={**os.environ, name: value, "TMPDIR": str(folder)})
+    end = time.monotonic() + PATIENCE
+    while len(marked()) < 3 and time.monotonic() < end:
+        time.sleep(0.02)
+    one.send_signal(signal.SIGINT)
+    out = one.communicate(timeout=PATIENCE)[0]
+    if one.returncode != 128 + signal.SIGINT or marked():
+        raise wrong(f"it ended with {one.returncode}, and leaves {marked()}:\n{out}")
+
+
+def check_words(folder):
+    base = ["chaos", "--kills", 1]
+    refuses("after -- give the job", *base)
+    refuses("leave --save to troupe chaos", *base, "--", *JOB, "--save", folder)
+    refuses("the job has one process", *base, "--", *JOB, "--processes", 1)
+    refuses("with --recovery off", *base, "--", *JOB, "--recovery", "off")
+    refuses("--num-lyers", *base, "--", *JOB, "--num-lyers", 2)
+    log = folder / "log.jsonl"
+    log.write_text("".join(json.dumps({"iteration": n, "state_digest": "0", "elapsed_ms": 10}) + "\n" for n in range(1, 61)))
+    given = [*base, "--undisturbed", log]
+    refuses("there are SIGKILL, SIGSTOP", *given, "--kinds", "kill", "--", *JOB)
+    refuses("there are node, front", *given, "--roles", "nodes", "--", *JOB)
+    refuses("needs hosts whose link can be cut", *given, "--kinds", "link-down", "--", *JOB)
+    refuses("too few for a fault every", *given, "--every-steps", 100, "--", *JOB)
+    refuses("leave nothing to do", *given, "--roles", "lane", "--moments", "validate", "--", *JOB)
+    refuses("--only 3: the plan has runs 1 to 1", *given, "--every-steps", 10, "--only", 3, "--", *JOB)
+    page = works("chaos", "--faults")
+    for x in ("flipped-bits", "supervisor", "a successor takes its place"):
+        if x not in page:
+            raise wrong(f"--faults does not say '{x}'")
+
+
+if __name__ == "__main__":
+    atexit.register(end_all)
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
