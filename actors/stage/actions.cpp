@@ -234,6 +234,11 @@ std::optional<ticket_bundle> stage_state::inputs_of(const action& x) {
 }
 
 void stage_state::pump() {
+  fill_lane();
+  note_waiting();
+}
+
+void stage_state::fill_lane() {
   while (now_->next < now_->row.size() && now_->in_lane < ahead) {
     const auto x = now_->row[now_->next];
     if (!has_credit(x))
@@ -251,7 +256,7 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
   struct outcome {
     std::shared_ptr<const void> credit;  ///< for the outputs
     ticket_bundle outputs;
-    runtime::moment begin = {}, end = {};
+    time_spent times = {};
     double longest_ms = 0;
   };
   const auto done = std::make_shared<outcome>();
@@ -267,6 +272,7 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
           loses = has(planted_bug::lose_gradient) && value(step_) == 2
                   && int(value(x.microbatch)) == now_->step.microbatches - 1,
           timed = now_->step.timed || now_->policy.has_value(),
+          spent = takes_times(),
           faults = node_->faults,
           who = "lane:" + where_,
           step = value(now_->step.step),
@@ -276,12 +282,20 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
              done->outputs = deposit(*by, parts, g, std::exchange(done->credit, nullptr));
            };
            const auto taken = [&] {
+             if (spent)
+               done->times.redeems = by_stream.now();
              if (!in.tickets.empty())
                faults->pass(who, step, moment::redeem);
-             return redeem(*by, in, {&by_stream, token});
+             auto out = redeem(*by, in, {&by_stream, token});
+             if (spent) {
+               done->times.redeemed = by_stream.now();
+               for (const auto& [name, x] : out)
+                 done->times.bytes += x.bytes();
+             }
+             return out;
            };
-           if (timed)
-             done->begin = by_stream.now();
+           if (timed || spent)
+             done->times.begin = by_stream.now();
            faults->pass(who, step, moment_of(x.kind, validation));
            switch (x.kind) {
              case action_kind::forward:
@@ -303,16 +317,19 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
              default:
                throw runtime::broken_promise("STAGE-1: a row is split before it is carried out");
            }
-           if (timed) {
-             done->end = by_stream.now();
-             done->longest_ms = context.longest_ms(done->begin, done->end, by_stream);
-           }
+           if (timed || spent)
+             done->times.end = by_stream.now();
+           if (timed)
+             done->longest_ms
+                 = context.longest_ms(done->times.begin, done->times.end, by_stream);
          },
          [this, x, done] {
            --now_->in_lane;
            longest_ms_ = std::max(longest_ms_, done->longest_ms);
            if (now_->step.timed)
-             now_->executed.push_back({x, done->begin, done->end});
+             now_->executed.push_back({x, done->times.begin, done->times.end});
+           if (takes_times())
+             now_->times.actions.push_back(done->times);
            pass_on(x, done->outputs);
            if (++now_->finished == now_->length)
              return vote_if_done();

@@ -132,7 +132,14 @@ void stage_state::vote() {
   const auto add_times = [result,
                           pipeline_rank = told_.pipeline_rank,
                           wanted = told_.tensor_rank == 0 && step.timed,
-                          executed = std::move(now_->executed)](const runtime::stream& by) {
+                          executed = std::move(now_->executed),
+                          times = std::move(now_->times),
+                          spent = takes_times(),
+                          this_stage = stage_index()](const runtime::stream& by) {
+    if (spent) {
+      result->times = {times_of(times, by)};
+      result->times.front().stage_index = this_stage;
+    }
     if (!wanted)
       return;
     result->executed = {{pipeline_rank, {}}};

@@ -102,6 +102,21 @@ class stage_state {
     runtime::moment begin = {}, end = {};
   };
 
+  /// Where the time of an action went, on its stream.
+  struct time_spent {
+    runtime::moment begin = {}, end = {};
+    runtime::moment redeems = {}, redeemed = {};  ///< the same of what it took from other ranks
+    std::uint64_t bytes = 0;                      ///< of that
+  };
+
+  /// Where the time of the step that is running goes, where slow workers are looked for.
+  struct step_times {
+    std::vector<time_spent> actions = {};
+    double awaiting_batches = 0, awaiting_ranks = 0;  ///< seconds
+    std::uint64_t waits_since_ns = 0;                 ///< 0: it does not
+    bool waits_for_batch = false;
+  };
+
   struct progress {
     messages::run_step step;
     std::shared_ptr<const runtime::plan> plan;
@@ -116,6 +131,7 @@ class stage_state {
     std::optional<policy_state> policy = {};
     std::uint64_t choices = 0;               ///< of the behaviour, in this row
     std::vector<carried_out> executed = {};  ///< where asked for
+    step_times times = {};
   };
 
   /// Of one chunk and direction.
@@ -176,6 +192,11 @@ class stage_state {
 
   /// Hands the lane what is ready, in the order of the row.
   void pump();
+  void fill_lane();
+  bool takes_times() const { return job_->job.watch.straggler_ratio > 0 && !now_->step.validation; }
+  /// The lane has nothing to do, or has again: for what it waits is taken down (timing.cpp).
+  void note_waiting();
+  static messages::stage_times times_of(const step_times& x, const runtime::stream& by);
   /// It is the first to take the gradient that comes from the next stage.
   bool begins_backward(const runtime::action& x) const;
   /// The tickets that the action consumes, or nothing while one is missing.

@@ -83,6 +83,7 @@ void supervisor_state::begin(const succession& after) {
         "the job asks for {} processes beside this one, and nothing here starts any: ask for one",
         processes);
   processes_.resize(std::size_t(processes));
+  slow_.emplace(straggler_rule{.ratio = job_->job.watch.straggler_ratio});
   members_.emplace(
       limits_of(job_->job.recovery), after.epoch, told_.iteration, ledger.restarts(), processes);
   members_->kept(at_.iteration);

@@ -107,6 +107,8 @@ struct watch_settings {
   std::string log_format = "auto";
   std::string log_level = "info";  ///< the least that the console shows: "debug" to "error"
   bool quiet = false;              ///< the console shows warnings and errors alone, and no bar
+  /// A worker that takes so many times as long as others do, or as it did, is named; 0: nobody is.
+  double straggler_ratio = 1.5;
 };
 
 /// What becomes of a run in which an actor or a lane dies. No field changes a bit.

@@ -341,7 +341,8 @@ void visit_fields(Visitor& visit, watch_settings& x) {
          progress,
          log_format,
          log_level,
-         quiet]
+         quiet,
+         straggler_ratio]
       = x;
   visit("log_interval", log_interval);
   visit("log_file", log_file);
@@ -361,6 +362,7 @@ void visit_fields(Visitor& visit, watch_settings& x) {
   visit("log_format", log_format);
   visit("log_level", log_level);
   visit("quiet", quiet);
+  visit("straggler_ratio", straggler_ratio);
 }
 
 template <class Visitor>

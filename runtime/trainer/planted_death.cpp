@@ -47,7 +47,7 @@ bool may_hang(std::string_view kind, moment_of_step at) {
 [[noreturn]] void refuse(std::string_view text, std::string_view why) {
   throw input_error(
       "`faults.death` '{}' {}; it is WHO@STEP:MOMENT or WHO@STEP:MOMENT:HOW, e.g. "
-      "lane:0.1@3:reduce; MOMENT is {}; HOW is throw, hang or wrong-bits",
+      "lane:0.1@3:reduce; MOMENT is {}; HOW is throw, hang, wrong-bits or slow",
       text,
       why,
       fmt::join(names, ", "));
@@ -60,6 +60,8 @@ death_kind kind_from(std::string_view text, std::string_view how) {
     return death_kind::by_hanging;
   if (how == "wrong-bits")
     return death_kind::wrong_bits;
+  if (how == "slow")
+    return death_kind::by_delaying;
   refuse(text, fmt::format("has no HOW '{}'", how));
 }
 
@@ -95,6 +97,13 @@ planted_death planted_death_from(std::string_view text) {
   using enum moment_of_step;
   if (out.how == death_kind::by_hanging && !may_hang(kind, out.at))
     refuse(text, "hangs at a moment to which it does not come by itself");
+  const bool computes = out.at == forward || out.at == input_gradient || out.at == weight_gradient
+                        || out.at == redeem;
+  if (out.how == death_kind::by_delaying
+      && !(kind == "lane" ? computes : kind == "loader" && out.at == forward))
+    refuse(text,
+           "is slow where nobody looks: a lane is slow at forward, input-gradient, "
+           "weight-gradient or redeem, a loader at forward");
   if (out.how == death_kind::wrong_bits
       && !(kind == "lane" && (out.at == reduce || out.at == updated)))
     refuse(

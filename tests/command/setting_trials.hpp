@@ -393,6 +393,7 @@ inline const std::map<std::string, trial>& trials() {
       {"--log-format", {"", "short"}},
       {"--log-level", {"", "warning"}},
       {"--quiet", {"", ""}},
+      {"--straggler-ratio", {"", "3"}},
       {"--backend", {"", "reference"}},
       {"--transport", {"", "ucx"}},
       {"--check-messages", {"", ""}},

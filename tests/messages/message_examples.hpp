@@ -61,9 +61,11 @@ vote example(const wire&) {
           {{1.5, 10, 0}, {2.5, 11, 1}},
           {{"a", runtime::exact_sum(0.25)}, {"b", runtime::exact_sum(1e300)}},
           {1, 2},
+          {{3, 4}, {5, 6}},
           {"b", "1.2", 2, 7},
           12,
-          {{1, {{some_action, 0.5, 2.25}}}}};
+          {{1, {{some_action, 0.5, 2.25}}}},
+          {{1, 0.5, 0.25, 4096, 0.125, 2}}};
 }
 template <>
 decision example(const wire&) {
@@ -71,7 +73,7 @@ decision example(const wire&) {
 }
 template <>
 applied example(const wire&) {
-  return {g, step, 1, 2, {{"a", {3, 4}}}, {{"b", {5, 6}}}, runtime::exact_sum(0.5)};
+  return {g, step, 1, 2, {{"a", {3, 4}}}, {{"b", {5, 6}}}, runtime::exact_sum(0.5), {{7, 8}}, "b"};
 }
 template <>
 committed example(const wire&) {

@@ -69,6 +69,14 @@ TEST_CASE("a hang where nobody would come is refused", "[trainer]") {
   CHECK_THROWS_AS(planted_death_from(text), input_error);
 }
 
+TEST_CASE("who is slow is slow where somebody looks", "[trainer]") {
+  CHECK(refusal("lane:0.1@4:forward:slow").empty());
+  CHECK(refusal("loader@4:forward:slow").empty());
+  const std::string text
+      = GENERATE("lane:0.1@4:reduce:slow", "stage:0.1@4:forward:slow", "loader@4:vote:slow");
+  CHECK_THAT(refusal(text), ContainsSubstring("is slow where nobody looks"));
+}
+
 TEST_CASE("wrong bits are planted where two workers hold the same", "[trainer]") {
   const std::string at = GENERATE("reduce", "updated");
   const auto death = "lane:1.1@4:" + at + ":wrong-bits";
