@@ -252,6 +252,7 @@ void replica_state::receive(const messages::vote& x) {
       all.square_norms[parameter] += square;
     gradients.add(part.gradients);
     all.by_stage.push_back(part.gradients);
+    all.checked.insert(all.checked.end(), part.checked.begin(), part.checked.end());
     all.times.insert(all.times.end(), part.times.begin(), part.times.end());
     all.zeros += part.zeros;
     if (all.nonfinite.yields_to(part.nonfinite))
@@ -264,6 +265,15 @@ void replica_state::receive(const messages::vote& x) {
   votes_.clear();
   awaits_ = awaited::nothing;
   context_->messages->send(self_, told_.supervisor, std::move(all));
+}
+
+void replica_state::receive(const messages::check_pass& x) {
+  if (x.at.generation != told_.generation || x.stage_index < 0 || x.stage_index >= stages())
+    return;
+  if (x.by == told_.replica)
+    context_->messages->send(self_, stages_[std::size_t(x.stage_index)], x);
+  else
+    context_->messages->send(self_, told_.supervisor, x);
 }
 
 void replica_state::receive(const messages::applied& x) {
@@ -302,6 +312,7 @@ messages::replica_actor::behavior_type replica(
       receives<messages::ready>(self),
       receives<messages::vote>(self),
       receives<messages::applied>(self),
+      receives<messages::check_pass>(self),
   };
 }
 

@@ -1,4 +1,5 @@
 #include "actors/stage/stage_context.hpp"
+#include "actors/stage/verifying.hpp"
 #include "actors/support/guard.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/telemetry/trace.hpp"
@@ -258,6 +259,7 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
     ticket_bundle outputs;
     time_spent times = {};
     double longest_ms = 0;
+    std::optional<messages::check_pass> check = {};  ///< to be sent
   };
   const auto done = std::make_shared<outcome>();
   done->credit = lend_credit(x);
@@ -273,6 +275,7 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
                   && int(value(x.microbatch)) == now_->step.microbatches - 1,
           timed = now_->step.timed || now_->policy.has_value(),
           spent = takes_times(),
+          verified = is_verified(x),
           faults = node_->faults,
           who = "lane:" + where_,
           step = value(now_->step.step),
@@ -296,16 +299,34 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
            };
            if (timed || spent)
              done->times.begin = by_stream.now();
-           faults->pass(who, step, moment_of(x.kind, validation));
+           const bool flips = faults->pass(who, step, moment_of(x.kind, validation))
+                              == fault_injector::fate::wrong_bits;
+           auto& worker = *context.worker;
            switch (x.kind) {
-             case action_kind::forward:
-               handed_on(context.worker->forward(key, taken()));
+             case action_kind::forward: {
+               const auto from = taken();
+               auto out = worker.forward(key, from);
+               if (flips)
+                 worker.flip_output_bit(key, out);
+               if (verified)
+                 done->check = keep_forward(context, key, from, out, *by, g);
+               handed_on(out);
                if (leaks)
                  by->deposit(runtime::tensor(), g);
                break;
-             case action_kind::input_gradients:
-               handed_on(context.worker->input_gradients(key, taken(), x.block));
+             }
+             case action_kind::input_gradients: {
+               const auto from = taken();
+               if (verified && from.size() > 0)
+                 context.verified[key].gradient = worker.copy_of(from);
+               auto out = worker.input_gradients(key, from, x.block);
+               if (flips)
+                 worker.flip_output_bit(key, out);
+               if (verified && x.block == 0)
+                 done->check = keep_gradient(context, key, out, *by, g);
+               handed_on(out);
                break;
+             }
              case action_kind::weight_gradients:
                if (loses)
                  break;
@@ -320,14 +341,15 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
            if (timed || spent)
              done->times.end = by_stream.now();
            if (timed)
-             done->longest_ms
-                 = context.longest_ms(done->times.begin, done->times.end, by_stream);
+             done->longest_ms = context.longest_ms(done->times.begin, done->times.end, by_stream);
          },
          [this, x, done] {
            --now_->in_lane;
            longest_ms_ = std::max(longest_ms_, done->longest_ms);
            if (now_->step.timed)
              now_->executed.push_back({x, done->times.begin, done->times.end});
+           if (done->check)
+             send_to_check(x, *std::move(done->check));
            if (takes_times())
              now_->times.actions.push_back(done->times);
            pass_on(x, done->outputs);

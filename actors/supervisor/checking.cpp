@@ -29,14 +29,28 @@ std::string listed(const std::set<std::string>& names) {
   for (const auto& x : names)
     if (first.size() < most_named_parameters)
       first.push_back(x);
-  return fmt::format("{}{}",
-                     fmt::join(first, ", "),
-                     names.size() > first.size()
-                         ? fmt::format(" and {} more", names.size() - first.size())
-                         : "");
+  return fmt::format(
+      "{}{}",
+      fmt::join(first, ", "),
+      names.size() > first.size() ? fmt::format(" and {} more", names.size() - first.size()) : "");
 }
 
-std::string joined(const std::vector<std::string>& names) {
+/// Of the forward; that of its input gradient is the next.
+std::uint64_t pass_number(runtime::chunk_id chunk, runtime::microbatch_id microbatch, int replica) {
+  return ((std::uint64_t(replica) << 48) + (std::uint64_t(value(chunk)) << 32) + value(microbatch))
+         << 1;
+}
+
+std::string name_of_pass(std::uint64_t number) {
+  return fmt::format("{} of micro-batch {} of replica {} by chunk {}",
+                     number % 2 == 0 ? "output" : "input gradient",
+                     number >> 1 & 0xffffffff,
+                     number >> 49,
+                     number >> 33 & 0xffff);
+}
+
+std::string joined(std::vector<std::string> names) {
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   return fmt::format("{}", fmt::join(names, " and "));
 }
 
@@ -53,6 +67,27 @@ int supervisor_state::process_of(int replica, int stage) const {
   return job_->placed().process_of(job_->rank(replica, stage / tensor, stage % tensor));
 }
 
+void supervisor_state::receive(const messages::check_pass& x) {
+  if (x.at.generation == generation() && x.by >= 0 && x.by < int(replicas_.size())
+      && replicas_[std::size_t(x.by)])
+    context_->messages->send(self_, replicas_[std::size_t(x.by)], x);
+}
+
+bool supervisor_state::passes_agree() {
+  std::vector<ballot> all;
+  for (const auto& vote : votes_)
+    for (const auto& x : vote.checked) {
+      const std::vector<int> two = {x.replica, x.by};
+      const auto number = pass_number(x.chunk, x.microbatch, x.replica);
+      all.push_back({x.stage_index, number, two, {x.output, x.output_again}});
+      all.push_back({x.stage_index, number + 1, two, {x.input_gradient, x.input_gradient_again}});
+    }
+  return agree(checked_bits::passes,
+               all,
+               "VERIFY-2: a pass that is computed again has the bits that it had",
+               "");
+}
+
 bool supervisor_state::votes_agree() {
   std::vector<std::vector<runtime::digest>> digests;
   std::set<std::string> parameters;
@@ -63,7 +98,7 @@ bool supervisor_state::votes_agree() {
       note_differing(votes_.front().square_norms, x.square_norms, parameters);
   }
   return agree(checked_bits::gradients,
-               std::move(digests),
+               ballots_of(digests),
                "STEP-2: replicas vote the same digest of what they must have alike",
                listed(parameters));
 }
@@ -72,11 +107,10 @@ bool supervisor_state::states_agree() {
   std::string promise = "STEP-5: replicas hold the same state after the same update", unlike;
   for (const auto& x : applied_)
     if (unlike.empty() && !x.unlike.empty())
-      unlike = fmt::format(
-          "replica:{}: {}; but not {}",
-          x.replica,
-          "STEP-6: what several tensor ranks or stages hold, they hold alike",
-          x.unlike);
+      unlike = fmt::format("replica:{}: {}; but not {}",
+                           x.replica,
+                           "STEP-6: what several tensor ranks or stages hold, they hold alike",
+                           x.unlike);
   if (!unlike.empty())
     promise = unlike;
   if (!job_->job.reduction.distributed_optimizer && context_->bug != planted_bug::believe_states) {
@@ -86,7 +120,7 @@ bool supervisor_state::states_agree() {
       digests.push_back(x.by_stage.empty() ? std::vector{runtime::combine(x.own)} : x.by_stage);
       note_differing(applied_.front().own, x.own, parameters);
     }
-    if (!agree(checked_bits::state, std::move(digests), promise, listed(parameters)))
+    if (!agree(checked_bits::state, ballots_of(digests), promise, listed(parameters)))
       return false;
   }
   if (unlike.empty())
@@ -96,10 +130,10 @@ bool supervisor_state::states_agree() {
 }
 
 bool supervisor_state::agree(checked_bits what,
-                             std::vector<std::vector<runtime::digest>> digests,
+                             const std::vector<ballot>& ballots,
                              const std::string& promise,
                              const std::string& parameters) {
-  const auto heard = check_.compare({value(now_->step), what, std::move(digests)});
+  const auto heard = check_.compare(value(now_->step), what, ballots);
   if (!heard.alike)
     doubtful_ = parameters;
   std::string why = promise;
@@ -118,9 +152,10 @@ std::string supervisor_state::describe(const wrong_bits& x, checked_bits what) c
   std::vector<std::string> names;
   for (const int r : x.replicas)
     names.push_back(name_of_stage(r, x.stage));
-  const auto* const of = what == checked_bits::state                         ? "updated state"
-                         : job_->job.reduction.distributed_optimizer ? "values before the update"
-                                                                     : "reduced gradients";
+  const auto of = what == checked_bits::passes                ? name_of_pass(x.pass)
+                  : what == checked_bits::state               ? std::string("updated state")
+                  : job_->job.reduction.distributed_optimizer ? "values before the update"
+                                                              : "reduced gradients";
   const auto step = value(now_->step);
   const auto where = doubtful_.empty() ? std::string() : " (" + doubtful_ + ")";
   switch (x.verdict) {
@@ -141,11 +176,8 @@ std::string supervisor_state::describe(const wrong_bits& x, checked_bits what) c
       return fmt::format(
           "{} had wrong {} of step {} more than once{}", joined(names), of, step, where);
     case bits_verdict::irreproducible:
-      return fmt::format("{} had other {} of step {} each time that it ran{}",
-                         joined(names),
-                         of,
-                         step,
-                         where);
+      return fmt::format(
+          "{} had other {} of step {} each time that it ran{}", joined(names), of, step, where);
     default:
       return fmt::format("{} have different {} of step {}{}", joined(names), of, step, where);
   }
@@ -183,8 +215,7 @@ void supervisor_state::look_for_stragglers() {
   std::vector<worker_times> all;
   for (const auto& vote : votes_)
     for (const auto& x : vote.times)
-      all.push_back(
-          {vote.replica, x.stage_index, x.computing, x.redeeming, x.awaiting_batches});
+      all.push_back({vote.replica, x.stage_index, x.computing, x.redeeming, x.awaiting_batches});
   std::map<slowness, std::vector<straggler_news>> news;
   for (const auto& x : slow_->compare(all, now_->microbatches))
     news[x.is].push_back(x);

@@ -23,17 +23,20 @@ namespace troupe::actors {
 
 /// What is compared, at which point of the step.
 enum class checked_bits : std::uint8_t {
+  passes,     ///< that another replica has computed again
   gradients,  ///< voted
   state,      ///< after the update
 };
 
-/// Of all replicas, of one step.
-struct replica_reports {
-  std::uint64_t step = 0;
-  checked_bits what = {};
-  /// By replica, then by stage. Replicas that are alike have the same in each place.
-  std::vector<std::vector<runtime::digest>> digests;
+/// What those who must have the same have of one stage, or of one of its passes.
+struct ballot {
+  int stage = 0;           ///< counts the stages of a replica
+  std::uint64_t pass = 0;  ///< any number of its own
+  std::vector<int> replicas;
+  std::vector<runtime::digest> digests;  ///< of each of these
 };
+/// Of whole replicas: by replica, then by stage.
+std::vector<ballot> ballots_of(const std::vector<std::vector<runtime::digest>>& digests);
 
 enum class bits_verdict : std::uint8_t {
   undecided,       ///< the step has to run again
@@ -46,7 +49,8 @@ std::string to_string(bits_verdict x);
 
 struct wrong_bits {
   bits_verdict verdict = {};
-  int stage = 0;  ///< counts the stages of a replica
+  int stage = 0;           ///< as of the ballot
+  std::uint64_t pass = 0;  ///< the same
   /// Guilty; of `undecided` and `irreproducible`: those that differ from one another.
   std::vector<int> replicas;
   /// Of them, those whose place is not to be trusted any more.
@@ -61,10 +65,10 @@ class cross_check {
     bool alike = true;  ///< else the step runs again
     std::vector<wrong_bits> found = {};
   };
-  answer compare(const replica_reports& x);
+  answer compare(std::uint64_t step, checked_bits what, const std::vector<ballot>& all);
 
  private:
-  using bits = std::vector<runtime::digest>;  ///< of one stage, by replica
+  using bits = std::vector<runtime::digest>;
   /// A stage of which nobody knows yet who is right, since it was first computed.
   struct open_case {
     bits before;              ///< the newest computation
@@ -75,12 +79,13 @@ class cross_check {
     checked_bits what = {};
     std::uint64_t step = 0;
     int stage = 0;
+    std::uint64_t pass = 0;
     auto operator<=>(const key&) const = default;
   };
 
-  wrong_bits settle(const key& which, const open_case& open, const runtime::digest& agreed);
-  wrong_bits differ(const key& which, const bits& now);
-  wrong_bits differ_again(const key& which, open_case& open, const bits& now);
+  static wrong_bits settle(const open_case& open, const ballot& now);
+  wrong_bits differ(const key& which, const ballot& now);
+  static wrong_bits differ_again(open_case& open, const ballot& now);
   void blame(const wrong_bits& x);
 
   std::map<key, open_case> open_;

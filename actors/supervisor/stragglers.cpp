@@ -56,9 +56,7 @@ double stragglers::usual(const place& of,
   return median(before);
 }
 
-straggler_news stragglers::judge(const place& of,
-                                 const std::map<place, times>& now,
-                                 double work) {
+straggler_news stragglers::judge(const place& of, const std::map<place, times>& now, double work) {
   auto& x = workers_[of];
   const auto& mine = now.at(of);
   straggler_news worst{of.second, of.first, slowness::none};
@@ -99,8 +97,7 @@ std::vector<straggler_news> stragglers::compare(const std::vector<worker_times>&
     return out;
   std::map<place, times> now;
   for (const auto& x : step)
-    now[{x.stage, x.replica}]
-        = {x.computing / work, x.redeeming / work, x.awaiting_batches / work};
+    now[{x.stage, x.replica}] = {x.computing / work, x.redeeming / work, x.awaiting_batches / work};
   for (const auto& [of, unused] : now) {
     auto news = judge(of, now, work);
     auto& x = workers_[of];

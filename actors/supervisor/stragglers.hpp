@@ -36,13 +36,13 @@ struct worker_times {
 };
 
 struct straggler_rule {
-  double ratio = 1.5;       ///< so many times as long as usual is slow; 0: nothing is
-  double least = 0.02;      ///< seconds more than usual, which a step can feel
-  double share = 0.1;       ///< and more than this share of what the worker computes
-  int in_a_row = 3;         ///< steps
-  std::size_t recent = 8;   ///< steps of others that say what is usual
-  std::size_t history = 16; ///< of its own, where there are no others
-  std::size_t known = 4;    ///< steps of its own before it is compared with them
+  double ratio = 1.5;        ///< so many times as long as usual is slow; 0: nothing is
+  double least = 0.02;       ///< seconds more than usual, which a step can feel
+  double share = 0.1;        ///< and more than this share of what the worker computes
+  int in_a_row = 3;          ///< steps
+  std::size_t recent = 8;    ///< steps of others that say what is usual
+  std::size_t history = 16;  ///< of its own, where there are no others
+  std::size_t known = 4;     ///< steps of its own before it is compared with them
 };
 
 struct straggler_news {
@@ -68,7 +68,8 @@ class stragglers {
   using place = std::pair<int, int>;         ///< stage and replica
 
   struct known_worker {
-    std::deque<times> past;  ///< for a unit of work, the newest last; of steps in which it was not slow
+    std::deque<times>
+        past;  ///< for a unit of work, the newest last; of steps in which it was not slow
     std::array<int, causes> slow = {};
     int fine = 0;  ///< steps in a row
     slowness told = slowness::none;

@@ -51,6 +51,7 @@ class supervisor_state {
   void receive(const messages::ready& x);
   void receive(const messages::vote& x);
   void receive(const messages::applied& x);
+  void receive(const messages::check_pass& x);  // checking.cpp
   void receive(const messages::saved& x);
   void receive(const messages::save_failed& x);
   void receive(const messages::abandoned& x);
@@ -177,10 +178,11 @@ class supervisor_state {
   // Who computes wrong bits, and who is slow (checking.cpp).
 
   /// What replicas must have alike they have; else the step runs again, and false.
+  bool passes_agree();
   bool votes_agree();
   bool states_agree();
   bool agree(checked_bits what,
-             std::vector<std::vector<runtime::digest>> digests,
+             const std::vector<ballot>& ballots,
              const std::string& promise,
              const std::string& parameters);
   std::string describe(const wrong_bits& x, checked_bits what) const;

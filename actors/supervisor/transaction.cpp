@@ -98,7 +98,7 @@ void supervisor_state::decide() {
     waits_to_decide_ = true;  // nobody could go back to it
     return;
   }
-  if (!votes_agree())
+  if (!passes_agree() || !votes_agree())
     return;
   look_for_stragglers();
   const auto result = take_votes();

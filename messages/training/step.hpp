@@ -120,6 +120,19 @@ struct stage_times {
   friend bool operator==(const stage_times&, const stage_times&) = default;
 };
 
+/// A pass that two have computed.
+struct checked_pass {
+  int stage_index = 0;  ///< counts the stages of a replica
+  int replica = 0;      ///< that needed it
+  int by = 0;           ///< that has computed it again
+  runtime::chunk_id chunk = {};
+  runtime::microbatch_id microbatch = {};
+  runtime::digest output = {}, output_again = {};
+  runtime::digest input_gradient = {}, input_gradient_again = {};
+
+  friend bool operator==(const checked_pass&, const checked_pass&) = default;
+};
+
 /// Of a stage, or merged over the stages of a replica.
 struct vote {
   runtime::generation_id generation = {};
@@ -137,6 +150,7 @@ struct vote {
   std::int64_t zeros = 0;  ///< elements of the reduced gradients that are zero, where asked for
   std::vector<executed_row> executed = {};  ///< of the first tensor rank, where asked for
   std::vector<stage_times> times = {};      ///< where slow workers are looked for
+  std::vector<checked_pass> checked = {};   ///< for others
 
   friend bool operator==(const vote&, const vote&) = default;
 };
@@ -243,6 +257,19 @@ typename Inspector::result_type inspect(Inspector& f, stage_times& x) {
            x.awaiting_ranks);
 }
 template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, checked_pass& x) {
+  return f(caf::meta::type_name("checked_pass"),
+           x.stage_index,
+           x.replica,
+           x.by,
+           x.chunk,
+           x.microbatch,
+           x.output,
+           x.output_again,
+           x.input_gradient,
+           x.input_gradient_again);
+}
+template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, vote& x) {
   return f(caf::meta::type_name("vote"),
            x.generation,
@@ -256,7 +283,8 @@ typename Inspector::result_type inspect(Inspector& f, vote& x) {
            x.nonfinite,
            x.zeros,
            x.executed,
-           x.times);
+           x.times,
+           x.checked);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, decision& x) {

@@ -84,7 +84,7 @@ struct validation_report {
 /// slow.
 struct run_event {
   std::uint64_t iteration = 0;   ///< the newest that was committed
-  std::string kind;  ///< "restart", "replaced", "given up", "wrong bits", "straggler"
+  std::string kind;              ///< "restart", "replaced", "given up", "wrong bits", "straggler"
   std::string who;               ///< the first that died; who is guilty, or slow
   std::string why;               ///< with the names of those who passed it on
   std::string from;              ///< where its state came from: "estate", "disk", "start"; or empty
@@ -100,7 +100,8 @@ struct run_event {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, run_event& x) {
-  return f(x.iteration, x.kind, x.who, x.why, x.from, x.resumed, x.generation, x.seconds, x.verdict);
+  return f(
+      x.iteration, x.kind, x.who, x.why, x.from, x.resumed, x.generation, x.seconds, x.verdict);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, digest& x) {

@@ -118,6 +118,9 @@ struct recovery_settings {
   int max_restarts = 10;
   double window = 3600;
   double suspicion = 10;  ///< seconds without progress until somebody is taken for dead
+  /// Share of the passes of a step that are computed again, where they can in another replica, and
+  /// compared to the bit (verification.hpp).
+  double verify_fraction = 0;
 };
 
 /// Delays and faults, injected to show that nothing depends on luck. All off by default.

@@ -367,11 +367,12 @@ void visit_fields(Visitor& visit, watch_settings& x) {
 
 template <class Visitor>
 void visit_fields(Visitor& visit, recovery_settings& x) {
-  auto& [on, max_restarts, window, suspicion] = x;
+  auto& [on, max_restarts, window, suspicion, verify_fraction] = x;
   visit("on", on);
   visit("max_restarts", max_restarts);
   visit("window", window);
   visit("suspicion", suspicion);
+  visit("verify_fraction", verify_fraction);
 }
 
 template <class Visitor>

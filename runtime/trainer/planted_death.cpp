@@ -105,11 +105,13 @@ planted_death planted_death_from(std::string_view text) {
            "is slow where nobody looks: a lane is slow at forward, input-gradient, "
            "weight-gradient or redeem, a loader at forward");
   if (out.how == death_kind::wrong_bits
-      && !(kind == "lane" && (out.at == reduce || out.at == updated)))
-    refuse(
-        text,
-        "has wrong bits that nobody would see: what a pass computes wrong comes into the sum that "
-        "all replicas get alike; they are seen in a lane's reduce or updated");
+      && !(kind == "lane"
+           && (out.at == reduce || out.at == updated || out.at == forward
+               || out.at == input_gradient)))
+    refuse(text,
+           "has wrong bits that nobody would see: what a pass computes wrong comes into the sum "
+           "that all replicas get alike; they are seen in a lane's reduce or updated, and with "
+           "`recovery.verify_fraction` 1 in its forward or input-gradient");
   return out;
 }
 

@@ -1,6 +1,7 @@
 // Who is slow, and why: made-up times in, news out.
 
 #include "actors/supervisor/stragglers.hpp"
+
 #include "runtime/core/random.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -118,9 +119,7 @@ TEST_CASE("STRAGGLER-1: that it is over and another cause are told too", "[actor
   for (const auto how :
        {slowness::none, slowness::compute, slowness::none, slowness::link, slowness::input})
     run(how);
-  CHECK(told
-        == std::vector{
-            slowness::compute, slowness::none, slowness::link, slowness::input});
+  CHECK(told == std::vector{slowness::compute, slowness::none, slowness::link, slowness::input});
 }
 
 TEST_CASE("two slow steps are no straggler", "[actors]") {
@@ -168,8 +167,7 @@ TEST_CASE("a ratio of 0 names nobody", "[actors]") {
   }
 }
 
-TEST_CASE("STRAGGLER-1: noise of 15 percent with hiccups names nobody in 10000 steps",
-          "[actors]") {
+TEST_CASE("STRAGGLER-1: noise of 15 percent with hiccups names nobody in 10000 steps", "[actors]") {
   const int replicas = GENERATE(1, 2, 3, 8);
   CAPTURE(replicas);
   stragglers x({});

@@ -229,7 +229,8 @@ TEST_CASE("STEP-5: replicas that end in other states end the job", "[actors]") {
   CHECK(it.committed.empty());
 }
 
-TEST_CASE("STEP-6: a replica whose tensor ranks hold a parameter otherwise ends the job", "[actors]") {
+TEST_CASE("STEP-6: a replica whose tensor ranks hold a parameter otherwise ends the job",
+          "[actors]") {
   supervised it;
   it.all_ready();
   for (int r = 0; r < 2; ++r)

@@ -404,6 +404,7 @@ inline const std::map<std::string, trial>& trials() {
       {"--max-restarts", {"", "3"}},
       {"--restart-window", {"", "60"}},
       {"--suspicion-seconds", {"", "2.5"}},
+      {"--verify-fraction", {"", "0.25"}},
   };
   return all;
 }

@@ -131,8 +131,9 @@ TEST_CASE("VERIFY-1: of three replicas the one whose bits are wrong is named at 
   CHECK_THAT(why(x), ContainsSubstring("than the 2 other replicas ("));
 }
 
-TEST_CASE("VERIFY-1: of two replicas the one whose bits were wrong is named when the step has run again",
-          "[scenario][recovery]") {
+TEST_CASE(
+    "VERIFY-1: of two replicas the one whose bits were wrong is named when the step has run again",
+    "[scenario][recovery]") {
   const std::string who = GENERATE("lane:0.1", "lane:1.0");
   const std::string at = GENERATE("reduce", "updated");
   CAPTURE(who, at);
@@ -160,10 +161,71 @@ TEST_CASE("wrong bits without recovery end the run and name who has them where m
   what.job.recovery.on = false;
   const auto x = tests::live(what, "lane:1.0@4:reduce:wrong-bits");
   CHECK(x.end.exit_code == 3);
-  CHECK_THAT(x.end.reason,
-             ContainsSubstring("STEP-2")
-                 && ContainsSubstring("stage:1.0 has other reduced gradients of step 4 than the 2"));
+  CHECK_THAT(
+      x.end.reason,
+      ContainsSubstring("STEP-2")
+          && ContainsSubstring("stage:1.0 has other reduced gradients of step 4 than the 2"));
   CHECK(x.iterations == std::vector<std::uint64_t>{1, 2, 3});
+}
+
+TEST_CASE("VERIFY-2: a pass that is computed wrong is found by who computes it again",
+          "[scenario][recovery]") {
+  const std::string at
+      = GENERATE("lane:0.1@4:forward", "lane:1.0@4:forward", "lane:0.1@3:input-gradient");
+  const int replicas = GENERATE(1, 2, 3);
+  if (at.starts_with("lane:1") && replicas == 1)
+    return;
+  CAPTURE(at, replicas);
+  auto what = replicas == 3 ? three_by_two() : tests::two_by_two();
+  if (replicas == 1)
+    what = {"1x2", tests::watched_job(tests::tiny_job(2, 1))};
+  const auto calm = tests::undisturbed(what);
+  what.job.recovery.verify_fraction = 1;
+  const auto x = tests::live(what, at + ":wrong-bits");
+  CHECK(tests::look_at_whole(x, what.job) == tests::sentences{});
+  CHECK(tests::look_at_same(x, calm) == tests::sentences{});
+  CHECK(x.restarts == 1);
+  REQUIRE(x.events.size() == 2);
+  CHECK_THAT(why(x), ContainsSubstring("VERIFY-2"));
+  CHECK(x.events[1]["event"] == "wrong bits");
+  CHECK(x.events[1]["verdict"] == "transient");
+  CHECK(x.events[1]["who"] == "stage" + at.substr(4, 4));
+}
+
+TEST_CASE("VERIFY-2: passes that are computed again change no bit", "[scenario][recovery]") {
+  const double fraction = GENERATE(0.3, 1.0);
+  const std::string name
+      = GENERATE("2x2", "tensor", "recomputed", "zb-h1", "alone", "in turn", "overlapped", "bf16");
+  CAPTURE(fraction, name);
+  auto job = tests::tiny_job(2, 2);
+  if (name == "tensor") {
+    job = tests::tiny_job(2, 2, 2);
+    job.layout.sequence_parallel = true;
+  } else if (name == "recomputed") {
+    job.recompute.granularity = runtime::recompute_granularity::full;
+  } else if (name == "zb-h1") {
+    job.layout.schedule.source = "zb-h1";
+  } else if (name == "alone") {
+    job = tests::tiny_job(1, 1);
+  } else if (name == "in turn") {
+    tests::play_in_turn(job, 2);
+  } else if (name == "overlapped") {
+    job.reduction = {.distributed_optimizer = true,
+                     .bucket_size = 4096,
+                     .overlap_gradients = true,
+                     .overlap_parameters = true,
+                     .grain = 256};
+  } else if (name == "bf16") {
+    job.training.precision = runtime::dtype::bf16;
+  }
+  arrangement what{"verified " + name, tests::watched_job(job)};
+  const auto& calm = tests::undisturbed(what);
+  what.job.recovery.verify_fraction = fraction;
+  const auto x = tests::live(what);
+  CHECK(tests::look_at_whole(x, what.job) == tests::sentences{});
+  CHECK(tests::look_at_same(x, calm) == tests::sentences{});
+  CHECK(x.events.empty());
+  CHECK(x.restarts == 0);
 }
 
 TEST_CASE("STRAGGLER-1: a slow worker is named as slow to compute or by its link or its input",

@@ -308,13 +308,14 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           ratio);
   }
   {
-    const auto& [on, restarts, window, suspicion] = job.recovery;
+    const auto& [on, restarts, window, suspicion, verify] = job.recovery;
     names("recovery.",
-          {"on", "max_restarts", "window", "suspicion"},
+          {"on", "max_restarts", "window", "suspicion", "verify_fraction"},
           on,
           restarts,
           window,
-          suspicion);
+          suspicion,
+          verify);
   }
   {
     const auto& [seed, lane, message, fault, death] = job.faults;

@@ -108,6 +108,16 @@ TEST_CASE("wrong bits that all replicas would get alike, or that nobody compares
                  && ContainsSubstring("a lane's reduce or updated"));
 }
 
+TEST_CASE("wrong bits of a pass are seen where all passes are computed again", "[trainer]") {
+  const auto verified = [](auto& job) { job.recovery.verify_fraction = 1; };
+  CHECK(refusal("lane:0.1@4:forward:wrong-bits", verified).empty());
+  CHECK(refusal("lane:0.1@4:input-gradient:wrong-bits", verified).empty());
+  CHECK_THAT(refusal("lane:0.0@4:input-gradient:wrong-bits", verified),
+             ContainsSubstring("the first stage hands no gradient on"));
+  CHECK_THAT(refusal("lane:0.1@4:weight-gradient:wrong-bits", verified),
+             ContainsSubstring("nobody would see"));
+}
+
 TEST_CASE("a death that never comes is refused", "[trainer]") {
   CHECK(refusal("lane:0.1@6:forward").empty());
   CHECK_THAT(refusal("lane:0.1@7:forward"), ContainsSubstring("never comes: the run has 6 steps"));
