@@ -292,8 +292,8 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
              auto out = redeem(*by, in, {&by_stream, token});
              if (spent) {
                done->times.redeemed = by_stream.now();
-               for (const auto& [name, x] : out)
-                 done->times.bytes += x.bytes();
+               for (const auto& [name, part] : out)
+                 done->times.bytes += part.bytes();
              }
              return out;
            };
@@ -317,7 +317,7 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
              }
              case action_kind::input_gradients: {
                const auto from = taken();
-               if (verified && from.size() > 0)
+               if (verified && from.size() > 0 && worker.gives_gradient(key.chunk))
                  context.verified[key].gradient = worker.copy_of(from);
                auto out = worker.input_gradients(key, from, x.block);
                if (flips)

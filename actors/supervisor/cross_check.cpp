@@ -81,6 +81,7 @@ wrong_bits cross_check::settle(const open_case& open, const ballot& now) {
   return found(verdict, now, std::move(guilty));
 }
 
+// VERIFY-1.
 wrong_bits cross_check::differ(const key& which, const ballot& now) {
   if (const auto* const right = majority(now.digests)) {
     const auto guilty = others_than(*right, now, now.digests);

@@ -73,6 +73,7 @@ straggler_news stragglers::judge(const place& of, const std::map<place, times>& 
                          && more > std::max(rule_.least, rule_.share * mine[0] * work);
     x.slow[cause] = is_slow ? x.slow[cause] + 1 : 0;
     slow = slow || is_slow;
+    // STRAGGLER-1
     if (x.slow[cause] >= rule_.in_a_row && more > most) {
       most = more;
       worst.is = slowness(cause + 1);
