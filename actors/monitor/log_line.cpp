@@ -168,6 +168,11 @@ std::string event_line(const runtime::run_event& x) {
   // A reason begins with the name of who ended.
   const auto named = x.who + ": ";
   const auto why = x.why.starts_with(named) ? x.why.substr(named.size()) : x.why;
+  if (x.kind == "wrong bits")
+    return fmt::format(" {} computed wrong bits: {} ({})", x.who, x.verdict, why);
+  if (x.kind == "straggler")
+    return x.verdict == "over" ? fmt::format(" {} is not slow any more ({})", x.who, why)
+                               : fmt::format(" {} is slow: {} ({})", x.who, x.verdict, why);
   if (x.kind == "given up")
     return fmt::format(" {} died ({}) and is not replaced any more", x.who, why);
   if (x.kind != "restart" && x.kind != "move")
@@ -177,7 +182,10 @@ std::string event_line(const runtime::run_event& x) {
                       : x.from == "disk"   ? "from the checkpoint"
                                            : "from the start of the run";
   const auto again = x.iteration - x.resumed;
-  const auto* const verb = x.kind == "move" ? "moves" : x.who == "replicas" ? "disagree" : "died";
+  const auto* const verb = x.kind == "move"           ? "moves"
+                           : x.who == "replicas"      ? "disagree"
+                           : why.starts_with("STEP-") ? "is replaced"
+                                                      : "died";
   return fmt::format(
       " {} {} ({}); after {:.3f} s the run goes on from iteration {} {}{}",
       x.who,

@@ -20,9 +20,9 @@ namespace {
 constexpr const char* one_of_each_stage
     = "REPLICA-1: stages report of one step at a time, each once";
 
-/// A copy is what its owner is: a part of a tied table that of the same tensor rank, what every
-/// tensor rank has that of the first.
-void require_alike(const std::vector<messages::applied>& parts, int tensor) {
+/// STEP-6: a copy is what its owner is: a part of a tied table that of the same tensor rank, what
+/// every tensor rank has that of the first. The name of one that is not; empty: all are.
+std::string unlike(const std::vector<messages::applied>& parts, int tensor) {
   const auto owner = [&](const std::string& name, int t) -> const runtime::digest* {
     for (const auto& x : parts)
       if (const auto found = x.own.find(name); x.stage_index % tensor == t && found != x.own.end())
@@ -35,9 +35,18 @@ void require_alike(const std::vector<messages::applied>& parts, int tensor) {
       if (found == nullptr)
         found = owner(name, 0);
       if (found == nullptr || *found != digest)
-        throw runtime::broken_promise(fmt::format(
-            "STEP-6: what several tensor ranks or stages hold, they hold alike; but not {}", name));
+        return name;
     }
+  return {};
+}
+
+/// Of all that a stage holds.
+runtime::digest whole(const messages::applied& x) {
+  runtime::digester out;
+  for (const auto* all : {&x.own, &x.copies})
+    for (const auto& [name, digest] : *all)
+      out.add(name).add(digest);
+  return out.result();
 }
 
 }  // namespace
@@ -242,6 +251,9 @@ void replica_state::receive(const messages::vote& x) {
     for (const auto& [parameter, square] : part.square_norms)
       all.square_norms[parameter] += square;
     gradients.add(part.gradients);
+    all.by_stage.push_back(part.gradients);
+    all.checked.insert(all.checked.end(), part.checked.begin(), part.checked.end());
+    all.times.insert(all.times.end(), part.times.begin(), part.times.end());
     all.zeros += part.zeros;
     if (all.nonfinite.yields_to(part.nonfinite))
       all.nonfinite = part.nonfinite;
@@ -255,6 +267,15 @@ void replica_state::receive(const messages::vote& x) {
   context_->messages->send(self_, told_.supervisor, std::move(all));
 }
 
+void replica_state::receive(const messages::check_pass& x) {
+  if (x.at.generation != told_.generation || x.stage_index < 0 || x.stage_index >= stages())
+    return;
+  if (x.by == told_.replica)
+    context_->messages->send(self_, stages_[std::size_t(x.stage_index)], x);
+  else
+    context_->messages->send(self_, told_.supervisor, x);
+}
+
 void replica_state::receive(const messages::applied& x) {
   if (x.generation != told_.generation
       || !complete(
@@ -266,8 +287,9 @@ void replica_state::receive(const messages::applied& x) {
     for (const auto& [parameter, digest] : part.own)
       all.own[parameter] += digest;
     all.square_norm += part.square_norm;
+    all.by_stage.push_back(whole(part));
   }
-  require_alike(applied_, told_.tensor_ranks);
+  all.unlike = unlike(applied_, told_.tensor_ranks);
   applied_.clear();
   awaits_ = awaited::nothing;
   context_->messages->send(self_, told_.supervisor, std::move(all));
@@ -290,6 +312,7 @@ messages::replica_actor::behavior_type replica(
       receives<messages::ready>(self),
       receives<messages::vote>(self),
       receives<messages::applied>(self),
+      receives<messages::check_pass>(self),
   };
 }
 

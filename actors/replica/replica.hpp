@@ -34,6 +34,7 @@ class replica_state {
   void receive(const messages::ready& x);
   void receive(const messages::vote& x);
   void receive(const messages::applied& x);
+  void receive(const messages::check_pass& x);
   const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
 
  private:

@@ -1,4 +1,5 @@
 #include "actors/stage/stage_context.hpp"
+#include "actors/stage/verifying.hpp"
 #include "actors/support/guard.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/telemetry/trace.hpp"
@@ -234,6 +235,11 @@ std::optional<ticket_bundle> stage_state::inputs_of(const action& x) {
 }
 
 void stage_state::pump() {
+  fill_lane();
+  note_waiting();
+}
+
+void stage_state::fill_lane() {
   while (now_->next < now_->row.size() && now_->in_lane < ahead) {
     const auto x = now_->row[now_->next];
     if (!has_credit(x))
@@ -251,8 +257,9 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
   struct outcome {
     std::shared_ptr<const void> credit;  ///< for the outputs
     ticket_bundle outputs;
-    runtime::moment begin = {}, end = {};
+    time_spent times = {};
     double longest_ms = 0;
+    std::optional<messages::check_pass> check = {};  ///< to be sent
   };
   const auto done = std::make_shared<outcome>();
   done->credit = lend_credit(x);
@@ -267,6 +274,8 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
           loses = has(planted_bug::lose_gradient) && value(step_) == 2
                   && int(value(x.microbatch)) == now_->step.microbatches - 1,
           timed = now_->step.timed || now_->policy.has_value(),
+          spent = takes_times(),
+          verified = is_verified(x),
           faults = node_->faults,
           who = "lane:" + where_,
           step = value(now_->step.step),
@@ -276,22 +285,48 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
              done->outputs = deposit(*by, parts, g, std::exchange(done->credit, nullptr));
            };
            const auto taken = [&] {
+             if (spent)
+               done->times.redeems = by_stream.now();
              if (!in.tickets.empty())
                faults->pass(who, step, moment::redeem);
-             return redeem(*by, in, {&by_stream, token});
+             auto out = redeem(*by, in, {&by_stream, token});
+             if (spent) {
+               done->times.redeemed = by_stream.now();
+               for (const auto& [name, part] : out)
+                 done->times.bytes += part.bytes();
+             }
+             return out;
            };
-           if (timed)
-             done->begin = by_stream.now();
-           faults->pass(who, step, moment_of(x.kind, validation));
+           if (timed || spent)
+             done->times.begin = by_stream.now();
+           const bool flips = faults->pass(who, step, moment_of(x.kind, validation))
+                              == fault_injector::fate::wrong_bits;
+           auto& worker = *context.worker;
            switch (x.kind) {
-             case action_kind::forward:
-               handed_on(context.worker->forward(key, taken()));
+             case action_kind::forward: {
+               const auto from = taken();
+               auto out = worker.forward(key, from);
+               if (flips)
+                 worker.flip_output_bit(key, out);
+               if (verified)
+                 done->check = keep_forward(context, key, from, out, *by, g);
+               handed_on(out);
                if (leaks)
                  by->deposit(runtime::tensor(), g);
                break;
-             case action_kind::input_gradients:
-               handed_on(context.worker->input_gradients(key, taken(), x.block));
+             }
+             case action_kind::input_gradients: {
+               const auto from = taken();
+               if (verified && from.size() > 0 && worker.gives_gradient(key.chunk))
+                 context.verified[key].gradient = worker.copy_of(from);
+               auto out = worker.input_gradients(key, from, x.block);
+               if (flips)
+                 worker.flip_output_bit(key, out);
+               if (verified && x.block == 0)
+                 done->check = keep_gradient(context, key, out, *by, g);
+               handed_on(out);
                break;
+             }
              case action_kind::weight_gradients:
                if (loses)
                  break;
@@ -303,16 +338,20 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
              default:
                throw runtime::broken_promise("STAGE-1: a row is split before it is carried out");
            }
-           if (timed) {
-             done->end = by_stream.now();
-             done->longest_ms = context.longest_ms(done->begin, done->end, by_stream);
-           }
+           if (timed || spent)
+             done->times.end = by_stream.now();
+           if (timed)
+             done->longest_ms = context.longest_ms(done->times.begin, done->times.end, by_stream);
          },
          [this, x, done] {
            --now_->in_lane;
            longest_ms_ = std::max(longest_ms_, done->longest_ms);
            if (now_->step.timed)
-             now_->executed.push_back({x, done->begin, done->end});
+             now_->executed.push_back({x, done->times.begin, done->times.end});
+           if (done->check)
+             send_to_check(x, *std::move(done->check));
+           if (takes_times())
+             now_->times.actions.push_back(done->times);
            pass_on(x, done->outputs);
            if (++now_->finished == now_->length)
              return vote_if_done();

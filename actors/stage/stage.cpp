@@ -62,10 +62,12 @@ void stage_state::run(const messages::run_step& step) {
       [settings, faults = node_->faults, who = "nan:" + where_](stage_context& context,
                                                                 runtime::stream&) {
         context.worker->begin_step(settings);
+        context.verified.clear();
         if (settings.training && faults->injects(who, runtime::value(settings.step)))
           context.worker->inject_nan_gradient();
       },
       [] {});
+  expect_checks();
   request_batches();
   if (now_->length == 0)
     return vote_if_done();
@@ -115,7 +117,10 @@ void stage_state::expect_buckets() {
 
 void stage_state::vote_if_done() {
   const bool waits = now_->unreduced > 0 && !has(planted_bug::vote_early);
-  if (now_->finished < now_->length || waits || std::exchange(now_->voting, true))
+  if (now_->finished < now_->length || waits)
+    return;
+  check_passes();
+  if (now_->checked.size() < now_->checks.size() || std::exchange(now_->voting, true))
     return;
   vote();
 }
@@ -127,12 +132,20 @@ void stage_state::vote() {
       = std::make_shared<messages::vote>(messages::vote{.generation = told_.generation,
                                                         .step = step.step,
                                                         .replica = told_.replica,
-                                                        .stage_index = stage_index()});
+                                                        .stage_index = stage_index(),
+                                                        .checked = std::move(now_->checked)});
   // When everything before has been carried out: after the loss was read.
   const auto add_times = [result,
                           pipeline_rank = told_.pipeline_rank,
                           wanted = told_.tensor_rank == 0 && step.timed,
-                          executed = std::move(now_->executed)](const runtime::stream& by) {
+                          executed = std::move(now_->executed),
+                          times = std::move(now_->times),
+                          spent = takes_times(),
+                          this_stage = stage_index()](const runtime::stream& by) {
+    if (spent) {
+      result->times = {times_of(times, by)};
+      result->times.front().stage_index = this_stage;
+    }
     if (!wanted)
       return;
     result->executed = {{pipeline_rank, {}}};
@@ -316,6 +329,7 @@ messages::stage_actor::behavior_type stage(
       receives<messages::activation>(self),
       receives<messages::gradient>(self),
       receives<messages::batch_ready>(self),
+      receives<messages::check_pass>(self),
       receives<messages::chosen>(self),
       on_board<messages::ask_again>(
           self,

@@ -68,6 +68,7 @@ class stage_state {
   void receive(const messages::activation& x);
   void receive(const messages::gradient& x);
   void receive(const messages::batch_ready& x);
+  void receive(const messages::check_pass& x);
   void receive(const messages::chosen& x);
   void ask_again(const messages::ask_again& x);
   void decide(const messages::decision& x);
@@ -102,6 +103,23 @@ class stage_state {
     runtime::moment begin = {}, end = {};
   };
 
+  /// Where the time of an action went, on its stream.
+  struct time_spent {
+    runtime::moment begin = {}, end = {};
+    runtime::moment redeems = {}, redeemed = {};  ///< the same of what it took from other ranks
+    std::uint64_t bytes = 0;                      ///< of that
+  };
+
+  /// Where the time of the step that is running goes, where slow workers are looked for.
+  struct step_times {
+    std::vector<time_spent> actions = {};
+    double awaiting_batches = 0, awaiting_ranks = 0;  ///< seconds
+    std::uint64_t waits_since_ns = 0;                 ///< 0: it does not
+    bool waits_for_batch = false;
+  };
+
+  using check_key = std::pair<runtime::chunk_id, runtime::microbatch_id>;
+
   struct progress {
     messages::run_step step;
     std::shared_ptr<const runtime::plan> plan;
@@ -116,6 +134,12 @@ class stage_state {
     std::optional<policy_state> policy = {};
     std::uint64_t choices = 0;               ///< of the behaviour, in this row
     std::vector<carried_out> executed = {};  ///< where asked for
+    step_times times = {};
+    /// Passes of another replica that this stage computes again, ascending; the first `submitted`
+    /// are in the lane, the first `checked` are done.
+    std::vector<check_key> checks = {};
+    std::size_t checks_submitted = 0;
+    std::vector<messages::checked_pass> checked = {};
   };
 
   /// Of one chunk and direction.
@@ -174,8 +198,23 @@ class stage_state {
   /// The behaviour is offered only what has a credit.
   void bound_policy();
 
+  // Passes that are computed again elsewhere, and those of others (verifying.cpp).
+
+  bool is_verified(const runtime::action& x) const;
+  /// What another replica's stage of this place is to be sent of a pass, and is sent.
+  void send_to_check(const runtime::action& x, messages::check_pass what);
+  void expect_checks();
+  /// Once its own row is done: all in one order on all tensor ranks, which sum together.
+  void check_passes();
+  void check(const messages::check_pass& x);
+
   /// Hands the lane what is ready, in the order of the row.
   void pump();
+  void fill_lane();
+  bool takes_times() const { return job_->job.watch.straggler_ratio > 0 && !now_->step.validation; }
+  /// The lane has nothing to do, or has again: for what it waits is taken down (timing.cpp).
+  void note_waiting();
+  static messages::stage_times times_of(const step_times& x, const runtime::stream& by);
   /// It is the first to take the gradient that comes from the next stage.
   bool begins_backward(const runtime::action& x) const;
   /// The tickets that the action consumes, or nothing while one is missing.
@@ -239,6 +278,8 @@ class stage_state {
   /// Choices of the first tensor rank that came before their turn, by step and number.
   std::map<std::pair<runtime::step_id, std::uint64_t>, runtime::action> early_;
   std::set<inbox_key> seen_;  ///< all that has arrived since our last vote
+  /// To compute again, by step.
+  std::map<std::pair<runtime::step_id, check_key>, messages::check_pass> to_check_;
   /// Batches that were asked for and have not come.
   std::map<messages::pass_id, messages::request_batch> awaited_;
   std::vector<runtime::ticket> snapshot_;              ///< the newest, of this rank

@@ -35,6 +35,13 @@ struct stage_context : std::enable_shared_from_this<stage_context> {
   void doom(int track, const std::string& why);
   void die_if_doomed(int track);
 
+  /// Passes of the step that others are to compute again, until they have gone all the way.
+  struct verified_pass {
+    runtime::bundle in, gradient;
+    runtime::digest output = {};
+  };
+  std::map<runtime::pass_key, verified_pass> verified;
+
   /// A snapshot that is read beside the lane: nobody updates before that has ended.
   std::shared_ptr<const snapshot_reading> saving;
 

@@ -2,6 +2,7 @@
 
 #include "actors/stage/stage.hpp"
 #include "actors/stage/stage_context.hpp"
+#include "runtime/trainer/verification.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -52,8 +53,16 @@ runtime::lane_board::place::waiting stage_state::waits_for() const {
       out.what = {"the next order", {"replica:" + std::to_string(told_.replica)}};
     return out;
   }
-  if (now_->next >= now_->row.size())
+  if (now_->next >= now_->row.size()) {
+    if (now_->checks_submitted < now_->checks.size()) {
+      what += fmt::format("{}a pass to compute again", what.empty() ? "" : "; ");
+      whom.push_back("stage:"
+                     + name_of(runtime::verified_by(told_.replica, job_->replicas()),
+                               told_.pipeline_rank,
+                               told_.tensor_rank));
+    }
     return out;
+  }
   const auto& x = now_->row[now_->next];
   const auto at = pass_of(x);
   const auto is_missing = [&](arrival kind) { return !inbox_.contains({kind, at}); };

@@ -74,6 +74,10 @@ void supervisor_state::begin(const succession& after) {
   validated_ = std::max(validated_told_, ledger.newest_validated());
   tested_ = ledger.is_tested();
   draining_ = ledger.draining().has_value();
+  if (job_->job.recovery.verify_fraction > 0 && job_->replicas() == 1 && after.epoch == 0)
+    runtime::log_warning(
+        "`recovery.verify_fraction`: there is one replica, so that each pass is computed again by "
+        "who computed it first: what is wrong each time is not found");
   const auto& where = job_->job.checkpoints;
   saves_
       = {!where.save.empty(), ledger.newest_saved().value_or(told_.iteration), where.save_interval};
@@ -83,6 +87,7 @@ void supervisor_state::begin(const succession& after) {
         "the job asks for {} processes beside this one, and nothing here starts any: ask for one",
         processes);
   processes_.resize(std::size_t(processes));
+  slow_.emplace(straggler_rule{.ratio = job_->job.watch.straggler_ratio});
   members_.emplace(
       limits_of(job_->job.recovery), after.epoch, told_.iteration, ledger.restarts(), processes);
   members_->kept(at_.iteration);
@@ -324,6 +329,7 @@ messages::supervisor_actor::behavior_type supervisor(
       receives<messages::ready>(self),
       receives<messages::vote>(self),
       receives<messages::applied>(self),
+      receives<messages::check_pass>(self),
       receives<messages::saved>(self),
       receives<messages::save_failed>(self),
       receives<messages::abandoned>(self),

@@ -11,8 +11,10 @@
 #pragma once
 
 #include "actors/node/context.hpp"
+#include "actors/supervisor/cross_check.hpp"
 #include "actors/supervisor/membership.hpp"
 #include "actors/supervisor/save_schedule.hpp"
+#include "actors/supervisor/stragglers.hpp"
 #include "messages/protocol/actors.hpp"
 
 #include <caf/typed_event_based_actor.hpp>
@@ -49,6 +51,7 @@ class supervisor_state {
   void receive(const messages::ready& x);
   void receive(const messages::vote& x);
   void receive(const messages::applied& x);
+  void receive(const messages::check_pass& x);  // checking.cpp
   void receive(const messages::saved& x);
   void receive(const messages::save_failed& x);
   void receive(const messages::abandoned& x);
@@ -178,6 +181,23 @@ class supervisor_state {
   void say_when(const std::string& why) const;
   void look_at_clock();
 
+  // Who computes wrong bits, and who is slow (checking.cpp).
+
+  /// What replicas must have alike they have; else the step runs again, and false.
+  bool passes_agree();
+  bool votes_agree();
+  bool states_agree();
+  bool agree(checked_bits what,
+             const std::vector<ballot>& ballots,
+             const std::string& promise,
+             const std::string& parameters);
+  std::string describe(const wrong_bits& x, checked_bits what) const;
+  void tell(const wrong_bits& x, const std::string& why);
+  void send_back(const std::vector<wrong_bits>& found, const std::string& why);
+  int process_of(int replica, int stage) const;
+  std::string name_of_stage(int replica, int stage) const;  ///< "stage:1.0"
+  void look_for_stragglers();
+
   // A step (transaction.cpp).
 
   void decide();
@@ -270,6 +290,9 @@ class supervisor_state {
   std::vector<messages::vote> votes_;
   std::vector<messages::executed_row> executed_;  ///< of the step that is running
   std::vector<messages::applied> applied_;
+  cross_check check_;
+  std::string doubtful_;  ///< parameters of the newest wrong bits; empty: they have no names
+  std::optional<stragglers> slow_;
   std::optional<std::uint64_t> validated_;       ///< the iteration after which validation last ran
   std::optional<std::uint64_t> validated_told_;  ///< where the run started, if it is trained
   bool tested_ = false;

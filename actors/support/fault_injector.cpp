@@ -93,8 +93,11 @@ fault_injector::fate fault_injector::pass(const std::string& who,
   if (deaths_.empty())
     return fate::lives;
   const auto name = runtime::without_tensor_zero(who);
+  delay(name, step, at);
   for (const auto& x : deaths_) {
     const auto& death = x->what;
+    if (death.how == runtime::death_kind::by_delaying)
+      continue;
     const bool own = death.who == name;
     const bool by_itself
         = comes_to(death) || (death.how == runtime::death_kind::by_hanging && !is_told(death));
@@ -155,6 +158,18 @@ bool fault_injector::hang_instead(const std::string& who) const {
   return false;
 }
 
+void fault_injector::delay(const std::string& who,
+                           std::uint64_t step,
+                           runtime::moment_of_step at) const {
+  constexpr auto longer = std::chrono::milliseconds(100);
+  for (const auto& x : deaths_)
+    if (x->what.how == runtime::death_kind::by_delaying && x->what.who == who
+        && x->what.step <= step && x->what.at == at) {
+      x->struck = true;
+      runtime::sleep_for(longer);
+    }
+}
+
 // No wait of the house: it looks as if it did something.
 void fault_injector::stand_still(const death& x) const {
   released_->wait(false);
@@ -164,6 +179,7 @@ void fault_injector::stand_still(const death& x) const {
 void fault_injector::hang(const std::string& who,
                           std::uint64_t step,
                           runtime::moment_of_step at) const {
+  delay(who, step, at);
   for (const auto& x : deaths_)
     if (x->what.how == runtime::death_kind::by_hanging && x->what.who == who && x->what.step == step
         && x->what.at == at && !x->struck.exchange(true) && is_claimed(x->what))

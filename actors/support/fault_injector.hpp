@@ -45,15 +45,15 @@ class fault_injector {
   /// "nan:R.P.T" finds NaN in a gradient.
   bool injects(const std::string& who, std::uint64_t step) const;
 
-  /// `who` comes to this moment of the step: it dies by throwing if that was planted, hangs until
-  /// `release`, or is told that a bit of its result shall be wrong. Whoever comes here first also
-  /// brings about the deaths that were planted for others at this moment, of those who never come
-  /// to it themselves.
+  /// `who` comes to this moment of the step: it is slow, or dies by throwing if that was planted,
+  /// hangs until `release`, or is told that a bit of its result shall be wrong. Whoever comes here
+  /// first also brings about the deaths that were planted for others at this moment, of those who
+  /// never come to it themselves.
   enum class fate : std::uint8_t { lives, wrong_bits };
   fate pass(const std::string& who, std::uint64_t step, runtime::moment_of_step at) const;
 
-  /// Only what hangs, of those who come to no moment: `who` does nothing more, if that was planted,
-  /// until `release`.
+  /// Only what hangs or is slow, of those who come to no moment: `who` does nothing more, if that
+  /// was planted, until `release`.
   void hang(const std::string& who, std::uint64_t step, runtime::moment_of_step at) const;
 
   /// `who` was told to end. Hangs instead until `release`, if it is one who comes to no moment by
@@ -92,6 +92,9 @@ class fault_injector {
   };
   /// The first that is to be injected; null: none.
   const injected_fault* find(const std::string& who, std::uint64_t step) const;
+
+  /// Sleeps, if it was planted that `who` is slow there from an earlier step on.
+  void delay(const std::string& who, std::uint64_t step, runtime::moment_of_step at) const;
 
   struct death;
   void stand_still(const death& x) const;

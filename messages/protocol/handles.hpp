@@ -88,6 +88,7 @@ struct validated;
 struct happened;
 struct activation;
 struct gradient;
+struct check_pass;
 struct request_batch;
 struct batch_ready;
 struct take_snapshot;
@@ -112,6 +113,8 @@ using supervisor_actor = caf::typed_actor<
     caf::reacts_to<vote>,
     // A replica's state stands.
     caf::reacts_to<applied>,
+    // For another replica.
+    caf::reacts_to<check_pass>,
     // A checkpoint is durable.
     caf::reacts_to<saved>,
     // A checkpoint could not be written.
@@ -145,7 +148,9 @@ using replica_actor = caf::typed_actor<
     // Merge these, and pass on when all have come.
     caf::reacts_to<ready>,
     caf::reacts_to<vote>,
-    caf::reacts_to<applied>>;
+    caf::reacts_to<applied>,
+    // Between one of its stages and another replica's.
+    caf::reacts_to<check_pass>>;
 
 /// One for each rank: carries out its row of the plan through its lane.
 using stage_actor = caf::typed_actor<
@@ -157,6 +162,8 @@ using stage_actor = caf::typed_actor<
     caf::reacts_to<activation>,
     caf::reacts_to<gradient>,
     caf::reacts_to<batch_ready>,
+    // A pass of another replica, to compute again.
+    caf::reacts_to<check_pass>,
     // Where a behaviour decides: what the first tensor rank has chosen.
     caf::reacts_to<chosen>,
     // To itself, when its behaviour would rather wait.

@@ -2,6 +2,8 @@
 //
 //   activation   stage of chunk c -> stage of chunk c + 1      forward
 //   gradient     stage of chunk c -> stage of chunk c - 1      backward
+//   check_pass   stage -> its replica -> supervisor -> another replica -> its stage of the same
+//   place
 //
 // within a copy of the model. A stage that has both chunks hands to itself.
 //
@@ -13,6 +15,8 @@
 #pragma once
 
 #include "messages/core/pass_id.hpp"
+#include "runtime/core/hash.hpp"
+#include "runtime/telemetry/step_report.hpp"
 #include "runtime/tensor/ticket.hpp"
 
 #include <caf/meta/type_name.hpp>
@@ -37,6 +41,32 @@ struct gradient {
   friend bool operator==(const gradient&, const gradient&) = default;
 };
 
+/// A pass that was computed, for another replica to compute it again and compare.
+struct check_pass {
+  pass_id at;
+  int replica = 0;      ///< that has computed it
+  int by = 0;           ///< that is to compute it again
+  int stage_index = 0;  ///< of both
+  /// What went in: as of `activation` or of a batch; the gradient of what went out under
+  /// "gradient".
+  runtime::ticket_bundle data;
+  runtime::digest output = {};          ///< of what went out, and of the loss
+  runtime::digest input_gradient = {};  ///< zero where there is none
+
+  friend bool operator==(const check_pass&, const check_pass&) = default;
+};
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, check_pass& x) {
+  return f(caf::meta::type_name("check_pass"),
+           x.at,
+           x.replica,
+           x.by,
+           x.stage_index,
+           x.data,
+           x.output,
+           x.input_gradient);
+}
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, activation& x) {
   return f(caf::meta::type_name("activation"), x.at, x.data);

@@ -108,6 +108,31 @@ struct executed_row {
   friend bool operator==(const executed_row&, const executed_row&) = default;
 };
 
+/// Where a stage's time went in a step, until its vote.
+struct stage_times {
+  int stage_index = 0;          ///< counts the stages of a replica
+  double computing = 0;         ///< seconds of its actions, but for what follows
+  double redeeming = 0;         ///< seconds in which it took what other ranks had handed on
+  std::uint64_t redeemed = 0;   ///< bytes of that
+  double awaiting_batches = 0;  ///< seconds in which it had nothing else to do
+  double awaiting_ranks = 0;    ///< the same, for activations and gradients
+
+  friend bool operator==(const stage_times&, const stage_times&) = default;
+};
+
+/// A pass that two have computed.
+struct checked_pass {
+  int stage_index = 0;  ///< counts the stages of a replica
+  int replica = 0;      ///< that needed it
+  int by = 0;           ///< that has computed it again
+  runtime::chunk_id chunk = {};
+  runtime::microbatch_id microbatch = {};
+  runtime::digest output = {}, output_again = {};
+  runtime::digest input_gradient = {}, input_gradient_again = {};
+
+  friend bool operator==(const checked_pass&, const checked_pass&) = default;
+};
+
 /// Of a stage, or merged over the stages of a replica.
 struct vote {
   runtime::generation_id generation = {};
@@ -120,9 +145,12 @@ struct vote {
   /// Of all reduced gradients that the sender holds. Where there is one replica nobody compares it,
   /// and no stage takes it.
   runtime::digest gradients = {};
+  std::vector<runtime::digest> by_stage = {};  ///< of a replica: the same of each of its stages
   nonfinite_gradient nonfinite = {};
   std::int64_t zeros = 0;  ///< elements of the reduced gradients that are zero, where asked for
   std::vector<executed_row> executed = {};  ///< of the first tensor rank, where asked for
+  std::vector<stage_times> times = {};      ///< where slow workers are looked for
+  std::vector<checked_pass> checked = {};   ///< for others
 
   friend bool operator==(const vote&, const vote&) = default;
 };
@@ -149,6 +177,8 @@ struct applied {
   std::map<std::string, runtime::digest> own = {};     ///< of the state, by parameter; parts add up
   std::map<std::string, runtime::digest> copies = {};  ///< of what another rank answers for
   runtime::exact_sum square_norm = {};                 ///< of the parameters, where asked for
+  std::vector<runtime::digest> by_stage = {};  ///< of a replica: own and copies of each stage
+  std::string unlike = {};  ///< of a replica: a copy that is not what its owner has; empty: none
 
   friend bool operator==(const applied&, const applied&) = default;
 };
@@ -217,6 +247,29 @@ typename Inspector::result_type inspect(Inspector& f, nonfinite_gradient& x) {
   return f(caf::meta::type_name("nonfinite_gradient"), x.parameter, x.where, x.chunk, x.entry);
 }
 template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, stage_times& x) {
+  return f(caf::meta::type_name("stage_times"),
+           x.stage_index,
+           x.computing,
+           x.redeeming,
+           x.redeemed,
+           x.awaiting_batches,
+           x.awaiting_ranks);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, checked_pass& x) {
+  return f(caf::meta::type_name("checked_pass"),
+           x.stage_index,
+           x.replica,
+           x.by,
+           x.chunk,
+           x.microbatch,
+           x.output,
+           x.output_again,
+           x.input_gradient,
+           x.input_gradient_again);
+}
+template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, vote& x) {
   return f(caf::meta::type_name("vote"),
            x.generation,
@@ -226,9 +279,12 @@ typename Inspector::result_type inspect(Inspector& f, vote& x) {
            x.losses,
            x.square_norms,
            x.gradients,
+           x.by_stage,
            x.nonfinite,
            x.zeros,
-           x.executed);
+           x.executed,
+           x.times,
+           x.checked);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, decision& x) {
@@ -252,7 +308,9 @@ typename Inspector::result_type inspect(Inspector& f, applied& x) {
            x.stage_index,
            x.own,
            x.copies,
-           x.square_norm);
+           x.square_norm,
+           x.by_stage,
+           x.unlike);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, committed& x) {

@@ -180,7 +180,10 @@ std::string json_record(const run_event& x) {
     out["resumed_from"] = x.resumed;
     out["generation"] = x.generation;
   }
-  out["seconds"] = x.seconds;
+  if (x.verdict.empty())
+    out["seconds"] = x.seconds;
+  else
+    out["verdict"] = x.verdict;
   if (!x.from.empty()) {
     out["news_ns"] = x.parts.news_ns;
     out["release_seconds"] = x.parts.release;

@@ -92,17 +92,22 @@ struct restart_parts {
   friend bool operator==(const restart_parts&, const restart_parts&) = default;
 };
 
-/// Somebody died and was replaced, or a service is done without.
+/// Somebody died and was replaced, a service is done without, wrong bits were found, or a worker is
+/// slow.
 struct run_event {
-  std::uint64_t iteration = 0;   ///< the newest that was committed
-  std::string kind;              ///< "restart", "move", "replaced", "given up"
-  std::string who;               ///< the first that died
+  std::uint64_t iteration = 0;  ///< the newest that was committed
+  /// "restart", "move", "replaced", "given up", "wrong bits", "straggler"
+  std::string kind;
+  std::string who;               ///< the first that died; who is guilty, or slow
   std::string why;               ///< with the names of those who passed it on
   std::string from;              ///< where its state came from: "estate", "disk", "start"; or empty
   std::uint64_t resumed = 0;     ///< of a restart: the iteration whose state it went on from
   std::uint64_t generation = 0;  ///< that follows, as a number
   double seconds = 0;            ///< from the news of the death until work went on
   restart_parts parts = {};      ///< of a restart: of these seconds
+  /// Of wrong bits: "outvoted", "transient", "persistent" or "irreproducible"; of a straggler:
+  /// "compute", "link", "input" or "over".
+  std::string verdict = {};
 
   friend bool operator==(const run_event&, const run_event&) = default;
 };
@@ -121,7 +126,8 @@ typename Inspector::result_type inspect(Inspector& f, run_event& x) {
            x.parts.release,
            x.parts.respawn,
            x.parts.transfer,
-           x.parts.rebuild);
+           x.parts.rebuild,
+           x.verdict);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, digest& x) {

@@ -89,6 +89,22 @@ void validate_fault(const training_job& job, std::string_view fault, sentences& 
                     fault.substr(0, at)));
 }
 
+/// Wrong bits in a pass: they are seen by who computes it again.
+std::string why_no_pass_is_seen(const training_job& job, const planted_death& x) {
+  using enum moment_of_step;
+  if (job.recovery.verify_fraction < 1)
+    return "has wrong bits that nobody would see: what a pass computes wrong comes into the sum "
+           "that all replicas get alike; they are seen in a lane's reduce or updated, or with "
+           "`recovery.verify_fraction` 1";
+  const auto stage = x.who.substr(std::min(x.who.find('.') + 1, x.who.size()));
+  if (x.at == input_gradient && (stage.starts_with("0") || job.layout.pipeline == 1))
+    return "has wrong bits that nobody would see: the first stage hands no gradient on";
+  if (x.at == input_gradient && job.recompute.granularity != recompute_granularity::none)
+    return "never comes: with recomputation the passes before it are met there; plant it at "
+           "forward";
+  return {};
+}
+
 /// Why this death would come to nobody, or change nothing, in this job; empty: it would.
 std::string why_in_vain(const training_job& job, const planted_death& x) {
   using enum moment_of_step;
@@ -107,6 +123,8 @@ std::string why_in_vain(const training_job& job, const planted_death& x) {
   if (x.how == death_kind::by_hanging && x.at == snapshot && x.who.find(':') != std::string::npos
       && !replica.starts_with("0") && !job.reduction.distributed_optimizer)
     return "never comes: of replicas that have the same state the first gives it to a checkpoint";
+  if (x.how == death_kind::wrong_bits && (x.at == forward || x.at == input_gradient))
+    return why_no_pass_is_seen(job, x);
   if (x.how == death_kind::wrong_bits
       && (replica_actors(job) < 2 || job.reduction.distributed_optimizer))
     return fmt::format(

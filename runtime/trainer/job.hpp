@@ -107,6 +107,8 @@ struct watch_settings {
   std::string log_format = "auto";
   std::string log_level = "info";  ///< the least that the console shows: "debug" to "error"
   bool quiet = false;              ///< the console shows warnings and errors alone, and no bar
+  /// A worker that takes so many times as long as others do, or as it did, is named; 0: nobody is.
+  double straggler_ratio = 1.5;
 };
 
 /// What becomes of a run in which an actor or a lane dies. No field changes a bit.
@@ -116,6 +118,9 @@ struct recovery_settings {
   int max_restarts = 10;
   double window = 3600;
   double suspicion = 10;  ///< seconds without progress until somebody is taken for dead
+  /// Share of the passes of a step that are computed again, where they can in another replica, and
+  /// compared to the bit (verification.hpp).
+  double verify_fraction = 0;
 };
 
 /// Delays and faults, injected to show that nothing depends on luck. All off by default.

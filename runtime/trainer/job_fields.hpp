@@ -341,7 +341,8 @@ void visit_fields(Visitor& visit, watch_settings& x) {
          progress,
          log_format,
          log_level,
-         quiet]
+         quiet,
+         straggler_ratio]
       = x;
   visit("log_interval", log_interval);
   visit("log_file", log_file);
@@ -361,15 +362,17 @@ void visit_fields(Visitor& visit, watch_settings& x) {
   visit("log_format", log_format);
   visit("log_level", log_level);
   visit("quiet", quiet);
+  visit("straggler_ratio", straggler_ratio);
 }
 
 template <class Visitor>
 void visit_fields(Visitor& visit, recovery_settings& x) {
-  auto& [on, max_restarts, window, suspicion] = x;
+  auto& [on, max_restarts, window, suspicion, verify_fraction] = x;
   visit("on", on);
   visit("max_restarts", max_restarts);
   visit("window", window);
   visit("suspicion", suspicion);
+  visit("verify_fraction", verify_fraction);
 }
 
 template <class Visitor>

@@ -51,7 +51,8 @@ bool may_hang(std::string_view kind, moment_of_step at) {
 [[noreturn]] void refuse(std::string_view text, std::string_view why) {
   throw input_error(
       "`faults.death` '{}' {}; it is WHO@STEP:MOMENT or WHO@STEP:MOMENT:HOW, e.g. "
-      "lane:0.1@3:reduce; MOMENT is {}; HOW is throw, hang, wrong-bits, kill, segv, abort or exit",
+      "lane:0.1@3:reduce; MOMENT is {}; HOW is throw, hang, wrong-bits, slow, kill, segv, abort or "
+      "exit",
       text,
       why,
       fmt::join(names, ", "));
@@ -72,6 +73,8 @@ death_kind kind_from(std::string_view text, std::string_view how) {
     return death_kind::by_abort;
   if (how == "exit")
     return death_kind::by_exit;
+  if (how == "slow")
+    return death_kind::by_delaying;
   refuse(text, fmt::format("has no HOW '{}'", how));
 }
 
@@ -126,12 +129,21 @@ planted_death planted_death_from(std::string_view text) {
     refuse(text, "hangs at a moment to which it does not come by itself");
   if (ends_process(out.how) && kind == "node")
     refuse(text, "ends a process without saying which: name a lane or a stage that is in it");
+  const bool computes = out.at == forward || out.at == input_gradient || out.at == weight_gradient
+                        || out.at == redeem;
+  if (out.how == death_kind::by_delaying
+      && !(kind == "lane" ? computes : kind == "loader" && out.at == forward))
+    refuse(text,
+           "is slow where nobody looks: a lane is slow at forward, input-gradient, "
+           "weight-gradient or redeem, a loader at forward");
   if (out.how == death_kind::wrong_bits
-      && !(kind == "lane" && (out.at == reduce || out.at == updated)))
-    refuse(
-        text,
-        "has wrong bits that nobody would see: what a pass computes wrong comes into the sum that "
-        "all replicas get alike; they are seen in a lane's reduce or updated");
+      && !(kind == "lane"
+           && (out.at == reduce || out.at == updated || out.at == forward
+               || out.at == input_gradient)))
+    refuse(text,
+           "has wrong bits that nobody would see: what a pass computes wrong comes into the sum "
+           "that all replicas get alike; they are seen in a lane's reduce or updated, and with "
+           "`recovery.verify_fraction` 1 in its forward or input-gradient");
   return out;
 }
 

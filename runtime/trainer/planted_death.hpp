@@ -41,8 +41,9 @@ std::string_view to_string(moment_of_step x);
 
 enum class death_kind : std::uint8_t {
   by_throwing,
-  by_hanging,  ///< it does nothing more, and hears nothing
-  wrong_bits,  ///< one bit of what it computed, and others have alike, is another
+  by_hanging,   ///< it does nothing more, and hears nothing
+  wrong_bits,   ///< one bit of what it computed, and others have alike, is another
+  by_delaying,  ///< nobody dies: from that step on it takes longer, each time it comes there
   // Those that end the process that it is in, as a real fault would:
   by_exit,   ///< somebody calls exit
   by_abort,  ///< SIGABRT

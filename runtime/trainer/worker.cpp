@@ -174,8 +174,7 @@ void worker::begin_step(const step_settings& step) {
       home->store->zero_gradients();
 }
 
-bundle worker::forward(const pass_key& key, const bundle& in) {
-  auto& home = at(key.chunk);
+std::unique_ptr<chunk_pass> worker::new_pass(hosted& home) {
   const pass_settings settings{
       .seed = settings_.seed,
       .step = value(step_.step),
@@ -183,8 +182,13 @@ bundle worker::forward(const pass_key& key, const bundle& in) {
       .loss_scale = step_.loss_scale / double(step_.microbatches * step_.logical_replicas),
       .per_token_loss = settings_.per_token_loss,
       .until = &settings_.until};
-  auto pass = std::make_unique<chunk_pass>(
+  return std::make_unique<chunk_pass>(
       home.model, home.plan, stream_, *home.store, settings, home.groups);
+}
+
+bundle worker::forward(const pass_key& key, const bundle& in) {
+  auto& home = at(key.chunk);
+  auto pass = new_pass(home);
   auto out = pass->forward(in);
   if (home.model.range().head)
     losses_.emplace(key, pass->loss_sums());

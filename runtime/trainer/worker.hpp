@@ -133,6 +133,24 @@ class worker {
   /// All of the backward pass: for each block, the last first, R where it is recomputed, I, W.
   bundle backward(const pass_key& key, const bundle& in);
 
+  // Verification (verification.hpp): nothing of the worker is changed by it.
+
+  /// What a pass has handed on, and on the head its loss.
+  digest output_digest(const pass_key& key, const bundle& out);
+  digest digest_of(const bundle& x);
+  /// Tensors of their own, for who reads them when a pass has used up those that it was given.
+  bundle copy_of(const bundle& x);
+  /// The same of a pass that is computed again, and of its input gradient, where it has one.
+  /// `gradient`: of what it hands on; empty on the head.
+  struct again {
+    digest output, input_gradient;
+  };
+  again compute_again(chunk_id id, const bundle& in, const bundle& gradient);
+  /// Whether a pass of the chunk has an input gradient for somebody.
+  bool gives_gradient(chunk_id id) const { return !homes_.at(id)->model.range().embedding; }
+  /// Flips a bit of what a pass hands on, or on the head of its loss: to show what follows.
+  void flip_output_bit(const pass_key& key, bundle& out);
+
   /// The blocks of a chunk's backward pass: whether each is recomputed.
   std::vector<char> blocks(chunk_id id) const;
 
@@ -296,6 +314,7 @@ class worker {
     return out;
   }
   hosted& at(chunk_id id);
+  std::unique_ptr<chunk_pass> new_pass(hosted& home);
   chunk_pass& pass(const pass_key& key, const char* otherwise);
   /// Whether it holds a state to go on from; false where there is no estate, too.
   bool enter_estate();

@@ -267,6 +267,39 @@ TEST_CASE("a process that may move does so when its states are kept", "[actors]"
   CHECK_FALSE(it.end->has_come());
 }
 
+TEST_CASE("of two replicas that insist on different bits one process after the other is exchanged",
+          "[actors]") {
+  supervised it;
+  it.come(0);
+  it.come(1);
+  auto generation = first_generation;
+  const auto differ = [&] {
+    it.run(generation);
+    it.keep(0, generation);
+    for (int r = 0; r < 2; ++r)
+      it.system.tell(it.supervisor,
+                     messages::vote{.generation = generation,
+                                    .step = runtime::step_id(1),
+                                    .replica = r,
+                                    .losses = {{2, 1, r}},
+                                    .by_stage = {{std::uint64_t(r), 7}}});
+    generation = runtime::next(generation);
+  };
+  for (auto& x : it.nodes)
+    x.own = {0};
+  differ();  // both ranks are built anew, where they are
+  CHECK(it.agent.of<messages::start_process>().size() == 2);
+  it.nodes[0].kept = it.nodes[1].kept = {0};
+  differ();
+  REQUIRE(it.agent.of<messages::start_process>().size() == 3);
+  CHECK(it.agent.of<messages::start_process>().back().process == 0);
+  it.come(0, 2);
+  differ();
+  REQUIRE(it.agent.of<messages::start_process>().size() == 4);
+  CHECK(it.agent.of<messages::start_process>().back().process == 1);
+  CHECK_FALSE(it.end->has_come());
+}
+
 TEST_CASE("each process has a shard writer, and nothing is saved while one is missing",
           "[actors]") {
   const tests::scratch_folder folder;

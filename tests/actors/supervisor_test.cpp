@@ -229,6 +229,55 @@ TEST_CASE("STEP-5: replicas that end in other states end the job", "[actors]") {
   CHECK(it.committed.empty());
 }
 
+TEST_CASE("STEP-6: a replica whose tensor ranks hold a parameter otherwise ends the job",
+          "[actors]") {
+  supervised it;
+  it.all_ready();
+  for (int r = 0; r < 2; ++r)
+    it.system.tell(it.supervisor, supervised::vote(r));
+  for (int r = 0; r < 2; ++r) {
+    auto applied = supervised::applied(r);
+    applied.unlike = "norm";
+    it.system.tell(it.supervisor, applied);
+  }
+  CHECK_THAT(it.end->text(),
+             ContainsSubstring("replica:0: STEP-6") && ContainsSubstring("but not norm"));
+  CHECK(it.committed.empty());
+}
+
+TEST_CASE("VERIFY-1: of two replicas that differ the step that runs again names the guilty one",
+          "[actors]") {
+  const int guilty = GENERATE(0, 1);
+  supervised it(100, false, true);
+  it.all_ready();
+  const auto vote = [&](int replica, std::uint64_t digest, runtime::generation_id generation) {
+    auto x = supervised::vote(replica);
+    x.generation = generation;
+    x.by_stage = {{digest, 1}};
+    x.square_norms = {{"w", runtime::exact_sum(double(digest))}, {"b", runtime::exact_sum(1)}};
+    it.system.tell(it.supervisor, x);
+  };
+  for (int r = 0; r < 2; ++r)
+    vote(r, r == guilty ? 9 : 5, first_generation);
+  CHECK_FALSE(it.end->has_come());
+  CHECK(it.decisions() == 0);
+  REQUIRE(it.asked.size() == 4);
+  const auto second = runtime::make_generation(0, 2);
+  for (int r = 0; r < 2; ++r)
+    it.system.tell(it.supervisor, messages::ready{second, r, 1});
+  REQUIRE(it.happened.size() == 1);
+  CHECK(it.happened[0].event.kind == "restart");
+  CHECK_THAT(it.happened[0].event.why, ContainsSubstring("STEP-2") && ContainsSubstring("(w)"));
+  for (int r = 0; r < 2; ++r)
+    vote(r, 5, second);
+  REQUIRE(it.happened.size() == 2);
+  const auto& x = it.happened[1].event;
+  CHECK(x.kind == "wrong bits");
+  CHECK(x.verdict == "transient");
+  CHECK(x.who == "stage:" + std::to_string(guilty) + ".0");
+  CHECK_THAT(x.why, ContainsSubstring("step 1 (w)"));
+}
+
 TEST_CASE("STEP-8: a second vote of one replica is not taken for the other's", "[actors]") {
   supervised it;
   it.all_ready();

@@ -395,6 +395,7 @@ inline const std::map<std::string, trial>& trials() {
       {"--log-format", {"", "short"}},
       {"--log-level", {"", "warning"}},
       {"--quiet", {"", ""}},
+      {"--straggler-ratio", {"", "3"}},
       {"--backend", {"", "reference"}},
       {"--transport", {"", "ucx"}},
       {"--check-messages", {"", ""}},
@@ -405,6 +406,7 @@ inline const std::map<std::string, trial>& trials() {
       {"--max-restarts", {"", "3"}},
       {"--restart-window", {"", "60"}},
       {"--suspicion-seconds", {"", "2.5"}},
+      {"--verify-fraction", {"", "0.25"}},
   };
   return all;
 }

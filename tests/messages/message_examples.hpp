@@ -33,6 +33,10 @@ gradient example(const wire&) {
   return {pass, tickets()};
 }
 template <>
+check_pass example(const wire&) {
+  return {pass, 1, 2, 3, tickets(), {1, 2}, {3, 4}};
+}
+template <>
 request_batch example(const wire&) {
   return {pass, 1, 4, 77, true, true, true};
 }
@@ -54,16 +58,20 @@ ask_again example(const wire&) {
 }
 template <>
 vote example(const wire&) {
-  return {g,
-          step,
-          1,
-          2,
-          {{1.5, 10, 0}, {2.5, 11, 1}},
-          {{"a", runtime::exact_sum(0.25)}, {"b", runtime::exact_sum(1e300)}},
-          {1, 2},
-          {"b", "1.2", 2, 7},
-          12,
-          {{1, {{some_action, 0.5, 2.25}}}}};
+  return {
+      g,
+      step,
+      1,
+      2,
+      {{1.5, 10, 0}, {2.5, 11, 1}},
+      {{"a", runtime::exact_sum(0.25)}, {"b", runtime::exact_sum(1e300)}},
+      {1, 2},
+      {{3, 4}, {5, 6}},
+      {"b", "1.2", 2, 7},
+      12,
+      {{1, {{some_action, 0.5, 2.25}}}},
+      {{1, 0.5, 0.25, 4096, 0.125, 2}},
+      {{1, 0, 2, runtime::chunk_id(1), runtime::microbatch_id(3), {1, 2}, {3, 4}, {5, 6}, {7, 8}}}};
 }
 template <>
 decision example(const wire&) {
@@ -71,7 +79,7 @@ decision example(const wire&) {
 }
 template <>
 applied example(const wire&) {
-  return {g, step, 1, 2, {{"a", {3, 4}}}, {{"b", {5, 6}}}, runtime::exact_sum(0.5)};
+  return {g, step, 1, 2, {{"a", {3, 4}}}, {{"b", {5, 6}}}, runtime::exact_sum(0.5), {{7, 8}}, "b"};
 }
 template <>
 committed example(const wire&) {

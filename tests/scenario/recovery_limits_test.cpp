@@ -22,6 +22,12 @@ arrangement with(const std::function<void(runtime::training_job&)>& change) {
   return what;
 }
 
+arrangement three_by_two() {
+  auto job = tests::tiny_job(2, 3);
+  job.training.batch.global = 12;
+  return {"3x2", tests::watched_job(job)};
+}
+
 std::string why(const tests::lived& x, std::size_t event = 0) {
   REQUIRE(x.events.size() > event);
   return x.events[event]["why"];
@@ -111,6 +117,136 @@ TEST_CASE("STEP-5, STEP-6: a wrong bit in an updated state is found, and the ste
   const auto x = tests::check_survives(tests::two_by_two(), who + "@4:updated:wrong-bits");
   CHECK_THAT(why(x), ContainsSubstring(found));
   CHECK(x.events[0]["resumed_from"] == 3);
+}
+
+TEST_CASE("VERIFY-1: of three replicas the one whose bits are wrong is named at once",
+          "[scenario][recovery]") {
+  const std::string at = GENERATE("lane:2.1@4:reduce", "lane:0.0@4:updated", "lane:1.0@3:reduce");
+  CAPTURE(at);
+  const auto x = tests::check_survives(three_by_two(), at + ":wrong-bits");
+  REQUIRE(x.events.size() == 2);
+  CHECK(x.events[0]["event"] == "wrong bits");
+  CHECK(x.events[0]["verdict"] == "outvoted");
+  CHECK(x.events[0]["who"] == "stage" + at.substr(4, 4));
+  CHECK_THAT(why(x), ContainsSubstring("than the 2 other replicas ("));
+}
+
+TEST_CASE(
+    "VERIFY-1: of two replicas the one whose bits were wrong is named when the step has run again",
+    "[scenario][recovery]") {
+  const std::string who = GENERATE("lane:0.1", "lane:1.0");
+  const std::string at = GENERATE("reduce", "updated");
+  CAPTURE(who, at);
+  const auto x = tests::check_survives(tests::two_by_two(), who + "@4:" + at + ":wrong-bits");
+  REQUIRE(x.events.size() == 2);
+  CHECK(x.events[1]["event"] == "wrong bits");
+  CHECK(x.events[1]["verdict"] == "transient");
+  CHECK(x.events[1]["who"] == "stage" + who.substr(4));
+  CHECK_THAT(why(x, 1), ContainsSubstring("of step 4 ("));
+}
+
+TEST_CASE("VERIFY-1: bits that are wrong again when the step runs again are named persistent",
+          "[scenario][recovery]") {
+  const std::string death = "lane:1.0@4:reduce:wrong-bits";
+  const auto x = tests::check_survives(tests::two_by_two(), death + "," + death, 2);
+  REQUIRE(x.events.size() == 3);
+  CHECK(x.events[2]["event"] == "wrong bits");
+  CHECK(x.events[2]["verdict"] == "persistent");
+  CHECK(x.events[2]["who"] == "stage:1.0");
+}
+
+TEST_CASE("wrong bits without recovery end the run and name who has them where most have others",
+          "[scenario][recovery]") {
+  auto what = three_by_two();
+  what.job.recovery.on = false;
+  const auto x = tests::live(what, "lane:1.0@4:reduce:wrong-bits");
+  CHECK(x.end.exit_code == 3);
+  CHECK_THAT(
+      x.end.reason,
+      ContainsSubstring("STEP-2")
+          && ContainsSubstring("stage:1.0 has other reduced gradients of step 4 than the 2"));
+  CHECK(x.iterations == std::vector<std::uint64_t>{1, 2, 3});
+}
+
+TEST_CASE("VERIFY-2: a pass that is computed wrong is found by who computes it again",
+          "[scenario][recovery]") {
+  const std::string at
+      = GENERATE("lane:0.1@4:forward", "lane:1.0@4:forward", "lane:0.1@3:input-gradient");
+  const int replicas = GENERATE(1, 2, 3);
+  if (at.starts_with("lane:1") && replicas == 1)
+    return;
+  CAPTURE(at, replicas);
+  auto what = replicas == 3 ? three_by_two() : tests::two_by_two();
+  if (replicas == 1)
+    what = {"1x2", tests::watched_job(tests::tiny_job(2, 1))};
+  const auto calm = tests::undisturbed(what);
+  what.job.recovery.verify_fraction = 1;
+  const auto x = tests::live(what, at + ":wrong-bits");
+  CHECK(tests::look_at_whole(x, what.job) == tests::sentences{});
+  CHECK(tests::look_at_same(x, calm) == tests::sentences{});
+  CHECK(x.restarts == 1);
+  REQUIRE(x.events.size() == 2);
+  CHECK_THAT(why(x), ContainsSubstring("VERIFY-2"));
+  CHECK(x.events[1]["event"] == "wrong bits");
+  CHECK(x.events[1]["verdict"] == "transient");
+  CHECK(x.events[1]["who"] == "stage" + at.substr(4, 4));
+}
+
+TEST_CASE("VERIFY-2: passes that are computed again change no bit", "[scenario][recovery]") {
+  const double fraction = GENERATE(0.3, 1.0);
+  const std::string name
+      = GENERATE("2x2", "tensor", "recomputed", "zb-h1", "alone", "in turn", "overlapped", "bf16");
+  CAPTURE(fraction, name);
+  auto job = tests::tiny_job(2, 2);
+  if (name == "tensor") {
+    job = tests::tiny_job(2, 2, 2);
+    job.layout.sequence_parallel = true;
+  } else if (name == "recomputed") {
+    job.recompute.granularity = runtime::recompute_granularity::full;
+  } else if (name == "zb-h1") {
+    job.layout.schedule.source = "zb-h1";
+  } else if (name == "alone") {
+    job = tests::tiny_job(1, 1);
+  } else if (name == "in turn") {
+    tests::play_in_turn(job, 2);
+  } else if (name == "overlapped") {
+    job.reduction = {.distributed_optimizer = true,
+                     .bucket_size = 4096,
+                     .overlap_gradients = true,
+                     .overlap_parameters = true,
+                     .grain = 256};
+  } else if (name == "bf16") {
+    job.training.precision = runtime::dtype::bf16;
+  }
+  arrangement what{"verified " + name, tests::watched_job(job)};
+  const auto& calm = tests::undisturbed(what);
+  what.job.recovery.verify_fraction = fraction;
+  const auto x = tests::live(what);
+  CHECK(tests::look_at_whole(x, what.job) == tests::sentences{});
+  CHECK(tests::look_at_same(x, calm) == tests::sentences{});
+  CHECK(x.events.empty());
+  CHECK(x.restarts == 0);
+}
+
+TEST_CASE("STRAGGLER-1: a slow worker is named as slow to compute or by its link or its input",
+          "[scenario][recovery]") {
+  const auto [planted, who, cause] = GENERATE(table<std::string, std::string, std::string>(
+      {{"lane:1.0@2:forward:slow", "stage:1.0", "compute"},
+       {"lane:0.1@2:redeem:slow", "stage:0.1", "link"},
+       {"loader@2:forward:slow", "stage:0.0", "input"}}));
+  CAPTURE(planted);
+  const auto what = with([](auto& job) { job.watch.straggler_ratio = 1.5; });
+  const auto x = tests::live(what, planted);
+  tests::check_same(x, what);
+  CHECK(x.restarts == 0);
+  bool named = false;
+  for (const auto& event : x.events) {
+    CHECK(event["event"] == "straggler");
+    named = named
+            || (event["verdict"] == cause
+                && std::string(event["who"]).find(who) != std::string::npos);
+  }
+  CHECK(named);
 }
 
 TEST_CASE("MEMBER-5: what strikes each time ends the run, with the first cause",

@@ -111,12 +111,19 @@ inline sentences look_at_event(const lived& x,
   const bool service = is_service(death.kind());
   sentences out;
   std::string told;
-  for (const auto& event : x.events)
+  std::vector<nlohmann::json> deaths, wrong;
+  for (const auto& event : x.events) {
     told += event.dump() + " ";
-  if (x.restarts != 1 || x.events.size() != 1)
+    (event["event"] == "wrong bits" ? wrong : deaths).push_back(event);
+  }
+  if (x.restarts != 1 || deaths.size() != 1)
     return {
         fmt::format("one death, and the ledger has {} restarts, the log: {}", x.restarts, told)};
-  const auto& event = x.events.front();
+  const auto& event = deaths.front();
+  const bool has_wrong_bits = death.how == runtime::death_kind::wrong_bits;
+  if (wrong.size() != (has_wrong_bits ? 1 : 0)
+      || (has_wrong_bits && wrong.front()["who"] != "stage" + death.who.substr(4)))
+    out.push_back("it does not say whose bits were wrong: " + told);
   if (!names(event, death))
     out.push_back("it does not say who died, and of what: " + told);
   if (event["event"] != (service ? "replaced" : "restart"))

@@ -264,7 +264,8 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
                  progress,
                  format,
                  level,
-                 quiet]
+                 quiet,
+                 ratio]
         = job.watch;
     names("watch.",
           {"log_interval",
@@ -284,7 +285,8 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
            "progress",
            "log_format",
            "log_level",
-           "quiet"},
+           "quiet",
+           "straggler_ratio"},
           interval,
           log,
           csv,
@@ -302,16 +304,18 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           progress,
           format,
           level,
-          quiet);
+          quiet,
+          ratio);
   }
   {
-    const auto& [on, restarts, window, suspicion] = job.recovery;
+    const auto& [on, restarts, window, suspicion, verify] = job.recovery;
     names("recovery.",
-          {"on", "max_restarts", "window", "suspicion"},
+          {"on", "max_restarts", "window", "suspicion", "verify_fraction"},
           on,
           restarts,
           window,
-          suspicion);
+          suspicion,
+          verify);
   }
   {
     const auto& [seed, lane, message, fault, death] = job.faults;

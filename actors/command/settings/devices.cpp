@@ -85,11 +85,13 @@ void declare_testing(command_line& line, training_flags& to) {
          "restore, forward, input-gradient, weight-gradient, redeem, reduce, vote, decided, "
          "updated, acknowledged, snapshot, save or validate. HOW: throw, if it is left out; hang, "
          "of a lane, stage or replica where it comes to that moment, of a loader at forward, a "
-         "checkpointer at snapshot or save, a monitor at acknowledged; or wrong-bits, of a lane at "
+         "checkpointer at snapshot or save, a monitor at acknowledged; wrong-bits, of a lane at "
          "reduce or updated where several replicas have the same gradients and states: a bit of "
-         "its "
-         "result is flipped. With several processes also kill, segv, abort or exit: the process "
-         "that it is in ends so. What nobody would notice is refused.",
+         "its result is flipped; or slow, of a lane at forward, input-gradient, weight-gradient or "
+         "redeem, or of a loader at forward: from that step on each takes 100 ms longer. With "
+         "several processes also kill, segv, abort or exit: the process that it is in ends so. "
+         "What "
+         "nobody would notice is refused.",
        .least = 1,
        .most = most_faults},
       [&d](const std::string&, const std::vector<std::string>& words) {

@@ -36,6 +36,17 @@ void declare_recovery(command_line& line, training_flags& to) {
                       "single operation may take this long, so give more than your slowest one "
                       "takes; every other time limit of the recovery follows from this one."},
              real(r.suspicion, real_range{.least = 0, .above = true}));
+  line.value(
+      {.name = "--verify-fraction",
+       .field = "recovery.verify_fraction",
+       .type = "F",
+       .help
+       = "This share of the forward and input-gradient passes of each step is computed again "
+         "by the same stage of another replica, before the step is decided, and compared to "
+         "the bit. Costs as large a share of these passes; changes no bit. Who computed wrong "
+         "is named, and with --recovery on the step runs again. With one replica the same "
+         "stage computes again, which finds what is wrong only once."},
+      real(r.verify_fraction, 0, 1));
 }
 
 }  // namespace troupe::command::settings

@@ -128,6 +128,16 @@ void declare_watching(command_line& line, training_flags& to) {
                .help = "The console shows warnings and errors alone, and no progress bar. Files of "
                        "the log are written as ever."},
               [&w] { w.quiet = true; });
+  line.value(
+      {.name = "--straggler-ratio",
+       .field = "watch.straggler_ratio",
+       .type = "R",
+       .help
+       = "A worker that for three steps has taken more than R times as long as the same stage "
+         "of other replicas, or without others as it did before, is named: as slow to "
+         "compute, to get what other ranks hand on (link), or to get its batches (input). "
+         "Costs nothing, changes no bit. 0: nobody is named."},
+      real(w.straggler_ratio, 0, 1e6));
 }
 
 }  // namespace troupe::command::settings

@@ -69,6 +69,14 @@ TEST_CASE("a hang where nobody would come is refused", "[trainer]") {
   CHECK_THROWS_AS(planted_death_from(text), input_error);
 }
 
+TEST_CASE("who is slow is slow where somebody looks", "[trainer]") {
+  CHECK(refusal("lane:0.1@4:forward:slow").empty());
+  CHECK(refusal("loader@4:forward:slow").empty());
+  const std::string text
+      = GENERATE("lane:0.1@4:reduce:slow", "stage:0.1@4:forward:slow", "loader@4:vote:slow");
+  CHECK_THAT(refusal(text), ContainsSubstring("is slow where nobody looks"));
+}
+
 TEST_CASE("wrong bits are planted where two workers hold the same", "[trainer]") {
   const std::string at = GENERATE("reduce", "updated");
   const auto death = "lane:1.1@4:" + at + ":wrong-bits";
@@ -98,6 +106,16 @@ TEST_CASE("wrong bits that all replicas would get alike, or that nobody compares
   CHECK_THAT(refusal(where + ":wrong-bits"),
              ContainsSubstring("wrong bits that nobody would see")
                  && ContainsSubstring("a lane's reduce or updated"));
+}
+
+TEST_CASE("wrong bits of a pass are seen where all passes are computed again", "[trainer]") {
+  const auto verified = [](auto& job) { job.recovery.verify_fraction = 1; };
+  CHECK(refusal("lane:0.1@4:forward:wrong-bits", verified).empty());
+  CHECK(refusal("lane:0.1@4:input-gradient:wrong-bits", verified).empty());
+  CHECK_THAT(refusal("lane:0.0@4:input-gradient:wrong-bits", verified),
+             ContainsSubstring("the first stage hands no gradient on"));
+  CHECK_THAT(refusal("lane:0.1@4:weight-gradient:wrong-bits", verified),
+             ContainsSubstring("nobody would see"));
 }
 
 TEST_CASE("a death that never comes is refused", "[trainer]") {

@@ -1,0 +1,153 @@
+#include "actors/supervisor/cross_check.hpp"
+
+#include <algorithm>
+
+namespace troupe::actors {
+namespace {
+
+using runtime::digest;
+
+bool are_alike(const std::vector<digest>& x) {
+  return std::adjacent_find(x.begin(), x.end(), std::not_equal_to<>()) == x.end();
+}
+
+/// That more than half of them have; null: none.
+const digest* majority(const std::vector<digest>& x) {
+  for (const auto& one : x)
+    if (2 * std::count(x.begin(), x.end(), one) > std::ptrdiff_t(x.size()))
+      return &one;
+  return nullptr;
+}
+
+/// Who has something else.
+std::vector<int> others_than(const digest& right,
+                             const ballot& who,
+                             const std::vector<digest>& had) {
+  std::vector<int> out;
+  for (std::size_t i = 0; i < had.size(); ++i)
+    if (had[i] != right)
+      out.push_back(who.replicas[i]);
+  return out;
+}
+
+wrong_bits found(bits_verdict verdict,
+                 const ballot& of,
+                 std::vector<int> replicas,
+                 std::vector<int> replaced = {}) {
+  return {verdict, of.stage, of.pass, std::move(replicas), std::move(replaced)};
+}
+
+}  // namespace
+
+std::string to_string(bits_verdict x) {
+  switch (x) {
+    case bits_verdict::undecided:
+      return "undecided";
+    case bits_verdict::outvoted:
+      return "outvoted";
+    case bits_verdict::transient:
+      return "transient";
+    case bits_verdict::persistent:
+      return "persistent";
+    default:
+      return "irreproducible";
+  }
+}
+
+std::vector<ballot> ballots_of(const std::vector<std::vector<digest>>& digests) {
+  std::vector<ballot> out;
+  for (std::size_t s = 0; !digests.empty() && s < digests.front().size(); ++s) {
+    auto& x = out.emplace_back(ballot{.stage = int(s)});
+    for (std::size_t r = 0; r < digests.size(); ++r) {
+      x.replicas.push_back(int(r));
+      x.digests.push_back(s < digests[r].size() ? digests[r][s] : digest{});
+    }
+  }
+  return out;
+}
+
+void cross_check::blame(const wrong_bits& x) {
+  if (x.verdict != bits_verdict::undecided && x.verdict != bits_verdict::irreproducible)
+    for (const int r : x.replicas)
+      blamed_.emplace(r, x.stage);
+}
+
+// The value that all have now was computed by several places; who had another one was wrong.
+wrong_bits cross_check::settle(const open_case& open, const ballot& now) {
+  auto guilty = others_than(now.digests.front(), now, open.before);
+  const auto verdict = guilty.size() == open.before.size() ? bits_verdict::irreproducible
+                       : open.again                        ? bits_verdict::persistent
+                                                           : bits_verdict::transient;
+  return found(verdict, now, std::move(guilty));
+}
+
+// VERIFY-1.
+wrong_bits cross_check::differ(const key& which, const ballot& now) {
+  if (const auto* const right = majority(now.digests)) {
+    const auto guilty = others_than(*right, now, now.digests);
+    return found(bits_verdict::outvoted, now, guilty, guilty);
+  }
+  auto& open = open_[which];
+  open.before = now.digests;
+  // Of two, one of whom was wrong before.
+  std::vector<int> replaced;
+  for (const int r : now.replicas)
+    if (blamed_.contains({r, which.stage}))
+      replaced.push_back(r);
+  if (replaced.size() != 1)
+    replaced.clear();
+  open.exchanged.insert(replaced.begin(), replaced.end());
+  return found(bits_verdict::undecided, now, now.replicas, replaced);
+}
+
+wrong_bits cross_check::differ_again(open_case& open, const ballot& now) {
+  std::vector<int> changed;
+  for (std::size_t i = 0; i < now.digests.size(); ++i)
+    if (now.digests[i] != open.before[i])
+      changed.push_back(now.replicas[i]);
+  open.again = true;
+  open.before = now.digests;
+  if (changed.size() == now.digests.size())
+    return found(bits_verdict::irreproducible, now, changed);
+  if (!changed.empty()) {  // the same computation, another result
+    open.exchanged.insert(changed.begin(), changed.end());
+    return found(bits_verdict::persistent, now, changed, changed);
+  }
+  // Each insists. One place after the other is exchanged, so that the states of both are never
+  // lost at once: who then has another value was wrong.
+  for (const int r : now.replicas)
+    if (open.exchanged.insert(r).second)
+      return found(bits_verdict::undecided, now, now.replicas, {r});
+  return found(bits_verdict::undecided, now, now.replicas);
+}
+
+cross_check::answer cross_check::compare(std::uint64_t step,
+                                         checked_bits what,
+                                         const std::vector<ballot>& all) {
+  answer out;
+  for (const auto& now : all) {
+    const key which{what, step, now.stage, now.pass};
+    auto known = open_.find(which);
+    if (known != open_.end() && known->second.before.size() != now.digests.size()) {
+      open_.erase(known);
+      known = open_.end();
+    }
+    if (are_alike(now.digests)) {
+      if (known == open_.end())
+        continue;
+      out.found.push_back(settle(known->second, now));
+      open_.erase(known);
+    } else {
+      out.alike = false;
+      out.found.push_back(known == open_.end() ? differ(which, now)
+                                               : differ_again(known->second, now));
+    }
+    blame(out.found.back());
+  }
+  // What came of an earlier step is known by now.
+  if (out.alike)
+    std::erase_if(open_, [&](const auto& one) { return one.first.step < step; });
+  return out;
+}
+
+}  // namespace troupe::actors

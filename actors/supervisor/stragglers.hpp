@@ -1,0 +1,86 @@
+// Who is slow, and why: a pure machine.
+//
+//   where the time of each worker went in a step -> what is new about who is slow
+//
+// It knows no actor and no clock. A worker is compared with those of the same stage in other
+// replicas, in this step and in the last few; without others with its own last steps. What it
+// waits for (links, batches) also with what it computes: where all wait alike, all are named.
+//
+//   STRAGGLER-1  Who is slow for three steps in a row is named then; once, until it changes.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe::actors {
+
+enum class slowness : std::uint8_t {
+  none,
+  compute,
+  link,   ///< it takes long to get what other ranks have handed on
+  input,  ///< it waits for its batches
+};
+std::string to_string(slowness x);  ///< of none: "over"
+
+/// Of one worker, in seconds of a step.
+struct worker_times {
+  int replica = 0;
+  int stage = 0;
+  double computing = 0, redeeming = 0, awaiting_batches = 0;
+};
+
+struct straggler_rule {
+  double ratio = 1.5;        ///< so many times as long as usual is slow; 0: nothing is
+  double least = 0.02;       ///< seconds more than usual, which a step can feel
+  double share = 0.1;        ///< and more than this share of what the worker computes
+  int in_a_row = 3;          ///< steps
+  std::size_t recent = 8;    ///< steps of others that say what is usual
+  std::size_t history = 16;  ///< of its own, where there are no others
+  std::size_t known = 4;     ///< steps of its own before it is compared with them
+};
+
+struct straggler_news {
+  int replica = 0;
+  int stage = 0;
+  slowness is = {};
+  double seconds = 0, usual = 0;  ///< of what it is slow at
+
+  friend bool operator==(const straggler_news&, const straggler_news&) = default;
+};
+
+class stragglers {
+ public:
+  explicit stragglers(straggler_rule rule) : rule_(rule) {}
+
+  /// Of all workers of a step that was computed to its end. `work`: how much the step had, in any
+  /// unit; times are compared for as much.
+  std::vector<straggler_news> compare(const std::vector<worker_times>& step, double work);
+
+ private:
+  static constexpr std::size_t causes = 3;
+  using times = std::array<double, causes>;  ///< compute, link, input
+  using place = std::pair<int, int>;         ///< stage and replica
+
+  struct known_worker {
+    std::deque<times>
+        past;  ///< for a unit of work, the newest last; of steps in which it was not slow
+    std::array<int, causes> slow = {};
+    int fine = 0;  ///< steps in a row
+    slowness told = slowness::none;
+  };
+
+  /// What is usual for it in this step; negative: nobody knows.
+  double usual(const place& of, std::size_t cause, const std::map<place, times>& now) const;
+  straggler_news judge(const place& of, const std::map<place, times>& now, double work);
+
+  straggler_rule rule_;
+  std::map<place, known_worker> workers_;
+};
+
+}  // namespace troupe::actors

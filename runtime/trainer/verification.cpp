@@ -1,0 +1,104 @@
+#include "runtime/trainer/verification.hpp"
+
+#include "runtime/core/random.hpp"
+#include "runtime/trainer/worker.hpp"
+
+#include <cstring>
+
+namespace troupe::runtime {
+
+bool is_verified(double fraction, std::uint64_t seed, step_id step, const verifiable_pass& x) {
+  if (fraction <= 0)
+    return false;
+  const auto index = (std::uint64_t(x.replica) << 48) + (std::uint64_t(value(x.chunk)) << 32)
+                     + value(x.microbatch);
+  return uniform(random_key(seed, "verify", value(step)), index) < fraction;
+}
+
+int verifier_of(int replica, int replicas) {
+  return (replica + 1) % replicas;
+}
+
+int verified_by(int replica, int replicas) {
+  return (replica + replicas - 1) % replicas;
+}
+
+namespace {
+
+void add_tensor(digester& to, const std::string& name, const tensor& x, const stream& by) {
+  to.add(name);
+  if (x.kind() == memory_kind::host) {
+    to.add(x.raw(), x.bytes());
+    return;
+  }
+  std::vector<std::byte> here(x.bytes());
+  by.read(here.data(), x.raw(), here.size());
+  to.add(here.data(), here.size());
+}
+
+}  // namespace
+
+digest worker::digest_of(const bundle& x) {
+  digester out;
+  if (!stream_.pool().is_shadow())
+    for (const auto& [name, part] : x)
+      add_tensor(out, name, part, stream_);
+  return out.result();
+}
+
+bundle worker::copy_of(const bundle& x) {
+  bundle out;
+  for (const auto& [name, part] : x) {
+    tensor copy(stream_.allocate(part.bytes()), part.type(), part.extents());
+    if (!stream_.pool().is_shadow())
+      stream_.copy(copy.raw(), part.raw(), part.bytes());
+    out.add(name, std::move(copy));
+  }
+  return out;
+}
+
+digest worker::output_digest(const pass_key& key, const bundle& out) {
+  auto all = out;
+  if (const auto found = losses_.find(key); found != losses_.end())
+    all.add("loss", found->second);
+  return digest_of(all);
+}
+
+worker::again worker::compute_again(chunk_id id, const bundle& in, const bundle& gradient) {
+  auto& home = at(id);
+  const auto pass = new_pass(home);
+  auto forward = pass->forward(in);
+  if (home.model.range().head)
+    forward.add("loss", pass->loss_sums());
+  again out{digest_of(forward), {}};
+  if (!gives_gradient(id))
+    return out;
+  bundle back;
+  for (int b = pass->blocks() - 1; b >= 0; --b) {
+    if (home.plan.blocks[std::size_t(b)].recomputed)
+      pass->recompute(b);
+    back = pass->input_gradients(b == pass->blocks() - 1 ? gradient : bundle(), b);
+  }
+  out.input_gradient = digest_of(back);
+  return out;
+}
+
+void worker::flip_output_bit(const pass_key& key, bundle& out) {
+  tensor* x = nullptr;
+  tensor hidden;
+  for (const auto& [name, part] : out)
+    if (name == "hidden") {
+      hidden = part;
+      x = &hidden;
+    }
+  if (const auto found = losses_.find(key); x == nullptr && found != losses_.end())
+    x = &found->second;
+  if (x == nullptr || stream_.pool().is_shadow())
+    return;
+  std::byte one{};
+  stream_.read(&one, x->raw(), 1);
+  one ^= std::byte{1} << 2;
+  stream_.write(x->raw(), &one, 1);
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,163 @@
+// Who computed wrong bits: the table of docs/protocol/verification.md, row by row.
+
+#include "actors/supervisor/cross_check.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <vector>
+
+using namespace troupe;
+using actors::bits_verdict;
+using actors::checked_bits;
+using actors::cross_check;
+using actors::wrong_bits;
+
+namespace {
+
+using what_they_had = std::vector<std::uint64_t>;
+
+/// Of one stage, by replica.
+std::vector<actors::ballot> of(const what_they_had& values) {
+  std::vector<std::vector<runtime::digest>> out;
+  for (const auto x : values)
+    out.push_back({{x, 1}});
+  return actors::ballots_of(out);
+}
+
+wrong_bits guilty_are(bits_verdict x, std::vector<int> who, std::vector<int> replaced = {}) {
+  return {x, 0, 0, std::move(who), std::move(replaced)};
+}
+
+struct checked {
+  cross_check by;
+  cross_check::answer last = {};
+
+  wrong_bits hears(const what_they_had& values, std::uint64_t step = 4) {
+    last = by.compare(step, checked_bits::gradients, of(values));
+    REQUIRE(last.found.size() == 1);
+    return last.found.front();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("VERIFY-1: replicas that are alike are accused of nothing", "[actors]") {
+  cross_check x;
+  for (const std::size_t replicas : {1U, 2U, 5U}) {
+    const auto said = x.compare(4, checked_bits::gradients, of(what_they_had(replicas, 7)));
+    CHECK(said.alike);
+    CHECK(said.found.empty());
+  }
+  CHECK(x.compare(4, checked_bits::state, {}).alike);
+}
+
+TEST_CASE("VERIFY-1: of three and more the minority is guilty at once and its place replaced",
+          "[actors]") {
+  const auto [values, guilty]
+      = GENERATE(table<what_they_had, std::vector<int>>({{{1, 1, 2}, {2}},
+                                                         {{3, 1, 1}, {0}},
+                                                         {{1, 2, 1, 1}, {1}},
+                                                         {{1, 2, 1, 3, 1}, {1, 3}},
+                                                         {{2, 1, 1, 2, 1}, {0, 3}}}));
+  checked it;
+  CHECK(it.hears(values) == guilty_are(bits_verdict::outvoted, guilty, guilty));
+  CHECK_FALSE(it.last.alike);
+  // When it has run again all are alike, and there is nothing more to say.
+  const auto again = it.by.compare(4, checked_bits::gradients, of(what_they_had(values.size(), 1)));
+  CHECK(again.alike);
+  CHECK(again.found.empty());
+}
+
+TEST_CASE("VERIFY-1: of two the step that runs again names who was wrong", "[actors]") {
+  const int guilty = GENERATE(0, 1);
+  checked it;
+  CHECK(it.hears({1, 2}) == guilty_are(bits_verdict::undecided, {0, 1}, {}));
+  CHECK_FALSE(it.last.alike);
+  const std::uint64_t right = guilty == 0 ? 2 : 1;
+  CHECK(it.hears({right, right}) == guilty_are(bits_verdict::transient, {guilty}, {}));
+  CHECK(it.last.alike);
+}
+
+TEST_CASE("without a majority nobody is named by one computation", "[actors]") {
+  const auto values = GENERATE(values<what_they_had>({{1, 2}, {1, 2, 3}, {1, 1, 2, 2}}));
+  checked it;
+  const auto said = it.hears(values);
+  CHECK(said.verdict == bits_verdict::undecided);
+  CHECK(said.replaced.empty());
+  const auto then = it.hears(what_they_had(values.size(), 1));
+  CHECK(then.verdict == bits_verdict::transient);
+  CHECK(then.replicas.front() > 0);
+}
+
+TEST_CASE("who comes to another result each time is guilty and its place replaced", "[actors]") {
+  checked it;
+  it.hears({1, 2});
+  CHECK(it.hears({1, 3}) == guilty_are(bits_verdict::persistent, {1}, {1}));
+  CHECK_FALSE(it.last.alike);
+}
+
+TEST_CASE("of two that insist one place after the other is exchanged until the guilty one is",
+          "[actors]") {
+  const int guilty = GENERATE(0, 1);
+  checked it;
+  it.hears({1, 2});
+  CHECK(it.hears({1, 2}) == guilty_are(bits_verdict::undecided, {0, 1}, {0}));
+  const std::uint64_t right = guilty == 0 ? 2 : 1;
+  if (guilty == 1)  // another place says the same as the first
+    CHECK(it.hears({1, 2}) == guilty_are(bits_verdict::undecided, {0, 1}, {1}));
+  CHECK(it.hears({right, right}) == guilty_are(bits_verdict::persistent, {guilty}, {}));
+  CHECK(it.last.alike);
+}
+
+TEST_CASE("two that insist from whatever place are not exchanged for ever", "[actors]") {
+  checked it;
+  for (int i = 0; i < 3; ++i)
+    it.hears({1, 2});
+  CHECK(it.hears({1, 2}) == guilty_are(bits_verdict::undecided, {0, 1}, {}));
+}
+
+TEST_CASE("what comes out otherwise each time for everybody is named irreproducible", "[actors]") {
+  checked it;
+  it.hears({1, 2});
+  SECTION("and alike at last") {
+    CHECK(it.hears({3, 3}) == guilty_are(bits_verdict::irreproducible, {0, 1}, {}));
+    CHECK(it.last.alike);
+  }
+  SECTION("and differs again") {
+    CHECK(it.hears({3, 4}) == guilty_are(bits_verdict::irreproducible, {0, 1}, {}));
+    CHECK_FALSE(it.last.alike);
+  }
+}
+
+TEST_CASE("of two that differ the one that was wrong before is replaced at once", "[actors]") {
+  checked it;
+  it.hears({1, 2}, 4);
+  it.hears({1, 1}, 4);
+  CHECK(it.hears({5, 6}, 9) == guilty_are(bits_verdict::undecided, {0, 1}, {1}));
+}
+
+TEST_CASE("each stage is judged by itself, and gradients apart from states", "[actors]") {
+  cross_check x;
+  const auto said = x.compare(
+      4,
+      checked_bits::state,
+      actors::ballots_of(
+          {{{1, 1}, {1, 1}, {9, 9}}, {{1, 1}, {2, 2}, {9, 9}}, {{5, 5}, {1, 1}, {9, 9}}}));
+  CHECK_FALSE(said.alike);
+  REQUIRE(said.found.size() == 2);
+  CHECK(said.found[0] == guilty_are(bits_verdict::outvoted, {2}, {2}));
+  CHECK(said.found[1] == wrong_bits{bits_verdict::outvoted, 1, 0, {1}, {1}});
+  checked it;
+  it.hears({1, 2});
+  CHECK(it.by.compare(4, checked_bits::state, of({5, 5})).found.empty());
+  CHECK(it.hears({1, 1}).verdict == bits_verdict::transient);
+}
+
+TEST_CASE("a run that goes back further than one step still learns who was wrong", "[actors]") {
+  checked it;
+  it.hears({1, 2}, 4);
+  for (const std::uint64_t step : {2U, 3U})
+    CHECK(it.by.compare(step, checked_bits::gradients, of({8, 8})).found.empty());
+  CHECK(it.hears({2, 2}, 4) == guilty_are(bits_verdict::transient, {0}, {}));
+}

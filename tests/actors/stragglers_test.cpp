@@ -1,0 +1,186 @@
+// Who is slow, and why: made-up times in, news out.
+
+#include "actors/supervisor/stragglers.hpp"
+
+#include "runtime/core/random.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <cmath>
+#include <functional>
+#include <vector>
+
+using namespace troupe;
+using actors::slowness;
+using actors::straggler_news;
+using actors::stragglers;
+using actors::worker_times;
+
+namespace {
+
+/// Stages of several replicas, which compute for 0.2 s and wait for little.
+std::vector<worker_times> usual_step(int replicas, int stages = 2) {
+  std::vector<worker_times> out;
+  for (int r = 0; r < replicas; ++r)
+    for (int s = 0; s < stages; ++s)
+      out.push_back({r, s, 0.2 + 0.1 * s, 0.001, 0.002});
+  return out;
+}
+
+worker_times& of(std::vector<worker_times>& step, int replica, int stage) {
+  for (auto& x : step)
+    if (x.replica == replica && x.stage == stage)
+      return x;
+  throw std::out_of_range("no such worker");
+}
+
+/// Uniform in (0, 1), the same in each run.
+double drawn(std::uint64_t& number) {
+  return runtime::uniform(runtime::random_key(1, "stragglers", 0), number++);
+}
+
+/// About 15 % of noise, and in one of a hundred times a hiccup: somebody else had the core.
+double noise(std::uint64_t& number) {
+  const double normal = std::sqrt(-2 * std::log(drawn(number) + 1e-12))
+                        * std::cos(6.283185307179586 * drawn(number));
+  return std::exp(0.15 * normal) * (drawn(number) < 0.01 ? 3 : 1);
+}
+
+void make_slow(worker_times& x, slowness how) {
+  if (how == slowness::compute)
+    x.computing *= 2;
+  else if (how == slowness::link)
+    x.redeeming += 0.3;
+  else
+    x.awaiting_batches += 0.3;
+}
+
+}  // namespace
+
+TEST_CASE("STRAGGLER-1: a slow worker is named in the third slow step and why it is slow",
+          "[actors]") {
+  const auto how = GENERATE(slowness::compute, slowness::link, slowness::input);
+  const int replicas = GENERATE(1, 2, 3, 8);
+  CAPTURE(int(how), replicas);
+  stragglers x({});
+  for (int i = 0; i < 10; ++i)
+    CHECK(x.compare(usual_step(replicas), 4).empty());
+  for (int i = 1; i <= 8; ++i) {
+    auto step = usual_step(replicas);
+    make_slow(of(step, replicas - 1, 1), how);
+    const auto said = x.compare(step, 4);
+    REQUIRE(said.size() == (i == 3 ? 1 : 0));  // once
+    if (i == 3) {
+      CHECK(said[0].replica == replicas - 1);
+      CHECK(said[0].stage == 1);
+      CHECK(said[0].is == how);
+      CHECK(said[0].seconds > 1.5 * said[0].usual);
+    }
+  }
+}
+
+TEST_CASE("STRAGGLER-1: a worker that is slow from the first step on is named beside others",
+          "[actors]") {
+  stragglers x({});
+  for (int i = 1; i <= 3; ++i) {
+    auto step = usual_step(2);
+    make_slow(of(step, 0, 0), slowness::compute);
+    CHECK(x.compare(step, 1).size() == (i == 3 ? 1 : 0));
+  }
+}
+
+TEST_CASE("where all wait for their batches all are named", "[actors]") {
+  stragglers x({});
+  std::vector<straggler_news> said;
+  for (int i = 0; i < 3; ++i) {
+    auto step = usual_step(2, 1);
+    for (auto& one : step)
+      make_slow(one, slowness::input);
+    said = x.compare(step, 1);
+  }
+  REQUIRE(said.size() == 2);
+  CHECK(said[0].is == slowness::input);
+  CHECK(said[1].is == slowness::input);
+}
+
+TEST_CASE("STRAGGLER-1: that it is over and another cause are told too", "[actors]") {
+  stragglers x({});
+  std::vector<slowness> told;
+  const auto run = [&](slowness how) {
+    for (int i = 0; i < 6; ++i) {
+      auto step = usual_step(2);
+      if (how != slowness::none)
+        make_slow(of(step, 1, 0), how);
+      for (const auto& one : x.compare(step, 1))
+        told.push_back(one.is);
+    }
+  };
+  for (const auto how :
+       {slowness::none, slowness::compute, slowness::none, slowness::link, slowness::input})
+    run(how);
+  CHECK(told == std::vector{slowness::compute, slowness::none, slowness::link, slowness::input});
+}
+
+TEST_CASE("two slow steps are no straggler", "[actors]") {
+  stragglers x({});
+  for (int i = 0; i < 60; ++i) {
+    auto step = usual_step(2);
+    if (i % 3 != 0)
+      make_slow(of(step, 1, 0), slowness::compute);
+    CHECK(x.compare(step, 1).empty());
+  }
+}
+
+TEST_CASE("what a step cannot feel is no straggler", "[actors]") {
+  stragglers x({});
+  for (int i = 0; i < 20; ++i) {
+    auto step = usual_step(2);
+    for (auto& one : step) {
+      one.computing /= 100;
+      one.awaiting_batches = i > 10 ? 0.019 : 0;
+    }
+    if (i > 10)
+      make_slow(of(step, 1, 0), slowness::compute);
+    CHECK(x.compare(step, 1).empty());
+  }
+}
+
+TEST_CASE("more micro-batches take longer, and nobody is slow", "[actors]") {
+  const int replicas = GENERATE(1, 2);
+  stragglers x({});
+  for (int i = 0; i < 20; ++i) {
+    const double work = i < 10 ? 4 : 16;
+    auto step = usual_step(replicas);
+    for (auto& one : step)
+      one.computing *= work;
+    CHECK(x.compare(step, work).empty());
+  }
+}
+
+TEST_CASE("a ratio of 0 names nobody", "[actors]") {
+  stragglers x({.ratio = 0});
+  for (int i = 0; i < 10; ++i) {
+    auto step = usual_step(2);
+    make_slow(of(step, 1, 0), slowness::compute);
+    CHECK(x.compare(step, 1).empty());
+  }
+}
+
+TEST_CASE("STRAGGLER-1: noise of 15 percent with hiccups names nobody in 10000 steps", "[actors]") {
+  const int replicas = GENERATE(1, 2, 3, 8);
+  CAPTURE(replicas);
+  stragglers x({});
+  std::uint64_t number = 0;
+  std::size_t alarms = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    auto step = usual_step(replicas);
+    for (auto& one : step) {
+      one.computing *= noise(number);
+      one.redeeming *= 10 * noise(number);
+      one.awaiting_batches *= 5 * noise(number);
+    }
+    alarms += x.compare(step, 1).size();
+  }
+  CHECK(alarms == 0);
+}
