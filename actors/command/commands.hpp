@@ -33,6 +33,7 @@ void add_wait(command_line& program);            // wait.cpp
 void add_stop(command_line& program);            // wait.cpp
 void add_credentials(command_line& program);     // credentials.cpp
 void add_supervisor(command_line& program);      // supervisor.cpp
+void add_node(command_line& program);            // node.cpp
 
 /// All of them, in the order in which one needs them.
 void add_commands(command_line& program);

@@ -87,7 +87,6 @@ class launcher_state {
   void take(int host, const runtime::request_refused& x);
   void take(int host, const runtime::agent_ended& x);
   void take(int host, const runtime::processes_listed& x);
-  void take(int host, const runtime::succession_agreed& x);
 
   const messages::present* present_of(const messages::process_name& who) const;
   void lose(const caf::down_msg& x);
