@@ -170,9 +170,10 @@ std::string event_line(const runtime::run_event& x) {
   const auto why = x.why.starts_with(named) ? x.why.substr(named.size()) : x.why;
   if (x.kind == "wrong bits")
     return fmt::format(" {} computed wrong bits: {} ({})", x.who, x.verdict, why);
+  const auto* const is = x.who.find(',') == std::string::npos ? "is" : "are";
   if (x.kind == "straggler")
-    return x.verdict == "over" ? fmt::format(" {} is not slow any more ({})", x.who, why)
-                               : fmt::format(" {} is slow: {} ({})", x.who, x.verdict, why);
+    return x.verdict == "over" ? fmt::format(" {} {} not slow any more ({})", x.who, is, why)
+                               : fmt::format(" {} {} slow: {} ({})", x.who, is, x.verdict, why);
   if (x.kind == "given up")
     return fmt::format(" {} died ({}) and is not replaced any more", x.who, why);
   if (x.kind != "restart" && x.kind != "move")

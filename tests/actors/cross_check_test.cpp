@@ -80,12 +80,12 @@ TEST_CASE("VERIFY-1: of two the step that runs again names who was wrong", "[act
 }
 
 TEST_CASE("without a majority nobody is named by one computation", "[actors]") {
-  const auto values = GENERATE(values<what_they_had>({{1, 2}, {1, 2, 3}, {1, 1, 2, 2}}));
+  const auto first = GENERATE(values<what_they_had>({{1, 2}, {1, 2, 3}, {1, 1, 2, 2}}));
   checked it;
-  const auto said = it.hears(values);
+  const auto said = it.hears(first);
   CHECK(said.verdict == bits_verdict::undecided);
   CHECK(said.replaced.empty());
-  const auto then = it.hears(what_they_had(values.size(), 1));
+  const auto then = it.hears(what_they_had(first.size(), 1));
   CHECK(then.verdict == bits_verdict::transient);
   CHECK(then.replicas.front() > 0);
 }

@@ -868,6 +868,39 @@ def check_any_bytes(folder):
     require_same(temporary, ran[1], "in a temporary folder")
 
 
+def check_wrong_bits(folder):
+    """Of four replicas the process of the one with other bits is exchanged; of two that of who has others twice."""
+    def events(one, kind):
+        return [x for x in one.records() if x.get("event") == kind]
+
+    def accuses(one, who, verdict):
+        told = events(one, "wrong bits")
+        if [(x["who"], x["verdict"]) for x in told] != [(who, verdict)]:
+            raise one.fails(f"its events are {told}")
+
+    four = ["--world-size", 4, "--train-iters", 12]
+    wanted = job(folder, *four, processes=1).ends()
+    one = job(folder, *four, "--plant-death", "lane:2.0@6:reduce:wrong-bits", processes=4).ends()
+    require_same(one, wanted, "with wrong bits")
+    logs = [(one.run / "logs" / f"node-{n}.log").read_text() for n in range(4)]
+    if ["(incarnation 2)" in x for x in logs] != [False, False, True, False]:
+        raise one.fails("another process than number 2 alone was exchanged")
+    accuses(one, "stage:2.0", "outvoted")
+    if not (told := events(one, "restart")) or told[0]["who"] != "process:2" or len(told) != 1:
+        raise one.fails(f"it was restarted {told}")
+    two = ["--world-size", 2, "--train-iters", 12]
+    wanted = job(folder, *two, processes=1).ends()
+    death = "lane:1.0@6:reduce:wrong-bits"
+    one = job(folder, *two, "--plant-death", death, death).ends()
+    require_same(one, wanted, "with wrong bits twice")
+    accuses(one, "stage:1.0", "persistent")
+    if [x["who"] for x in events(one, "restart")] != ["replicas", "process:0"]:
+        raise one.fails(f"it was restarted {events(one, 'restart')}")
+    one = job(folder, *two, "--verify-fraction", 1, "--plant-death", "lane:0.0@5:forward:wrong-bits").ends()
+    require_same(one, wanted, "with a wrong forward pass")
+    accuses(one, "stage:0.0", "transient")
+
+
 def check_without_recovery(folder):
     """--recovery off: a death ends the run early, in order, with that cause."""
     save = folder / "save"
