@@ -295,10 +295,7 @@ std::shared_ptr<node_context> prepare_process(const messages::job_description& t
         "this process would compute other bits than the run, whose identity is another.{}\nGive "
         "every host the same build, libraries and kind of processor or device",
         differences(told.identity, here, "the run", "this process"));
-  auto planted = job;
-  if (who.incarnation > 1)  // each strikes once, and the process before was started with them, too
-    planted.faults.death.clear();
-  add_message_path(*out, planted);
+  add_message_path(*out, job);
   add_data_planes(*out, who, network, true);
   add_recorders(*out, job);
   open_parts(job, told, *out, {});

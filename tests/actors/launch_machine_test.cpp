@@ -447,7 +447,7 @@ TEST_CASE("with one agent for each place the end of one is that of its place alo
 }
 
 TEST_CASE("when its host is gone a place goes on on the first spare that lives", "[actors]") {
-  launching it{.machine = launch_machine{{0, 1}, home, 2}};
+  launching it{.machine = launch_machine{{0, 1}, home, false, 2}};
   it.stand(0);
   it.stand(1);
   CHECK(it.machine.host_gone(2, "the first spare is gone").empty());
@@ -476,7 +476,7 @@ TEST_CASE("when its host is gone a place goes on on the first spare that lives",
 }
 
 TEST_CASE("PROCESS-1: who lives on a host that is cut off takes no part any more", "[actors]") {
-  launching it{.machine = launch_machine{{0, 1}, home, 1}};
+  launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
   it.stand(0);
   const auto which = it.stand(1);
   it.machine.host_gone(1, "the node is gone");
@@ -579,7 +579,7 @@ TEST_CASE("a move is offered when everybody stands and to each supervisor", "[ac
 }
 
 TEST_CASE("a host that comes back is as good as a spare", "[actors]") {
-  launching it{.machine = launch_machine{{0, 1}, home, 1}};
+  launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
   it.stand(0);
   it.stand(1);
   it.machine.host_gone(1, "the node is gone");
@@ -593,7 +593,7 @@ TEST_CASE("a host that comes back is as good as a spare", "[actors]") {
 }
 
 TEST_CASE("a host on which a place cannot stand is left for another one", "[actors]") {
-  launching it{.machine = launch_machine{{0, 1}, home, 2}};
+  launching it{.machine = launch_machine{{0, 1}, home, false, 2}};
   it.stand(0);
   it.stand(1);
   it.machine.host_gone(1, "the node is gone");
@@ -624,7 +624,7 @@ TEST_CASE("a host on which a place cannot stand is left for another one", "[acto
 
 TEST_CASE("a host that does not serve at first refuses the run, spare or not", "[actors]") {
   for (const int host : {1, 2}) {
-    launching it{.machine = launch_machine{{0, 1}, home, 1}};
+    launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
     const auto asked = it.machine.wanted(0, in(1));
     const auto refusals = of<launch_action::refuse>(it.machine.host_refuses(host, "it is busy"));
     REQUIRE(refusals.size() == 1);
@@ -645,7 +645,7 @@ TEST_CASE("a host that does not serve at first refuses the run, spare or not", "
 }
 
 TEST_CASE("a spare that is late with its refusal is a host that is gone", "[actors]") {
-  launching it{.machine = launch_machine{{0, 1}, home, 1}};
+  launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
   it.stand(0);
   it.stand(1);
   CHECK(it.machine.host_refuses(2, "it is busy").empty());
@@ -654,7 +654,7 @@ TEST_CASE("a spare that is late with its refusal is a host that is gone", "[acto
 }
 
 TEST_CASE("the launcher ends when the agents of all hosts have", "[actors]") {
-  launching it{.machine = launch_machine{{0, 1}, home, 1}};
+  launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
   const auto which = it.stand(0);
   it.machine.host_gone(1, "the node is gone");
   it.machine.over();
