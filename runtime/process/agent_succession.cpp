@@ -93,6 +93,7 @@ agent_actions agent_state::fenced() {
   return start_successor();
 }
 
+// AGENT-4: only here, after `fenced`, and while no successor before it runs.
 agent_actions agent_state::start_successor() {
   const auto& what = succession_.what;
   succession_.for_what = awaits::free_name;
