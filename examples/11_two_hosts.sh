@@ -21,6 +21,7 @@ troupe=${1:-$top/build/release/bin/troupe}
   echo "11_two_hosts.sh: build Troupe, or name its program: bash examples/11_two_hosts.sh PROGRAM" >&2
   exit 2
 }
+troupe=$(realpath "$troupe")
 
 # Once more, in namespaces that end with whatever was started in them.
 if [[ -z ${TROUPE_TWO_HOSTS:-} ]]; then
