@@ -687,6 +687,30 @@ def check_one_way(folder):
         at.stop()
 
 
+def check_cut_off(folder):
+    """A host is cut off, and stays so: the run goes on without it and ends in order while it is looked for, and that host
+    has ended by itself what it had of the run."""
+    suspicion = 3
+    few = ["--suspicion-seconds", suspicion]
+    between = network()
+    credentials = keys(folder)
+    nodes = between.nodes(folder, credentials, *few)
+    one = between.job(folder, *ENDLESS, *few, *over(nodes, credentials))
+    one.reaches(10)
+    for host in (0, 1):
+        between.deafen(host)
+    says(one, f"process:1 moves to the node at {nodes[0].at}, as no other node is left")
+    nodes[1].until("that host is free", lambda: "is over here" in nodes[1].text() and hosted_there(nodes[1]) == 0)
+    one.until("both stand on one host", lambda: hosted_there(nodes[0]) == 2)
+    goes_on(one)
+    time.sleep(2 * suspicion)  # by now it is looked for
+    require_undisturbed(folder, one, "with a host that stays away")
+    if "is there again" in one.out.read_text():
+        raise one.fails("the host that was cut off was found")
+    for at in nodes:
+        at.stop()
+
+
 if __name__ == "__main__":
     atexit.register(lambda: [one.stop() for one in [*processes_test.JOBS, *NODES]])
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
