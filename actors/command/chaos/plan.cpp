@@ -12,7 +12,7 @@ namespace troupe::command::chaos {
 namespace {
 
 /// After the newest fault the run commits some steps more: else nobody sees that it goes on.
-constexpr std::uint64_t steps_after = 3;
+constexpr std::uint64_t steps_after = 10;
 constexpr std::size_t most_plants = 16;  // that --plant-death takes
 
 /// A kind, a role and, where it is planted, the moments at which it can be.
