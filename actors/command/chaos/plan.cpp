@@ -93,7 +93,7 @@ bool place(disturbance& x,
     x.moment = of.moments[by.below(of.moments.size())];
     const auto period = *period_of(x.moment, wish);
     x.step = (step + period - 1) / period * period;
-    if (x.step + steps_after > wish.last && wish.last >= steps_after)
+    if (x.step + steps_after > wish.last && step + steps_after <= wish.last)
       x.step = (wish.last - steps_after) / period * period;
     x.actor = actor_of(of.who, job, [&](int count) { return by.below(std::size_t(count)); });
     x.plants = plants_of(of.kind, x.actor, x.step, x.moment, job);
