@@ -191,7 +191,7 @@ void add_chaos(command_line& program) {
         return interruptible(
             [&](const runtime::cancel_token& stop) { return chaos::disturb(*flags, stop); });
       });
-  to.words("-- JOB...",
+  to.rest("JOB...",
            "The job, train gpt and its flags, as it would be typed after troupe; without --run, "
            "--save and --log-file.",
            flags->command);

@@ -54,6 +54,7 @@ struct command_line::parts {
   std::vector<std::pair<std::string, std::string>> families;
   std::vector<std::string> configurations;  ///< files named by --config
   bool configurable = false;
+  std::vector<std::string>* rest = nullptr;  ///< where the words behind -- go; null: nowhere
 
   bool knows(const std::string& word) const {
     return app.get_option_no_throw(word) != nullptr || refusals.contains(word);
@@ -226,6 +227,14 @@ void command_line::words(const std::string& type, std::string help, std::vector<
       {.type = type, .help = std::move(help), .most = any_number});
 }
 
+void command_line::rest(const std::string& type,
+                        std::string help,
+                        std::vector<std::string>& to) {
+  parts_->rest = &to;
+  parts_->self.groups.front().flags.push_back(
+      {.type = "-- " + type, .help = std::move(help), .most = any_number});
+}
+
 void command_line::configurable() {
   parts_->configurable = true;
   values(
@@ -296,6 +305,11 @@ std::vector<std::string> command_line::last_uses(const std::vector<std::string>&
 
 command_line::work command_line::parse_flags(std::vector<std::string> words) {
   given_ = words;
+  if (const auto mark = std::find(words.begin(), words.end(), "--");
+      parts_->rest != nullptr && mark != words.end()) {
+    parts_->rest->assign(mark + 1, words.end());
+    words.erase(mark, words.end());
+  }
   words = last_uses(words);
   for (auto& flag : parts_->flags)
     flag->given.reset();

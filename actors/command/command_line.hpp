@@ -81,6 +81,9 @@ class command_line {
   /// Words without a flag, any number.
   void words(const std::string& type, std::string help, std::vector<std::string>& to);
 
+  /// Words behind a lone --, another command's: whatever they are.
+  void rest(const std::string& type, std::string help, std::vector<std::string>& to);
+
   /// From here on --config FILE is a flag, which reads the others from YAML
   /// (docs/formats/configuration.md).
   void configurable();

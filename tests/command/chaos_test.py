@@ -18,7 +18,7 @@ from cli_test import refuses, works, wrong
 JOB = ["train", "gpt", "--mock-data", "--num-layers", 2, "--hidden-size", 64, "--num-attention-heads", 4,
        "--seq-length", 32, "--max-position-embeddings", 32, "--micro-batch-size", 2, "--global-batch-size", 8,
        "--lr", 1e-3, "--vocab-size", 128, "--tokenizer-type", "NullTokenizer", "--threads-per-worker", 1,
-       "--eval-iters", 0, "--world-size", 2, "--processes", 2, "--train-iters", 60]
+       "--eval-iters", 0, "--world-size", 2, "--processes", 2, "--train-iters", 400]
 PIPELINE = ["--pipeline-model-parallel-size", 2]
 PATIENCE = 150  # seconds, which only a hang reaches
 OURS = "TROUPE_CHAOS="  # in the environment of every process of a run
@@ -71,7 +71,7 @@ def chaos(folder, *words, job=JOB, more=PIPELINE, code=0):
 
 def check_nodes(folder):
     """Nodes are killed and crash: others take their places, those beside live on, and each part of the time is told."""
-    report, _ = chaos(folder, "--kills", 3, "--every-steps", 15, "--seed", 2, "--roles", "node",
+    report, _ = chaos(folder, "--kills", 3, "--every-steps", 70, "--seed", 2, "--roles", "node",
                       "--kinds", "SIGKILL,SIGSEGV,abort")
     if len(report["faults"]) != 3 or not report["holds"] or report["wrong"]:
         raise wrong(f"the report is {report}")
@@ -95,7 +95,7 @@ def check_nodes(folder):
 
 def check_front(folder):
     """The command that was typed is killed, and stopped: nobody else has another process."""
-    report, _ = chaos(folder, "--kills", 2, "--every-steps", 15, "--seed", 1, "--roles", "front", "--kinds",
+    report, _ = chaos(folder, "--kills", 2, "--every-steps", 70, "--seed", 1, "--roles", "front", "--kinds",
                       "SIGKILL,pause", more=[*PIPELINE, "--suspicion-seconds", 2])
     if not report["holds"] or any(x["computed_again"] or (x["replaced"] not in ([], ["front"])) for x in report["faults"]):
         raise wrong(f"the report is {report}")
@@ -103,7 +103,7 @@ def check_front(folder):
 
 def check_moments(folder):
     """A process dies by its own hand at an exact moment, once, and not again when the step runs again."""
-    report, _ = chaos(folder, "--kills", 4, "--every-steps", 10, "--seed", 5, "--roles", "lane,stage",
+    report, _ = chaos(folder, "--kills", 4, "--every-steps", 70, "--seed", 5, "--roles", "lane,stage",
                       "--kinds", "SIGKILL,exit,SIGSEGV,abort", "--moments", "weight-gradient,updated,restore,acknowledged")
     if not report["holds"] or not all(x["plants"] and x["moment"] for x in report["faults"]):
         raise wrong(f"the report is {report}")
@@ -113,7 +113,7 @@ def check_moments(folder):
 
 def check_gray(folder):
     """Stopped for less than the suspicion, slowed down, without disk or memory: nobody has to be replaced who lives."""
-    report, _ = chaos(folder, "--kills", 4, "--every-steps", 12, "--seed", 7, "--roles", "node,supervisor",
+    report, _ = chaos(folder, "--kills", 4, "--every-steps", 70, "--seed", 7, "--roles", "node,supervisor",
                       "--kinds", "pause,slow,disk-full,short-write", more=[*PIPELINE, "--suspicion-seconds", 3])
     if not report["holds"]:
         raise wrong(f"the report is {report}")
@@ -121,14 +121,14 @@ def check_gray(folder):
 
 def check_agent(folder):
     """The host's agent is killed: whatever goes with it comes back."""
-    report, _ = chaos(folder, "--kills", 1, "--every-steps", 20, "--seed", 1, "--roles", "agent", "--kinds", "SIGKILL")
+    report, _ = chaos(folder, "--kills", 1, "--every-steps", 70, "--seed", 1, "--roles", "agent", "--kinds", "SIGKILL")
     if not report["holds"]:
         raise wrong(f"the report is {report}")
 
 
 def check_flipped(folder):
     """A flipped bit where two replicas hold the same is noticed, and nothing comes of it."""
-    report, _ = chaos(folder, "--kills", 2, "--every-steps", 15, "--seed", 1, "--roles", "lane", "--kinds", "flipped-bits",
+    report, _ = chaos(folder, "--kills", 2, "--every-steps", 70, "--seed", 1, "--roles", "lane", "--kinds", "flipped-bits",
                       more=["--recovery", "on"])
     if not report["holds"] or any(x["replaced"] for x in report["faults"]):
         raise wrong(f"the report is {report}")
@@ -139,12 +139,12 @@ def check_violated(folder):
     other = folder / "other"
     other.mkdir()
     works(*JOB, *PIPELINE, "--seed", 4321, "--save", other / "save", "--log-file", other / "log.jsonl")
-    report, text = chaos(folder, "--kills", 1, "--every-steps", 20, "--seed", 3, "--roles", "node", "--kinds", "SIGKILL",
+    report, text = chaos(folder, "--kills", 1, "--every-steps", 70, "--seed", 3, "--roles", "node", "--kinds", "SIGKILL",
                          "--undisturbed", other / "log.jsonl", code=1)
     if report["holds"] or not report["runs"][0]["oracles"]["state"] or not report["runs"][0]["oracles"]["checkpoint"]:
         raise wrong(f"the report is {report}")
     for x in ("CHAOS-1, state", "after iteration 1 ", "CHAOS-1, checkpoint", "troupe chaos --only 1", "--seed 3",
-              "--every-steps 20", f"--undisturbed {other / 'log.jsonl'}"):
+              "--every-steps 70", f"--undisturbed {other / 'log.jsonl'}"):
         if x not in text:
             raise wrong(f"it does not say '{x}':\n{text}")
     if not list(folder.glob("troupe-run-*/run-1/log.jsonl")):
@@ -154,11 +154,11 @@ def check_violated(folder):
 def check_never_came(folder):
     """What ends too early to be disturbed is no success."""
     undisturbed = folder / "calm"
-    report, _ = chaos(folder, "--kills", 1, "--every-steps", 20, "--roles", "node", "--kinds", "SIGKILL", "--folder", undisturbed)
+    report, _ = chaos(folder, "--kills", 1, "--every-steps", 70, "--roles", "node", "--kinds", "SIGKILL", "--folder", undisturbed)
     longer = folder / "longer.jsonl"
     lines = (undisturbed / "undisturbed/log.jsonl").read_text().splitlines()
-    longer.write_text("\n".join(lines + [lines[-1].replace('"iteration":60', f'"iteration":{n}') for n in range(61, 200)]) + "\n")
-    report, text = chaos(folder, "--kills", 1, "--every-steps", 120, "--roles", "node", "--kinds", "SIGKILL",
+    longer.write_text("\n".join(lines + [lines[-1].replace('"iteration":400', f'"iteration":{n}') for n in range(401, 2000)]) + "\n")
+    report, text = chaos(folder, "--kills", 1, "--every-steps", 600, "--roles", "node", "--kinds", "SIGKILL",
                          "--undisturbed", longer, code=1)
     if "never came" not in text or report["holds"]:
         raise wrong(f"it says {text}")
@@ -186,14 +186,14 @@ def check_words(folder):
     refuses("with --recovery off", *base, "--", *JOB, "--recovery", "off")
     refuses("--num-lyers", *base, "--", *JOB, "--num-lyers", 2)
     log = folder / "log.jsonl"
-    log.write_text("".join(json.dumps({"iteration": n, "state_digest": "0", "elapsed_ms": 10}) + "\n" for n in range(1, 61)))
+    log.write_text("".join(json.dumps({"iteration": n, "state_digest": "0", "elapsed_ms": 10}) + "\n" for n in range(1, 401)))
     given = [*base, "--undisturbed", log]
     refuses("there are SIGKILL, SIGSTOP", *given, "--kinds", "kill", "--", *JOB)
     refuses("there are node, front", *given, "--roles", "nodes", "--", *JOB)
     refuses("needs hosts whose link can be cut", *given, "--kinds", "link-down", "--", *JOB)
-    refuses("too few for a fault every", *given, "--every-steps", 100, "--", *JOB)
+    refuses("too few for a fault every", *given, "--every-steps", 1000, "--", *JOB)
     refuses("leave nothing to do", *given, "--roles", "lane", "--moments", "validate", "--", *JOB)
-    refuses("--only 3: the plan has runs 1 to 1", *given, "--every-steps", 10, "--only", 3, "--", *JOB)
+    refuses("--only 3: the plan has runs 1 to 1", *given, "--every-steps", 70, "--only", 3, "--", *JOB)
     page = works("chaos", "--faults")
     for x in ("flipped-bits", "supervisor", "a successor takes its place"):
         if x not in page:

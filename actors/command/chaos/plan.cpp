@@ -12,7 +12,7 @@ namespace troupe::command::chaos {
 namespace {
 
 /// After the newest fault the run commits some steps more: else nobody sees that it goes on.
-constexpr std::uint64_t steps_after = 3;
+constexpr std::uint64_t steps_after = 10;
 constexpr std::size_t most_plants = 16;  // that --plant-death takes
 
 /// A kind, a role and, where it is planted, the moments at which it can be.
@@ -93,7 +93,7 @@ bool place(disturbance& x,
     x.moment = of.moments[by.below(of.moments.size())];
     const auto period = *period_of(x.moment, wish);
     x.step = (step + period - 1) / period * period;
-    if (x.step + steps_after > wish.last && wish.last >= steps_after)
+    if (x.step + steps_after > wish.last && step + steps_after <= wish.last)
       x.step = (wish.last - steps_after) / period * period;
     x.actor = actor_of(of.who, job, [&](int count) { return by.below(std::size_t(count)); });
     x.plants = plants_of(of.kind, x.actor, x.step, x.moment, job);

@@ -196,11 +196,17 @@ class disturbed_run {
     if (x.what.who == role::front && row_of(x.what.kind).ends_process)
       before.erase(x.victim);  // nobody takes its place
     standing_processes after;
-    run_.wait(seconds(patience()), [&] {
+    const bool all_stand = run_.wait(seconds(patience()), [&] {
       after = run_.standing_now();
       return std::all_of(
           before.begin(), before.end(), [&](const auto& one) { return after.contains(one.first); });
     });
+    if (!all_stand && run_.exit_code()) {  // it ended meanwhile: what has no entry is not known
+      after = last_seen(run_.folder());
+      std::erase_if(before, [](const auto& one) {
+        return one.first == "front" || one.first == "guard" || one.first.starts_with("agent-");
+      });
+    }
     run_.take_down();
     x.replaced_ones = replaced_between(before, after);
     const auto wrong

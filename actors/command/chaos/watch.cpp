@@ -83,4 +83,11 @@ standing_processes standing(const runtime::run_folder& folder, const runtime::pr
   return out;
 }
 
+standing_processes last_seen(const runtime::run_folder& folder) {
+  standing_processes out;
+  for (const auto& one : runtime::seen_processes(folder, [](const std::string&) {}))
+    out.emplace(one.entry.name, one.entry.process);
+  return out;
+}
+
 }  // namespace troupe::command::chaos

@@ -60,5 +60,7 @@ using standing_processes = std::map<std::string, runtime::process_id>;
 
 /// `front`: of the command; it is left out when it has ended.
 standing_processes standing(const runtime::run_folder& folder, const runtime::process_id& front);
+/// Those that have an entry, whether they run or not: of a run that has ended, who was there last.
+standing_processes last_seen(const runtime::run_folder& folder);
 
 }  // namespace troupe::command::chaos
