@@ -235,7 +235,7 @@ void write_step(const fs::path& in_process, const step_to_store& x, const std::a
     fs::rename(aside, target, failure);
     if (failure)
       throw io_error("cannot rename '{}': {}", aside.string(), failure.message());
-    sync_folder(in_process);
+    sync_folder(in_process);  // LOCAL-1
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(aside, ignored);

@@ -176,7 +176,7 @@ void local_states::store(step_to_store x) {
   auto& all = *shared_;
   if (all.written.contains({x.process, x.iteration}))
     return;
-  if (all.now) {
+  if (all.now) {  // LOCAL-3
     if (all.now->iteration != x.iteration && !all.late.exchange(true))
       log_warning(
           "the local disk is slow: the states after iteration {} are still being written, and "
