@@ -1,7 +1,6 @@
 // Workers that go on from what their ranks had: the same bits, and no damage unseen.
 
 #include "runtime/trainer/rank_estate.hpp"
-#include "runtime/trainer/state_check.hpp"
 #include "tests/support/failing_store.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/two_copies.hpp"
@@ -321,53 +320,6 @@ TEST_CASE("ESTATE-6: damage of a state that was sealed is found when a worker ta
     CHECK_THAT(found.what(), StartsWith("the state of step 9 is damaged: on stage 3 of replica 1"));
   }
   CHECK_THROWS_AS(worker(settings, stream), damaged_state);  // it has left the estate
-}
-
-TEST_CASE("STATE-1: who has only the arrays of a state takes the digests that its rank took",
-          "[estate]") {
-  const auto* const name = GENERATE(untied, tied);
-  const auto kind = optimizer_kind(GENERATE(0, 1, 2, 3));
-  auto settings = settings_of(name);
-  settings.precision = types[std::size_t(GENERATE(0, 1))];
-  settings.optimizer.kind = kind;
-  settings.chunks = {{chunk_id(0), {0, 1, true, false}}, {chunk_id(1), {1, 2, false, true}}};
-  settings.estate = std::make_shared<rank_estate>();
-  stream stream(kernels::backend::cpu, 1, {});
-  worker x(settings, stream);
-  x.seal(8, x.digests());
-  const auto state = settings.estate->state(8);
-  CHECK(digests_of(state) == x.digests());
-  CHECK(damaged_parameter(state).empty());
-  const auto again = rank_estate::made_of(state, 8, "", stream);
-  CHECK(digests_of(again->state(8)) == x.digests());
-  for (const auto& shard : GENERATE(false, true) ? x.moments() : x.parameters()) {
-    auto& word = reinterpret_cast<std::uint32_t&>(shard.elements.front());
-    word ^= 1;
-    const auto wanted
-        = shard.name.substr(shard.name.starts_with("exp_avg") || shard.name.starts_with("momentum")
-                                ? shard.name.find('.') + 1
-                                : 0);
-    CHECK(damaged_parameter(state) == wanted);
-    word ^= 1;
-  }
-  CHECK(damaged_parameter(state).empty());
-}
-
-TEST_CASE("STATE-1: parts of states that are sharded say what they are of", "[estate]") {
-  auto settings = settings_of(tied, 2);
-  settings.precision = types[std::size_t(GENERATE(0, 1))];
-  settings.distributed_optimizer = GENERATE(false, true);
-  const grid g{2, 2, 2};
-  const auto estates = estates_for(g);
-  ranks seen(g, settings, kernels::backend::cpu, no_stages, estates);
-  seen.shake();
-  seen.begin(0);
-  seen.step(1, 2);
-  for (const auto& [at, estate] : estates) {
-    const auto state = estate->state(1);
-    CHECK(digests_of(state) == estate->digests(1));
-    CHECK(damaged_parameter(state).empty());
-  }
 }
 
 TEST_CASE("ESTATE-6: damage is told as such where the rank has another copy that shows it",
