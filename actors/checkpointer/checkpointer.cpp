@@ -227,7 +227,8 @@ void checkpointer_state::remove_older() const {
   if (where.keep_last < 1)
     return;
   try {
-    for (const auto& folder : runtime::remove_all_but_latest(where.save, where.keep_last))
+    for (const auto& folder :
+         runtime::remove_all_but_latest(where.save, where.keep_last, where.keep_every))
       runtime::log_info(
           " removed {} (`checkpoints.keep_last` {})", folder.string(), where.keep_last);
   } catch (const runtime::error& failure) {

@@ -245,9 +245,17 @@ std::string processes_text(const training_job& job, const std::vector<memory_for
           x.keeps_for,
           human_bytes(x.kept),
           human_bytes(x.taken_over));
+    if (x.written > 0)
+      out += fmt::format(", and {} while it writes one to the local disk", human_bytes(x.written));
     out += "\n";
   }
-  return out.empty() ? out : out + fmt::format("processes   {}\n", human_bytes(together));
+  if (out.empty())
+    return out;
+  out += fmt::format("processes   {}\n", human_bytes(together));
+  if (job.recovery.on)
+    out += "            on one host they keep each other's states: when that host dies, the run goes "
+           "on from its newest checkpoint; of several hosts each keeps those of another\n";
+  return out;
 }
 
 }  // namespace

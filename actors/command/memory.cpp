@@ -157,7 +157,7 @@ std::string processes_text(const std::vector<runtime::process_forecast>& process
   const auto row = [&](const auto&... cells) { return fmt::format(fmt::runtime(form), cells...); };
   std::string out
       = "\nEach process: its workers, and what it keeps of another one's ranks (their two newest\n"
-        "states, and one more while it is taken over)\n"
+        "states, and one more while it is taken over, or written to the local disk)\n"
         + row("process", "ranks", "workers", "kept", "all");
   for (std::size_t p = 0; p < processes.size(); ++p) {
     const auto& x = processes[p];
@@ -257,6 +257,7 @@ ordered_json as_json(const runtime::training_job& job, const std::vector<forecas
                                 {"keeps_for", x.keeps_for},
                                 {"kept", x.kept},
                                 {"taken_over", x.taken_over},
+                                {"written", x.written},
                                 {"peak", x.peak()}});
   out["megatron"] = {{"weights_and_optimizer", theory.weights_and_optimizer},
                      {"activations", theory.activations},

@@ -20,6 +20,7 @@
 #include "runtime/tokenizer/description.hpp"
 #include "runtime/trainer/build.hpp"
 #include "runtime/trainer/memory_forecast.hpp"
+#include "runtime/trainer/process_forecast.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -147,6 +148,16 @@ void tell(const runtime::forecast_group& most) {
           : "",
       runtime::human_bytes(memory.activations),
       left_text(memory));
+}
+
+/// Which process keeps whose states, where several keep each other's.
+void tell_keepers(const runtime::training_job& job, const forecasts& groups) {
+  const auto all = runtime::forecast_processes(job, needs_by_rank(job, groups));
+  for (std::size_t p = 0; p < all.size(); ++p)
+    if (all[p].keeps_for >= 0)
+      runtime::log_info(" process {} keeps the two newest states of another one's ranks: {}",
+                        p,
+                        runtime::human_bytes(all[p].kept));
 }
 
 /// What the forecast was worth.
@@ -315,6 +326,7 @@ actors::outcome carry_out(const runtime::training_job& job,
   const bool any_step = prepared->description.iteration < job.train_iterations && !job.skip_train;
   if (any_step) {
     tell(neediest(groups));
+    tell_keepers(job, groups);
     if (job.checkpoints.save.empty())
       runtime::log_warning(
           "nothing will be saved: what is trained is lost when the run ends; to keep it, give "

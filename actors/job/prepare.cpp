@@ -259,6 +259,15 @@ void add_saved_states(node_context& to, const messages::job_description& told) {
   };
 }
 
+void add_local_states(node_context& to,
+                      const runtime::training_job& job,
+                      const messages::job_description& told) {
+  const auto& where = job.checkpoints.local_folder;
+  if (!where.empty() && job.checkpoints.local_interval > 0)
+    to.stored = std::make_shared<runtime::local_states>(
+        runtime::local_folder_of(where, told.identity, told.save));
+}
+
 std::string describe_data(const runtime::training_job& job) {
   return data_text(job);
 }
@@ -268,6 +277,9 @@ namespace {
 /// A schedule that is a file's goes as the file's text.
 std::string as_told(runtime::training_job job) {
   job.layout.schedule = runtime::with_text(std::move(job.layout.schedule));
+  // The same for every process, wherever it was started.
+  if (auto& local = job.checkpoints.local_folder; !local.empty())
+    local = fs::absolute(local);
   return runtime::to_json(job);
 }
 
@@ -301,6 +313,7 @@ std::shared_ptr<node_context> prepare_process(const messages::job_description& t
   open_parts(job, told, *out, {});
   add_start_state(*out, job, told);
   add_saved_states(*out, told);
+  add_local_states(*out, job, told);
   return out;
 }
 

@@ -50,4 +50,10 @@ void add_message_path(node_context& to, const runtime::training_job& job);
 /// What a rank is filled from when what its process kept of it is lost: checkpoints of this run.
 void add_saved_states(node_context& to, const messages::job_description& told);
 
+/// Where a keeper of this process writes what it keeps, if the job says so; what is there is looked
+/// at.
+void add_local_states(node_context& to,
+                      const runtime::training_job& job,
+                      const messages::job_description& told);
+
 }  // namespace troupe::actors

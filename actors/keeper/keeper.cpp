@@ -4,6 +4,8 @@
 #include "actors/support/guard.hpp"
 #include "actors/support/on_board.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/trainer/state_check.hpp"
 
 #include <utility>
 
@@ -20,8 +22,10 @@ void keeper_state::start(const messages::spawn_keeper& told,
   token_ = std::move(token);
   end_on_exception(self_, "keeper");
   if (context_->own_threads)
-    place_ = context_->lanes->add(
-        {.who = "keeper", .generation = value(told.generation), .service = true});
+    place_ = context_->lanes->add({.who = "keeper",
+                                   .generation = value(told.generation),
+                                   .service = true,
+                                   .patience = context_->stored ? patience_with_disks : 1});
 }
 
 runtime::iteration_range keeper_state::range_of(const messages::keep& x) const {
@@ -32,13 +36,14 @@ runtime::iteration_range keeper_state::range_of(const messages::keep& x) const {
 void keeper_state::receive(const messages::keep& x) {
   context_->faults->pass("keeper", value(x.step), runtime::moment_of_step::snapshot);
   try {
-    if (x.unchanged)
+    if (x.unchanged) {
       context_->kept->extend(x.generation, x.rank, value(x.step));
-    else
-      context_->kept->put(x.generation,
-                          x.rank,
-                          range_of(x),
-                          redeemed(*context_->transport, x.state, {.until = token_}));
+    } else {
+      auto came = redeemed(*context_->transport, x.state, {.until = token_});
+      if (!is_sound(x, came))
+        return;
+      context_->kept->put(x.generation, x.rank, range_of(x), std::move(came));
+    }
   } catch (const runtime::cancelled&) {
     return;  // its generation has ended: the next one gives its own
   } catch (const runtime::peer_lost&) {
@@ -47,19 +52,62 @@ void keeper_state::receive(const messages::keep& x) {
   tell_if_kept(x.generation, x.step);
 }
 
+bool keeper_state::is_sound(const messages::keep& x, const runtime::rank_state& came) {
+  const auto parameter = runtime::damaged_parameter(came);  // KEEPER-2
+  if (parameter.empty())
+    return true;
+  runtime::log_warning(
+      "the state of rank {} after step {} did not come as it was sealed: the bytes of {} are "
+      "others; it is not kept, and asked for again",
+      x.rank,
+      value(x.step),
+      parameter);
+  context_->messages->send(self_,
+                           caf::actor_cast<messages::stage_actor>(self_->current_sender()),
+                           messages::keep_refused{x.generation, x.step, x.rank, parameter});
+  return false;
+}
+
 // KEEPER-1, KEPT-2.
 void keeper_state::tell_if_kept(runtime::generation_id generation, runtime::step_id step) {
   const auto ranks = job_->placed();
-  if (context_->bug == planted_bug::keep_before_all
-      || context_->kept->has(
-          generation, ranks.first_of(process_), ranks.end_of(process_), value(step)))
+  const bool has_all = context_->kept->has(
+      generation, ranks.first_of(process_), ranks.end_of(process_), value(step));
+  if (has_all || context_->bug == planted_bug::keep_before_all)
     context_->messages->send(self_, supervisor_, messages::kept{generation, step, process_});
+  if (has_all)
+    store(value(step));
+}
+
+void keeper_state::store(std::uint64_t iteration) {
+  const auto interval = job_->job.checkpoints.local_interval;
+  if (!context_->stored || interval == 0 || iteration == 0 || iteration % interval != 0)
+    return;
+  const auto ranks = job_->placed();
+  runtime::step_to_store all{.process = process_, .iteration = iteration};
+  for (int rank = ranks.first_of(process_); rank < ranks.end_of(process_); ++rank)
+    all.states[rank] = context_->kept->find(rank, iteration);
+  context_->stored->store(std::move(all));
+}
+
+// What is not in memory any more may be on the disk. What is damaged there is as good as lost.
+runtime::kept_states::state keeper_state::state_of(const messages::fetch_kept& x) const {
+  auto found = context_->kept->find(x.rank, value(x.step));
+  if (found || !context_->stored)
+    return found;
+  try {
+    return std::make_shared<const runtime::rank_state>(
+        context_->stored->read(process_, x.rank, value(x.step)));
+  } catch (const runtime::input_error& failure) {
+    runtime::log_warning("{}", failure.what());
+    return nullptr;
+  }
 }
 
 void keeper_state::receive(const messages::fetch_kept& x) {
   messages::kept_state answer{x.generation, x.step};
   try {
-    if (const auto found = context_->kept->find(x.rank, value(x.step))) {
+    if (const auto found = state_of(x)) {
       answer.found = true;
       answer.state = deposited(*context_->transport, *found, x.generation);
     }

@@ -1,6 +1,7 @@
 // The keeper: holds the newest states of another process's ranks, pulled while they compute the
 // next step, so that none is lost with that process. It blocks in transfers, on a thread of its
-// own; what it keeps outlives it (kept_states.hpp).
+// own; what it keeps outlives it (kept_states.hpp). Every so many steps a thread of the process
+// writes what it keeps to a disk of this host (local_states.hpp).
 
 #pragma once
 
@@ -30,7 +31,12 @@ class keeper_state {
  private:
   /// The steps that ended in the state that is given.
   runtime::iteration_range range_of(const messages::keep& x) const;
+  /// KEEPER-2: of what came; false: it is not what was sealed, and its stage has been told.
+  bool is_sound(const messages::keep& x, const runtime::rank_state& came);
   void tell_if_kept(runtime::generation_id generation, runtime::step_id step);
+  /// To the local disk, when that is due.
+  void store(std::uint64_t iteration);
+  runtime::kept_states::state state_of(const messages::fetch_kept& x) const;
 
   messages::keeper_actor::pointer self_;
   messages::supervisor_actor supervisor_;

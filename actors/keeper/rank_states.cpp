@@ -14,6 +14,8 @@ messages::state_of_rank deposited(runtime::transport& to,
     for (const auto& one : part.weights)
       told.weights.push_back(to.deposit(one, generation));
     told.kept = to.deposit(part.kept, generation);
+    if (part.digested)
+      told.digested = *part.digested;
   }
   return out;
 }
@@ -40,6 +42,8 @@ runtime::rank_state redeemed(runtime::transport& from,
     for (std::size_t i = 0; i < told.weights.size(); ++i)
       part.weights.push_back(std::move(*next++));
     part.kept = std::move(*next++);
+    if (!told.digested.parts.empty())
+      part.digested = std::make_shared<const runtime::digested_chunk>(told.digested);
   }
   return out;
 }

@@ -178,10 +178,11 @@ std::string event_line(const runtime::run_event& x) {
     return fmt::format(" {} died ({}) and is not replaced any more", x.who, why);
   if (x.kind != "restart" && x.kind != "move")
     return fmt::format(" {} died ({}) and was replaced; no step was lost", x.who, why);
-  const auto source = x.from == "estate"   ? "as its ranks had it"
-                      : x.from == "keeper" ? "as another process kept it"
-                      : x.from == "disk"   ? "from the checkpoint"
-                                           : "from the start of the run";
+  const auto source = x.from == "estate"       ? "as its ranks had it"
+                      : x.from == "keeper"     ? "as another process kept it"
+                      : x.from == "local disk" ? "from the local disk"
+                      : x.from == "disk"       ? "from the checkpoint"
+                                               : "from the start of the run";
   const auto again = x.iteration - x.resumed;
   const auto* const verb = x.kind == "move"           ? "moves"
                            : x.who == "replicas"      ? "disagree"

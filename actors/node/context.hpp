@@ -17,6 +17,7 @@
 #include "runtime/telemetry/operation_profile.hpp"
 #include "runtime/telemetry/trace.hpp"
 #include "runtime/trainer/kept_states.hpp"
+#include "runtime/trainer/local_states.hpp"
 #include "runtime/trainer/step_ledger.hpp"
 #include "runtime/trainer/worker.hpp"
 #include "runtime/transport/transport.hpp"
@@ -73,6 +74,8 @@ struct node_context {
   std::shared_ptr<estate_registry> estates = std::make_shared<estate_registry>();
   /// The states of another process's ranks.
   std::shared_ptr<runtime::kept_states> kept = std::make_shared<runtime::kept_states>();
+  /// Those that a keeper here has written to a disk of this host; null: nobody asked for it.
+  std::shared_ptr<runtime::local_states> stored = {};
   std::shared_ptr<living_registry> living = std::make_shared<living_registry>();
   std::shared_ptr<viewer_registry> watching = std::make_shared<viewer_registry>();
   std::shared_ptr<runtime::lane_board> lanes = std::make_shared<runtime::lane_board>();

@@ -116,6 +116,18 @@ caf::result<messages::generation_ended> node_state::end(const messages::end_gene
   return promise;
 }
 
+caf::result<messages::stored_found> node_state::find(const messages::find_stored& x) const {
+  messages::stored_found out{.generation = x.generation};
+  if (context_->stored)
+    for (const auto& found : context_->stored->complete()) {
+      auto& told = out.all.emplace_back(
+          messages::stored_states{found.process, runtime::step_id(found.iteration), {}});
+      for (const auto& [rank, own] : found.own)
+        told.ranks.push_back({rank, own});
+    }
+  return context_->messages->checked(self_->home_system(), std::move(out));
+}
+
 void node_state::look_again(const messages::look_again&) {
   answer_if_ended();
 }
@@ -230,6 +242,8 @@ messages::node_actor::behavior_type node(messages::node_actor::stateful_pointer<
                                    [](node_state& node, const auto& x) { return node.spawn(x); }),
       takes<messages::end_generation>(self,
                                       [](node_state& node, const auto& x) { return node.end(x); }),
+      takes<messages::find_stored>(self,
+                                   [](node_state& node, const auto& x) { return node.find(x); }),
       takes<messages::look_again>(
           self, [](node_state& node, const auto& x) { return node.look_again(x); }),
       takes<messages::suspected>(self,

@@ -186,7 +186,8 @@ void stage_state::meet(const messages::meet& peers) {
     return;
   come_to(moment::restore, runtime::next(told_.source.step));
   peers_ = peers;
-  if (told_.source.tier == runtime::state_tier::keeper)
+  if (told_.source.tier == runtime::state_tier::keeper
+      || told_.source.tier == runtime::state_tier::local)
     fetch_state();
   else
     build();
@@ -216,7 +217,8 @@ void fill(stage_context& context,
     node.restore_saved(worker, step);
   if (!worker.estate())
     return;
-  if (source.tier == runtime::state_tier::estate || source.tier == runtime::state_tier::keeper)
+  if (source.tier == runtime::state_tier::estate || source.tier == runtime::state_tier::keeper
+      || source.tier == runtime::state_tier::local)
     worker.bring_values();
   else
     worker.seal(step, worker.digests());

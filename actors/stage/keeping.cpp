@@ -55,6 +55,23 @@ void stage_state::receive(const messages::kept_state& x) {
   build();
 }
 
+// KEEPER-2. What was damaged on its way comes again; what is damaged where it lies is not this
+// step's state: the step runs again, from the one before.
+void stage_state::receive(const messages::keep_refused& x) {
+  const auto newest = context_->worker ? context_->worker->estate()->newest() : std::nullopt;
+  if (x.generation != told_.generation || !stands_ || !newest || newest->last != value(x.step))
+    return;
+  if (std::exchange(refused_, x.step) == x.step)
+    return self_->quit(messages::make_error(
+        messages::ec::protocol_violated,
+        fmt::format("{}: the state of step {} is damaged: the bytes of {} are no longer those that "
+                    "were sealed, as its keeper has found twice",
+                    who_,
+                    value(x.step),
+                    x.parameter)));
+  give_to_keeper();
+}
+
 // The one before may have died with what it was given, or was asked for.
 void stage_state::receive(const messages::use_keeper& x) {
   if (x.generation != told_.generation || x.keeper == peers_.keeper)

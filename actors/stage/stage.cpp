@@ -349,6 +349,7 @@ messages::stage_actor::behavior_type stage(
       receives<messages::use_loader>(self),
       receives<messages::use_keeper>(self),
       receives<messages::kept_state>(self),
+      receives<messages::keep_refused>(self),
       receives<messages::use_checkpointer>(self),
       on_board<messages::lane_done>(
           self,

@@ -75,6 +75,7 @@ class stage_state {
   void take_snapshot(const messages::take_snapshot& x);
   void drop_snapshot(const messages::drop_snapshot& x);
   void receive(const messages::kept_state& x);
+  void receive(const messages::keep_refused& x);
   void receive(const messages::use_loader& x);
   void receive(const messages::use_keeper& x);
   void receive(const messages::use_checkpointer& x);
@@ -286,6 +287,7 @@ class stage_state {
   std::uint64_t snapshot_attempt_ = 0;                 ///< to save, which it is for
   bool stands_ = false;                                ///< its worker is built
   std::vector<runtime::ticket> given_, given_before_;  ///< to the keeper, the newest two states
+  std::optional<runtime::step_id> refused_;            ///< that the keeper asked for again
   std::optional<messages::state_of_rank> fetched_;     ///< to begin with
   std::uint64_t asked_ns_ = 0;                         ///< when the keeper was first asked for it
   std::optional<progress> now_;

@@ -16,10 +16,12 @@ state_tier order_form::tier() const {
         return 0;
       case state_tier::keeper:
         return 1;
-      case state_tier::disk:
+      case state_tier::local:
         return 2;
-      default:
+      case state_tier::disk:
         return 3;
+      default:
+        return 4;
     }
   };
   return std::max_element(sources.begin(),
@@ -60,6 +62,7 @@ membership::orders membership::stands(int process,
     return {};  // MEMBER-2
   at.stands = true;
   at.incarnation = incarnation;
+  at.is_new = true;
   at.remains.reset();
   if (lived)  // it answers when nobody is left there
     return {order_end{newest_formed(), process}};
@@ -111,6 +114,7 @@ membership::orders membership::lost(int process,
   if (phase_ == phase::stopped || !at.stands || incarnation != at.incarnation)
     return {};  // MEMBER-2
   at.stands = false;
+  is_looking_ = false;   // it is looked again when all stand
   at.remains.emplace();  // whoever was there is gone, with all that they had
   const member_death death{.generation = generation_,
                            .role = member_role::rank,
@@ -124,6 +128,8 @@ membership::orders membership::lost(int process,
   const bool ends_generation = phase_ != phase::ending;
   if (ends_generation || (cause_ && death.cause < cause_->cause)) {
     cause_ = death;  // MEMBER-4
+  } else if (!at.is_new) {
+    // It dies with the others, as when a host goes: one restart.
   } else if (auto stop = stop_if_too_many(death, now_ns)) {
     phase_ = phase::stopped;
     return {std::move(*stop)};
@@ -198,15 +204,27 @@ std::vector<state_source> membership::found(std::uint64_t step) const {
   return out;
 }
 
-// MEMBER-3. A successor knows what was committed, of which the newest step may not be kept yet.
+// A successor knows what was committed, of which the newest step may not be kept yet.
+std::vector<state_source> membership::at_hand() const {
+  auto out = found(kept_);
+  if (out.empty() && !formed_ && kept_ > start_)
+    out = found(kept_ - 1);
+  return out;
+}
+
+// MEMBER-3, MEMBER-6: the newest of what is left; of two that are equally new the nearer one.
 std::vector<state_source> membership::sources() const {
-  auto near = found(kept_);
-  if (near.empty() && !formed_ && kept_ > start_)
-    near = found(kept_ - 1);
-  // What strikes again and again may lie in what was kept.
-  const bool older = restarts_.is_last(furthest_ + 1);
+  auto near = at_hand();
+  const bool older = wants_older();
   if (!near.empty() && !older)
     return near;
+  const bool goes_back = stored_ && (near.empty() || stored_->step < value(near.front().step));
+  if (goes_back && stored_->step >= saved_.value_or(0) && stored_->step > start_) {
+    auto out = all_from(state_tier::local, stored_->step);
+    for (std::size_t p = 0; p < out.size(); ++p)
+      out[p].keeper = stored_->holders[p];
+    return out;
+  }
   if (saved_)
     return all_from(state_tier::disk, *saved_);
   return near.empty() ? all_from(state_tier::start, start_) : near;
@@ -217,17 +235,40 @@ membership::orders membership::form_if_all_ended(std::uint64_t now_ns) {
   for (const auto& x : processes_)
     if (phase_ != phase::ending || !x.stands || !x.remains)
       return {};
+  if (is_looking_)
+    return {};
   if (cause_)
     if (auto stop = stop_if_too_many(*cause_, now_ns)) {
       phase_ = phase::stopped;
       return {std::move(*stop)};
     }
+  cause_.reset();
+  stored_.reset();
+  const bool began = formed_ || runtime::epoch_of(generation_) > 0;
+  if (looks_at_disks_ && began && (at_hand().empty() || wants_older())) {
+    is_looking_ = true;
+    return {order_look{++looks_}};
+  }
+  return form();
+}
+
+membership::orders membership::looked(std::uint64_t number,
+                                      std::optional<stored_everywhere> found) {
+  if (phase_ != phase::ending || !is_looking_ || number != looks_)
+    return {};
+  is_looking_ = false;
+  stored_ = std::move(found);
+  return form();
+}
+
+membership::orders membership::form() {
   auto from = sources();
   if (std::exchange(formed_, true))
     generation_ = runtime::next(generation_);
   kept_ = runtime::value(from.front().step);
   phase_ = phase::forming;
-  cause_.reset();
+  for (auto& x : processes_)
+    x.is_new = false;
   return {order_form{generation_, std::move(from)}};
 }
 

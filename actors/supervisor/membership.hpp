@@ -15,6 +15,7 @@
 //             never forward.
 //   MEMBER-4  The first cause is told, whatever died of it and in whatever order that is heard.
 //   MEMBER-5  Restarts are bounded: in a window of time, and without progress.
+//   MEMBER-6  is in stored_steps.hpp.
 
 #pragma once
 
@@ -91,6 +92,17 @@ struct order_form {
   runtime::state_tier tier() const;
   friend bool operator==(const order_form&, const order_form&) = default;
 };
+/// Ask every process what is on the disk of its host of the states of others; answer with `looked`.
+struct order_look {
+  std::uint64_t number = 0;  ///< an answer to an older one says nothing any more
+  friend bool operator==(const order_look&, const order_look&) = default;
+};
+/// A step whose states are all on local disks, and agree with the ledger.
+struct stored_everywhere {
+  std::uint64_t step = 0;
+  std::vector<int> holders = {};  ///< of each process: the one that has its ranks' states
+  friend bool operator==(const stored_everywhere&, const stored_everywhere&) = default;
+};
 /// Spawn this service again: that of that process's ranks.
 struct order_replace {
   member_role role = {};
@@ -108,8 +120,8 @@ struct order_stop {
   bool refused = false;
   friend bool operator==(const order_stop&, const order_stop&) = default;
 };
-using membership_order
-    = std::variant<order_start, order_end, order_form, order_replace, order_forgo, order_stop>;
+using membership_order = std::
+    variant<order_start, order_end, order_look, order_form, order_replace, order_forgo, order_stop>;
 
 class membership {
  public:
@@ -149,6 +161,12 @@ class membership {
                int process,
                generation_remains remains,
                std::uint64_t now_ns);
+  /// What order_look has found: the newest step of which everybody's state is there; nothing: there
+  /// is none.
+  orders looked(std::uint64_t number, std::optional<stored_everywhere> found);
+  /// Keepers write states to disks of their hosts: where nobody has the newest in memory, these are
+  /// looked at.
+  void looks_at_disks(bool yes) { looks_at_disks_ = yes; }
   /// Everybody has kept the state after this step: nobody needs an older one.
   void kept(std::uint64_t step);
   /// It is on the disk, the newest there.
@@ -174,12 +192,14 @@ class membership {
   struct hosting {
     bool stands = false;
     std::uint32_t incarnation = 0;
+    bool is_new = false;  ///< it was of no generation yet
     /// Nothing is left there of the generation that is being ended but this.
     std::optional<generation_remains> remains = {};
   };
 
   orders end_all();
   orders form_if_all_ended(std::uint64_t now_ns);
+  orders form();
   /// The last generation that is to end before the next one is formed.
   runtime::generation_id newest_formed() const {
     return formed_ ? generation_ : runtime::generation_id(runtime::value(generation_) - 1);
@@ -188,6 +208,10 @@ class membership {
   /// Where each process finds the states of its ranks after a step; empty: not everybody does.
   std::vector<runtime::state_source> found(std::uint64_t step) const;
   std::vector<runtime::state_source> sources() const;
+  /// The newest that everybody has at hand; empty: there is none.
+  std::vector<runtime::state_source> at_hand() const;
+  /// What strikes again and again may lie in what was kept.
+  bool wants_older() const { return restarts_.is_last(furthest_ + 1); }
   std::vector<runtime::state_source> all_from(runtime::state_tier tier, std::uint64_t step) const;
 
   restart_limits limits_;
@@ -197,6 +221,10 @@ class membership {
   bool formed_ = false;  ///< somebody is, or was, of it
   std::vector<hosting> processes_;
   std::optional<std::uint64_t> saved_;
+  bool looks_at_disks_ = false;
+  std::uint64_t looks_ = 0;  ///< that were ordered
+  bool is_looking_ = false;
+  std::optional<stored_everywhere> stored_;  ///< that the newest look has found
   std::uint64_t start_, kept_;
   std::uint64_t furthest_;  ///< step that was ever kept: progress is beyond it
   std::optional<member_death> cause_;

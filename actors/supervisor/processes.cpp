@@ -3,6 +3,7 @@
 #include "actors/supervisor/supervisor.hpp"
 #include "actors/support/guard.hpp"
 #include "messages/core/error.hpp"
+#include "runtime/core/log.hpp"
 #include "runtime/layout/process_map.hpp"
 
 #include <caf/exit_reason.hpp>
@@ -58,10 +59,78 @@ void supervisor_state::settle_keepers() {
     for (const auto& x : processes_)
       hosts.push_back(x.host);
     pen()->keepers(runtime::keepers_of(hosts));
+    tell_keepers();
   }
   const auto keepers = ledger.keepers();
   for (std::size_t p = 0; p < processes_.size(); ++p)
     processes_[p].kept_in = keepers[p];
+}
+
+// Before the first step: what a death will cost.
+void supervisor_state::tell_keepers() const {
+  const auto keepers = context_->ledger->keepers();
+  bool beside = false;
+  for (std::size_t p = 0; p < processes_.size(); ++p) {
+    const auto& own = processes_[p];
+    const auto& other = processes_[std::size_t(keepers[p])];
+    beside = beside || own.host == other.host;
+    runtime::log_info(
+        " the states of process {}'s ranks (host '{}') are kept in process {} (host '{}')",
+        p,
+        own.host,
+        keepers[p],
+        other.host);
+  }
+  if (beside)
+    runtime::log_info(
+        " processes of one host keep each other's states: when that host dies, the run goes on "
+        "from "
+        "its newest checkpoint{}",
+        job_->job.checkpoints.save.empty() ? ", and it saves none: from its start" : "");
+}
+
+// Everybody has ended, and nobody has the newest state in memory.
+void supervisor_state::carry_out(const order_look& x) {
+  look_ = {x.number, {}};
+  for (int p = 0; p < int(processes_.size()); ++p)
+    context_->messages
+        ->request(self_,
+                  processes_[std::size_t(p)].node,
+                  caf::infinite,
+                  messages::find_stored{generation()})
+        .then(
+            [this, p, number = x.number](const messages::stored_found& found) {
+              const auto turn = take_turn("stored_found");
+              if (look_.number != number)
+                return;
+              look_.found[p] = found.all;
+              if (look_.found.size() == processes_.size())
+                end_look();
+            },
+            [this](const caf::error& reason) {
+              const auto turn = take_turn("error");
+              refuse(reason);
+            });
+}
+
+void supervisor_state::end_look() {
+  const auto& ledger = *context_->ledger;
+  std::vector<std::vector<int>> replicas(std::size_t(job_->replicas()));
+  for (int r = 0; r < job_->replicas(); ++r)
+    for (int p = 0; p < job_->pipeline_ranks(); ++p)
+      for (int t = 0; t < job_->tensor_ranks(); ++t)
+        replicas[std::size_t(r)].push_back(job_->rank(r, p, t));
+  auto found
+      = newest_stored(look_.found,
+                      ledger.keepers(),
+                      replicas,
+                      job_->job.reduction.distributed_optimizer,
+                      [&](std::uint64_t step) {
+                        return ledger.position(step) ? ledger.state(step) : runtime::digest{};
+                      });
+  for (const auto& x : found.passed_over)
+    runtime::log_warning("{}", x);
+  carry_out(members_->looked(look_.number, std::move(found.newest)));
 }
 
 void supervisor_state::receive(const messages::process_started& x) {

@@ -30,6 +30,8 @@ std::string_view name_of(runtime::state_tier x) {
       return "estate";
     case runtime::state_tier::keeper:
       return "keeper";
+    case runtime::state_tier::local:
+      return "local disk";
     case runtime::state_tier::disk:
       return "disk";
     default:

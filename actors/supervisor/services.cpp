@@ -265,7 +265,8 @@ std::vector<messages::hosting_process> supervisor_state::hosting_processes() con
                                                             .loader = x.loader,
                                                             .keeper = x.keeper,
                                                             .source = forming_->sources[p]});
-    if (told.source.tier == runtime::state_tier::keeper)
+    if (told.source.tier == runtime::state_tier::keeper
+        || told.source.tier == runtime::state_tier::local)
       told.holder = x.keeper;
   }
   return out;

@@ -92,6 +92,7 @@ void supervisor_state::begin(const succession& after) {
       limits_of(job_->job.recovery), after.epoch, told_.iteration, ledger.restarts(), processes);
   members_->kept(at_.iteration);
   members_->saved(ledger.newest_saved());
+  members_->looks_at_disks(job_->job.checkpoints.local_interval > 0);
   self_->set_down_handler([this](const caf::down_msg& x) {
     const auto turn = take_turn("down_msg");
     lose(x);

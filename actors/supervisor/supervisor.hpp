@@ -14,6 +14,7 @@
 #include "actors/supervisor/cross_check.hpp"
 #include "actors/supervisor/membership.hpp"
 #include "actors/supervisor/save_schedule.hpp"
+#include "actors/supervisor/stored_steps.hpp"
 #include "actors/supervisor/stragglers.hpp"
 #include "messages/protocol/actors.hpp"
 
@@ -72,6 +73,8 @@ class supervisor_state {
   void carry_out(membership::orders orders);
   void carry_out(const order_start& x);
   void carry_out(const order_end& x);
+  void carry_out(const order_look& x);
+  void end_look();
   void carry_out(const order_form& x);
   void carry_out(const order_replace& x);
   void carry_out(const order_forgo& x);
@@ -90,6 +93,7 @@ class supervisor_state {
   void note_loss(const member_death& death);
   void end_services_before();
   void settle_keepers();
+  void tell_keepers() const;
   void forget_step();
   void abandon_save();
   void tell_restart();
@@ -143,6 +147,11 @@ class supervisor_state {
   int host_of(int x) const { return processes_.size() == 1 ? home : x; }
   /// The states of ranks are kept in other processes.
   bool keeps() const { return processes_.size() > 1 && job_->job.recovery.on; }
+  /// And written to disks of their hosts, after this step.
+  bool is_stored(std::uint64_t step) const {
+    const auto interval = job_->job.checkpoints.local_interval;
+    return keeps() && interval > 0 && step > 0 && step % interval == 0;
+  }
   /// Each process writes what its ranks give to a checkpoint.
   bool writes_apart() const { return processes_.size() > 1 && !job_->job.checkpoints.save.empty(); }
   bool is_kept(std::uint64_t step) const;
@@ -267,6 +276,10 @@ class supervisor_state {
   /// Those who were asked for and have not answered yet.
   std::map<std::uint64_t, residence> expected_;
   std::uint64_t asked_ = 0;
+  struct {
+    std::uint64_t number = 0;  ///< of the order
+    found_on_disks found = {};
+  } look_;
   int ready_ = 0;       ///< replicas that stand
   bool begun_ = false;  ///< everybody of the generation is there
   std::optional<order_form> forming_;

@@ -191,6 +191,8 @@ void supervisor_state::commit() {
   if (again)
     pen()->replay(done);
   at_ = done.at;
+  if (is_stored(at_.iteration))
+    pen()->keep_position(at_);
   // Each rank has sealed it in its estate before it said so; its keeper may have been faster than
   // it, or be slower.
   if (is_kept(at_.iteration))

@@ -5,14 +5,19 @@
 //   keeper -> supervisor   kept         all ranks of a process have given that step's
 //   stage -> keeper        fetch_kept   after its process died: give it back
 //   keeper -> stage        kept_state   as tickets
+//   keeper -> stage        keep_refused what came is not what was sealed: give it again
+//   supervisor -> node     find_stored  and back, stored_found: what is on the local disk
 //
 // Nobody decides step n + 1 before step n is kept of all processes; until then the arrays that the
 // tickets stand for stay as they are, so nothing is copied for it.
 //
 //   KEEPER-1  `kept` is said when the keeper owns all the bytes, in this generation.
+//   KEEPER-2  `kept` is said of states whose arrays have the digests that they were sealed with,
+//             which the keeper has taken of what it has.
 
 #pragma once
 
+#include "runtime/core/digested_part.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/ids.hpp"
 #include "runtime/tensor/ticket.hpp"
@@ -34,6 +39,7 @@ struct state_part {
   std::vector<std::pair<std::int64_t, std::int64_t>> own_weights = {};
   std::vector<runtime::ticket> weights = {};
   runtime::ticket kept = {};
+  runtime::digested_chunk digested = {};  ///< of what the digests are; without parts: untold
 
   friend bool operator==(const state_part&, const state_part&) = default;
 };
@@ -55,6 +61,16 @@ struct keep {
   state_of_rank state = {};
 
   friend bool operator==(const keep&, const keep&) = default;
+};
+
+/// The arrays that came are not those that were sealed: on the way, or where they lie.
+struct keep_refused {
+  runtime::generation_id generation = {};
+  runtime::step_id step = {};
+  int rank = 0;
+  std::string parameter = {};  ///< of which they are not
+
+  friend bool operator==(const keep_refused&, const keep_refused&) = default;
 };
 
 struct kept {
@@ -82,10 +98,65 @@ struct kept_state {
   friend bool operator==(const kept_state&, const kept_state&) = default;
 };
 
+/// What does this process find on the local disk, of any process of the job?
+struct find_stored {
+  runtime::generation_id generation = {};
+
+  friend bool operator==(const find_stored&, const find_stored&) = default;
+};
+
+struct stored_rank {
+  int rank = 0;
+  std::map<std::string, runtime::digest> own = {};  ///< what it answers for
+
+  friend bool operator==(const stored_rank&, const stored_rank&) = default;
+};
+
+/// The states of all ranks of a process, complete.
+struct stored_states {
+  int process = 0;
+  runtime::step_id step = {};
+  std::vector<stored_rank> ranks = {};
+
+  friend bool operator==(const stored_states&, const stored_states&) = default;
+};
+
+struct stored_found {
+  runtime::generation_id generation = {};
+  std::vector<stored_states> all = {};
+
+  friend bool operator==(const stored_found&, const stored_found&) = default;
+};
+
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, state_part& x) {
-  return f(
-      caf::meta::type_name("state_part"), x.chunk, x.elements, x.own_weights, x.weights, x.kept);
+  return f(caf::meta::type_name("state_part"),
+           x.chunk,
+           x.elements,
+           x.own_weights,
+           x.weights,
+           x.kept,
+           x.digested);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, keep_refused& x) {
+  return f(caf::meta::type_name("keep_refused"), x.generation, x.step, x.rank, x.parameter);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, find_stored& x) {
+  return f(caf::meta::type_name("find_stored"), x.generation);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, stored_rank& x) {
+  return f(caf::meta::type_name("stored_rank"), x.rank, x.own);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, stored_states& x) {
+  return f(caf::meta::type_name("stored_states"), x.process, x.step, x.ranks);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, stored_found& x) {
+  return f(caf::meta::type_name("stored_found"), x.generation, x.all);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, state_of_rank& x) {

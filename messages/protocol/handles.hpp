@@ -104,6 +104,9 @@ struct keep;
 struct kept;
 struct fetch_kept;
 struct kept_state;
+struct keep_refused;
+struct find_stored;
+struct stored_found;
 
 /// The root. Drives the steps, decides, commits.
 using supervisor_actor = caf::typed_actor<
@@ -175,6 +178,8 @@ using stage_actor = caf::typed_actor<
     caf::reacts_to<drop_snapshot>,
     // The state to begin with, of one that kept it.
     caf::reacts_to<kept_state>,
+    // The state that it gave to be kept did not come as it was sealed.
+    caf::reacts_to<keep_refused>,
     // A service was replaced.
     caf::reacts_to<use_loader>,
     caf::reacts_to<use_keeper>,
@@ -232,6 +237,8 @@ using node_actor = caf::typed_actor<
     caf::replies_to<spawn_stage>::with<stage_spawned>,
     // End a generation, and answer when everybody of it is gone.
     caf::replies_to<end_generation>::with<generation_ended>,
+    // What is on the disk of this host of the states of other processes' ranks.
+    caf::replies_to<find_stored>::with<stored_found>,
     // To itself: somebody is gone.
     caf::reacts_to<look_again>,
     // From its watch: somebody hangs.

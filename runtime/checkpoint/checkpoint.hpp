@@ -190,9 +190,11 @@ found_checkpoint latest_checkpoint(const std::filesystem::path& dir,
                                    const std::function<void(std::uint64_t)>& advance = {});
 
 /// Removes checkpoints older than the tracked one but for the newest `keep` - 1 (keep >= 1) whose
-/// manifest is sound; those without a sound manifest do not count. Newer than tracked ones stay.
-/// Returns what was removed. Throws io_error; a half-removed checkpoint never looks like one.
+/// manifest is sound; those without a sound manifest do not count. Newer than tracked ones stay,
+/// and so do iterations that are multiples of `every`, if that is not 0. Returns what was removed.
+/// Throws io_error; a half-removed checkpoint never looks like one.
 std::vector<std::filesystem::path> remove_all_but_latest(const std::filesystem::path& dir,
-                                                         int keep);
+                                                         int keep,
+                                                         std::uint64_t every = 0);
 
 }  // namespace troupe::runtime

@@ -78,7 +78,7 @@ found_checkpoint latest_checkpoint(const fs::path& dir,
       all);
 }
 
-std::vector<fs::path> remove_all_but_latest(const fs::path& dir, int keep) {
+std::vector<fs::path> remove_all_but_latest(const fs::path& dir, int keep, std::uint64_t every) {
   ensure(keep >= 1, "CHECKPOINT-4: the latest checkpoint is never removed");
   std::vector<fs::path> removed;
   const auto tracked = tracked_iteration(dir);
@@ -93,6 +93,8 @@ std::vector<fs::path> remove_all_but_latest(const fs::path& dir, int keep) {
       kept += has_sound_manifest(folder) ? 1 : 0;
       continue;
     }
+    if (every > 0 && std::uint64_t(iteration) % every == 0)
+      continue;
     const auto leaving = dir / removed_folder(iteration);
     rename_durably(folder, leaving);
     remove_all_of(leaving);

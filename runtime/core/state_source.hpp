@@ -14,12 +14,13 @@ enum class state_tier : std::uint8_t {
   estate,  ///< what its process kept of the rank (rank_estate.hpp)
   disk,    ///< a checkpoint that this run has saved
   keeper,  ///< what another process keeps of the rank (kept_states.hpp)
+  local,   ///< what that process has written of it to a disk of its host (local_states.hpp)
 };
 
 struct state_source {
   state_tier tier = {};
   step_id step = {};        ///< the state after this one
-  std::int32_t keeper = 0;  ///< of that tier: the process that has it
+  std::int32_t keeper = 0;  ///< of the last two: the process that has it
 
   friend bool operator==(const state_source&, const state_source&) = default;
 };

@@ -143,13 +143,39 @@ std::vector<std::pair<std::int64_t, std::int64_t>> optimizer_state::own_weights(
   return out;
 }
 
-// Where a grain lies never changes: its keys are made once.
-void optimizer_state::make_keys(memory_pool& pool) {
+std::vector<std::uint64_t> keys_of_grains(const digested_part& x,
+                                          std::uint64_t array,
+                                          std::int64_t grain) {
   struct grain_key {
     std::uint64_t name;
     std::int64_t rank, begin, end;
     std::uint64_t what;
   };
+  std::vector<std::uint64_t> out;
+  grain_key where{.name = hash64(x.parameter), .rank = x.shard, .what = array};
+  for (where.begin = x.begin; where.begin < x.end; where.begin += grain) {
+    where.end = std::min(where.begin + grain, x.end);
+    out.push_back(hash64(&where, sizeof where));
+  }
+  return out;
+}
+
+std::vector<digested_part> optimizer_state::digested() const {
+  std::vector<digested_part> out;
+  for (const auto& x : parts_) {
+    const auto& e = store_.entries()[std::size_t(x.range.entry)];
+    out.push_back({.parameter = e.known_as(),
+                   .repeated = is_repeated(store_, e),
+                   .shard = shard_index(e.spec, store_.axes()),
+                   .begin = x.range.begin,
+                   .end = x.range.end,
+                   .at = x.at});
+  }
+  return out;
+}
+
+// Where a grain lies never changes: its keys are made once.
+void optimizer_state::make_keys(memory_pool& pool) {
   std::int64_t n = 0;
   for (const auto& x : parts_)
     n += std::int64_t(arrays_of(x)) * kernels::grains_in(x.range.size(), grain_);
@@ -157,15 +183,11 @@ void optimizer_state::make_keys(memory_pool& pool) {
   if (pool.is_shadow())
     return;
   std::vector<std::uint64_t> keys;
-  for (const auto& x : parts_) {
-    const auto& e = store_.entries()[std::size_t(x.range.entry)];
-    grain_key where{.name = hash64(e.known_as()), .rank = shard_index(e.spec, store_.axes())};
-    for (where.what = 0; where.what < arrays_of(x); ++where.what)
-      for (where.begin = x.range.begin; where.begin < x.range.end; where.begin += grain_) {
-        where.end = std::min(where.begin + grain_, x.range.end);
-        keys.push_back(hash64(&where, sizeof where));
-      }
-  }
+  for (const auto& x : digested())
+    for (std::uint64_t array = 0; array <= x.at.size(); ++array) {
+      const auto more = keys_of_grains(x, array, grain_);
+      keys.insert(keys.end(), more.begin(), more.end());
+    }
   pool.write(keys_.raw(), keys.data(), keys_.bytes());
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/collective/communicator.hpp"
+#include "runtime/core/digested_part.hpp"
 #include "runtime/core/exact_sum.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/optim/optimizer_settings.hpp"
@@ -107,6 +108,8 @@ class optimizer_state {
   state_arrays empty_arrays(memory_pool& pool) const;
   /// What of `state_arrays::weights` is this rank's, in elements: ascending, begin and end.
   std::vector<std::pair<std::int64_t, std::int64_t>> own_weights() const;
+  /// Of which of these arrays the digests are, one part for each of own_weights().
+  std::vector<digested_part> digested() const;
   /// Where values are rounded: makes those that are owned from their masters.
   void round_values(stream& stream);
 
@@ -205,6 +208,11 @@ class optimizer_state {
   /// to the state since
   tensor fingerprints_;
 };
+
+/// Of the grains of an array: `array` 0 are the weights, then what the rule keeps.
+std::vector<std::uint64_t> keys_of_grains(const digested_part& x,
+                                          std::uint64_t array,
+                                          std::int64_t grain);
 
 /// One digest for the state of the whole model: the parts in the order of their names.
 digest combine(const std::map<std::string, digest>& parts);

@@ -281,6 +281,17 @@ void validate_resuming(const training_job& job, sentences& wrong) {
   if (c.keep_last > 0 && c.save.empty())
     wrong.emplace_back(
         "`checkpoints.keep_last` needs `checkpoints.save` DIR: where checkpoints go");
+  if (c.keep_every > 0 && c.keep_last == 0)
+    wrong.emplace_back(
+        "`checkpoints.keep_every` needs `checkpoints.keep_last`: without it all are kept");
+  if ((c.local_interval > 0) != !c.local_folder.empty())
+    wrong.emplace_back(
+        "`checkpoints.local_interval` and `checkpoints.local_folder` need each other: how often "
+        "states are written to a disk of each host, and where");
+  else if (c.local_interval > 0 && (job.layout.processes < 2 || !job.recovery.on))
+    wrong.emplace_back(
+        "`checkpoints.local_interval` needs several processes and `recovery.on`: what is written "
+        "to local disks are the states that processes keep of each other");
 }
 
 }  // namespace

@@ -77,9 +77,14 @@ struct checkpoint_settings {
   std::uint64_t save_interval = 0;  ///< iterations; 0: only at the end
   std::filesystem::path load_hub;   ///< a Hugging Face model folder; empty: none
   int keep_last = 0;                ///< older ones are removed; 0: none is
-  bool finetune = false;            ///< parameters only, iteration and data from 0
-  bool no_load_optim = false;       ///< moments begin at 0, the iteration goes on
-  bool override_scheduler = false;  ///< the rate of the flags
+  /// But for those of iterations that are multiples of this; 0: there are none.
+  std::uint64_t keep_every = 0;
+  /// Iterations between the states that keepers write to disks of their hosts; 0: none is.
+  std::uint64_t local_interval = 0;
+  std::filesystem::path local_folder;  ///< where on each host
+  bool finetune = false;               ///< parameters only, iteration and data from 0
+  bool no_load_optim = false;          ///< moments begin at 0, the iteration goes on
+  bool override_scheduler = false;     ///< the rate of the flags
   bool use_checkpoint_scheduler = false;
   /// Before the second try to save the last iteration; twice as long before each further one.
   std::chrono::milliseconds last_pause = std::chrono::seconds(1);

@@ -300,6 +300,9 @@ void visit_fields(Visitor& visit, checkpoint_settings& x) {
          save_interval,
          load_hub,
          keep_last,
+         keep_every,
+         local_interval,
+         local_folder,
          finetune,
          no_load_optim,
          override_scheduler,
@@ -313,6 +316,9 @@ void visit_fields(Visitor& visit, checkpoint_settings& x) {
   visit("save_interval", save_interval);
   visit("load_hub", load_hub);
   visit("keep_last", keep_last);
+  visit("keep_every", keep_every);
+  visit("local_interval", local_interval);
+  visit("local_folder", local_folder);
   visit("finetune", finetune);
   visit("no_load_optim", no_load_optim);
   visit("override_scheduler", override_scheduler);

@@ -29,6 +29,8 @@ std::vector<process_forecast> forecast_processes(const training_job& job,
     for (int rank = placed.first_of(p); rank < placed.end_of(p); ++rank) {
       const auto state = needs[std::size_t(rank)].state;
       keeper.kept += 2 * state;
+      if (job.checkpoints.local_interval > 0)
+        keeper.written += state;
       keeper.taken_over = std::max(keeper.taken_over, state);
     }
   }

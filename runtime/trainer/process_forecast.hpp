@@ -19,8 +19,10 @@ struct process_forecast {
   /// The largest state of a rank among them: one is complete before it takes the place of an older
   /// one (KEPT-1).
   std::int64_t taken_over = 0;
+  /// One state of each more, which a local disk is still being given (local_states.hpp).
+  std::int64_t written = 0;
 
-  std::int64_t keeping() const { return kept + taken_over; }
+  std::int64_t keeping() const { return kept + taken_over + written; }
   std::int64_t peak() const { return workers + keeping(); }
   friend bool operator==(const process_forecast&, const process_forecast&) = default;
 };

@@ -97,7 +97,7 @@ rank_state rank_estate::state_of(const slot& from) {
   rank_state out{.digests = from.digests};
   for (const auto& [id, x] : from.parts) {
     auto& part = out.parts[id];
-    part = {x.arrays.weights.size(), x.own_weights, {}, x.arrays.kept};
+    part = {x.arrays.weights.size(), x.own_weights, {}, x.arrays.kept, x.digested};
     for (const auto& [begin, end] : x.own_weights)
       part.weights.push_back(x.arrays.weights.slice(begin, shape{end - begin}));
   }
@@ -128,7 +128,8 @@ std::shared_ptr<rank_estate> rank_estate::made_of(const rank_state& from,
   for (const auto& [id, x] : from.parts) {
     const auto blank = [&, &part = x] {
       return chunk_part{{shared_zeros(stream, part.elements), zeros(stream, part.kept.extents())},
-                        part.own_weights};
+                        part.own_weights,
+                        part.digested};
     };
     auto& first = out->slots_[0].parts.emplace(id, blank()).first->second.arrays;
     out->slots_[1].parts.emplace(id, blank());
@@ -168,6 +169,13 @@ void rank_estate::allot(chunks first, chunks second) {
   const std::lock_guard lock(mutex_);
   slots_[0].parts = std::move(first);
   slots_[1].parts = std::move(second);
+}
+
+void rank_estate::describe(chunk_id chunk, std::shared_ptr<const digested_chunk> what) {
+  const std::lock_guard lock(mutex_);
+  for (auto& x : slots_)
+    if (const auto found = x.parts.find(chunk); found != x.parts.end())
+      found->second.digested = what;
 }
 
 rank_estate::chunks rank_estate::arrays(int which) const {

@@ -11,6 +11,7 @@
 
 #pragma once
 
+#include "runtime/core/digested_part.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/layout/axis.hpp"
 #include "runtime/optim/optimizer_state.hpp"
@@ -57,6 +58,8 @@ struct rank_state {
     std::vector<std::pair<std::int64_t, std::int64_t>> own_weights = {};
     std::vector<tensor> weights = {};  ///< of each of these stretches
     tensor kept = {};                  ///< what the optimizer keeps
+    /// Which of these arrays the digests are of; null: nobody knows.
+    std::shared_ptr<const digested_chunk> digested = {};
   };
   std::map<chunk_id, part> parts = {};
   state_digests digests = {};
@@ -110,6 +113,7 @@ class rank_estate {
     state_arrays arrays;
     /// See optimizer_state::own_weights.
     std::vector<std::pair<std::int64_t, std::int64_t>> own_weights;
+    std::shared_ptr<const digested_chunk> digested = {};  ///< see rank_state::part
   };
   using chunks = std::map<chunk_id, chunk_part>;
 
@@ -120,6 +124,8 @@ class rank_estate {
   bool is_blank() const;
   /// Of a blank one: the arrays of both slots, of which the first has the state that begins.
   void allot(chunks first, chunks second);
+  /// Which of the arrays of a chunk its digests are of: for states that leave the estate.
+  void describe(chunk_id chunk, std::shared_ptr<const digested_chunk> what);
   /// Of a slot, while no update is under way: 0 the newest or, while nothing is sealed, the one
   /// that has the state that begins; 1 the other.
   chunks arrays(int which) const;

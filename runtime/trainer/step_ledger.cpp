@@ -216,6 +216,13 @@ std::optional<training_position> step_ledger::position(std::uint64_t iteration) 
 void step_ledger::keep_position(const training_position& at) {
   const std::lock_guard lock(mutex_);
   positions_[at.iteration] = at;
+  if (positions_.size() > kept_positions) {
+    const auto oldest = std::find_if(positions_.begin(), positions_.end(), [&](const auto& x) {
+      return x.first != start_ && x.first != saved_;
+    });
+    if (oldest != positions_.end())
+      positions_.erase(oldest);
+  }
   note(ledger::position{at});
 }
 

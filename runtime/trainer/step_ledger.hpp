@@ -87,7 +87,7 @@ class step_ledger {
   std::uint64_t newest() const;  ///< iteration; the first is where the run started
   /// Where the training stood after a step; nothing: it is too long ago.
   std::optional<training_position> position(std::uint64_t iteration) const;
-  void keep_position(const training_position& at);  ///< of a checkpoint that was saved
+  void keep_position(const training_position& at);  ///< of a state that may be gone back to
   digest state(std::uint64_t iteration) const;      ///< after that step; zero of the start
 
   /// What a monitor is told, numbered from 1 on, so that one that comes after another's death
@@ -118,6 +118,7 @@ class step_ledger {
 
   static constexpr std::size_t kept_whole = 3;  ///< steps with their parts and positions
   static constexpr std::size_t kept_facts = 256;
+  static constexpr std::size_t kept_positions = 64;
 
   std::mutex writers_;       ///< taken first
   std::uint32_t epoch_ = 0;  ///< changes under both

@@ -67,6 +67,14 @@ void add_copies(std::map<std::string, digest>& to, const std::map<std::string, d
 
 }  // namespace
 
+void merge_digests(state_digests& to, state_digests of_chunk, bool answers) {
+  if (answers)
+    to.own.merge(of_chunk.own);
+  else
+    add_copies(to.copies, of_chunk.own);
+  add_copies(to.copies, of_chunk.copies);
+}
+
 copies_differ::copies_differ(std::string parameter)
     : broken_promise("STEP-6: what several tensor ranks or stages hold, they hold alike; but not "
                      + parameter),
@@ -390,14 +398,8 @@ void worker::digests(reads& by, state_digests& to) const {
     home->optimizer.digests(by, (*parts)[next++]);
   by.then([this, parts, &to] {
     std::size_t at = 0;
-    for (const auto& [id, home] : homes_) {
-      auto& part = (*parts)[at++];
-      if (home->answers())
-        to.own.merge(part.own);
-      else
-        add_copies(to.copies, part.own);
-      add_copies(to.copies, part.copies);
-    }
+    for (const auto& [id, home] : homes_)
+      merge_digests(to, std::move((*parts)[at++]), home->answers());
   });
 }
 

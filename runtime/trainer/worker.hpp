@@ -108,6 +108,10 @@ class copies_differ : public broken_promise {
   std::string parameter_;
 };
 
+/// Adds the digests of one chunk to those of its rank, which answers for it or not. Throws
+/// copies_differ.
+void merge_digests(state_digests& to, state_digests of_chunk, bool answers);
+
 /// Used by one lane, and bound to its stream; what other lanes may call says so.
 class worker {
  public:

@@ -1,5 +1,6 @@
 // A worker and the estate of its rank.
 
+#include "runtime/trainer/state_check.hpp"
 #include "runtime/trainer/worker.hpp"
 
 #include <utility>
@@ -34,18 +35,6 @@ void leave(rank_estate& estate, stream& stream) noexcept {
   } catch (...) {
   }
   estate.leave();
-}
-
-/// The first name under which two states differ; empty: none.
-std::string first_difference(const std::map<std::string, digest>& a,
-                             const std::map<std::string, digest>& b) {
-  for (const auto& [name, x] : a)
-    if (const auto found = b.find(name); found == b.end() || found->second != x)
-      return name;
-  for (const auto& [name, x] : b)
-    if (!a.contains(name))
-      return name;
-  return {};
 }
 
 }  // namespace
@@ -86,6 +75,10 @@ void worker::settle_estate(bool begins) {
     }
     settings_.estate->allot(slots_[0], slots_[1]);
   }
+  for (const auto& [id, home] : homes_)
+    settings_.estate->describe(id,
+                               std::make_shared<const digested_chunk>(digested_chunk{
+                                   settings_.grain, home->answers(), home->optimizer.digested()}));
   if (begins)
     return;
   check_digests();  // ESTATE-6

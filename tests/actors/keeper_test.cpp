@@ -3,9 +3,13 @@
 #include "actors/keeper/keeper.hpp"
 
 #include "actors/keeper/rank_states.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/trainer/state_check.hpp"
 #include "tests/support/deterministic.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 using namespace troupe;
 using tests::first_generation;
@@ -13,10 +17,13 @@ using tests::first_generation;
 namespace {
 
 struct keeping {
-  keeping() {
+  explicit keeping(std::uint64_t interval = 0) {
     auto job = tests::tiny_job(2, 2);  // four ranks: 0 and 1 in the first process
     job.recovery.on = true;
     job.layout.processes = 2;
+    job.checkpoints.local_interval = interval;
+    if (interval > 0)
+      job.checkpoints.local_folder = "states";
     prepared = tests::without_threads(job);
     keeper = system.keep(system.home().spawn(
         actors::keeper,
@@ -40,8 +47,12 @@ struct keeping {
         x.data<float>()[i] = value;
       return x;
     };
-    runtime::rank_state state{.digests = {.own = {{"w", {step, 7}}}}};
-    state.parts[runtime::chunk_id(0)] = {3, {{1, 3}}, {array(2)}, array(4)};
+    runtime::rank_state state;
+    const runtime::digested_chunk told{2, true, {{"w", false, 0, 1, 3, {0, 2}}}};
+    state.parts[runtime::chunk_id(0)] = {
+        3, {{1, 3}}, {array(2)}, array(4), std::make_shared<const runtime::digested_chunk>(told)};
+    state.digests = runtime::digests_of(state);
+    newest = state;
     return {.generation = generation,
             .step = runtime::step_id(step),
             .since = runtime::step_id(step),
@@ -49,13 +60,29 @@ struct keeping {
             .state = actors::deposited(*node().transport, state, generation)};
   }
   std::size_t told() { return supervisor.of<messages::kept>().size(); }
+  /// From a stage, who hears what the keeper answers.
+  void give(const messages::keep& x) {
+    if (!stage)
+      stage = system.listener(asked);
+    caf::send_as(stage, keeper, x);
+    system.run();
+  }
+  /// One bit of the newest state's arrays: where they lie.
+  void flip(bool moment) {
+    auto& part = newest.parts.at(runtime::chunk_id(0));
+    auto array = moment ? part.kept : part.weights.front();
+    reinterpret_cast<std::uint32_t&>(array.data<float>()[1]) ^= 1;
+  }
   std::size_t leased() { return node().transport->leased(); }
 
+  runtime::rank_state newest;
   tests::heard_by<messages::supervisor_actor> supervisor;
+  tests::heard_by<messages::stage_actor> asked;
   runtime::cancel_token token;
   tests::deterministic system;
   std::shared_ptr<actors::prepared_job> prepared;
   messages::keeper_actor keeper;
+  messages::stage_actor stage;
 };
 
 }  // namespace
@@ -73,7 +100,65 @@ TEST_CASE("KEEPER-1: a keeper says what it has kept when it owns all of a proces
   const auto kept = it.node().kept->find(1, 5);
   REQUIRE(kept);
   CHECK(kept->parts.at(runtime::chunk_id(0)).weights.front().data<float>()[1] == 2);
-  CHECK(kept->digests.own.at("w") == runtime::digest{5, 7});
+  CHECK(kept->digests == it.newest.digests);
+}
+
+TEST_CASE("KEEPER-2: a keeper refuses a state of which one bit is another and asks for it again",
+          "[actors]") {
+  keeping it;
+  it.give(it.given(0, 5, 1));
+  const auto second = it.given(1, 5, 2);
+  it.flip(GENERATE(false, true));
+  it.give(second);
+  CHECK(it.told() == 0);
+  CHECK_FALSE(it.node().kept->find(1, 5));
+  REQUIRE(it.asked.of<messages::keep_refused>().size() == 1);
+  CHECK(it.asked.of<messages::keep_refused>().front()
+        == messages::keep_refused{first_generation, runtime::step_id(5), 1, "w"});
+  it.give(it.given(1, 5, 2));
+  CHECK(it.told() == 1);
+  CHECK(it.asked.of<messages::keep_refused>().size() == 1);
+}
+
+TEST_CASE("a keeper writes what it keeps to the local disk and gives back what is only there",
+          "[actors]") {
+  const tests::scratch_folder folder;
+  keeping it(4);
+  it.node().stored = std::make_shared<runtime::local_states>(folder.path());
+  for (const std::uint64_t step : {4, 5, 6})
+    for (const int rank : {0, 1})
+      it.give(it.given(rank, step, float(step)));
+  it.node().stored->finish();
+  REQUIRE(it.node().stored->complete().size() == 1);
+  CHECK(it.node().stored->complete().front().iteration == 4);
+  CHECK(it.node().stored->complete().front().own.size() == 2);
+  CHECK_FALSE(it.node().kept->find(1, 4));  // two newer ones have taken its place
+  caf::send_as(it.stage, it.keeper, messages::fetch_kept{first_generation, runtime::step_id(4), 1});
+  it.system.run();
+  REQUIRE(it.asked.of<messages::kept_state>().size() == 1);
+  const auto answer = it.asked.of<messages::kept_state>().front();
+  REQUIRE(answer.found);
+  const auto back = actors::redeemed(*it.node().transport, answer.state, {});
+  CHECK(back.parts.at(runtime::chunk_id(0)).kept.data<float>()[3] == 4);
+}
+
+TEST_CASE("LOCAL-2: what is damaged on the local disk a keeper does not give back", "[actors]") {
+  const tests::scratch_folder folder;
+  keeping it(4);
+  it.node().stored = std::make_shared<runtime::local_states>(folder.path());
+  for (const std::uint64_t step : {4, 5, 6})
+    for (const int rank : {0, 1})
+      it.give(it.given(rank, step, float(step)));
+  it.node().stored->finish();
+  const auto file = folder / "process-0" / "step-0000004" / "rank-00001.state";
+  auto bytes = runtime::read_text(file);
+  bytes.back() ^= 1;
+  runtime::write_text(file, bytes);
+  caf::send_as(it.stage, it.keeper, messages::fetch_kept{first_generation, runtime::step_id(4), 1});
+  it.system.run();
+  REQUIRE(it.asked.of<messages::kept_state>().size() == 1);
+  CHECK_FALSE(it.asked.of<messages::kept_state>().front().found);
+  CHECK(it.node().stored->complete().empty());
 }
 
 TEST_CASE("KEPT-2: a keeper does not count what was given in another generation", "[actors]") {

@@ -348,6 +348,25 @@ TEST_CASE("a process that dies is started again, and takes its state from its ke
   CHECK(it.x.take_restarts().front().who == "process:1");
 }
 
+TEST_CASE("MEMBER-5: processes that die together are one restart", "[actors][membership]") {
+  constexpr int many = 8;
+  membership x(recovers, 0, 0, {}, many);
+  x.begin();
+  const auto all_stand = [&](std::uint32_t incarnation) {
+    membership::orders out;
+    for (int p = 0; p < many; ++p)
+      out = x.stands(p, incarnation, false, second);
+    return out;
+  };
+  all_stand(1);
+  x.ready(x.generation());
+  x.kept(7);
+  for (int p = 0; p < many; ++p)
+    CHECK(std::holds_alternative<order_start>(x.lost(p, 1, "its host is gone", second).back()));
+  CHECK(only<order_form>(all_stand(2)).tier() == state_tier::start);
+  CHECK(x.take_restarts().size() == 1);
+}
+
 TEST_CASE("a process and its keeper die at once: an older tier", "[actors][membership]") {
   of_three it;
   it.run(7);
@@ -358,6 +377,78 @@ TEST_CASE("a process and its keeper die at once: an older tier", "[actors][membe
   it.ended(0, {6, 7}, {7});
   const auto form = only<order_form>(it.x.stands(1, 2, false, second));
   CHECK(form.sources == std::vector<state_source>(3, state_source{state_tier::disk, step_id(4)}));
+}
+
+namespace {
+
+/// Processes 1 and 2 have died together after step 7, and stand again; nobody has the states of 1.
+order_look after_both_died(of_three& it) {
+  it.x.looks_at_disks(true);
+  it.x.lost(1, 1, "process:1: killed", second);
+  it.x.lost(2, 1, "process:2: killed", second);
+  it.x.stands(2, 2, false, second);
+  it.ended(0, {6, 7}, {7});
+  return only<order_look>(it.x.stands(1, 2, false, second));
+}
+
+}  // namespace
+
+TEST_CASE("a process and its keeper die at once: the newest of local disk and checkpoint",
+          "[actors][membership]") {
+  const auto saved = GENERATE(0, 4, 5, 6);
+  of_three it;
+  it.run(7);
+  if (saved > 0)
+    it.x.saved(std::uint64_t(saved));
+  const auto look = after_both_died(it);
+  const auto form = only<order_form>(it.x.looked(look.number, stored_everywhere{5, {2, 0, 1}}));
+  if (saved == 6) {
+    CHECK(form.sources == std::vector<state_source>(3, state_source{state_tier::disk, step_id(6)}));
+  } else {  // of two that are equally new the nearer one
+    CHECK(form.tier() == state_tier::local);
+    CHECK(form.sources
+          == std::vector<state_source>{{state_tier::local, step_id(5), 2},
+                                       {state_tier::local, step_id(5), 0},
+                                       {state_tier::local, step_id(5), 1}});
+  }
+}
+
+TEST_CASE("nothing on local disks: the checkpoint, or the start", "[actors][membership]") {
+  const bool saved = GENERATE(false, true);
+  of_three it;
+  it.run(7);
+  if (saved)
+    it.x.saved(4);
+  const auto look = after_both_died(it);
+  const auto form = only<order_form>(it.x.looked(look.number, std::nullopt));
+  CHECK(form.tier() == (saved ? state_tier::disk : state_tier::start));
+}
+
+TEST_CASE("local disks are looked at only where nobody has the newest state",
+          "[actors][membership]") {
+  of_three it;
+  it.x.looks_at_disks(true);
+  it.run(7);
+  it.x.lost(1, 1, "process:1: killed", second);
+  it.ended(0, {7, 8}, {6, 7});
+  it.x.stands(1, 2, false, second);
+  CHECK(only<order_form>(it.ended(2, {6, 7}, {7, 8})).tier() == state_tier::keeper);
+}
+
+TEST_CASE("a process that dies while disks are looked at is waited for and looked at again",
+          "[actors][membership]") {
+  of_three it;
+  it.run(7);
+  const auto first = after_both_died(it);
+  CHECK(only<order_start>(it.x.lost(2, 2, "process:2: killed", second)).process == 2);
+  // Of those that stood.
+  CHECK(it.x.looked(first.number, stored_everywhere{5, {2, 0, 1}}).empty());
+  const auto again = only<order_look>(it.x.stands(2, 3, false, second));
+  CHECK(again.number > first.number);
+  CHECK(it.x.looked(first.number, stored_everywhere{5, {2, 0, 1}}).empty());
+  const auto form = only<order_form>(it.x.looked(again.number, stored_everywhere{5, {2, 0, 1}}));
+  CHECK(form.step() == step_id(5));
+  CHECK(it.x.looked(again.number, stored_everywhere{5, {2, 0, 1}}).empty());
 }
 
 TEST_CASE("MEMBER-2: the death of an older incarnation changes nothing", "[actors][membership]") {

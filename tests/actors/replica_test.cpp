@@ -35,6 +35,7 @@ struct merging {
                 return messages::stage_spawned{stages[i] = system.listener(heard[i])};
               },
               [](const messages::end_generation& x) { return messages::generation_ended{x.last}; },
+              [](const messages::find_stored&) { return messages::stored_found{}; },
               [](const messages::look_again&) {},
               [](const messages::suspected&) {},
               [](const messages::all_restored&) {},
@@ -98,6 +99,19 @@ TEST_CASE("a replica passes orders of its generation down to every stage", "[act
   it.system.tell(it.replica, order);
   for (auto& stage : it.heard)
     CHECK(stage.of<messages::run_step>().size() == 1);
+}
+
+TEST_CASE("SHARDS-3: a replica has every stage drop the snapshot of an attempt that failed",
+          "[actors]") {
+  merging it;
+  const messages::drop_snapshot order{first_generation, runtime::step_id(1), 3};
+  it.system.tell(it.replica, order);
+  it.system.tell(it.replica,
+                 messages::drop_snapshot{runtime::generation_id(2), runtime::step_id(1), 4});
+  for (auto& stage : it.heard) {
+    REQUIRE(stage.of<messages::drop_snapshot>().size() == 1);
+    CHECK(stage.of<messages::drop_snapshot>().front() == order);
+  }
 }
 
 TEST_CASE("a replica speaks when all of its stages have spoken, whatever their order", "[actors]") {

@@ -27,8 +27,12 @@ runtime::training_job job_of_two_stages() {
 
 /// One of two stages.
 struct staged {
-  explicit staged(int pipeline_rank, const std::string& fault = {}, bool meets = true) {
+  explicit staged(int pipeline_rank,
+                  const std::string& fault = {},
+                  bool meets = true,
+                  bool keeps = false) {
     auto job = job_of_two_stages();
+    job.recovery.on = keeps;
     job.faults.fault = fault;
     prepared = tests::without_threads(job);
     auto& node = *prepared->node;
@@ -50,6 +54,8 @@ struct staged {
                          .replica = system.listener(replica),
                          .loader = loader,
                          .checkpointer = system.listener(checkpointer)};
+    if (keeps)
+      peers.keeper = system.listener(keeper);
     const auto other = system.listener(neighbour);
     peers.pipeline = {pipeline_rank == 0 ? stage : other, pipeline_rank == 0 ? other : stage};
     peers.tensor = {stage};
@@ -122,6 +128,7 @@ struct staged {
   tests::heard_by<messages::replica_actor> replica;
   tests::heard_by<messages::checkpointer_actor> checkpointer;
   tests::heard_by<messages::stage_actor> neighbour;
+  tests::heard_by<messages::keeper_actor> keeper;
   runtime::memory_pool pool;
   tests::deterministic system;
   std::shared_ptr<actors::prepared_job> prepared;
@@ -359,4 +366,28 @@ TEST_CASE("SHARDS-3: a stage frees the snapshot of an attempt that failed", "[ac
   CHECK(leased() == before);
   drop(first_generation, 7);
   CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("KEEPER-2: a stage gives a state that was refused once more and ends the second time",
+          "[actors]") {
+  staged it(0, {}, true, true);
+  auto& given = it.keeper.of<messages::keep>();
+  REQUIRE(given.size() == 1);  // what it begins with
+  const auto refused = [](std::uint64_t step, runtime::generation_id of = first_generation) {
+    return messages::keep_refused{of, runtime::step_id(step), 0, "embedding"};
+  };
+  it.system.tell(it.stage, refused(0, runtime::next(first_generation)));
+  it.system.tell(it.stage, refused(7));  // it has given no such state
+  CHECK(given.size() == 1);
+  it.system.tell(it.stage, refused(0));
+  REQUIRE(given.size() == 2);
+  CHECK(given[1].step == given[0].step);
+  CHECK_FALSE(given[1].state == given[0].state);  // other tickets
+  CHECK(given[1].state.own == given[0].state.own);
+  CHECK_FALSE(it.end->has_come());
+  it.system.tell(it.stage, refused(0));
+  CHECK(given.size() == 2);
+  CHECK(it.end->is(ec::protocol_violated));
+  CHECK_THAT(it.end->text(),
+             ContainsSubstring("the state of step 0 is damaged") && ContainsSubstring("embedding"));
 }

@@ -5,6 +5,7 @@
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <array>
@@ -29,17 +30,22 @@ struct played_node {
   bool shut_down = false;
   /// What it answers when a generation ends.
   std::vector<std::uint64_t> own = {}, kept = {};
+  std::vector<messages::stored_states> stored = {};
+  int looks = 0;
   int keeps_for = -1;
 };
 
 struct supervised {
-  explicit supervised(const std::filesystem::path& save = {}) {
+  explicit supervised(const std::filesystem::path& save = {}, std::uint64_t local_interval = 0) {
     auto job = tests::tiny_job(1, 2);
     job.recovery.on = true;
     job.layout.processes = 2;
     job.train_iterations = 3;
     job.checkpoints.save = save;
     job.checkpoints.save_interval = 1;
+    job.checkpoints.local_interval = local_interval;
+    if (local_interval > 0)
+      job.checkpoints.local_folder = "states";
     prepared = tests::without_threads(job);
     prepared->node->agent = system.listener(agent);
     for (auto& x : nodes)
@@ -95,6 +101,10 @@ struct supervised {
                   out.newest = x.own.back();
                 }
                 return out;
+              },
+              [&x](const messages::find_stored& told) {
+                ++x.looks;
+                return messages::stored_found{told.generation, x.stored};
               },
               [](const messages::look_again&) {},
               [](const messages::suspected&) {},
@@ -297,6 +307,40 @@ TEST_CASE("of two replicas that insist on different bits one process after the o
   differ();
   REQUIRE(it.agent.of<messages::start_process>().size() == 4);
   CHECK(it.agent.of<messages::start_process>().back().process == 1);
+  CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("a process and its keeper die at once and the run goes on from their local disks",
+          "[actors]") {
+  const bool agrees = GENERATE(true, false);
+  supervised it({}, 1);
+  it.come(0);
+  it.come(1);
+  it.run();
+  it.keep(0);
+  it.vote(1);
+  it.apply(1);
+  it.keep(1);
+  CHECK(it.nodes[0].looks == 0);
+  for (const int p : {0, 1})
+    it.system.tell(it.supervisor, messages::process_died{first_generation, p, 1, "killed"});
+  // The keeper of each is the other one. Replicas have all of the state.
+  for (const int p : {0, 1})
+    it.nodes[std::size_t(1 - p)].stored
+        = {{p, runtime::step_id(1), {{p, {{"w", {agrees ? 1U : 2U, 7}}}}}}};
+  it.come(0, 2);
+  it.come(1, 2);
+  CHECK(it.nodes[0].looks == 1);
+  CHECK(it.nodes[1].looks == 1);
+  REQUIRE(it.nodes[1].replicas.size() == 2);
+  const auto& told = it.nodes[1].replicas.back().processes;
+  for (const int p : {0, 1}) {
+    const auto& at = told[std::size_t(p)];
+    CHECK(at.source.tier == (agrees ? runtime::state_tier::local : runtime::state_tier::start));
+    CHECK(at.source.step == runtime::step_id(agrees ? 1 : 0));
+    CHECK(at.source.keeper == (agrees ? 1 - p : 0));
+    CHECK(bool(at.holder) == agrees);
+  }
   CHECK_FALSE(it.end->has_come());
 }
 

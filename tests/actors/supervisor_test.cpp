@@ -62,6 +62,7 @@ struct supervised {
             return messages::generation_ended{
                 .last = x.last, .has_state = true, .oldest = kept, .newest = kept, .ranks = stood};
           },
+          [](const messages::find_stored&) { return messages::stored_found{}; },
           [](const messages::look_again&) {},
           [](const messages::suspected&) {},
           [this](const messages::all_restored&) { ++restored; },

@@ -21,6 +21,7 @@ MAY = {
     "runtime/collective/nccl": "NCCL is not simulated",
     "runtime/device/lane_reaper.": "the main thread, at the end of a run",
     "runtime/device/cuda/": "queues of devices are not simulated",
+    "runtime/trainer/local_states.": "local disks are not simulated: nobody waits for them",
     "runtime/parameters/initial_values.": "threads that help to draw; large models alone have them",
     "runtime/object/": "objects are read before a run",
     "runtime/data/preprocess": "its own workers",

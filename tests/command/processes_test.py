@@ -443,6 +443,79 @@ def check_all_killed(folder):
             raise one.fails("it had a checkpoint, and went on from elsewhere")
 
 
+def check_local_disk(folder):
+    """Processes that keep each other's states die at once: the run goes on from what they had written to the local
+    disk, at most that many steps back; from an older one, or the checkpoint, where the newest is damaged."""
+    wanted = judge(folder)
+    for damaged in (False, True):
+        local = folder / f"local-{damaged}"
+        one = job(folder, *LONG, "--save", folder / f"save-{damaged}", "--save-interval", 1000000,
+                  "--non-persistent-save-interval", 10, "--non-persistent-local-ckpt-dir", local)
+        for at_least in (25,):
+            one.reaches(at_least)
+            stored = lambda: [x for x in local.glob("run-*/process-*/step-*")]  # noqa: E731
+            one.until("both have written", lambda: len({x.parent.name for x in stored()}) == 2)
+            all_of_them = one.processes()
+            for at in all_of_them:
+                os.kill(at["pid"], signal.SIGSTOP)
+            if damaged:
+                newest = max(x.name for x in stored())
+                for x in stored():
+                    if x.name == newest:
+                        file = max(x.glob("rank-*.state"))
+                        data = bytearray(file.read_bytes())
+                        data[len(data) // 2] ^= 1
+                        file.write_bytes(data)
+            for at in all_of_them:
+                os.kill(at["pid"], signal.SIGKILL)
+        one.ends()
+        require_same(one, wanted, f"the death of processes that keep each other's states, damaged {damaged}")
+        told = re.findall(r"the run goes on from iteration (\d+) (?:from )?(.*)", one.out.read_text())
+        if not told or (not damaged and (told[0][1].split(",")[0] != "the local disk" or int(told[0][0]) % 10)):
+            raise one.fails(f"it went on from {told}")
+        if damaged and "is damaged" not in one.text():
+            raise one.fails("nobody tells of the damage")
+        left = {x.parent.name: sorted(y.name for y in x.parent.iterdir()) for x in stored()}
+        if any(len(x) > 2 for x in left.values()):
+            raise one.fails(f"on the local disk are {left}")
+
+
+def check_local_refused(folder):
+    """A local disk that refuses costs no step, and is told once by each process."""
+    wanted = judge(folder, *PIPELINE, "--train-iters", 40)
+    in_the_way = folder / "a-file"
+    in_the_way.write_text("")
+    one = job(folder, *PIPELINE, "--train-iters", 40, "--non-persistent-save-interval", 5,
+              "--non-persistent-local-ckpt-dir", in_the_way).ends()
+    require_same(one, wanted, "a local disk that refuses")
+    if one.text().count("are not on the local disk") != 2:
+        raise one.fails("a local disk that refuses is not told once by each process")
+
+
+def check_save_vanishes(folder):
+    """The folder of checkpoints goes away while several processes write there, comes back, and is used again; where it
+    stays away the run ends with 2, and has trained all the same."""
+    wanted = judge(folder, *LONG)
+    for comes_back in (True, False):
+        mount = folder / f"mount-{comes_back}"
+        mount.mkdir()
+        save = mount / "save"
+        one = job(folder, *LONG, "--save", save, "--save-interval", 5)
+        one.until("a checkpoint", lambda: list(save.glob("iter_*")))
+        save.rename(mount / "away")
+        save.write_text("what is here is no folder")
+        one.until("a refusal", lambda: "training goes on" in one.out.read_text())
+        if comes_back:
+            save.unlink()
+            (mount / "away").rename(save)
+        one.ends(0 if comes_back else 2)
+        require_same(one, wanted, f"a folder of checkpoints that vanishes, comes back: {comes_back}")
+        if comes_back:
+            works("checkpoint", "verify", save)
+            if (save / "latest_checkpointed_iteration.txt").read_text().strip() != str(LONG_STEPS):
+                raise one.fails("the last iteration is not saved")
+
+
 def check_stopped(folder):
     """A process that stands still is taken for dead, replaced, and killed."""
     wanted = judge(folder)

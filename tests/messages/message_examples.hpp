@@ -20,8 +20,14 @@ Message example(const wire& w) = delete;
 
 state_of_rank kept_of_rank() {
   const runtime::ticket x{1, 2, g, runtime::dtype::f32, {6}};
-  return {
-      {{runtime::chunk_id(1), 9, {{0, 6}, {7, 9}}, {x, x}, x}}, {{"w", {1, 2}}}, {{"v", {3, 4}}}};
+  return {{{runtime::chunk_id(1),
+            9,
+            {{0, 6}, {7, 9}},
+            {x, x},
+            x,
+            {32, false, {{"w", true, 1, 2, 8, {0, 16}}}}}},
+          {{"w", {1, 2}}},
+          {{"v", {3, 4}}}};
 }
 
 template <>
@@ -394,6 +400,18 @@ fetch_kept example(const wire&) {
 template <>
 kept_state example(const wire&) {
   return {g, step, true, kept_of_rank()};
+}
+template <>
+keep_refused example(const wire&) {
+  return {g, step, 3, "w"};
+}
+template <>
+find_stored example(const wire&) {
+  return {g};
+}
+template <>
+stored_found example(const wire&) {
+  return {g, {{1, step, {{2, {{"w", {1, 2}}}}}}}};
 }
 template <>
 use_checkpointer example(const wire& w) {

@@ -3,6 +3,29 @@
 namespace troupe::command::settings {
 namespace {
 
+void declare_local(command_line& line, runtime::checkpoint_settings& to) {
+  line.value({.name = "--non-persistent-save-interval",
+              .field = "checkpoints.local_interval",
+              .type = "N",
+              .unit = "steps",
+              .default_value = "never",
+              .help = "With several --processes: every N steps each writes the states that it "
+                      "keeps of another one to --non-persistent-local-ckpt-dir, beside the "
+                      "training. When a process dies together with its keeper, the run goes on "
+                      "from there.",
+              .megatron = "with --non-persistent-ckpt-type local: read by a run that recovers, "
+                          "not by one that is started again"},
+             whole(to.local_interval, 1, largest_count));
+  line.value({.name = "--non-persistent-local-ckpt-dir",
+              .field = "checkpoints.local_folder",
+              .type = "DIR",
+              .help = "A folder on a disk of each host, for --non-persistent-save-interval: the "
+                      "two newest steps are kept there. A relative one begins where the command "
+                      "was typed.",
+              .megatron = ""},
+             text(to.local_folder));
+}
+
 void declare_resuming(command_line& line, runtime::checkpoint_settings& to) {
   line.toggle({.name = "--finetune",
                .field = "checkpoints.finetune",
@@ -82,6 +105,15 @@ void declare_checkpoints(command_line& line, training_flags& flags) {
               .default_value = "all of them",
               .help = "Removes older checkpoints once a newer one is durable, so that N stay."},
              whole(to.keep_last, 1));
+  line.value({.name = "--keep-every",
+              .field = "checkpoints.keep_every",
+              .type = "N",
+              .unit = "steps",
+              .default_value = "none",
+              .help = "With --keep-last: checkpoints of iterations that are multiples of N are "
+                      "never removed."},
+             whole(to.keep_every, 1, largest_count));
+  declare_local(line, to);
   declare_resuming(line, to);
 }
 

@@ -99,6 +99,17 @@ TEST_CASE("only the newest checkpoints are kept, and the tracked one always", "[
   CHECK_BREAKS("CHECKPOINT-4", remove_all_but_latest(dir.path(), 0));
 }
 
+TEST_CASE("checkpoints of iterations that are multiples stay beside the newest", "[checkpoint]") {
+  const scratch_folder dir;
+  for (const int iteration : {2, 4, 6, 8, 10, 12})
+    save(dir.path(), iteration);
+  const auto removed = remove_all_but_latest(dir.path(), 1, 4);
+  CHECK(removed
+        == std::vector<fs::path>{dir / "iter_0000010", dir / "iter_0000006", dir / "iter_0000002"});
+  CHECK(remove_all_but_latest(dir.path(), 1, 4).empty());
+  CHECK(remove_all_but_latest(dir.path(), 1, 8) == std::vector<fs::path>{dir / "iter_0000004"});
+}
+
 TEST_CASE("two runs cannot save into one folder", "[checkpoint]") {
   const scratch_folder dir;
   {

@@ -1,0 +1,245 @@
+#include "runtime/trainer/local_states.hpp"
+
+#include "runtime/core/cancel.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/core/thread.hpp"
+#include "runtime/trainer/local_state_files.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <fmt/format.h>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t steps_kept = 2;
+/// For a write that was under way when the process ends: its pieces are short.
+constexpr auto patience_at_end = std::chrono::seconds(5);
+
+std::vector<fs::path> folders_in(const fs::path& dir) {
+  std::vector<fs::path> out;
+  std::error_code failure;
+  for (fs::directory_iterator at(dir, failure), end; !failure && at != end; at.increment(failure))
+    out.push_back(at->path());
+  return out;
+}
+
+}  // namespace
+
+/// The thread holds it, too: who destroys the states of a disk that hangs leaves the thread behind.
+struct local_states::shared {
+  using key = std::pair<int, std::uint64_t>;  ///< process, iteration
+
+  fs::path folder;
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  std::atomic<bool> stop = false;
+  bool runs = false;                 ///< the thread
+  std::optional<step_to_store> now;  ///< is written, or about to be
+  std::map<key, stored_step> there;
+  std::set<key> written;                            ///< by this process
+  std::atomic<bool> refused = false, late = false;  ///< that has been told
+
+  void look();
+  void loop();
+  void write(const step_to_store& x);
+  void remove_older(int process, std::uint64_t newest);
+  fs::path path_of(const key& x) const {
+    return folder / folder_of_process(x.first) / folder_of_step(x.second);
+  }
+};
+
+// What is half written is of a process that has died.
+void local_states::shared::look() {
+  for (const auto& of_process : folders_in(folder)) {
+    if (!process_of_folder(of_process.filename().string()))
+      continue;
+    for (const auto& step : folders_in(of_process)) {
+      const auto name = step.filename().string();
+      std::error_code ignored;
+      if (!step_of_folder(name)) {
+        fs::remove_all(step, ignored);
+        continue;
+      }
+      try {
+        auto found = look_at_step(step);
+        if (path_of({found.process, found.iteration}) != step)
+          throw input_error("'{}' is of another process or step", step.string());
+        there[{found.process, found.iteration}] = std::move(found);
+      } catch (const error& failure) {
+        log_warning("a local state is not used, and removed: {}", failure.what());
+        fs::remove_all(step, ignored);
+      }
+    }
+  }
+}
+
+void local_states::shared::loop() {
+  std::unique_lock lock(mutex);
+  while (!stop) {
+    if (!now) {
+      changed.wait(lock);
+      continue;
+    }
+    const auto x = *now;
+    lock.unlock();
+    write(x);
+    lock.lock();
+    now.reset();
+    changed.notify_all();
+  }
+  runs = false;
+  changed.notify_all();
+}
+
+void local_states::shared::write(const step_to_store& x) {
+  try {
+    write_step(folder / folder_of_process(x.process), x, stop);
+    stored_step done{x.process, x.iteration, {}};
+    for (const auto& [rank, state] : x.states)
+      done.own[rank] = state->digests.own;
+    {
+      const std::lock_guard lock(mutex);
+      there[{x.process, x.iteration}] = std::move(done);
+      written.emplace(x.process, x.iteration);
+    }
+    remove_older(x.process, x.iteration);
+    if (refused.exchange(false))
+      log_info(
+          " states are written to the local disk again: those of process {}'s ranks after "
+          "iteration {}",
+          x.process,
+          x.iteration);
+  } catch (const cancelled&) {
+  } catch (const std::exception& failure) {
+    if (!refused.exchange(true))
+      log_warning(
+          "the states of process {}'s ranks after iteration {} are not on the local disk: {}; "
+          "training goes on, later ones are tried, and until then a process that dies together "
+          "with its keeper costs all since the checkpoint",
+          x.process,
+          x.iteration,
+          failure.what());
+  }
+}
+
+// Of later ones the run has gone back behind, or they are of a run before.
+void local_states::shared::remove_older(int process, std::uint64_t newest) {
+  std::vector<key> leaving;
+  {
+    const std::lock_guard lock(mutex);
+    std::vector<key> older;
+    for (const auto& [at, x] : there) {
+      if (at.first != process || at.second == newest)
+        continue;
+      (at.second > newest ? leaving : older).push_back(at);
+    }
+    const auto stay = std::min(older.size(), steps_kept - 1);
+    leaving.insert(leaving.end(), older.begin(), older.end() - std::ptrdiff_t(stay));
+    for (const auto& x : leaving) {
+      there.erase(x);
+      written.erase(x);
+    }
+  }
+  for (const auto& x : leaving) {
+    std::error_code failure;
+    fs::remove_all(path_of(x), failure);
+    if (failure)
+      log_warning("cannot remove '{}': {}", path_of(x).string(), failure.message());
+  }
+}
+
+local_states::local_states(fs::path folder) : shared_(std::make_shared<shared>()) {
+  shared_->folder = std::move(folder);
+  shared_->look();
+}
+
+local_states::~local_states() {
+  std::unique_lock lock(shared_->mutex);
+  shared_->stop = true;
+  shared_->changed.notify_all();
+  shared_->changed.wait_for(lock, patience_at_end, [this] { return !shared_->runs; });
+}
+
+void local_states::store(step_to_store x) {
+  const std::lock_guard lock(shared_->mutex);
+  auto& all = *shared_;
+  if (all.written.contains({x.process, x.iteration}))
+    return;
+  if (all.now) {  // LOCAL-3
+    if (all.now->iteration != x.iteration && !all.late.exchange(true))
+      log_warning(
+          "the local disk is slow: the states after iteration {} are still being written, and "
+          "those after {} are left out; `checkpoints.local_interval` could be longer",
+          all.now->iteration,
+          x.iteration);
+    return;
+  }
+  if (!all.runs) {
+    try {
+      start_thread("local states", [at = shared_] { at->loop(); }).detach();
+    } catch (const io_error& failure) {
+      if (!all.refused.exchange(true))
+        log_warning("states are not written to the local disk: {}", failure.what());
+      return;
+    }
+    all.runs = true;
+  }
+  all.now = std::move(x);
+  all.changed.notify_all();
+}
+
+void local_states::finish() {
+  std::unique_lock lock(shared_->mutex);
+  shared_->changed.wait(lock, [this] { return !shared_->now; });
+}
+
+std::vector<stored_step> local_states::complete() const {
+  const std::lock_guard lock(shared_->mutex);
+  std::vector<stored_step> out;
+  for (const auto& [at, x] : shared_->there)
+    out.push_back(x);
+  return out;
+}
+
+// LOCAL-2.
+rank_state local_states::read(int process, int rank, std::uint64_t iteration) {
+  const auto step = shared_->path_of({process, iteration});
+  try {
+    return read_rank(step, rank);
+  } catch (const error& failure) {
+    {
+      const std::lock_guard lock(shared_->mutex);
+      shared_->there.erase({process, iteration});
+      shared_->written.erase({process, iteration});
+    }
+    std::error_code ignored;
+    fs::remove_all(step, ignored);
+    throw input_error("the local state of rank {} after iteration {} cannot be used: {}",
+                      rank,
+                      iteration,
+                      failure.what());
+  }
+}
+
+const fs::path& local_states::folder() const {
+  return shared_->folder;
+}
+
+fs::path local_folder_of(const fs::path& folder,
+                         const std::string& identity,
+                         const std::string& save) {
+  return folder / fmt::format("run-{:016x}", hash64(identity + '\0' + save));
+}
+
+}  // namespace troupe::runtime

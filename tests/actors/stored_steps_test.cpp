@@ -1,0 +1,102 @@
+// Which step of those on local disks a run may go back to.
+
+#include "actors/supervisor/stored_steps.hpp"
+
+#include "runtime/optim/optimizer_state.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+using namespace troupe;
+using namespace troupe::actors;
+using Catch::Matchers::ContainsSubstring;
+using runtime::digest;
+using runtime::step_id;
+
+namespace {
+
+/// Two processes, each of one rank, that keep each other's states.
+const std::vector<int> holders = {1, 0};
+
+std::map<std::string, digest> state_of(std::uint64_t step) {
+  return {{"v", {1, step}}, {"w", {2, step}}};
+}
+
+messages::stored_states stored(int process, std::uint64_t step, std::map<std::string, digest> own) {
+  return {process, step_id(step), {{process, std::move(own)}}};
+}
+
+/// Replicas have all of the state.
+found_on_disks both(std::initializer_list<std::uint64_t> of_first,
+                    std::initializer_list<std::uint64_t> of_second) {
+  found_on_disks out;
+  for (const auto step : of_first)
+    out[1].push_back(stored(0, step, state_of(step)));
+  for (const auto step : of_second)
+    out[0].push_back(stored(1, step, state_of(step)));
+  return out;
+}
+
+digest committed(std::uint64_t step) {
+  return step == 0 || step > 40 ? digest{} : runtime::combine(state_of(step));
+}
+
+stored_search look(const found_on_disks& found, bool sharded = false) {
+  return newest_stored(found, holders, {{0}, {1}}, sharded, committed);
+}
+
+}  // namespace
+
+TEST_CASE("the newest step counts of which the states of all processes are there", "[actors]") {
+  const auto found = look(both({10, 20, 30}, {10, 20}));
+  CHECK(found.newest == stored_everywhere{20, holders});
+  REQUIRE(found.passed_over.size() == 1);
+  CHECK_THAT(found.passed_over[0],
+             ContainsSubstring("iteration 30") && ContainsSubstring("process 1 are missing"));
+}
+
+TEST_CASE("nothing counts where no step is there of all", "[actors]") {
+  CHECK_FALSE(look(both({10}, {20})).newest);
+  CHECK_FALSE(look({}).newest);
+}
+
+TEST_CASE("MEMBER-6: states that are not those of the ledger are passed over", "[actors]") {
+  auto all = both({10, 20}, {10, 20});
+  all[0].back().ranks[0].own["w"].low ^= 1;
+  const auto found = look(all);
+  CHECK(found.newest == stored_everywhere{10, holders});
+  CHECK_THAT(found.passed_over.at(0), ContainsSubstring("not those that the ledger has"));
+}
+
+TEST_CASE("MEMBER-6: parts of a sharded state add up to that of the ledger", "[actors]") {
+  const auto part = [](std::uint64_t name, std::uint64_t low) {
+    return std::map<std::string, digest>{{name == 1 ? "v" : "w", {name, low}}};
+  };
+  found_on_disks all;
+  all[1] = {stored(0, 10, part(1, 10))};
+  all[0] = {stored(1, 10, part(2, 10))};
+  CHECK(look(all, true).newest == stored_everywhere{10, holders});
+  CHECK_FALSE(look(all, false).newest);
+  all[0] = {stored(1, 10, part(2, 11))};
+  CHECK_FALSE(look(all, true).newest);
+}
+
+TEST_CASE("a rank that is missing in what is there makes its step incomplete", "[actors]") {
+  auto all = both({10, 20}, {10, 20});
+  all[1].back().ranks.clear();
+  const auto found = look(all);
+  CHECK(found.newest == stored_everywhere{10, holders});
+  CHECK_THAT(found.passed_over.at(0), ContainsSubstring("rank 0 is missing"));
+}
+
+TEST_CASE("steps that were not committed in this run say nothing", "[actors]") {
+  const auto found = look(both({10, 50}, {10, 50}));
+  CHECK(found.newest == stored_everywhere{10, holders});
+  CHECK(found.passed_over.empty());
+}
+
+TEST_CASE("a state counts only with the process that keeps it", "[actors]") {
+  found_on_disks all;
+  all[0] = {stored(0, 10, state_of(10)), stored(1, 10, state_of(10))};
+  CHECK_FALSE(look(all).newest);
+}
