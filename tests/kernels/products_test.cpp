@@ -112,15 +112,28 @@ bool within(const Array& mine, const std::vector<double>& exact, Bound bound) {
   return true;
 }
 
+linear_memory<double> multiplied(linear_memory<double> m) {
+  m.with_z = true;
+  multiply(m);
+  return m;
+}
+
+/// The same before activations and their slopes.
+linear_memory<double> without_epilogues(linear_memory<double> m) {
+  m.y = m.z;
+  if (m.made_x != epilogue::none) {
+    m.made_x = epilogue::none;
+    kernels::reference::run(m.backward_input());
+  }
+  return m;
+}
+
 /// What all three products of a memory are.
 struct judgement {
   linear_memory<double> exact, plain, size;
 
-  explicit judgement(linear_memory<double> m) : exact(m), plain(m), size(sizes(std::move(m))) {
-    plain.activation = plain.made_x = epilogue::none;
-    multiply(plain);
-    multiply(exact);
-  }
+  explicit judgement(const linear_memory<double>& m)
+      : exact(multiplied(m)), plain(without_epilogues(exact)), size(sizes(m)) {}
 };
 
 /// Whether all three products of `m`, which were computed, are right. `m.R`, N and K are theirs.
