@@ -49,7 +49,10 @@ def tokenizer(folder):
 SMALL = ["--num-layers", 2, "--hidden-size", 32, "--num-attention-heads", 2, "--seq-length", 16,
          "--micro-batch-size", 2, "--global-batch-size", 4, "--train-iters", 6, "--lr", 1e-3,
          "--eval-iters", 1, "--eval-interval", 3, "--threads-per-worker", 1]
-MOCK = ["--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", 100]
+# The order of mock data's millions of samples is drawn once for all runs of a check: that is most of what a
+# run of six small steps takes.
+INDEX = tempfile.TemporaryDirectory(prefix="troupe-index-")
+MOCK = ["--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", 100, "--data-cache-path", INDEX.name]
 
 
 def check_help(folder):

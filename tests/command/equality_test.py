@@ -24,8 +24,8 @@ from processes_test import JOBS, job, require_same
 
 # Eight workers each, so that eight processes have one.
 SIZES = ["--world-size", 8, "--num-layers", 8, "--micro-batch-size", 1, "--global-batch-size", 16,
-         "--train-iters", 6, "--save-interval", 3]
-STEPS = ("iter_0000003", "iter_0000006")
+         "--train-iters", 4, "--save-interval", 2]
+STEPS = ("iter_0000002", "iter_0000004")
 SCHEDULES = pathlib.Path(__file__).resolve().parents[2] / "examples" / "schedules"
 ARRANGEMENTS = {
     "data parallel 8": [],
@@ -40,7 +40,7 @@ ARRANGEMENTS = {
     "Lua behaviour (reactive.lua), pipeline 4, data 2":
         ["--pipeline-model-parallel-size", 4, "--pipeline-schedule", SCHEDULES / "reactive.lua"],
     "one credit for each hand-off, pipeline 4, data 2":
-        ["--pipeline-model-parallel-size", 4, "--pipeline-credits", 1, "--eval-interval", 3, "--eval-iters", 8],
+        ["--pipeline-model-parallel-size", 4, "--pipeline-credits", 1, "--eval-interval", 2, "--eval-iters", 8],
 }
 DELAYS = ["--plant-delays", "7,300,300"]
 # Which transports UCX may use; without those that share memory, collectives go by messages, too.

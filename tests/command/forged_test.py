@@ -24,8 +24,10 @@ LATEST = "iter_0000006"
 # Refusals take a tenth of a second and 30 MB, those of a run that has begun 200 MB. What is looked for took minutes
 # and gigabytes, and the machine may have much else to do.
 SECONDS, MEGABYTES = 60, 450
-GIANTS = [1000000000, 2147483647, 2147483648, 2**63, 2**64]
-NO_SIZES = [-1, 0, 1.5, 1e9, "2", True, []]
+GIANTS = [1000000000, 2147483647]
+# Refused as soon as they are read, whichever field tells them: all of them are tried on the reader in
+# tests/runtime/checkpoint/hub_test.cpp, here each field with another.
+NO_SIZES = [-1, 0, 1.5, 1e9, "2", True, [], 2147483648, 2**63, 2**64]
 # Memory is counted beneath a small process: a child begins with what its parent holds.
 MEASURE = """
 import os, sys
@@ -73,22 +75,22 @@ def check_hub(folder):
     sizes = {"llama": ["num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim",
                        "intermediate_size", "vocab_size", "max_position_embeddings"],
              "gpt2": ["n_layer", "n_embd", "n_head", "n_inner", "n_positions", "vocab_size"]}
-    begin = ["train", "gpt", "--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", 100, "--seq-length", 16,
-             "--micro-batch-size", 2, "--global-batch-size", 4, "--train-iters", 1, "--lr", 1e-3, "--eval-iters", 0]
+    begin = ["train", "gpt", *MOCK, "--seq-length", 16, "--micro-batch-size", 2, "--global-batch-size", 4, "--train-iters", 1, "--lr", 1e-3, "--eval-iters", 0]
     for kind, more in [("llama", LLAMA), ("gpt2", [])]:
         hub = hub_folder(folder, kind, *more)
         config = hub / "config.json"
         good = json.loads(config.read_text())
         if not set(sizes[kind]) <= good.keys() | {"head_dim"}:
             raise wrong(f"a {kind} has other sizes than those: {good}")
-        for size in sizes[kind]:
+        ways = [["checkpoint", "import", "--hf", hub, "--save", folder / "imported"], [*begin, "--load-hf", hub]]
+        for number, size in enumerate(sizes[kind]):
             # No tensor has rows of rotary positions: how many a model saw may be any number.
-            giants = GIANTS[2:] if size == "max_position_embeddings" else GIANTS
-            for value in giants + NO_SIZES:
+            giants = [] if size == "max_position_embeddings" else GIANTS
+            tried = [(value, words) for value in giants for words in ways]
+            tried += [(NO_SIZES[(number + first) % len(NO_SIZES)], ways[(number + first) % 2]) for first in (0, 5)]
+            for value, words in tried:
                 config.write_text(json.dumps(good | {size: value}))
-                for words in [["checkpoint", "import", "--hf", hub, "--save", folder / "imported"],
-                              [*begin, "--load-hf", hub]]:
-                    refused(folder, f"{size} {value}", f"{hub}", *words)
+                refused(folder, f"{size} {value}", f"{hub}", *words)
         config.write_text(json.dumps(good))
         works("checkpoint", "import", "--hf", hub, "--save", folder / f"imported_{kind}")
 
@@ -96,9 +98,8 @@ def check_hub(folder):
 def sealed(manifest):
     """Its text with the hash of itself, as docs/formats/checkpoint.md says."""
     others = {key: value for key, value in manifest.items() if key != "manifest_sha256"}
-    text = json.dumps(others | {"manifest_sha256": "0" * 64}, indent=1) + "\n"
-    end = text.rindex("0" * 64)
-    return text[:end] + hashlib.sha256(text.encode()).hexdigest() + text[end + 64:]
+    begin, end = json.dumps(others)[:-1] + ', "manifest_sha256": "', '"\n}\n'
+    return begin + hashlib.sha256((begin + "0" * 64 + end).encode()).hexdigest() + end
 
 
 def commands(folder, run_folder, whole):
@@ -133,18 +134,33 @@ def check_manifest(folder):
               {"padded_vocabulary": 2**31}, {"sequence": 2**31 - 1}, {"sequence": -1}]
     cases += [{size: x} for size in ["hidden", "heads", "groups", "head_size", "ffn", "positions", "vocabulary"]
               for x in [-1, 7, 10**9, 2**31, 1.5]]
+    # By each way to a manifest, of the commands that go it in turn: what lists it, what loads the model, and export.
+    ways = [["show", "verify", "diff"], ["generate", "one", "eval"], ["export"]]
     for number, case in enumerate(cases):
         forge(model=good["model"] | case)
-        for name, words in commands(folder, forged, whole).items():
-            if name != "train" or number % 4 == 0:  # a run takes a second until it reads its checkpoint
-                refused(folder, case, "", *words)
-        if "wrong" not in works("checkpoint", "ls", forged):
-            raise wrong(f"{case}: listed as sound")
+        all_of_them = commands(folder, forged, whole)
+        asked = [way[number % len(way)] for way in ways]
+        for name in asked + ["train"] * (number % 4 == 0):  # a run takes a second until it reads its checkpoint
+            refused(folder, case, "", *all_of_them[name])
+    # All of them beside each other in the folder of one run.
+    listed = folder / "listed"
+    for number, case in enumerate(cases, 1):
+        there = listed / f"iter_{number:07}"
+        shutil.copytree(whole / LATEST, there)
+        forged_one = good | {"iteration": number, "model": good["model"] | case}
+        (there / "manifest.json").write_text(sealed(forged_one))
+    shutil.copytree(whole / LATEST, listed / "iter_0000999")
+    (listed / "iter_0000999" / "manifest.json").write_text(sealed(good | {"iteration": 999}))
+    found = json.loads(works("checkpoint", "ls", listed, "--json"))
+    if [x["sound"] for x in found] != [x["iteration"] == 999 for x in found] or len(found) != len(cases) + 1:
+        raise wrong(f"of {cases} and one that is sound are listed {found}")
     long = "x" * 50_000_000
-    for case in [{"identity": good["identity"] | {"more": long}}, {"layout": {"more": [1] * 9_000_000}},
-                 {"identity": {str(i): i for i in range(2_000_000)}}, {"products": {long[:5_000_000]: "00"}}, {long: 1}]:
+    for number, case in enumerate([
+            {"identity": good["identity"] | {"more": long}}, {"layout": {"more": [1] * 9_000_000}},
+            {"identity": {str(i): i for i in range(2_000_000)}}, {"products": {long[:5_000_000]: "00"}}, {long: 1}]):
         forge(**case)
-        for words in commands(folder, forged, whole).values():
+        all_of_them = list(commands(folder, forged, whole).values())
+        for words in [all_of_them[(2 * number + x) % len(all_of_them)] for x in range(2)]:  # each of the eight comes
             refused(folder, f"a long {list(case)[0][:10]}", "manifest.json' has more than 4194304 bytes", *words)
 
 

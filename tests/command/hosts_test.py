@@ -15,13 +15,13 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import cli_test
 import processes_test
 from cli_test import refuses, works, wrong
-from processes_test import JOB, PATIENCE, PIPELINE, job, require_same
+from processes_test import JOB, LONG, PATIENCE, PIPELINE, job, judge, require_same
 
-LONG = [*PIPELINE, "--train-iters", 400]
 ENDLESS = [*PIPELINE, "--train-iters", 100000, "--lr-decay-style", "constant"]
 
 NODES = []
@@ -176,7 +176,7 @@ def check_same(folder):
 def check_killed(folder):
     """The death of a process that a node has started is one like any other."""
     nodes, credentials = hosts(folder)
-    wanted = job(folder, *LONG, processes=1).ends()
+    wanted = judge(folder)
     one = job(folder, *LONG, *over(nodes, credentials))
     one.reaches(10)
     for iteration in (10, 25):
@@ -184,8 +184,7 @@ def check_killed(folder):
         at = hosted(one, nodes, 1)
         os.kill(at["pid"], signal.SIGKILL)
         hosted(one, nodes, 1, but=at["pid"])
-    one.ends()
-    require_same(one, wanted, "two deaths of a process")
+    one.goes_on(wanted, "two deaths of a process")
     if len(one.restarts()) != 2 or nodes[0].process.poll() is not None or nodes[1].process.poll() is not None:
         raise one.fails(f"the log tells of {one.restarts()}")
 
@@ -193,7 +192,7 @@ def check_killed(folder):
 def check_agent_killed(folder):
     """The death of one node's agent costs no process: another agent adopts whom it has started."""
     nodes, credentials = hosts(folder)
-    wanted = job(folder, *LONG, processes=1).ends()
+    wanted = judge(folder)
     one = job(folder, *LONG, *over(nodes, credentials))
     one.reaches(10)
     before = [hosted(one, nodes, x)["pid"] for x in (0, 1)]
@@ -209,8 +208,7 @@ def check_agent_killed(folder):
         raise one.fails("a process was replaced")
     os.kill(before[1], signal.SIGKILL)
     hosted(one, nodes, 1, but=before[1])
-    one.ends()
-    require_same(one, wanted, "the death of one host's agent")
+    one.goes_on(wanted, "the death of one host's agent")
 
 
 def check_spare(folder):
@@ -406,9 +404,10 @@ def check_relative(folder):
         os.chdir(folder / name)
         nodes.append(node(folder, credentials=credentials))
     os.chdir(home)
-    wanted = job(folder, *LONG, "--save", folder / "judge", processes=1).ends()
-    one = job(folder, *LONG, "--save", "saved", "--save-interval", 50, *over(nodes, credentials))
-    one.until("a checkpoint", lambda: (home / "saved" / "iter_0000050" / "manifest.json").exists())
+    words = [*PIPELINE, "--train-iters", 200, "--save"]
+    wanted = job(folder, *words, folder / "judge", processes=1).ends()
+    one = job(folder, *words, "saved", "--save-interval", 20, *over(nodes, credentials))
+    one.until("a checkpoint", lambda: (home / "saved" / "iter_0000020" / "manifest.json").exists())
     # All that keep states die: what is left is the checkpoint, which nodes read.
     for pid in [hosted(one, nodes, number)["pid"] for number in (0, 1)]:
         os.kill(pid, signal.SIGKILL)
@@ -417,7 +416,7 @@ def check_relative(folder):
         raise one.fails("nobody went on from the checkpoint")
     require_same(one, wanted, "from a checkpoint with a relative name")
     works("checkpoint", "diff", folder / "judge", home / "saved")
-    again = job(folder, *LONG, "--save", "saved", "--load", "saved", *over(nodes, credentials)).ends()
+    again = job(folder, *words, "saved", "--load", "saved", *over(nodes, credentials)).ends()
     if again.steps():
         raise again.fails("it does not go on from where it was saved")
     left = sorted(x.name for name in ("elsewhere", "far") for x in (folder / name).rglob("*"))
@@ -534,15 +533,16 @@ def check_strangers(folder):
     replayed = [max((b"".join(x) for x in between.heard), key=len)]
     if len(replayed[0]) < 1000:
         raise wrong("nothing was said by way of the proxy")
-    one = job(folder, *ENDLESS, *over(nodes, credentials))
+    # Slowly, with the same bits: strangers take long, and each step is computed again by the judge.
+    one = job(folder, *ENDLESS, "--plant-delays", "7,20000,0", *over(nodes, credentials))
     one.reaches(3)
     held, tried = [], set()
 
-    def annoy_all(ports):
-        for port in sorted(ports):
-            if annoy(port, held, replayed, contexts):
-                tried.add(port)
-    annoy_all(ports_of([*one.left(), *nodes[0].left(), *nodes[1].left()]))
+    def annoy_all(ports):  # at once, for most of it is waiting
+        with ThreadPoolExecutor(8) as callers:
+            tried.update(port for port, takes in zip(ports, callers.map(
+                lambda port: annoy(port, held, replayed, contexts), ports)) if takes)
+    annoy_all(sorted(ports_of([*one.left(), *nodes[0].left(), *nodes[1].left()])))
     at = hosted(one, nodes, 1)
     os.kill(at["pid"], signal.SIGKILL)
     hosted(one, nodes, 1, but=at["pid"])  # the rendezvous and all other ports take the new one
@@ -640,14 +640,13 @@ def check_namespaces(folder):
     """Over two hosts: the same bits, also after a death."""
     between = network()
     credentials = keys(folder)
-    wanted = job(folder, *LONG, processes=1).ends()
+    wanted = judge(folder)
     nodes = between.nodes(folder, credentials)
     one = between.job(folder, *LONG, *over(nodes, credentials))
     one.reaches(10)
     child, = [x for x in nodes[1].left() if b"\0troupe:node\0" in cmdline(x)]
     os.kill(child, signal.SIGKILL)
-    one.ends()
-    require_same(one, wanted, "over two hosts, with a death")
+    one.goes_on(wanted, "over two hosts, with a death")
     if len(one.restarts()) != 1:
         raise one.fails(f"the log tells of {one.restarts()}")
     if f"stands at {between.addresses[1]}:" not in (nodes[1].run / "logs" / "node-1.log").read_text():

@@ -75,7 +75,7 @@ def check_own_inputs(folder):
     expect(2, "tokenizer", "train", "--input", folder / "vocab.json", "--vocab-size", 300, "--output", folder,
            says="which is read")
     (folder / "x_text_document.idx").write_text("1 2 3\n")
-    expect(2, "preprocess", "--input", folder / "x_text_document.idx", "--input-format", "lines", *MOCK[1:],
+    expect(2, "preprocess", "--input", folder / "x_text_document.idx", "--input-format", "lines", *MOCK[1:5],
            "--output-prefix", folder / "x", says="which is read")
     for x, was in before.items():
         if x.read_bytes() != was:

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -25,6 +26,8 @@ JOB = ["train", "gpt", "--mock-data", "--num-layers", 4, "--hidden-size", 64, "-
 PIPELINE = ["--world-size", 4, "--pipeline-model-parallel-size", 2]
 LONG_STEPS = 400  # it is still running when somebody has looked at it and kills
 LONG = [*PIPELINE, "--train-iters", LONG_STEPS]
+HALF = [*PIPELINE, "--train-iters", LONG_STEPS // 2, "--lr-decay-iters", LONG_STEPS]  # its steps are those of LONG
+JUDGED = os.environ.get("TROUPE_JUDGED")  # the log of LONG in one process: of check_judge, for all other checks
 PATIENCE = 100  # seconds, which only a hang reaches
 JOBS = []  # for the end of this program, whatever came of them
 
@@ -39,7 +42,8 @@ class job:
         self.given, self.log, self.out = (self.folder / x for x in ("run", "log.jsonl", "out.txt"))
         self.temporary = temporary
         self.shared, self.ports = shared_memory(), set()
-        command = [cli_test.PROGRAM, *map(str, [*base, "--processes", processes, "--log-file", self.log,
+        index = ["--data-cache-path", cli_test.INDEX.name] if "--mock-data" in base else []
+        command = [cli_test.PROGRAM, *map(str, [*base, *index, "--processes", processes, "--log-file", self.log,
                                                *([] if temporary else ["--run", self.given]), *words])]
         with open(self.out, "w") as out:
             self.process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT,
@@ -118,6 +122,13 @@ class job:
         self.leaves_nothing()
         return self
 
+    def goes_on(self, wanted, what):
+        """Some steps more, with the same bits: then it is asked to end, for what follows shows no more."""
+        self.reaches(self.steps()[-1]["iteration"] + 20)
+        self.process.terminate()
+        self.ends()
+        require_same(self, wanted, what, until=len(self.steps()))
+
     def left(self):
         """The processes of this run, by their command lines."""
         out = []
@@ -187,9 +198,9 @@ def digests(one):
     return [(x["iteration"], x["state_digest"]) for x in one.steps()]
 
 
-def require_same(one, other, what):
-    """Each step once, in order, with the same bits."""
-    here, there = digests(one), digests(other)
+def require_same(one, other, what, until=None):
+    """Each step once, in order, with the same bits; `until`: of the other only so many."""
+    here, there = digests(one), digests(other)[:until]
     if [x for x, _ in here] != list(range(1, len(here) + 1)):
         raise one.fails(f"{what}: the log has the steps {[x for x, _ in here]}")
     if not here or here != there:
@@ -384,8 +395,30 @@ def check_relative(folder):
         raise wrong(f"in one process\n{found[1]}\nin two\n{found[2]}")
 
 
+class judged:
+    """An undisturbed run that is over."""
+
+    def __init__(self, log):
+        self.log = pathlib.Path(log)
+
+    records, steps = job.records, job.steps
+
+
 def judge(folder, *words):
+    """An undisturbed run in one process. That of LONG is the same for all: ctest has it made once."""
+    if not words and JUDGED:
+        return judged(JUDGED)
     return job(folder, *(words or LONG), processes=1).ends()
+
+
+def check_judge(folder):
+    """What checks of deaths compare with (JUDGED)."""
+    made = job(folder, *LONG, processes=1).ends()
+    if [x for x, _ in digests(made)] != list(range(1, LONG_STEPS + 1)):
+        raise made.fails(f"its log has the steps {[x for x, _ in digests(made)]}")
+    if JUDGED:
+        shutil.copy(made.log, JUDGED + ".part")
+        os.replace(JUDGED + ".part", JUDGED)
 
 
 def killed(one, number, how=signal.SIGKILL):
@@ -414,8 +447,7 @@ def check_killed(folder):
         replaced(one, 1, killed(one, 1))
     if not is_same(one.node(0), beside):
         raise one.fails(f"the process beside was {beside} and is {one.node(0)}")
-    one.ends()
-    require_same(one, wanted, "two deaths of a process")
+    one.goes_on(wanted, "two deaths of a process")
     told = [json.dumps(x) for x in one.restarts()]
     # That its connection has broken may be heard first, and its own host's word too late to be told.
     causes = ("killed by SIGKILL", "its connection is gone")
@@ -434,8 +466,7 @@ def check_all_killed(folder):
         all_of_them, before = one.processes(), time.time() - 0.2
         for at in all_of_them:
             os.kill(at["pid"], signal.SIGKILL)
-        one.ends()
-        require_same(one, wanted, f"the death of all processes at once {more}")
+        one.goes_on(wanted, f"the death of all processes at once {more}")
         if not one.restarts():
             raise one.fails("the log tells of no restart")
         saved = more and (folder / "save" / "iter_0000005" / "manifest.json").stat().st_mtime < before
@@ -524,8 +555,7 @@ def check_stopped(folder):
     still = killed(one, 1, signal.SIGSTOP)
     replaced(one, 1, still)
     one.until("who stood still is killed", lambda: still["pid"] not in one.left())
-    one.ends()
-    require_same(one, wanted, "a process that stands still")
+    one.goes_on(wanted, "a process that stands still")
 
 
 def parent_of(pid):
@@ -552,8 +582,7 @@ def check_agent_killed(folder):
     # The newest agent sees the death of one that no agent is the parent of.
     one.reaches(20)
     replaced(one, 1, killed(one, 1))
-    one.ends()
-    require_same(one, wanted, "the deaths of two host agents")
+    one.goes_on(wanted, "the deaths of two host agents")
     if len(one.restarts()) != 1:
         raise one.fails(f"one process has died, and the log tells of {one.restarts()}")
     for told in ("the host agent is gone", "has ended: its end was not seen by a parent"):
@@ -566,9 +595,8 @@ ENDLESS = [*PIPELINE, "--train-iters", 100000]
 
 def check_front_killed(folder):
     """SHOWN-2: without the command that was typed the run goes on to its end, and others see it."""
-    words = LONG
-    wanted = judge(folder, *words)
-    one = job(folder, *words)
+    wanted = judge(folder)
+    one = job(folder, *HALF)
     one.reaches(5)
     deciding = one.deciding()
     if deciding["pid"] == one.process.pid or one.process.pid in [x["pid"] for x in one.status()["processes"]]:
@@ -579,8 +607,8 @@ def check_front_killed(folder):
         raise one.fails(f"its status is {one.status()}")
     shown = works("wait", "--run", one.run, "--lines", 100000)
     one.leaves_nothing()
-    require_same(one, wanted, "the death of the front")
-    last = f"iteration {len(wanted.steps()):8}/"
+    require_same(one, wanted, "the death of the front", until=LONG_STEPS // 2)
+    last = f"iteration {LONG_STEPS // 2:8}/"
     if one.status()["ended"]["exit_code"] != 0 or last not in shown or "iteration        1/" not in shown:
         raise one.fails(f"its status is {one.status()}, and wait has shown\n{shown}")
 
@@ -729,13 +757,13 @@ def check_supervisor_stopped(folder):
 def check_front_stopped(folder):
     """SHOWN-1: a front that stands still, as by Ctrl-Z, delays nothing, and shows all when it goes on."""
     wanted = judge(folder)
-    one = job(folder, *LONG, "--suspicion-seconds", 1)
+    one = job(folder, *HALF, "--suspicion-seconds", 1)
     one.reaches(5)
     one.process.send_signal(signal.SIGSTOP)
     one.until("it ends without its front", lambda: one.status()["ended"])
     one.process.send_signal(signal.SIGCONT)
     one.ends()
-    require_same(one, wanted, "a front that stands still")
+    require_same(one, wanted, "a front that stands still", until=LONG_STEPS // 2)
     if one.out.read_text().count(" iteration ") != (one.run / "logs/supervisor.log").read_text().count(" iteration "):
         raise one.fails("the front has not shown all")
 

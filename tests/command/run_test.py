@@ -17,7 +17,7 @@ import time
 import cli_test
 from cli_test import MOCK, SMALL, refuses, works, wrong
 
-LONG = [*SMALL, *MOCK, "--train-iters", 10_000_000, "--eval-iters", 0, "--log-interval", 100]
+LONG = [*SMALL, *MOCK, "--train-iters", 1_000_000, "--eval-iters", 0, "--log-interval", 100]
 PATIENCE = 100  # seconds, which only a hang reaches
 
 

@@ -39,10 +39,13 @@ def refuses(says, *words):
                     f"expected exit code 2 and a message with '{says}'")
 
 
+# The order of mock data's millions of samples is drawn once for all runs of a check: that is most of what a
+# run of six small steps takes.
+INDEX = tempfile.TemporaryDirectory(prefix="troupe-index-")
 TRAIN = ["train", "gpt", "--num-layers", 2, "--hidden-size", 32, "--num-attention-heads", 2, "--seq-length", 16,
          "--micro-batch-size", 2, "--global-batch-size", 4, "--train-iters", 6, "--lr", 1e-3,
          "--eval-iters", 1, "--eval-interval", 3, "--threads-per-worker", 1, "--log-interval", 2,
-         "--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", 100]
+         "--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", 100, "--data-cache-path", INDEX.name]
 
 
 def checksum(data):

@@ -257,6 +257,40 @@ TEST_CASE("settings of a config.json that we cannot compute are refused by name"
   CHECK_THAT(refusal("{"), ContainsSubstring("not JSON"));
 }
 
+TEST_CASE("a size that no model has is refused, whichever field tells it and however it is written",
+          "[checkpoint][malicious]") {
+  const auto refused = [](const nlohmann::json& config, std::initializer_list<const char*> fields) {
+    for (const auto* field : fields)
+      for (const std::string written : {"-1",
+                                        "0",
+                                        "1.5",
+                                        "1000000000.0",
+                                        "\"2\"",
+                                        "true",
+                                        "[]",
+                                        "2147483648",
+                                        "9223372036854775808",
+                                        "18446744073709551616"}) {
+        auto changed = config;
+        changed[field] = "here";
+        auto text = changed.dump();
+        text.replace(text.find("\"here\""), 6, written);
+        INFO(field << ' ' << written);
+        CHECK_THAT(refusal(text), ContainsSubstring(std::string("'") + field + "'"));
+      }
+  };
+  refused(gpt2_json(), {"n_layer", "n_embd", "n_head", "n_inner", "n_positions", "vocab_size"});
+  refused(llama_json(),
+          {"num_hidden_layers",
+           "hidden_size",
+           "num_attention_heads",
+           "num_key_value_heads",
+           "head_dim",
+           "intermediate_size",
+           "vocab_size",
+           "max_position_embeddings"});
+}
+
 TEST_CASE("the rotary base is found where either version of the hub's library puts it",
           "[checkpoint]") {
   auto config = llama_json();
