@@ -660,8 +660,7 @@ def check_supervisor_killed(folder):
     one.reaches(100)
     if survivors(one) != before:
         raise one.fails(f"the others were {before} and are {survivors(one)}")
-    one.ends()
-    require_same(one, wanted, "two deaths of the supervisor's process")
+    one.goes_on(wanted, "two deaths of the supervisor's process")
     require_whole(one)
     if one.out.read_text().count("was killed by SIGKILL; another one takes over") != 1:
         raise one.fails("the front does not tell of it")
@@ -707,8 +706,7 @@ def check_supervisor_with_others_killed(folder):
     replaced(one, 1, lost)
     if not is_same(one.node(0), beside):
         raise one.fails(f"the process beside was {beside} and is {one.node(0)}")
-    one.ends()
-    require_same(one, wanted, "the death of the supervisor's process and one more")
+    one.goes_on(wanted, "the death of the supervisor's process and one more")
     require_whole(one)
 
 
@@ -749,8 +747,7 @@ def check_supervisor_stopped(folder):
     succeeded(one, old)
     if pathlib.Path(f"/proc/{old['pid']}").exists():
         raise one.fails("who stood still was not killed")
-    one.ends()
-    require_same(one, wanted, "a supervisor's process that stands still")
+    one.goes_on(wanted, "a supervisor's process that stands still")
     require_whole(one)
 
 
