@@ -13,8 +13,8 @@ void declare_local(command_line& line, runtime::checkpoint_settings& to) {
                       "keeps of another one to --non-persistent-local-ckpt-dir, beside the "
                       "training. When a process dies together with its keeper, the run goes on "
                       "from there.",
-              .megatron = "with --non-persistent-ckpt-type local: read by a run that recovers, "
-                          "not by one that is started again"},
+              .megatron = "the local kind alone: read by a run that recovers, not by one that is "
+                          "started again"},
              whole(to.local_interval, 1, largest_count));
   line.value({.name = "--non-persistent-local-ckpt-dir",
               .field = "checkpoints.local_folder",
