@@ -192,9 +192,9 @@ void add_chaos(command_line& program) {
             [&](const runtime::cancel_token& stop) { return chaos::disturb(*flags, stop); });
       });
   to.rest("JOB...",
-           "The job, train gpt and its flags, as it would be typed after troupe; without --run, "
-           "--save and --log-file.",
-           flags->command);
+          "The job, train gpt and its flags, as it would be typed after troupe; without --run, "
+          "--save and --log-file.",
+          flags->command);
   chaos::declare_faults(to, *flags);
   chaos::declare_telling(to, *flags);
   to.note(

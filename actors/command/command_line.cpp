@@ -227,9 +227,7 @@ void command_line::words(const std::string& type, std::string help, std::vector<
       {.type = type, .help = std::move(help), .most = any_number});
 }
 
-void command_line::rest(const std::string& type,
-                        std::string help,
-                        std::vector<std::string>& to) {
+void command_line::rest(const std::string& type, std::string help, std::vector<std::string>& to) {
   parts_->rest = &to;
   parts_->self.groups.front().flags.push_back(
       {.type = "-- " + type, .help = std::move(help), .most = any_number});

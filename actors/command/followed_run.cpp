@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/process/process_entry.hpp"
 
 #include <string_view>
 #include <utility>
@@ -50,10 +51,15 @@ followed_end follow_run(const std::filesystem::path& path,
     runtime::ask_to_end(folder, now);
   };
   try {
-    out.end = runtime::wait_for_end(folder, at_once, look);
+    do
+      out.end = runtime::wait_for_end(folder, at_once, look);
+    while (!out.end && requests.is_awaited());
   } catch (const runtime::cancelled&) {
   }
   show(true);
+  for (const auto& one : runtime::seen_processes(folder, [](const std::string&) {}))
+    if (one.entry.role == decides)
+      out.last = one.entry.process;  // also of one that nobody has seen running
   return out;
 }
 

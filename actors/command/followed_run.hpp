@@ -13,10 +13,11 @@
 
 namespace troupe::command {
 
-/// What a front was asked for by signals. Any thread.
+/// What a front has to say of a run that it follows.
 struct front_requests {
-  std::function<bool()> to_end;          ///< in order
-  std::function<bool()> to_end_at_once;  ///< whatever has not been saved
+  std::function<bool()> to_end;          ///< it is asked to end in order, by a signal
+  std::function<bool()> to_end_at_once;  ///< the same, whatever has not been saved
+  std::function<bool()> is_awaited;      ///< a successor is on its way, that nobody sees yet
 };
 
 struct followed_end {

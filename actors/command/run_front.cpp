@@ -6,13 +6,17 @@
 #include "runtime/checkpoint/listing.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/process/agent_messages.hpp"
+#include "runtime/process/child_process.hpp"
 #include "runtime/process/run_control.hpp"
 #include "runtime/process/run_succession.hpp"
 #include "runtime/trainer/job_json.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <stdexcept>
@@ -24,6 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int we_failed = 3;  // exit code
+constexpr auto between_looks = std::chrono::milliseconds(20);
 
 /// Of the run; a temporary one is gone with this object.
 class front_folder {
@@ -42,6 +47,7 @@ class front_folder {
   front_folder& operator=(const front_folder&) = delete;
 
   const fs::path& path() const { return path_; }
+  bool is_temporary() const { return is_temporary_; }
   std::vector<std::string> command() const { return supervisor_command(path_, is_temporary_); }
 
  private:
@@ -159,19 +165,40 @@ int lost(const runtime::training_job& job,
   return we_failed;
 }
 
-/// By its folder: the connection was that of the process before.
+/// In the place of the agent, where that died together with the supervisor's process. Null: nobody
+/// can go on with this run, or the system refuses.
+std::unique_ptr<runtime::child_process> started_successor(const front_folder& folder) {
+  try {
+    const auto run = runtime::run_folder::open(folder.path());
+    const auto before = runtime::find_rendezvous(run);
+    if (!before || run.record().ended)
+      return nullptr;
+    return std::make_unique<runtime::child_process>(runtime::child_program{
+        .command = successor_command(folder.path(), folder.is_temporary(), before->incarnation + 1),
+        .output = run.log_of(runtime::successor_name)});
+  } catch (const runtime::error&) {
+    return nullptr;
+  }
+}
+
+/// By its folder: the connection was that of the process before. `successor`: started here.
 int shown_with_successor(const runtime::training_job& job,
                          runtime::supervisor_process& supervisor,
                          const fs::path& folder,
+                         std::unique_ptr<runtime::child_process> successor,
                          const signal_name& first,
                          const signal_name& second) {
   runtime::log_warning("{}; another one takes over", how_it_was_lost(supervisor));
-  const auto followed = follow_run(
-      folder,
-      supervisor.id(),
-      {[&first] { return first.has_come(); }, [&second] { return second.has_come(); }});
-  if (!followed.end && second.has_come())
+  const auto followed
+      = follow_run(folder,
+                   supervisor.id(),
+                   {[&first] { return first.has_come(); },
+                    [&second] { return second.has_come(); },
+                    [&successor] { return successor && !successor->wait(between_looks); }});
+  if (!followed.end && second.has_come()) {
+    successor.reset();  // it is killed
     return ended_at_once(folder, supervisor, followed.last, second.name());
+  }
   if (!followed.end)
     return lost(job,
                 supervisor,
@@ -184,9 +211,10 @@ int shown_with_successor(const runtime::training_job& job,
 
 int shown_to_its_end(const runtime::training_job& job,
                      runtime::supervisor_process& supervisor,
-                     const fs::path& folder,
+                     const front_folder& of_run,
                      const signal_name& first,
                      const signal_name& second) {
+  const auto& folder = of_run.path();
   const auto told = show_all(supervisor);
   if (told) {  // whatever the end of its process was then
     if (!supervisor.silence().empty() && !second.has_come())
@@ -199,8 +227,11 @@ int shown_to_its_end(const runtime::training_job& job,
   }
   if (second.has_come())
     return ended_at_once(folder, supervisor, supervisor.id(), second.name());
-  if (goes_on(folder))
-    return shown_with_successor(job, supervisor, folder, first, second);
+  std::unique_ptr<runtime::child_process> successor;
+  if (!goes_on(folder))
+    successor = started_successor(of_run);
+  if (successor || goes_on(folder))
+    return shown_with_successor(job, supervisor, folder, std::move(successor), first, second);
   return lost(job, supervisor, folder, supervisor.id(), how_it_was_lost(supervisor));
 }
 
@@ -316,7 +347,7 @@ int show_run(const runtime::training_job& job, const run_request& request) {
                                  {runtime::status_line_columns(), runtime::output_is_terminal()},
                                  runtime::this_process(),
                                  request.hosts}));
-    code = shown_to_its_end(job, supervisor, folder.path(), first, second);
+    code = shown_to_its_end(job, supervisor, folder, first, second);
   } catch (...) {
     runtime::finish_log(reader_patience);
     throw;

@@ -369,7 +369,8 @@ int run_training(const runtime::training_job& job, const run_request& request) {
                       drain.why());
     shown.end(code, "stopped before the first iteration");
   } catch (const std::exception& failure) {
-    shown.end(failure);
+    if (request.incarnation == 1)  // a successor is tried again, by who has started it
+      shown.end(failure);
     runtime::finish_log(reader_patience);
     throw;
   } catch (...) {

@@ -189,6 +189,7 @@ void front_state::replace(const std::string& who, const caf::error& reason) {
   after_.why = why;
   if (context_->bug != planted_bug::two_supervisors)
     ledger.belongs_to(after_.epoch);  // LEDGER-3
+  ledger.flush();                     // of the process after this one the epoch is above this one's
   if (!node_)
     spawn_node();
   spawn_supervisor();

@@ -4,6 +4,7 @@
 #include "actors/job/start.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/core/log.hpp"
 #include "runtime/process/run_succession.hpp"
 #include "runtime/telemetry/run_log.hpp"
 #include "runtime/trainer/device_setup.hpp"
@@ -22,18 +23,22 @@ std::uint64_t iteration_of(const runtime::watched& x) {
   return std::visit([](const auto& fact) { return std::uint64_t(fact.iteration); }, x);
 }
 
-/// The last that a log has; nothing: there is none, or it has no record.
+/// The last iteration that a log has of a run that began after `start`; nothing: none is kept.
 template <class IterationOf>
-std::optional<std::uint64_t> last_in(const fs::path& log, const IterationOf& iteration_of_line) {
-  std::error_code failure;
-  if (log.empty() || !fs::is_regular_file(log, failure))
+std::optional<std::uint64_t> last_in(const fs::path& log,
+                                     std::uint64_t start,
+                                     const IterationOf& iteration_of_line) {
+  if (log.empty())
     return std::nullopt;
+  std::uint64_t out = start;
+  std::error_code failure;
+  if (!fs::is_regular_file(log, failure))
+    return out;
   const auto text = runtime::read_text(log);
-  std::optional<std::uint64_t> out;
   std::string_view rest = text;
   for (auto end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
     if (const std::int64_t at = iteration_of_line(rest.substr(0, end)); at >= 0)
-      out = std::max(out, std::optional(std::uint64_t(at)));
+      out = std::max(out, std::uint64_t(at));
     rest.remove_prefix(end + 1);
   }
   return out;
@@ -48,11 +53,20 @@ written_so_far written_by_others(const runtime::watch_settings& watch,
   written_so_far out{0, told.iteration, told.consumed};
   if (facts.empty())
     return out;
+  const auto start = told.iteration;
   auto last = iteration_of(facts.back().second);
-  for (const auto& of_log : {last_in(watch.log_file, runtime::iteration_of_json),
-                             last_in(watch.csv_file, runtime::iteration_of_row)})
+  for (const auto& of_log : {last_in(watch.log_file, start, runtime::iteration_of_json),
+                             last_in(watch.csv_file, start, runtime::iteration_of_row)})
     last = std::min(last, of_log.value_or(last));
-  const auto complete = std::max(last, told.iteration + 1) - 1;
+  const auto complete = std::max(last, start + 1) - 1;
+  const auto first = iteration_of(facts.front().second);
+  if (facts.front().first > 1 && first > complete + 1)
+    runtime::log_warning(
+        "the logs of this run lack the iterations {} to {}: the process that wrote them died "
+        "before "
+        "it could, and no more is known of them",
+        complete + 1,
+        first - 1);
   out.fact = facts.front().first - 1;
   for (const auto& [number, fact] : facts) {
     if (iteration_of(fact) > complete)

@@ -54,7 +54,7 @@ launch_actions launch_machine::take_over(const filled_place& before) {
   x.which = before.which;
   x.pid = before.pid;
   x.start_time = before.start_time;
-  x.lived = true;
+  x.lived = x.stood = true;
   out.emplace_back(act::expect{x.who});
   if (!before.watched)
     adopt(x, out);
@@ -153,7 +153,8 @@ void launch_machine::refuse(one& x, const std::string& why, launch_actions& out)
 
 std::string launch_machine::joins(name who, std::int64_t pid, std::uint64_t start_time) {
   auto* const x = find(who);
-  if (x == nullptr || x->is != phase::starting || x->joined != 0 || (x->pid != 0 && x->pid != pid))
+  if (x == nullptr || x->is != phase::starting || (x->joined != 0 && x->joined != pid)
+      || (x->pid != 0 && x->pid != pid))
     return fmt::format(
         "PROCESS-1: the run does not wait for incarnation {} of its process {}: another one has "
         "taken its part, or is about to; end this one",
@@ -344,7 +345,7 @@ launch_actions launch_machine::agent_gone(int agent, const std::string& why) {
   for (auto& x : all_)
     if (x.agent != agent || x.is == phase::none)
       continue;
-    else if (x.is == phase::starting && x.start_request == 0)
+    else if (waits_for_agent(x))
       launch(x, out);  // it was waiting for the next agent
     else if (!by.lost.empty() || !adopt(x, out))
       lose(x, why, out);

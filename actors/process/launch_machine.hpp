@@ -254,6 +254,10 @@ class launch_machine {
   bool leave_host(one& x, const std::string& why);
   void offer_moves(launch_actions& out);
   void kill(one& x, launch_actions& out);
+  /// Nobody was asked to start it yet, and it does not live since before.
+  static bool waits_for_agent(const one& x) {
+    return x.is == phase::starting && x.start_request == 0 && x.pid == 0 && x.joined == 0;
+  }
   /// False: nothing is known of it that could be adopted.
   bool adopt(one& x, launch_actions& out);
   void fail(one& x, const std::string& why, launch_actions& out);

@@ -84,7 +84,7 @@ launch_actions launch_machine::host_gone(int agent, const std::string& why) {
   for (auto& x : all_) {
     if (x.agent != agent || x.is == phase::none)
       continue;
-    if (x.is == phase::starting && x.start_request == 0) {
+    if (waits_for_agent(x)) {
       launch(x, out);  // it was waiting for the next agent
       continue;
     }
@@ -101,16 +101,16 @@ launch_actions launch_machine::host_refuses(int agent, const std::string& why) {
     return host_gone(agent, why);
   launch_actions out;
   agents_[std::size_t(agent)].lost = why;
+  for (auto& x : all_)
+    if (x.agent == agent)
+      x.is = phase::none;  // its orders never left: nobody is to answer them
   if (!refused_.empty())
     return out;
   refused_ = why;
   refused_by_ = agent;
-  for (auto& x : all_) {
-    if (x.agent == agent)
-      x.is = phase::none;  // the order is still here
+  for (const auto& x : all_)
     if (value(x.asked) != 0)
       out.emplace_back(act::refuse{x.who, why, agent, true});
-  }
   return out;
 }
 

@@ -88,6 +88,7 @@ class this_host final : public launch_sites {
   // stood, also when the agent is a new one.
   void take_over() {
     std::map<int, filled_place> all;
+    std::map<int, std::int64_t> stood;  ///< the pid of who stood there last
     const auto at = [&all](int process) -> filled_place& {
       auto& x = all[process];
       x.who.process = process;
@@ -100,6 +101,7 @@ class this_host final : public launch_sites {
       auto& x = at(process);
       x.who.incarnation = std::uint32_t(one.entry.incarnation);
       x.which = one.entry.incarnation;
+      stood[process] = one.entry.process.pid;
       if (one.runs.value_or(false)) {
         x.pid = one.entry.process.pid;
         x.start_time = one.entry.process.start_time;
@@ -110,8 +112,8 @@ class this_host final : public launch_sites {
       if (process < 0)
         continue;
       auto& x = at(process);
-      const bool is_another = x.pid != one.process.pid;  // that has not stood yet
-      if (is_another)
+      const auto before = stood.find(process);
+      if (before == stood.end() || before->second != one.process.pid)  // it has not stood yet
         x.who.incarnation = std::max(x.who.incarnation + 1, std::uint32_t(one.which));
       x.which = one.which;
       x.watched = true;

@@ -172,7 +172,10 @@ void launcher_state::receive(const messages::agent_told& x) {
                          x.answer);
   else if (!machine_->is_over())
     runtime::log_warning("the host agent is gone ({}), and with it whom it has started", x.answer);
-  carry_out(machine_->agent_gone(x.host, "the host agent is gone, which ends whom it has started"));
+  carry_out(machine_->agent_gone(x.host,
+                                 sites_->are_outlived()
+                                     ? "its host agent is gone, and another one cannot adopt it"
+                                     : "the host agent is gone, which ends whom it has started"));
 }
 
 void launcher_state::take(int, const runtime::process_started& x) {
@@ -188,10 +191,11 @@ void launcher_state::take(int, const runtime::process_died& x) {
 }
 
 void launcher_state::take(int, const runtime::request_refused& x) {
-  if (x.request == 0)
+  if (x.request != 0)
+    return carry_out(machine_->refused(x.request, x.why));
+  if (!machine_->is_over())
     runtime::log_warning("nobody would go on with this run in the place of this process: {}",
                          x.why);
-  carry_out(machine_->refused(x.request, x.why));
 }
 
 void launcher_state::take(int host, const runtime::agent_ended&) {

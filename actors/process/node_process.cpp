@@ -189,6 +189,17 @@ class node_process {
     return true;
   }
 
+  /// What it has is lost to the run then: the next of its place begins without it.
+  bool is_refused_by_successor(bool& alone) {
+    try {
+      alone = !follow_successor();
+      return false;
+    } catch (const runtime::input_error& refusal) {
+      runtime::log_error("{}", refusal.what());
+      return true;
+    }
+  }
+
   std::unique_ptr<runtime::entry_keeper> entry_of(const messages::job_description& job) {
     auto entry
         = runtime::entry_of_this_process(fmt::format("node-{}", settings_.who.process), "node");
@@ -238,9 +249,9 @@ class node_process {
       }
       (*self_)->receive(
           take, caf::after(between_looks) >> [] {});
-      if (follow_successor())
-        alone = false;
-      else if (clock::now() > until) {
+      if (is_refused_by_successor(alone)) {
+        code = failed;
+      } else if (alone && clock::now() > until) {
         runtime::log_error("nobody has been this run's supervisor for {} s",
                            std::chrono::duration<double>(patience).count());
         code = failed;

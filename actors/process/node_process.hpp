@@ -1,7 +1,7 @@
 // A process that hosts ranks: from its start by a host agent to its end.
 //
 //   SUCCESSION-1  The death of the supervisor's process does not end it, where another one takes
-//   over.
+//                 over.
 
 #pragma once
 

@@ -220,6 +220,7 @@ class other_hosts final : public launch_sites {
       return;  // it is gone again
     it.folder = x.run;
     it.refusal.clear();
+    it.pause = 1;
     for (const auto& order : std::exchange(it.waiting, {}))
       path_->send(self_, it.node, order);
     if (it.is_looked_for)

@@ -81,13 +81,18 @@ struct flock whole_file() {
   return out;
 }
 
+/// By the pid of who holds it, only to be named to others.
+void sign(const descriptor& lock) {
+  const auto pid = std::to_string(::getpid()) + "\n";
+  if (::ftruncate(lock.number(), 0) == 0)
+    static_cast<void>(::pwrite(lock.number(), pid.data(), pid.size(), 0) == 0);
+}
+
 descriptor hold(const fs::path& folder) {
   auto out = open_lock(folder, O_CREAT);
   auto whole = whole_file();
   if (out && ::fcntl(out.number(), F_OFD_SETLK, &whole) == 0) {
-    const auto pid = std::to_string(::getpid()) + "\n";
-    if (::ftruncate(out.number(), 0) == 0)  // only to be named to others
-      static_cast<void>(::pwrite(out.number(), pid.data(), pid.size(), 0) == 0);
+    sign(out);
     return out;
   }
   if (out && (errno == EAGAIN || errno == EACCES))
@@ -298,8 +303,10 @@ std::optional<held_run_folder> held_run_folder::to_go_on(const fs::path& path,
                                                          std::chrono::milliseconds patience) {
   constexpr auto between_tries = std::chrono::milliseconds(10);
   for (const auto until = std::chrono::steady_clock::now() + patience;;) {
-    if (auto out = of_died(path))
+    if (auto out = of_died(path)) {
+      sign(out->lock_);
       return out;
+    }
     if (run_folder::open(path).record().ended || std::chrono::steady_clock::now() > until)
       return std::nullopt;
     std::this_thread::sleep_for(between_tries);

@@ -32,9 +32,8 @@ std::chrono::milliseconds beat_of(double suspicion);
 /// One thread, but where another is allowed.
 ///
 ///   SHOWN-2  The run needs nothing of this process: when it ends, however, the child goes on.
-///   SHOWN-3  When the child has ended, however, and nobody goes on with its run,
-///   `end_what_is_left`
-///            leaves no process of it.
+///   SHOWN-3  When the child has ended, however, and nobody goes on with its run, no process of it
+///            is left (end_what_is_left).
 class supervisor_process {
  public:
   /// Nothing is started yet. Orphans of this process come to it from now on (a subreaper): so it

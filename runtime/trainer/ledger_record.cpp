@@ -5,6 +5,7 @@
 #include "runtime/core/json_list.hpp"
 #include "runtime/core/shortened.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
 #include <limits>
@@ -169,6 +170,12 @@ class record_reader {
   json all_;
 };
 
+/// Of a supervisor that takes over from one that had not begun.
+bool comes_before_the_beginning(const ledger_record& x) {
+  return std::holds_alternative<ledger::restarted>(x)
+         || std::holds_alternative<ledger::succeeded>(x);
+}
+
 /// What was committed so far, and what is wrong with it.
 class ledger_judge {
  public:
@@ -179,8 +186,12 @@ class ledger_judge {
   }
 
   void judge(const ledger_record& x) {
-    if (records_++ == 0 && !std::holds_alternative<ledger::begun>(x))
-      complain("the beginning is missing: the first record does not say where the run starts");
+    ++records_;
+    if (!has_begun_ && !comes_before_the_beginning(x)) {
+      has_begun_ = true;
+      if (!std::holds_alternative<ledger::begun>(x))
+        complain("the beginning is missing: the first record does not say where the run starts");
+    }
     std::visit(*this, x);
   }
 
@@ -259,6 +270,7 @@ class ledger_judge {
 
   std::optional<training_position> newest_;
   std::optional<std::uint64_t> start_, told_step_;
+  bool has_begun_ = false;
   std::uint64_t records_ = 0, told_ = 0;
   std::uint32_t epoch_ = 0;
   std::map<std::uint64_t, digest> states_;
@@ -284,6 +296,11 @@ std::vector<ledger_record> read_ledger(const std::filesystem::path& path) {
     out.push_back(read_ledger_record(std::string_view(text).substr(at, end - at),
                                      fmt::format("'{}', line {}", path.string(), ++number)));
   return out;
+}
+
+bool is_whole(const std::vector<ledger_record>& all) {
+  const auto first = std::find_if_not(all.begin(), all.end(), comes_before_the_beginning);
+  return first == all.end() || std::holds_alternative<ledger::begun>(*first);
 }
 
 std::vector<std::string> complaints_of(const std::vector<ledger_record>& all) {

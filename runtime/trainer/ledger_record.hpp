@@ -94,6 +94,10 @@ ledger_record read_ledger_record(std::string_view line, const std::string& what)
 /// Throws input_error, naming the line, and io_error.
 std::vector<ledger_record> read_ledger(const std::filesystem::path& path);
 
+/// Whether its beginning is there: where the run starts stands before all but the successions of
+/// supervisors that died before.
+bool is_whole(const std::vector<ledger_record>& all);
+
 /// What is wrong with a run that wrote these, in words; empty: they are there from the beginning
 /// on, steps were committed once and in order, each with the samples after those of the step
 /// before, each was told once and in order, each that ran again came out as before, what was

@@ -70,7 +70,7 @@ void step_ledger::write_down(const std::filesystem::path& file) {
 
 void step_ledger::go_on_in(const std::filesystem::path& file) {
   const auto all = read_ledger(file);
-  if (!all.empty() && !std::holds_alternative<ledger::begun>(all.front()))
+  if (!is_whole(all))
     throw input_error("cannot go on with the ledger '{}': its beginning is missing", file.string());
   take_up(all);
   std::error_code failure;

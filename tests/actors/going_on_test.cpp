@@ -100,6 +100,16 @@ TEST_CASE("SUCCESSION-3: of logs that have all the last iteration is written aga
   CHECK(lines_of(left.log) == 9);
 }
 
+TEST_CASE("SUCCESSION-3: a log in which nothing stands yet is written from the beginning",
+          "[actors]") {
+  const left_run left(10);
+  left.write(0, 10);
+  const auto prepared = left.go_on();
+  CHECK(prepared->node->written->fact == 0);
+  CHECK(prepared->node->written->iteration == 0);
+  CHECK(lines_of(left.csv) == 1);
+}
+
 TEST_CASE("a run that had not begun and one that had told nothing go on from where they start",
           "[actors]") {
   const left_run left(0);

@@ -272,6 +272,21 @@ TEST_CASE("who has outlived a launcher comes again as one that lived and has not
   CHECK(again[0].who == process_name{0, 5});
 }
 
+TEST_CASE("who has outlived a launcher is adopted when the agent dies before it comes again",
+          "[actors]") {
+  launching it{.machine = launch_machine{{0, 0}, home, true}};
+  it.machine.take_over({.who = {0, 4}, .which = 7, .pid = 104, .start_time = 9, .watched = true});
+  const auto gone = it.machine.agent_gone(0, "the agent is gone");
+  CHECK(of<launch_action::start>(gone).empty());
+  const auto adopted = of<launch_action::adopt>(gone);
+  REQUIRE(adopted.size() == 1);
+  CHECK(adopted[0].which == 7);
+  CHECK(adopted[0].pid == 104);
+  CHECK(adopted[0].start_time == 9);
+  REQUIRE(it.machine.joins({0, 4}, 104).empty());
+  CHECK(it.machine.joins({0, 4}, 104).empty());  // its answer came too late, and it asks again
+}
+
 TEST_CASE(
     "who has not outlived a launcher or does not come again is started as the next of its place",
     "[actors]") {
@@ -590,6 +605,15 @@ TEST_CASE("a host that comes back is as good as a spare", "[actors]") {
   const auto asked = it.machine.wanted(0, in(1, 3));
   CHECK(of<launch_action::relocate>(asked)[0].to == 1);
   CHECK(of<launch_action::relocate>(asked)[0].beside.empty());
+}
+
+TEST_CASE("where both hosts refuse before anybody has stood the launcher ends", "[actors]") {
+  launching it{.machine = launch_machine{{0, 1}, home}};
+  it.machine.wanted(0, in(1));
+  it.machine.wanted(1, in(1));
+  CHECK(of<launch_action::refuse>(it.machine.host_refuses(0, "another build")).size() == 2);
+  CHECK(it.machine.host_refuses(1, "another build").empty());
+  CHECK(of<launch_action::quit>(it.machine.over()).size() == 1);
 }
 
 TEST_CASE("a host on which a place cannot stand is left for another one", "[actors]") {

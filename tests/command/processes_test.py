@@ -710,6 +710,25 @@ def check_supervisor_with_others_killed(folder):
     require_whole(one)
 
 
+def check_supervisor_and_agent_killed(folder):
+    """It dies together with the agent, who would start another one: the front does; the nodes live on."""
+    wanted = judge(folder)
+    one = job(folder, *LONG)
+    one.reaches(10)
+    old, nodes = one.deciding(), [one.node(0), one.node(1)]
+    agent, = one.processes("agent")
+    for how in (signal.SIGSTOP, signal.SIGKILL):  # nobody acts on the death of the other
+        for pid in (old["pid"], agent["pid"]):
+            os.kill(pid, how)
+    succeeded(one, old)
+    one.goes_on(wanted, "the death of the supervisor's process and the agent")
+    require_whole(one)
+    for number, before in enumerate(nodes):
+        log = (one.run / f"logs/node-{number}.log").read_text()
+        if log.count("stands at") != 1:
+            raise one.fails(f"process {number} was {before}, and another one has come")
+
+
 def check_supervisor_lost(folder):
     """SHOWN-3: without recovery the front tells which process was lost, and what was saved goes on."""
     save = folder / "save"

@@ -179,8 +179,9 @@ TEST_CASE(
   CHECK_FALSE(run_folder::open(path).is_held());
 }
 
-TEST_CASE("SUCCESSION-2: who goes on with a run whose process has died holds its folder, as it stands",
-          "[process]") {
+TEST_CASE(
+    "SUCCESSION-2: who goes on with a run whose process has died holds its folder, as it stands",
+    "[process]") {
   const scratch_folder above;
   const auto path = above / "run";
   {

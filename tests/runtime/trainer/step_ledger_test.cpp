@@ -232,6 +232,19 @@ TEST_CASE(
     REQUIRE(wrong.size() == 1);
     CHECK_THAT(wrong.front(), ContainsSubstring("epoch 2 took over from one of epoch 2"));
   }
+  SECTION("supervisors may die before the run begins") {
+    step_ledger w;
+    w.write_down(folder / "late");
+    w.add({.at_ns = 7, .who = "supervisor", .step = 1});
+    w.belongs_to(1);
+    w.by(1)->begin({.iteration = 10, .consumed = 80});
+    w.flush();
+    CHECK(complaints_of(read_ledger(folder / "late")).empty());
+    step_ledger v;
+    v.go_on_in(folder / "late");
+    CHECK(v.newest() == 10);
+    CHECK(v.epoch() == 1);
+  }
   SECTION("without its beginning nobody goes on with it") {
     write_text(file, text.substr(text.find('\n') + 1));
     step_ledger w;
