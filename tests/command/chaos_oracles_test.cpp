@@ -6,6 +6,7 @@
 #include "runtime/process/segments.hpp"
 #include "runtime/trainer/step_ledger.hpp"
 #include "tests/support/scratch_folder.hpp"
+#include "tests/support/soon.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -219,6 +220,10 @@ TEST_CASE("CHAOS-5: a port that somebody still listens on is found", "[chaos]") 
   {
     const runtime::child_process child(
         {.command = {"/bin/sleep", "1000"}, .environment = {mark}, .inherited = {listener}});
+    REQUIRE(tests::soon([&x] {  // the kernel shows its environment a moment after it has begun
+      x.look();
+      return !x.left().empty();
+    }));
     x.look();
   }
   CHECK_THAT(text_of(x.left()), ContainsSubstring("a socket that listens"));

@@ -120,7 +120,9 @@ inline sentences look_at_event(const lived& x,
   const auto& event = deaths.front();
   const bool has_wrong_bits = death.how == runtime::death_kind::wrong_bits;
   if (wrong.size() != (has_wrong_bits ? 1 : 0)
-      || (has_wrong_bits && wrong.front()["who"] != "stage" + death.who.substr(4)))
+      || (has_wrong_bits
+          && runtime::without_tensor_zero(wrong.front()["who"].get<std::string>())
+                 != runtime::without_tensor_zero("stage" + death.who.substr(4))))
     out.push_back("it does not say whose bits were wrong: " + told);
   if (!names(event, death))
     out.push_back("it does not say who died, and of what: " + told);
