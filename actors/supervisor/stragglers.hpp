@@ -37,7 +37,7 @@ struct worker_times {
 
 struct straggler_rule {
   double ratio = 1.5;        ///< so many times as long as usual is slow; 0: nothing is
-  double least = 0.02;       ///< seconds more than usual, which a step can feel
+  double least = 0.05;       ///< seconds more than usual: less comes of who else uses a core
   double share = 0.1;        ///< and more than this share of what the worker computes
   int in_a_row = 3;          ///< steps
   std::size_t recent = 8;    ///< steps of others that say what is usual

@@ -84,6 +84,11 @@ fault_injector::fault_injector(const runtime::fault_settings& settings, simulate
     auto& x = *deaths_.emplace_back(std::make_unique<death>());
     x.what = runtime::planted_death_from(text);
     x.what.who = name_of(x.what.who);
+    x.same_before
+        = int(std::count_if(deaths_.begin(),
+                            deaths_.end(),
+                            [&](const auto& other) { return other->what.text == x.what.text; }))
+          - 1;
   }
 }
 
@@ -105,7 +110,7 @@ fault_injector::fate fault_injector::pass(const std::string& who,
       continue;
     if (own && simulated_.strikes && !simulated_.strikes(death))
       continue;
-    if (own && !is_claimed(death))
+    if (own && !is_claimed(*x))
       continue;
     if (own && ends_process(death.how))
       runtime::end_this_process(death.how);
@@ -121,7 +126,7 @@ fault_injector::fate fault_injector::pass(const std::string& who,
         x->struck = false;  // it is not there yet: the next who comes here
         continue;
       }
-      if (!is_claimed(death))
+      if (!is_claimed(*x))
         continue;
       if (ends_process(death.how))
         runtime::end_this_process(death.how);
@@ -182,7 +187,7 @@ void fault_injector::hang(const std::string& who,
   delay(who, step, at);
   for (const auto& x : deaths_)
     if (x->what.how == runtime::death_kind::by_hanging && x->what.who == who && x->what.step == step
-        && x->what.at == at && !x->struck.exchange(true) && is_claimed(x->what))
+        && x->what.at == at && !x->struck.exchange(true) && is_claimed(*x))
       stand_still(*x);
 }
 
@@ -197,13 +202,17 @@ void fault_injector::claim_by(std::function<bool(const runtime::planted_death&)>
   claims_ = std::move(claims);
 }
 
-bool fault_injector::is_claimed(const runtime::planted_death& x) const {
+// One that was written twice strikes twice.
+bool fault_injector::is_claimed(const death& x) const {
   std::function<bool(const runtime::planted_death&)> claims;
   {
     const std::lock_guard lock(mutex_);
     claims = claims_;
   }
-  return !claims || claims(x);
+  auto what = x.what;
+  if (x.same_before > 0)
+    what.text += fmt::format("#{}", x.same_before + 1);
+  return !claims || claims(what);
 }
 
 void fault_injector::release() const {

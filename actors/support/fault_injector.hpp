@@ -98,9 +98,10 @@ class fault_injector {
 
   struct death;
   void stand_still(const death& x) const;
-  bool is_claimed(const runtime::planted_death& x) const;
+  bool is_claimed(const death& x) const;
   struct death {
     runtime::planted_death what;
+    int same_before = 0;  ///< of the same text
     mutable std::atomic<bool> struck = false;
     mutable std::atomic<bool> asked = false;  ///< to hang, and does not yet
   };

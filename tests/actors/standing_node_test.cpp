@@ -155,7 +155,8 @@ TEST_CASE("a spare starts whatever place it is told, and several at once", "[act
   REQUIRE(one.serve(order).empty());
   CHECK_THAT(two.serve(two.order()), ContainsSubstring("is a spare of this run"));
   for (const int place : {0, 2}) {
-    one.self->send(it.node, messages::start_node{std::uint64_t(place + 1), {place, 4}, "127.0.0.1", 1});
+    one.self->send(it.node,
+                   messages::start_node{std::uint64_t(place + 1), {place, 4}, "127.0.0.1", 1});
     const auto x = one.told();
     CHECK(x.host == 5);
     const auto started = std::get<runtime::process_started>(runtime::read_answer(x.answer));
