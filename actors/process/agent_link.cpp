@@ -50,19 +50,26 @@ void listen_to(runtime::agent_client& agent, const listening& x) {
   }
 }
 
-/// Whom it knows; nothing: it does not say it within that time, or is ending.
-std::optional<std::vector<runtime::known_process>> listed_by(runtime::agent_client& agent,
-                                                             std::chrono::milliseconds patience) {
-  agent.ask(runtime::list_processes{});
-  const auto until = std::chrono::steady_clock::now() + patience;
-  for (;;) {
-    const auto left
-        = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-    const auto told = agent.next(std::max(left, std::chrono::milliseconds(0)));
-    if (!told || std::holds_alternative<runtime::request_refused>(*told))
-      return std::nullopt;
-    if (const auto* const all = std::get_if<runtime::processes_listed>(&*told))
-      return all->processes;
+std::chrono::milliseconds left_until(std::chrono::steady_clock::time_point x) {
+  return std::max(
+      std::chrono::milliseconds(0),
+      std::chrono::ceil<std::chrono::milliseconds>(x - std::chrono::steady_clock::now()));
+}
+
+/// Whom it knows; nothing: it does not say it until then, or is ending.
+std::optional<std::vector<runtime::known_process>> listed_by(
+    runtime::agent_client& agent, std::chrono::steady_clock::time_point until) {
+  try {
+    agent.ask(runtime::list_processes{});
+    for (;;) {
+      const auto told = agent.next(left_until(until));
+      if (!told || std::holds_alternative<runtime::request_refused>(*told))
+        return std::nullopt;
+      if (const auto* const all = std::get_if<runtime::processes_listed>(&*told))
+        return all->processes;
+    }
+  } catch (const runtime::error&) {  // it has hung up, and may run yet
+    return std::nullopt;
   }
 }
 
@@ -99,7 +106,7 @@ agent_link::~agent_link() {
   try {
     agent_->ask(runtime::end_agent{});
   } catch (const runtime::error&) {
-    // It is gone, and they are, too.
+    // It is gone, and they are, too; where they outlive it, its guard ends them after its patience.
   }
 }
 
@@ -114,14 +121,15 @@ void agent_link::start() {
 }
 
 std::vector<runtime::known_process> agent_link::take_over() {
+  const auto until = std::chrono::steady_clock::now() + patience_;
   try {
     auto agent = std::make_shared<runtime::agent_client>(runtime::agent_client::connect(run_));
-    if (auto all = listed_by(*agent, patience_)) {
+    if (auto all = listed_by(*agent, until)) {
       be_with(std::move(agent));
       return *std::move(all);
     }
     // Two are not to be there, and one that ends has to be left the time for it.
-    if (!agent->wait(patience_))
+    if (!agent->wait(left_until(until)))
       agent->kill(patience_);
   } catch (const runtime::error&) {  // none listens
   }

@@ -46,7 +46,8 @@ class agent_link {
   /// it has started or adopted, also those that have ended, and how. Where none listens, or it does
   /// not answer within the patience, it is killed, another one is started, and nobody is returned:
   /// of whom is known otherwise, the new one may be asked to adopt those that run. Blocks for that
-  /// time at most. Throws as `start`.
+  /// time at most, and as long again at most until one that was killed has ended. Throws as
+  /// `start`.
   std::vector<runtime::known_process> take_over();
   /// This process is the run's supervisor's: the agent, and each that is started after it, is asked
   /// to start its successor when it is gone before it has asked for the agent's end. A refusal is

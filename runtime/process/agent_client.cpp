@@ -231,19 +231,12 @@ void agent_client::kill_everybody() const {
   const auto it = agent();
   auto guard = this->guard();
   if (const auto facts = it ? look_at_process(it->pid) : std::nullopt; facts && !guard)
-    if (const auto above = look_at_process(facts->parent);
-        above && command_of(above->id.pid) == command_of(it->pid))
+    if (const auto above = look_at_process(facts->parent); above && is_guard(above->id.pid))
       guard = above->id;
-  if (const auto guards = guard ? running_process::find(*guard) : std::nullopt)
-    guards->signal(signal_to_end_everybody());
-  if (!it)
-    return;
-  // What its guard does, where there is none.
-  const auto below = children_of(it->pid);
-  kill(std::chrono::milliseconds(0));
-  for (const auto& one : below)
-    if (const auto process = running_process::find(one.id))
-      process->signal(SIGKILL);
+  if (guard)
+    kill_part(*guard);
+  if (it)  // what its guard does, where there is none
+    kill_part(*it);
 }
 
 std::optional<process_id> agent_client::guard() const {

@@ -42,10 +42,12 @@ agent_loop::agent_loop(const agent_settings& settings,
                        descriptor listening,
                        descriptor connection,
                        const agent_ends_by& ends_by,
-                       named_processes& named)
+                       named_processes& named,
+                       promise_shown show)
     : state_(settings, now()),
       ends_by_(ends_by),
       named_(named),
+      show_promise_(std::move(show)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       signals_(signals_as_events()),
       listening_(std::move(listening)),
@@ -331,17 +333,24 @@ void agent_loop::carry_out(const agent_action::signal& x) {
 
 void agent_loop::carry_out(const agent_action::fence& x) {
   try {
-    fenced_ = running_process::find(x.process);
+    // Also a zombie: other threads than its first may be on their way out yet.
+    fenced_ = running_process::find_also_ended(x.process);
     if (!fenced_)
       return follow(state_.fenced());
     fenced_->signal(SIGKILL);
     watch(fenced_->pidfd(), key_of_fenced, EPOLLIN, true);
   } catch (const io_error& failure) {
-    log_error(
-        "the successor of process {} is not started: it cannot be seen whether that one has "
-        "ended: {}",
-        x.process.pid,
-        failure.what());
+    fenced_.reset();
+    follow(state_.not_fenced(failure.what(), now()));
+  }
+}
+
+void agent_loop::carry_out(const agent_action::promise& x) const {
+  try {
+    show_promise_(x.given);
+  } catch (const error& failure) {
+    log_warning("others do not see whether the run's supervisor's process will be succeeded: {}",
+                failure.what());
   }
 }
 

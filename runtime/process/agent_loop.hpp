@@ -11,6 +11,7 @@
 #include "runtime/process/process_id.hpp"
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -26,6 +27,9 @@ struct agent_ends_by {
   bool ends_with_parent = true;  ///< its guard
 };
 
+/// Shows others whether the agent starts a successor (agent_action::promise).
+using promise_shown = std::function<void(bool given)>;
+
 /// Within `guarded`: signals are blocked, orphans come to this process. One thread.
 class agent_loop {
  public:
@@ -34,7 +38,8 @@ class agent_loop {
              descriptor listening,
              descriptor connection,
              const agent_ends_by& ends_by,
-             named_processes& named);
+             named_processes& named,
+             promise_shown show);
 
   /// Until no child is left and it was time to end.
   void run();
@@ -72,6 +77,7 @@ class agent_loop {
   void carry_out(const agent_action::adopt& x);
   void carry_out(const agent_action::signal& x);
   void carry_out(const agent_action::fence& x);
+  void carry_out(const agent_action::promise& x) const;
   void carry_out(const agent_action::kill_all& x);
   void carry_out(const agent_action::say& x);
   void carry_out(const agent_action::leave& x);
@@ -85,6 +91,7 @@ class agent_loop {
   agent_state state_;
   const agent_ends_by ends_by_;
   named_processes& named_;
+  const promise_shown show_promise_;
   const pid_t parent_ = ::getppid();
   descriptor epoll_, signals_, listening_;
   peers peers_;

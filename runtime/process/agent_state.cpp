@@ -218,7 +218,11 @@ agent_actions agent_state::end(const std::string& why) {
   if (why_ending_)
     return {};
   why_ending_ = why;
-  return {say{"the agent ends: " + why}, kill_all{spared_}};
+  agent_actions out{say{"the agent ends: " + why}};
+  if (succession_.for_what != awaits::nothing)
+    out.push_back(promise{false});
+  out.push_back(kill_all{spared_});
+  return out;
 }
 
 agent_actions agent_state::nobody_runs() {
@@ -238,7 +242,9 @@ agent_actions agent_state::nobody_runs() {
 std::optional<agent_state::time> agent_state::deadline() const {
   if (why_ending_)
     return std::nullopt;
-  auto out = succession_.for_what == awaits::sign ? succession_.slice_ends : std::nullopt;
+  const auto what = succession_.for_what;
+  auto out
+      = what == awaits::sign || what == awaits::its_end ? succession_.slice_ends : std::nullopt;
   if (alone_since_ && (!out || *alone_since_ + settings_.owner_patience < *out))
     out = *alone_since_ + settings_.owner_patience;
   return out;

@@ -56,9 +56,14 @@ struct signal {
   signal_process what;
   process_id process;
 };
-/// Is killed where it runs, and told to `fenced` when it has ended.
+/// Is killed where it runs, and told to `fenced` when it has ended, or to `not_fenced`.
 struct fence {
   process_id process;
+};
+/// Whether a successor of the run's supervisor's process is started when that is gone: others look,
+/// who else would wait for one in vain.
+struct promise {
+  bool given;
 };
 /// Every child, whatever they left, and who was adopted.
 struct kill_all {
@@ -79,6 +84,7 @@ using agent_actions = std::vector<std::variant<agent_action::answer,
                                                agent_action::adopt,
                                                agent_action::signal,
                                                agent_action::fence,
+                                               agent_action::promise,
                                                agent_action::kill_all,
                                                agent_action::say,
                                                agent_action::leave>>;
@@ -88,9 +94,9 @@ using agent_actions = std::vector<std::variant<agent_action::answer,
 ///   AGENT-1  An incarnation of a name begins after the one before has ended, and its death is told
 ///            once, to all who ever asked.
 ///   AGENT-2  What cannot be understood costs its sender the connection, and nobody else anything.
-///   AGENT-3  The agent leaves when it was told to, or nobody was there for long, and nobody whom
-///   it
-///            has started or adopted is left, but the run's supervisor's process that has told it.
+///   AGENT-3  The agent leaves when it was told to, or nobody was there for long, and nobody is
+///            left whom it has started or adopted, but the run's supervisor's process that has told
+///            it.
 ///   AGENT-4  The successor of the run's supervisor's process starts after that has ended, and one
 ///            at a time.
 class agent_state {
@@ -115,6 +121,8 @@ class agent_state {
 
   agent_actions died(const std::string& name, const process_end& how);
   agent_actions fenced();
+  /// It cannot be killed, or not be seen to end.
+  agent_actions not_fenced(const std::string& why, time now);
   /// By a signal to the agent itself.
   agent_actions told_to_end(const std::string& why);
   /// Called after each event.
@@ -144,7 +152,7 @@ class agent_state {
 
   /// What the agent waits for.
   enum class awaits : std::uint8_t {
-    nothing,    ///< nobody has asked to be succeeded, or three in a row have failed
+    nothing,    ///< nobody has asked to be succeeded, or the agent has given up
     sign,       ///< of life, by the supervisor's process
     its_end,    ///< that of the supervisor's process, which is being killed
     free_name,  ///< the end of the successor before, whose death has not been told
@@ -154,15 +162,16 @@ class agent_state {
     awaits for_what = awaits::nothing;
     succeed_owner what;  ///< as the newest has asked
     peer_id by = agent_itself;
-    int silent = 0;  ///< slices in a row without a sign
-    std::optional<time> slice_ends;
-    int failed = 0;  ///< successors in a row that have not asked to be succeeded
+    int silent = 0;                  ///< slices in a row without a sign
+    std::optional<time> slice_ends;  ///< of its_end: when that is tried again
+    int failed = 0;  ///< successors in a row that have not asked to be succeeded, or fences
   };
   std::string why_no_succession(peer_id who, const succeed_owner& x) const;
   std::chrono::nanoseconds slice() const;
   agent_actions owner_gone(const std::string& how);
   agent_actions start_successor();
   agent_actions successor_failed(const std::string& how);
+  agent_actions give_up(const std::string& why);
   agent_actions successor_died(const known_process& it);
   agent_actions hear_silence(time now);
 

@@ -12,7 +12,7 @@ namespace {
 using namespace agent_action;
 
 constexpr int slices_of_silence = 5;
-constexpr int most_failed_successors = 3;
+constexpr int most_failures = 3;  ///< in a row
 
 }  // namespace
 
@@ -44,10 +44,13 @@ agent_actions agent_state::carry_out(peer_id who, const succeed_owner& x) {
     return {answer{who, request_refused{.request = x.request, .why = std::move(why)}}};
   const bool anew = succession_.for_what != awaits::sign;
   succession_ = {.for_what = awaits::sign, .what = x, .by = who};
-  agent_actions out{answer{who, succession_agreed{x.request}}};
-  if (anew)
+  agent_actions out;
+  if (anew) {
+    out.push_back(promise{true});
     out.push_back(say{
         fmt::format("process {} is the run's supervisor's, and will be succeeded", x.process.pid)});
+  }
+  out.push_back(answer{who, succession_agreed{x.request}});
   return out;
 }
 
@@ -65,6 +68,10 @@ std::chrono::nanoseconds agent_state::slice() const {
 // read.
 agent_actions agent_state::hear_silence(time now) {
   auto& x = succession_;
+  if (x.for_what == awaits::its_end && x.slice_ends && now >= *x.slice_ends) {
+    x.slice_ends.reset();
+    return {fence{x.what.process}};
+  }
   if (x.for_what != awaits::sign)
     return {};
   if (!x.slice_ends) {
@@ -81,6 +88,7 @@ agent_actions agent_state::owner_gone(const std::string& how) {
   if (why_ending_)
     return {};
   succession_.for_what = awaits::its_end;
+  succession_.slice_ends.reset();
   return {say{fmt::format("process {}, the run's supervisor's, is gone ({}); it is succeeded",
                           succession_.what.process.pid,
                           how)},
@@ -90,7 +98,20 @@ agent_actions agent_state::owner_gone(const std::string& how) {
 agent_actions agent_state::fenced() {
   if (why_ending_ || succession_.for_what != awaits::its_end)
     return {};
+  succession_.failed = 0;
   return start_successor();
+}
+
+agent_actions agent_state::not_fenced(const std::string& why, time now) {
+  if (why_ending_ || succession_.for_what != awaits::its_end)
+    return {};
+  if (++succession_.failed >= most_failures)
+    return give_up("it cannot be seen whether that one has ended: " + why);
+  succession_.slice_ends = now + slice();
+  return {
+      say{fmt::format("it cannot be seen whether process {} has ended, which is tried again: {}",
+                      succession_.what.process.pid,
+                      why)}};
 }
 
 // AGENT-4: only here, after `fenced`, and while no successor before it runs.
@@ -113,17 +134,20 @@ agent_actions agent_state::start_successor() {
 agent_actions agent_state::successor_failed(const std::string& how) {
   if (why_ending_)
     return {};
-  if (++succession_.failed < most_failed_successors)
+  if (++succession_.failed < most_failures)
     return start_successor();
+  return give_up(
+      fmt::format("{} in a row have failed, the last one so: {}", succession_.failed, how));
+}
+
+agent_actions agent_state::give_up(const std::string& why) {
   succession_.for_what = awaits::nothing;
   if (owners_.empty())
     alone_since_.reset();
   return {
-      say{fmt::format("no other successor of process {} is started: {} in a row have failed, the "
-                      "last one so: {}",
-                      succession_.what.process.pid,
-                      succession_.failed,
-                      how)}};
+      promise{false},
+      say{fmt::format(
+          "no other successor of process {} is started: {}", succession_.what.process.pid, why)}};
 }
 
 agent_actions agent_state::successor_died(const known_process& it) {

@@ -1,18 +1,25 @@
 #include "runtime/process/guard.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/process/host_agent.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <ctime>
+#include <fstream>
+#include <string>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 namespace troupe::runtime {
 namespace {
+
+constexpr const char* part_prefix = "troupe:";
+/// By which the kernel knows it (proc(5), comm), at most 15 characters: its words are its agent's.
+constexpr const char* guards_name = "troupe-guard";
 
 /// But those that are ignored: one that is blocked would come all the same.
 sigset_t agent_signals() {
@@ -71,8 +78,12 @@ child_end wait_for(pid_t child) {
   }
 }
 
-/// Until they are to end, or have.
-void let_live(const survival& x, pid_t owner) {
+bool is_one_of(const std::vector<process_id>& all, pid_t pid) {
+  return std::any_of(all.begin(), all.end(), [pid](const auto& one) { return one.pid == pid; });
+}
+
+/// Until they are to end, or have. Whether everybody is to.
+bool let_live(const survival& x, pid_t owner) {
   using std::chrono::milliseconds;
   constexpr milliseconds shortest(20), longest(500);
   const auto period = std::clamp<milliseconds>(x.patience / 20, shortest, longest);
@@ -84,25 +95,31 @@ void let_live(const survival& x, pid_t owner) {
     reap(0, nobody);
     const auto who = x.who();
     if (std::none_of(who.begin(), who.end(), is_running))
-      return;
-    kill_children([&](int pid) {
-      return std::any_of(who.begin(), who.end(), [&](const auto& one) { return one.pid == pid; });
-    });
+      return false;
+    kill_children([&](int pid) { return is_one_of(who, pid) || x.others(pid); });
     siginfo_t what = {};
     const int number = ::sigtimedwait(&wanted, &what, &slice);
     if (number > 0 && number != SIGCHLD)
-      return;
+      return true;
     if (number < 0 && errno == EAGAIN)
       alone = ::getppid() == owner || x.wanted() ? milliseconds(0) : alone + period;
   }
+  return false;
 }
 
 /// A child that is killed leaves its children to us before its own end is told: when none is
 /// left, nothing is.
-void end_everybody() {
-  do {
-    kill_children([](int) { return false; });
-  } while (::waitpid(-1, nullptr, 0) > 0 || errno == EINTR);
+void end_children(const std::function<bool(pid_t)>& spare) {
+  for (;;) {
+    const auto all = children_of(::getpid());
+    const auto one = std::find_if(all.begin(), all.end(), [&](const process_facts& x) {
+      return x.state == 'Z' || !spare(x.id.pid);
+    });
+    if (one == all.end())
+      return;
+    kill_children(spare);
+    ::waitpid(one->id.pid, nullptr, 0);
+  }
 }
 
 /// Those that it had adopted are others' children.
@@ -123,6 +140,40 @@ int signal_to_end_everybody() {
 void block_agent_signals() {
   const auto wanted = agent_signals();
   ::sigprocmask(SIG_BLOCK, &wanted, nullptr);
+}
+
+bool is_part_of(const std::filesystem::path& run, pid_t pid) {
+  const auto words = command_of(pid);
+  if (words.size() < 2 || !words[1].starts_with(part_prefix))
+    return false;
+  std::error_code failure;
+  const auto wanted = std::filesystem::weakly_canonical(run, failure);
+  return std::any_of(words.begin() + 2, words.end(), [&](const std::string& word) {
+    return std::filesystem::weakly_canonical(word, failure) == wanted;
+  });
+}
+
+bool is_guard(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
+  std::string name;
+  return std::getline(file, name) && name == guards_name;
+}
+
+void kill_part(const process_id& it, bool guards_obey) {
+  const auto process = running_process::find(it);
+  if (!process)
+    return;
+  if (guards_obey && is_guard(it.pid)) {
+    process->signal(signal_to_end_everybody());
+    return;
+  }
+  const auto words = command_of(it.pid);
+  const bool has_others = words.size() > 1 && words[1] == agent_word;
+  const auto below = has_others ? children_of(it.pid) : std::vector<process_facts>();
+  process->signal(SIGKILL);
+  for (const auto& one : below)
+    if (const auto child = running_process::find(one.id))
+      child->signal(SIGKILL);
 }
 
 void kill_children(const std::function<bool(int pid)>& spare) {
@@ -153,13 +204,15 @@ int guarded(const std::function<int()>& work,
     block_agent_signals();
     return work();
   }
+  ::prctl(PR_SET_NAME, guards_name);
   before();
   const auto end = wait_for(child);
-  if (survivors && !end.everybody)
-    let_live(*survivors, owner);
+  bool everybody = !survivors || end.everybody;
+  if (!everybody)
+    everybody = let_live(*survivors, owner);
   if (survivors)
     end_survivors(*survivors);
-  end_everybody();
+  end_children([&](pid_t pid) { return !everybody && survivors->others(pid); });
   clean();
   return end.code;
 }

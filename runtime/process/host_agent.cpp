@@ -7,6 +7,7 @@
 #include "runtime/process/named_processes.hpp"
 #include "runtime/process/process_entry.hpp"
 #include "runtime/process/run_folder.hpp"
+#include "runtime/process/run_succession.hpp"
 #include "runtime/process/segments.hpp"
 #include "runtime/process/unix_socket.hpp"
 
@@ -35,9 +36,25 @@ void clean(const run_folder& folder, const std::string& id, agents_share& share)
   // Another agent of the run uses them, or those whom one has left do: they remove them at the end.
   share.end([&] {
     remove_segments(id);
+    promise_succession(folder, false);
     remove_entry(folder, agent_name());
     ::unlink((folder.sockets() / agent_name()).c_str());
   });
+}
+
+/// Whether that one belongs to the run, without being of this agent: by how it was started, or, of
+/// the supervisor's process, by its entry.
+bool is_of_run(const run_folder& folder, pid_t pid) {
+  if (is_part_of(folder.path(), pid))
+    return true;
+  try {
+    const auto all = seen_processes(folder, [](const std::string&) {});
+    return std::any_of(all.begin(), all.end(), [pid](const seen_process& one) {
+      return one.entry.process.pid == pid && one.runs.value_or(false);
+    });
+  } catch (const error&) {  // the folder is gone
+    return false;
+  }
 }
 
 int serve(host_agent_settings& settings, const run_folder& folder, named_processes& named) {
@@ -47,7 +64,8 @@ int serve(host_agent_settings& settings, const run_folder& folder, named_process
                   std::move(listening),
                   std::move(settings.connection),
                   {.obeys_signals = settings.obeys_signals, .ends_with_parent = !settings.outlived},
-                  named);
+                  named,
+                  [&](bool given) { promise_succession(folder, given); });
   loop.run();
   return 0;
 }
@@ -90,6 +108,7 @@ int run_host_agent(host_agent_settings settings) {
   std::optional<survival> survivors;
   if (settings.outlived)
     survivors = survival{.who = [&] { return named.all(); },
+                         .others = [&](pid_t pid) { return is_of_run(folder, pid); },
                          .wanted =
                              [&] {
                                try {

@@ -107,11 +107,16 @@ std::string host_name() {
 }
 
 std::optional<running_process> running_process::find(const process_id& x) {
+  auto out = find_also_ended(x);
+  return out && is_running(x) ? std::move(out) : std::nullopt;
+}
+
+std::optional<running_process> running_process::find_also_ended(const process_id& x) {
   auto pidfd = x.pid > 0 ? open_pidfd(x.pid) : descriptor();
   if (!pidfd && x.pid > 0 && errno != ESRCH && errno != EINVAL)
     throw io_error("cannot watch process {}: {}", x.pid, system_message(errno));
   // Looked at after it was opened: whom this finds, the descriptor means.
-  if (!pidfd || !is_running(x))
+  if (const auto now = look_at_process(x.pid); !pidfd || !now || now->id != x)
     return std::nullopt;
   return running_process(x.pid, std::move(pidfd));
 }

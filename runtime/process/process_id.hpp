@@ -59,6 +59,9 @@ class running_process {
  public:
   /// Nothing: it does not run. Throws io_error where the system refuses.
   static std::optional<running_process> find(const process_id& x);
+  /// The same of one that may be a zombie. That its first thread is one says nothing of the others:
+  /// all have ended when `wait` says so. Nothing: it is gone.
+  static std::optional<running_process> find_also_ended(const process_id& x);
 
   /// False: it has ended. Throws io_error where the system refuses.
   bool signal(int number) const;

@@ -4,15 +4,34 @@
 #include "runtime/core/file.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/process/fields.hpp"
+#include "runtime/process/host_agent.hpp"
 #include "runtime/process/process_entry.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <limits>
 
 namespace troupe::runtime {
 namespace {
 
 constexpr std::int64_t place_version = 1;
+
+std::filesystem::path promise_of(const run_folder& in, const std::string& agent) {
+  return in.processes() / (agent + ".succession");
+}
+
+std::string text_of(const process_id& x) {
+  return fmt::format("{} {}\n", x.pid, x.start_time);
+}
+
+/// By that very process: one that was killed has left its own.
+bool has_promised(const run_folder& in, const process_entry& agent) {
+  try {
+    return read_text(promise_of(in, agent.name)) == text_of(agent.process);
+  } catch (const error&) {  // there is none
+    return false;
+  }
+}
 
 std::string text_there(const std::filesystem::path& file) {
   std::error_code failure;
@@ -69,13 +88,22 @@ std::string read_description(const run_folder& in) {
   return text_there(in.description());
 }
 
+void promise_succession(const run_folder& to, bool promised) {
+  const auto file = promise_of(to, agent_name());
+  std::error_code ignored;  // who looks finds it for as long as the agent runs
+  if (promised)
+    replace_file(file, text_of(this_process()));
+  else
+    std::filesystem::remove(file, ignored);
+}
+
 bool has_succession(const run_folder& of) {
   std::error_code failure;
   if (!std::filesystem::exists(of.rendezvous(), failure))
     return false;
   const auto all = seen_processes(of, [](const std::string&) {});
-  return of.is_held() || std::any_of(all.begin(), all.end(), [](const auto& x) {
-           return x.entry.role == "agent" && x.runs.value_or(false);
+  return of.is_held() || std::any_of(all.begin(), all.end(), [&](const auto& x) {
+           return x.entry.role == "agent" && x.runs.value_or(false) && has_promised(of, x.entry);
          });
 }
 

@@ -33,8 +33,13 @@ void write_description(const run_folder& to, const std::string& description);
 std::string read_order(const run_folder& in);
 std::string read_description(const run_folder& in);
 
+/// This process, which is a host agent, starts a successor when the run's supervisor's process is
+/// gone; or does so no more. Throws io_error:
+/// it cannot be written.
+void promise_succession(const run_folder& to, bool promised);
+
 /// Whether somebody goes on with a run whose supervisor's process is gone: it has a rendezvous, and
-/// its host's agent runs, or the successor does already.
+/// an agent of this host runs that has promised it, or the successor does already.
 bool has_succession(const run_folder& of);
 
 }  // namespace troupe::runtime

@@ -59,7 +59,8 @@ struct linked {
   std::unique_ptr<actors::agent_link> link(std::chrono::milliseconds patience
                                            = std::chrono::seconds(60)) const {
     return std::make_unique<actors::agent_link>(
-        std::vector<std::string>{a_player, "agent", run.path().string(), "600000", "outlived"},
+        std::vector<std::string>{
+            a_player, runtime::agent_word, run.path().string(), "600000", "outlived"},
         run.path(),
         patience,
         [told = told](messages::agent_told x) {

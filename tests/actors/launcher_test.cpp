@@ -8,6 +8,7 @@
 #include "messages/core/error.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/process/credentials.hpp"
+#include "runtime/process/host_agent.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/trainer/build.hpp"
 #include "tests/support/deterministic.hpp"
@@ -46,7 +47,7 @@ class stood_nodes {
                            .run = run,
                            .address = "127.0.0.1",
                            .suspicion = 10,
-                           .agent = {player, "agent", run.string(), "10000"},
+                           .agent = {player, runtime::agent_word, run.string(), "10000"},
                            .node = [command](const actors::node_program&) { return command; }}));
     }
   }
@@ -92,7 +93,7 @@ struct launched {
     const std::vector<std::string> whole{"/bin/sh", "-c", in_folder};
     actors::launch_settings settings{
         .run = folder.path(),
-        .agent = {player, "agent", folder.path().string(), "10000"},
+        .agent = {player, runtime::agent_word, folder.path().string(), "10000"},
         .node = [whole](const actors::node_program&) { return whole; }};
     nodes.emplace(*system, standing, whole);
     for (int n = 0; n < standing; ++n)

@@ -5,6 +5,7 @@
 
 #include "actors/process/control_plane.hpp"
 #include "messages/core/error.hpp"
+#include "runtime/process/host_agent.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/trainer/build.hpp"
 #include "tests/support/places.hpp"
@@ -34,7 +35,7 @@ struct waiting {
         .address = "127.0.0.1",
         .suspicion = 10,
         .once = once,
-        .agent = {player, "agent", folder.path().string(), "10000"},
+        .agent = {player, runtime::agent_word, folder.path().string(), "10000"},
         .node = [](const actors::node_program&) {
           return std::vector<std::string>{"/bin/sleep", "1000"};
         }};

@@ -730,6 +730,35 @@ def check_supervisor_and_agent_killed(folder):
             raise one.fails(f"process {number} was {before}, and another one has come")
 
 
+def check_supervisor_and_agent_in_turn(folder):
+    """The supervisor's process is killed, then the agent, which its successor replaces, then that successor: the
+    agent that it has started starts the next one, and nobody else dies."""
+    wanted = judge(folder)
+    one = job(folder, *LONG)
+    one.reaches(10)
+    nodes = [one.node(0), one.node(1)]
+    for _ in range(2):
+        old = one.deciding()
+        os.kill(old["pid"], signal.SIGKILL)
+        deciding = succeeded(one, old)
+        one.reaches(one.steps()[-1]["iteration"] + 5)
+        agent, = one.processes("agent")
+        os.kill(agent["pid"], signal.SIGKILL)
+        one.until("another agent", lambda: [x for x in one.processes("agent") if x["pid"] != agent["pid"]])
+        one.reaches(one.steps()[-1]["iteration"] + 5)
+        if not is_same(one.deciding(), deciding):
+            raise one.fails(f"with the agent the supervisor's process {deciding} was lost")
+    old = one.deciding()
+    os.kill(old["pid"], signal.SIGKILL)
+    succeeded(one, old)
+    one.reaches(one.steps()[-1]["iteration"] + 5)
+    for number, before in enumerate(nodes):
+        if not is_same(one.node(number), before):
+            raise one.fails(f"process {number} was {before} and is {one.node(number)}")
+    one.goes_on(wanted, "deaths of the supervisor's process and the agent in turn")
+    require_whole(one)
+
+
 def check_supervisor_lost(folder):
     """SHOWN-3: without recovery the front tells which process was lost, and what was saved goes on."""
     save = folder / "save"

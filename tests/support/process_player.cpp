@@ -13,10 +13,13 @@
 #include <exception>
 #include <fcntl.h>
 #include <filesystem>
+#include <optional>
+#include <pthread.h>
 #include <string>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 #include <variant>
 #include <vector>
@@ -105,7 +108,7 @@ void print_signals() {
 [[noreturn]] void be_owner(const std::string& run,
                            const std::string& patience,
                            const std::string& file) {
-  auto agent = agent_client::start({"/proc/self/exe", "agent", run, patience}, run);
+  auto agent = agent_client::start({"/proc/self/exe", agent_word, run, patience}, run);
   agent.ask(start_process{.request = 1,
                           .name = "node",
                           .command = {"/proc/self/exe", "descendants", file},
@@ -124,7 +127,7 @@ void print_signals() {
 [[noreturn]] void be_leader(const std::string& run,
                             const std::string& patience,
                             std::vector<std::string> successor) {
-  auto agent = agent_client::start({"/proc/self/exe", "agent", run, patience, "outlived"}, run);
+  auto agent = agent_client::start({"/proc/self/exe", agent_word, run, patience, "outlived"}, run);
   agent.ask(start_process{.request = 1,
                           .name = "node",
                           .command = {"/proc/self/exe", "sleep"},
@@ -143,35 +146,63 @@ void print_signals() {
   std::exit(1);
 }
 
-/// Takes over the run's agent, asks to be succeeded in turn, and says its pid and whom the agent
-/// knows, in a line of the file. Told to by SIGTERM it ends the agent, and then itself.
+/// Asks to be succeeded in turn, and says its pid and whom the agent knows, in a line of the file.
+std::vector<known_process> lead(agent_client& agent,
+                                const std::string& run,
+                                const std::string& file) {
+  agent.succeed(1, {.command = {"/proc/self/exe", "successor", run, file}});
+  agent.ask(list_processes{2});
+  while (const auto told = agent.next(std::chrono::minutes(1)))
+    if (const auto* const all = std::get_if<processes_listed>(&*told)) {
+      std::string line = std::to_string(::getpid());
+      for (const auto& one : all->processes)
+        line += " " + one.name + (one.ended ? " ended" : " runs");
+      replace_file(file, line);
+      return all->processes;
+    }
+  std::exit(1);
+}
+
+/// By the next agent, those that run and are not this process.
+void adopt_all(agent_client& agent, const std::vector<known_process>& known) {
+  for (const auto& one : known)
+    if (!one.ended && one.process != this_process())
+      agent.ask(adopt_process{
+          .request = 9, .name = one.name, .which = one.which, .process = one.process});
+}
+
+/// Takes over the run's agent, and starts another one when that dies, which adopts all that run.
+/// Told to by SIGTERM it ends the agent, and then itself.
 [[noreturn]] void be_successor(const std::string& run, const std::string& file) {
   sigset_t end;
   ::sigemptyset(&end);
   ::sigaddset(&end, SIGTERM);
   ::sigprocmask(SIG_BLOCK, &end, nullptr);
-  auto agent = agent_client::connect(run);
-  agent.succeed(1, {.command = {"/proc/self/exe", "successor", run, file}});
-  agent.ask(list_processes{2});
-  std::string line = std::to_string(::getpid());
-  for (bool listed = false; !listed;)
-    if (const auto told = agent.next(std::chrono::minutes(1)))
-      if (const auto* const all = std::get_if<processes_listed>(&*told)) {
-        listed = true;
-        for (const auto& one : all->processes)
-          line += " " + one.name + (one.ended ? " ended" : " runs");
-      }
-  replace_file(file, line);
-  int number = 0;
-  ::sigwait(&end, &number);
-  agent.ask(end_agent{3});
-  try {
-    while (agent.next(std::chrono::minutes(1))) {
+  std::optional<agent_client> agent(agent_client::connect(run));
+  auto known = lead(*agent, run, file);
+  const timespec now{};
+  for (bool to_end = false;;) {
+    try {
+      if (!to_end && (to_end = ::sigtimedwait(&end, nullptr, &now) == SIGTERM))
+        agent->ask(end_agent{3});
+      agent->next(std::chrono::milliseconds(10));
+    } catch (const std::exception&) {  // it is gone
+      if (to_end)
+        break;
+      agent.emplace(
+          agent_client::start({"/proc/self/exe", agent_word, run, "600000", "outlived"}, run));
+      adopt_all(*agent, known);
+      known = lead(*agent, run, file);
     }
-  } catch (const std::exception&) {  // it is gone
   }
   replace_file(file, "over");
   std::exit(0);
+}
+
+/// Its first thread ends, and the process with another one goes on: to others it is a zombie.
+[[noreturn]] void be_headless() {
+  std::thread(sleep_for_ever).detach();
+  ::pthread_exit(nullptr);
 }
 
 int be_agent(const std::vector<std::string>& words) {
@@ -189,7 +220,7 @@ int be_agent(const std::vector<std::string>& words) {
 int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   const auto what = words.at(0);
-  if (what == "agent")
+  if (what == agent_word)
     return be_agent(words);
   if (what == "exit")
     return std::atoi(words.at(1).c_str());
@@ -219,6 +250,8 @@ int main(int argc, char** argv) {
     std::fflush(stdout);
     sleep_for_ever();
   }
+  if (what == "headless")
+    be_headless();
   if (what == "sleep")
     sleep_for_ever();
   return 0;

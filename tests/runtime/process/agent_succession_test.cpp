@@ -164,6 +164,65 @@ TEST_CASE("after three successors in a row have failed the agent has no owner", 
   CHECK(all_of<agent_action::kill_all>(x.pass_slowly(2)).size() == 1);
 }
 
+TEST_CASE("what is promised of a successor is taken back by who gives up", "[process]") {
+  led x;
+  const auto promises = [](const agent_actions& all) {
+    std::vector<bool> out;
+    for (const auto& one : all_of<agent_action::promise>(all))
+      out.push_back(one.given);
+    return out;
+  };
+  CHECK(promises(x.says_succeed(supervisor, supervisors)).empty());  // it has been given
+  CHECK(promises(x.agent.left(supervisor, x.now)).empty());
+  auto again = x.start_of(x.agent.fenced());
+  x.agent.joined(successor);
+  x.agent.started(again, {.pid = 101, .start_time = 1});
+  CHECK(promises(x.says_succeed(successor, {.pid = 101, .start_time = 1}))
+        == std::vector<bool>{true});
+  CHECK(promises(x.agent.died(successor_name, by_kill)).empty());
+  again = x.start_of(x.agent.fenced());
+  again = x.start_of(x.agent.not_started(again, "no such file"));
+  again = x.start_of(x.agent.not_started(again, "no such file"));
+  CHECK(promises(x.agent.not_started(again, "no such file")) == std::vector<bool>{false});
+}
+
+TEST_CASE("the promise of a successor ends with the agent", "[process]") {
+  led x;
+  const auto ends = x.agent.told_to_end("a signal");
+  REQUIRE(all_of<agent_action::promise>(ends).size() == 1);
+  CHECK_FALSE(all_of<agent_action::promise>(ends)[0].given);
+  agent_state without({.owner_patience = 100s}, {});
+  CHECK(all_of<agent_action::promise>(without.told_to_end("a signal")).empty());
+}
+
+TEST_CASE("AGENT-4: one that cannot be seen to end is tried again, and not succeeded",
+          "[process]") {
+  led x;
+  REQUIRE(all_of<agent_action::fence>(x.agent.left(supervisor, x.now)).size() == 1);
+  for (int i = 0; i < 2; ++i) {
+    const auto failed = x.agent.not_fenced("too many open files", x.now);
+    CHECK(all_of<agent_action::say>(failed).size() == 1);
+    CHECK(failed.size() == 1);
+    REQUIRE(x.agent.deadline());
+    CHECK(*x.agent.deadline() <= x.now + 2s);
+    const auto again = x.pass_slowly(2);
+    REQUIRE(all_of<agent_action::fence>(again).size() == 1);
+    CHECK(all_of<agent_action::fence>(again)[0].process == supervisors);
+    CHECK(all_of<agent_action::start>(again).empty());
+  }
+  SECTION("and then has ended") {
+    CHECK(x.start_of(x.agent.fenced()).which == 1);
+  }
+  SECTION("and a third time cannot: the agent gives up") {
+    const auto failed = x.agent.not_fenced("too many open files", x.now);
+    CHECK(all_of<agent_action::promise>(failed).size() == 1);
+    CHECK(all_of<agent_action::fence>(x.pass_slowly(50)).empty());
+    CHECK(x.agent.fenced().empty());
+    x.agent.joined(other);
+    CHECK(tells<succession_agreed>(x.says_succeed(other, {.pid = 99, .start_time = 9}), other));
+  }
+}
+
 TEST_CASE("a successor that cannot be started is one that has failed", "[process]") {
   led x;
   x.agent.left(supervisor, x.now);

@@ -30,8 +30,8 @@ struct with_agent {
   agent_client agent;
 
   explicit with_agent(int patience = patient)
-      : agent(agent_client::start(player({"agent", run.path().string(), std::to_string(patience)}),
-                                  run.path())) {}
+      : agent(agent_client::start(
+          player({agent_word, run.path().string(), std::to_string(patience)}), run.path())) {}
   ~with_agent() {
     if (agent.wait(std::chrono::milliseconds(0)))
       return;
@@ -199,7 +199,7 @@ TEST_CASE("an agent whose owner is gone ends with all its processes", "[process]
   const held_run_folder run(above / "run", "test", {"test"});
   {
     auto agent = agent_client::start(
-        player({"agent", run.path().string(), std::to_string(impatient)}), run.path());
+        player({agent_word, run.path().string(), std::to_string(impatient)}), run.path());
     agent.ask(start_process{.request = 1,
                             .name = "node",
                             .command = player({"descendants", above / "pids"}),

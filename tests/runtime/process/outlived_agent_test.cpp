@@ -2,6 +2,7 @@
 // ones, killed in turn.
 
 #include "runtime/core/error.hpp"
+#include "runtime/process/guard.hpp"
 #include "runtime/process/host_agent.hpp"
 #include "runtime/process/process_entry.hpp"
 #include "runtime/process/segments.hpp"
@@ -25,7 +26,7 @@ namespace {
 
 agent_client outlived_agent(const held_run_folder& run, int patience = 600'000) {
   return agent_client::start(
-      player({"agent", run.path().string(), std::to_string(patience), "outlived"}), run.path());
+      player({agent_word, run.path().string(), std::to_string(patience), "outlived"}), run.path());
 }
 
 process_started start_sleeper(agent_client& by, const std::string& name) {
@@ -82,17 +83,15 @@ struct led_run {
   }
   ~led_run() {
     if (!is_gone(guard))
-      end_agents();
+      kill_part(look_at_process(guard)->id);
     soon([&] { return ::waitpid(guard, nullptr, WNOHANG) != 0; });
     ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   }
-  void end_agents() const {
-    try {
-      auto agent = agent_client::connect(run.path());
-      agent.ask(end_agent{1});
-      wait_until_gone(agent);
-    } catch (const error&) {
-    }
+  /// Kills its agent alone; who leads it starts another.
+  void kill_agent() const {
+    const auto agent = running_agent(run);
+    REQUIRE(agent);
+    ::kill(agent->pid, SIGKILL);
   }
   /// What the newest successor has said, but what it said before.
   std::string said_other_than(const std::string& before) const {
@@ -266,6 +265,86 @@ TEST_CASE("a killed supervisor's process has a successor, which has one in turn"
   nothing_is_left_of(x.run);
 }
 
+TEST_CASE("the agent that a successor has started outlives it, and starts another one",
+          "[process]") {
+  led_run x;
+  x.leader->signal(SIGKILL);
+  x.leader->wait();
+  const auto first = x.said_other_than("");
+  x.kill_agent();
+  // Of the next agent, which it has started itself: its guard is below that of the one before.
+  const auto again = x.said_other_than(first);
+  CHECK(std::stoi(again) == std::stoi(first));
+  ::kill(std::stoi(again), SIGKILL);
+  const auto second = x.said_other_than(again);
+  CHECK(std::stoi(second) != std::stoi(first));
+  CHECK(second.ends_with(" node runs supervisor runs"));
+  CHECK_FALSE(is_gone(x.node));
+  CHECK_FALSE(is_gone(x.guard));
+  // Once more, with three guards one below the other.
+  x.kill_agent();
+  const auto later = x.said_other_than(second);
+  ::kill(std::stoi(later), SIGKILL);
+  const auto third = x.said_other_than(later);
+  CHECK(third.ends_with(" node runs supervisor runs"));
+  ::kill(std::stoi(third), SIGTERM);
+  CHECK(x.said_other_than(third) == "over");
+  CHECK(is_gone(x.node));
+  CHECK(soon([&] { return is_gone(x.guard); }));
+  nothing_is_left_of(x.run);
+}
+
+TEST_CASE("guards that are below another one end with it where everybody is to", "[process]") {
+  led_run x;
+  x.leader->signal(SIGKILL);
+  x.leader->wait();
+  const auto first = x.said_other_than("");
+  x.kill_agent();
+  const auto again = x.said_other_than(first);
+  ::kill(std::stoi(again), SIGKILL);
+  const auto second = x.said_other_than(again);
+  const auto agent = running_agent(x.run);
+  REQUIRE(agent);
+  const auto guards = look_at_process(look_at_process(agent->pid)->parent)->id;
+  CHECK(is_guard(guards.pid));
+  CHECK_FALSE(is_guard(agent->pid));
+  kill_part(look_at_process(x.guard)->id);
+  CHECK(soon([&] { return is_gone(x.guard); }));
+  for (const pid_t pid : {x.node, pid_t(std::stoi(second)), agent->pid, guards.pid})
+    CHECK(is_gone(pid));
+  nothing_is_left_of(x.run);
+}
+
+TEST_CASE("AGENT-4: one whose first thread alone has ended is killed before it is succeeded",
+          "[process]") {
+  const scratch_folder above;
+  const held_run_folder run(above / "run", "test", {"test"});
+  auto agent = outlived_agent(run);
+  child_process headless({.command = player({"headless"}), .output = above / "out"});
+  REQUIRE(soon([&] { return look_at_process(headless.id().pid)->state == 'Z'; }));
+  CHECK_FALSE(headless.wait(std::chrono::milliseconds(0)));
+  {
+    REQUIRE(soon([&] { return agent.agent().has_value(); }));
+    auto its = agent_client::connect(run.path());
+    its.ask(succeed_owner{.request = 1,
+                          .command = player({"sleep"}),
+                          .environment = {},
+                          .output = {},
+                          .process = headless.id(),
+                          .silence = 600});
+    told_by<succession_agreed>(its);
+  }
+  CHECK(soon([&] {
+    agent.ask(list_processes{2});
+    return !told_by<processes_listed>(agent).processes.empty();
+  }));
+  CHECK(headless.wait(std::chrono::milliseconds(0))
+        == process_end{.exit_code = {}, .signal = SIGKILL});
+  agent.ask(end_agent{4});
+  CHECK(agent.wait(long_enough) == process_end{.exit_code = 0});
+  nothing_is_left_of(run);
+}
+
 TEST_CASE("a supervisor's process that gives no sign of life is killed and succeeded",
           "[process]") {
   led_run x;
@@ -292,6 +371,7 @@ TEST_CASE("of a successor that dies three times the agent thinks no more", "[pro
     return now.which == 3 && now.ended;
   }));
   CHECK(known().ended->exit_code == 7);
+  CHECK_FALSE(std::filesystem::exists(x.run.processes() / (agent_name() + ".succession")));
   CHECK_FALSE(is_gone(x.node));  // it has its patience, and an owner, which is this test
 }
 

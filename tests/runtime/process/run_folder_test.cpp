@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/process/host_agent.hpp"
 #include "runtime/process/process_entry.hpp"
 #include "runtime/process/run_control.hpp"
 #include "runtime/process/run_succession.hpp"
@@ -205,6 +206,28 @@ TEST_CASE(
   CHECK_FALSE(find_rendezvous(*next));
   next.reset();
   CHECK_FALSE(held_run_folder::to_go_on(path, std::chrono::seconds(10)));  // it has ended
+}
+
+TEST_CASE("a run whose agent runs and has promised no successor has none", "[process]") {
+  const scratch_folder above;
+  const auto path = above / "run";
+  {
+    const auto run = held(path);
+    write_rendezvous(run, {.incarnation = 1, .address = "127.0.0.1", .port = 7000});
+    write_entry(run, entry_of_this_process(agent_name(), "agent"));
+    CHECK(has_succession(run));  // it is held
+  }
+  const auto run = run_folder::open(path);
+  CHECK_FALSE(has_succession(run));
+  promise_succession(run, true);
+  CHECK(has_succession(run));
+  // By an agent that was killed: another one runs now.
+  replace_file(run.processes() / (agent_name() + ".succession"), "1 1\n");
+  CHECK_FALSE(has_succession(run));
+  promise_succession(run, true);
+  promise_succession(run, false);
+  promise_succession(run, false);
+  CHECK_FALSE(has_succession(run));
 }
 
 TEST_CASE("a rendezvous that is damaged is named", "[process]") {
