@@ -113,8 +113,8 @@ void local_states::shared::loop() {
 void local_states::shared::write(const step_to_store& x) {
   try {
     make_folder(folder);
-    local_writer_lock lock;
-    lock.take(folder, x.process);
+    local_writer_lock writing;
+    writing.take(folder, x.process);
     write_step(folder / folder_of_process(x.process), x, stop);
     stored_step done{x.process, x.iteration, {}};
     for (const auto& [rank, state] : x.states)
