@@ -61,7 +61,7 @@ launch_actions launch_machine::take_over(const filled_place& before) {
   return out;
 }
 
-launch_actions launch_machine::wanted(int process, runtime::generation_id in) {
+launch_actions launch_machine::wanted(int process, runtime::generation_id in, bool elsewhere) {
   launch_actions out;
   if (!is_process(process) || over_ > 0)
     return out;
@@ -72,6 +72,8 @@ launch_actions launch_machine::wanted(int process, runtime::generation_id in) {
   // it may take part any more.
   const bool lost = value(x.asked) != 0 && epoch_of(in) == epoch_of(x.asked);
   x.asked = in;
+  if (elsewhere)
+    x.avoided.insert(x.agent);
   if (!refused_.empty()) {
     out.emplace_back(act::refuse{x.who, refused_, refused_by_, true});
   } else if (x.is == phase::none) {
@@ -100,12 +102,12 @@ void launch_machine::launch(one& x, launch_actions& out) {
                                  x.agent});
     return;
   }
-  if (*at != x.agent)
-    out.emplace_back(act::relocate{x.who.process,
-                                   x.agent,
-                                   *at,
-                                   beside(x, *at),
-                                   before.lost.empty() ? before.unfit : before.lost});
+  if (*at != x.agent) {
+    auto why = before.lost.empty() ? before.unfit : before.lost;
+    if (why.empty() && x.avoided.contains(x.agent))
+      why = "it computed wrong bits where it was";
+    out.emplace_back(act::relocate{x.who.process, x.agent, *at, beside(x, *at), std::move(why)});
+  }
   x.agent = *at;
   const auto& by = agents_[std::size_t(x.agent)];
   const auto incarnation = x.who.incarnation + 1;
@@ -115,7 +117,8 @@ void launch_machine::launch(one& x, launch_actions& out) {
                   .asked = x.asked,
                   .stood = x.stood,
                   .failures = x.failures,
-                  .failure = x.failure};
+                  .failure = x.failure,
+                  .avoided = x.avoided};
   if (!by.ends) {
     next.start_request = ++requests_;
     out.emplace_back(act::start{next.start_request, next.who, next.agent});

@@ -160,7 +160,8 @@ class launch_machine {
 
   // By the supervisor:
 
-  launch_actions wanted(int process, runtime::generation_id in);
+  /// `elsewhere`: where it was, it is started only when no other host is left.
+  launch_actions wanted(int process, runtime::generation_id in, bool elsewhere = false);
   /// Of each place the one that keeps its states: hosts of neither are preferred for it.
   void kept_in(std::vector<int> keepers) { keepers_ = std::move(keepers); }
   /// The first time all are told to end by who calls; the second they are killed; the third the
@@ -238,6 +239,7 @@ class launch_machine {
     int failures = 0;      ///< in a row, before it stood
     int times_late = 0;    ///< of this incarnation, while nobody has said that it was started
     std::string failure;
+    std::set<int> avoided = {};               ///< agents that start it only where no other is left
     std::set<std::pair<name, name>> awaited;  ///< by, other
     std::map<std::pair<name, name>, int> failed_calls;
   };

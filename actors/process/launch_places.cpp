@@ -17,20 +17,21 @@ std::vector<int> launch_machine::beside(const one& x, int agent) const {
   return out;
 }
 
-// Where fewest others are; of equals the one where it was; then rather not where its own states are
-// kept, or those that it keeps: one host would be gone with both.
+// Where it was not wrong; where fewest others are; of equals the one where it was; then rather not
+// where its own states are kept, or those that it keeps: one host would be gone with both.
 std::optional<int> launch_machine::agent_for(const one& x) const {
   const auto exchanges_states = [&](int other) {
     const auto keeper_of
         = [&](int p) { return std::size_t(p) < keepers_.size() ? keepers_[std::size_t(p)] : -1; };
     return keeper_of(x.who.process) == other || keeper_of(other) == x.who.process;
   };
-  std::optional<std::tuple<std::size_t, bool, std::int64_t, int>> best;
+  std::optional<std::tuple<bool, std::size_t, bool, std::int64_t, int>> best;
   for (int a = 0; a < int(agents_.size()); ++a) {
     if (!agents_[std::size_t(a)].is_usable())
       continue;
     const auto others = beside(x, a);
     const std::tuple here(
+        x.avoided.contains(a),
         others.size(),
         a != x.agent,
         std::int64_t(std::count_if(others.begin(), others.end(), exchanges_states)),

@@ -78,7 +78,7 @@ void launcher_state::receive(const messages::start_process& x) {
   if (x.generation >= newest.generation)
     newest = x;
   machine_->kept_in(context_->ledger->keepers());
-  carry_out(machine_->wanted(x.process, x.generation));
+  carry_out(machine_->wanted(x.process, x.generation, x.elsewhere));
 }
 
 caf::result<messages::admitted> launcher_state::receive(const messages::join& x) {

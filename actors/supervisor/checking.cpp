@@ -133,9 +133,7 @@ bool supervisor_state::agree(checked_bits what,
                              const std::vector<ballot>& ballots,
                              const std::string& promise,
                              const std::string& parameters) {
-  const auto heard = check_.compare(value(now_->step), what, ballots);
-  if (!heard.alike)
-    doubtful_ = parameters;
+  const auto heard = check_.compare(value(now_->step), what, ballots, parameters);
   std::string why = promise;
   for (const auto& x : heard.found) {
     const auto said = describe(x, what);
@@ -157,7 +155,7 @@ std::string supervisor_state::describe(const wrong_bits& x, checked_bits what) c
                   : job_->job.reduction.distributed_optimizer ? "values before the update"
                                                               : "reduced gradients";
   const auto step = value(now_->step);
-  const auto where = doubtful_.empty() ? std::string() : " (" + doubtful_ + ")";
+  const auto where = x.parameters.empty() ? std::string() : " (" + x.parameters + ")";
   switch (x.verdict) {
     case bits_verdict::outvoted:
       return fmt::format("{} has other {} of step {} than the {} other replicas{}",
@@ -199,16 +197,49 @@ void supervisor_state::tell(const wrong_bits& x, const std::string& why) {
 // A place with a process of its own is started anew; of another one the actors and lanes are, as
 // in every step that runs again.
 void supervisor_state::send_back(const std::vector<wrong_bits>& found, const std::string& why) {
-  std::set<int> processes;
-  if (job_->job.recovery.on && processes_.size() > 1)
+  if (keeps())
     for (const auto& x : found)
-      for (const int r : x.replaced)
-        processes.insert(process_of(r, x.stage));
-  for (const int p : processes)
-    if (members_->stands(p))
-      lose_process(p, members_->incarnation(p), fmt::format("process:{}: {}", p, why));
-  if (processes.empty())
+      for (const int r : x.replaced) {
+        const auto p = process_of(r, x.stage);
+        doubted_.try_emplace(p, doubted_process{members_->incarnation(p), value(now_->step), why});
+      }
+  if (!exchange_doubted())
     suspect(why);
+}
+
+// Never a process and its keeper together: with both the newest states of the one were gone.
+bool supervisor_state::exchange_doubted() {
+  std::erase_if(doubted_, [this](const auto& x) {
+    return !members_->stands(x.first) || members_->incarnation(x.first) != x.second.incarnation;
+  });
+  std::vector<std::pair<int, doubted_process>> in_order(doubted_.begin(), doubted_.end()), now;
+  std::stable_sort(in_order.begin(), in_order.end(), [](const auto& a, const auto& b) {
+    return a.second.step < b.second.step;
+  });
+  for (const auto& one : in_order) {
+    const int p = one.first;
+    if (std::none_of(now.begin(), now.end(), [this, p](const auto& other) {
+          return processes_[std::size_t(p)].kept_in == other.first
+                 || processes_[std::size_t(other.first)].kept_in == p;
+        }))
+      now.push_back(one);
+  }
+  for (const auto& [p, x] : now) {
+    doubted_.erase(p);
+    lose_process(
+        p, x.incarnation, fmt::format("process:{}: {}", p, x.why), process_loss::wrong_bits);
+  }
+  return !now.empty();
+}
+
+bool supervisor_state::exchange_when_kept() {
+  if (doubted_.empty() || members_->now() != membership::phase::running || replays() || is_over()
+      || saves_.is_writing())
+    return false;
+  for (const auto& [p, x] : doubted_)
+    if (at_.iteration < x.step)
+      return false;
+  return exchange_doubted();
 }
 
 void supervisor_state::look_for_stragglers() {

@@ -123,7 +123,8 @@ wrong_bits cross_check::differ_again(open_case& open, const ballot& now) {
 
 cross_check::answer cross_check::compare(std::uint64_t step,
                                          checked_bits what,
-                                         const std::vector<ballot>& all) {
+                                         const std::vector<ballot>& all,
+                                         const std::string& parameters) {
   answer out;
   for (const auto& now : all) {
     const key which{what, step, now.stage, now.pass};
@@ -136,11 +137,15 @@ cross_check::answer cross_check::compare(std::uint64_t step,
       if (known == open_.end())
         continue;
       out.found.push_back(settle(known->second, now));
+      out.found.back().parameters = known->second.parameters;
       open_.erase(known);
     } else {
       out.alike = false;
       out.found.push_back(known == open_.end() ? differ(which, now)
                                                : differ_again(known->second, now));
+      out.found.back().parameters = parameters;
+      if (const auto open = open_.find(which); open != open_.end())
+        open->second.parameters = parameters;
     }
     blame(out.found.back());
   }

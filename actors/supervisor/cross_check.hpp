@@ -53,8 +53,11 @@ struct wrong_bits {
   std::uint64_t pass = 0;  ///< the same
   /// Guilty; of `undecided` and `irreproducible`: those that differ from one another.
   std::vector<int> replicas;
-  /// Of them, those whose place is not to be trusted any more.
+  /// Of them, those whose place is not to be trusted any more: they are to be exchanged, when it is
+  /// their turn (docs/protocol/verification.md).
   std::vector<int> replaced;
+  /// What they differed in when they last did, as `compare` was told.
+  std::string parameters = {};
 
   friend bool operator==(const wrong_bits&, const wrong_bits&) = default;
 };
@@ -65,7 +68,12 @@ class cross_check {
     bool alike = true;  ///< else the step runs again
     std::vector<wrong_bits> found = {};
   };
-  answer compare(std::uint64_t step, checked_bits what, const std::vector<ballot>& all);
+  /// `parameters`: in which they differ, in words; of the one that is decided later it is known
+  /// then what they had differed in.
+  answer compare(std::uint64_t step,
+                 checked_bits what,
+                 const std::vector<ballot>& all,
+                 const std::string& parameters = {});
 
  private:
   using bits = std::vector<runtime::digest>;
@@ -74,6 +82,7 @@ class cross_check {
     bits before;              ///< the newest computation
     bool again = false;       ///< it has run again, and differed again
     std::set<int> exchanged;  ///< replicas whose place was replaced because of it
+    std::string parameters;   ///< in which they differed
   };
   struct key {
     checked_bits what = {};

@@ -109,24 +109,28 @@ membership::orders membership::lost(int process,
                                     std::uint32_t incarnation,
                                     const std::string& why,
                                     std::uint64_t now_ns,
-                                    bool moves) {
+                                    process_loss how) {
   auto& at = processes_[std::size_t(process)];
   if (phase_ == phase::stopped || !at.stands || incarnation != at.incarnation)
     return {};  // MEMBER-2
   at.stands = false;
-  is_looking_ = false;   // it is looked again when all stand
+  // It is looked again when all stand.
+  const bool was_looking = std::exchange(is_looking_, false);
   at.remains.emplace();  // whoever was there is gone, with all that they had
   const member_death death{.generation = generation_,
                            .role = member_role::rank,
                            .who = fmt::format("process:{}", process),
-                           .moves = moves,
-                           .why = why};
+                           .moves = how == process_loss::moves,
+                           .why = why,
+                           .wrong_bits = how == process_loss::wrong_bits};
   if (!limits_.on) {
     phase_ = phase::stopped;
     return {order_stop{why}};
   }
   const bool ends_generation = phase_ != phase::ending;
-  if (ends_generation || (cause_ && death.cause < cause_->cause)) {
+  // Before disks are looked at, what made it necessary has been counted. A move is no accident.
+  const bool is_first = ends_generation || was_looking || (cause_ && cause_->moves && !death.moves);
+  if (is_first || (cause_ && death.cause < cause_->cause)) {
     cause_ = death;  // MEMBER-4
   } else if (!at.is_new) {
     // It dies with the others, as when a host goes: one restart.
@@ -135,7 +139,7 @@ membership::orders membership::lost(int process,
     return {std::move(*stop)};
   }
   auto out = ends_generation ? end_all() : orders{};
-  out.emplace_back(order_start{process});
+  out.emplace_back(order_start{process, death.wrong_bits});
   return out;
 }
 
@@ -144,6 +148,8 @@ membership::orders membership::lost(const member_death& x, std::uint64_t now_ns)
     return {};  // MEMBER-2
   if (x.role == member_role::rank) {
     if (phase_ == phase::ending) {
+      if (is_looking_)
+        return {};  // everybody had ended
       // MEMBER-4: of causes the first that is heard, and a cause before what it caused.
       if (!cause_ || x.cause < cause_->cause)
         cause_ = x;
@@ -245,9 +251,13 @@ membership::orders membership::form_if_all_ended(std::uint64_t now_ns) {
   cause_.reset();
   stored_.reset();
   const bool began = formed_ || runtime::epoch_of(generation_) > 0;
-  if (looks_at_disks_ && began && (at_hand().empty() || wants_older())) {
+  const auto near = at_hand();
+  if (looks_at_disks_ && began && (near.empty() || wants_older())) {
     is_looking_ = true;
-    return {order_look{++looks_}};
+    order_look look{++looks_};
+    if (!near.empty())
+      look.before = value(near.front().step);
+    return {look};
   }
   return form();
 }
@@ -263,6 +273,7 @@ membership::orders membership::looked(std::uint64_t number,
 
 membership::orders membership::form() {
   auto from = sources();
+  cause_.reset();
   if (std::exchange(formed_, true))
     generation_ = runtime::next(generation_);
   kept_ = runtime::value(from.front().step);

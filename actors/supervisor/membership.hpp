@@ -54,10 +54,18 @@ struct member_death {
   member_role role = {};
   std::string who;  ///< "replica:0"
   death_cause cause = {};
-  bool refused = false;  ///< by the user's input or the system; else we failed
-  bool moves = false;    ///< it was ended to go on elsewhere: no accident, which counts
-  std::string why;       ///< with the names of those who passed it on
-  int process = 0;       ///< whose ranks it serves: a loader, keeper or shard writer
+  bool refused = false;     ///< by the user's input or the system; else we failed
+  bool moves = false;       ///< it was ended to go on elsewhere: no accident, which counts
+  std::string why;          ///< with the names of those who passed it on
+  int process = 0;          ///< whose ranks it serves: a loader, keeper or shard writer
+  bool wrong_bits = false;  ///< it was ended because of those that it computed
+};
+
+/// Why a process is gone.
+enum class process_loss : std::uint8_t {
+  died,
+  moves,       ///< it is to be started elsewhere, by our own wish
+  wrong_bits,  ///< it computed them, and its place is not to be trusted
 };
 
 /// What is left of an ended generation: of one process.
@@ -73,6 +81,7 @@ struct generation_remains {
 /// Start a process of this number, or find the one that lives; answer with `stands`.
 struct order_start {
   int process = 0;
+  bool elsewhere = false;  ///< on another host, where there is one
   friend bool operator==(const order_start&, const order_start&) = default;
 };
 /// End this generation and all before it, in this process; answer with `ended`.
@@ -95,6 +104,8 @@ struct order_form {
 /// Ask every process what is on the disk of its host of the states of others; answer with `looked`.
 struct order_look {
   std::uint64_t number = 0;  ///< an answer to an older one says nothing any more
+  /// Only older steps are of use: what is in memory may be what is wrong. Nothing: all are.
+  std::optional<std::uint64_t> before = {};
   friend bool operator==(const order_look&, const order_look&) = default;
 };
 /// A step whose states are all on local disks, and agree with the ledger.
@@ -147,12 +158,11 @@ class membership {
   /// A process has come; or it had been there, and may have ranks of older generations.
   orders stands(int process, std::uint32_t incarnation, bool lived, std::uint64_t now_ns);
   /// It is gone, and all that it hosted. `now_ns`: by a steady clock.
-  /// `moves`: it is to be started elsewhere, by our own wish.
   orders lost(int process,
               std::uint32_t incarnation,
               const std::string& why,
               std::uint64_t now_ns,
-              bool moves = false);
+              process_loss how = process_loss::died);
   /// All ranks of the generation stand, with the state that they were to have.
   void ready(runtime::generation_id generation);
   orders lost(const member_death& x, std::uint64_t now_ns);

@@ -44,7 +44,7 @@ void supervisor_state::end_services_before() {
 
 void supervisor_state::carry_out(const order_start& x) {
   context_->messages->send(
-      self_, context_->agent, messages::start_process{generation(), x.process, self_});
+      self_, context_->agent, messages::start_process{generation(), x.process, self_, x.elsewhere});
 }
 
 // When all are there, for the run: a successor finds the states where they are.
@@ -91,7 +91,7 @@ void supervisor_state::tell_keepers() const {
 
 // Everybody has ended, and nobody has the newest state in memory.
 void supervisor_state::carry_out(const order_look& x) {
-  look_ = {x.number, {}};
+  look_ = {x, {}};
   for (int p = 0; p < int(processes_.size()); ++p)
     context_->messages
         ->request(self_,
@@ -101,7 +101,7 @@ void supervisor_state::carry_out(const order_look& x) {
         .then(
             [this, p, number = x.number](const messages::stored_found& found) {
               const auto turn = take_turn("stored_found");
-              if (look_.number != number)
+              if (look_.order.number != number)
                 return;
               look_.found[p] = found.all;
               if (look_.found.size() == processes_.size())
@@ -120,17 +120,18 @@ void supervisor_state::end_look() {
     for (int p = 0; p < job_->pipeline_ranks(); ++p)
       for (int t = 0; t < job_->tensor_ranks(); ++t)
         replicas[std::size_t(r)].push_back(job_->rank(r, p, t));
-  auto found
-      = newest_stored(look_.found,
-                      ledger.keepers(),
-                      replicas,
-                      job_->job.reduction.distributed_optimizer,
-                      [&](std::uint64_t step) {
-                        return ledger.position(step) ? ledger.state(step) : runtime::digest{};
-                      });
+  auto found = newest_stored(
+      look_.found,
+      ledger.keepers(),
+      replicas,
+      job_->job.reduction.distributed_optimizer,
+      [&](std::uint64_t step) {
+        return ledger.position(step) ? ledger.state(step) : runtime::digest{};
+      },
+      look_.order.before);
   for (const auto& x : found.passed_over)
     runtime::log_warning("{}", x);
-  carry_out(members_->looked(look_.number, std::move(found.newest)));
+  carry_out(members_->looked(look_.order.number, std::move(found.newest)));
 }
 
 void supervisor_state::receive(const messages::process_started& x) {
@@ -188,10 +189,10 @@ void supervisor_state::lose_node(int process, const caf::error& reason) {
 void supervisor_state::lose_process(int process,
                                     std::uint32_t incarnation,
                                     const std::string& why,
-                                    bool moves) {
+                                    process_loss how) {
   if (!members_->stands(process) || members_->incarnation(process) != incarnation || shut_down_)
     return;
-  auto orders = members_->lost(process, incarnation, why, clock_ns(), moves);
+  auto orders = members_->lost(process, incarnation, why, clock_ns(), how);
   auto& at = processes_[std::size_t(process)];
   at.node = nullptr;
   at.loader = nullptr;
@@ -224,7 +225,7 @@ bool supervisor_state::move_process() {
   lose_process(x.process,
                x.incarnation,
                fmt::format("process:{}: {} has room for it", x.process, x.to),
-               true);
+               process_loss::moves);
   return true;
 }
 
@@ -247,7 +248,7 @@ void supervisor_state::receive(const messages::kept& x) {
   if (!is_kept(at_.iteration))
     return;
   members_->kept(at_.iteration);
-  if (move_process())
+  if (move_process() || exchange_when_kept())
     return;
   if (std::exchange(waits_to_decide_, false))
     decide();

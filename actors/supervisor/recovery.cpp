@@ -191,7 +191,8 @@ void supervisor_state::tell_restart() {
                 .release = seconds(loss_.released_ns),
                 .respawn = seconds(loss_.stands_ns),
                 .transfer = loss_.transfer,
-                .rebuild = std::max(0.0, seconds(now) - formed - loss_.transfer)}};
+                .rebuild = std::max(0.0, seconds(now) - formed - loss_.transfer)},
+      .verdict = loss_.cause.wrong_bits ? "wrong bits" : ""};
   loss_ = {};
   tell(event);
 }

@@ -54,11 +54,13 @@ stored_search newest_stored(const found_on_disks& found,
                             const std::vector<int>& holders,
                             const std::vector<std::vector<int>>& replicas,
                             bool sharded,
-                            const std::function<runtime::digest(std::uint64_t)>& committed) {
+                            const std::function<runtime::digest(std::uint64_t)>& committed,
+                            std::optional<std::uint64_t> before) {
   std::set<std::uint64_t> steps;
   for (const auto& [holder, all] : found)
     for (const auto& x : all)
-      steps.insert(value(x.step));
+      if (!before || value(x.step) < *before)
+        steps.insert(value(x.step));
   stored_search out;
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     const auto state = committed(*step);

@@ -87,7 +87,7 @@ class supervisor_state {
   void lose_process(int process,
                     std::uint32_t incarnation,
                     const std::string& why,
-                    bool moves = false);
+                    process_loss how = process_loss::died);
   /// Whether one does, to a host of its own.
   bool move_process();
   void note_loss(const member_death& death);
@@ -203,6 +203,10 @@ class supervisor_state {
   std::string describe(const wrong_bits& x, checked_bits what) const;
   void tell(const wrong_bits& x, const std::string& why);
   void send_back(const std::vector<wrong_bits>& found, const std::string& why);
+  /// As many of the doubted as may go at once; false: none.
+  bool exchange_doubted();
+  /// Those that had to wait, when the step that they computed wrong has come out right.
+  bool exchange_when_kept();
   int process_of(int replica, int stage) const;
   std::string name_of_stage(int replica, int stage) const;  ///< "stage:1.0"
   void look_for_stragglers();
@@ -277,7 +281,7 @@ class supervisor_state {
   std::map<std::uint64_t, residence> expected_;
   std::uint64_t asked_ = 0;
   struct {
-    std::uint64_t number = 0;  ///< of the order
+    order_look order = {};
     found_on_disks found = {};
   } look_;
   int ready_ = 0;       ///< replicas that stand
@@ -304,7 +308,14 @@ class supervisor_state {
   std::vector<messages::executed_row> executed_;  ///< of the step that is running
   std::vector<messages::applied> applied_;
   cross_check check_;
-  std::string doubtful_;  ///< parameters of the newest wrong bits; empty: they have no names
+  /// Processes whose places are not to be trusted, and have to wait: what another keeps, that is
+  /// being exchanged, or whom that one keeps.
+  struct doubted_process {
+    std::uint32_t incarnation = 0;
+    std::uint64_t step = 0;  ///< it computed wrong
+    std::string why;
+  };
+  std::map<int, doubted_process> doubted_;
   std::optional<stragglers> slow_;
   std::optional<std::uint64_t> validated_;       ///< the iteration after which validation last ran
   std::optional<std::uint64_t> validated_told_;  ///< where the run started, if it is trained

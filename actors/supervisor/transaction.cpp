@@ -192,7 +192,7 @@ void supervisor_state::commit() {
     pen()->replay(done);
   at_ = done.at;
   if (is_stored(at_.iteration))
-    pen()->keep_position(at_);
+    pen()->keep_position(at_, true);
   // Each rank has sealed it in its estate before it said so; its keeper may have been faster than
   // it, or be slower.
   if (is_kept(at_.iteration))

@@ -24,6 +24,8 @@ struct start_process {
   runtime::generation_id generation = {};  ///< in which it is wanted
   int process = 0;
   supervisor_actor supervisor = {};  ///< is told, now and of its death
+  /// On another host, where there is one: this one is not to be trusted with it any more.
+  bool elsewhere = false;
 
   friend bool operator==(const start_process&, const start_process&) = default;
 };
@@ -62,7 +64,8 @@ struct process_may_move {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, start_process& x) {
-  return f(caf::meta::type_name("start_process"), x.generation, x.process, x.supervisor);
+  return f(
+      caf::meta::type_name("start_process"), x.generation, x.process, x.supervisor, x.elsewhere);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, process_started& x) {

@@ -180,9 +180,9 @@ std::string json_record(const run_event& x) {
     out["resumed_from"] = x.resumed;
     out["generation"] = x.generation;
   }
-  if (x.verdict.empty())
+  if (x.verdict.empty() || !x.from.empty())
     out["seconds"] = x.seconds;
-  else
+  if (!x.verdict.empty())
     out["verdict"] = x.verdict;
   if (!x.from.empty()) {
     out["news_ns"] = x.parts.news_ns;

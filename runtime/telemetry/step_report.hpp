@@ -87,7 +87,7 @@ struct restart_parts {
   double release = 0;         ///< until nobody of the generation was left where processes live on
   double respawn = 0;         ///< until those processes stood that were started; 0: none had to be
   double transfer = 0;        ///< until each rank had its state from a keeper; 0: it was there
-  double rebuild = 0;         ///< until the next step began
+  double rebuild = 0;         ///< until the next step began, a look at local disks included
 
   friend bool operator==(const restart_parts&, const restart_parts&) = default;
 };
@@ -98,15 +98,17 @@ struct run_event {
   std::uint64_t iteration = 0;  ///< the newest that was committed
   /// "restart", "move", "replaced", "given up", "wrong bits", "straggler"
   std::string kind;
-  std::string who;               ///< the first that died; who is guilty, or slow
-  std::string why;               ///< with the names of those who passed it on
-  std::string from;              ///< where its state came from: "estate", "disk", "start"; or empty
+  std::string who;  ///< the first that died; who is guilty, or slow
+  std::string why;  ///< with the names of those who passed it on
+  /// Where its state came from: "estate", "keeper", "local disk", "disk", "start"; or empty.
+  std::string from;
   std::uint64_t resumed = 0;     ///< of a restart: the iteration whose state it went on from
   std::uint64_t generation = 0;  ///< that follows, as a number
   double seconds = 0;            ///< from the news of the death until work went on
   restart_parts parts = {};      ///< of a restart: of these seconds
   /// Of wrong bits: "outvoted", "transient", "persistent" or "irreproducible"; of a straggler:
-  /// "compute", "link", "input" or "over".
+  /// "compute", "link", "input" or "over". Of a restart: "wrong bits", where a process was replaced
+  /// because of those; else empty.
   std::string verdict = {};
 
   friend bool operator==(const run_event&, const run_event&) = default;

@@ -49,7 +49,10 @@ struct record_writer {
   json operator()(const ledger::succeeded& x) const { return {{"succeeded", x.epoch}}; }
   json operator()(const ledger::keepers& x) const { return {{"keepers", x.of}}; }
   json operator()(const ledger::position& x) const {
-    return {{"position", json_of_position(x.at)}};
+    auto at = json_of_position(x.at);
+    if (x.local)
+      at["local"] = true;
+    return {{"position", at}};
   }
   json operator()(const ledger::saved& x) const { return {{"saved", x.iteration}}; }
   json operator()(const ledger::validated& x) const { return {{"validated", x.iteration}}; }
@@ -86,7 +89,7 @@ class record_reader {
     if (kind == "keepers")
       return ledger::keepers{processes(x)};
     if (kind == "position")
-      return ledger::position{position(x)};
+      return ledger::position{position(x), is_local(x)};
     if (kind == "saved")
       return ledger::saved{number(x)};
     if (kind == "validated")
@@ -144,6 +147,13 @@ class record_reader {
             number(member(x, "consumed")),
             list<skipped_steps>(member(x, "skipped")),
             list<loss_scale>(member(x, "scale"))};
+  }
+  bool is_local(const json& of) const {
+    if (!of.contains("local"))
+      return false;
+    if (of["local"] != true)
+      refuse();
+    return true;
   }
   watched fact(const json& x) const {
     if (x.contains("step"))

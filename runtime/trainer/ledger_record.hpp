@@ -55,9 +55,10 @@ struct succeeded {
 struct keepers {
   std::vector<int> of;
 };
-/// Of a checkpoint that is being saved.
+/// Of a checkpoint that is being saved; or of a step whose states go to local disks.
 struct position {
   training_position at;
+  bool local = false;
 };
 struct saved {
   std::uint64_t iteration = 0;

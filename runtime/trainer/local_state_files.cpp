@@ -8,8 +8,12 @@
 #include "runtime/core/json_text.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 #include <utility>
 
 namespace troupe::runtime {
@@ -43,6 +47,12 @@ void remove_step(const fs::path& path) {
   fs::remove_all(path, failure);
   if (failure)
     throw io_error("cannot remove '{}': {}", path.string(), failure.message());
+}
+
+int open_writer_lock(const fs::path& folder, int process) {
+  return ::open((folder / fmt::format(".{}.lock", folder_of_process(process))).c_str(),
+                O_RDWR | O_CREAT | O_CLOEXEC,
+                0644);
 }
 
 std::string seal_of(std::string_view text) {
@@ -159,9 +169,9 @@ json read_local_manifest(const fs::path& step) {
 
 tensor read_array(file_reader& from, std::int64_t elements, const json& hash) {
   const auto where = fmt::format("'{}'", from.path().string());
-  const auto bytes = std::uint64_t(elements) * sizeof(float);
-  if (elements < 0 || bytes > from.size() - from.at())
+  if (elements < 0 || std::uint64_t(elements) > (from.size() - from.at()) / sizeof(float))
     throw input_error("{} is shorter than its manifest says", where);
+  const auto bytes = std::uint64_t(elements) * sizeof(float);
   memory_pool pool;
   tensor out(pool.allocate(std::size_t(bytes)), dtype::f32, {elements});
   digester found;
@@ -211,6 +221,27 @@ std::optional<int> process_of_folder(const std::string& name) {
 
 std::optional<std::uint64_t> step_of_folder(const std::string& name) {
   return number_behind<std::uint64_t>(step_prefix, name);
+}
+
+local_writer_lock::~local_writer_lock() {
+  if (descriptor_ >= 0)
+    ::close(descriptor_);
+}
+
+void local_writer_lock::take(const fs::path& folder, int process) {
+  descriptor_ = open_writer_lock(folder, process);
+  if (descriptor_ < 0)
+    throw io_error("cannot open the lock of process {}'s states in '{}': {}",
+                   process,
+                   folder.string(),
+                   system_message(errno));
+  while (::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
+  }
+}
+
+bool local_writer_lock::try_take(const fs::path& folder, int process) {
+  descriptor_ = open_writer_lock(folder, process);
+  return descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
 }
 
 void write_step(const fs::path& in_process, const step_to_store& x, const std::atomic<bool>& stop) {

@@ -19,6 +19,24 @@ std::string folder_of_step(std::uint64_t iteration);
 std::optional<int> process_of_folder(const std::string& name);
 std::optional<std::uint64_t> step_of_folder(const std::string& name);
 
+/// Held by who writes the states of a process, and by who clears away what a writer has left: of
+/// one open file at a time, so among threads, too. The kernel releases it with whoever dies.
+class local_writer_lock {
+ public:
+  local_writer_lock() = default;
+  local_writer_lock(local_writer_lock&&) = delete;
+  ~local_writer_lock();
+
+  /// Waits for who holds it. Where the file system has no locks nobody is kept out, as nobody
+  /// clears away there. Throws io_error: its file, in the folder of the run, cannot be made.
+  void take(const std::filesystem::path& folder, int process);
+  /// False: somebody holds it, or nobody can tell.
+  bool try_take(const std::filesystem::path& folder, int process);
+
+ private:
+  int descriptor_ = -1;
+};
+
 /// Aside, and visible when all of it is durable (LOCAL-1); `stop` gives it up. Throws io_error and
 /// cancelled; nothing of it is left then, where the disk lets it be removed.
 void write_step(const std::filesystem::path& in_process,

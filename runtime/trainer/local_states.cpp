@@ -2,6 +2,7 @@
 
 #include "runtime/core/cancel.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/core/thread.hpp"
 #include "runtime/trainer/local_state_files.hpp"
@@ -59,16 +60,21 @@ struct local_states::shared {
   }
 };
 
-// What is half written is of a process that has died.
+// The folder is the host's: processes beside this one may be writing there. What is half written
+// while nobody writes is of one that has died.
 void local_states::shared::look() {
   for (const auto& of_process : folders_in(folder)) {
-    if (!process_of_folder(of_process.filename().string()))
+    const auto process = process_of_folder(of_process.filename().string());
+    if (!process)
       continue;
+    local_writer_lock lock;
+    const bool clears = lock.try_take(folder, *process);
     for (const auto& step : folders_in(of_process)) {
       const auto name = step.filename().string();
       std::error_code ignored;
       if (!step_of_folder(name)) {
-        fs::remove_all(step, ignored);
+        if (clears)
+          fs::remove_all(step, ignored);
         continue;
       }
       try {
@@ -77,6 +83,8 @@ void local_states::shared::look() {
           throw input_error("'{}' is of another process or step", step.string());
         there[{found.process, found.iteration}] = std::move(found);
       } catch (const error& failure) {
+        if (!clears)
+          continue;  // it may be going, or coming
         log_warning("a local state is not used, and removed: {}", failure.what());
         fs::remove_all(step, ignored);
       }
@@ -104,6 +112,9 @@ void local_states::shared::loop() {
 
 void local_states::shared::write(const step_to_store& x) {
   try {
+    make_folder(folder);
+    local_writer_lock writing;
+    writing.take(folder, x.process);
     write_step(folder / folder_of_process(x.process), x, stop);
     stored_step done{x.process, x.iteration, {}};
     for (const auto& [rank, state] : x.states)

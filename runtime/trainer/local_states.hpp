@@ -4,6 +4,7 @@
 //   FOLDER/process-0/step-0000042/manifest.json    what is here, with hashes
 //                                 rank-00001.state the arrays of a rank, one after the other
 //                    .step-0000042.partial         being written
+//          .process-0.lock                         held by who writes there
 //
 // docs/formats/local_states.md has the bytes. The two newest steps of each process are kept there.
 //
@@ -44,8 +45,8 @@ struct step_to_store {
 /// Any thread.
 class local_states {
  public:
-  /// Looks what an earlier process has left there: manifests alone. A folder that cannot be read
-  /// holds nothing, and a warning says so.
+  /// Looks what an earlier process has left there: manifests alone. What a process beside this one
+  /// is writing stays as it is. A folder that cannot be read holds nothing, and a warning says so.
   explicit local_states(std::filesystem::path folder);
   /// What is being written is given up. A disk that hangs keeps its thread, and nobody else.
   ~local_states();

@@ -189,7 +189,7 @@ void step_ledger::take_up(const std::vector<ledger_record>& all) {
     void operator()(const ledger::restarted& x) { to.add(x.what); }
     void operator()(const ledger::succeeded& x) { to.belongs_to(x.epoch); }
     void operator()(const ledger::keepers& x) { to.keepers(x.of); }
-    void operator()(const ledger::position& x) { to.keep_position(x.at); }
+    void operator()(const ledger::position& x) { to.keep_position(x.at, x.local); }
     void operator()(const ledger::saved& x) { to.saved(x.iteration); }
     void operator()(const ledger::validated& x) { to.validated(x.iteration); }
     void operator()(const ledger::tested&) { to.tested(); }
@@ -213,17 +213,26 @@ std::optional<training_position> step_ledger::position(std::uint64_t iteration) 
   return found == positions_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void step_ledger::keep_position(const training_position& at) {
+void step_ledger::keep_position(const training_position& at, bool local) {
   const std::lock_guard lock(mutex_);
+  if (!local)
+    local_.erase(at.iteration);
+  else if (!positions_.contains(at.iteration))
+    local_.insert(at.iteration);
   positions_[at.iteration] = at;
-  if (positions_.size() > kept_positions) {
+  if (local_.size() > kept_positions) {
+    positions_.erase(*local_.begin());
+    local_.erase(local_.begin());
+  }
+  // More saves than that at once are attempts that have failed.
+  if (positions_.size() - local_.size() > kept_positions) {
     const auto oldest = std::find_if(positions_.begin(), positions_.end(), [&](const auto& x) {
-      return x.first != start_ && x.first != saved_;
+      return x.first != start_ && x.first != saved_ && !local_.contains(x.first);
     });
     if (oldest != positions_.end())
       positions_.erase(oldest);
   }
-  note(ledger::position{at});
+  note(ledger::position{at, local});
 }
 
 digest step_ledger::state(std::uint64_t iteration) const {
@@ -278,6 +287,7 @@ void step_ledger::saved(std::uint64_t iteration) {
   // Positions of older checkpoints are read from these, should anybody want them.
   std::erase_if(positions_,
                 [&](const auto& x) { return x.first < iteration && x.first != start_; });
+  local_.erase(local_.begin(), local_.lower_bound(iteration));
   note(ledger::saved{iteration});
 }
 

@@ -18,6 +18,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -87,8 +88,11 @@ class step_ledger {
   std::uint64_t newest() const;  ///< iteration; the first is where the run started
   /// Where the training stood after a step; nothing: it is too long ago.
   std::optional<training_position> position(std::uint64_t iteration) const;
-  void keep_position(const training_position& at);  ///< of a state that may be gone back to
-  digest state(std::uint64_t iteration) const;      ///< after that step; zero of the start
+  /// Of a state that may be gone back to: a checkpoint that is being saved, or what goes to local
+  /// disks. The newest few of each kind are kept: however many local steps there are while one
+  /// save is under way, its position stays.
+  void keep_position(const training_position& at, bool local = false);
+  digest state(std::uint64_t iteration) const;  ///< after that step; zero of the start
 
   /// What a monitor is told, numbered from 1 on, so that one that comes after another's death
   /// neither misses nor repeats anything: the newest few hundred are kept.
@@ -118,7 +122,7 @@ class step_ledger {
 
   static constexpr std::size_t kept_whole = 3;  ///< steps with their parts and positions
   static constexpr std::size_t kept_facts = 256;
-  static constexpr std::size_t kept_positions = 64;
+  static constexpr std::size_t kept_positions = 64;  ///< of each kind
 
   std::mutex writers_;       ///< taken first
   std::uint32_t epoch_ = 0;  ///< changes under both
@@ -127,6 +131,7 @@ class step_ledger {
   std::vector<digest> states_;  ///< after each step, from start_ + 1 on
   std::deque<committed_step> whole_;
   std::map<std::uint64_t, training_position> positions_;
+  std::set<std::uint64_t> local_;  ///< of these, those of local steps alone
   std::deque<watched> facts_;
   std::uint64_t told_ = 0;
   std::vector<restart> restarts_;

@@ -52,6 +52,19 @@ TEST_CASE("VERIFY-1: replicas that are alike are accused of nothing", "[actors]"
   CHECK(x.compare(4, checked_bits::state, {}).alike);
 }
 
+TEST_CASE("each case keeps the parameters that its replicas differed in", "[actors]") {
+  cross_check x;
+  const auto told = [&](std::uint64_t step, const what_they_had& values, const std::string& of) {
+    const auto said = x.compare(
+        step, step == 4 ? checked_bits::gradients : checked_bits::passes, ::of(values), of);
+    REQUIRE(said.found.size() == 1);
+    return said.found[0].parameters;
+  };
+  CHECK(told(4, {1, 2}, "w") == "w");
+  CHECK(told(5, {1, 2}, "") == "");
+  CHECK(told(4, {1, 1}, "") == "w");
+}
+
 TEST_CASE("VERIFY-1: of three and more the minority is guilty at once and its place replaced",
           "[actors]") {
   const auto [values, guilty]

@@ -646,6 +646,37 @@ TEST_CASE("a host on which a place cannot stand is left for another one", "[acto
   CHECK(refusals[0].why == "no memory");
 }
 
+TEST_CASE("a place that computed wrong bits goes to another host and does not come back",
+          "[actors]") {
+  launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
+  it.stand(0);
+  const auto which = it.stand(1);
+  const auto killed = of<launch_action::kill>(it.machine.wanted(1, in(1, 2), true));
+  REQUIRE(killed.size() == 1);
+  it.machine.signalled(killed[0].request);
+  auto asked = it.machine.died(1, which, "killed by SIGKILL");
+  REQUIRE(of<launch_action::relocate>(asked).size() == 1);
+  CHECK(of<launch_action::relocate>(asked)[0].to == 2);
+  CHECK_THAT(of<launch_action::relocate>(asked)[0].why, ContainsSubstring("wrong bits"));
+  it.start(asked, 302);
+  it.come({1, 2}, 302);
+  // The other one rather shares than takes it to where it was.
+  asked = it.machine.host_gone(2, "the node is gone");
+  asked = it.machine.wanted(1, in(1, 3));
+  REQUIRE(of<launch_action::start>(asked).size() == 1);
+  CHECK(of<launch_action::start>(asked)[0].agent == 0);
+}
+
+TEST_CASE("with one host a place that computed wrong bits is started where it was", "[actors]") {
+  launching it;
+  it.stand(0);
+  const auto which = it.stand(1);
+  it.machine.signalled(of<launch_action::kill>(it.machine.wanted(1, in(1, 2), true)).at(0).request);
+  const auto asked = it.machine.died(1, which, "killed by SIGKILL");
+  CHECK(of<launch_action::relocate>(asked).empty());
+  CHECK(of<launch_action::start>(asked).at(0).agent == 0);
+}
+
 TEST_CASE("a host that does not serve at first refuses the run, spare or not", "[actors]") {
   for (const int host : {1, 2}) {
     launching it{.machine = launch_machine{{0, 1}, home, false, 1}};

@@ -1,6 +1,7 @@
 #include "actors/monitor/log_line.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 using namespace troupe;
@@ -54,6 +55,25 @@ TEST_CASE("a test is told from a validation", "[actors]") {
         == " validation at iteration 7  loss 1.0000  perplexity 2.718");
   CHECK(actors::evaluation_line({7, 1.0, true}, true)
         == " test at iteration 7  loss 1.0000  perplexity 2.718");
+}
+
+TEST_CASE("a process that is replaced because of its bits is not told to have died", "[actors]") {
+  const auto* const why = GENERATE("STEP-2: replicas vote the same",
+                                   "VERIFY-2: a pass that is computed again has the bits",
+                                   "replica:0: STEP-6: what several tensor ranks hold");
+  runtime::run_event x{.iteration = 7,
+                       .kind = "restart",
+                       .who = "process:1",
+                       .why = std::string("process:1: ") + why,
+                       .from = "keeper",
+                       .resumed = 7,
+                       .seconds = 0.5,
+                       .verdict = "wrong bits"};
+  CHECK(actors::event_line(x)
+        == std::string(" process:1 is replaced (") + why
+               + "); after 0.500 s the run goes on from iteration 7 as another process kept it");
+  x.verdict.clear();
+  CHECK_THAT(actors::event_line(x), ContainsSubstring("process:1 died ("));
 }
 
 TEST_CASE("a move is told as one, and not as a death", "[actors]") {

@@ -209,7 +209,8 @@ TEST_CASE("MEMBER-5: a process that moves has had no accident", "[actors][member
   only<order_form>(x.stands(1, 1, false, second));
   for (std::uint32_t incarnation = 1; incarnation <= 5; ++incarnation) {
     x.ready(x.generation());
-    const auto orders = x.lost(1, incarnation, "process:1: host b has room for it", second, true);
+    const auto orders
+        = x.lost(1, incarnation, "process:1: host b has room for it", second, process_loss::moves);
     REQUIRE(orders.size() == 2);
     CHECK(std::get<order_end>(orders[0]).process == 0);
     CHECK(std::get<order_start>(orders[1]).process == 1);
@@ -220,6 +221,36 @@ TEST_CASE("MEMBER-5: a process that moves has had no accident", "[actors][member
     CHECK(form.sources[1] == state_source{state_tier::keeper, step_id(0), 0});
   }
   CHECK(x.take_restarts().empty());
+}
+
+TEST_CASE("MEMBER-4: a death while another process moves is told and counted",
+          "[actors][membership]") {
+  membership x(recovers, 0, 0, {}, 3);
+  x.begin();
+  for (int p = 0; p < 3; ++p)
+    x.stands(p, 1, false, second);
+  x.ready(x.generation());
+  x.lost(1, 1, "process:1: host b has room for it", second, process_loss::moves);
+  x.lost(2, 1, "process:2: killed", second);
+  REQUIRE(x.cause());
+  CHECK(x.cause()->who == "process:2");
+  x.stands(1, 2, false, second);
+  x.stands(2, 2, false, second);
+  only<order_form>(x.ended(x.generation(), 0, holding(0, 0), second));
+  const auto counted = x.take_restarts();
+  REQUIRE(counted.size() == 1);
+  CHECK(counted[0].who == "process:2");
+}
+
+TEST_CASE("a process whose bits were wrong is wanted elsewhere", "[actors][membership]") {
+  membership x(recovers, 0, 0, {}, 2);
+  x.begin();
+  x.stands(0, 1, false, second);
+  x.stands(1, 1, false, second);
+  x.ready(x.generation());
+  const auto orders = x.lost(1, 1, "process:1: STEP-2", second, process_loss::wrong_bits);
+  CHECK(orders.back() == membership_order{order_start{1, true}});
+  CHECK(x.cause()->wrong_bits);
 }
 
 TEST_CASE("without recovery a death ends the run, for its own reason", "[actors][membership]") {
@@ -435,16 +466,49 @@ TEST_CASE("local disks are looked at only where nobody has the newest state",
   CHECK(only<order_form>(it.ended(2, {6, 7}, {7, 8})).tier() == state_tier::keeper);
 }
 
+TEST_CASE("what strikes again and again is looked for on disks before what is in memory",
+          "[actors][membership]") {
+  of_three it;
+  it.x.looks_at_disks(true);
+  it.run(7);
+  it.x.saved(4);
+  membership::orders last;
+  for (std::uint32_t n = 1; n < 9; ++n) {
+    it.x.lost(death(it.x.generation()), second);
+    it.ended(0, {6, 7}, {6, 7});
+    it.ended(1, {6, 7}, {6, 7});
+    last = it.ended(2, {6, 7}, {6, 7});
+    REQUIRE(last.size() == 1);
+    if (std::holds_alternative<order_look>(last.front()))
+      break;
+    it.x.ready(it.x.generation());
+  }
+  const auto look = only<order_look>(last);
+  CHECK(look.before == 7);
+  const auto form = only<order_form>(it.x.looked(look.number, stored_everywhere{6, {2, 0, 1}}));
+  CHECK(form.tier() == state_tier::local);
+  CHECK(form.step() == step_id(6));
+}
+
 TEST_CASE("a process that dies while disks are looked at is waited for and looked at again",
           "[actors][membership]") {
   of_three it;
   it.run(7);
   const auto first = after_both_died(it);
+  CHECK(first.before == std::nullopt);
+  CHECK(it.x.take_restarts().size() == 1);
+  CHECK(it.x.lost(death(it.x.generation()), second).empty());  // a late one, of those before
+  CHECK_FALSE(it.x.cause());
   CHECK(only<order_start>(it.x.lost(2, 2, "process:2: killed", second)).process == 2);
+  REQUIRE(it.x.cause());
+  CHECK(it.x.cause()->who == "process:2");
   // Of those that stood.
   CHECK(it.x.looked(first.number, stored_everywhere{5, {2, 0, 1}}).empty());
   const auto again = only<order_look>(it.x.stands(2, 3, false, second));
   CHECK(again.number > first.number);
+  const auto counted = it.x.take_restarts();
+  REQUIRE(counted.size() == 1);
+  CHECK(counted[0].who == "process:2");
   CHECK(it.x.looked(first.number, stored_everywhere{5, {2, 0, 1}}).empty());
   const auto form = only<order_form>(it.x.looked(again.number, stored_everywhere{5, {2, 0, 1}}));
   CHECK(form.step() == step_id(5));

@@ -60,6 +60,13 @@ TEST_CASE("nothing counts where no step is there of all", "[actors]") {
   CHECK_FALSE(look({}).newest);
 }
 
+TEST_CASE("where an older step is wanted the newest older one counts", "[actors]") {
+  const auto found
+      = newest_stored(both({10, 20, 30}, {10, 20}), holders, {{0}, {1}}, false, committed, 20);
+  CHECK(found.newest == stored_everywhere{10, holders});
+  CHECK(found.passed_over.empty());
+}
+
 TEST_CASE("MEMBER-6: states that are not those of the ledger are passed over", "[actors]") {
   auto all = both({10, 20}, {10, 20});
   all[0].back().ranks[0].own["w"].low ^= 1;

@@ -8,8 +8,10 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <array>
 #include <deque>
+#include <vector>
 
 using namespace troupe;
 using Catch::Matchers::ContainsSubstring;
@@ -122,10 +124,10 @@ struct supervised {
     }));
   }
   messages::monitor_actor new_monitor() {
-    return system.keep(system.home().spawn([]() -> messages::monitor_actor::behavior_type {
+    return system.keep(system.home().spawn([this]() -> messages::monitor_actor::behavior_type {
       return {[](const messages::committed&) {},
               [](const messages::validated&) {},
-              [](const messages::happened&) {},
+              [this](const messages::happened& x) { happened.push_back(x.event); },
               [](const messages::conclude& x) { return messages::concluded{x.generation}; }};
     }));
   }
@@ -154,10 +156,10 @@ struct supervised {
                                  .replica = r,
                                  .losses = {{2, 1, r}}});
   }
-  void apply(std::uint64_t step) {
+  void apply(std::uint64_t step, runtime::generation_id generation = first_generation) {
     for (int r = 0; r < 2; ++r)
       system.tell(supervisor,
-                  messages::applied{.generation = first_generation,
+                  messages::applied{.generation = generation,
                                     .step = runtime::step_id(step),
                                     .replica = r,
                                     .own = {{"w", {step, 7}}}});
@@ -169,6 +171,7 @@ struct supervised {
   std::deque<tests::heard_by<messages::keeper_actor>> keepers;
   tests::heard_by<messages::checkpointer_actor> saver;
   tests::heard_by<messages::shard_writer_actor> writers;
+  std::vector<runtime::run_event> happened;
   std::array<played_node, 3> nodes;  ///< the last is the supervisor's
   tests::deterministic system;
   std::shared_ptr<actors::prepared_job> prepared;
@@ -308,6 +311,62 @@ TEST_CASE("of two replicas that insist on different bits one process after the o
   REQUIRE(it.agent.of<messages::start_process>().size() == 4);
   CHECK(it.agent.of<messages::start_process>().back().process == 1);
   CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("a process and its keeper that are both guilty are exchanged one after the other",
+          "[actors]") {
+  supervised it;
+  it.come(0);
+  it.come(1);
+  auto generation = first_generation;
+  const auto vote = [&](const std::array<std::uint64_t, 2>& first,
+                        const std::array<std::uint64_t, 2>& second) {
+    it.run(generation);
+    it.keep(0, generation);
+    messages::vote x{
+        .generation = generation, .step = runtime::step_id(1), .replica = 0, .losses = {{2, 1, 0}}};
+    for (std::uint32_t m = 0; m < 2; ++m) {
+      const auto& had = m == 0 ? first : second;
+      x.checked.push_back({.replica = 0,
+                           .by = 1,
+                           .microbatch = runtime::microbatch_id(m),
+                           .output = {had[0], 1},
+                           .output_again = {had[1], 1}});
+    }
+    it.system.tell(it.supervisor, x);
+    x.checked.clear();
+    x.replica = 1;
+    x.losses = {{2, 1, 1}};
+    it.system.tell(it.supervisor, x);
+  };
+  const auto& asked = it.agent.of<messages::start_process>();
+  for (auto& x : it.nodes)
+    x.own = x.kept = {0};
+  vote({1, 2}, {1, 2});
+  CHECK(asked.size() == 2);
+  generation = runtime::next(generation);
+  vote({1, 3}, {3, 2});  // each has another result of one of them
+  REQUIRE(asked.size() == 3);
+  CHECK(asked.back().process == 0);
+  CHECK(asked.back().elsewhere);
+  it.come(0, 2);
+  generation = runtime::next(generation);
+  vote({1, 1}, {1, 1});
+  it.apply(1, generation);
+  CHECK(asked.size() == 3);
+  for (auto& x : it.nodes)
+    x.own = x.kept = {0, 1};
+  it.keep(1, generation);
+  REQUIRE(asked.size() == 4);
+  CHECK(asked.back().process == 1);
+  CHECK(asked.back().elsewhere);
+  it.come(1, 2);
+  CHECK_FALSE(it.end->has_come());
+  const auto replaced = std::find_if(
+      it.happened.begin(), it.happened.end(), [](const auto& x) { return x.who == "process:0"; });
+  REQUIRE(replaced != it.happened.end());
+  CHECK(replaced->kind == "restart");
+  CHECK(replaced->verdict == "wrong bits");
 }
 
 TEST_CASE("a process and its keeper die at once and the run goes on from their local disks",

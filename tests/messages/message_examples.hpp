@@ -283,7 +283,7 @@ keeper_spawned example(const wire& w) {
 }
 template <>
 start_process example(const wire& w) {
-  return {g, 1, w.handle<supervisor_actor>()};
+  return {g, 1, w.handle<supervisor_actor>(), true};
 }
 template <>
 process_started example(const wire& w) {

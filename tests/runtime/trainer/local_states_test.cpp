@@ -4,6 +4,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/trainer/local_state_files.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -13,6 +14,8 @@
 
 #include <cstring>
 #include <fstream>
+#include <optional>
+#include <utility>
 
 using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
@@ -129,6 +132,54 @@ TEST_CASE("LOCAL-1: what is half written has no name of a step, and is cleared a
   CHECK_FALSE(fs::exists(folder / "process-0/.step-0000020.partial"));
   CHECK_FALSE(fs::exists(folder / "process-0/step-0000030"));
   CHECK(fs::exists(folder / "else"));
+}
+
+TEST_CASE("LOCAL-1: what a living process is writing stays as it is", "[trainer]") {
+  const scratch_folder folder;
+  {
+    local_states x(folder.path());
+    store(x, 10);
+    store(x, 10, 1);
+  }
+  const auto half = folder / "process-0/.step-0000020.partial";
+  const auto of_dead = folder / "process-1/.step-0000020.partial";
+  for (const auto& to : {half, of_dead})
+    fs::copy(folder / "process-0/step-0000010", to);
+  fs::create_directory(folder / "process-0/step-0000030");
+  std::optional<local_writer_lock> living(std::in_place);
+  living->take(folder.path(), 0);
+  local_states x(folder.path());
+  CHECK(steps_of(x) == steps{10});
+  CHECK(fs::exists(half));
+  CHECK(fs::exists(folder / "process-0/step-0000030"));
+  CHECK_FALSE(fs::exists(of_dead));
+  x.store(step(40));  // waits
+  CHECK(steps_of(x) == steps{10});
+  CHECK_FALSE(fs::exists(folder / "process-0/.step-0000040.partial"));
+  living.reset();
+  x.finish();
+  CHECK(steps_of(x) == steps{10, 40});
+  CHECK(steps_of(local_states(folder.path())) == steps{10, 40});
+  CHECK_FALSE(fs::exists(half));
+}
+
+TEST_CASE("LOCAL-2: a manifest that tells of more than there can be is refused", "[trainer]") {
+  // Four times this is 0 in 64 bits.
+  const auto told = std::string("\"kept\": ") + GENERATE("4611686018427387904", "1000000");
+  const scratch_folder folder;
+  local_states x(folder.path());
+  store(x, 10);
+  const auto file = folder / "process-0/step-0000010/manifest.json";
+  auto text = read_text(file).substr(65);
+  const auto at = text.find("\"kept\": ");
+  REQUIRE(at != std::string::npos);
+  text.replace(at, text.find_first_of(",\n}", at) - at, told);
+  sha256 seal;
+  seal.add(text.data(), text.size());
+  std::ofstream(file, std::ios::binary) << seal.hex() + "\n" + text;
+  CHECK_THROWS_MATCHES(x.read(0, 2, 10),
+                       input_error,
+                       MessageMatches(ContainsSubstring("shorter than its manifest")));
 }
 
 TEST_CASE("LOCAL-2: one bit that is another is found, and the step is gone", "[trainer]") {

@@ -103,6 +103,31 @@ TEST_CASE("a ledger knows where the training stood after the newest steps and wh
   CHECK(x.position(10));
 }
 
+TEST_CASE("however many local steps pass while a checkpoint is written its position is known") {
+  const tests::scratch_folder folder;
+  step_ledger x;
+  x.write_down(folder / "ledger.jsonl");
+  x.begin({.iteration = 10});
+  for (std::uint64_t n = 11; n <= 200; ++n) {
+    x.commit(step(n));
+    x.keep_position(step(n).at, true);
+    if (n == 20)
+      x.keep_position(step(n).at);
+  }
+  x.flush();
+  step_ledger y;
+  y.take_up(read_ledger(folder / "ledger.jsonl"));
+  for (auto* const one : {&x, &y}) {
+    REQUIRE(one->position(20));
+    CHECK(one->position(20)->consumed == 160);
+    CHECK(one->position(10));
+    CHECK(one->position(200 - 63));  // as many of local steps
+    CHECK_FALSE(one->position(200 - 64));
+    one->saved(20);
+    CHECK(one->position(20));
+  }
+}
+
 TEST_CASE("what a monitor is told is numbered, and the newest of it is kept") {
   step_ledger x;
   for (std::uint64_t n = 1; n <= 300; ++n)
