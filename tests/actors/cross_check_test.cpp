@@ -54,9 +54,9 @@ TEST_CASE("VERIFY-1: replicas that are alike are accused of nothing", "[actors]"
 
 TEST_CASE("each case keeps the parameters that its replicas differed in", "[actors]") {
   cross_check x;
-  const auto told = [&](std::uint64_t step, const what_they_had& values, const std::string& of) {
+  const auto told = [&](std::uint64_t step, const what_they_had& values, const std::string& names) {
     const auto said = x.compare(
-        step, step == 4 ? checked_bits::gradients : checked_bits::passes, ::of(values), of);
+        step, step == 4 ? checked_bits::gradients : checked_bits::passes, of(values), names);
     REQUIRE(said.found.size() == 1);
     return said.found[0].parameters;
   };
