@@ -28,6 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int something_wrong = 1;  // exit code
+
 int list_faults() {
   fmt::print("kinds\n");
   for (const auto& row : kinds())
@@ -72,6 +73,8 @@ class chaos_folder {
   chaos_folder& operator=(const chaos_folder&) = delete;
 
   void keep() { keep_ = true; }
+  /// Whether what nobody needs is to be removed.
+  bool is_temporary() const { return !given_; }
   /// Empty. Throws usage_error where something of before stands there.
   fs::path part(const std::string& name) const {
     const auto out = path_ / name;
@@ -112,7 +115,15 @@ void write(const fs::path& file, const std::string& text) {
   out.commit();
 }
 
-int tell_end(const chaos_flags& flags, const chaos_report& report, chaos_folder& folder) {
+int tell_end(const chaos_flags& flags,
+             const plan_wish& wish,
+             chaos_report& report,
+             chaos_folder& folder) {
+  if (report.holds() && folder.is_temporary()) {  // nothing of it stays
+    report.undisturbed.folder.clear();
+    report.replay = replay_of(
+        flags, wish, flags.undisturbed.empty() ? fs::path() : fs::absolute(flags.undisturbed));
+  }
   std::fputs(summary_of(report).c_str(), stdout);
   write(flags.report, runtime::json_text_replacing(json_of(report), 1) + "\n");
   write(flags.table, markdown_of(report));
@@ -167,11 +178,13 @@ int disturb(const chaos_flags& flags, const runtime::cancel_token& stop) {
       std::fputs(table_row(x).c_str(), stdout);
       std::fflush(stdout);
     }));
-    if (report.runs.back().holds())
+    if (report.runs.back().holds() && folder.is_temporary()) {
       fs::remove_all(own);
+      report.runs.back().folder.clear();
+    }
     write(flags.report, runtime::json_text_replacing(json_of(report), 1) + "\n");
   }
-  return tell_end(flags, report, folder);
+  return tell_end(flags, wish, report, folder);
 }
 
 }  // namespace
@@ -192,9 +205,9 @@ void add_chaos(command_line& program) {
             [&](const runtime::cancel_token& stop) { return chaos::disturb(*flags, stop); });
       });
   to.rest("JOB...",
-           "The job, train gpt and its flags, as it would be typed after troupe; without --run, "
-           "--save and --log-file.",
-           flags->command);
+          "The job, train gpt and its flags, as it would be typed after troupe; without --run, "
+          "--save and --log-file.",
+          flags->command);
   chaos::declare_faults(to, *flags);
   chaos::declare_telling(to, *flags);
   to.note(
