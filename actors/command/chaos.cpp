@@ -47,12 +47,13 @@ runtime::training_job job_of(const std::vector<std::string>& command) {
     for (const auto* own : {"--run", "--save", "--log-file", "--plant-death"})
       if (word == own || word.starts_with(std::string(own) + "="))
         throw usage_error("leave {} to troupe chaos: it gives each run folders of its own", own);
-  auto job = training_job_from({command.begin() + 2, command.end()});
+  std::vector<std::string> flags(command.begin() + 2, command.end());
+  flags.insert(flags.end(), {"--save", "save"});  // as it will be given: others need it
+  auto job = training_job_from(flags);
   if (job.layout.processes < 2)
     throw usage_error("the job has one process: with it all is gone; give it more, --processes 2");
   if (!job.recovery.on)
     throw usage_error("with --recovery off a death ends the run: leave it on");
-  job.checkpoints.save = "save";  // as it will be given
   return job;
 }
 
