@@ -28,6 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int something_wrong = 1;  // exit code
+
 int list_faults() {
   fmt::print("kinds\n");
   for (const auto& row : kinds())
@@ -46,12 +47,13 @@ runtime::training_job job_of(const std::vector<std::string>& command) {
     for (const auto* own : {"--run", "--save", "--log-file", "--plant-death"})
       if (word == own || word.starts_with(std::string(own) + "="))
         throw usage_error("leave {} to troupe chaos: it gives each run folders of its own", own);
-  auto job = training_job_from({command.begin() + 2, command.end()});
+  std::vector<std::string> flags(command.begin() + 2, command.end());
+  flags.insert(flags.end(), {"--save", "save"});  // as it will be given: others need it
+  auto job = training_job_from(flags);
   if (job.layout.processes < 2)
     throw usage_error("the job has one process: with it all is gone; give it more, --processes 2");
   if (!job.recovery.on)
     throw usage_error("with --recovery off a death ends the run: leave it on");
-  job.checkpoints.save = "save";  // as it will be given
   return job;
 }
 
@@ -72,6 +74,8 @@ class chaos_folder {
   chaos_folder& operator=(const chaos_folder&) = delete;
 
   void keep() { keep_ = true; }
+  /// Whether what nobody needs is to be removed.
+  bool is_temporary() const { return !given_; }
   /// Empty. Throws usage_error where something of before stands there.
   fs::path part(const std::string& name) const {
     const auto out = path_ / name;
@@ -112,7 +116,15 @@ void write(const fs::path& file, const std::string& text) {
   out.commit();
 }
 
-int tell_end(const chaos_flags& flags, const chaos_report& report, chaos_folder& folder) {
+int tell_end(const chaos_flags& flags,
+             const plan_wish& wish,
+             chaos_report& report,
+             chaos_folder& folder) {
+  if (report.holds() && folder.is_temporary()) {  // nothing of it stays
+    report.undisturbed.folder.clear();
+    report.replay = replay_of(
+        flags, wish, flags.undisturbed.empty() ? fs::path() : fs::absolute(flags.undisturbed));
+  }
   std::fputs(summary_of(report).c_str(), stdout);
   write(flags.report, runtime::json_text_replacing(json_of(report), 1) + "\n");
   write(flags.table, markdown_of(report));
@@ -167,11 +179,13 @@ int disturb(const chaos_flags& flags, const runtime::cancel_token& stop) {
       std::fputs(table_row(x).c_str(), stdout);
       std::fflush(stdout);
     }));
-    if (report.runs.back().holds())
+    if (report.runs.back().holds() && folder.is_temporary()) {
       fs::remove_all(own);
+      report.runs.back().folder.clear();
+    }
     write(flags.report, runtime::json_text_replacing(json_of(report), 1) + "\n");
   }
-  return tell_end(flags, report, folder);
+  return tell_end(flags, wish, report, folder);
 }
 
 }  // namespace

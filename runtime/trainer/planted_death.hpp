@@ -1,7 +1,9 @@
 // A death that is planted to show that the run survives it: whose, when, and how.
 //
 // Text: WHO@STEP:MOMENT[:HOW], e.g. "lane:0.1@3:reduce". It strikes one incarnation once, not every
-// time that the step runs again, also where its process dies of it and another one comes.
+// time that the step runs again, also where its process dies of it and another one comes. Over
+// several hosts it is once for the folder of each node that waits for jobs: what has struck is
+// noted there, and where the place moves to another host it strikes there once more.
 //
 // Wrong bits are promised to be found where two workers hold the same: a reduced gradient (STEP-2)
 // and an updated state (STEP-5, STEP-6) of whole replicas. A pass that computes another activation

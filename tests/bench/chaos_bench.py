@@ -1,19 +1,21 @@
 """What deaths of processes cost a run: many kills one after the other, one a minute, and beside it a shell loop.
 
     chaos_bench.py [--program FILE] [--model small|6/384/6] [--kills N] [--every-steps N] [--minutes M]
-                   [--loop-kills N] [--only kills,minute,loop] [--json FILE]
+                   [--roles LIST] [--kinds LIST] [--suspicion S] [--loop-kills N] [--only kills,minute,loop] [--json FILE]
 
-*kills*: `troupe chaos` kills nodes of a run of 4 processes, N times: detect, release, respawn, transfer, rebuild and replay,
-p50 and p99; the first step that is new; steps that ran again; steps that were lost.
-*minute*: a run of so many minutes, of which a node is killed every 60 s: the share of its time that was spent on steps that count.
+*kills*: `troupe chaos` kills processes of these roles in a run of 4 processes, N times: detect, release, respawn, transfer, rebuild
+and replay, p50 and p99; the first step that is new; steps that ran again; steps that were lost.
+*minute*: a run of so many minutes, and one undisturbed, of which one is killed every 60 s: the share of its time that was spent on
+steps that count.
 *loop*: what one does without: --recovery off, a checkpoint after each step, and a shell's loop that starts the job again from
-the newest. A node is killed as often, at the same steps, as in a run by `troupe chaos` of the same length beside it; the share of
+the newest. A node is killed as often, at the same steps, as one in a run by `troupe chaos` of the same length beside it; the share of
 the same kind, and the time from a kill to the next new step.
 
 Only Python's standard library is used. Run it on a machine that does nothing else.
 """
 
 import argparse
+import collections
 import json
 import os
 import pathlib
@@ -41,11 +43,11 @@ def job(o, steps, *more):
     return [str(x) for x in ["train", "gpt", *MOCK, *MODELS[o.model], "--train-iters", steps, *more]]
 
 
-def chaos(o, folder, name, steps, *words):
+def chaos(o, folder, name, steps, *words, roles="node", kinds="SIGKILL"):
     """The report of a run of chaos; its exit code is told where it is not 0."""
     report = folder / f"{name}.json"
-    command = [o.program, "chaos", "--report", report, "--seed", o.seed, "--roles", "node", "--kinds", "SIGKILL",
-               "--folder", folder / name, *words, "--", *job(o, steps)]
+    command = [o.program, "chaos", "--report", report, "--seed", o.seed, "--roles", roles, "--kinds", kinds,
+               "--folder", folder / name, *words, "--", *job(o, steps, "--suspicion-seconds", o.suspicion)]
     code = subprocess.run([str(x) for x in command]).returncode
     if code != 0:
         print(f"{name}: troupe chaos ended with {code}", file=sys.stderr)
@@ -68,9 +70,10 @@ def row(name, values):
 
 def kills(o, folder):
     steps = o.every_steps * 10 + 20  # of one run, which suffers some of them
-    report = chaos(o, folder, "kills", steps, "--kills", o.kills, "--every-steps", o.every_steps)
+    report = chaos(o, folder, "kills", steps, "--kills", o.kills, "--every-steps", o.every_steps, roles=o.roles, kinds=o.kinds)
     faults = report["faults"]
-    print(f"\n{len(faults)} kills in {len(report['runs'])} runs; a step takes {report['step_seconds'] * 1e3:.1f} ms; "
+    whom = ", ".join(f"{n} of {role}" for role, n in sorted(collections.Counter(x["role"] for x in faults).items()))
+    print(f"\n{len(faults)} kills ({whom}) in {len(report['runs'])} runs; a step takes {report['step_seconds'] * 1e3:.1f} ms; "
           f"{'all oracles hold' if report['holds'] else 'NOT all oracles hold'}\n\n| seconds | kills | p50 | p99 | most |\n|---|---|---|---|---|")
     for part in PARTS:
         print(row(part, [x[part] for x in faults if x[part] is not None]))
@@ -83,7 +86,8 @@ def kills(o, folder):
 def minute(o, folder, step_seconds):
     every = max(2, round(60 / step_seconds))
     steps = max(round(o.minutes * 60 / step_seconds), every * 2)
-    report = chaos(o, folder, "minute", steps, "--kills", max(1, (steps - 4) * 2 // (every * 3)), "--every-steps", every)
+    report = chaos(o, folder, "minute", steps, "--kills", max(1, (steps - 4) * 2 // (every * 3)), "--every-steps", every,
+                   roles=o.roles, kinds=o.kinds)
     print(f"\na kill every {every} steps (about 60 s undisturbed), {len(report['faults'])} in {sum(x['seconds'] for x in report['runs']):.0f} s: "
           f"share of effective training {share_of(report):.4f}", flush=True)
     return report
@@ -168,6 +172,9 @@ def main():
     parser.add_argument("--every-steps", type=int, default=40)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--loop-kills", type=int, default=10)
+    parser.add_argument("--roles", default="node")
+    parser.add_argument("--kinds", default="SIGKILL")
+    parser.add_argument("--suspicion", type=float, default=10)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="kills,minute,loop")
     parser.add_argument("--json", type=pathlib.Path)

@@ -161,11 +161,83 @@ TEST_CASE("CHAOS-4: who was not struck and has another process is named", "[chao
   CHECK(survivors_lost({"node-0"}, replaced::one_node, "lane:0.0").empty());
   CHECK_FALSE(survivors_lost(both, replaced::one_node, "lane:0.0").empty());
   CHECK_FALSE(survivors_lost({"supervisor"}, replaced::one_node, "lane:0.0").empty());
-  CHECK(survivors_lost({"agent-here", "guard", "node-0"}, replaced::agent_and_nodes, "guard")
+  CHECK(survivors_lost({"agent-here", "guard"}, replaced::agent_and_guard, "agent-here").empty());
+  CHECK_THAT(
+      text_of(survivors_lost({"agent-here", "node-0"}, replaced::agent_and_guard, "agent-here")),
+      ContainsSubstring("node-0 had another process afterwards"));
+  CHECK_FALSE(survivors_lost({"supervisor"}, replaced::agent_and_guard, "guard").empty());
+  CHECK(survivors_lost({"supervisor"}, replaced::supervisor, "monitor").empty());
+  CHECK_FALSE(survivors_lost({"node-0"}, replaced::supervisor, "supervisor").empty());
+  CHECK(survivors_lost({"agent-here", "guard", "node-0"}, replaced::agents_and_nodes, "link")
             .empty());
-  CHECK_FALSE(survivors_lost({"supervisor"}, replaced::agent_and_nodes, "guard").empty());
+  CHECK_FALSE(survivors_lost({"supervisor"}, replaced::agents_and_nodes, "link").empty());
   after.erase("front");
   CHECK(replaced_between(four, after).size() == 3);
+}
+
+TEST_CASE("the death of agent or guard or supervisor may change no node", "[chaos]") {
+  using enum fault_kind;
+  for (const auto kind : {sigkill, sigstop, sigsegv, abort}) {
+    for (const auto who : {role::agent, role::guard}) {
+      CHECK(allowed_after(kind, who) == replaced::agent_and_guard);
+      CHECK(restart_after(kind, who) == restart_is::wrong);
+    }
+    CHECK(allowed_after(kind, role::supervisor) == replaced::supervisor);
+    CHECK(restart_after(kind, role::supervisor) == restart_is::due);
+  }
+  CHECK(allowed_after(sigkill, role::monitor) == replaced::supervisor);
+}
+
+TEST_CASE("who was to end and has its process still is told", "[chaos]") {
+  CHECK(victim_kept({"node-1"}, replaced::victim, "node-1").empty());
+  CHECK_THAT(text_of(victim_kept({}, replaced::victim, "node-1")),
+             ContainsSubstring("took the place of node-1"));
+  CHECK(victim_kept({"node-0"}, replaced::one_node, "lane:0.0").empty());
+  CHECK_FALSE(victim_kept({}, replaced::one_node, "lane:0.0").empty());
+  CHECK_FALSE(victim_kept({"guard"}, replaced::agent_and_guard, "agent-here").empty());
+  CHECK(victim_kept({"supervisor"}, replaced::supervisor, "monitor").empty());
+  CHECK_FALSE(victim_kept({}, replaced::supervisor, "monitor").empty());
+  CHECK(is_replaced_after(fault_kind::exit, role::lane));
+  CHECK(is_replaced_after(fault_kind::sigstop, role::supervisor));
+  CHECK_FALSE(is_replaced_after(fault_kind::pause, role::node));
+  CHECK_FALSE(is_replaced_after(fault_kind::sigstop, role::agent));
+  CHECK_FALSE(is_replaced_after(fault_kind::sigkill, role::front));
+  CHECK(leaves_nobody(fault_kind::sigkill, role::guard));
+}
+
+TEST_CASE("steps that run again after a move belong to no death", "[chaos]") {
+  const tests::scratch_folder folder;
+  const auto told = [](runtime::step_ledger& x, const char* kind, std::uint64_t iteration) {
+    x.tell(runtime::run_event{.iteration = iteration, .kind = kind, .who = "process:1"});
+  };
+  ledger_watch x(ledger_in(folder, [&](runtime::step_ledger& ledger) {
+    told(ledger, "restart", 3);
+    ledger.replay({{.iteration = 3, .consumed = 24}, {3, 0}, {}});
+    ledger.commit({{.iteration = 4, .consumed = 32}, {4, 0}, {}});
+    told(ledger, "straggler", 4);
+    told(ledger, "move", 4);
+    ledger.replay({{.iteration = 3, .consumed = 24}, {3, 0}, {}});
+    ledger.replay({{.iteration = 4, .consumed = 32}, {4, 0}, {}});
+    ledger.commit({{.iteration = 5, .consumed = 40}, {5, 0}, {}});
+  }));
+  x.look();
+  REQUIRE(x.recoveries().size() == 1);
+  CHECK((x.recoveries()[0].replayed == 1 && x.recoveries()[0].first_new == 4));
+  REQUIRE(x.moves().size() == 1);
+  CHECK((x.moves()[0].replayed == 2 && x.moves()[0].first_new == 5));
+}
+
+TEST_CASE("a line that a successor removes from the ledger is not counted", "[chaos]") {
+  const tests::scratch_folder folder;
+  const auto file = ledger_in(folder);
+  const auto whole = std::filesystem::file_size(file);
+  ledger_watch x(file);
+  std::ofstream(file, std::ios::app) << R"({"kind":"comm)";
+  x.look();
+  CHECK((x.commits() == 3 && x.newest() == 3));
+  std::filesystem::resize_file(file, whole);
+  x.look();
+  CHECK((x.commits() == 3 && x.newest() == 3));
 }
 
 TEST_CASE("CHAOS-5: a process that is left is found by its environment and can be ended",

@@ -5,6 +5,8 @@
 #include "actors/command/readers.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <set>
 #include <tuple>
@@ -114,6 +116,37 @@ TEST_CASE("what leaves nothing to do is refused", "[chaos]") {
   wish.roles = {role::lane};
   wish.moments = {"validate"};  // the job has none
   CHECK_THROWS_AS(plan_of(wish, job), usage_error);
+}
+
+TEST_CASE("a moment that comes too late in the job does not refuse the others", "[chaos]") {
+  const auto job = small_job();
+  auto wish = all_of_it();
+  wish.kinds = {fault_kind::sigkill};
+  wish.roles = {role::lane, role::checkpointer};
+  wish.save_every = 95;  // the run has 100 steps, and some must follow
+  for (const auto& all : {plan_of(wish, job), plan_of_all(wish, job)})
+    for (const auto& x : all)
+      CHECK((x.moment != "save" && x.moment != "snapshot"));
+  wish.save_every = 90;
+  wish.moments = {"save"};
+  wish.count = 3;
+  for (const auto& x : plan_of(wish, job))
+    CHECK(x.step == 90);
+  wish.first = 90;  // where the run starts from
+  wish.last = 150;
+  CHECK_THROWS_WITH(plan_of(wish, job), Catch::Matchers::ContainsSubstring("leave nothing to do"));
+  wish.last = 95;
+  CHECK_THROWS_WITH(plan_of(wish, job), Catch::Matchers::ContainsSubstring("too few"));
+}
+
+TEST_CASE("a run has one guard to lose", "[chaos]") {
+  auto wish = all_of_it();
+  wish.kinds = {fault_kind::sigkill};
+  wish.roles = {role::guard};
+  wish.count = 3;
+  std::set<std::uint64_t> runs;
+  for (const auto& x : plan_of(wish, small_job()))
+    CHECK(runs.insert(x.run).second);
 }
 
 TEST_CASE("percentiles are values that were seen", "[chaos]") {

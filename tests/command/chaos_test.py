@@ -91,14 +91,18 @@ def check_nodes(folder):
             raise wrong(f"a run is {x}")
     if left := list(folder.glob("troupe-run-*")):
         raise wrong(f"where all holds it leaves {left}")
+    if any(x["folder"] for x in [*report["runs"], report["undisturbed"]]) or "--undisturbed" in report["replay"]:
+        raise wrong(f"it names folders that are gone: {report}")
 
 
 def check_front(folder):
     """The command that was typed is killed, and stopped: nobody else has another process."""
     report, _ = chaos(folder, "--kills", 2, "--every-steps", 70, "--seed", 1, "--roles", "front", "--kinds",
-                      "SIGKILL,pause", more=[*PIPELINE, "--suspicion-seconds", 2])
+                      "SIGKILL,pause", "--folder", folder / "given", more=[*PIPELINE, "--suspicion-seconds", 2])
     if not report["holds"] or any(x["computed_again"] or (x["replaced"] not in ([], ["front"])) for x in report["faults"]):
         raise wrong(f"the report is {report}")
+    if not all(pathlib.Path(x["folder"], "log.jsonl").exists() for x in report["runs"]):
+        raise wrong("of the folder that was given a part is gone")
 
 
 def check_moments(folder):
@@ -107,7 +111,7 @@ def check_moments(folder):
                       "--kinds", "SIGKILL,exit,SIGSEGV,abort", "--moments", "weight-gradient,updated,restore,acknowledged")
     if not report["holds"] or not all(x["plants"] and x["moment"] for x in report["faults"]):
         raise wrong(f"the report is {report}")
-    if not all(x["replaced"] == [] or x["replaced"][0].startswith("node-") for x in report["faults"]):
+    if not all(len(x["replaced"]) == 1 and x["replaced"][0].startswith("node-") for x in report["faults"]):
         raise wrong(f"the report is {report}")
 
 
@@ -120,10 +124,29 @@ def check_gray(folder):
 
 
 def check_agent(folder):
-    """The host's agent is killed: whatever goes with it comes back."""
-    report, _ = chaos(folder, "--kills", 1, "--every-steps", 70, "--seed", 1, "--roles", "agent", "--kinds", "SIGKILL")
-    if not report["holds"]:
+    """The host's agent is killed, and its guard: another agent adopts the nodes, and no step runs again."""
+    report, _ = chaos(folder, "--kills", 3, "--every-steps", 70, "--seed", 1, "--roles", "agent,guard", "--kinds", "SIGKILL")
+    if not report["holds"] or {x["role"] for x in report["faults"]} != {"agent", "guard"}:
         raise wrong(f"the report is {report}")
+    for x in report["faults"]:
+        if any(name.startswith("node-") for name in x["replaced"]) or x["computed_again"]:
+            raise wrong(f"of one death: {x}")
+        if x["role"] == "agent" and x["victim"] not in x["replaced"]:
+            raise wrong(f"the agent has its process: {x}")
+
+
+def check_supervisor(folder):
+    """The supervisor's process is killed, and stands still for longer than the suspicion: a successor goes on, to the same digest."""
+    report, _ = chaos(folder, "--kills", 3, "--every-steps", 70, "--seed", 1, "--roles", "supervisor", "--kinds", "SIGKILL,SIGSTOP",
+                      more=[*PIPELINE, "--suspicion-seconds", 2])
+    if not report["holds"] or {x["kind"] for x in report["faults"]} != {"SIGKILL", "SIGSTOP"}:
+        raise wrong(f"the report is {report}")
+    for x in report["faults"]:
+        if x["replaced"] != ["supervisor"] or x["lost"] or not 1 <= x["computed_again"] <= 3 or not x["told"].startswith("supervisor"):
+            raise wrong(f"of one death: {x}")
+    for x in report["runs"]:
+        if x["state_digest"] != report["undisturbed"]["state_digest"] or x["exit_code"] != 0:
+            raise wrong(f"a run is {x}")
 
 
 def check_flipped(folder):

@@ -51,20 +51,28 @@ constexpr std::array role_table = {
              "the command that was typed: nobody takes its place, and the run goes on",
              true,
              false,
-             replaced::victim},
+             replaced::victim,
+             false},
     role_row{role::supervisor,
              "supervisor",
              "a successor takes its place; all others live on",
              true,
              false,
-             replaced::victim},
-    role_row{role::agent,
-             "agent",
-             "another one takes its place, and may take the nodes of its host with it",
+             replaced::supervisor},
+    role_row{
+        role::agent,
+        "agent",
+        "another one takes its place, with a guard; all others live on, and no step runs again",
+        true,
+        false,
+        replaced::agent_and_guard},
+    role_row{role::guard,
+             "guard",
+             "the parent of the agent: nobody takes its place, and the agent goes on",
              true,
              false,
-             replaced::agent_and_nodes},
-    role_row{role::guard, "guard", "as the agent's", true, false, replaced::agent_and_nodes},
+             replaced::agent_and_guard,
+             false},
     role_row{role::lane,
              "lane",
              "it is built again; with its process as a node",
@@ -85,8 +93,8 @@ constexpr std::array role_table = {
              "another one; with its process as the supervisor",
              false,
              false,
-             replaced::victim},
-    role_row{role::monitor, "monitor", "as the checkpointer", false, false, replaced::victim},
+             replaced::supervisor},
+    role_row{role::monitor, "monitor", "as the checkpointer", false, false, replaced::supervisor},
 };
 
 /// Who comes by in that actor's process at that moment, so that it may be struck there.
@@ -135,10 +143,22 @@ replaced allowed_after(fault_kind kind, role who) {
       return who == role::node ? replaced::victim : replaced::nobody;
     case fault_kind::link_down:
     case fault_kind::one_way:
-      return replaced::agent_and_nodes;
+      return replaced::agents_and_nodes;
     default:
       return replaced::nobody;
   }
+}
+
+bool is_replaced_after(fault_kind kind, role who) {
+  if (!row_of(who).succeeded)
+    return false;
+  // Of an agent that stands still nobody takes notice.
+  return row_of(kind).ends_process
+         || (kind == fault_kind::sigstop && (who == role::node || who == role::supervisor));
+}
+
+bool leaves_nobody(fault_kind kind, role who) {
+  return row_of(kind).ends_process && !row_of(who).succeeded;
 }
 
 restart_is restart_after(fault_kind kind, role who) {
@@ -161,9 +181,10 @@ restart_is restart_after(fault_kind kind, role who) {
     default:
       break;
   }
-  if (who == role::front)
+  if (who == role::front || who == role::agent || who == role::guard)
     return wrong;
-  return row_of(who).in_node ? due : possible;
+  // Bits that are found wrong in a lane are a restart, too.
+  return due;
 }
 
 std::string why_not(fault_kind kind, role who, bool link_commands) {

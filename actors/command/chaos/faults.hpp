@@ -47,8 +47,10 @@ const kind_row& row_of(fault_kind x);
 enum class replaced : std::uint8_t {
   nobody,
   victim,
-  one_node,        ///< the one that the planted actor is in
-  agent_and_nodes  ///< of its host
+  one_node,         ///< the one that the planted actor is in
+  supervisor,       ///< the process that the planted actor is in
+  agent_and_guard,  ///< of a host
+  agents_and_nodes  ///< of hosts that lose each other
 };
 
 enum class role : std::uint8_t {
@@ -74,6 +76,7 @@ struct role_row {
   bool is_process = false;
   bool in_node = false;  ///< an actor that lives in a node; else in the supervisor's process
   replaced by_death = replaced::nobody;
+  bool succeeded = true;  ///< another one takes its place
 };
 std::span<const role_row> roles();
 const role_row& row_of(role x);
@@ -82,6 +85,10 @@ bool is_link(fault_kind x);
 
 /// Who may be another process after that.
 replaced allowed_after(fault_kind kind, role who);
+/// Whether one of these must be: the fault ends a process whose place another one takes.
+bool is_replaced_after(fault_kind kind, role who);
+/// Whether the fault ends a process whose place nobody takes.
+bool leaves_nobody(fault_kind kind, role who);
 
 /// Whether all ranks are built anew after that, as the run's log then says.
 enum class restart_is : std::uint8_t { due, wrong, possible };

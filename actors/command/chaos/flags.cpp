@@ -156,12 +156,22 @@ void declare_faults(command_line& to, chaos_flags& flags) {
   to.toggle("--faults",
             "Lists kinds and roles, with what is expected of each, and exits.",
             [&flags] { flags.list = true; });
-  const char* const by_shell = "A shell's command, for link-down.";
-  to.value({.name = "--cut-link", .type = "COMMAND", .help = by_shell}, text(flags.cut));
-  to.value({.name = "--heal-link", .type = "COMMAND", .help = "Undoes it."}, text(flags.heal));
-  to.value({.name = "--cut-one-way", .type = "COMMAND", .help = "The same for one-way."},
-           text(flags.cut_one_way));
-  to.value({.name = "--heal-one-way", .type = "COMMAND", .help = "Undoes it."},
+  to.value({.name = "--cut-link",
+            .type = "COMMAND",
+            .help = "For link-down: cuts a link between two hosts; a shell runs it."},
+           text(flags.cut));
+  to.value({.name = "--heal-link",
+            .type = "COMMAND",
+            .help = "For link-down: restores what --cut-link has cut, after twice the suspicion."},
+           text(flags.heal));
+  to.value(
+      {.name = "--cut-one-way",
+       .type = "COMMAND",
+       .help = "For one-way: cuts one direction of a link between two hosts; a shell runs it."},
+      text(flags.cut_one_way));
+  to.value({.name = "--heal-one-way",
+            .type = "COMMAND",
+            .help = "For one-way: restores what --cut-one-way has cut, after twice the suspicion."},
            text(flags.heal_one_way));
 }
 
@@ -181,8 +191,9 @@ void declare_telling(command_line& to, chaos_flags& flags) {
            text(flags.undisturbed));
   to.value({.name = "--folder",
             .type = "DIR",
-            .default_value = "a temporary one, which stays where something is wrong",
-            .help = "Where the runs have their folders."},
+            .default_value = "a temporary one",
+            .help = "Where the runs have their folders, which all stay there. Of a temporary one "
+                    "what is needed to look into what is wrong stays, and nothing otherwise."},
            text(flags.folder));
 }
 

@@ -152,7 +152,11 @@ sentences survivors_lost(const std::vector<std::string>& replaced_ones,
         return x == victim;
       case replaced::one_node:
         return is_node(x);
-      case replaced::agent_and_nodes:
+      case replaced::supervisor:
+        return x == "supervisor";
+      case replaced::agent_and_guard:
+        return is_agent(x);
+      case replaced::agents_and_nodes:
         return is_node(x) || is_agent(x);
     }
     return false;
@@ -168,6 +172,22 @@ sentences survivors_lost(const std::vector<std::string>& replaced_ones,
   return {fmt::format("{} had another process afterwards, or none, and {} was struck",
                       fmt::join(lost, ", "),
                       victim.empty() ? "an actor" : victim)};
+}
+
+sentences victim_kept(const std::vector<std::string>& replaced_ones,
+                      replaced allowed,
+                      const std::string& victim) {
+  const bool other = std::any_of(replaced_ones.begin(), replaced_ones.end(), [&](const auto& x) {
+    return allowed == replaced::one_node     ? x.starts_with("node-")
+           : allowed == replaced::supervisor ? x == "supervisor"
+                                             : x == victim;
+  });
+  if (other)
+    return {};
+  return {fmt::format("no other process took the place of {}, which was to end",
+                      allowed == replaced::one_node     ? "the node of " + victim
+                      : allowed == replaced::supervisor ? std::string("the supervisor's process")
+                                                        : victim)};
 }
 
 sentences leftovers(const runtime::footprint& of,

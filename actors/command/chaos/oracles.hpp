@@ -53,6 +53,11 @@ std::vector<std::string> replaced_between(const standing_processes& before,
 sentences survivors_lost(const std::vector<std::string>& replaced_ones,
                          replaced allowed,
                          const std::string& victim);
+/// Of a fault that ends the process of `victim`, or the one that this actor is in: another one must
+/// have its place (is_replaced_after).
+sentences victim_kept(const std::vector<std::string>& replaced_ones,
+                      replaced allowed,
+                      const std::string& victim);
 
 /// CHAOS-5. Waits at most `patience_seconds` until nothing is left.
 sentences leftovers(const runtime::footprint& of,

@@ -22,12 +22,19 @@ struct pairing {
   std::vector<std::string> moments;
 };
 
+/// The newest step that leaves some behind it.
+std::uint64_t last_step(const plan_wish& wish) {
+  return wish.last - std::min(wish.last, steps_after);
+}
+
 /// Steps at which that moment comes: every so many. Nothing: at none that leaves steps behind it.
 std::optional<std::uint64_t> period_of(const std::string& moment, const plan_wish& wish) {
-  const auto some = [](std::uint64_t x) { return x == 0 ? std::nullopt : std::optional(x); };
-  if (moment == "save" || moment == "snapshot")
-    return some(wish.save_every);
-  return moment == "validate" ? some(wish.validate_every) : 1;
+  const std::uint64_t period = moment == "save" || moment == "snapshot" ? wish.save_every
+                               : moment == "validate"                   ? wish.validate_every
+                                                                        : 1;
+  if (period == 0 || last_step(wish) / period * period <= wish.first)
+    return std::nullopt;
+  return period;
 }
 
 std::vector<pairing> pairings_of(const plan_wish& wish, const runtime::training_job& job) {
@@ -49,7 +56,19 @@ std::vector<pairing> pairings_of(const plan_wish& wish, const runtime::training_
   return out;
 }
 
+[[noreturn]] void refuse_short(const plan_wish& wish) {
+  throw usage_error(
+      "the job has iterations {} to {}: too few for a fault every {} steps and {} steps after it; "
+      "give it more by --train-iters, or less to --every",
+      wish.first + 1,
+      wish.last,
+      wish.every,
+      steps_after);
+}
+
 std::vector<pairing> some_pairings_of(const plan_wish& wish, const runtime::training_job& job) {
+  if (last_step(wish) <= wish.first)
+    refuse_short(wish);
   auto out = pairings_of(wish, job);
   if (!out.empty())
     return out;
@@ -59,8 +78,10 @@ std::vector<pairing> some_pairings_of(const plan_wish& wish, const runtime::trai
         throw usage_error("--kinds and --roles leave nothing to do: {}", why);
   throw usage_error(
       "--kinds, --roles and --moments leave nothing to do: none of these moments comes in this "
-      "job, or it does not notice such a fault (snapshot and save need --save-interval, validate "
-      "--eval-interval)");
+      "job, or none that leaves {} steps behind it, or it does not notice such a fault (snapshot "
+      "and "
+      "save need --save-interval, validate --eval-interval)",
+      steps_after);
 }
 
 /// Draws for one fault: independent of those of all others, so that it can be had alone.
@@ -93,45 +114,31 @@ bool place(disturbance& x,
     x.moment = of.moments[by.below(of.moments.size())];
     const auto period = *period_of(x.moment, wish);
     x.step = (step + period - 1) / period * period;
-    if (x.step + steps_after > wish.last && step + steps_after <= wish.last)
-      x.step = (wish.last - steps_after) / period * period;
+    if (x.step > last_step(wish) && step <= last_step(wish))
+      x.step = last_step(wish) / period * period;
     x.actor = actor_of(of.who, job, [&](int count) { return by.below(std::size_t(count)); });
     x.plants = plants_of(of.kind, x.actor, x.step, x.moment, job);
   }
-  return x.step > wish.first && x.step + steps_after <= wish.last;
-}
-
-[[noreturn]] void refuse_short(const plan_wish& wish) {
-  throw usage_error(
-      "the job has iterations {} to {}: too few for a fault every {} steps and {} steps after it; "
-      "give it more by --train-iters, or less to --every",
-      wish.first + 1,
-      wish.last,
-      wish.every,
-      steps_after);
-}
-
-bool ends_front(const disturbance& x) {
-  return x.who == role::front && row_of(x.kind).ends_process;
+  return x.step > wish.first && x.step <= last_step(wish);
 }
 
 /// Whether one run can suffer this one, too.
 bool fits(const disturbance& x, const std::vector<disturbance>& before) {
   std::size_t plants = x.plants.size();
-  bool front = true;
   for (const auto& other : before) {
     if (other.run != x.run)
       continue;
     if (x.step < other.step + steps_after)
       return false;
+    if (x.who == other.who && leaves_nobody(other.kind, other.who))
+      return false;
     plants += other.plants.size();
-    front = front && !ends_front(other);
     // A second one that is planted alike would be the same one.
     for (const auto& text : x.plants)
       if (std::find(other.plants.begin(), other.plants.end(), text) != other.plants.end())
         return false;
   }
-  return plants <= most_plants && (front || x.who != role::front);
+  return plants <= most_plants;
 }
 
 }  // namespace

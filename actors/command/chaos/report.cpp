@@ -62,11 +62,13 @@ ordered_json json_of(const struck_fault& x) {
 
 ordered_json json_of(const run_result& x) {
   return {{"number", x.number},
-          {"folder", x.folder.string()},
+          {"folder", x.folder.empty() ? ordered_json(nullptr) : ordered_json(x.folder.string())},
           {"exit_code", x.exit_code},
           {"seconds", x.seconds},
           {"steps", x.steps},
           {"state_digest", x.digest},
+          {"moves", x.moves},
+          {"replayed_by_moves", x.replayed_by_moves},
           {"oracles",
            {{"ended", x.ended},
             {"state", x.state},

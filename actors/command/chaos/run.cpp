@@ -193,8 +193,8 @@ class disturbed_run {
   }
 
   void look_at_survivors(struck_fault& x, standing_processes before) {
-    if (x.what.who == role::front && row_of(x.what.kind).ends_process)
-      before.erase(x.victim);  // nobody takes its place
+    if (leaves_nobody(x.what.kind, x.what.who))
+      before.erase(x.victim);
     standing_processes after;
     const bool all_stand = run_.wait(seconds(patience()), [&] {
       after = run_.standing_now();
@@ -209,10 +209,13 @@ class disturbed_run {
     }
     run_.take_down();
     x.replaced_ones = replaced_between(before, after);
-    const auto wrong
-        = survivors_lost(x.replaced_ones, allowed_after(x.what.kind, x.what.who), x.victim);
-    for (const auto& text : wrong)
+    const auto allowed = allowed_after(x.what.kind, x.what.who);
+    for (const auto& text : survivors_lost(x.replaced_ones, allowed, x.victim))
       x.wrong.push_back("CHAOS-4: " + text);
+    const bool is_known = x.what.is_planted() || before.contains(x.victim);
+    if (is_known && is_replaced_after(x.what.kind, x.what.who))
+      for (const auto& text : victim_kept(x.replaced_ones, allowed, x.victim))
+        x.wrong.push_back(text);
   }
 
   std::string how_it_stands() {
@@ -238,6 +241,10 @@ class disturbed_run {
     if (run_.ledger().first_ns()) {
       result_.seconds = between(*run_.ledger().first_ns(), run_.ledger().newest_ns());
       result_.steps = run_.ledger().commits();
+    }
+    for (const auto& one : run_.ledger().moves()) {
+      ++result_.moves;
+      result_.replayed_by_moves += one.replayed;
     }
     if (code)
       judge();

@@ -36,12 +36,13 @@ struct struck_fault {
 };
 
 struct run_result {
-  std::uint64_t number = 0;  ///< 0: the undisturbed one
-  std::filesystem::path folder;
+  std::uint64_t number = 0;      ///< 0: the undisturbed one
+  std::filesystem::path folder;  ///< empty: it is gone
   int exit_code = 0;
   double seconds = 0;  ///< from the first committed step to the last
   std::uint64_t steps = 0;
-  std::string digest;  ///< the last
+  std::string digest;                              ///< the last
+  std::uint64_t moves = 0, replayed_by_moves = 0;  ///< no restarts, and no fault's cost
   std::vector<struck_fault> faults = {};
   /// What is wrong by each oracle: the run as such, then CHAOS-1 to CHAOS-5.
   sentences ended = {}, state = {}, checkpoint = {}, ledger = {}, log = {}, left = {};

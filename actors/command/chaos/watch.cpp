@@ -19,21 +19,24 @@ std::uint64_t now_ns() {
 void ledger_watch::look() {
   std::error_code none;
   const auto size = std::filesystem::file_size(file_, none);
-  if (none || size == at_)
+  if (none || size == size_)
     return;
-  if (size < at_)  // it was written anew: whoever checks it says what is missing
-    at_ = 0;
+  size_ = size;
+  if (size < at_) {  // it was written anew: whoever checks it says what is missing
+    at_ = newest_ = commits_ = 0;
+    recoveries_.clear();
+    moves_.clear();
+  }
   std::ifstream in(file_, std::ios::binary);
   in.seekg(std::streamoff(at_));
   std::string more(std::size_t(size - at_), '\0');
   in.read(more.data(), std::streamsize(more.size()));
   more.resize(std::size_t(in.gcount()));
-  at_ += more.size();
-  begun_ += more;
+  // A line that is not finished is read again: a successor of the supervisor's process removes it.
   std::size_t at = 0;
-  for (std::size_t end; (end = begun_.find('\n', at)) != std::string::npos; at = end + 1)
-    take(std::string_view(begun_).substr(at, end - at));
-  begun_.erase(0, at);
+  for (std::size_t end; (end = more.find('\n', at)) != std::string::npos; at = end + 1)
+    take(std::string_view(more).substr(at, end - at));
+  at_ += at;
 }
 
 void ledger_watch::take(std::string_view line) {
@@ -49,19 +52,21 @@ void ledger_watch::take(std::string_view line) {
     ++commits_;
     if (!first_ns_)
       first_ns_ = newest_ns_;
-    if (!recoveries_.empty() && !recoveries_.back().first_new) {
-      recoveries_.back().first_new = newest_;
-      recoveries_.back().first_new_ns = newest_ns_;
-    }
+    for (auto* const all : {&recoveries_, &moves_})
+      if (!all->empty() && !all->back().first_new) {
+        all->back().first_new = newest_;
+        all->back().first_new_ns = newest_ns_;
+      }
   } else if (std::holds_alternative<runtime::ledger::replayed>(*read)) {
-    if (!recoveries_.empty())
-      ++recoveries_.back().replayed;
+    if (!newest_of_->empty())
+      ++newest_of_->back().replayed;
   } else if (const auto* const told = std::get_if<runtime::ledger::told>(&*read)) {
     if (const auto* const event = std::get_if<runtime::run_event>(&told->fact)) {
-      if (event->kind == "restart")
-        recoveries_.push_back({.event = *event});
-      else
-        ++services_;
+      const bool moves = event->kind == "move";
+      if (!moves && event->kind != "restart")
+        return;
+      newest_of_ = moves ? &moves_ : &recoveries_;
+      newest_of_->push_back({.event = *event});
     }
   }
 }
@@ -74,8 +79,11 @@ standing_processes standing(const runtime::run_folder& folder, const runtime::pr
     out.emplace(one.entry.name, one.entry.process);
     if (one.entry.role != "agent")
       continue;
+    // It was forked for the agent, by its words; who has lost its guard has another parent.
+    const auto words = runtime::command_of(one.entry.process.pid);
     if (const auto agent = runtime::look_at_process(one.entry.process.pid))
-      if (const auto guard = runtime::look_at_process(agent->parent); guard && agent->parent > 1)
+      if (const auto guard = runtime::look_at_process(agent->parent);
+          guard && !words.empty() && runtime::command_of(agent->parent) == words)
         out.emplace("guard", guard->id);
   }
   if (runtime::is_running(front))

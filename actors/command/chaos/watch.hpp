@@ -30,6 +30,8 @@ struct seen_recovery {
 class ledger_watch {
  public:
   explicit ledger_watch(std::filesystem::path file) : file_(std::move(file)) {}
+  ledger_watch(const ledger_watch&) = delete;
+  ledger_watch& operator=(const ledger_watch&) = delete;
 
   /// Takes what is there and was not taken; a line that is no record is left to those who check the
   /// ledger.
@@ -40,18 +42,18 @@ class ledger_watch {
   std::optional<std::uint64_t> first_ns() const { return first_ns_; }
   std::uint64_t newest_ns() const { return newest_ns_; }  ///< when it was seen
   const std::vector<seen_recovery>& recoveries() const { return recoveries_; }
-  std::size_t services() const { return services_; }  ///< how many were replaced
+  /// Places that went to another host which is there again: nobody died of it.
+  const std::vector<seen_recovery>& moves() const { return moves_; }
 
  private:
   void take(std::string_view line);
 
   std::filesystem::path file_;
-  std::uintmax_t at_ = 0;
-  std::string begun_;
+  std::uintmax_t at_ = 0, size_ = 0;  ///< behind the last whole line; when it was looked at
   std::uint64_t newest_ = 0, newest_ns_ = 0, commits_ = 0;
   std::optional<std::uint64_t> first_ns_;
-  std::vector<seen_recovery> recoveries_;
-  std::size_t services_ = 0;
+  std::vector<seen_recovery> recoveries_, moves_;
+  std::vector<seen_recovery>* newest_of_ = &recoveries_;  ///< whose last one steps belong to
 };
 
 /// The processes of a run that stand, by name: "node-1", "supervisor", "agent-HOST", and "front"
