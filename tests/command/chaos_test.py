@@ -215,6 +215,7 @@ def check_words(folder):
     refuses("there are node, front", *given, "--roles", "nodes", "--", *JOB)
     refuses("needs hosts whose link can be cut", *given, "--kinds", "link-down", "--", *JOB)
     refuses("too few for a fault every", *given, "--every-steps", 1000, "--", *JOB)
+    refuses("too few for a fault every", *given, "--every-steps", 1000, "--", *JOB, "--save-interval", 5)
     refuses("leave nothing to do", *given, "--roles", "lane", "--moments", "validate", "--", *JOB)
     refuses("--only 3: the plan has runs 1 to 1", *given, "--every-steps", 70, "--only", 3, "--", *JOB)
     page = works("chaos", "--faults")

@@ -78,12 +78,15 @@ class disturbed_run {
 
   struck_fault suffer(const disturbance& what) {
     struck_fault x{.what = what, .victim = what.actor};
-    // Before a step in which something is planted all processes are looked at.
+    // What is planted strikes by itself, however late this program comes to look.
+    auto before = what.is_planted() ? run_.standing_now() : standing_processes{};
+    const auto looked = now_ns();
     if (!reaches(what.is_planted() && what.step > 1 ? what.step - 2 : what.step)) {
       give_up(x, fmt::format("iteration {} never came: {}", what.step, how_it_stands()));
       return x;
     }
-    const auto before = run_.standing_now();
+    if (!what.is_planted())
+      before = run_.standing_now();
     const auto recoveries = run_.ledger().recoveries().size();
     std::uint64_t began = 0;
     if (!(what.is_planted() ? await(x, began) : strike(x, before, began)))
@@ -93,7 +96,7 @@ class disturbed_run {
       return x;
     }
     note_times(x, recoveries, began);
-    look_at_survivors(x, before);
+    look_at_survivors(x, before, !what.is_planted() || looked < began);
     return x;
   }
 
@@ -192,7 +195,8 @@ class disturbed_run {
     x.replay = between(event.parts.news_ns, *seen.first_new_ns) - event.seconds;
   }
 
-  void look_at_survivors(struck_fault& x, standing_processes before) {
+  /// `in_time`: they were looked at before it struck.
+  void look_at_survivors(struck_fault& x, standing_processes before, bool in_time) {
     if (leaves_nobody(x.what.kind, x.what.who))
       before.erase(x.victim);
     standing_processes after;
@@ -213,7 +217,7 @@ class disturbed_run {
     for (const auto& text : survivors_lost(x.replaced_ones, allowed, x.victim))
       x.wrong.push_back("CHAOS-4: " + text);
     const bool is_known = x.what.is_planted() || before.contains(x.victim);
-    if (is_known && is_replaced_after(x.what.kind, x.what.who))
+    if (in_time && is_known && is_replaced_after(x.what.kind, x.what.who))
       for (const auto& text : victim_kept(x.replaced_ones, allowed, x.victim))
         x.wrong.push_back(text);
   }
