@@ -204,6 +204,10 @@ void node_state::lose(const caf::down_msg& x) {
   });
   const bool member
       = who != spawned_.end() && who->what == kind::rank && who->generation == generation_;
+  // The supervisor may be told too late to hear why, and its log stands elsewhere.
+  if (context_->neighbours && member && !closing_ && x.reason
+      && !is(x.reason, messages::ec::cancelled) && x.reason != caf::exit_reason::user_shutdown)
+    runtime::log_info(" {} ended: {}", who->name, messages::text_of(x.reason));
   if (who != spawned_.end())
     spawned_.erase(who);
   if (root_ && root_.address() == x.source) {

@@ -84,7 +84,7 @@ TEST_CASE("PROCESS-1: an older incarnation that comes late takes no part", "[act
   CHECK(it.machine.here() == std::vector<process_name>{{0, 2}});
 }
 
-TEST_CASE("PROCESS-1: nobody joins twice, for another, or from outside the job", "[actors]") {
+TEST_CASE("PROCESS-1: nobody joins for another or from outside the job", "[actors]") {
   launching it;
   const auto asked = it.machine.wanted(0, in(1));
   CHECK_FALSE(it.machine.joins({1, 1}, 7).empty());
@@ -94,6 +94,9 @@ TEST_CASE("PROCESS-1: nobody joins twice, for another, or from outside the job",
   it.start(asked, 101);
   CHECK_THAT(it.machine.joins({0, 1}, 99), ContainsSubstring("PROCESS-1"));  // another pid
   CHECK(it.machine.joins({0, 1}, 101).empty());
+  CHECK(it.machine.joins({0, 1}, 101).empty());  // the answer came too late for it
+  CHECK_THAT(it.machine.joins({0, 1}, 102), ContainsSubstring("PROCESS-1"));
+  it.machine.present({0, 1});
   CHECK_THAT(it.machine.joins({0, 1}, 101), ContainsSubstring("PROCESS-1"));
 }
 

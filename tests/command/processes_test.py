@@ -443,9 +443,10 @@ def check_killed(folder):
     one = job(folder, *LONG)
     one.reaches(10)
     beside = one.node(0)
-    for iteration in (10, 25):
-        one.reaches(iteration)
+    for deaths in (1, 2):
+        one.reaches(one.steps()[-1]["iteration"] + 5)
         replaced(one, 1, killed(one, 1))
+        one.until("it goes on", lambda: len(one.restarts()) == deaths)
     if not is_same(one.node(0), beside):
         raise one.fails(f"the process beside was {beside} and is {one.node(0)}")
     one.goes_on(wanted, "two deaths of a process")

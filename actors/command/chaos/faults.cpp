@@ -136,7 +136,8 @@ replaced allowed_after(fault_kind kind, role who) {
   switch (kind) {
     case fault_kind::sigstop:  // of the command that was typed nobody waits for anything
       return who == role::front ? replaced::nobody : of.by_death;
-    case fault_kind::hang:  // a process in which too many hang ends itself
+    case fault_kind::hang:          // a process in which too many hang ends itself
+    case fault_kind::flipped_bits:  // who had wrong bits again is exchanged
       return of.in_node ? replaced::one_node : replaced::nobody;
     case fault_kind::out_of_memory:
     case fault_kind::disk_full:
