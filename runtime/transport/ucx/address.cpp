@@ -3,12 +3,15 @@
 #include <arpa/inet.h>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 #include <ifaddrs.h>
 #include <memory>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <stdexcept>
 #include <system_error>
+#include <thread>
 
 namespace troupe::runtime::ucx {
 
@@ -103,15 +106,25 @@ bool is_unspecified(const sockaddr_storage& x) {
   return IN6_IS_ADDR_UNSPECIFIED(&six.sin6_addr);
 }
 
-std::string interface_of(const sockaddr_storage& x) {
-  if (is_loopback(x))
-    return "lo";
+namespace {
+
+using interfaces = std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)>;
+
+interfaces all_interfaces() {
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0)
     throw std::runtime_error("the system does not say which network interfaces it has: "
                              + std::generic_category().message(errno));
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owned(all, &::freeifaddrs);
-  for (const auto* one = all; one != nullptr; one = one->ifa_next) {
+  return {all, &::freeifaddrs};
+}
+
+}  // namespace
+
+std::string interface_of(const sockaddr_storage& x) {
+  if (is_loopback(x))
+    return "lo";
+  const auto all = all_interfaces();
+  for (const auto* one = all.get(); one != nullptr; one = one->ifa_next) {
     sockaddr_storage has = {};
     if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != x.ss_family)
       continue;
@@ -121,6 +134,22 @@ std::string interface_of(const sockaddr_storage& x) {
       return one->ifa_name;
   }
   throw std::runtime_error("no network interface of this machine has the address " + host_of(x));
+}
+
+void await_link(const std::string& interface) {
+  constexpr auto patience = std::chrono::seconds(5);
+  constexpr auto between_looks = std::chrono::milliseconds(10);
+  for (const auto until = std::chrono::steady_clock::now() + patience;;) {
+    const auto all = all_interfaces();
+    for (const auto* one = all.get(); one != nullptr; one = one->ifa_next)
+      if (interface == one->ifa_name && (one->ifa_flags & IFF_RUNNING) != 0)
+        return;
+    if (std::chrono::steady_clock::now() > until)
+      throw std::runtime_error("the network interface '" + interface
+                               + "' has no link: nobody is reached through it; look at its cable, "
+                                 "or name another address of this machine");
+    std::this_thread::sleep_for(between_looks);
+  }
 }
 
 }  // namespace troupe::runtime::ucx

@@ -24,5 +24,9 @@ bool is_loopback(const sockaddr_storage& x);
 bool is_unspecified(const sockaddr_storage& x);
 /// The network interface that has it: "lo", "eth0". Throws std::runtime_error: none has.
 std::string interface_of(const sockaddr_storage& x);
+/// Waits until it has a link, five seconds at most: the system says that of a new one up to a
+/// second late, and UCX passes over one that has none, so that nobody could be reached. Throws
+/// std::runtime_error: it has none.
+void await_link(const std::string& interface);
 
 }  // namespace troupe::runtime::ucx

@@ -155,7 +155,9 @@ void wire_of_ucx::serve(std::promise<void>& ready) {
 void wire_of_ucx::listen() {
   entrance_ = std::make_unique<entrance>(static_cast<entrance::host&>(*this), settings_);
   address_ = entrance_->address();
-  context_ = make_context(interface_of(address_of(address_).at));
+  const auto interface = interface_of(address_of(address_).at);
+  await_link(interface);
+  context_ = make_context(interface);
   takes_device_memory_ = settings_.device_memory && ucx::takes_device_memory(context_);
   watch(posted_event_);
   watch(entrance_->wakeup());
