@@ -75,10 +75,11 @@ TEST_CASE("what was made scarce is as before afterwards", "[process]") {
         {scarce::last_bytes, int(RLIMIT_FSIZE), rlim_t(16)}}) {
     const auto before = soft_limit_of(one, resource);
     rlim_t meanwhile = before;
-    const auto why = make_scarce(one.id(), what, folder / "log", milliseconds(60'000), [&] {
-      meanwhile = soft_limit_of(one, resource);
-      return false;
-    });
+    const auto why
+        = make_scarce(one.id(), what, folder / "log", milliseconds(60'000), [&, which = resource] {
+            meanwhile = soft_limit_of(one, which);
+            return false;
+          });
     CHECK(why == "");
     CHECK(meanwhile == within);
     CHECK(soft_limit_of(one, resource) == before);
