@@ -324,8 +324,16 @@ TEST_CASE("AGENT-4: one whose first thread alone has ended is killed before it i
   REQUIRE(soon([&] { return look_at_process(headless.id().pid)->state == 'Z'; }));
   CHECK_FALSE(headless.wait(std::chrono::milliseconds(0)));
   {
-    REQUIRE(soon([&] { return agent.agent().has_value(); }));
-    auto its = agent_client::connect(run.path());
+    std::optional<agent_client> connected;
+    REQUIRE(soon([&] {  // it is there before it listens
+      try {
+        connected.emplace(agent_client::connect(run.path()));
+        return true;
+      } catch (const io_error&) {
+        return false;
+      }
+    }));
+    auto& its = *connected;
     its.ask(succeed_owner{.request = 1,
                           .command = player({"sleep"}),
                           .environment = {},
