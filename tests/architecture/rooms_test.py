@@ -50,7 +50,7 @@ ONLY = {
 VALUES = re.compile(r"^runtime/(core|layout|schedule|telemetry)/|^runtime/tensor/(box|dtype|shape|shard|ticket)\.hpp$")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
-STANDARD = re.compile(r"^[a-z_0-9]+$|^(sys|arpa|netinet|linux)/|^(unistd|fcntl|dirent|signal|spawn|poll|netdb|pthread|dlfcn|sched|ifaddrs|elf|link|cxxabi)\.h$")
+STANDARD = re.compile(r"^[a-z_0-9]+$|^(sys|arpa|net|netinet|linux)/|^(unistd|fcntl|dirent|signal|spawn|poll|netdb|pthread|dlfcn|sched|ifaddrs|elf|link|cxxabi)\.h$")
 
 
 # what only its own rooms see: the arguments of operations. Others pass on handles of them
