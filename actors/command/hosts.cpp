@@ -42,9 +42,9 @@ std::vector<std::string> names_in(const std::string& list) {
   return out;
 }
 
-void complain_of(const char* flag,
-                 const std::vector<std::string>& names,
-                 std::vector<std::string>& to) {
+void add_malformed_addresses(const char* flag,
+                             const std::vector<std::string>& names,
+                             std::vector<std::string>& to) {
   for (const auto& name : names)
     try {
       runtime::read_host_and_port(name);
@@ -128,8 +128,8 @@ std::vector<std::string> complaints_about(const host_flags& flags, int processes
       out.emplace_back("--insecure is about several processes, and this run has one: leave it out");
     return out;
   }
-  complain_of("--nodes", names, out);
-  complain_of("--spare-nodes", names_in(flags.spare_nodes), out);
+  add_malformed_addresses("--nodes", names, out);
+  add_malformed_addresses("--spare-nodes", names_in(flags.spare_nodes), out);
   if (names.size() == 1)
     out.emplace_back(
         "--nodes names one node, and a run of one process is where its command is: name two or "

@@ -60,8 +60,8 @@ struct signal {
 struct fence {
   process_id process;
 };
-/// Whether a successor of the run's supervisor's process is started when that is gone: others look,
-/// who else would wait for one in vain.
+/// Whether a successor of the run's supervisor's process is started when that is gone: others read
+/// it before they wait for one.
 struct promise {
   bool given;
 };

@@ -1,0 +1,65 @@
+// Processes that are started, as the launch machine sees them: a test plays everybody else.
+
+#pragma once
+
+#include "actors/process/launch_machine.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <cstdint>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace troupe::tests {
+
+inline constexpr messages::process_name home{-1, 1};
+
+inline runtime::generation_id in(std::uint64_t epoch, std::uint64_t number = 1) {
+  return runtime::make_generation(epoch, number);
+}
+
+/// Those of one kind among the actions.
+template <class Action>
+std::vector<Action> of(const actors::launch_actions& all) {
+  std::vector<Action> out;
+  for (const auto& one : all)
+    if (const auto* const x = std::get_if<Action>(&one))
+      out.push_back(*x);
+  return out;
+}
+
+/// The test plays supervisor, host agent, and processes.
+struct launching {
+  actors::launch_machine machine{{0, 0}, home};
+  std::uint64_t starts = 0;  ///< of the agent's
+
+  /// The agent has started what it was asked for; its number of it.
+  std::uint64_t start(const actors::launch_actions& asked, std::int64_t pid) {
+    const auto what = of<actors::launch_action::start>(asked);
+    REQUIRE(what.size() == 1);
+    machine.started(what[0].request, ++starts, pid);
+    return starts;
+  }
+  /// Everybody answers that he is connected.
+  actors::launch_actions connect(const actors::launch_actions& asked) {
+    actors::launch_actions out;
+    for (const auto& x : of<actors::launch_action::connect>(asked))
+      for (auto& one : machine.connected(x.by, x.other, ""))
+        out.push_back(std::move(one));
+    return out;
+  }
+  /// From the order to its answer.
+  std::uint64_t stand(int process, std::uint32_t incarnation = 1, std::uint64_t epoch = 1) {
+    const std::int64_t pid = 100 * (process + 1) + incarnation;
+    const auto which = start(machine.wanted(process, in(epoch)), pid);
+    come({process, incarnation}, pid);
+    return which;
+  }
+  void come(messages::process_name who, std::int64_t pid) {
+    REQUIRE(machine.joins(who, pid).empty());
+    REQUIRE(of<actors::launch_action::tell_started>(connect(machine.present(who))).size() == 1);
+  }
+};
+
+}  // namespace troupe::tests
