@@ -4,6 +4,7 @@
 """
 
 import atexit
+import collections
 import hashlib
 import json
 import os
@@ -433,6 +434,10 @@ def replaced(one, number, old):
                                                     if x["ranks"] == old["ranks"] and x["pid"] != old["pid"]])
 
 
+def is_stopped(pid):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[0] == "T"
+
+
 def is_same(x, y):
     return (x["pid"], x["start_time"]) == (y["pid"], y["start_time"])
 
@@ -484,23 +489,25 @@ def check_local_disk(folder):
         local = folder / f"local-{damaged}"
         one = job(folder, *LONG, "--save", folder / f"save-{damaged}", "--save-interval", 1000000,
                   "--non-persistent-save-interval", 10, "--non-persistent-local-ckpt-dir", local)
-        for at_least in (25,):
-            one.reaches(at_least)
-            stored = lambda: [x for x in local.glob("run-*/process-*/step-*")]  # noqa: E731
-            one.until("both have written", lambda: len({x.parent.name for x in stored()}) == 2)
-            all_of_them = one.processes()
-            for at in all_of_them:
-                os.kill(at["pid"], signal.SIGSTOP)
-            if damaged:
-                newest = max(x.name for x in stored())
-                for x in stored():
-                    if x.name == newest:
-                        file = max(x.glob("rank-*.state"))
-                        data = bytearray(file.read_bytes())
-                        data[len(data) // 2] ^= 1
-                        file.write_bytes(data)
-            for at in all_of_them:
-                os.kill(at["pid"], signal.SIGKILL)
+        one.reaches(25)
+        stored = lambda: [x for x in local.glob("run-*/process-*/step-*")]  # noqa: E731
+        in_both = lambda: [x for x, n in collections.Counter(y.name for y in stored()).items() if n == 2]  # noqa: E731
+        one.until("both have written a step", in_both)
+        all_of_them = one.processes()
+        for at in all_of_them:
+            os.kill(at["pid"], signal.SIGSTOP)
+        for at in all_of_them:
+            one.until("it has stopped", lambda: is_stopped(at["pid"]))  # before that it may write another step
+        if damaged:
+            newest = max(in_both())
+            for x in stored():
+                if x.name == newest:
+                    file = max(x.glob("rank-*.state"))
+                    data = bytearray(file.read_bytes())
+                    data[len(data) // 2] ^= 1
+                    file.write_bytes(data)
+        for at in all_of_them:
+            os.kill(at["pid"], signal.SIGKILL)
         one.ends()
         require_same(one, wanted, f"the death of processes that keep each other's states, damaged {damaged}")
         told = re.findall(r"the run goes on from iteration (\d+) (?:from )?(.*)", one.out.read_text())
