@@ -11,6 +11,7 @@
 #include "runtime/checkpoint/own_parameters.hpp"
 #include "runtime/checkpoint/same_extension.hpp"
 #include "runtime/core/counted.hpp"
+#include "runtime/core/json_bytes.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/tokenizer/description.hpp"
@@ -118,8 +119,9 @@ int import_from_hub(const import_flags& flags) {
                                         : "where the checkpoint goes");
   const auto model = runtime::read_hub_model(flags.hub);
   const auto description = tokenizer_of(flags, model);
-  const nlohmann::json identity = {{"imported_from", fs::absolute(flags.hub).string()},
-                                   {"tokenizer", runtime::json_value(description)}};
+  const nlohmann::json identity
+      = {{"imported_from", runtime::text_or_bytes(fs::absolute(flags.hub).string())},
+         {"tokenizer", runtime::json_value(description)}};
   const auto count = std::uint64_t(runtime::parameter_count(model.config()));
   runtime::keep_tokenizer(description, flags.save);  // before the checkpoint that needs it is there
   fs::path folder;

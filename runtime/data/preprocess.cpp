@@ -4,11 +4,13 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/core/file_lock.hpp"
+#include "runtime/core/json_bytes.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/core/same_file.hpp"
 #include "runtime/data/preprocess_journal.hpp"
 #include "runtime/data/preprocess_workers.hpp"
 #include "runtime/data/sentence_splitter.hpp"
+#include "runtime/data/utf8.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -51,6 +53,8 @@ void check(const preprocess_options& options) {
           "cannot preprocess the JSON key '{}': it names the output, so it must not be empty or "
           "contain '/'",
           key);
+    else if (first_invalid_utf8(key) != std::string::npos)
+      throw input_error("cannot preprocess the JSON key '{}': it is not UTF-8, and JSON is", key);
   if (options.keep_newlines && !options.split_sentences)
     throw input_error("cannot keep newlines behind sentences: documents are not cut into any");
   const std::set<std::string> unique(options.json_keys.begin(), options.json_keys.end());
@@ -73,7 +77,7 @@ nlohmann::json state_of(const std::filesystem::path& path, const preprocess_opti
   struct stat about = {};
   if (::stat(path.c_str(), &about) != 0)
     throw input_error("cannot open '{}': {}", path.string(), system_message(errno));
-  return {std::filesystem::absolute(path).lexically_normal().string(),
+  return {text_or_bytes(std::filesystem::absolute(path).lexically_normal().string()),
           std::uint64_t(about.st_size),
           std::int64_t(about.st_mtim.tv_sec),
           std::int64_t(about.st_mtim.tv_nsec),

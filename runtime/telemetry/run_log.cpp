@@ -191,7 +191,7 @@ std::string json_record(const run_event& x) {
     out["transfer_seconds"] = x.parts.transfer;
     out["rebuild_seconds"] = x.parts.rebuild;
   }
-  return json_text(out);
+  return json_text_replacing(out);  // a cause may name a path, which is any bytes
 }
 
 const std::vector<std::string>& csv_columns() {

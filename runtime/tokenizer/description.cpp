@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/core/json_bytes.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/tokenizer/tokenizer_json.hpp"
@@ -84,7 +85,8 @@ remembered parsed(const std::string& description) {
   };
   remembered out{{.type = text("type")}, text("fingerprint")};
   for (const auto& file : files_of(out.choice.type))
-    out.choice.*file.path = text(file.key);
+    if (json.contains(file.key))
+      out.choice.*file.path = from_text_or_bytes(json[file.key]).value_or("");
   if (out.choice.type.empty() || out.fingerprint.empty())
     throw input_error("the description of the tokenizer names no type or no fingerprint: '{}'",
                       description.substr(0, 200));
@@ -119,7 +121,7 @@ std::string describe(const tokenizer_choice& choice, const tokenizer& made) {
     out["special_tokens"] = choice.special_tokens;
   }
   for (const auto& file : files_of(choice.type))
-    out[file.key] = fs::absolute(choice.*file.path).lexically_normal().string();
+    out[file.key] = text_or_bytes(fs::absolute(choice.*file.path).lexically_normal().string());
   return json_text_replacing(out, -1, json_characters::ascii);
 }
 

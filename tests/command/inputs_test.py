@@ -43,6 +43,29 @@ def check_messages(folder):
         raise wrong(f"the table of a run steers the terminal: {out!r}")
 
 
+def check_odd_paths(folder):
+    """What a command reads and writes may lie at a path that is not UTF-8, whatever remembers the path."""
+    odd = folder / os.fsdecode(b"odd \xff")
+    odd.mkdir()
+    text, tok, save = odd / "text.txt", odd / "tok", odd / "run"
+    text.write_text(TEXT)
+    expect(0, "tokenizer", "train", "--input", text, "--vocab-size", 300, "--output", tok)
+    expect(0, "preprocess", "--input", text, "--output-prefix", odd / "data", "--tokenizer", tok, "--append-eod")
+    expect(2, "preprocess", "--input", text, "--output-prefix", odd / "data", "--tokenizer", tok, "--json-keys",
+           os.fsdecode(b"k\xff"), says="it is not UTF-8")
+    train = ["train", "gpt", *SMALL, "--data-path", odd / "data_text_document", "--split", "8,1,1"]
+    expect(0, *train, "--tokenizer", tok, "--save", save)
+    expect(0, "train", "gpt", "--config", save / "config.yaml", "--load", save, "--train-iters", 8,
+           "--override-opt_param-scheduler", says="resuming from iteration 6")
+    hub, imported = odd / "hub", odd / "imported"
+    expect(0, "checkpoint", "export", save, "--hf", hub)
+    expect(0, "checkpoint", "import", "--hf", hub, "--save", imported, "--tokenizer", tok)
+    expect(0, "checkpoint", "show", imported, says="imported_from/bytes")
+    tok.rename(odd / "gone")
+    for x in [save, imported]:
+        expect(0, "generate", "--load", x, "--prompt", "The", "--tokens", 4)
+
+
 def check_own_inputs(folder):
     """No output of a command is written over what it reads, by whatever name it is called."""
     text, log = folder / "text.txt", folder / "log.jsonl"

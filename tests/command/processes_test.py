@@ -991,19 +991,18 @@ def check_asked_early(folder):
 
 
 def check_any_bytes(folder):
-    """Paths need not be UTF-8, with several processes as with one: run folder, logs, data, checkpoints, temporary files."""
+    """Paths need not be UTF-8, with several processes as with one: run folder, logs, data, tokenizer, checkpoints,
+    temporary files."""
     odd = folder / os.fsdecode(b"odd \xff")
     odd.mkdir()
-    text = folder / "text.jsonl"
+    text, tok = odd / "text.jsonl", odd / "tok"
     text.write_text("".join(json.dumps({"text": f"{i} and {i + 1} are numbers"}) + "\n" for i in range(200)))
-    works("tokenizer", "train", "--input", text, "--vocab-size", 300, "--output", folder / "tok")
-    works("preprocess", "--input", text, "--output-prefix", folder / "data", "--tokenizer", folder / "tok", "--append-eod")
-    for x in folder.glob("data*"):
-        x.rename(odd / x.name)
+    works("tokenizer", "train", "--input", text, "--vocab-size", 300, "--output", tok)
+    works("preprocess", "--input", text, "--output-prefix", odd / "data", "--tokenizer", tok, "--append-eod")
     data, = (x.stem for x in odd.glob("data*.bin"))
     drop = ("--mock-data", "--vocab-size", 128, "--tokenizer-type", "NullTokenizer")
     words = [*(x for x in JOB if x not in drop), *PIPELINE, "--data-path", odd / data, "--split", "1,0,0",
-             "--tokenizer", folder / "tok", "--data-cache-path", odd / "cache"]
+             "--tokenizer", tok, "--data-cache-path", odd / "cache"]
     ran = {}
     for n in (1, 2):
         save = odd / f"save-{n}"

@@ -55,6 +55,13 @@ TEST_CASE("a table that an older build began keeps its columns, and every row ha
   CHECK(columns_in("") == csv_columns());
 }
 
+TEST_CASE("a cause that names a path which is not UTF-8 is a record all the same", "[log]") {
+  run_event x;
+  x.kind = "restart";
+  x.why = "cannot write '/runs/\xff'";
+  CHECK(nlohmann::json::parse(json_record(x))["why"] == "cannot write '/runs/\xef\xbf\xbd'");
+}
+
 TEST_CASE("a JSON record brings back the same doubles and has what was asked for", "[log]") {
   auto x = step(3);
   auto plain = nlohmann::json::parse(json_record(x, {}));

@@ -40,6 +40,18 @@ TEST_CASE("a tokenizer is found again after its files were moved away", "[tokeni
   CHECK(found->encode("aab abab") == original->encode("aab abab"));
 }
 
+TEST_CASE("the files of a tokenizer may lie at a path that is not UTF-8", "[tokenizer]") {
+  const scratch_folder folder;
+  const auto choice = saved(folder / "first \xff", "aab aab abab");
+  const auto original = make_tokenizer(choice);
+  const auto description = describe(choice, *original);
+  CHECK(named_tokenizer(description)->fingerprint() == original->fingerprint());
+  keep_tokenizer(description, folder / "run \xff");
+  std::filesystem::remove_all(folder / "first \xff");
+  CHECK(described_tokenizer(description, folder / "run \xff")->fingerprint()
+        == original->fingerprint());
+}
+
 TEST_CASE("another tokenizer is neither taken for it nor put over it", "[tokenizer]") {
   const scratch_folder folder;
   const auto first = saved(folder / "first", "aab aab abab");
