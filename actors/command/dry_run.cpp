@@ -280,6 +280,8 @@ std::string describe(const training_job& given) {
     auto alike = at;  // replicas need the same, unless each holds its part of the optimizer
     if (!job.reduction.distributed_optimizer)
       alike[axis::data] = 0;
+    if (copies_handoffs(job, alike) != copies_handoffs(job, at))
+      alike = at;
     const auto found = needs.find(alike);
     const auto need
         = found != needs.end()

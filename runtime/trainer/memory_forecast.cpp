@@ -1,9 +1,12 @@
 #include "runtime/trainer/memory_forecast.hpp"
 
+#include "runtime/layout/process_map.hpp"
 #include "runtime/tensor/micro_batch.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <map>
+#include <utility>
 
 namespace troupe::runtime {
 namespace {
@@ -31,9 +34,14 @@ class shadow_communicator final : public communicator {
 /// One worker; its neighbours are played: what passes between them is held here.
 class rehearsal {
  public:
-  rehearsal(const training_job& job, const job_pipeline& pipeline, const coordinates& at)
+  /// `copied`: as copies_handoffs says.
+  rehearsal(const training_job& job,
+            const job_pipeline& pipeline,
+            const coordinates& at,
+            std::vector<char> copied)
       : job_(job),
         pipeline_(pipeline),
+        copied_(std::move(copied)),
         pipeline_rank_(at[axis::pipeline]),
         tensor_(axis::tensor, at[axis::tensor], job.layout.tensor),
         data_(axis::data, at[axis::data] * copies(), data_ranks() * copies()),
@@ -92,13 +100,16 @@ class rehearsal {
 
   std::vector<handoff_forecast> handoffs() const {
     std::vector<handoff_forecast> out;
-    const int count = rehearsed_microbatches();
-    const auto all = handoffs_of(*pipeline_.schedule->plain(count),
-                                 *pipeline_.schedule->training_credits(count));
-    for (const auto& x : all)
+    for (const auto& x : all_handoffs())
       if (x.from_rank == pipeline_rank_)
         out.push_back({x, handed_on_.at({x.from, x.gradient})});
     return out;
+  }
+
+  std::vector<handoff> all_handoffs() const {
+    const int count = rehearsed_microbatches();
+    return handoffs_of(*pipeline_.schedule->plain(count),
+                       *pipeline_.schedule->training_credits(count));
   }
 
   /// What stays from step to step, told apart.
@@ -118,7 +129,8 @@ class rehearsal {
     out.optimizer = all - out.parameters - out.gradients - out.beside;
   }
 
-  bundle batch() {
+  /// `copied`: what a neighbour has handed on is in this worker's memory, too.
+  bundle batch(bool copied) {
     const auto B = job_.training.batch.micro, T = job_.training.model.sequence,
                C = job_.training.model.hidden;
     stream others(job_.backend, 1, others_);
@@ -131,7 +143,7 @@ class rehearsal {
     const bool rows_sharded = job_.layout.sequence_parallel && job_.layout.tensor > 1;
     const auto hidden = rows_sharded ? shape{B * T / job_.layout.tensor, C} : shape{B, T, C};
     out.add("hidden", with_element(job_.training.precision, [&]<class E>(E) {
-              return tensor::empty<E>(others, hidden);
+              return tensor::empty<E>(copied ? stream_ : others, hidden);
             }));
     return out;
   }
@@ -139,6 +151,9 @@ class rehearsal {
   void step() {
     const int count = rehearsed_microbatches();
     const auto plan = pipeline_.schedule->training(count);
+    for (const auto& x : all_handoffs())
+      if (x.from_rank == pipeline_rank_ && !x.gradient && is_copied(x.to_rank))
+        credits_[{x.from, x.copy}] = std::size_t(x.credits);
     worker_.begin_step({step_id(1),
                         true,
                         plan->microbatches_each(),
@@ -168,6 +183,33 @@ class rehearsal {
     of = std::max(of, bytes);
   }
 
+  bool is_copied(int pipeline_rank) const { return copied_[std::size_t(pipeline_rank)] != 0; }
+
+  bool takes_copy(const action& x) const {
+    if (x.kind == action_kind::forward)
+      return !pipeline_.is_first(x.chunk)
+             && is_copied(pipeline_.schedule->rank_of(chunk_id(value(x.chunk) - 1), x.copy));
+    const auto& blocks = pipeline_.blocks[value(x.chunk)];
+    return x.block + 1U == std::max<std::size_t>(blocks.size(), 1) && !pipeline_.is_last(x.chunk)
+           && is_copied(pipeline_.schedule->rank_of(chunk_id(value(x.chunk) + 1), x.copy));
+  }
+
+  /// The next stage keeps its input until it has come back. One that takes a copy leaves no more
+  /// than it has credits for.
+  void send(const action& x, const bundle& result) {
+    note(x, result);
+    sent_[{x.chunk, x.microbatch}] = result;
+    const auto credits = credits_.find({x.chunk, x.copy});
+    if (credits == credits_.end())
+      return;
+    auto& left = left_[x.chunk];
+    left.push_back(x.microbatch);
+    if (left.size() <= credits->second)
+      return;
+    sent_.erase({x.chunk, left.front()});
+    left.pop_front();
+  }
+
   void act(const action& x) {
     const pass_key key{0, x.chunk, x.microbatch};
     const auto back = [&](action_kind kind, std::uint16_t block) {
@@ -175,15 +217,14 @@ class rehearsal {
     };
     switch (x.kind) {
       case action_kind::forward:
-        // The next stage keeps its input until it has come back.
-        note(x, sent_[{x.chunk, x.microbatch}] = worker_.forward(key, batch()));
-        return;
+        return send(x, worker_.forward(key, batch(takes_copy(x))));
       case action_kind::recompute:
         return worker_.recompute(key, x.block);
       case action_kind::input_gradients:
-        returned_ = worker_.input_gradients(key, batch(), x.block);
+        returned_ = worker_.input_gradients(key, batch(takes_copy(x)), x.block);
         note(x, returned_);
         sent_.erase({x.chunk, x.microbatch});
+        std::erase(left_[x.chunk], x.microbatch);
         return;
       case action_kind::weight_gradients:
         return worker_.weight_gradients(key, x.block);
@@ -200,27 +241,64 @@ class rehearsal {
 
   const training_job& job_;
   const job_pipeline& pipeline_;
+  const std::vector<char> copied_;
   int pipeline_rank_;
   shadow_communicator tensor_, data_, ties_;
   memory_pool pool_ = memory_pool::shadow(), others_ = memory_pool::shadow();
   stream stream_;
   worker worker_;
   std::map<std::pair<chunk_id, microbatch_id>, bundle> sent_;
+  std::map<std::pair<chunk_id, copy_id>, std::size_t> credits_;  ///< of who takes copies
+  std::map<chunk_id, std::deque<microbatch_id>> left_;  ///< by them, of sent_; a chunk has one copy
   bundle returned_;
   std::map<std::pair<chunk_id, bool>, std::int64_t> handed_on_;  ///< bytes; true: gradients
 };
 
 }  // namespace
 
+std::vector<char> copies_handoffs(const training_job& job, const coordinates& at) {
+  const auto& l = job.layout;
+  std::vector<char> out(std::size_t(l.pipeline),
+                        l.processes == 1 && job.transport == transports::ucx ? 1 : 0);
+  if (l.processes == 1)
+    return out;
+  const auto ranks = make_mesh(l.world, l.tensor, 1, l.pipeline, l.order);
+  const process_map placed(l.world, l.processes);
+  const int own = placed.process_of(ranks.rank(at));
+  for (int p = 0; p < l.pipeline; ++p) {
+    auto other = at;
+    other[axis::pipeline] = p;
+    out[std::size_t(p)] = placed.process_of(ranks.rank(other)) != own ? 1 : 0;
+  }
+  return out;
+}
+
 memory_forecast forecast_memory(const training_job& job,
                                 const job_pipeline& pipeline,
                                 const coordinates& at) {
-  return rehearsal(job, pipeline, at).run();
+  return rehearsal(job, pipeline, at, copies_handoffs(job, at)).run();
 }
 
 memory_forecast forecast_memory(const training_job& job, const coordinates& at) {
   return forecast_memory(job, pipeline_of(job), at);
 }
+
+namespace {
+
+/// Of the tensor ranks there that has most twice.
+std::vector<char> copies_of_any(const training_job& job, int data, int pipeline) {
+  std::vector<char> out(std::size_t(job.layout.pipeline), 0);
+  for (int t = 0; t < job.layout.tensor; ++t) {
+    const auto more
+        = copies_handoffs(job, {{axis::tensor, t}, {axis::data, data}, {axis::pipeline, pipeline}});
+    std::transform(out.begin(), out.end(), more.begin(), out.begin(), [](char a, char b) {
+      return std::max(a, b);
+    });
+  }
+  return out;
+}
+
+}  // namespace
 
 std::vector<forecast_group> forecast_workers(const training_job& job) {
   std::vector<forecast_group> out;
@@ -228,16 +306,19 @@ std::vector<forecast_group> forecast_workers(const training_job& job) {
   const int tensor = job.layout.tensor;
   const int data = std::max(1, job.layout.world / (tensor * job.layout.pipeline));
   for (int p = 0; p < job.layout.pipeline; ++p) {
-    out.push_back({p, 0, 0, tensor, forecast_memory(job, pipeline, {{axis::pipeline, p}})});
-    for (int d = 1; d < data; ++d) {
-      auto need = out.back().need;
-      if (job.reduction.distributed_optimizer) {
-        need = rehearsal(job, pipeline, {{axis::data, d}, {axis::pipeline, p}}).at_rest();
+    std::vector<char> copied;  // with the worker before
+    for (int d = 0; d < data; ++d) {
+      const coordinates at = {{axis::data, d}, {axis::pipeline, p}};
+      const auto before = std::exchange(copied, copies_of_any(job, d, p));
+      const bool alike = d > 0 && copied == before;
+      auto need = alike ? out.back().need : rehearsal(job, pipeline, at, copied).run();
+      if (alike && job.reduction.distributed_optimizer) {
+        need = rehearsal(job, pipeline, at, copied).at_rest();
         need.activations = out.back().need.activations;
         need.left_by_others = out.back().need.left_by_others;
         need.handoffs = out.back().need.handoffs;
       }
-      if (need == out.back().need) {
+      if (d > 0 && need == out.back().need) {
         out.back().last_data = d;
         out.back().ranks += tensor;
       } else {

@@ -33,7 +33,8 @@ struct memory_forecast {
                                  ///< is late to take what is handed on
   /// Gradients that ranks which are late leave with this one, at most: all that their credits
   /// allow, but one. What they leave of activations is among `activations`: those are held until
-  /// their gradients have come.
+  /// their gradients have come, or, where the next stage takes copies, as many as its credits
+  /// allow.
   std::int64_t left_by_others = 0;
   std::int64_t snapshot = 0;  ///< what a checkpoint copies, until it is written
   /// One state of the rank as another process keeps it, and without rounding: not of the worker's
@@ -48,6 +49,11 @@ struct memory_forecast {
     return parameters + gradients + optimizer + beside + activations + left_by_others;
   }
 };
+
+/// Of each pipeline rank: whether tensors that pass between it and the rank with these coordinates
+/// are there twice, with who has made them until they are taken, and with who takes them: it stands
+/// in another process, or all tensors go over the wire.
+std::vector<char> copies_handoffs(const training_job& job, const coordinates& at);
 
 /// Of the rank with these coordinates: it carries out its row of the plan on memory that is only
 /// counted: next to none, and some microseconds for each action and layer.

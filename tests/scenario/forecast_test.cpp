@@ -49,6 +49,36 @@ TEST_CASE("each schedule's peak of memory is forecast within 5 percent on every 
   }
 }
 
+TEST_CASE("what a stage takes over a wire is forecast with it as well as with its maker",
+          "[scenario]") {
+  const std::string schedule = GENERATE("gpipe", "1f1b");
+  CAPTURE(schedule);
+  auto job = tests::tiny_job(2, 1);
+  job.training.model.sequence = job.training.model.positions = 64;
+  job.training.batch = {.micro = 2, .global = 32, .data_parallel = 1};
+  job.recompute.granularity = runtime::recompute_granularity::full;
+  job.layout.schedule.source = schedule;
+  job.train_iterations = 2;
+  const auto forecast = [&job](int stage) {
+    return runtime::forecast_memory(job, {{runtime::axis::pipeline, stage}});
+  };
+  const auto shared = forecast(1).activations;
+  job.transport = runtime::transports::ucx;
+  const auto input = forecast(0).handoffs.front().bytes;
+  // GPipe's last stage has the inputs of all sixteen micro-batches.
+  CHECK(forecast(1).activations >= shared + (schedule == "gpipe" ? 16 : 1) * input);
+  const auto prepared = tests::tiny_prepared(job);
+  REQUIRE(actors::run(prepared).exit_code == 0);
+  const auto peaks = prepared->node->pools->peaks();
+  REQUIRE(peaks.size() == 2);
+  for (const auto& [rank, peak] : peaks) {
+    CAPTURE(rank, peak);
+    CHECK(double(peak) < double(forecast(rank).peak()) * 1.05);
+  }
+  const auto last = forecast(1);
+  CHECK(double(peaks.at(1)) > double(last.peak() - last.left_by_others) * 0.95);
+}
+
 TEST_CASE("the gradients that a slow receiver leaves with their maker are forecast", "[scenario]") {
   using namespace std::chrono_literals;
   auto job = tests::tiny_job(2, 1);

@@ -128,3 +128,35 @@ TEST_CASE("the forecast of all workers is that of each", "[memory]") {
     CHECK(workers == 12);
   }
 }
+
+TEST_CASE("a stage whose neighbour stands in another process has a copy of what that hands on",
+          "[memory]") {
+  auto job = gpt3_345m();
+  auto& m = job.training.model;
+  m.layers = 4;
+  m.hidden = 64;
+  m.ffn = 256;
+  m.heads = m.groups = 4;
+  m.head_size = 16;
+  m.sequence = m.positions = 8;
+  m.vocabulary = m.padded_vocabulary = 128;
+  job.layout = {.world = 12, .pipeline = 4};  // ranks 0 to 2 are stage 0's
+  job.training.batch = {.micro = 2, .global = 24, .data_parallel = 3};
+  const auto alone = forecast_workers(job);
+  REQUIRE(alone.size() == 4);
+  job.layout.processes = 2;  // stages 0 and 1, 2 and 3
+  const auto two = forecast_workers(job);
+  REQUIRE(two.size() == 4);
+  CHECK(two[0].need == alone[0].need);
+  CHECK(two[3].need == alone[3].need);
+  CHECK(two[2].need.activations > alone[2].need.activations);
+  CHECK(copies_handoffs(job, {{axis::pipeline, 1}}) == std::vector<char>{0, 0, 1, 1});
+  job.layout.processes = 5;  // ranks 0 and 1, 2 to 3, 4 to 6, 7 to 8, 9 to 11
+  int workers = 0;
+  for (const auto& x : forecast_workers(job)) {
+    workers += x.ranks;
+    for (int d = x.first_data; d <= x.last_data; ++d)
+      CHECK(forecast_memory(job, {{axis::data, d}, {axis::pipeline, x.pipeline}}) == x.need);
+  }
+  CHECK(workers == 12);
+}
