@@ -35,7 +35,7 @@ install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT progr
 install(DIRECTORY examples/configurations examples/schedules DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
 install(FILES examples/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
 install(PROGRAMS examples/draw_trace.py examples/quickstart.sh examples/install_packages.sh
-        examples/11_two_hosts.sh
+        examples/11_two_hosts.sh examples/12_kill_9.sh
         DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
 
 # --- development -------------------------------------------------------------------------------

@@ -6,8 +6,10 @@ foreach(story ${stories})
   troupe_script_test(examples/${story} examples/story.py $<TARGET_FILE:story_${story}>
                      ${PROJECT_SOURCE_DIR}/examples/${story}.cpp NEEDS story_${story})
 endforeach()
-troupe_script_test(examples/11_two_hosts examples/story.py $<TARGET_FILE:troupe>
-                   ${PROJECT_SOURCE_DIR}/examples/11_two_hosts.sh NEEDS troupe UNSANITIZED)
+foreach(story 11_two_hosts 12_kill_9)
+  troupe_script_test(examples/${story} examples/story.py $<TARGET_FILE:troupe>
+                     ${PROJECT_SOURCE_DIR}/examples/${story}.sh NEEDS troupe UNSANITIZED)
+endforeach()
 if(TEST examples/11_two_hosts)  # skipped where the user may not make namespaces
   set_tests_properties(examples/11_two_hosts PROPERTIES SKIP_RETURN_CODE 77)
 endif()
