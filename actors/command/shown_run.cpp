@@ -11,6 +11,7 @@
 #include "runtime/core/log.hpp"
 #include "runtime/process/child_process.hpp"
 #include "runtime/process/run_succession.hpp"
+#include "runtime/process/temporary_run.hpp"
 #include "runtime/trainer/build.hpp"
 
 #include <chrono>
@@ -19,11 +20,12 @@
 namespace troupe::command {
 
 void shown_run::open(const run_request& request, const runtime::training_job& job) {
-  if (request.temporary)
-    return show(runtime::held_run_folder::temporary(
-                    request.run_folder, runtime::version_text(), request.command),
-                request,
-                job);
+  if (request.temporary) {
+    auto folder = runtime::held_run_folder::temporary(
+        request.run_folder, runtime::version_text(), request.command);
+    runtime::mark_temporary(folder, read_supervisor_order(request.order).front);
+    return show(std::move(folder), request, job);
+  }
   if (!request.run_folder.empty())
     return open_at(request.run_folder, request, job);
   if (job.checkpoints.save.empty())

@@ -8,6 +8,7 @@
 #include "runtime/process/run_folder.hpp"
 #include "runtime/process/run_succession.hpp"
 #include "runtime/process/supervisor_process.hpp"
+#include "runtime/process/temporary_run.hpp"
 #include "runtime/trainer/job_json.hpp"
 
 #include <array>
@@ -48,6 +49,20 @@ class removed_at_the_end {
   const std::filesystem::path& folder_;
 };
 
+/// A temporary folder, by a successor. A front that is there follows the run by it, and removes it
+/// then; and of a run that has not ended the next successor needs it.
+class removed_when_ended {
+ public:
+  explicit removed_when_ended(const std::filesystem::path& folder)
+      : folder_(runtime::run_folder::open(folder)) {}
+  ~removed_when_ended() { runtime::remove_temporary_of_ended(folder_); }
+  removed_when_ended(const removed_when_ended&) = delete;
+  removed_when_ended& operator=(const removed_when_ended&) = delete;
+
+ private:
+  const runtime::run_folder folder_;
+};
+
 std::string read_order() {
   const runtime::descriptor file(at::order);
   std::string out;
@@ -80,18 +95,15 @@ int be_successor(const supervisor_flags& flags) {
   const auto text = runtime::read_order(runtime::run_folder::open(flags.run));
   const auto order = read_supervisor_order(text);
   const auto job = runtime::job_from_json(order.job);
-  const int code = run_training(job,
-                                {.configuration = order.configuration,
-                                 .command = order.command,
-                                 .run_folder = flags.run,
-                                 .temporary = flags.temporary,
-                                 .hosts = order.hosts,
-                                 .order = text,
-                                 .incarnation = std::uint32_t(flags.incarnation)});
-  // A front that is there follows the run by its folder, and removes it.
-  const bool is_shown = runtime::running_process::find(order.front).has_value();
-  const removed_at_the_end folder(flags.temporary && !is_shown, flags.run);
-  return code;
+  const removed_when_ended folder(flags.run);
+  return run_training(job,
+                      {.configuration = order.configuration,
+                       .command = order.command,
+                       .run_folder = flags.run,
+                       .temporary = flags.temporary,
+                       .hosts = order.hosts,
+                       .order = text,
+                       .incarnation = std::uint32_t(flags.incarnation)});
 }
 
 int be_supervisor(const supervisor_flags& flags) {

@@ -6,6 +6,7 @@
 #include "runtime/core/openmp_environment.hpp"
 #include "runtime/process/orphaned_agents.hpp"
 #include "runtime/process/run_folder.hpp"
+#include "runtime/process/temporary_run.hpp"
 #include "runtime/trainer/build.hpp"
 #include "runtime/transport/ucx_wire.hpp"
 
@@ -41,9 +42,11 @@ void require_known(const std::map<std::string, Function>& needed,
 }
 
 runtime::held_run_folder held(const std::filesystem::path& folder, const own_program& program) {
-  return folder.empty()
-             ? runtime::held_run_folder::temporary(runtime::version_text(), program.command())
-             : runtime::held_run_folder(folder, runtime::version_text(), program.command());
+  if (!folder.empty())
+    return {folder, runtime::version_text(), program.command()};
+  auto out = runtime::held_run_folder::temporary(runtime::version_text(), program.command());
+  runtime::mark_temporary(out, runtime::this_process());
+  return out;
 }
 
 // OpenMP has read its environment by now. Where /proc is missing the program goes on as it is.

@@ -13,6 +13,7 @@
 #include "runtime/process/process_entry.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/process/run_succession.hpp"
+#include "runtime/process/temporary_run.hpp"
 #include "runtime/trainer/build.hpp"
 #include "runtime/trainer/device_setup.hpp"
 
@@ -319,6 +320,7 @@ class node_process {
     self_.reset();  // who waits for all actors is one of them
     node_ = nullptr;
     rendezvous_ = nullptr;
+    runtime::leave_temporary(folder_);
     if (code != 0 || !have_all_ended(system_, *context_, job.recovery))
       std::_Exit(code);
     unpublish(connector_);

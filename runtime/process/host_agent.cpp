@@ -9,6 +9,7 @@
 #include "runtime/process/run_folder.hpp"
 #include "runtime/process/run_succession.hpp"
 #include "runtime/process/segments.hpp"
+#include "runtime/process/temporary_run.hpp"
 #include "runtime/process/unix_socket.hpp"
 
 #include <algorithm>
@@ -39,6 +40,7 @@ void clean(const run_folder& folder, const std::string& id, agents_share& share)
     promise_succession(folder, false);
     remove_entry(folder, agent_name());
     ::unlink((folder.sockets() / agent_name()).c_str());
+    leave_temporary(folder);
   });
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/core/file_lock.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/process/fields.hpp"
+#include "runtime/process/temporary_run.hpp"
 
 #include <cerrno>
 #include <chrono>
@@ -119,7 +120,8 @@ std::string new_id() {
 void clear(const run_folder& of) {
   for (const auto& folder : {of.processes(), of.sockets(), of.credentials()})
     remove_tree(folder);
-  for (const auto& file : {of.order(), of.description(), of.rendezvous()})
+  for (const auto& file :
+       {of.order(), of.description(), of.rendezvous(), of.path() / temporary_marker})
     remove_tree(file);
   std::error_code failure;
   for (const auto& file : fs::directory_iterator(of.path(), failure)) {

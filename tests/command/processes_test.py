@@ -903,6 +903,26 @@ def check_temporary(folder):
             raise one.fails(f"({killed} killed) it leaves {left}")
 
 
+def check_temporary_without_successor(folder):
+    """The same where nobody can take the place of the supervisor's process, and the command that was typed is gone."""
+    for how in ("its successors fail", "the agent is killed, too"):
+        one = job(folder, *LONG, "--suspicion-seconds", 1, temporary=True)
+        one.reaches(5)
+        one.process.kill()
+        one.process.wait()
+        pids = [one.deciding()["pid"]]
+        if how == "its successors fail":
+            (one.run / "order").unlink()
+        else:
+            pids += [x["pid"] for x in one.processes("agent")]
+        for what in (signal.SIGSTOP, signal.SIGKILL):  # nobody acts on the death of the other
+            for pid in pids:
+                os.kill(pid, what)
+        one.leaves_nothing()
+        if left := list(one.above.iterdir()):
+            raise one.fails(f"({how}) it leaves {left}: {[str(x) for at in left for x in at.rglob('*')]}")
+
+
 def check_refused_there(folder):
     """What is refused in the supervisor's process comes out of the front with the words of one process."""
     save = folder / "save"

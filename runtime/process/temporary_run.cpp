@@ -1,0 +1,63 @@
+#include "runtime/process/temporary_run.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/core/json_text.hpp"
+#include "runtime/process/fields.hpp"
+#include "runtime/process/process_entry.hpp"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+namespace troupe::runtime {
+namespace {
+
+/// Temporary, and who shows the run is gone.
+bool is_orphaned(const run_folder& x) {
+  const auto file = x.path() / temporary_marker;
+  std::error_code failure;
+  if (!std::filesystem::exists(file, failure))
+    return false;
+  const auto what = "'" + file.string() + "'";
+  return !is_running(process_field(read_object(read_text(file), what), what));
+}
+
+void remove_whole(const run_folder& x) {
+  std::error_code ignored;  // another one that ends may do the same
+  std::filesystem::remove_all(x.path(), ignored);
+}
+
+}  // namespace
+
+void mark_temporary(const held_run_folder& x, const process_id& shown_by) {
+  nlohmann::json out;
+  put(out, shown_by);
+  replace_file(x.path() / temporary_marker, json_text(out) + "\n");
+}
+
+// The own entry goes first: of two that end at once the later one sees that nobody is there.
+void leave_temporary(const run_folder& x) {
+  try {
+    if (!is_orphaned(x))
+      return;
+    bool needed = x.is_held();
+    for (const auto& one : seen_processes(x, [](const std::string&) {}))
+      if (one.entry.process == this_process())
+        remove_entry(x, one.entry.name);
+    for (const auto& one : seen_processes(x, [](const std::string&) {}))
+      needed = needed || one.runs.value_or(true);
+    if (!needed)
+      remove_whole(x);
+  } catch (const error&) {  // it is gone
+  }
+}
+
+void remove_temporary_of_ended(const run_folder& x) {
+  try {
+    if (is_orphaned(x) && x.record().ended)
+      remove_whole(x);
+  } catch (const error&) {  // it is gone
+  }
+}
+
+}  // namespace troupe::runtime
