@@ -1,14 +1,9 @@
 #include "actors/stage/stage_context.hpp"
 #include "actors/stage/verifying.hpp"
-#include "actors/support/guard.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/telemetry/trace.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
-#include <stdexcept>
-#include <thread>
 #include <utility>
 
 namespace troupe::actors {
@@ -32,66 +27,6 @@ moment moment_of(action_kind x, bool validation) {
 }
 
 }  // namespace
-
-std::uint64_t clock_ns(const messages::stage_actor& of) {
-  return std::uint64_t(of.home_system().clock().now().time_since_epoch().count());
-}
-
-void stage_context::doom(int track, const std::string& why) {
-  const std::lock_guard lock(doom_mutex_);
-  doom_[track == 0 ? 0 : 1] = why;
-}
-
-void stage_context::die_if_doomed(int track) {
-  const std::lock_guard lock(doom_mutex_);
-  if (!doom_[track == 0 ? 0 : 1].empty())
-    throw std::runtime_error(doom_[track == 0 ? 0 : 1]);
-}
-
-double stage_context::longest_ms(runtime::moment begin,
-                                 runtime::moment end,
-                                 const runtime::stream& by) {
-  timed_.emplace_back(std::move(begin), std::move(end));
-  for (; !timed_.empty() && by.has_passed(timed_.front().second); timed_.pop_front()) {
-    const auto from = by.ns_of(timed_.front().first);
-    longest_ms_ = std::max(longest_ms_, double(by.ns_of(timed_.front().second) - from) / 1e6);
-  }
-  return longest_ms_;
-}
-
-void stage_context::trace(runtime::trace_recorder& to,
-                          runtime::span what,
-                          runtime::moment begin,
-                          runtime::stream& by) {
-  auto& late = late_[what.track == 0 ? 0 : 1];
-  late.push_back({std::move(what), std::move(begin), by.now()});
-  add_passed(to, late, by);
-}
-
-void stage_context::add_passed(runtime::trace_recorder& to, late_spans& late, runtime::stream& by) {
-  while (!late.empty() && by.has_passed(late.front().end)) {
-    auto& x = late.front();
-    x.what.begin_ns = std::uint64_t(by.ns_of(x.begin));
-    x.what.end_ns = std::uint64_t(by.ns_of(x.end));
-    to.add(std::move(x.what));
-    late.pop_front();
-  }
-}
-
-void stage_context::trace_rest(runtime::trace_recorder& to,
-                               int track,
-                               runtime::stream& by) noexcept {
-  auto& late = late_[track == 0 ? 0 : 1];
-  try {
-    for (int ms = 0; !late.empty() && ms < 1000; ++ms) {
-      add_passed(to, late, by);
-      if (!late.empty())
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-  } catch (const runtime::device_failure&) {
-    // The work that waited for the device has told it.
-  }
-}
 
 // A stage that plays several logical replicas carries out the micro-batches of one after those of
 // the other; the plan counts them all.
@@ -375,82 +310,6 @@ void stage_state::pass_on(const action& x, const ticket_bundle& outputs) {
     to.chunk = chunk_id(value(to.chunk) - 1);
     node_->messages->send(self_, holder_of(to), messages::gradient{to, outputs});
   }
-}
-
-void lane_task::submit(runtime::lane& to, lane_work what) const {
-  to.submit(
-      [x = *this, what = std::move(what)](runtime::stream& by) {
-        std::optional<runtime::lane_board::place::at_work> seen;
-        if (const auto& place = x.context->places[x.place])
-          // Building reads or draws a whole state, and not all of that tells how far it has come.
-          seen.emplace(*place,
-                       x.label,
-                       value(x.step),
-                       clock_ns(x.stage),
-                       x.label == "build" ? patience_with_disks : 1);
-        if (x.place < 2)
-          x.context->die_if_doomed(x.place);
-        if (!x.trace)
-          return what(*x.context, by);
-        const auto begin = by.now();
-        what(*x.context, by);
-        x.context->trace(*x.trace, {x.label, x.rank, x.step, 0, 0, x.track}, begin, by);
-      },
-      [name = label, number = work, receiver = stage, path = path](std::exception_ptr failure) {
-        messages::lane_done done{.work = number};
-        if (failure) {
-          const auto reason = reason_of(name, failure);
-          done.failure = messages::text_of(reason);
-          done.cancelled = is(reason, messages::ec::cancelled);
-          done.refused = is(reason, messages::ec::refused);
-          done.peer_lost = is(reason, messages::ec::peer_lost);
-        }
-        path->send_from_outside(receiver, std::move(done));
-      });
-}
-
-lane_task stage_state::task_for(std::string label, int track, std::uint64_t work) const {
-  return {.label = std::move(label),
-          .rank = job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank),
-          .track = track,
-          .place = track == 0 ? 0 : 1,
-          .step = step_,
-          .work = work,
-          .context = context_,
-          .trace = node_->trace,
-          .path = node_->messages,
-          .stage = messages::stage_actor(self_)};
-}
-
-void stage_state::submit(std::string label, lane_work what, std::function<void()> after) {
-  const auto work = ++submitted_;
-  after_.emplace(work, std::move(after));
-  task_for(std::move(label), 0, work).submit(*lane_, std::move(what));
-}
-
-void stage_state::submit_communication(std::string label,
-                                       lane_work what,
-                                       std::function<void()> after) {
-  const auto work = ++submitted_;
-  after_.emplace(work, std::move(after));
-  task_for(std::move(label), 1, work).submit(*communication_lane_, std::move(what));
-}
-
-void stage_state::finish(const messages::lane_done& x) {
-  if (x.cancelled)
-    return;  // what ended the generation also ends us
-  if (!x.failure.empty()) {
-    const auto code = x.refused     ? messages::ec::refused
-                      : x.peer_lost ? messages::ec::peer_lost
-                                    : messages::ec::protocol_violated;
-    self_->quit(messages::make_error(code, who_ + ": " + x.failure));
-    return;
-  }
-  if (take_credit_back(x.work))
-    return;
-  auto after = after_.extract(x.work);
-  runtime::ensure(!after.empty(), "STAGE-2: each piece of work ends once");
-  after.mapped()();
 }
 
 }  // namespace troupe::actors

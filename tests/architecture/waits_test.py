@@ -30,7 +30,7 @@ MAY = {
     "actors/command/": "the program's own threads",
     "actors/job/run.cpp": "the main thread",
     "actors/job/ending.cpp": "the main thread, at the end of a process",
-    "actors/stage/actions.cpp": "the last spans of a device",
+    "actors/stage/stage_context.cpp": "the last spans of a device",
 }
 
 
