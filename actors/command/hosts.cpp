@@ -71,23 +71,29 @@ const actors::standing_node_address* same_in(const std::vector<actors::standing_
   return at == all.end() ? nullptr : &*at;
 }
 
+void declare_nodes(command_line& line, flag_description what, std::string& to) {
+  what.type = "HOST:PORT,...";
+  line.value(std::move(what), text(to));
+}
+
 }  // namespace
 
 void declare_hosts(command_line& line, host_flags& to) {
-  line.value({.name = "--nodes",
-              .field = "hosts.nodes",
-              .type = "HOST:PORT,...",
-              .default_value = "all processes on this host",
-              .help = "The processes stand on these hosts, the first on the first; on each waits "
-                      "`troupe node --listen HOST:PORT`."},
-             text(to.nodes));
-  line.value({.name = "--spare-nodes",
-              .field = "hosts.spare_nodes",
-              .type = "HOST:PORT,...",
-              .default_value = "none",
-              .help = "With --nodes: nodes that stand by. When a host is gone its process goes on "
-                      "on the first of them that lives; where none is left, beside another one."},
-             text(to.spare_nodes));
+  declare_nodes(line,
+                {.name = "--nodes",
+                 .field = "hosts.nodes",
+                 .default_value = "all processes on this host",
+                 .help = "The processes stand on these hosts, the first on the first; on each "
+                         "waits `troupe node --listen HOST:PORT`."},
+                to.nodes);
+  declare_nodes(line,
+                {.name = "--spare-nodes",
+                 .field = "hosts.spare_nodes",
+                 .default_value = "none",
+                 .help = "With --nodes: nodes that stand by. When a host is gone its process goes "
+                         "on on the first of them that lives; where none is left, beside another "
+                         "one."},
+                to.spare_nodes);
   line.value({.name = "--credentials",
               .field = "hosts.credentials",
               .type = "DIR",

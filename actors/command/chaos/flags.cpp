@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <span>
+#include <utility>
 
 namespace troupe::command::chaos {
 namespace {
@@ -156,23 +157,19 @@ void declare_faults(command_line& to, chaos_flags& flags) {
   to.toggle("--faults",
             "Lists kinds and roles, with what is expected of each, and exits.",
             [&flags] { flags.list = true; });
-  to.value({.name = "--cut-link",
-            .type = "COMMAND",
-            .help = "For link-down: cuts a link between two hosts; a shell runs it."},
-           text(flags.cut));
-  to.value({.name = "--heal-link",
-            .type = "COMMAND",
-            .help = "For link-down: restores what --cut-link has cut, after twice the suspicion."},
-           text(flags.heal));
-  to.value(
-      {.name = "--cut-one-way",
-       .type = "COMMAND",
-       .help = "For one-way: cuts one direction of a link between two hosts; a shell runs it."},
-      text(flags.cut_one_way));
-  to.value({.name = "--heal-one-way",
-            .type = "COMMAND",
-            .help = "For one-way: restores what --cut-one-way has cut, after twice the suspicion."},
-           text(flags.heal_one_way));
+  const auto command = [&to](const char* name, std::string help, std::string& line) {
+    to.value({.name = name, .type = "COMMAND", .help = std::move(help)}, text(line));
+  };
+  const auto restores = [](const char* what) {
+    return fmt::format("restores what {} has cut, after twice the suspicion.", what);
+  };
+  command(
+      "--cut-link", "For link-down: cuts a link between two hosts; a shell runs it.", flags.cut);
+  command("--heal-link", "For link-down: " + restores("--cut-link"), flags.heal);
+  command("--cut-one-way",
+          "For one-way: cuts one direction of a link between two hosts; a shell runs it.",
+          flags.cut_one_way);
+  command("--heal-one-way", "For one-way: " + restores("--cut-one-way"), flags.heal_one_way);
 }
 
 void declare_telling(command_line& to, chaos_flags& flags) {
