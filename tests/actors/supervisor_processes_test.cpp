@@ -140,6 +140,18 @@ struct supervised {
                                           .host = "here",
                                           .node = nodes[std::size_t(process)].actor});
   }
+  /// Both stand, and their first generation runs.
+  void begin() {
+    for (const int process : {0, 1})
+      come(process);
+    run();
+    keep(0);
+  }
+  /// The first step of that is committed, and kept nowhere else yet.
+  void commit_first() {
+    vote(1);
+    apply(1);
+  }
   void run(runtime::generation_id generation = first_generation) {
     for (int r = 0; r < 2; ++r)
       system.tell(supervisor, messages::ready{generation, r, 1});
@@ -218,12 +230,8 @@ TEST_CASE("no step is decided before the state before it is kept in other proces
 
 TEST_CASE("after the death of a process its ranks begin with what its keeper has", "[actors]") {
   supervised it;
-  it.come(0);
-  it.come(1);
-  it.run();
-  it.keep(0);
-  it.vote(1);
-  it.apply(1);
+  it.begin();
+  it.commit_first();
   it.keep(1);
   it.nodes[0].own = {0, 1};
   it.nodes[0].kept = {0, 1};
@@ -252,12 +260,8 @@ TEST_CASE("after the death of a process its ranks begin with what its keeper has
 
 TEST_CASE("a process that may move does so when its states are kept", "[actors]") {
   supervised it;
-  it.come(0);
-  it.come(1);
-  it.run();
-  it.keep(0);
-  it.vote(1);
-  it.apply(1);
+  it.begin();
+  it.commit_first();
   it.system.tell(it.supervisor,
                  messages::process_may_move{first_generation, 1, 7, "of a life before"});
   it.system.tell(it.supervisor, messages::process_may_move{first_generation, 9, 1, "nobody"});
@@ -373,12 +377,8 @@ TEST_CASE("a process and its keeper die at once and the run goes on from their l
           "[actors]") {
   const bool agrees = GENERATE(true, false);
   supervised it({}, 1);
-  it.come(0);
-  it.come(1);
-  it.run();
-  it.keep(0);
-  it.vote(1);
-  it.apply(1);
+  it.begin();
+  it.commit_first();
   it.keep(1);
   CHECK(it.nodes[0].looks == 0);
   for (const int p : {0, 1})
@@ -430,8 +430,7 @@ TEST_CASE("each process has a shard writer, and nothing is saved while one is mi
   CHECK(told[3].process == 1);
   CHECK(told[3].writer == it.nodes[1].writer);
   CHECK(it.nodes[0].ended.empty());  // no step runs again
-  it.vote(1);
-  it.apply(1);
+  it.commit_first();
   CHECK(it.saver.of<messages::save>().size() == 1);
   it.keep(1);
   it.vote(2);  // the process dies while it writes: first the save is abandoned, then told why
@@ -446,12 +445,8 @@ TEST_CASE("each process has a shard writer, and nothing is saved while one is mi
 TEST_CASE("SHARDS-3: of a save that failed every stage is told at once", "[actors]") {
   const tests::scratch_folder folder;
   supervised it(folder.path());
-  it.come(0);
-  it.come(1);
-  it.run();
-  it.keep(0);
-  it.vote(1);
-  it.apply(1);
+  it.begin();
+  it.commit_first();
   REQUIRE(it.saver.of<messages::save>().size() == 1);
   const auto attempt = it.saver.of<messages::save>()[0].attempt;
   const auto fail = [&](std::uint64_t of) {
@@ -494,12 +489,8 @@ TEST_CASE("asked to end before all processes stand a supervisor waits for nobody
 TEST_CASE("asked to end while a dead process is started again a supervisor waits for it",
           "[actors]") {
   supervised it;
-  it.come(0);
-  it.come(1);
-  it.run();
-  it.keep(0);
-  it.vote(1);
-  it.apply(1);
+  it.begin();
+  it.commit_first();
   it.keep(1);
   it.nodes[0].own = it.nodes[0].kept = {0, 1};
   it.system.tell(it.supervisor,
@@ -507,27 +498,4 @@ TEST_CASE("asked to end while a dead process is started again a supervisor waits
   it.system.tell(it.supervisor, messages::drain{"SIGINT"});
   CHECK_FALSE(it.end->has_come());
   CHECK_FALSE(it.nodes[2].shut_down);
-}
-
-TEST_CASE("a supervisor without an agent refuses a job of several processes", "[actors]") {
-  auto job = tests::tiny_job(1, 2);
-  job.layout.processes = 2;
-  tests::deterministic system;
-  const auto prepared = tests::without_threads(job);
-  tests::heard_by<messages::front_actor> front;
-  const auto node = system.keep(system.home().spawn(
-      [](messages::agent_actor::pointer) -> messages::agent_actor::behavior_type {
-        return {[](const messages::start_process&) {}, [](const messages::shut_down&) {}};
-      }));
-  const auto supervisor
-      = system.keep(system.home().spawn(actors::supervisor,
-                                        caf::actor_cast<messages::node_actor>(node),
-                                        prepared->description,
-                                        std::shared_ptr<const actors::node_context>(prepared->node),
-                                        system.listener(front),
-                                        actors::succession{}));
-  tests::ending end(supervisor);
-  system.run();
-  CHECK(end.is(ec::refused));
-  CHECK_THAT(end.text(), ContainsSubstring("asks for 2 processes"));
 }

@@ -407,3 +407,26 @@ TEST_CASE("LEDGER-2: a step that runs again with another state ends the run, and
   if (!same)
     CHECK_THAT(it.end->text(), ContainsSubstring("LEDGER-2: step 1") && ContainsSubstring("in w"));
 }
+
+TEST_CASE("a supervisor without an agent refuses a job of several processes", "[actors]") {
+  auto job = tests::tiny_job(1, 2);
+  job.layout.processes = 2;
+  tests::deterministic system;
+  const auto prepared = tests::without_threads(job);
+  tests::heard_by<messages::front_actor> front;
+  const auto node = system.keep(system.home().spawn(
+      [](messages::agent_actor::pointer) -> messages::agent_actor::behavior_type {
+        return {[](const messages::start_process&) {}, [](const messages::shut_down&) {}};
+      }));
+  const auto supervisor
+      = system.keep(system.home().spawn(actors::supervisor,
+                                        caf::actor_cast<messages::node_actor>(node),
+                                        prepared->description,
+                                        std::shared_ptr<const actors::node_context>(prepared->node),
+                                        system.listener(front),
+                                        actors::succession{}));
+  tests::ending end(supervisor);
+  system.run();
+  CHECK(end.is(ec::refused));
+  CHECK_THAT(end.text(), ContainsSubstring("asks for 2 processes"));
+}
