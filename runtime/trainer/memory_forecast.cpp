@@ -135,15 +135,17 @@ class rehearsal {
                C = job_.training.model.hidden;
     stream others(job_.backend, 1, others_);
     micro_batch rows;
-    for (auto* const x : {&rows.tokens, &rows.positions, &rows.labels})
+    auto& maker = copied ? stream_ : others;
+    rows.positions = tensor::empty<std::int32_t>(maker, {B, T});
+    rows.samples = tensor::empty<std::uint64_t>(maker, {B});
+    for (auto* const x : {&rows.tokens, &rows.labels})
       *x = tensor::empty<std::int32_t>(others, {B, T});
     rows.mask = tensor::empty<float>(others, {B, T});
-    rows.samples = tensor::empty<std::uint64_t>(others, {B});
     auto out = to_bundle(rows);
     const bool rows_sharded = job_.layout.sequence_parallel && job_.layout.tensor > 1;
     const auto hidden = rows_sharded ? shape{B * T / job_.layout.tensor, C} : shape{B, T, C};
     out.add("hidden", with_element(job_.training.precision, [&]<class E>(E) {
-              return tensor::empty<E>(copied ? stream_ : others, hidden);
+              return tensor::empty<E>(maker, hidden);
             }));
     return out;
   }

@@ -55,8 +55,8 @@ def check_odd_paths(folder):
            os.fsdecode(b"k\xff"), says="it is not UTF-8")
     train = ["train", "gpt", *SMALL, "--data-path", odd / "data_text_document", "--split", "8,1,1"]
     expect(0, *train, "--tokenizer", tok, "--save", save)
-    expect(0, "train", "gpt", "--config", save / "config.yaml", "--load", save, "--train-iters", 8,
-           "--override-opt_param-scheduler", says="resuming from iteration 6")
+    expect(0, *train, "--tokenizer", tok, "--load", save, "--train-iters", 8, "--override-opt_param-scheduler",
+           says="resuming from iteration 6")
     hub, imported = odd / "hub", odd / "imported"
     expect(0, "checkpoint", "export", save, "--hf", hub)
     expect(0, "checkpoint", "import", "--hf", hub, "--save", imported, "--tokenizer", tok)
