@@ -48,13 +48,15 @@ launch_actions launch_machine::take_over(const filled_place& before) {
     return out;
   auto& x = all_[std::size_t(before.who.process)];
   x.who = before.who;
+  x.agent = before.agent;
+  x.stood = true;
   if (before.pid == 0)
     return out;
   x.is = phase::starting;
   x.which = before.which;
   x.pid = before.pid;
   x.start_time = before.start_time;
-  x.lived = x.stood = true;
+  x.lived = true;
   out.emplace_back(act::expect{x.who});
   if (!before.watched)
     adopt(x, out);

@@ -135,7 +135,8 @@ using launch_actions = std::vector<std::variant<launch_action::start,
 
 /// A place that a launcher before this one has filled.
 struct filled_place {
-  messages::process_name who = {};
+  messages::process_name who = {};  ///< the newest that was started there
+  int agent = 0;
   std::uint64_t which = 0;  ///< the agent's incarnation of it
   std::int64_t pid = 0;     ///< 0: it runs no more
   std::uint64_t start_time = 0;
@@ -207,6 +208,10 @@ class launch_machine {
 
   /// Those that have been present and are not known to be gone.
   std::vector<name> here() const;
+  /// Who starts that place, or has.
+  int agent_of(int process) const {
+    return is_process(process) ? all_[std::size_t(process)].agent : -1;
+  }
   bool is_over() const { return over_ > 0; }
 
  private:

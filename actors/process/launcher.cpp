@@ -27,6 +27,16 @@ std::chrono::milliseconds patience_with_starts(std::chrono::milliseconds suspici
   return std::max<std::chrono::milliseconds>(3 * suspicion, std::chrono::seconds(15));
 }
 
+/// The newest incarnations that a launcher before this one has started.
+std::vector<std::uint32_t> places_before(const launch_settings& settings, int processes) {
+  std::vector<std::uint32_t> out;
+  if (settings.incarnation > 1)
+    if (auto before = runtime::find_rendezvous(runtime::run_folder::open(settings.run)))
+      out = std::move(before->places);
+  out.resize(std::size_t(processes));
+  return out;
+}
+
 }  // namespace
 
 void launcher_state::start(launch_settings settings,
@@ -46,24 +56,55 @@ void launcher_state::start(launch_settings settings,
   port_ = publish(messages::rendezvous_actor(messages::launcher_actor(self_)), settings_.address);
   if (standing.empty())
     sites_ = sites_of_this_host(
-        self_, settings_, *context_, job.layout.processes, job.recovery.suspicion);
+        self_, settings_, port_, *context_, job.layout.processes, job.recovery.suspicion);
   else
-    sites_ = sites_of_standing_nodes(
-        self_,
-        settings_,
-        job.layout.processes,
-        standing,
-        *context_,
-        job.recovery.suspicion,
-        {[this](int host, const std::string& why) { carry_out(machine_->host_refuses(host, why)); },
-         [this](int host) { find_host(host); }});
+    sites_ = sites_of_standing_nodes(self_,
+                                     settings_,
+                                     port_,
+                                     job.layout.processes,
+                                     standing,
+                                     *context_,
+                                     job.recovery.suspicion,
+                                     {.refused =
+                                          [this](int host, const std::string& why) {
+                                            carry_out(machine_->host_refuses(host, why));
+                                          },
+                                      .back = [this](int host) { find_host(host); },
+                                      .ready = [this] { take_up(); },
+                                      .ended = [this] { carry_out(launch_action::quit{}); }});
   machine_.emplace(sites_->agents(), home_.where.who, sites_->are_outlived(), sites_->spares());
+  if (!settings_.standing.empty())
+    places_ = places_before(settings_, job.layout.processes);
+  if (sites_->is_ready())
+    take_up();
+  if (!settings_.successor.empty())  // and here they find this one
+    leave_rendezvous();
+}
+
+// Who was started by a launcher before this one, then whoever has come meanwhile.
+void launcher_state::take_up() {
   for (const auto& x : sites_->filled())
     carry_out(machine_->take_over(x));
-  if (!settings_.successor.empty())  // and here they find this one
-    runtime::write_rendezvous(
-        runtime::run_folder::open(settings_.run),
-        {.incarnation = settings_.incarnation, .address = settings_.address, .port = port_});
+  for (const auto& [host, why] : sites_->missing())
+    lose_host(host, why);
+  begun_ = true;
+  for (const auto& x : std::exchange(early_orders_, {}))
+    receive(x);
+  for (auto& x : std::exchange(early_joins_, {})) {
+    auto answer = admit(x.what, x.by);
+    if (answer)
+      x.answer.deliver(*std::move(answer));
+    else
+      x.answer.deliver(std::move(answer.error()));
+  }
+}
+
+void launcher_state::leave_rendezvous() const {
+  runtime::write_rendezvous(runtime::run_folder::open(settings_.run),
+                            {.incarnation = settings_.incarnation,
+                             .address = settings_.address,
+                             .port = port_,
+                             .places = places_});
 }
 
 std::chrono::milliseconds launcher_state::suspicion() const {
@@ -74,6 +115,10 @@ std::chrono::milliseconds launcher_state::suspicion() const {
 // --- what happens --------------------------------------------------------------------------------
 
 void launcher_state::receive(const messages::start_process& x) {
+  if (!begun_) {
+    early_orders_.push_back(x);
+    return;
+  }
   auto& newest = asked_[x.process];
   if (x.generation >= newest.generation)
     newest = x;
@@ -82,6 +127,15 @@ void launcher_state::receive(const messages::start_process& x) {
 }
 
 caf::result<messages::admitted> launcher_state::receive(const messages::join& x) {
+  if (begun_)
+    return admit(x, self_->current_sender());
+  auto answer = self_->make_response_promise<messages::admitted>();
+  early_joins_.push_back({x, self_->current_sender(), answer});
+  return answer;
+}
+
+caf::expected<messages::admitted> launcher_state::admit(const messages::join& x,
+                                                        const caf::strong_actor_ptr& by) {
   const auto refused
       = [](std::string why) { return messages::make_error(messages::ec::refused, std::move(why)); };
   if (x.protocol != messages::process_protocol || x.program != runtime::version_text()) {
@@ -100,9 +154,9 @@ caf::result<messages::admitted> launcher_state::receive(const messages::join& x)
     return refused(std::move(why));
   auto& it = known_[x.who];
   it.host = x.host;
-  if (const auto sender = self_->current_sender()) {
-    it.joined_by = sender->address();
-    self_->monitor(caf::actor_cast<caf::actor>(sender));
+  if (by) {
+    it.joined_by = by->address();
+    self_->monitor(caf::actor_cast<caf::actor>(by));
   }
   return context_->messages->checked(self_->home_system(),
                                      messages::admitted{told_, run_, secret_});
@@ -111,15 +165,16 @@ caf::result<messages::admitted> launcher_state::receive(const messages::join& x)
 // A process that asked for the job is not heard of any more, or a host's node.
 void launcher_state::lose(const caf::down_msg& x) {
   if (const int host = sites_->host_of(x.source); host >= 0)
-    return lose_host(host);
+    return lose_host(
+        host,
+        sites_->name_of_host(host)
+            + " is gone, with whom it has started: it has ended, or cannot be reached");
   for (const auto& [who, it] : known_)
     if (it.joined_by == x.source)
       return carry_out(machine_->late(who, "nothing was heard of it any more while it prepared"));
 }
 
-void launcher_state::lose_host(int host) {
-  const auto why = sites_->name_of_host(host)
-                   + " is gone, with whom it has started: it has ended, or cannot be reached";
+void launcher_state::lose_host(int host, const std::string& why) {
   sites_->lose(host);
   if (!machine_->is_over())
     runtime::log_warning("{}", why);
@@ -186,8 +241,11 @@ void launcher_state::take(int, const runtime::process_signalled& x) {
   carry_out(machine_->signalled(x.request));
 }
 
-void launcher_state::take(int, const runtime::process_died& x) {
-  carry_out(machine_->died(process_of(x.name), x.which, runtime::text_of(x.how)));
+// A host that a place has left counts on its own.
+void launcher_state::take(int host, const runtime::process_died& x) {
+  const int process = process_of(x.name);
+  if (process >= 0 && machine_->agent_of(process) == host)
+    carry_out(machine_->died(process, x.which, runtime::text_of(x.how)));
 }
 
 void launcher_state::take(int, const runtime::request_refused& x) {
@@ -232,11 +290,30 @@ const messages::present* launcher_state::present_of(const messages::process_name
 void launcher_state::carry_out(const launch_action::start& x) {
   std::string failure;
   try {
-    return sites_->start(x, port_);
+    sites_->start(x);
+    return note_start(x.who);
   } catch (const runtime::error& of_agent) {
     failure = of_agent.what();
   }
   carry_out(machine_->refused(x.request, failure));
+}
+
+// A successor has to know it where the host is lost, too.
+void launcher_state::note_start(const messages::process_name& who) {
+  if (places_.empty())
+    return;
+  places_[std::size_t(who.process)] = who.incarnation;
+  if (settings_.successor.empty())
+    return;
+  try {
+    leave_rendezvous();
+  } catch (const runtime::error& failure) {
+    runtime::log_warning(
+        "a successor of this process would not know how often process:{} was "
+        "started: {}",
+        who.process,
+        failure.what());
+  }
 }
 
 void launcher_state::carry_out(const launch_action::adopt& x) {
@@ -371,6 +448,8 @@ void launcher_state::carry_out(const launch_action::expect& x) {
 }
 
 void launcher_state::carry_out(const launch_action::quit&) {
+  if (!sites_->end_rest())
+    return;
   self_->send_exit(home_.connector, caf::exit_reason::user_shutdown);
   self_->quit();
 }

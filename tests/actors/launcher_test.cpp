@@ -221,8 +221,8 @@ TEST_CASE("a process of another build is refused in words that name both", "[act
                             .program = "troupe of yesterday",
                             .host = "host-7"});
   CHECK_THAT(why,
-             ContainsSubstring("host-7") && ContainsSubstring("'troupe of yesterday' (protocol 4)")
-                 && ContainsSubstring("'" + runtime::version_text() + "' (protocol 3)"));
+             ContainsSubstring("host-7") && ContainsSubstring("'troupe of yesterday' (protocol 5)")
+                 && ContainsSubstring("'" + runtime::version_text() + "' (protocol 4)"));
   const auto answer = it.told<messages::process_started>();
   REQUIRE(answer);
   CHECK_THAT(answer->refusal, ContainsSubstring("troupe of yesterday"));

@@ -1,0 +1,59 @@
+#include "actors/process/heirs_agent.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/process/run_folder.hpp"
+
+#include <caf/actor_cast.hpp>
+
+#include <utility>
+
+namespace troupe::actors {
+
+heirs_agent::heirs_agent(messages::launcher_actor::pointer self,
+                         const std::shared_ptr<const message_path>& path,
+                         const launch_settings& settings,
+                         std::chrono::milliseconds silence)
+    : agent_(
+        settings.agent,
+        settings.run,
+        silence,
+        [me = caf::actor_cast<caf::weak_actor_ptr>(self->ctrl()), path](messages::agent_told x) {
+          x.host = host;
+          if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
+            path->send_from_outside(caf::actor_cast<messages::launcher_actor>(alive), std::move(x));
+        },
+        settings.outlived) {
+  if (settings.incarnation > 1)
+    agent_.take_over();
+  else
+    agent_.start();
+  agent_.succeed({.command = settings.successor,
+                  .output = runtime::run_folder::open(settings.run).log_of(runtime::successor_name),
+                  .silence = silence});
+}
+
+bool heirs_agent::hear(const messages::agent_told& x) {
+  if (!agent_.hear(x))
+    return false;
+  if (!x.gone)
+    return true;
+  if (is_ending_)
+    return false;
+  runtime::log_warning("the host agent is gone ({}); another one takes its place", x.answer);
+  try {
+    agent_.start();
+  } catch (const runtime::error& failure) {
+    runtime::log_warning("nobody would go on with this run in the place of this process: {}",
+                         failure.what());
+  }
+  return false;
+}
+
+bool heirs_agent::end() {
+  if (agent_.is_there() && !std::exchange(is_ending_, true))
+    agent_.ask(runtime::end_agent{});
+  return !agent_.is_there();
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,65 @@
+// A launcher's first connections with the nodes that stand on other hosts.
+
+#include "actors/process/control_plane.hpp"
+#include "actors/process/launch_sites.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/process/host_address.hpp"
+
+#include <caf/actor_system.hpp>
+
+#include <future>
+#include <string>
+
+namespace troupe::actors {
+
+std::vector<messages::standing_node_actor> connect_with(
+    caf::actor_system& system,
+    const std::vector<standing_node_address>& nodes,
+    std::chrono::milliseconds patience) {
+  std::vector<messages::standing_node_actor> out;
+  for (const auto& x : nodes)
+    try {
+      out.push_back(standing_node_at(system, x.address, x.port, patience));
+    } catch (const runtime::error& failure) {
+      throw runtime::input_error(
+          "the node at {} cannot be used: {}. A node that was started there has to listen on {}",
+          x.name,
+          failure.what(),
+          x.name);
+    }
+  return out;
+}
+
+std::vector<messages::standing_node_actor> connect_with_those_there(
+    caf::actor_system& system,
+    const std::vector<standing_node_address>& nodes,
+    std::chrono::milliseconds patience) {
+  std::vector<std::future<std::string>> looks;  // all at once: who is gone is waited for
+  looks.reserve(nodes.size());
+  for (const auto& x : nodes)
+    looks.push_back(std::async(std::launch::async, [&x, patience]() -> std::string {
+      try {
+        runtime::require_listener(x.address, x.port, patience);
+        return {};
+      } catch (const runtime::error& failure) {
+        return failure.what();
+      }
+    }));
+  std::vector<messages::standing_node_actor> out(nodes.size());
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const auto& x = nodes[i];
+    auto why = looks[i].get();
+    try {
+      if (why.empty())
+        out[i] = standing_node_at(system, x.address, x.port, patience);
+    } catch (const runtime::error& failure) {
+      why = failure.what();
+    }
+    if (!why.empty())
+      runtime::log_warning("the node at {} is not there any more: {}", x.name, why);
+  }
+  return out;
+}
+
+}  // namespace troupe::actors
