@@ -7,6 +7,7 @@
 #include <caf/actor_cast.hpp>
 
 #include <utility>
+#include <variant>
 
 namespace troupe::actors {
 
@@ -37,7 +38,7 @@ bool heirs_agent::hear(const messages::agent_told& x) {
   if (!agent_.hear(x))
     return false;
   if (!x.gone)
-    return true;
+    return std::holds_alternative<runtime::request_refused>(runtime::read_answer(x.answer));
   if (is_ending_)
     return false;
   runtime::log_warning("the host agent is gone ({}); another one takes its place", x.answer);

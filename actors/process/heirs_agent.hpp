@@ -28,7 +28,7 @@ class heirs_agent {
               const launch_settings& settings,
               std::chrono::milliseconds silence);
 
-  /// It says that; false: it is nothing that anybody else needs to hear. One that is gone is
+  /// It says that; true: it refuses, which is for the launcher to tell. One that is gone is
   /// followed by another.
   bool hear(const messages::agent_told& x);
   /// Nobody is to succeed this process any more. True: it is gone.

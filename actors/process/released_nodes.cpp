@@ -37,17 +37,17 @@ void release_nodes(const std::vector<standing_node_address>& nodes,
     const auto config
         = make_configuration(0, control_settings{folder.credentials(), suspicion, insecure});
     caf::actor_system system(*config);
-    caf::scoped_actor self(system);
+    caf::scoped_actor by(system);
     messages::serve order{.program = runtime::version_text(),
                           .run = folder.record().id,
                           .suspicion = suspicion,
                           .incarnation = last->incarnation + 2,  // one may be on its way
                           .address = last->address,
                           .port = last->port,
-                          .launcher = caf::actor_cast<messages::launcher_actor>(self.ptr())};
+                          .launcher = caf::actor_cast<messages::launcher_actor>(by.ptr())};
     for (const auto& node : connect_with_those_there(system, nodes, patience))
       if (node)
-        self->request(node, patience, order)
+        by->request(node, patience, order)
             .receive([](const messages::serving&) {},
                      [](const caf::error&) {});  // it serves another run by now
   } catch (const runtime::error& failure) {

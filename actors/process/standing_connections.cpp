@@ -4,12 +4,15 @@
 #include "actors/process/launch_sites.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/core/thread.hpp"
 #include "runtime/process/host_address.hpp"
 
 #include <caf/actor_system.hpp>
 
-#include <future>
+#include <cstddef>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace troupe::actors {
 
@@ -35,21 +38,23 @@ std::vector<messages::standing_node_actor> connect_with_those_there(
     caf::actor_system& system,
     const std::vector<standing_node_address>& nodes,
     std::chrono::milliseconds patience) {
-  std::vector<std::future<std::string>> looks;  // all at once: who is gone is waited for
-  looks.reserve(nodes.size());
-  for (const auto& x : nodes)
-    looks.push_back(std::async(std::launch::async, [&x, patience]() -> std::string {
-      try {
-        runtime::require_listener(x.address, x.port, patience);
-        return {};
-      } catch (const runtime::error& failure) {
-        return failure.what();
-      }
-    }));
+  std::vector<std::string> failures(nodes.size());
+  {
+    std::vector<std::jthread> looks;  // all at once: who is gone is waited for
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      looks.push_back(
+          runtime::start_thread("search", [&x = nodes[i], &why = failures[i], patience] {
+            try {
+              runtime::require_listener(x.address, x.port, patience);
+            } catch (const runtime::error& failure) {
+              why = failure.what();
+            }
+          }));
+  }
   std::vector<messages::standing_node_actor> out(nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const auto& x = nodes[i];
-    auto why = looks[i].get();
+    auto& why = failures[i];
     try {
       if (why.empty())
         out[i] = standing_node_at(system, x.address, x.port, patience);

@@ -26,7 +26,7 @@ std::chrono::milliseconds held_for(std::chrono::milliseconds suspicion) {
 
 }  // namespace
 
-std::string standing_node_state::refusal_of(const messages::serve& x) const {
+std::string standing_node_state::unfit_for(const messages::serve& x) const {
   if (x.protocol != messages::process_protocol || x.program != runtime::version_text())
     return fmt::format(
         "its program is '{}' (protocol {}), and this run is of '{}' (protocol {}); give every host "
@@ -42,6 +42,10 @@ std::string standing_node_state::refusal_of(const messages::serve& x) const {
         x.suspicion);
   if (over_)
     return "it is ending";
+  return {};
+}
+
+std::string standing_node_state::taken_from(const messages::serve& x) const {
   if (held_ && job_->run != x.run)
     return fmt::format(
         "it holds the processes of another run, {}, whose supervisor's process is gone, for "
@@ -64,7 +68,10 @@ bool standing_node_state::succeeds(const messages::serve& x) const {
 // Who comes while the job before is being ended has to wait for that alone. A launcher that has
 // lost this host and finds it again has given up whoever is held here.
 caf::result<messages::serving> standing_node_state::receive(const messages::serve& x) {
-  if (auto why = refusal_of(x); !why.empty()) {
+  auto why = unfit_for(x);
+  if (why.empty() && !succeeds(x))
+    why = taken_from(x);
+  if (!why.empty()) {
     runtime::log_warning("a run was refused: {}", why);
     return messages::make_error(messages::ec::refused, std::move(why));
   }
@@ -179,14 +186,14 @@ void standing_node_state::be_free() {
   if (auto promise = std::exchange(taken_over_, std::nullopt))
     promise->deliver(messages::make_error(messages::ec::refused, "it is ending"));
   self_->demonitor(before->launcher.address());
-  path_->send(self_,
-              before->launcher,
-              messages::agent_told{.host = before->host, .answer = "it has ended", .gone = true});
   try {
     runtime::remove_rendezvous(runtime::run_folder::open(settings_.run));
   } catch (const runtime::error& failure) {
     runtime::log_warning("{}", failure.what());
   }
+  path_->send(self_,
+              before->launcher,
+              messages::agent_told{.host = before->host, .answer = "it has ended", .gone = true});
   runtime::log_info(" the run {} is over here", before->run);
   if (over_ || settings_.once)
     return self_->quit();

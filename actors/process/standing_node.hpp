@@ -71,7 +71,9 @@ class standing_node_state {
   };
 
   std::chrono::milliseconds patience() const;
-  std::string refusal_of(const messages::serve& x) const;
+  /// Why it never serves that launcher, or not while it serves another; empty: it does.
+  std::string unfit_for(const messages::serve& x) const;
+  std::string taken_from(const messages::serve& x) const;
   bool succeeds(const messages::serve& x) const;
   messages::serving serve(const messages::serve& x);
   caf::result<messages::serving> take_over(const messages::serve& x);

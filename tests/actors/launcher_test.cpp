@@ -121,6 +121,7 @@ struct launched {
               [](const messages::kill_agent&) {},
               [](const messages::dismiss&) {},
               [](const messages::agent_told&) {},
+              [](const messages::is_held&) {},
               [](const messages::shut_down&) {}};
     });
   }
