@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace troupe::actors {
@@ -41,15 +42,16 @@ std::vector<messages::standing_node_actor> connect_with_those_there(
   std::vector<std::string> failures(nodes.size());
   {
     std::vector<std::jthread> looks;  // all at once: who is gone is waited for
-    for (std::size_t i = 0; i < nodes.size(); ++i)
-      looks.push_back(
-          runtime::start_thread("search", [&x = nodes[i], &why = failures[i], patience] {
-            try {
-              runtime::require_listener(x.address, x.port, patience);
-            } catch (const runtime::error& failure) {
-              why = failure.what();
-            }
-          }));
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      auto look = runtime::start_thread("search", [&x = nodes[i], &why = failures[i], patience] {
+        try {
+          runtime::require_listener(x.address, x.port, patience);
+        } catch (const runtime::error& failure) {
+          why = failure.what();
+        }
+      });
+      looks.push_back(std::move(look));
+    }
   }
   std::vector<messages::standing_node_actor> out(nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
