@@ -52,12 +52,13 @@ class front_folder {
   const fs::path& path() const { return path_; }
   bool is_temporary() const { return is_temporary_; }
   /// Nobody goes on with the run: they need not wait for anybody who would.
-  void free_hosts() const {
+  void free_hosts() {
     auto nodes = hosts_.nodes;
     nodes.insert(nodes.end(), hosts_.spares.begin(), hosts_.spares.end());
-    if (!nodes.empty())
-      actors::release_nodes(nodes, path_, suspicion_, hosts_.insecure);
+    if (!nodes.empty() && !actors::release_nodes(nodes, path_, suspicion_, hosts_.insecure))
+      leaves_threads_ = true;
   }
+  bool leaves_threads() const { return leaves_threads_; }
   std::vector<std::string> command() const { return supervisor_command(path_, is_temporary_); }
 
  private:
@@ -65,6 +66,7 @@ class front_folder {
   fs::path path_;
   run_hosts hosts_;
   double suspicion_;
+  bool leaves_threads_ = false;
 };
 
 /// The name of a signal that has come: of the first, or of the second, which ends the run at once.
@@ -157,7 +159,7 @@ bool goes_on(const fs::path& folder) {
   throw std::runtime_error(x.text);
 }
 
-int ended_at_once(const front_folder& folder,
+int ended_at_once(front_folder& folder,
                   runtime::supervisor_process& supervisor,
                   const runtime::process_id& last,
                   const std::string& signal) {
@@ -170,7 +172,7 @@ int ended_at_once(const front_folder& folder,
 
 int lost(const runtime::training_job& job,
          runtime::supervisor_process& supervisor,
-         const front_folder& folder,
+         front_folder& folder,
          const runtime::process_id& last,
          const std::string& why) {
   runtime::log_error("the run ended early: {}; {}", why, how_to_go_on(job));
@@ -199,7 +201,7 @@ std::unique_ptr<runtime::child_process> started_successor(const front_folder& fo
 /// By its folder: the connection was that of the process before. `successor`: started here.
 int shown_with_successor(const runtime::training_job& job,
                          runtime::supervisor_process& supervisor,
-                         const front_folder& folder,
+                         front_folder& folder,
                          std::unique_ptr<runtime::child_process> successor,
                          const signal_name& first,
                          const signal_name& second) {
@@ -221,12 +223,14 @@ int shown_with_successor(const runtime::training_job& job,
                 followed.last,
                 "nobody took the place of its supervisor's process any more");
   supervisor.end_what_is_left(folder.path());
+  if (followed.end->exit_code != 0)
+    folder.free_hosts();
   return followed.end->exit_code;
 }
 
 int shown_to_its_end(const runtime::training_job& job,
                      runtime::supervisor_process& supervisor,
-                     const front_folder& of_run,
+                     front_folder& of_run,
                      const signal_name& first,
                      const signal_name& second) {
   const auto& folder = of_run.path();
@@ -236,6 +240,8 @@ int shown_to_its_end(const runtime::training_job& job,
       runtime::log_warning("{}: what it had to write at its end may be missing",
                            how_it_was_lost(supervisor));
     supervisor.end_what_is_left(folder, second.has_come());
+    if (told->exit_code != 0)
+      of_run.free_hosts();
     if (told->kind != runtime::complaint::none)
       complain(*told);
     return told->exit_code;
@@ -352,8 +358,9 @@ int show_run(const runtime::training_job& job, const run_request& request) {
       });
   runtime::write_log_beside();
   int code = 0;
+  bool leaves_threads = false;
   try {
-    const front_folder folder(job, request);
+    front_folder folder(job, request);
     supervisor.start(
         folder.command(),
         text_of(supervisor_order{runtime::to_json(job),
@@ -363,12 +370,13 @@ int show_run(const runtime::training_job& job, const run_request& request) {
                                  runtime::this_process(),
                                  request.hosts}));
     code = shown_to_its_end(job, supervisor, folder, first, second);
+    leaves_threads = folder.leaves_threads();
   } catch (...) {
     runtime::finish_log(reader_patience);
     throw;
   }
-  if (!runtime::finish_log(reader_patience))
-    std::_Exit(code);  // the reader of our output hangs; an ordinary end would wait for it
+  if (!runtime::finish_log(reader_patience) || leaves_threads)
+    std::_Exit(code);  // an ordinary end would wait for who hangs: a reader of our output, a node
   return code;
 }
 

@@ -81,13 +81,15 @@ std::optional<standing_nodes> connect_unless_asked(caf::actor_system& system,
       std::call_once(first->once, [&] { first->promise.set_exception(std::current_exception()); });
     }
   }).detach();
-  ask.set([first](const std::string& why) {
-    std::call_once(first->once, [&] {
-      runtime::log_info(" {}: stopped before the first iteration; nothing was trained or saved",
-                        why);
-      first->promise.set_value(std::nullopt);
+  // What a successor is asked before it has begun is done in order then: it has what to save.
+  if (!goes_on)
+    ask.set([first](const std::string& why) {
+      std::call_once(first->once, [&] {
+        runtime::log_info(" {}: stopped before the first iteration; nothing was trained or saved",
+                          why);
+        first->promise.set_value(std::nullopt);
+      });
     });
-  });
   return first->promise.get_future().get();
 }
 

@@ -213,6 +213,7 @@ class launch_machine {
     return is_process(process) ? all_[std::size_t(process)].agent : -1;
   }
   bool is_over() const { return over_ > 0; }
+  bool has_quit() const { return has_quit_; }
 
  private:
   enum class phase : std::uint8_t { none, starting, connecting, stands, ending };
@@ -282,7 +283,7 @@ class launch_machine {
   std::vector<int> keepers_;
   std::string refused_ = {};  ///< by a host, before anybody stood: why the run ends
   int refused_by_ = 0;        ///< the same
-  std::uint64_t requests_ = 0;
+  std::uint64_t requests_;
   bool has_quit_ = false;
   int over_ = 0;
 };

@@ -49,8 +49,9 @@ class launch_sites {
   /// False: there is none.
   virtual bool end_agent(int agent) = 0;
   virtual void kill_agent(int agent) = 0;
-  /// All agents are gone. False: another one of the run is yet to end, which is told then.
-  virtual bool end_rest() { return true; }
+  /// All agents are gone. False: another one of the run is yet to end, which is told then. The
+  /// second time it is killed.
+  virtual bool end_own_agent() { return true; }
 
   /// It says that; false: another has taken its place.
   virtual bool hear(const messages::agent_told& x) = 0;
@@ -81,7 +82,8 @@ std::vector<messages::standing_node_actor> connect_with(
     caf::actor_system& system,
     const std::vector<standing_node_address>& nodes,
     std::chrono::milliseconds patience);
-/// The same by a successor: null for whoever cannot be reached, of which it warns.
+/// The same of those that are there: null for whoever is not reached within twice that time, of
+/// which it warns. All at once.
 std::vector<messages::standing_node_actor> connect_with_those_there(
     caf::actor_system& system,
     const std::vector<standing_node_address>& nodes,
@@ -92,7 +94,7 @@ struct host_listener {
   std::function<void(int host, const std::string& why)> refused;
   std::function<void(int host)> back;  ///< one that was lost serves again
   std::function<void()> ready;         ///< launch_sites::is_ready, after it was not
-  std::function<void()> ended;         ///< launch_sites::end_rest has come to its end
+  std::function<void()> ended;         ///< launch_sites::end_own_agent has come to its end
 };
 
 /// Of other hosts: asks each of `nodes`, which are those of `settings.standing`, to serve, the

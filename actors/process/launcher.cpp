@@ -7,7 +7,6 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/process/run_folder.hpp"
-#include "runtime/process/run_succession.hpp"
 #include "runtime/trainer/build.hpp"
 
 #include <caf/actor_system.hpp>
@@ -15,7 +14,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <utility>
 
 namespace troupe::actors {
@@ -25,16 +23,6 @@ namespace {
 /// life: however short the suspicion is, a machine that starts many at once takes seconds.
 std::chrono::milliseconds patience_with_starts(std::chrono::milliseconds suspicion) {
   return std::max<std::chrono::milliseconds>(3 * suspicion, std::chrono::seconds(15));
-}
-
-/// The newest incarnations that a launcher before this one has started.
-std::vector<std::uint32_t> places_before(const launch_settings& settings, int processes) {
-  std::vector<std::uint32_t> out;
-  if (settings.incarnation > 1)
-    if (auto before = runtime::find_rendezvous(runtime::run_folder::open(settings.run)))
-      out = std::move(before->places);
-  out.resize(std::size_t(processes));
-  return out;
 }
 
 }  // namespace
@@ -54,6 +42,11 @@ void launcher_state::start(launch_settings settings,
   const auto& job = context_->jobs->open(told_)->job;
   self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
   port_ = publish(messages::rendezvous_actor(messages::launcher_actor(self_)), settings_.address);
+  if (!settings_.standing.empty())
+    find_places(job.layout.processes);
+  // Here they find this one; who succeeds it has the next incarnation, whatever comes of this one.
+  if (!settings_.successor.empty())
+    leave_rendezvous();
   if (standing.empty())
     sites_ = sites_of_this_host(
         self_, settings_, port_, *context_, job.layout.processes, job.recovery.suspicion);
@@ -73,38 +66,8 @@ void launcher_state::start(launch_settings settings,
                                       .ready = [this] { take_up(); },
                                       .ended = [this] { carry_out(launch_action::quit{}); }});
   machine_.emplace(sites_->agents(), home_.where.who, sites_->are_outlived(), sites_->spares());
-  if (!settings_.standing.empty())
-    places_ = places_before(settings_, job.layout.processes);
   if (sites_->is_ready())
     take_up();
-  if (!settings_.successor.empty())  // and here they find this one
-    leave_rendezvous();
-}
-
-// Who was started by a launcher before this one, then whoever has come meanwhile.
-void launcher_state::take_up() {
-  for (const auto& x : sites_->filled())
-    carry_out(machine_->take_over(x));
-  for (const auto& [host, why] : sites_->missing())
-    lose_host(host, why);
-  begun_ = true;
-  for (const auto& x : std::exchange(early_orders_, {}))
-    receive(x);
-  for (auto& x : std::exchange(early_joins_, {})) {
-    auto answer = admit(x.what, x.by);
-    if (answer)
-      x.answer.deliver(*std::move(answer));
-    else
-      x.answer.deliver(std::move(answer.error()));
-  }
-}
-
-void launcher_state::leave_rendezvous() const {
-  runtime::write_rendezvous(runtime::run_folder::open(settings_.run),
-                            {.incarnation = settings_.incarnation,
-                             .address = settings_.address,
-                             .port = port_,
-                             .places = places_});
 }
 
 std::chrono::milliseconds launcher_state::suspicion() const {
@@ -124,14 +87,6 @@ void launcher_state::receive(const messages::start_process& x) {
     newest = x;
   machine_->kept_in(context_->ledger->keepers());
   carry_out(machine_->wanted(x.process, x.generation, x.elsewhere));
-}
-
-caf::result<messages::admitted> launcher_state::receive(const messages::join& x) {
-  if (begun_)
-    return admit(x, self_->current_sender());
-  auto answer = self_->make_response_promise<messages::admitted>();
-  early_joins_.push_back({x, self_->current_sender(), answer});
-  return answer;
 }
 
 caf::expected<messages::admitted> launcher_state::admit(const messages::join& x,
@@ -160,39 +115,6 @@ caf::expected<messages::admitted> launcher_state::admit(const messages::join& x,
   }
   return context_->messages->checked(self_->home_system(),
                                      messages::admitted{told_, run_, secret_});
-}
-
-// A process that asked for the job is not heard of any more, or a host's node.
-void launcher_state::lose(const caf::down_msg& x) {
-  if (const int host = sites_->host_of(x.source); host >= 0)
-    return lose_host(
-        host,
-        sites_->name_of_host(host)
-            + " is gone, with whom it has started: it has ended, or cannot be reached");
-  for (const auto& [who, it] : known_)
-    if (it.joined_by == x.source)
-      return carry_out(machine_->late(who, "nothing was heard of it any more while it prepared"));
-}
-
-void launcher_state::lose_host(int host, const std::string& why) {
-  sites_->lose(host);
-  if (!machine_->is_over())
-    runtime::log_warning("{}", why);
-  carry_out(machine_->host_gone(host, why));
-}
-
-void launcher_state::find_host(int host) {
-  if (machine_->is_over()) {
-    sites_->end_agent(host);
-    return;
-  }
-  runtime::log_info(" {} is there again, and stands by", sites_->name_of_host(host));
-  carry_out(machine_->host_back(host));
-}
-
-void launcher_state::receive(const messages::look_for_node& x) {
-  if (!machine_->is_over())
-    sites_->look(x);
 }
 
 void launcher_state::receive(const messages::present& x) {
@@ -271,6 +193,8 @@ void launcher_state::receive(const messages::shut_down& x) {
       context_->messages->send(self_, present_of(who)->node, x);
   context_->messages->send_later(self_, messages::launcher_actor(self_), suspicion(), x);
   carry_out(machine_->over());
+  if (machine_->has_quit())
+    carry_out(launch_action::quit{});  // unless the agent of this host hangs it has
 }
 
 // --- what follows --------------------------------------------------------------------------------
@@ -290,30 +214,12 @@ const messages::present* launcher_state::present_of(const messages::process_name
 void launcher_state::carry_out(const launch_action::start& x) {
   std::string failure;
   try {
-    sites_->start(x);
-    return note_start(x.who);
+    note_start(x.who);
+    return sites_->start(x);
   } catch (const runtime::error& of_agent) {
     failure = of_agent.what();
   }
   carry_out(machine_->refused(x.request, failure));
-}
-
-// A successor has to know it where the host is lost, too.
-void launcher_state::note_start(const messages::process_name& who) {
-  if (places_.empty())
-    return;
-  places_[std::size_t(who.process)] = who.incarnation;
-  if (settings_.successor.empty())
-    return;
-  try {
-    leave_rendezvous();
-  } catch (const runtime::error& failure) {
-    runtime::log_warning(
-        "a successor of this process would not know how often process:{} was "
-        "started: {}",
-        who.process,
-        failure.what());
-  }
 }
 
 void launcher_state::carry_out(const launch_action::adopt& x) {
@@ -371,34 +277,6 @@ void launcher_state::carry_out(const launch_action::abandon& x) {
         self_, it->node, messages::shut_down{asked_[x.who.process].generation});
 }
 
-void launcher_state::carry_out(const launch_action::relocate& x) {
-  const auto to = sites_->name_of_host(x.to);
-  const auto cause = x.why.empty() ? "" : fmt::format(" ({})", x.why);
-  if (x.beside.empty())
-    return runtime::log_warning("process:{} moves to {}{}", x.process, to, cause);
-  auto places = x.beside;
-  places.push_back(x.process);
-  std::sort(places.begin(), places.end());
-  runtime::log_warning(
-      "process:{} moves to {}, as no other node is left{}: that one now hosts the processes {}, "
-      "and "
-      "needs the memory of all of them; start a node there again, and one of them goes back",
-      x.process,
-      to,
-      cause,
-      fmt::join(places, " and "));
-}
-
-void launcher_state::carry_out(const launch_action::offer_move& x) {
-  const auto& to = asked_[x.who.process];
-  if (to.supervisor)
-    context_->messages->send(
-        self_,
-        to.supervisor,
-        messages::process_may_move{
-            to.generation, x.who.process, x.who.incarnation, sites_->name_of_host(x.to)});
-}
-
 void launcher_state::carry_out(const launch_action::tell_started& x) {
   const auto& to = asked_[x.who.process];
   const auto& it = known_[x.who];
@@ -448,7 +326,7 @@ void launcher_state::carry_out(const launch_action::expect& x) {
 }
 
 void launcher_state::carry_out(const launch_action::quit&) {
-  if (!sites_->end_rest())
+  if (!sites_->end_own_agent())
     return;
   self_->send_exit(home_.connector, caf::exit_reason::user_shutdown);
   self_->quit();

@@ -96,7 +96,9 @@ class launcher_state {
   void take(int host, const runtime::agent_ended& x);
   void take(int host, const runtime::processes_listed& x);
 
+  // launcher_succession.cpp:
   void take_up();
+  void find_places(int processes);
   caf::expected<messages::admitted> admit(const messages::join& x, const caf::strong_actor_ptr& by);
   void leave_rendezvous() const;
   void note_start(const messages::process_name& who);

@@ -6,6 +6,7 @@
 #include "messages/protocol/actors.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/core/thread.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/process/run_succession.hpp"
 #include "runtime/trainer/build.hpp"
@@ -16,43 +17,60 @@
 #include <caf/scoped_actor.hpp>
 
 #include <chrono>
+#include <exception>
+#include <future>
+#include <memory>
 
 namespace troupe::actors {
 namespace {
 
 constexpr auto patience = std::chrono::seconds(1);  // with each
+constexpr auto limit = std::chrono::seconds(3);     // with all
+
+/// Ends when CAF does, which may wait for a node that has accepted its call and hangs.
+void tell_all(const std::vector<standing_node_address>& nodes,
+              const runtime::run_folder& run,
+              double suspicion,
+              bool insecure) {
+  const auto config
+      = make_configuration(0, control_settings{run.credentials(), suspicion, insecure});
+  caf::actor_system system(*config);
+  caf::scoped_actor by(system);
+  const messages::serve order{.program = runtime::version_text(),
+                              .run = run.record().id,
+                              .suspicion = suspicion,
+                              .over = true,
+                              .launcher = caf::actor_cast<messages::launcher_actor>(by.ptr())};
+  for (const auto& node : connect_with_those_there(system, nodes, patience))
+    if (node)
+      by->request(node, patience, order)
+          .receive([](const messages::serving&) {}, [](const caf::error&) {});
+}
 
 }  // namespace
 
-// As a launcher that comes after all others, and is gone at once, with nobody to succeed it.
-void release_nodes(const std::vector<standing_node_address>& nodes,
+bool release_nodes(const std::vector<standing_node_address>& nodes,
                    const std::filesystem::path& run,
                    double suspicion,
                    bool insecure) {
+  const auto done = std::make_shared<std::promise<void>>();
   try {
     const auto folder = runtime::run_folder::open(run);
-    const auto last = runtime::find_rendezvous(folder);
-    if (!last)
-      return;
-    const auto config
-        = make_configuration(0, control_settings{folder.credentials(), suspicion, insecure});
-    caf::actor_system system(*config);
-    caf::scoped_actor by(system);
-    messages::serve order{.program = runtime::version_text(),
-                          .run = folder.record().id,
-                          .suspicion = suspicion,
-                          .incarnation = last->incarnation + 2,  // one may be on its way
-                          .address = last->address,
-                          .port = last->port,
-                          .launcher = caf::actor_cast<messages::launcher_actor>(by.ptr())};
-    for (const auto& node : connect_with_those_there(system, nodes, patience))
-      if (node)
-        by->request(node, patience, order)
-            .receive([](const messages::serving&) {},
-                     [](const caf::error&) {});  // it serves another run by now
+    if (!runtime::find_rendezvous(folder))
+      return true;  // nobody holds anything
+    runtime::start_thread("release", [done, nodes, folder, suspicion, insecure] {
+      try {
+        tell_all(nodes, folder, suspicion, insecure);
+      } catch (const std::exception& failure) {
+        runtime::log_warning("nodes of this run are not told that it is over: {}", failure.what());
+      }
+      done->set_value();
+    }).detach();
   } catch (const runtime::error& failure) {
     runtime::log_warning("nodes of this run are not told that it is over: {}", failure.what());
+    return true;
   }
+  return done->get_future().wait_for(limit) == std::future_status::ready;
 }
 
 }  // namespace troupe::actors

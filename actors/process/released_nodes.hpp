@@ -9,11 +9,12 @@
 
 namespace troupe::actors {
 
-/// Those that hold processes of the run in that folder for a successor of its supervisor's process
-/// end them and are free, as none will come. The supervisor's process is gone. Whom it cannot tell
-/// frees itself after the time for which it waits (standing_node.hpp). Blocks for some seconds at
-/// most.
-void release_nodes(const std::vector<standing_node_address>& nodes,
+/// Those that serve the run in that folder, or hold its processes for a successor of its
+/// supervisor's process, end them and are free, as none will come. The supervisor's process is
+/// gone. Whom it cannot tell frees itself after the time for which it holds (standing_node.hpp).
+/// Blocks for three seconds at most. False: a thread of it goes on that the end of this process
+/// would have to wait for.
+bool release_nodes(const std::vector<standing_node_address>& nodes,
                    const std::filesystem::path& run,
                    double suspicion,
                    bool insecure);

@@ -39,33 +39,22 @@ std::vector<messages::standing_node_actor> connect_with_those_there(
     caf::actor_system& system,
     const std::vector<standing_node_address>& nodes,
     std::chrono::milliseconds patience) {
-  std::vector<std::string> failures(nodes.size());
-  {
-    std::vector<std::jthread> looks;  // all at once: who is gone is waited for
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      auto look = runtime::start_thread("search", [&x = nodes[i], &why = failures[i], patience] {
-        try {
-          runtime::require_listener(x.address, x.port, patience);
-        } catch (const runtime::error& failure) {
-          why = failure.what();
-        }
-      });
-      looks.push_back(std::move(look));
-    }
-  }
   std::vector<messages::standing_node_actor> out(nodes.size());
+  std::vector<std::jthread> looks;  // all at once: who says nothing is waited for
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const auto& x = nodes[i];
-    auto& why = failures[i];
-    try {
-      if (why.empty())
-        out[i] = standing_node_at(system, x.address, x.port, patience);
-    } catch (const runtime::error& failure) {
-      why = failure.what();
-    }
-    if (!why.empty())
-      runtime::log_warning("the node at {} is not there any more: {}", x.name, why);
+    auto look
+        = runtime::start_thread("search", [&x = nodes[i], &found = out[i], &system, patience] {
+            try {
+              runtime::require_listener(x.address, x.port, patience);
+              found = standing_node_at(system, x.address, x.port, patience);
+            } catch (const runtime::error& failure) {
+              runtime::log_warning(
+                  "the node at {} is not there any more: {}", x.name, failure.what());
+            }
+          });
+    looks.push_back(std::move(look));
   }
+  looks.clear();
   return out;
 }
 

@@ -2,8 +2,8 @@
 
 #include "actors/process/agent_link.hpp"
 #include "actors/process/control_plane.hpp"
-#include "actors/process/heirs_agent.hpp"
 #include "actors/process/launch_sites.hpp"
+#include "actors/process/succession_agent.hpp"
 #include "messages/core/error.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
@@ -53,7 +53,8 @@ class other_hosts final : public launch_sites {
         hosts_(nodes.size()),
         is_ready_(settings.incarnation == 1) {
     if (!settings_.successor.empty())
-      heir_ = std::make_unique<heirs_agent>(self_, path_, settings_, part_of_suspicion(1));
+      own_agent_
+          = std::make_unique<succession_agent>(self_, path_, settings_, part_of_suspicion(1));
     for (std::size_t h = 0; h < nodes.size(); ++h) {
       at(int(h)).node = nodes[h];
       at(int(h)).has_answered = !nodes[h];
@@ -141,20 +142,24 @@ class other_hosts final : public launch_sites {
       path_->send(self_, to, messages::kill_agent{agent});
   }
 
-  bool end_rest() override { return !heir_ || heir_->end(); }
+  bool end_own_agent() override { return !own_agent_ || own_agent_->end(); }
 
   // What a standing node tells it has looked at.
   bool hear(const messages::agent_told& x) override {
-    if (x.host == heirs_agent::host) {
-      const bool is_news = heir_ && heir_->hear(x);
-      if (heir_ && heir_->has_ended())
+    if (x.host == succession_agent::host) {
+      const bool is_news = own_agent_ && own_agent_->hear(x);
+      if (own_agent_ && own_agent_->has_ended())
         tell_.ended();
       return is_news;
     }
     if (x.host < 0 || x.host >= int(hosts_.size()))
       return false;
-    if (is_ready_ || x.gone)
+    if (x.gone) {
+      at(x.host).running.clear();
       return true;
+    }
+    if (is_ready_)
+      return at(x.host).serves();
     if (const auto answer = runtime::read_answer(x.answer);
         const auto* const died = std::get_if<runtime::process_died>(&answer))
       std::erase_if(at(x.host).running, [died](const auto& it) {
@@ -318,8 +323,10 @@ class other_hosts final : public launch_sites {
     auto& it = at(number);
     const auto told = fmt::format(
         "{} does not serve this run: {}", name_of_host(number), messages::text_of(why));
-    if (it.node)
+    if (it.node) {
+      path_->send(self_, it.node, messages::dismiss{});  // it may have begun, and answer too late
       self_->demonitor(it.node.address());
+    }
     if (!is_ready_) {
       it.node = nullptr;
       it.refusal = told;
@@ -364,7 +371,7 @@ class other_hosts final : public launch_sites {
   const host_listener tell_;
   std::vector<host> hosts_;
   bool is_ready_;
-  std::unique_ptr<heirs_agent> heir_;  ///< null: nobody succeeds this process
+  std::unique_ptr<succession_agent> own_agent_;  ///< null: nobody succeeds this process
 };
 
 }  // namespace

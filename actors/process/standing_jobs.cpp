@@ -46,6 +46,10 @@ std::string standing_node_state::unfit_for(const messages::serve& x) const {
 }
 
 std::string standing_node_state::taken_from(const messages::serve& x) const {
+  if (job_ && job_->run == x.run && x.incarnation < job_->incarnation)
+    return fmt::format(
+        "STANDING-1: incarnation {} of the supervisor's process goes on with that run",
+        job_->incarnation);
   if (held_ && job_->run != x.run)
     return fmt::format(
         "it holds the processes of another run, {}, whose supervisor's process is gone, for "
@@ -68,6 +72,8 @@ bool standing_node_state::succeeds(const messages::serve& x) const {
 // Who comes while the job before is being ended has to wait for that alone. A launcher that has
 // lost this host and finds it again has given up whoever is held here.
 caf::result<messages::serving> standing_node_state::receive(const messages::serve& x) {
+  if (x.over)
+    return release(x);
   auto why = unfit_for(x);
   if (why.empty() && !succeeds(x))
     why = taken_from(x);
@@ -88,6 +94,16 @@ caf::result<messages::serving> standing_node_state::receive(const messages::serv
   auto out = answer_;
   if (held_)
     end_job();
+  return out;
+}
+
+// By the run's front, when nobody goes on with it.
+caf::result<messages::serving> standing_node_state::release(const messages::serve& x) {
+  if (!job_ || job_->run != x.run)
+    return messages::make_error(messages::ec::refused, "it does not serve that run");
+  runtime::log_info(" the command of the run {} says that nobody goes on with it", x.run);
+  messages::serving out{.host = runtime::host_name(), .run = settings_.run.string()};
+  end_job();
   return out;
 }
 
@@ -154,10 +170,10 @@ void standing_node_state::lose(const caf::down_msg& x) {
   path_->send_later(self_,
                     messages::standing_node_actor(self_),
                     time,
-                    messages::is_held{jobs_, job_->incarnation});
+                    messages::hold_is_over{jobs_, job_->incarnation});
 }
 
-void standing_node_state::receive(const messages::is_held& x) {
+void standing_node_state::receive(const messages::hold_is_over& x) {
   if (!held_ || x.job != jobs_ || x.incarnation != job_->incarnation)
     return;
   runtime::log_warning("nobody goes on with the run {}", job_->run);

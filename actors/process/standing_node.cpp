@@ -100,8 +100,11 @@ void standing_node_state::receive(const messages::kill_agent&) {
 }
 
 void standing_node_state::receive(const messages::dismiss& x) {
+  const auto& sender = self_->current_sender();
   if (is_from_launcher())
     end_job();
+  else if (next_ && sender && sender->address() == next_->launcher.address())
+    next_.reset();  // it has waited for too long
   else if (ending_ && x.job == jobs_)
     agent_->kill_everybody();
 }
@@ -207,7 +210,7 @@ messages::standing_node_actor::behavior_type standing_node(
           [self](const messages::kill_agent& x) { self->state.receive(x); },
           [self](const messages::dismiss& x) { self->state.receive(x); },
           [self](const messages::agent_told& x) { self->state.receive(x); },
-          [self](const messages::is_held& x) { self->state.receive(x); },
+          [self](const messages::hold_is_over& x) { self->state.receive(x); },
           [self](const messages::shut_down& x) { self->state.receive(x); }};
 }
 

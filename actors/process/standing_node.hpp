@@ -60,7 +60,7 @@ class standing_node_state {
   void receive(const messages::kill_agent& x);
   void receive(const messages::dismiss& x);
   void receive(const messages::agent_told& x);
-  void receive(const messages::is_held& x);
+  void receive(const messages::hold_is_over& x);
   /// The first time whoever was started is ended, the second time the agent is killed.
   void receive(const messages::shut_down& x);
 
@@ -76,6 +76,7 @@ class standing_node_state {
   std::string taken_from(const messages::serve& x) const;
   bool succeeds(const messages::serve& x) const;
   messages::serving serve(const messages::serve& x);
+  caf::result<messages::serving> release(const messages::serve& x);
   caf::result<messages::serving> take_over(const messages::serve& x);
   /// To whom has taken over, when nobody is on the way any more of whom it would not know.
   void tell_who_runs();

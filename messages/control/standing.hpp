@@ -1,17 +1,15 @@
 // A node that was started by hand stands on its host and waits for jobs. It hosts no rank itself:
 // it has its host agent start the processes that do.
 //
-//   launcher -> standing node   serve       its job, with a place of it or as a spare; answered by
-//                                           `serving`, or refused
-//                                           by the launcher of a successor: the job goes on, and
-//                                           the answer tells who lives
-//                               start_node  a process for a place of it
-//                               kill_node   that one
-//                               kill_agent  its host agent does not answer
-//                               dismiss     no process is wanted any more
-//   standing node -> launcher   agent_told  what its host agent has said (rendezvous.hpp)
-//   standing node, to itself    is_held     no launcher has come in the place of the one that is
-//   gone
+//   launcher -> standing node   serve         its job, with a place of it or as a spare; answered by
+//                                             `serving`, or refused. That of a successor goes on
+//                                             with the job, and the answer tells it who lives
+//                               start_node    a process for a place of it
+//                               kill_node     that one
+//                               kill_agent    its host agent does not answer
+//                               dismiss       no process is wanted any more
+//   standing node -> launcher   agent_told    what its host agent has said (rendezvous.hpp)
+//   standing node, to itself    hold_is_over  no launcher has come in the place of one that is gone
 //
 // It serves one job at a time, until it is dismissed and its processes are gone, or the launcher
 // is and no successor of it comes.
@@ -40,6 +38,8 @@ struct serve {
   bool succeeded = false;         ///< when this launcher is gone another one goes on with the job
   std::string address = {};       ///< of the rendezvous
   std::uint16_t port = 0;         ///< the same
+  /// It is no launcher that says this, but the run's front: nobody goes on with the run.
+  bool over = false;
   launcher_actor launcher = {};
 
   friend bool operator==(const serve&, const serve&) = default;
@@ -84,11 +84,11 @@ struct kill_agent {
   friend bool operator==(const kill_agent&, const kill_agent&) = default;
 };
 
-struct is_held {
+struct hold_is_over {
   std::uint64_t job = 0;          ///< which of its
   std::uint32_t incarnation = 0;  ///< of the launcher that is gone
 
-  friend bool operator==(const is_held&, const is_held&) = default;
+  friend bool operator==(const hold_is_over&, const hold_is_over&) = default;
 };
 
 struct dismiss {
@@ -110,6 +110,7 @@ typename Inspector::result_type inspect(Inspector& f, serve& x) {
            x.succeeded,
            x.address,
            x.port,
+           x.over,
            x.launcher);
 }
 template <class Inspector>
@@ -133,8 +134,8 @@ typename Inspector::result_type inspect(Inspector& f, kill_agent& x) {
   return f(caf::meta::type_name("kill_agent"), x.host);
 }
 template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, is_held& x) {
-  return f(caf::meta::type_name("is_held"), x.job, x.incarnation);
+typename Inspector::result_type inspect(Inspector& f, hold_is_over& x) {
+  return f(caf::meta::type_name("hold_is_over"), x.job, x.incarnation);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, dismiss& x) {

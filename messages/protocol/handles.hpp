@@ -72,7 +72,7 @@ struct start_node;
 struct kill_node;
 struct kill_agent;
 struct dismiss;
-struct is_held;
+struct hold_is_over;
 // suspicion.hpp
 struct look_at_lanes;
 struct suspected;
@@ -285,7 +285,7 @@ using standing_node_actor = caf::typed_actor<
     // What its own host agent has said.
     caf::reacts_to<agent_told>,
     // Nobody came in the place of a launcher that is gone.
-    caf::reacts_to<is_held>,
+    caf::reacts_to<hold_is_over>,
     // End, with whatever it has started.
     caf::reacts_to<shut_down>>;
 

@@ -248,11 +248,74 @@ TEST_CASE("STANDING-1: who is succeeded gives no orders any more, also while it 
   CHECK(next.take_over(next.order_of(2)).empty());
   one.self->send(it.node, messages::start_node{7, {0, 1}});
   one.self->send(it.node, messages::dismiss{});
-  CHECK_THAT(one.serve(one.order_of(1)), ContainsSubstring("named twice"));
+  CHECK_THAT(one.serve(one.order_of(1)), ContainsSubstring("STANDING-1"));
   next.self->send(it.node, messages::start_node{1, {0, 2}});
   const auto started = std::get<runtime::process_started>(runtime::read_answer(next.told().answer));
   CHECK(started.request == 1);
   CHECK(next.take_over(next.order_of(3)).size() == 1);
+}
+
+TEST_CASE("STANDING-1: who is succeeded is not served where nobody leads the run now either",
+          "[actors]") {
+  waiting it;
+  player one(it);
+  messages::standing_process before;
+  {
+    player next(it);
+    REQUIRE(next.serve(next.order_of(2)).empty());
+    next.self->send(it.node, messages::start_node{7, {0, 1}});
+    const auto started
+        = std::get<runtime::process_started>(runtime::read_answer(next.told().answer));
+    before = {{0, 1}, started.which, started.process.pid, started.process.start_time};
+  }
+  for (int n = 0; n < 20; ++n)  // before and after it is held
+    CHECK_THAT(one.serve(one.order_of(1)), ContainsSubstring("STANDING-1"));
+  player third(it);
+  CHECK(third.take_over(third.order_of(3)) == std::vector{before});
+}
+
+TEST_CASE("a run that is over by its front's word frees the node that holds it and no other",
+          "[actors]") {
+  waiting it;
+  player front(it), other(it);
+  auto order = front.order();
+  order.over = true;
+  CHECK_THAT(front.serve(order), ContainsSubstring("does not serve that run"));
+  messages::standing_process before;
+  {
+    player one(it);
+    REQUIRE(one.serve(one.order_of(1)).empty());
+    one.self->send(it.node, messages::start_node{7, {0, 1}});
+    const auto started
+        = std::get<runtime::process_started>(runtime::read_answer(one.told().answer));
+    before = {{0, 1}, started.which, started.process.pid, started.process.start_time};
+  }
+  auto another = other.order();
+  another.run = "two";
+  order.run = "two";
+  CHECK_THAT(front.serve(order), ContainsSubstring("does not serve that run"));
+  CHECK(runtime::is_running({pid_t(before.pid), before.start_time}));
+  order.run = "one";
+  CHECK(front.serve(order).empty());
+  CHECK(other.serve(another).empty());  // it waits until the node is free
+  CHECK_FALSE(runtime::is_running({pid_t(before.pid), before.start_time}));
+}
+
+TEST_CASE("while a node holds a run another one is told why it is not served", "[actors]") {
+  waiting it;
+  player other(it);
+  {
+    player one(it);
+    REQUIRE(one.serve(one.order_of(1)).empty());
+  }
+  auto another = other.order();
+  another.run = "two";
+  std::string why;
+  for (int n = 0; n < 1000 && why.find("holds") == std::string::npos; ++n)
+    why = other.serve(another);  // that the launcher is gone takes a moment
+  CHECK_THAT(why,
+             ContainsSubstring("it holds the processes of another run, one")
+                 && ContainsSubstring("s at most"));
 }
 
 TEST_CASE("a successor hears of whoever is on the way when it comes", "[actors]") {
@@ -261,9 +324,9 @@ TEST_CASE("a successor hears of whoever is on the way when it comes", "[actors]"
   REQUIRE(one.serve(one.order_of(1)).empty());
   one.self->send(it.node, messages::start_node{7, {0, 3}});
   const auto found = next.take_over(next.order_of(2));
-  REQUIRE(found.size() <= 1);  // none where the order came after it
-  if (!found.empty())
-    CHECK(found[0].who == messages::process_name{0, 3});
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].who == messages::process_name{0, 3});
+  CHECK(found[0].pid != 0);
 }
 
 TEST_CASE("a launcher that has lost a node and finds it again finds nobody there", "[actors]") {

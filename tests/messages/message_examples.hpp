@@ -367,6 +367,7 @@ serve example(const wire& w) {
           .succeeded = true,
           .address = "10.0.0.1",
           .port = 40123,
+          .over = true,
           .launcher = w.handle<launcher_actor>()};
 }
 template <>
@@ -378,7 +379,7 @@ start_node example(const wire&) {
   return {7, {1, 2}};
 }
 template <>
-is_held example(const wire&) {
+hold_is_over example(const wire&) {
   return {3, 1};
 }
 template <>

@@ -1,4 +1,4 @@
-#include "actors/process/heirs_agent.hpp"
+#include "actors/process/succession_agent.hpp"
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
@@ -10,11 +10,16 @@
 #include <variant>
 
 namespace troupe::actors {
+namespace {
 
-heirs_agent::heirs_agent(messages::launcher_actor::pointer self,
-                         const std::shared_ptr<const message_path>& path,
-                         const launch_settings& settings,
-                         std::chrono::milliseconds silence)
+constexpr int most_failures = 3;  ///< in a row
+
+}  // namespace
+
+succession_agent::succession_agent(messages::launcher_actor::pointer self,
+                                   const std::shared_ptr<const message_path>& path,
+                                   const launch_settings& settings,
+                                   std::chrono::milliseconds silence)
     : agent_(
         settings.agent,
         settings.run,
@@ -34,13 +39,23 @@ heirs_agent::heirs_agent(messages::launcher_actor::pointer self,
                   .silence = silence});
 }
 
-bool heirs_agent::hear(const messages::agent_told& x) {
+bool succession_agent::hear(const messages::agent_told& x) {
   if (!agent_.hear(x))
     return false;
-  if (!x.gone)
+  if (!x.gone) {
+    failures_ = 0;
     return std::holds_alternative<runtime::request_refused>(runtime::read_answer(x.answer));
+  }
   if (is_ending_)
     return false;
+  if (++failures_ > most_failures) {
+    runtime::log_warning(
+        "nobody would go on with this run in the place of this process: {} agents of "
+        "this host in a row have ended, the last one so: {}",
+        failures_,
+        x.answer);
+    return false;
+  }
   runtime::log_warning("the host agent is gone ({}); another one takes its place", x.answer);
   try {
     agent_.start();
@@ -51,10 +66,14 @@ bool heirs_agent::hear(const messages::agent_told& x) {
   return false;
 }
 
-bool heirs_agent::end() {
-  if (agent_.is_there() && !std::exchange(is_ending_, true))
+bool succession_agent::end() {
+  if (!agent_.is_there())
+    return true;
+  if (std::exchange(is_ending_, true))
+    agent_.kill();
+  else
     agent_.ask(runtime::end_agent{});
-  return !agent_.is_there();
+  return false;
 }
 
 }  // namespace troupe::actors
