@@ -3,6 +3,7 @@
 #include "actors/command/followed_run.hpp"
 #include "actors/command/setting_names.hpp"
 #include "actors/command/signals.hpp"
+#include "actors/process/released_nodes.hpp"
 #include "runtime/checkpoint/listing.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
@@ -37,7 +38,9 @@ class front_folder {
       : is_temporary_(request.run_folder.empty() && job.checkpoints.save.empty()),
         path_(is_temporary_                ? runtime::new_temporary_folder()
               : request.run_folder.empty() ? job.checkpoints.save / ".run"
-                                           : request.run_folder) {}
+                                           : request.run_folder),
+        hosts_(request.hosts),
+        suspicion_(job.recovery.suspicion) {}
   ~front_folder() {
     std::error_code ignored;
     if (is_temporary_)
@@ -48,11 +51,22 @@ class front_folder {
 
   const fs::path& path() const { return path_; }
   bool is_temporary() const { return is_temporary_; }
+  /// Nobody goes on with the run: they need not wait for anybody who would.
+  void free_hosts() {
+    auto nodes = hosts_.nodes;
+    nodes.insert(nodes.end(), hosts_.spares.begin(), hosts_.spares.end());
+    if (!nodes.empty() && !actors::release_nodes(nodes, path_, suspicion_, hosts_.insecure))
+      leaves_threads_ = true;
+  }
+  bool leaves_threads() const { return leaves_threads_; }
   std::vector<std::string> command() const { return supervisor_command(path_, is_temporary_); }
 
  private:
   bool is_temporary_;
   fs::path path_;
+  run_hosts hosts_;
+  double suspicion_;
+  bool leaves_threads_ = false;
 };
 
 /// The name of a signal that has come: of the first, or of the second, which ends the run at once.
@@ -145,23 +159,26 @@ bool goes_on(const fs::path& folder) {
   throw std::runtime_error(x.text);
 }
 
-int ended_at_once(const fs::path& folder,
+int ended_at_once(front_folder& folder,
                   runtime::supervisor_process& supervisor,
                   const runtime::process_id& last,
                   const std::string& signal) {
-  supervisor.end_what_is_left(folder, true);
-  leave_end(folder, last, exit_code_of_signal(signal), "ended at once by a second " + signal);
+  supervisor.end_what_is_left(folder.path(), true);
+  folder.free_hosts();
+  leave_end(
+      folder.path(), last, exit_code_of_signal(signal), "ended at once by a second " + signal);
   return exit_code_of_signal(signal);
 }
 
 int lost(const runtime::training_job& job,
          runtime::supervisor_process& supervisor,
-         const fs::path& folder,
+         front_folder& folder,
          const runtime::process_id& last,
          const std::string& why) {
   runtime::log_error("the run ended early: {}; {}", why, how_to_go_on(job));
-  supervisor.end_what_is_left(folder);
-  leave_end(folder, last, we_failed, why);
+  supervisor.end_what_is_left(folder.path());
+  folder.free_hosts();
+  leave_end(folder.path(), last, we_failed, why);
   return we_failed;
 }
 
@@ -184,13 +201,13 @@ std::unique_ptr<runtime::child_process> started_successor(const front_folder& fo
 /// By its folder: the connection was that of the process before. `successor`: started here.
 int shown_with_successor(const runtime::training_job& job,
                          runtime::supervisor_process& supervisor,
-                         const fs::path& folder,
+                         front_folder& folder,
                          std::unique_ptr<runtime::child_process> successor,
                          const signal_name& first,
                          const signal_name& second) {
   runtime::log_warning("{}; another one takes over", how_it_was_lost(supervisor));
   const auto followed
-      = follow_run(folder,
+      = follow_run(folder.path(),
                    supervisor.id(),
                    {[&first] { return first.has_come(); },
                     [&second] { return second.has_come(); },
@@ -205,13 +222,15 @@ int shown_with_successor(const runtime::training_job& job,
                 folder,
                 followed.last,
                 "nobody took the place of its supervisor's process any more");
-  supervisor.end_what_is_left(folder);
+  supervisor.end_what_is_left(folder.path());
+  if (followed.end->exit_code != 0)
+    folder.free_hosts();
   return followed.end->exit_code;
 }
 
 int shown_to_its_end(const runtime::training_job& job,
                      runtime::supervisor_process& supervisor,
-                     const front_folder& of_run,
+                     front_folder& of_run,
                      const signal_name& first,
                      const signal_name& second) {
   const auto& folder = of_run.path();
@@ -221,18 +240,20 @@ int shown_to_its_end(const runtime::training_job& job,
       runtime::log_warning("{}: what it had to write at its end may be missing",
                            how_it_was_lost(supervisor));
     supervisor.end_what_is_left(folder, second.has_come());
+    if (told->exit_code != 0)
+      of_run.free_hosts();
     if (told->kind != runtime::complaint::none)
       complain(*told);
     return told->exit_code;
   }
   if (second.has_come())
-    return ended_at_once(folder, supervisor, supervisor.id(), second.name());
+    return ended_at_once(of_run, supervisor, supervisor.id(), second.name());
   std::unique_ptr<runtime::child_process> successor;
   if (!goes_on(folder))
     successor = started_successor(of_run);
   if (successor || goes_on(folder))
-    return shown_with_successor(job, supervisor, folder, std::move(successor), first, second);
-  return lost(job, supervisor, folder, supervisor.id(), how_it_was_lost(supervisor));
+    return shown_with_successor(job, supervisor, of_run, std::move(successor), first, second);
+  return lost(job, supervisor, of_run, supervisor.id(), how_it_was_lost(supervisor));
 }
 
 }  // namespace
@@ -337,8 +358,9 @@ int show_run(const runtime::training_job& job, const run_request& request) {
       });
   runtime::write_log_beside();
   int code = 0;
+  bool leaves_threads = false;
   try {
-    const front_folder folder(job, request);
+    front_folder folder(job, request);
     supervisor.start(
         folder.command(),
         text_of(supervisor_order{runtime::to_json(job),
@@ -348,12 +370,13 @@ int show_run(const runtime::training_job& job, const run_request& request) {
                                  runtime::this_process(),
                                  request.hosts}));
     code = shown_to_its_end(job, supervisor, folder, first, second);
+    leaves_threads = folder.leaves_threads();
   } catch (...) {
     runtime::finish_log(reader_patience);
     throw;
   }
-  if (!runtime::finish_log(reader_patience))
-    std::_Exit(code);  // the reader of our output hangs; an ordinary end would wait for it
+  if (!runtime::finish_log(reader_patience) || leaves_threads)
+    std::_Exit(code);  // an ordinary end would wait for who hangs: a reader of our output, a node
   return code;
 }
 

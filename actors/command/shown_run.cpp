@@ -87,7 +87,7 @@ actors::launch_settings shown_run::launch(const actors::prepared_job& job,
   out.standing = hosts.nodes;
   out.standing.insert(out.standing.end(), hosts.spares.begin(), hosts.spares.end());
   out.incarnation = request.incarnation;
-  if (!recovery.on || request.order.empty() || !hosts.nodes.empty())
+  if (!recovery.on || request.order.empty())
     return out;
   if (request.incarnation == 1) {
     runtime::write_order(folder, request.order);

@@ -55,10 +55,12 @@ class later_drain {
 
 using standing_nodes = std::vector<messages::standing_node_actor>;
 
-/// Nothing: it was asked to end before. Throws input_error: one of them cannot be used. Then and
-/// without them a thread goes on that uses the system.
+/// Nothing: it was asked to end before. Throws input_error: one of them cannot be used, where the
+/// run begins (connect_with_those_there, where it goes on). Then and without them a thread goes on
+/// that uses the system.
 std::optional<standing_nodes> connect_unless_asked(caf::actor_system& system,
                                                    const std::vector<standing_node_address>& nodes,
+                                                   bool goes_on,
                                                    double suspicion,
                                                    later_drain& ask) {
   if (nodes.empty())
@@ -70,21 +72,24 @@ std::optional<standing_nodes> connect_unless_asked(caf::actor_system& system,
   const auto first = std::make_shared<answer>();
   const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::duration<double>(suspicion));
-  runtime::start_thread("connect", [first, &system, nodes, patience] {
+  runtime::start_thread("connect", [first, &system, nodes, goes_on, patience] {
     try {
-      auto found = connect_with(system, nodes, patience);
+      auto found = goes_on ? connect_with_those_there(system, nodes, patience)
+                           : connect_with(system, nodes, patience);
       std::call_once(first->once, [&] { first->promise.set_value(std::move(found)); });
     } catch (...) {
       std::call_once(first->once, [&] { first->promise.set_exception(std::current_exception()); });
     }
   }).detach();
-  ask.set([first](const std::string& why) {
-    std::call_once(first->once, [&] {
-      runtime::log_info(" {}: stopped before the first iteration; nothing was trained or saved",
-                        why);
-      first->promise.set_value(std::nullopt);
+  // What a successor is asked before it has begun is done in order then: it has what to save.
+  if (!goes_on)
+    ask.set([first](const std::string& why) {
+      std::call_once(first->once, [&] {
+        runtime::log_info(" {}: stopped before the first iteration; nothing was trained or saved",
+                          why);
+        first->promise.set_value(std::nullopt);
+      });
     });
-  });
   return first->promise.get_future().get();
 }
 
@@ -166,11 +171,13 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
   context->drain = [ask](const std::string& why) { ask->ask(why); };
   if (started)
     started(context->drain);
+  const bool goes_on = processes && processes->incarnation > 1;
   std::optional<standing_nodes> standing = standing_nodes();
   outcome unconnected{.left_behind = true};
   try {
     if (!alone)
-      standing = connect_unless_asked(system, processes->standing, recovery.suspicion, *ask);
+      standing
+          = connect_unless_asked(system, processes->standing, goes_on, recovery.suspicion, *ask);
   } catch (const runtime::input_error& failure) {
     standing.reset();
     unconnected.exit_code = 2;
@@ -189,7 +196,6 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
     add_launcher(system, description, context, *processes, *std::move(standing));
   const std::shared_ptr<const node_context> shared = context;
   // Held until the end: CAF ends an actor that nobody refers to.
-  const bool goes_on = processes && processes->incarnation > 1;
   const auto root = system.spawn(front, description, shared, tell, goes_on);
   root->attach_functor([tell](const caf::error& reason) { tell(outcome_of(reason)); });
   ask->set(drain_by(root, context->messages));

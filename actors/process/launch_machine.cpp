@@ -11,7 +11,11 @@ launch_machine::launch_machine(const std::vector<int>& agent_of,
                                name home,
                                bool outlived,
                                int spares)
-    : home_(home), outlived_(outlived), all_(agent_of.size()) {
+    : home_(home),
+      outlived_(outlived),
+      all_(agent_of.size()),
+      // Answers to a launcher before this one are not taken for its own.
+      requests_(std::uint64_t(std::max(home.incarnation, 1U) - 1) << 32) {
   for (std::size_t p = 0; p < all_.size(); ++p) {
     all_[p].who.process = int(p);
     all_[p].agent = agent_of[p];
@@ -39,25 +43,6 @@ std::vector<launch_machine::name> launch_machine::here() const {
   for (const auto& x : all_)
     if (is_here(x.who))
       out.push_back(x.who);
-  return out;
-}
-
-launch_actions launch_machine::take_over(const filled_place& before) {
-  launch_actions out;
-  if (!is_process(before.who.process))
-    return out;
-  auto& x = all_[std::size_t(before.who.process)];
-  x.who = before.who;
-  if (before.pid == 0)
-    return out;
-  x.is = phase::starting;
-  x.which = before.which;
-  x.pid = before.pid;
-  x.start_time = before.start_time;
-  x.lived = x.stood = true;
-  out.emplace_back(act::expect{x.who});
-  if (!before.watched)
-    adopt(x, out);
   return out;
 }
 
@@ -305,20 +290,6 @@ launch_actions launch_machine::refused(std::uint64_t request, const std::string&
   return out;
 }
 
-// What was asked of the agent before it was gone may have been done or not: the next one is asked
-// again when it has answered.
-bool launch_machine::adopt(one& x, launch_actions& out) {
-  if (!outlived_ || (x.pid == 0 && x.joined == 0))
-    return false;
-  if (x.pid == 0)  // the agent had no time to say it
-    x.pid = x.joined;
-  if (x.which == 0)
-    x.which = x.who.incarnation;
-  x.adopt_request = ++requests_;
-  out.emplace_back(act::adopt{x.adopt_request, x.who.process, x.which, x.pid, x.start_time});
-  return true;
-}
-
 launch_actions launch_machine::signalled(std::uint64_t request) {
   for (auto& x : all_)
     if (x.is == phase::ending && x.kill_request == request)
@@ -333,28 +304,6 @@ launch_actions launch_machine::died(int process, std::uint64_t which, const std:
   auto& x = all_[std::size_t(process)];
   if (x.is != phase::none && x.which == which)
     lose(x, how, out);
-  return out;
-}
-
-void launch_machine::agent_ends(int agent) {
-  agents_[std::size_t(agent)].ends = true;
-}
-
-launch_actions launch_machine::agent_gone(int agent, const std::string& why) {
-  launch_actions out;
-  auto& by = agents_[std::size_t(agent)];
-  by.ends = false;
-  by.gone = over_ > 0;
-  for (auto& x : all_)
-    if (x.agent != agent || x.is == phase::none)
-      continue;
-    else if (waits_for_agent(x))
-      launch(x, out);  // it was waiting for the next agent
-    else if (!by.lost.empty() || !adopt(x, out))
-      lose(x, why, out);
-    else
-      by.gone = by.asked_to_end = false;  // there is a next one
-  quit_if_over(out);
   return out;
 }
 

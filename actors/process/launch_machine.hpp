@@ -135,7 +135,8 @@ using launch_actions = std::vector<std::variant<launch_action::start,
 
 /// A place that a launcher before this one has filled.
 struct filled_place {
-  messages::process_name who = {};
+  messages::process_name who = {};  ///< the newest that was started there
+  int agent = 0;
   std::uint64_t which = 0;  ///< the agent's incarnation of it
   std::int64_t pid = 0;     ///< 0: it runs no more
   std::uint64_t start_time = 0;
@@ -207,7 +208,12 @@ class launch_machine {
 
   /// Those that have been present and are not known to be gone.
   std::vector<name> here() const;
+  /// Who starts that place, or has.
+  int agent_of(int process) const {
+    return is_process(process) ? all_[std::size_t(process)].agent : -1;
+  }
   bool is_over() const { return over_ > 0; }
+  bool has_quit() const { return has_quit_; }
 
  private:
   enum class phase : std::uint8_t { none, starting, connecting, stands, ending };
@@ -277,7 +283,7 @@ class launch_machine {
   std::vector<int> keepers_;
   std::string refused_ = {};  ///< by a host, before anybody stood: why the run ends
   int refused_by_ = 0;        ///< the same
-  std::uint64_t requests_ = 0;
+  std::uint64_t requests_;
   bool has_quit_ = false;
   int over_ = 0;
 };

@@ -26,10 +26,12 @@ std::chrono::milliseconds in_milliseconds(double seconds) {
 class this_host final : public launch_sites {
  public:
   this_host(const launch_settings& settings,
+            std::uint16_t port,
             int processes,
             std::chrono::milliseconds patience,
             agent_link::listener tell)
       : settings_(settings),
+        port_(port),
         folder_(runtime::run_folder::open(settings.run)),
         processes_(processes),
         agent_(settings.agent, settings.run, patience, std::move(tell), settings.outlived) {
@@ -46,11 +48,11 @@ class this_host final : public launch_sites {
   std::vector<filled_place> filled() const override { return filled_; }
   std::vector<int> agents() const override { return std::vector<int>(std::size_t(processes_), 0); }
   bool are_outlived() const override { return settings_.outlived; }
-  void start(const launch_action::start& x, std::uint16_t port) override {
+  void start(const launch_action::start& x) override {
     agent_.ask(runtime::start_process{
         .request = x.request,
         .name = agent_name_of(x.who.process),
-        .command = settings_.node({x.who.process, x.who.incarnation, settings_.address, port}),
+        .command = settings_.node({x.who.process, x.who.incarnation, settings_.address, port_}),
         .environment = {},
         .output = log_file(x.who.process)});
   }
@@ -125,6 +127,7 @@ class this_host final : public launch_sites {
   }
 
   const launch_settings settings_;
+  const std::uint16_t port_;
   const runtime::run_folder folder_;
   const int processes_;
   agent_link agent_;
@@ -135,11 +138,13 @@ class this_host final : public launch_sites {
 
 std::unique_ptr<launch_sites> sites_of_this_host(messages::launcher_actor::pointer self,
                                                  const launch_settings& settings,
+                                                 std::uint16_t port,
                                                  const node_context& context,
                                                  int processes,
                                                  double suspicion) {
   return std::make_unique<this_host>(
       settings,
+      port,
       processes,
       in_milliseconds(suspicion),
       [me = caf::actor_cast<caf::weak_actor_ptr>(self->ctrl()),

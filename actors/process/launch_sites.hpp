@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::actors {
@@ -28,23 +29,29 @@ class launch_sites {
   launch_sites(const launch_sites&) = delete;
   launch_sites& operator=(const launch_sites&) = delete;
 
-  /// What a launcher before this one has left, where this run's supervisor's process is a
-  /// successor.
+  /// Whether it is known what a launcher before this one has left, where this run's supervisor's
+  /// process is a successor; and what that is. Until it is nobody is started.
+  virtual bool is_ready() const { return true; }
   virtual std::vector<filled_place> filled() const { return {}; }
+  /// Those that do not serve this launcher from its beginning, and why.
+  virtual std::vector<std::pair<int, std::string>> missing() const { return {}; }
 
   /// Who starts each place at first, for the launch machine; and how many more there are.
   virtual std::vector<int> agents() const = 0;
   virtual int spares() const { return 0; }
   /// Whether processes live on when their agent dies, and another one adopts them.
   virtual bool are_outlived() const = 0;
-  /// `port`: of the rendezvous. Throws runtime::error: it cannot be.
-  virtual void start(const launch_action::start& x, std::uint16_t port) = 0;
+  /// Throws runtime::error: it cannot be.
+  virtual void start(const launch_action::start& x) = 0;
   /// The same.
   virtual void adopt(const launch_action::adopt& x) = 0;
   virtual void kill(const launch_action::kill& x) = 0;
   /// False: there is none.
   virtual bool end_agent(int agent) = 0;
   virtual void kill_agent(int agent) = 0;
+  /// All agents are gone. False: another one of the run is yet to end, which is told then. The
+  /// second time it is killed.
+  virtual bool end_own_agent() { return true; }
 
   /// It says that; false: another has taken its place.
   virtual bool hear(const messages::agent_told& x) = 0;
@@ -60,9 +67,11 @@ class launch_sites {
   virtual std::string name_of_host(int /*agent*/) const { return "this host"; }
 };
 
-/// Of this host, whose agent is started now. Throws io_error: it cannot be.
+/// Of this host, whose agent is started now. `port`: of the rendezvous. Throws io_error: it cannot
+/// be.
 std::unique_ptr<launch_sites> sites_of_this_host(messages::launcher_actor::pointer self,
                                                  const launch_settings& settings,
+                                                 std::uint16_t port,
                                                  const node_context& context,
                                                  int processes,
                                                  double suspicion);
@@ -73,11 +82,19 @@ std::vector<messages::standing_node_actor> connect_with(
     caf::actor_system& system,
     const std::vector<standing_node_address>& nodes,
     std::chrono::milliseconds patience);
+/// The same of those that are there: null for whoever is not reached within twice that time, of
+/// which it warns. All at once.
+std::vector<messages::standing_node_actor> connect_with_those_there(
+    caf::actor_system& system,
+    const std::vector<standing_node_address>& nodes,
+    std::chrono::milliseconds patience);
 
 /// What a handler of the launcher's is told of hosts.
 struct host_listener {
   std::function<void(int host, const std::string& why)> refused;
   std::function<void(int host)> back;  ///< one that was lost serves again
+  std::function<void()> ready;         ///< launch_sites::is_ready, after it was not
+  std::function<void()> ended;         ///< launch_sites::end_own_agent has come to its end
 };
 
 /// Of other hosts: asks each of `nodes`, which are those of `settings.standing`, to serve, the
@@ -85,6 +102,7 @@ struct host_listener {
 std::unique_ptr<launch_sites> sites_of_standing_nodes(
     messages::launcher_actor::pointer self,
     const launch_settings& settings,
+    std::uint16_t port,
     int processes,
     const std::vector<messages::standing_node_actor>& nodes,
     const node_context& context,

@@ -7,7 +7,6 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/process/run_folder.hpp"
-#include "runtime/process/run_succession.hpp"
 #include "runtime/trainer/build.hpp"
 
 #include <caf/actor_system.hpp>
@@ -15,7 +14,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <utility>
 
 namespace troupe::actors {
@@ -44,26 +42,32 @@ void launcher_state::start(launch_settings settings,
   const auto& job = context_->jobs->open(told_)->job;
   self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
   port_ = publish(messages::rendezvous_actor(messages::launcher_actor(self_)), settings_.address);
+  if (!settings_.standing.empty())
+    find_places(job.layout.processes);
+  // Here they find this one; who succeeds it has the next incarnation, whatever comes of this one.
+  if (!settings_.successor.empty())
+    leave_rendezvous();
   if (standing.empty())
     sites_ = sites_of_this_host(
-        self_, settings_, *context_, job.layout.processes, job.recovery.suspicion);
+        self_, settings_, port_, *context_, job.layout.processes, job.recovery.suspicion);
   else
-    sites_ = sites_of_standing_nodes(
-        self_,
-        settings_,
-        job.layout.processes,
-        standing,
-        *context_,
-        job.recovery.suspicion,
-        {[this](int host, const std::string& why) { carry_out(machine_->host_refuses(host, why)); },
-         [this](int host) { find_host(host); }});
+    sites_ = sites_of_standing_nodes(self_,
+                                     settings_,
+                                     port_,
+                                     job.layout.processes,
+                                     standing,
+                                     *context_,
+                                     job.recovery.suspicion,
+                                     {.refused =
+                                          [this](int host, const std::string& why) {
+                                            carry_out(machine_->host_refuses(host, why));
+                                          },
+                                      .back = [this](int host) { find_host(host); },
+                                      .ready = [this] { take_up(); },
+                                      .ended = [this] { carry_out(launch_action::quit{}); }});
   machine_.emplace(sites_->agents(), home_.where.who, sites_->are_outlived(), sites_->spares());
-  for (const auto& x : sites_->filled())
-    carry_out(machine_->take_over(x));
-  if (!settings_.successor.empty())  // and here they find this one
-    runtime::write_rendezvous(
-        runtime::run_folder::open(settings_.run),
-        {.incarnation = settings_.incarnation, .address = settings_.address, .port = port_});
+  if (sites_->is_ready())
+    take_up();
 }
 
 std::chrono::milliseconds launcher_state::suspicion() const {
@@ -74,6 +78,10 @@ std::chrono::milliseconds launcher_state::suspicion() const {
 // --- what happens --------------------------------------------------------------------------------
 
 void launcher_state::receive(const messages::start_process& x) {
+  if (!begun_) {
+    early_orders_.push_back(x);
+    return;
+  }
   auto& newest = asked_[x.process];
   if (x.generation >= newest.generation)
     newest = x;
@@ -81,7 +89,8 @@ void launcher_state::receive(const messages::start_process& x) {
   carry_out(machine_->wanted(x.process, x.generation, x.elsewhere));
 }
 
-caf::result<messages::admitted> launcher_state::receive(const messages::join& x) {
+caf::expected<messages::admitted> launcher_state::admit(const messages::join& x,
+                                                        const caf::strong_actor_ptr& by) {
   const auto refused
       = [](std::string why) { return messages::make_error(messages::ec::refused, std::move(why)); };
   if (x.protocol != messages::process_protocol || x.program != runtime::version_text()) {
@@ -100,44 +109,12 @@ caf::result<messages::admitted> launcher_state::receive(const messages::join& x)
     return refused(std::move(why));
   auto& it = known_[x.who];
   it.host = x.host;
-  if (const auto sender = self_->current_sender()) {
-    it.joined_by = sender->address();
-    self_->monitor(caf::actor_cast<caf::actor>(sender));
+  if (by) {
+    it.joined_by = by->address();
+    self_->monitor(caf::actor_cast<caf::actor>(by));
   }
   return context_->messages->checked(self_->home_system(),
                                      messages::admitted{told_, run_, secret_});
-}
-
-// A process that asked for the job is not heard of any more, or a host's node.
-void launcher_state::lose(const caf::down_msg& x) {
-  if (const int host = sites_->host_of(x.source); host >= 0)
-    return lose_host(host);
-  for (const auto& [who, it] : known_)
-    if (it.joined_by == x.source)
-      return carry_out(machine_->late(who, "nothing was heard of it any more while it prepared"));
-}
-
-void launcher_state::lose_host(int host) {
-  const auto why = sites_->name_of_host(host)
-                   + " is gone, with whom it has started: it has ended, or cannot be reached";
-  sites_->lose(host);
-  if (!machine_->is_over())
-    runtime::log_warning("{}", why);
-  carry_out(machine_->host_gone(host, why));
-}
-
-void launcher_state::find_host(int host) {
-  if (machine_->is_over()) {
-    sites_->end_agent(host);
-    return;
-  }
-  runtime::log_info(" {} is there again, and stands by", sites_->name_of_host(host));
-  carry_out(machine_->host_back(host));
-}
-
-void launcher_state::receive(const messages::look_for_node& x) {
-  if (!machine_->is_over())
-    sites_->look(x);
 }
 
 void launcher_state::receive(const messages::present& x) {
@@ -186,8 +163,11 @@ void launcher_state::take(int, const runtime::process_signalled& x) {
   carry_out(machine_->signalled(x.request));
 }
 
-void launcher_state::take(int, const runtime::process_died& x) {
-  carry_out(machine_->died(process_of(x.name), x.which, runtime::text_of(x.how)));
+// A host that a place has left counts on its own.
+void launcher_state::take(int host, const runtime::process_died& x) {
+  const int process = process_of(x.name);
+  if (process >= 0 && machine_->agent_of(process) == host)
+    carry_out(machine_->died(process, x.which, runtime::text_of(x.how)));
 }
 
 void launcher_state::take(int, const runtime::request_refused& x) {
@@ -213,6 +193,8 @@ void launcher_state::receive(const messages::shut_down& x) {
       context_->messages->send(self_, present_of(who)->node, x);
   context_->messages->send_later(self_, messages::launcher_actor(self_), suspicion(), x);
   carry_out(machine_->over());
+  if (machine_->has_quit())
+    carry_out(launch_action::quit{});  // unless the agent of this host hangs it has
 }
 
 // --- what follows --------------------------------------------------------------------------------
@@ -232,7 +214,8 @@ const messages::present* launcher_state::present_of(const messages::process_name
 void launcher_state::carry_out(const launch_action::start& x) {
   std::string failure;
   try {
-    return sites_->start(x, port_);
+    note_start(x.who);
+    return sites_->start(x);
   } catch (const runtime::error& of_agent) {
     failure = of_agent.what();
   }
@@ -294,34 +277,6 @@ void launcher_state::carry_out(const launch_action::abandon& x) {
         self_, it->node, messages::shut_down{asked_[x.who.process].generation});
 }
 
-void launcher_state::carry_out(const launch_action::relocate& x) {
-  const auto to = sites_->name_of_host(x.to);
-  const auto cause = x.why.empty() ? "" : fmt::format(" ({})", x.why);
-  if (x.beside.empty())
-    return runtime::log_warning("process:{} moves to {}{}", x.process, to, cause);
-  auto places = x.beside;
-  places.push_back(x.process);
-  std::sort(places.begin(), places.end());
-  runtime::log_warning(
-      "process:{} moves to {}, as no other node is left{}: that one now hosts the processes {}, "
-      "and "
-      "needs the memory of all of them; start a node there again, and one of them goes back",
-      x.process,
-      to,
-      cause,
-      fmt::join(places, " and "));
-}
-
-void launcher_state::carry_out(const launch_action::offer_move& x) {
-  const auto& to = asked_[x.who.process];
-  if (to.supervisor)
-    context_->messages->send(
-        self_,
-        to.supervisor,
-        messages::process_may_move{
-            to.generation, x.who.process, x.who.incarnation, sites_->name_of_host(x.to)});
-}
-
 void launcher_state::carry_out(const launch_action::tell_started& x) {
   const auto& to = asked_[x.who.process];
   const auto& it = known_[x.who];
@@ -371,6 +326,8 @@ void launcher_state::carry_out(const launch_action::expect& x) {
 }
 
 void launcher_state::carry_out(const launch_action::quit&) {
+  if (!sites_->end_own_agent())
+    return;
   self_->send_exit(home_.connector, caf::exit_reason::user_shutdown);
   self_->quit();
 }

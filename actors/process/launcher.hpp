@@ -15,9 +15,11 @@
 #include "runtime/process/agent_messages.hpp"
 
 #include <caf/actor_addr.hpp>
+#include <caf/expected.hpp>
 #include <caf/result.hpp>
 #include <caf/system_messages.hpp>
 #include <caf/typed_event_based_actor.hpp>
+#include <caf/typed_response_promise.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -56,6 +58,12 @@ class launcher_state {
   void receive(const messages::shut_down& x);
 
  private:
+  /// Asked for the job before it was known who lives.
+  struct early_join {
+    messages::join what;
+    caf::strong_actor_ptr by;
+    caf::typed_response_promise<messages::admitted> answer;
+  };
   /// What of a process is known to this actor alone.
   struct known {
     std::string host;  ///< by its name
@@ -88,9 +96,15 @@ class launcher_state {
   void take(int host, const runtime::agent_ended& x);
   void take(int host, const runtime::processes_listed& x);
 
+  // launcher_succession.cpp:
+  void take_up();
+  void find_places(int processes);
+  caf::expected<messages::admitted> admit(const messages::join& x, const caf::strong_actor_ptr& by);
+  void leave_rendezvous() const;
+  void note_start(const messages::process_name& who);
   const messages::present* present_of(const messages::process_name& who) const;
   void lose(const caf::down_msg& x);
-  void lose_host(int host);
+  void lose_host(int host, const std::string& why);
   void find_host(int host);
   std::chrono::milliseconds suspicion() const;
 
@@ -107,6 +121,10 @@ class launcher_state {
   std::map<messages::process_name, known> known_;
 
   std::unique_ptr<launch_sites> sites_;
+  bool begun_ = false;  ///< it is known what a launcher before this one has left
+  std::vector<messages::start_process> early_orders_;
+  std::vector<early_join> early_joins_;
+  std::vector<std::uint32_t> places_;  ///< runtime::rendezvous_place::places
 };
 
 messages::launcher_actor::behavior_type launcher(

@@ -3,12 +3,14 @@
 #include "actors/process/agent_link.hpp"
 #include "actors/process/control_plane.hpp"
 #include "actors/process/launch_sites.hpp"
+#include "actors/process/succession_agent.hpp"
 #include "messages/core/error.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/core/thread.hpp"
 #include "runtime/process/host_address.hpp"
 #include "runtime/process/run_folder.hpp"
+#include "runtime/process/run_succession.hpp"
 #include "runtime/trainer/build.hpp"
 
 #include <caf/actor_cast.hpp>
@@ -18,11 +20,15 @@
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
+#include <limits>
 #include <utility>
+#include <variant>
 
 namespace troupe::actors {
 namespace {
 
+/// Of an order whose answer nobody awaits.
+constexpr std::uint64_t no_request = std::numeric_limits<std::uint64_t>::max();
 /// Of a lost node: after a suspicion, then after twice as long each time, up to so many.
 constexpr int longest_search = 16;
 
@@ -30,6 +36,7 @@ class other_hosts final : public launch_sites {
  public:
   other_hosts(messages::launcher_actor::pointer self,
               const launch_settings& settings,
+              std::uint16_t port,
               int processes,
               const std::vector<messages::standing_node_actor>& nodes,
               const node_context& context,
@@ -37,17 +44,64 @@ class other_hosts final : public launch_sites {
               host_listener tell)
       : self_(self),
         settings_(settings),
+        port_(port),
         processes_(processes),
         suspicion_(suspicion),
         run_(runtime::run_folder::open(settings.run).record().id),
         path_(context.messages),
         tell_(std::move(tell)),
-        hosts_(nodes.size()) {
+        hosts_(nodes.size()),
+        is_ready_(settings.incarnation == 1) {
+    if (!settings_.successor.empty())
+      own_agent_
+          = std::make_unique<succession_agent>(self_, path_, settings_, part_of_suspicion(1));
     for (std::size_t h = 0; h < nodes.size(); ++h) {
       at(int(h)).node = nodes[h];
+      at(int(h)).has_answered = !nodes[h];
+      if (!nodes[h])
+        continue;
       self_->monitor(nodes[h]);
       ask_to_serve(int(h), h < std::size_t(processes_) ? int(h) : -1);
     }
+    is_ready_ = is_ready_ || have_all_answered();
+  }
+
+  bool is_ready() const override { return is_ready_; }
+  // Of a place that runs twice, since a host was lost to the launcher before and came back, the
+  // newer one.
+  std::vector<filled_place> filled() const override {
+    std::vector<filled_place> out;
+    out.resize(std::size_t(processes_));
+    const auto before = runtime::find_rendezvous(runtime::run_folder::open(settings_.run));
+    for (int p = 0; p < processes_; ++p) {
+      auto& x = out[std::size_t(p)];
+      x.agent = p;
+      x.who.process = p;
+      if (before && before->places.size() == out.size())
+        x.who.incarnation = before->places[std::size_t(p)];
+    }
+    for (std::size_t h = 0; h < hosts_.size(); ++h)
+      for (const auto& it : hosts_[h].running) {
+        auto& x = out[std::size_t(it.who.process)];
+        if (it.who.incarnation < x.who.incarnation)
+          continue;
+        x = {.who = it.who,
+             .agent = int(h),
+             .which = it.which,
+             .pid = it.pid,
+             .start_time = it.start_time,
+             .watched = true};
+      }
+    return out;
+  }
+  std::vector<std::pair<int, std::string>> missing() const override {
+    std::vector<std::pair<int, std::string>> out;
+    for (std::size_t h = 0; h < hosts_.size(); ++h)
+      if (!hosts_[h].serves() && settings_.incarnation > 1)
+        out.emplace_back(int(h),
+                         hosts_[h].refusal.empty() ? name_of_host(int(h)) + " cannot be reached"
+                                                   : hosts_[h].refusal);
+    return out;
   }
 
   std::vector<int> agents() const override {
@@ -65,9 +119,9 @@ class other_hosts final : public launch_sites {
   }
 
   // Orders of a run that it does not serve yet, while it ends the one before, a node does not obey.
-  void start(const launch_action::start& x, std::uint16_t port) override {
+  void start(const launch_action::start& x) override {
     auto& to = at(x.agent);
-    messages::start_node order{x.request, x.who, settings_.address, port};
+    messages::start_node order{x.request, x.who};
     if (!to.serves())
       to.waiting.push_back(std::move(order));
     else
@@ -88,8 +142,30 @@ class other_hosts final : public launch_sites {
       path_->send(self_, to, messages::kill_agent{agent});
   }
 
-  bool hear(const messages::agent_told& x) override {  // the standing node has looked
-    return x.host >= 0 && x.host < int(hosts_.size());
+  bool end_own_agent() override { return !own_agent_ || own_agent_->end(); }
+
+  // What a standing node tells it has looked at.
+  bool hear(const messages::agent_told& x) override {
+    if (x.host == succession_agent::host) {
+      const bool is_news = own_agent_ && own_agent_->hear(x);
+      if (own_agent_ && own_agent_->has_ended())
+        tell_.ended();
+      return is_news;
+    }
+    if (x.host < 0 || x.host >= int(hosts_.size()))
+      return false;
+    if (x.gone) {
+      at(x.host).running.clear();
+      return true;
+    }
+    if (is_ready_)
+      return at(x.host).serves();
+    if (const auto answer = runtime::read_answer(x.answer);
+        const auto* const died = std::get_if<runtime::process_died>(&answer))
+      std::erase_if(at(x.host).running, [died](const auto& it) {
+        return agent_name_of(it.who.process) == died->name && it.which == died->which;
+      });
+    return false;  // it was an order of the launcher before
   }
   int host_of(const caf::actor_addr& x) const override {
     for (std::size_t h = 0; h < hosts_.size(); ++h)
@@ -103,6 +179,7 @@ class other_hosts final : public launch_sites {
     x.node = nullptr;
     x.folder.clear();
     x.waiting.clear();
+    x.running.clear();
     if (!std::exchange(x.is_looked_for, true)) {
       x.pause = 1;
       look_later(host);
@@ -158,6 +235,9 @@ class other_hosts final : public launch_sites {
     messages::standing_node_actor node;  ///< null: it is lost
     std::string folder;                  ///< there; empty: it does not serve yet
     std::vector<messages::start_node> waiting;
+    /// By order of a launcher before this one.
+    std::vector<messages::standing_process> running;
+    bool has_answered = false;  ///< when it was asked to serve first
     bool is_looked_for = false;
     int pause = 1;        ///< suspicions until it is looked for again
     std::string refusal;  ///< the last that was told
@@ -209,6 +289,10 @@ class other_hosts final : public launch_sites {
                                   .host = number,
                                   .process = process,
                                   .suspicion = suspicion_,
+                                  .incarnation = settings_.incarnation,
+                                  .succeeded = !settings_.successor.empty(),
+                                  .address = settings_.address,
+                                  .port = port_,
                                   .launcher = self_})
         .then([this, number](const messages::serving& x) { is_served(number, x); },
               [this, number](const caf::error& why) { is_refused(number, why); });
@@ -217,10 +301,18 @@ class other_hosts final : public launch_sites {
   void is_served(int number, const messages::serving& x) {
     auto& it = at(number);
     if (!it.node)
-      return;  // it is gone again
+      return has_answered(number);  // it is gone again
     it.folder = x.run;
     it.refusal.clear();
     it.pause = 1;
+    if (!is_ready_) {
+      for (const auto& one : x.running)
+        if (one.who.process >= 0 && one.who.process < processes_)
+          it.running.push_back(one);
+      return has_answered(number);
+    }
+    for (const auto& one : x.running)  // others have taken their places
+      path_->send(self_, it.node, messages::kill_node{no_request, one.who.process, one.which});
     for (const auto& order : std::exchange(it.waiting, {}))
       path_->send(self_, it.node, order);
     if (it.is_looked_for)
@@ -231,8 +323,15 @@ class other_hosts final : public launch_sites {
     auto& it = at(number);
     const auto told = fmt::format(
         "{} does not serve this run: {}", name_of_host(number), messages::text_of(why));
-    if (it.node)
+    if (it.node) {
+      path_->send(self_, it.node, messages::dismiss{});  // it may have begun, and answer too late
       self_->demonitor(it.node.address());
+    }
+    if (!is_ready_) {
+      it.node = nullptr;
+      it.refusal = told;
+      return has_answered(number);
+    }
     if (!it.is_looked_for) {
       tell_.refused(number, told);
       return lose(number);
@@ -242,46 +341,52 @@ class other_hosts final : public launch_sites {
       runtime::log_info(" {}; it is asked again", told);
   }
 
+  void has_answered(int number) {
+    at(number).has_answered = true;
+    if (is_ready_ || !have_all_answered())
+      return;
+    is_ready_ = true;
+    kill_strays();
+    tell_.ready();
+  }
+  bool have_all_answered() const {
+    return std::all_of(hosts_.begin(), hosts_.end(), [](const auto& x) { return x.has_answered; });
+  }
+  void kill_strays() {
+    const auto all = filled();
+    for (auto& x : hosts_)
+      for (const auto& it : x.running)
+        if (const auto& in = all[std::size_t(it.who.process)];
+            in.who != it.who || in.agent != int(&x - hosts_.data()))
+          path_->send(self_, x.node, messages::kill_node{no_request, it.who.process, it.which});
+  }
+
   messages::launcher_actor::pointer self_;
   const launch_settings settings_;
+  const std::uint16_t port_;
   const int processes_;
   const double suspicion_;
   const std::string run_;
   const std::shared_ptr<const message_path> path_;
   const host_listener tell_;
   std::vector<host> hosts_;
+  bool is_ready_;
+  std::unique_ptr<succession_agent> own_agent_;  ///< null: nobody succeeds this process
 };
 
 }  // namespace
 
-std::vector<messages::standing_node_actor> connect_with(
-    caf::actor_system& system,
-    const std::vector<standing_node_address>& nodes,
-    std::chrono::milliseconds patience) {
-  std::vector<messages::standing_node_actor> out;
-  for (const auto& x : nodes)
-    try {
-      out.push_back(standing_node_at(system, x.address, x.port, patience));
-    } catch (const runtime::error& failure) {
-      throw runtime::input_error(
-          "the node at {} cannot be used: {}. A node that was started there has to listen on {}",
-          x.name,
-          failure.what(),
-          x.name);
-    }
-  return out;
-}
-
 std::unique_ptr<launch_sites> sites_of_standing_nodes(
     messages::launcher_actor::pointer self,
     const launch_settings& settings,
+    std::uint16_t port,
     int processes,
     const std::vector<messages::standing_node_actor>& nodes,
     const node_context& context,
     double suspicion,
     host_listener tell) {
   return std::make_unique<other_hosts>(
-      self, settings, processes, nodes, context, suspicion, std::move(tell));
+      self, settings, port, processes, nodes, context, suspicion, std::move(tell));
 }
 
 }  // namespace troupe::actors

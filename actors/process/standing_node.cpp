@@ -26,11 +26,6 @@ namespace {
 /// The number of what a standing node asks of its agent by itself: no launcher's.
 constexpr std::uint64_t adoption = 0;
 
-std::chrono::milliseconds patience_of(const standing_node_settings& x) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::duration<double>(x.suspicion));
-}
-
 /// A job's faults are planted in its own processes.
 std::shared_ptr<const message_path> undisturbed() {
   return std::make_shared<message_path>(
@@ -42,13 +37,18 @@ std::shared_ptr<const message_path> undisturbed() {
 standing_node_state::standing_node_state(messages::standing_node_actor::pointer self)
     : self_(self), path_(undisturbed()) {}
 
+std::chrono::milliseconds standing_node_state::patience() const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::duration<double>(settings_.suspicion));
+}
+
 void standing_node_state::start(standing_node_settings settings) {
   settings_ = std::move(settings);
   self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
   agent_ = std::make_unique<agent_link>(
       settings_.agent,
       settings_.run,
-      patience_of(settings_),
+      patience(),
       [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()),
        path = path_](messages::agent_told x) {
         if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
@@ -56,60 +56,6 @@ void standing_node_state::start(standing_node_settings settings) {
                                   std::move(x));
       },
       settings_.outlived);
-}
-
-std::string standing_node_state::refusal_of(const messages::serve& x) const {
-  if (x.protocol != messages::process_protocol || x.program != runtime::version_text())
-    return fmt::format(
-        "its program is '{}' (protocol {}), and this run is of '{}' (protocol {}); give every host "
-        "the same build",
-        runtime::version_text(),
-        messages::process_protocol,
-        x.program,
-        x.protocol);
-  if (x.suspicion != settings_.suspicion)
-    return fmt::format(
-        "it was started with `recovery.suspicion` {}, and this run has {}; give both the same",
-        settings_.suspicion,
-        x.suspicion);
-  if (over_)
-    return "it is ending";
-  if (next_ || (job_ && !ending_))
-    return fmt::format(
-        "it {} {}, and serves one at a time; start another node for it",
-        job_->process >= 0 ? fmt::format("serves process {} of", job_->process) : "is a spare of",
-        job_->run == x.run ? "this run, too: it was named twice" : "another run");
-  return {};
-}
-
-// Who comes while the job before is being ended has to wait for that alone.
-caf::result<messages::serving> standing_node_state::receive(const messages::serve& x) {
-  if (auto why = refusal_of(x); !why.empty()) {
-    runtime::log_warning("a run was refused: {}", why);
-    return messages::make_error(messages::ec::refused, std::move(why));
-  }
-  if (!job_)
-    return serve(x);
-  next_ = x;
-  answer_ = self_->make_response_promise<messages::serving>();
-  return answer_;
-}
-
-messages::serving standing_node_state::serve(const messages::serve& x) {
-  job_ = x;
-  ++jobs_;
-  ending_ = false;
-  self_->monitor(x.launcher);
-  if (x.process >= 0)
-    runtime::log_info(" serves process {} of the run {}", x.process, x.run);
-  else
-    runtime::log_info(" stands by as a spare of the run {}", x.run);
-  return {.host = runtime::host_name(), .run = settings_.run.string()};
-}
-
-bool standing_node_state::is_from_launcher() const {
-  const auto& sender = self_->current_sender();
-  return job_ && sender && sender->address() == job_->launcher.address();
 }
 
 void standing_node_state::tell(messages::agent_told x) {
@@ -125,12 +71,14 @@ void standing_node_state::receive(const messages::start_node& x) {
     const auto name = agent_name_of(x.who.process);
     if (x.who.process != job_->process)
       runtime::log_info(" starts process {} of the run {}", x.who.process, job_->run);
-    return agent_->ask(runtime::start_process{
+    agent_->ask(runtime::start_process{
         .request = x.request,
         .name = name,
-        .command = settings_.node({x.who.process, x.who.incarnation, x.address, x.port}),
+        .command = settings_.node({x.who.process, x.who.incarnation, job_->address, job_->port}),
         .environment = {},
         .output = runtime::run_folder::open(settings_.run).log_of(name)});
+    starting_[name] = x;
+    return;
   } catch (const runtime::error& of_agent) {
     failure = of_agent.what();
   }
@@ -152,30 +100,13 @@ void standing_node_state::receive(const messages::kill_agent&) {
 }
 
 void standing_node_state::receive(const messages::dismiss& x) {
+  const auto& sender = self_->current_sender();
   if (is_from_launcher())
     end_job();
+  else if (next_ && sender && sender->address() == next_->launcher.address())
+    next_.reset();  // it has waited for too long
   else if (ending_ && x.job == jobs_)
     agent_->kill_everybody();
-}
-
-// Nobody else could give orders for it, and the next one waits.
-void standing_node_state::lose(const caf::down_msg& x) {
-  if (!job_ || job_->launcher.address() != x.source || ending_)
-    return;
-  runtime::log_warning("the launcher of the run {} is gone", job_->run);
-  end_job();
-}
-
-void standing_node_state::end_job() {
-  if (std::exchange(ending_, true))
-    return;
-  if (!agent_->is_there())
-    return be_free();
-  agent_->ask(runtime::end_agent{});
-  path_->send_later(self_,
-                    messages::standing_node_actor(self_),
-                    patience_of(settings_),
-                    messages::dismiss{jobs_});
 }
 
 void standing_node_state::receive(const messages::agent_told& x) {
@@ -184,13 +115,15 @@ void standing_node_state::receive(const messages::agent_told& x) {
   if (!x.gone) {
     if (note(runtime::read_answer(x.answer)))
       tell(x);
-    return;
+    return tell_who_runs();
   }
+  starting_.clear();
   if (adopt_again())
-    return;
+    return tell_who_runs();
   if (ending_)
     return be_free();
   tell(x);
+  tell_who_runs();
 }
 
 void standing_node_state::tell(const runtime::agent_answer& x) {
@@ -204,16 +137,26 @@ bool standing_node_state::note(const runtime::agent_answer& x) {
     const bool anew = started->request != adoption;
     if (anew)
       killed_.erase(started->name);
-    running_[started->name] = *started;
+    auto& it = running_[started->name];
+    it.it = *started;
+    if (const auto asked = starting_.find(started->name); asked != starting_.end()) {
+      it.who = asked->second.who;
+      starting_.erase(asked);
+    }
     return anew;
   }
   if (const auto* const died = std::get_if<runtime::process_died>(&x))
     running_.erase(died->name);
   const auto* const refused = std::get_if<runtime::request_refused>(&x);
-  if (refused == nullptr || refused->request != adoption)
+  if (refused == nullptr)
     return true;
+  if (refused->request != adoption) {
+    std::erase_if(starting_,
+                  [&](const auto& one) { return one.second.request == refused->request; });
+    return true;
+  }
   std::erase_if(running_, [this](const auto& one) {
-    const auto& it = one.second;
+    const auto& it = one.second.it;
     if (runtime::is_running(it.process))
       return false;
     tell(runtime::agent_answer(runtime::process_died{.name = it.name,
@@ -232,8 +175,8 @@ bool standing_node_state::adopt_again() {
   const auto all = running_;
   runtime::log_warning("the host agent is gone; another one adopts whom it has started");
   try {
-    for (const auto& [name, it] : all)
-      agent_->ask(runtime::adopt_process{adoption, name, it.which, it.process});
+    for (const auto& [name, x] : all)
+      agent_->ask(runtime::adopt_process{adoption, name, x.it.which, x.it.process});
   } catch (const runtime::error& failure) {
     runtime::log_error("{}", failure.what());
     running_.clear();
@@ -247,29 +190,12 @@ bool standing_node_state::adopt_again() {
   return true;
 }
 
-// The launcher waits for this word, and may start its next run after it.
-void standing_node_state::be_free() {
-  const auto before = std::exchange(job_, std::nullopt);
-  running_.clear();
-  killed_.clear();
-  ending_ = false;
-  self_->demonitor(before->launcher.address());
-  path_->send(self_,
-              before->launcher,
-              messages::agent_told{.host = before->host, .answer = "it has ended", .gone = true});
-  runtime::log_info(" the run {} is over here", before->run);
-  if (over_ || settings_.once)
-    return self_->quit();
-  if (const auto next = std::exchange(next_, std::nullopt))
-    answer_.deliver(serve(*next));
-}
-
 void standing_node_state::receive(const messages::shut_down& x) {
   if (std::exchange(over_, true))
     agent_->kill_everybody();
   if (!job_)
     return self_->quit();
-  path_->send_later(self_, messages::standing_node_actor(self_), patience_of(settings_), x);
+  path_->send_later(self_, messages::standing_node_actor(self_), patience(), x);
   end_job();
 }
 
@@ -284,6 +210,7 @@ messages::standing_node_actor::behavior_type standing_node(
           [self](const messages::kill_agent& x) { self->state.receive(x); },
           [self](const messages::dismiss& x) { self->state.receive(x); },
           [self](const messages::agent_told& x) { self->state.receive(x); },
+          [self](const messages::hold_is_over& x) { self->state.receive(x); },
           [self](const messages::shut_down& x) { self->state.receive(x); }};
 }
 

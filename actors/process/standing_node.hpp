@@ -2,6 +2,13 @@
 // it (launcher.hpp) or wants a spare, and has a host agent start the processes of the places that
 // it is told, which host the ranks. So the death of such a process is one like any other, and this
 // one, which computes nothing, waits for the next job afterwards.
+//
+// The death of the launcher is not the end of its job where another process succeeds that
+// launcher's: whom this node has started lives on, held for the launcher that comes next
+// (docs/protocol/succession.md).
+//
+//   STANDING-1  It obeys one launcher of a run at a time, the one of the highest incarnation that
+//               has come: an older one that is heard again changes nothing.
 
 #pragma once
 
@@ -16,6 +23,7 @@
 #include <caf/typed_event_based_actor.hpp>
 #include <caf/typed_response_promise.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -52,12 +60,26 @@ class standing_node_state {
   void receive(const messages::kill_agent& x);
   void receive(const messages::dismiss& x);
   void receive(const messages::agent_told& x);
+  void receive(const messages::hold_is_over& x);
   /// The first time whoever was started is ended, the second time the agent is killed.
   void receive(const messages::shut_down& x);
 
  private:
-  std::string refusal_of(const messages::serve& x) const;
+  struct started {
+    runtime::process_started it;
+    messages::process_name who = {};
+  };
+
+  std::chrono::milliseconds patience() const;
+  /// Why it never serves that launcher, or not while it serves another; empty: it does.
+  std::string unfit_for(const messages::serve& x) const;
+  std::string taken_from(const messages::serve& x) const;
+  bool succeeds(const messages::serve& x) const;
   messages::serving serve(const messages::serve& x);
+  caf::result<messages::serving> release(const messages::serve& x);
+  caf::result<messages::serving> take_over(const messages::serve& x);
+  /// To whom has taken over, when nobody is on the way any more of whom it would not know.
+  void tell_who_runs();
   void lose(const caf::down_msg& x);
   bool is_from_launcher() const;
   void tell(messages::agent_told x);
@@ -72,14 +94,18 @@ class standing_node_state {
   standing_node_settings settings_;
   std::shared_ptr<const message_path> path_;
   std::unique_ptr<agent_link> agent_;
-  /// Whom the agent has started and who is not known to have ended, by its name of them; and what
-  /// was asked to kill them.
-  std::map<std::string, runtime::process_started> running_;
+  /// Whom the agent has started and who is not known to have ended, by its name of them; of whom it
+  /// has not said yet that he was; and what was asked to kill them.
+  std::map<std::string, started> running_;
+  std::map<std::string, messages::start_node> starting_;
   std::map<std::string, runtime::signal_process> killed_;
   /// Of which launcher; none: it is free.
   std::optional<messages::serve> job_;
   std::uint64_t jobs_ = 0;  ///< that it has served
-  bool ending_ = false;     ///< the job is over, and its processes are being ended
+  /// Its launcher is gone, and another one may go on with it: until then.
+  std::optional<std::chrono::steady_clock::time_point> held_;
+  bool ending_ = false;  ///< the job is over, and its processes are being ended
+  std::optional<caf::typed_response_promise<messages::serving>> taken_over_;
   /// Who wants to be next.
   std::optional<messages::serve> next_;
   caf::typed_response_promise<messages::serving> answer_;

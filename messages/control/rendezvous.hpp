@@ -26,7 +26,7 @@
 namespace troupe::messages {
 
 /// Raised when a process of an older build would misunderstand one of this.
-inline constexpr std::uint32_t process_protocol = 3;
+inline constexpr std::uint32_t process_protocol = 4;
 
 /// A process that hosts ranks, by its place in the job, and which one of that place it is.
 struct process_name {

@@ -1,16 +1,18 @@
 // A node that was started by hand stands on its host and waits for jobs. It hosts no rank itself:
 // it has its host agent start the processes that do.
 //
-//   launcher -> standing node   serve       its job, with a place of it or as a spare; answered by
-//                                           `serving`, or refused
-//                               start_node  a process for a place of it
-//                               kill_node   that one
-//                               kill_agent  its host agent does not answer
-//                               dismiss     no process is wanted any more
-//   standing node -> launcher   agent_told  what its host agent has said (rendezvous.hpp)
+//   launcher -> standing node   serve         its job, with a place of it or as a spare; answered by
+//                                             `serving`, or refused. That of a successor goes on
+//                                             with the job, and the answer tells it who lives
+//                               start_node    a process for a place of it
+//                               kill_node     that one
+//                               kill_agent    its host agent does not answer
+//                               dismiss       no process is wanted any more
+//   standing node -> launcher   agent_told    what its host agent has said (rendezvous.hpp)
+//   standing node, to itself    hold_is_over  no launcher has come in the place of one that is gone
 //
 // It serves one job at a time, until it is dismissed and its processes are gone, or the launcher
-// is.
+// is and no successor of it comes.
 
 #pragma once
 
@@ -21,24 +23,42 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace troupe::messages {
 
 struct serve {
   std::uint32_t protocol = process_protocol;
-  std::string program = {};  ///< version_text
-  std::string run = {};      ///< its id
-  int host = 0;              ///< which of the launcher's
-  int process = -1;          ///< which place begins there; -1: none, it is a spare
-  double suspicion = 0;      ///< seconds, of the run
+  std::string program = {};       ///< version_text
+  std::string run = {};           ///< its id
+  int host = 0;                   ///< which of the launcher's
+  int process = -1;               ///< which place begins there; -1: none, it is a spare
+  double suspicion = 0;           ///< seconds, of the run
+  std::uint32_t incarnation = 1;  ///< of the supervisor's process, and so of its launcher
+  bool succeeded = false;         ///< when this launcher is gone another one goes on with the job
+  std::string address = {};       ///< of the rendezvous
+  std::uint16_t port = 0;         ///< the same
+  /// It is no launcher that says this, but the run's front: nobody goes on with the run.
+  bool over = false;
   launcher_actor launcher = {};
 
   friend bool operator==(const serve&, const serve&) = default;
 };
 
+/// A process of the job that a standing node has started.
+struct standing_process {
+  process_name who = {};
+  std::uint64_t which = 0;  ///< the agent's incarnation of it
+  std::int64_t pid = 0;     ///< there
+  std::uint64_t start_time = 0;
+
+  friend bool operator==(const standing_process&, const standing_process&) = default;
+};
+
 struct serving {
-  std::string host = {};  ///< its name
-  std::string run = {};   ///< the standing node's folder there, with the logs
+  std::string host = {};                       ///< its name
+  std::string run = {};                        ///< the standing node's folder there, with the logs
+  std::vector<standing_process> running = {};  ///< whom a launcher before this one had started
 
   friend bool operator==(const serving&, const serving&) = default;
 };
@@ -46,8 +66,6 @@ struct serving {
 struct start_node {
   std::uint64_t request = 0;  ///< comes back in the agent's answer
   process_name who = {};
-  std::string address = {};  ///< of the rendezvous
-  std::uint16_t port = 0;    ///< the same
 
   friend bool operator==(const start_node&, const start_node&) = default;
 };
@@ -66,6 +84,13 @@ struct kill_agent {
   friend bool operator==(const kill_agent&, const kill_agent&) = default;
 };
 
+struct hold_is_over {
+  std::uint64_t job = 0;          ///< which of its
+  std::uint32_t incarnation = 0;  ///< of the launcher that is gone
+
+  friend bool operator==(const hold_is_over&, const hold_is_over&) = default;
+};
+
 struct dismiss {
   std::uint64_t job = 0;  ///< of a standing node to itself, whose agent has not ended: which of its
 
@@ -81,15 +106,24 @@ typename Inspector::result_type inspect(Inspector& f, serve& x) {
            x.host,
            x.process,
            x.suspicion,
+           x.incarnation,
+           x.succeeded,
+           x.address,
+           x.port,
+           x.over,
            x.launcher);
 }
 template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, standing_process& x) {
+  return f(caf::meta::type_name("standing_process"), x.who, x.which, x.pid, x.start_time);
+}
+template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, serving& x) {
-  return f(caf::meta::type_name("serving"), x.host, x.run);
+  return f(caf::meta::type_name("serving"), x.host, x.run, x.running);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, start_node& x) {
-  return f(caf::meta::type_name("start_node"), x.request, x.who, x.address, x.port);
+  return f(caf::meta::type_name("start_node"), x.request, x.who);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, kill_node& x) {
@@ -98,6 +132,10 @@ typename Inspector::result_type inspect(Inspector& f, kill_node& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, kill_agent& x) {
   return f(caf::meta::type_name("kill_agent"), x.host);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, hold_is_over& x) {
+  return f(caf::meta::type_name("hold_is_over"), x.job, x.incarnation);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, dismiss& x) {

@@ -116,5 +116,6 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_messages, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::dismiss))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::drop_snapshot))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::check_pass))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::hold_is_over))
 
 CAF_END_TYPE_ID_BLOCK(troupe_messages)

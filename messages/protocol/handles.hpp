@@ -72,6 +72,7 @@ struct start_node;
 struct kill_node;
 struct kill_agent;
 struct dismiss;
+struct hold_is_over;
 // suspicion.hpp
 struct look_at_lanes;
 struct suspected;
@@ -283,6 +284,8 @@ using standing_node_actor = caf::typed_actor<
     caf::reacts_to<dismiss>,
     // What its own host agent has said.
     caf::reacts_to<agent_told>,
+    // Nobody came in the place of a launcher that is gone.
+    caf::reacts_to<hold_is_over>,
     // End, with whatever it has started.
     caf::reacts_to<shut_down>>;
 

@@ -14,7 +14,7 @@
 namespace troupe::runtime {
 namespace {
 
-constexpr std::int64_t place_version = 1;
+constexpr std::int64_t place_version = 2;
 
 std::filesystem::path promise_of(const run_folder& in, const std::string& agent) {
   return in.processes() / (agent + ".succession");
@@ -50,7 +50,8 @@ void write_rendezvous(const run_folder& to, const rendezvous_place& x) {
   const nlohmann::json out = {{"version", place_version},
                               {"incarnation", x.incarnation},
                               {"address", x.address},
-                              {"port", x.port}};
+                              {"port", x.port},
+                              {"places", x.places}};
   replace_file(to.rendezvous(), json_text_replacing(out) + "\n");
 }
 
@@ -64,12 +65,25 @@ std::optional<rendezvous_place> find_rendezvous(const run_folder& in) {
   if (const auto version = whole_field(x, "version", what, 0); version != place_version)
     throw input_error(
         "{}: it is of version {}, and this program reads version {}", what, version, place_version);
-  return rendezvous_place{
-      .incarnation = std::uint32_t(
-          whole_field(x, "incarnation", what, 1, std::numeric_limits<std::uint32_t>::max())),
+  constexpr auto most_incarnations = std::numeric_limits<std::uint32_t>::max();
+  rendezvous_place out{
+      .incarnation = std::uint32_t(whole_field(x, "incarnation", what, 1, most_incarnations)),
       .address = text_field(x, "address", what),
       .port
       = std::uint16_t(whole_field(x, "port", what, 1, std::numeric_limits<std::uint16_t>::max()))};
+  for (const auto& one : list_field(x, "places", what)) {
+    const nlohmann::json place = {{"incarnation", one}};
+    out.places.push_back(std::uint32_t(
+        whole_field(place, "incarnation", what + ": 'places'", 0, most_incarnations)));
+  }
+  return out;
+}
+
+void remove_rendezvous(const run_folder& of) {
+  std::error_code failure;
+  std::filesystem::remove(of.rendezvous(), failure);
+  if (failure)
+    throw io_error("cannot remove '{}': {}", of.rendezvous().string(), failure.message());
 }
 
 void write_order(const run_folder& to, const std::string& order) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace troupe::runtime {
 
@@ -16,6 +17,9 @@ struct rendezvous_place {
   std::uint32_t incarnation = 1;  ///< of the supervisor's process: a successor has the next
   std::string address;            ///< numeric
   std::uint16_t port = 0;
+  /// The newest incarnation of each place that was started, so that none comes again; none: whoever
+  /// has started them is asked.
+  std::vector<std::uint32_t> places = {};
   bool operator==(const rendezvous_place&) const = default;
 };
 
@@ -24,6 +28,9 @@ void write_rendezvous(const run_folder& to, const rendezvous_place& x);
 /// Nothing: there is none, as of a run that nobody is to go on with. Throws input_error for one
 /// that is damaged.
 std::optional<rendezvous_place> find_rendezvous(const run_folder& in);
+
+/// Nobody is to be found by it any more. Throws io_error.
+void remove_rendezvous(const run_folder& of);
 
 /// What the supervisor's process was to do, and the job as the others were told it: any texts.
 /// Throw io_error.

@@ -284,3 +284,23 @@ TEST_CASE("the launcher ends when the agents of all hosts have", "[actors]") {
   CHECK(of<launch_action::quit>(it.machine.agent_gone(0, "it has ended")).empty());
   CHECK(of<launch_action::quit>(it.machine.agent_gone(2, "it has ended")).size() == 1);
 }
+
+TEST_CASE("a successor finds a place where it has moved to and moves one whose host is gone",
+          "[actors]") {
+  launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
+  it.machine.take_over({.who = {0, 4}, .agent = 2, .which = 7, .pid = 104, .watched = true});
+  it.machine.take_over({.who = {1, 3}, .agent = 1});
+  CHECK(it.machine.agent_of(0) == 2);
+  CHECK(it.machine.host_refuses(1, "it cannot be reached").empty());  // the run has begun long ago
+  const auto asked = it.machine.wanted(1, in(2));
+  const auto moves = of<launch_action::relocate>(asked);
+  REQUIRE(moves.size() == 1);
+  CHECK(moves[0].from == 1);
+  CHECK(moves[0].to == 0);
+  CHECK(moves[0].why == "it cannot be reached");
+  REQUIRE(of<launch_action::start>(asked).size() == 1);
+  CHECK(of<launch_action::start>(asked)[0].who == process_name{1, 4});
+  const auto late = of<launch_action::kill>(it.machine.late({0, 4}, "it has not come"));
+  REQUIRE(late.size() == 1);
+  CHECK(late[0].agent == 2);
+}

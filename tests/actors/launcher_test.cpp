@@ -10,6 +10,7 @@
 #include "runtime/process/credentials.hpp"
 #include "runtime/process/host_agent.hpp"
 #include "runtime/process/run_folder.hpp"
+#include "runtime/process/run_succession.hpp"
 #include "runtime/trainer/build.hpp"
 #include "tests/support/deterministic.hpp"
 #include "tests/support/places.hpp"
@@ -22,7 +23,9 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <mutex>
+#include <vector>
 
 using namespace troupe;
 using Catch::Matchers::ContainsSubstring;
@@ -71,7 +74,10 @@ class stood_nodes {
 
 /// Without standing nodes an agent of its own starts the processes.
 struct launched {
-  explicit launched(const std::string& command, int standing = 0, bool refused = false) {
+  explicit launched(const std::string& command,
+                    int standing = 0,
+                    bool refused = false,
+                    bool succeeded = false) {
     auto job = tests::tiny_job(1, 2);
     job.layout.processes = 2;
     job.recovery.on = true;
@@ -91,24 +97,42 @@ struct launched {
     const auto in_folder = "cd '" + folder.path().string() + "'; " + command;
     const auto player = tests::bin_dir() + "/process_player";
     const std::vector<std::string> whole{"/bin/sh", "-c", in_folder};
-    actors::launch_settings settings{
+    settings = actors::launch_settings{
         .run = folder.path(),
         .agent = {player, runtime::agent_word, folder.path().string(), "10000"},
         .node = [whole](const actors::node_program&) { return whole; }};
+    if (succeeded) {
+      settings.outlived = true;
+      settings.agent.emplace_back("outlived");
+      settings.successor = {"/bin/true"};
+    }
     nodes.emplace(*system, standing, whole);
     for (int n = 0; n < standing; ++n)
       settings.standing.push_back({"host-" + std::to_string(n) + ":7000"});
-    auto told = nodes->all;
+    hosts = nodes->all;
     if (refused) {
       settings.standing.push_back({"host-of-yesterday:7000"});
-      told.push_back(refusing());
+      hosts.push_back(refusing());
     }
-    launcher = system->spawn(actors::launcher,
-                             settings,
-                             prepared->description,
-                             std::shared_ptr<const actors::node_context>(prepared->node),
-                             messages::present{.where = {.who = {-1, 1}}, .connector = connector},
-                             told);
+    launch();
+  }
+  void launch() {
+    launcher = system->spawn(
+        actors::launcher,
+        settings,
+        prepared->description,
+        std::shared_ptr<const actors::node_context>(prepared->node),
+        messages::present{.where = {.who = {-1, settings.incarnation}}, .connector = connector},
+        hosts);
+  }
+  /// As if its process had been killed; `lost`: with that host.
+  void succeed(int lost = -1) {
+    (*self)->send_exit(launcher, caf::exit_reason::kill);
+    (*self)->wait_for(launcher);
+    ++settings.incarnation;
+    if (lost >= 0)
+      hosts[std::size_t(lost)] = nullptr;
+    launch();
   }
   messages::standing_node_actor refusing() {
     return system->spawn([]() -> messages::standing_node_actor::behavior_type {
@@ -121,6 +145,7 @@ struct launched {
               [](const messages::kill_agent&) {},
               [](const messages::dismiss&) {},
               [](const messages::agent_told&) {},
+              [](const messages::hold_is_over&) {},
               [](const messages::shut_down&) {}};
     });
   }
@@ -185,6 +210,21 @@ struct launched {
     CHECK(started->host == "here");
     return id;
   }
+  /// One that the launcher before has started.
+  void come_again(std::uint32_t incarnation, std::int64_t pid) {
+    REQUIRE(join({.who = {0, incarnation},
+                  .program = runtime::version_text(),
+                  .host = "here",
+                  .pid = pid})
+                .empty());
+    (*self)->send(launcher,
+                  messages::present{
+                      {.who = {0, incarnation}, .host = "127.0.0.1", .port = 1}, {}, connector});
+    const auto started = told<messages::process_started>();
+    REQUIRE(started);
+    CHECK(started->lived);
+    CHECK(started->incarnation == incarnation);
+  }
 
   runtime::held_run_folder folder = runtime::held_run_folder::temporary("test", {"test"});
   std::shared_ptr<actors::prepared_job> prepared;
@@ -195,6 +235,8 @@ struct launched {
   messages::connector_actor connector;
   messages::supervisor_actor supervisor;
   messages::launcher_actor launcher;
+  actors::launch_settings settings;
+  std::vector<messages::standing_node_actor> hosts;
 };
 
 /// In the run's folder; its pid is put there at once, so that a reader sees a whole number.
@@ -221,8 +263,8 @@ TEST_CASE("a process of another build is refused in words that name both", "[act
                             .program = "troupe of yesterday",
                             .host = "host-7"});
   CHECK_THAT(why,
-             ContainsSubstring("host-7") && ContainsSubstring("'troupe of yesterday' (protocol 4)")
-                 && ContainsSubstring("'" + runtime::version_text() + "' (protocol 3)"));
+             ContainsSubstring("host-7") && ContainsSubstring("'troupe of yesterday' (protocol 5)")
+                 && ContainsSubstring("'" + runtime::version_text() + "' (protocol 4)"));
   const auto answer = it.told<messages::process_started>();
   REQUIRE(answer);
   CHECK_THAT(answer->refusal, ContainsSubstring("troupe of yesterday"));
@@ -274,4 +316,33 @@ TEST_CASE("a spare of another build ends the run before it begins, by its name",
   CHECK_THAT(answer->refusal,
              ContainsSubstring("the node at host-of-yesterday:7000 does not serve this run")
                  && ContainsSubstring("its program is of yesterday"));
+}
+
+TEST_CASE("a successor goes on with the process that stands on another host and replaces it there",
+          "[actors]") {
+  launched it(sleeps, 2, false, true);
+  it.want();
+  const auto first = it.stand(1);
+  CHECK(runtime::find_rendezvous(it.folder)->places == std::vector<std::uint32_t>{1, 0});
+  it.succeed();
+  CHECK(it.join({.who = {0, 1}, .program = runtime::version_text(), .pid = first + 1})
+            .starts_with("PROCESS-1"));
+  it.want(2);
+  it.come_again(1, first);
+  CHECK(runtime::find_rendezvous(it.folder)->incarnation == 2);
+  REQUIRE(::kill(pid_t(first), SIGKILL) == 0);
+  REQUIRE(it.told<messages::process_died>());
+  it.want(3);
+  it.stand(2);
+}
+
+TEST_CASE("a successor starts the next of a place whose host was lost with its process",
+          "[actors]") {
+  launched it(sleeps, 2, false, true);
+  it.want();
+  it.stand(1);
+  (*it.self)->send_exit(it.nodes->all[0], caf::exit_reason::kill);
+  it.succeed(0);
+  it.want(2);
+  it.stand(2);
 }

@@ -6,7 +6,9 @@
 #include "actors/process/control_plane.hpp"
 #include "messages/core/error.hpp"
 #include "runtime/process/host_agent.hpp"
+#include "runtime/process/process_id.hpp"
 #include "runtime/process/run_folder.hpp"
+#include "runtime/process/run_succession.hpp"
 #include "runtime/trainer/build.hpp"
 #include "tests/support/places.hpp"
 
@@ -17,8 +19,10 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 using namespace troupe;
 using Catch::Matchers::ContainsSubstring;
@@ -68,7 +72,16 @@ struct player {
             .host = process,
             .process = process,
             .suspicion = 10,
+            .address = "127.0.0.1",
+            .port = 1,
             .launcher = as_launcher};
+  }
+  /// The same by the supervisor's process of that incarnation, which another one will succeed.
+  messages::serve order_of(std::uint32_t incarnation) const {
+    auto out = order();
+    out.incarnation = incarnation;
+    out.succeeded = true;
+    return out;
   }
   /// Why it is refused; empty: it is served.
   std::string serve(const messages::serve& x) {
@@ -76,6 +89,14 @@ struct player {
     self->request(it.node, patience, x)
         .receive([](const messages::serving&) {},
                  [&](const caf::error& why) { out = messages::text_of(why); });
+    return out;
+  }
+  /// Whom it finds there.
+  std::vector<messages::standing_process> take_over(const messages::serve& x) {
+    std::vector<messages::standing_process> out;
+    self->request(it.node, patience, x)
+        .receive([&](const messages::serving& answer) { out = answer.running; },
+                 [&](const caf::error& why) { FAIL(messages::text_of(why)); });
     return out;
   }
   messages::agent_told told() {
@@ -126,8 +147,8 @@ TEST_CASE("what its agent says is told to the launcher that it serves", "[actors
   waiting it;
   player one(it), two(it);
   REQUIRE(one.serve(one.order(3)).empty());
-  two.self->send(it.node, messages::start_node{1, {3, 1}, "127.0.0.1", 1});  // no launcher of its
-  one.self->send(it.node, messages::start_node{7, {3, 1}, "127.0.0.1", 1});
+  two.self->send(it.node, messages::start_node{1, {3, 1}});  // no launcher of its
+  one.self->send(it.node, messages::start_node{7, {3, 1}});
   auto x = one.told();
   CHECK(x.host == 3);
   const auto started = std::get<runtime::process_started>(runtime::read_answer(x.answer));
@@ -156,8 +177,7 @@ TEST_CASE("a spare starts whatever place it is told, and several at once", "[act
   REQUIRE(one.serve(order).empty());
   CHECK_THAT(two.serve(two.order()), ContainsSubstring("is a spare of this run"));
   for (const int place : {0, 2}) {
-    one.self->send(it.node,
-                   messages::start_node{std::uint64_t(place + 1), {place, 4}, "127.0.0.1", 1});
+    one.self->send(it.node, messages::start_node{std::uint64_t(place + 1), {place, 4}});
     const auto x = one.told();
     CHECK(x.host == 5);
     const auto started = std::get<runtime::process_started>(runtime::read_answer(x.answer));
@@ -178,7 +198,7 @@ TEST_CASE("the end of the launcher ends its processes, and who waits comes next"
   {
     player one(it);
     REQUIRE(one.serve(one.order()).empty());
-    one.self->send(it.node, messages::start_node{1, {0, 1}, "127.0.0.1", 1});
+    one.self->send(it.node, messages::start_node{1, {0, 1}});
     REQUIRE(
         std::holds_alternative<runtime::process_started>(runtime::read_answer(one.told().answer)));
   }
@@ -186,4 +206,144 @@ TEST_CASE("the end of the launcher ends its processes, and who waits comes next"
   for (int n = 0; n < 1000 && !why.empty(); ++n)  // that the launcher is gone takes a moment
     why = next.serve(next.order());
   CHECK(why.empty());
+}
+
+TEST_CASE("a successor finds whom the launcher before it has started, who live on", "[actors]") {
+  waiting it;
+  player next(it);
+  messages::standing_process before;
+  {
+    player one(it);
+    REQUIRE(one.serve(one.order_of(1)).empty());
+    CHECK(runtime::find_rendezvous(it.folder)->incarnation == 1);
+    one.self->send(it.node, messages::start_node{7, {0, 3}});
+    const auto started
+        = std::get<runtime::process_started>(runtime::read_answer(one.told().answer));
+    before = {{0, 3}, started.which, started.process.pid, started.process.start_time};
+  }
+  auto order = next.order_of(2);
+  order.port = 2;
+  CHECK(next.take_over(order) == std::vector{before});
+  CHECK(runtime::find_rendezvous(it.folder)
+        == runtime::rendezvous_place{.incarnation = 2, .address = "127.0.0.1", .port = 2});
+  CHECK(runtime::is_running({pid_t(before.pid), before.start_time}));
+  next.self->send(it.node, messages::kill_node{8, 0, before.which});
+  bool died = false;
+  for (int n = 0; n < 2; ++n)
+    died = died
+           || std::holds_alternative<runtime::process_died>(
+               runtime::read_answer(next.told().answer));
+  CHECK(died);
+  next.self->send(it.node, messages::dismiss{});
+  while (!next.told().gone) {
+  }
+  CHECK_FALSE(runtime::find_rendezvous(it.folder));
+}
+
+TEST_CASE("STANDING-1: who is succeeded gives no orders any more, also while it lives",
+          "[actors]") {
+  waiting it;
+  player one(it), next(it);
+  REQUIRE(one.serve(one.order_of(1)).empty());
+  CHECK(next.take_over(next.order_of(2)).empty());
+  one.self->send(it.node, messages::start_node{7, {0, 1}});
+  one.self->send(it.node, messages::dismiss{});
+  CHECK_THAT(one.serve(one.order_of(1)), ContainsSubstring("STANDING-1"));
+  next.self->send(it.node, messages::start_node{1, {0, 2}});
+  const auto started = std::get<runtime::process_started>(runtime::read_answer(next.told().answer));
+  CHECK(started.request == 1);
+  CHECK(next.take_over(next.order_of(3)).size() == 1);
+}
+
+TEST_CASE("STANDING-1: who is succeeded is not served where nobody leads the run now either",
+          "[actors]") {
+  waiting it;
+  player one(it);
+  messages::standing_process before;
+  {
+    player next(it);
+    REQUIRE(next.serve(next.order_of(2)).empty());
+    next.self->send(it.node, messages::start_node{7, {0, 1}});
+    const auto started
+        = std::get<runtime::process_started>(runtime::read_answer(next.told().answer));
+    before = {{0, 1}, started.which, started.process.pid, started.process.start_time};
+  }
+  for (int n = 0; n < 20; ++n)  // before and after it is held
+    CHECK_THAT(one.serve(one.order_of(1)), ContainsSubstring("STANDING-1"));
+  player third(it);
+  CHECK(third.take_over(third.order_of(3)) == std::vector{before});
+}
+
+TEST_CASE("a run that is over by its front's word frees the node that holds it and no other",
+          "[actors]") {
+  waiting it;
+  player front(it), other(it);
+  auto order = front.order();
+  order.over = true;
+  CHECK_THAT(front.serve(order), ContainsSubstring("does not serve that run"));
+  messages::standing_process before;
+  {
+    player one(it);
+    REQUIRE(one.serve(one.order_of(1)).empty());
+    one.self->send(it.node, messages::start_node{7, {0, 1}});
+    const auto started
+        = std::get<runtime::process_started>(runtime::read_answer(one.told().answer));
+    before = {{0, 1}, started.which, started.process.pid, started.process.start_time};
+  }
+  auto another = other.order();
+  another.run = "two";
+  order.run = "two";
+  CHECK_THAT(front.serve(order), ContainsSubstring("does not serve that run"));
+  CHECK(runtime::is_running({pid_t(before.pid), before.start_time}));
+  order.run = "one";
+  CHECK(front.serve(order).empty());
+  CHECK(other.serve(another).empty());  // it waits until the node is free
+  CHECK_FALSE(runtime::is_running({pid_t(before.pid), before.start_time}));
+}
+
+TEST_CASE("while a node holds a run another one is told why it is not served", "[actors]") {
+  waiting it;
+  player other(it);
+  {
+    player one(it);
+    REQUIRE(one.serve(one.order_of(1)).empty());
+  }
+  auto another = other.order();
+  another.run = "two";
+  std::string why;
+  for (int n = 0; n < 1000 && why.find("holds") == std::string::npos; ++n)
+    why = other.serve(another);  // that the launcher is gone takes a moment
+  CHECK_THAT(why,
+             ContainsSubstring("it holds the processes of another run, one")
+                 && ContainsSubstring("s at most"));
+}
+
+TEST_CASE("a successor hears of whoever is on the way when it comes", "[actors]") {
+  waiting it;
+  player one(it), next(it);
+  REQUIRE(one.serve(one.order_of(1)).empty());
+  one.self->send(it.node, messages::start_node{7, {0, 3}});
+  const auto found = next.take_over(next.order_of(2));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].who == messages::process_name{0, 3});
+  CHECK(found[0].pid != 0);
+}
+
+TEST_CASE("a launcher that has lost a node and finds it again finds nobody there", "[actors]") {
+  waiting it;
+  messages::standing_process before;
+  {
+    player one(it);
+    REQUIRE(one.serve(one.order_of(1)).empty());
+    one.self->send(it.node, messages::start_node{7, {0, 1}});
+    const auto started
+        = std::get<runtime::process_started>(runtime::read_answer(one.told().answer));
+    before = {{0, 1}, started.which, started.process.pid, started.process.start_time};
+  }
+  player again(it);
+  std::string why = "not yet";
+  for (int n = 0; n < 1000 && !why.empty(); ++n)  // that the launcher is gone takes a moment
+    why = again.serve(again.order_of(1));
+  CHECK(why.empty());
+  CHECK_FALSE(runtime::is_running({pid_t(before.pid), before.start_time}));
 }

@@ -1,9 +1,11 @@
 """What several processes cost: a training step beside one process, processes that wait, and how start and memory grow.
 
-    processes_bench.py [--program FILE] [--only step,idle,growth] [--model NAME] [--layout NAME] [--rounds N] [--steps N]
+    processes_bench.py [--program FILE] [--only step,snapshots,idle,growth] [--model NAME] [--layout NAME] [--rounds N] [--steps N]
                        [--warm-up N] [--numbers 8,16,32,64] [--json FILE]
 
 *step*: the same job in one process and in two, in turn; the median time of a step of each round, and the median ratio.
+*snapshots*: the same job in two processes without and with recovery, where each keeps the states of the other's ranks: pulled
+in each step, verified, acknowledged. The ratios, and beside them a memcpy of the same bytes over a step.
 *idle*: a lane is planted to hang, so that everybody waits; processor time of each process meanwhile.
 *growth*: a small job of N replicas in N processes: seconds until all stand, until the first step, for the end after it;
 memory by /proc/PID/smaps_rollup, where pages that processes share count in part (PSS).
@@ -15,6 +17,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import signal
 import statistics
 import subprocess
@@ -104,6 +107,44 @@ def step(o, folder, rows):
                   f"ratio {rows[-1]['ratio']:.3f} ({', '.join(f'{x:.3f}' for x in ratios)})", flush=True)
 
 
+def copied_per_second():
+    """Bytes, by memcpy of one thread between blocks that no cache holds."""
+    size, rates = 1 << 28, []
+    here, there = bytearray(size), bytearray(size)
+    for _ in range(5):
+        begin = time.perf_counter()
+        memoryview(there)[:] = here
+        rates.append(size / (time.perf_counter() - begin))
+    return statistics.median(rates)
+
+
+def snapshots(o, folder, rows):
+    for model, shape in MODELS.items():
+        for layout, ranks in LAYOUTS.items():
+            if o.model not in (None, model) or o.layout not in (None, layout):
+                continue
+            ratios, times, kept = [], {"off": [], "on": []}, 0
+            for turn in range(o.rounds):
+                for recovery in ("off", "on") if turn % 2 == 0 else ("on", "off"):
+                    one = training(o, folder, *shape, *ranks, "--recovery", recovery, "--train-iters", o.steps + o.warm_up,
+                                   "--processes", 2)
+                    one.ends()
+                    times[recovery].append(statistics.median(x["elapsed_ms"] for x in one.steps()[o.warm_up:]))
+                    if recovery == "on":
+                        said = re.findall(r"keeps the two newest states of another one's ranks: ([\d.]+) (\w+)",
+                                          (one.folder / "out.txt").read_text())
+                        kept = sum(float(x) * {"kB": 1e3, "MB": 1e6, "GB": 1e9}[unit] for x, unit in said) / 2
+                ratios.append(times["on"][-1] / times["off"][-1])
+            off = statistics.median(times["off"])
+            copy = kept / copied_per_second() * 1e3 / off
+            rows.append({"part": "snapshots", "model": model, "layout": layout, "off_ms": off,
+                         "on_ms": statistics.median(times["on"]), "ratio": statistics.median(ratios), "ratios": ratios,
+                         "bytes_a_step": kept, "memcpy_over_step": copy})
+            print(f"{model}, {layout}: without recovery {off:.1f} ms, with {rows[-1]['on_ms']:.1f} ms, ratio "
+                  f"{rows[-1]['ratio']:.4f} ({', '.join(f'{x:.4f}' for x in ratios)}); {kept / 1e6:.1f} MB are kept in each "
+                  f"step, memcpy of which takes {copy:.4f} of it", flush=True)
+
+
 def processor_seconds(pid):
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
@@ -162,7 +203,7 @@ def growth(o, folder, rows):
 
 
 def main():
-    parts = {"step": step, "idle": idle, "growth": growth}
+    parts = {"step": step, "snapshots": snapshots, "idle": idle, "growth": growth}
     line = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     line.add_argument("--program", default="build/release/bin/troupe")
     line.add_argument("--only", default=",".join(parts))

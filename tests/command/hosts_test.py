@@ -260,18 +260,121 @@ def check_node_killed(folder):
         raise one.fails("the cause is not told")
 
 
+def replaced_supervisor(one, how=signal.SIGKILL, beside=lambda: None):
+    """Its process dies, or stands still, and something else at the same moment; until another one decides."""
+    old = one.deciding()
+    os.kill(old["pid"], how)
+    beside()
+    processes_test.succeeded(one, old)
+
+
+def require_same_processes(one, nodes, before):
+    now = [hosted(one, nodes, x) for x in range(len(before))]
+    if not all(map(processes_test.is_same, now, before)):
+        raise one.fails(f"the hosts have the processes {now}, and had {before}")
+
+
+def frees(nodes):
+    for at in nodes:
+        at.until("it is free", lambda: at.left() == [at.process.pid])
+        at.ends()
+
+
 def check_supervisor_killed(folder):
-    """The supervisor's process dies: nodes are free at once, for the next run."""
+    """The supervisor's process dies, twice: another one goes on with whoever computes on other hosts."""
     nodes, credentials = hosts(folder)
-    one = job(folder, *PIPELINE, "--train-iters", 100000, *over(nodes, credentials))
+    wanted = judge(folder)
+    one = job(folder, *LONG, *over(nodes, credentials))
+    one.reaches(10)
+    before = [hosted(one, nodes, x) for x in (0, 1)]
+    for deaths in (1, 2):
+        replaced_supervisor(one)
+        one.until("it goes on", lambda: len(one.restarts()) == deaths)
+        goes_on(one)
+    require_same_processes(one, nodes, before)
+    one.goes_on(wanted, "two deaths of the supervisor's process")
+    for at in nodes:
+        if at.text().count("goes on with the run") != 2:
+            raise wrong(f"a node does not tell of two successors:\n{at.text()}")
+    frees(nodes)
+
+
+def check_supervisor_stopped(folder):
+    """It stands still: its host's agent kills it before another one takes its place."""
+    few = ["--suspicion-seconds", 3]
+    nodes, credentials = hosts(folder, 2, None, *few)
+    one = job(folder, *ENDLESS, *few, *over(nodes, credentials))
+    one.reaches(10)
+    before = [hosted(one, nodes, x) for x in (0, 1)]
+    replaced_supervisor(one, signal.SIGSTOP)
+    goes_on(one)
+    require_same_processes(one, nodes, before)
+    require_undisturbed(folder, one, "a supervisor's process that stands still")
+    frees(nodes)
+
+
+def check_supervisor_and_host(folder):
+    """With it a whole host is lost: the successor has its place go on elsewhere, as the next incarnation of it. Then a
+    process dies whom no launcher of its own has started."""
+    few = ["--suspicion-seconds", 3]
+    nodes, credentials = hosts(folder, 3, None, *few)
+    one = job(folder, *ENDLESS, *few, *over(nodes[:2], credentials, nodes[2:]))
+    one.reaches(10)
+    beside = hosted(one, nodes, 0)
+    first = hosted(one, nodes, 1)
+    replaced_supervisor(one, beside=lambda: end_host(nodes[1]))
+    says(one, f"process:1 moves to the node at {nodes[2].at}")
+    moved = hosted(one, nodes, 2)
+    goes_on(one)
+    if not processes_test.is_same(hosted(one, nodes, 0), beside) or moved["incarnation"] <= first["incarnation"]:
+        raise one.fails(f"beside was {beside}, and what moved is {moved}, not the next of {first}")
+    os.kill(beside["pid"], signal.SIGKILL)
+    hosted(one, nodes, 0, but=beside["pid"])
+    goes_on(one)
+    require_undisturbed(folder, one, "a supervisor's process and a host")
+    frees([nodes[0], nodes[2]])
+
+
+def check_supervisor_in_vain(folder):
+    """Where nobody is to succeed it, or the user does not want to wait, nodes are free at once, for the next run; where
+    nobody is left who could, after a while, and until then the next run is told why."""
+    nodes, credentials = hosts(folder)
+    endless = [*PIPELINE, "--train-iters", 100000]
+
+    def is_free():
+        for at in nodes:
+            at.until("only it is left", lambda: at.left() == [at.process.pid])
+    one = job(folder, *endless, "--recovery", "off", *over(nodes, credentials))
     one.reaches(5)
     os.kill(one.deciding()["pid"], signal.SIGKILL)
     if one.process.wait(PATIENCE) != 3:
         raise one.fails("the command does not say that the run was lost")
-    for at in nodes:
-        at.until("only it is left", lambda: at.left() == [at.process.pid])
+    is_free()
+    one = job(folder, *endless, *over(nodes, credentials))
+    one.reaches(5)
+    decides = one.deciding()
+    os.kill(decides["pid"], signal.SIGSTOP)  # it would end in order
+    for _ in range(2):
+        one.process.send_signal(signal.SIGINT)
+        one.until("the signal has come", lambda: not processes_test.pending(one.process.pid))
+    if one.process.wait(PATIENCE) != 130:
+        raise one.fails("a second Ctrl-C does not end it")
+    is_free()
+    if any("nobody goes on with the run" in x.text() for x in nodes):
+        raise one.fails("a node has waited for a successor that was not to come")
+    one = job(folder, *endless, *over(nodes, credentials))
+    one.reaches(5)
+    before = nodes[0].text().count("is held for its successor")
+    one.stop()
+    nodes[0].until("it holds them", lambda: nodes[0].text().count("is held for its successor") > before)
+    command = [*PIPELINE, "--train-iters", 4, *over(nodes, credentials)]
+    said = job(folder, *command)
+    said.process.wait(PATIENCE)
+    if said.process.returncode != 2 or "it holds the processes of another run" not in said.text():
+        raise said.fails("it does not say why the nodes do not serve it")
+    is_free()
     wanted = job(folder, *PIPELINE, "--train-iters", 4, processes=1).ends()
-    require_same(job(folder, *PIPELINE, "--train-iters", 4, *over(nodes, credentials)).ends(), wanted, "afterwards")
+    require_same(job(folder, *command).ends(), wanted, "afterwards")
 
 
 def check_once(folder):

@@ -363,15 +363,24 @@ serve example(const wire& w) {
           .host = 4,
           .process = 3,
           .suspicion = 2.5,
+          .incarnation = 2,
+          .succeeded = true,
+          .address = "10.0.0.1",
+          .port = 40123,
+          .over = true,
           .launcher = w.handle<launcher_actor>()};
 }
 template <>
 serving example(const wire&) {
-  return {"host-0", "/runs/one"};
+  return {"host-0", "/runs/one", {{{1, 2}, 3, 4711, 12345}}};
 }
 template <>
 start_node example(const wire&) {
-  return {7, {1, 2}, "10.0.0.1", 40123};
+  return {7, {1, 2}};
+}
+template <>
+hold_is_over example(const wire&) {
+  return {3, 1};
 }
 template <>
 kill_node example(const wire&) {

@@ -33,6 +33,11 @@ using namespace troupe::runtime;
     ::pause();
 }
 
+/// This process has begun, and so is past what its start needs.
+void put_there(const std::string& file) {
+  std::fclose(std::fopen(file.c_str(), "w"));
+}
+
 /// Every open descriptor, one a line; that of the folder apart.
 void print_descriptors() {
   DIR* const all = ::opendir("/proc/self/fd");
@@ -252,7 +257,10 @@ int main(int argc, char** argv) {
   }
   if (what == "headless")
     be_headless();
-  if (what == "sleep")
+  if (what == "sleep") {
+    if (words.size() > 1)
+      put_there(words[1]);
     sleep_for_ever();
+  }
   return 0;
 }

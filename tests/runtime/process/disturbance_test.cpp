@@ -6,10 +6,12 @@
 #include "runtime/process/run_folder.hpp"
 #include "tests/support/players.hpp"
 #include "tests/support/scratch_folder.hpp"
+#include "tests/support/soon.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
 #include <csignal>
+#include <filesystem>
 #include <sys/resource.h>
 #include <tuple>
 
@@ -19,8 +21,13 @@ using std::chrono::milliseconds;
 
 namespace {
 
+/// That sleeps already: one that is still being started may die of what is done to it.
 child_process sleeper() {
-  return child_process({.command = player({"sleep"})});
+  const scratch_folder folder;
+  const auto here = folder / "here";
+  child_process out({.command = player({"sleep", here.string()})});
+  REQUIRE(soon([&] { return std::filesystem::exists(here); }));
+  return out;
 }
 
 char state_of(const child_process& x) {

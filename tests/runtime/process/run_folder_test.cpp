@@ -189,7 +189,8 @@ TEST_CASE(
     const auto run = held(path);
     std::ofstream(run.log_of("supervisor")) << "first\n";
     write_order(run, std::string("an order of \0 any bytes", 23));
-    write_rendezvous(run, {.incarnation = 1, .address = "127.0.0.1", .port = 7000});
+    write_rendezvous(run,
+                     {.incarnation = 1, .address = "127.0.0.1", .port = 7000, .places = {4, 0}});
     CHECK_FALSE(held_run_folder::to_go_on(path, std::chrono::milliseconds(1)));
   }
   auto next = held_run_folder::to_go_on(path, std::chrono::seconds(10));
@@ -197,7 +198,7 @@ TEST_CASE(
   CHECK(next->is_held());
   CHECK(read_text(next->log_of("supervisor")) == "first\n");
   CHECK(read_order(*next) == std::string("an order of \0 any bytes", 23));
-  CHECK(find_rendezvous(*next) == rendezvous_place{1, "127.0.0.1", 7000});
+  CHECK(find_rendezvous(*next) == rendezvous_place{1, "127.0.0.1", 7000, {4, 0}});
   CHECK(has_succession(*next));
   CHECK_THROWS_MATCHES(read_description(*next),
                        input_error,
@@ -233,13 +234,16 @@ TEST_CASE("a run whose agent runs and has promised no successor has none", "[pro
 TEST_CASE("a rendezvous that is damaged is named", "[process]") {
   const scratch_folder above;
   const auto run = held(above / "run");
-  for (const auto* const text : {"",
-                                 "{",
-                                 "[]",
-                                 R"({"version":2})",
-                                 R"({"version":1,"port":1})",
-                                 R"({"version":1,"incarnation":0,"address":"x","port":1})",
-                                 R"({"version":1,"incarnation":1,"address":"x","port":65536})"}) {
+  for (const auto* const text :
+       {"",
+        "{",
+        "[]",
+        R"({"version":1})",
+        R"({"version":2,"port":1})",
+        R"({"version":2,"incarnation":0,"address":"x","port":1})",
+        R"({"version":2,"incarnation":1,"address":"x","port":65536})",
+        R"({"version":2,"incarnation":1,"address":"x","port":1})",
+        R"({"version":2,"incarnation":1,"address":"x","port":1,"places":[-1]})"}) {
     INFO(text);
     replace_file(run.rendezvous(), text);
     CHECK_THROWS_MATCHES(

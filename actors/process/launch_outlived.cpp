@@ -1,0 +1,66 @@
+// Processes that outlive the launcher, or the agent, that has started them.
+
+#include "actors/process/launch_machine.hpp"
+
+namespace troupe::actors {
+
+namespace act = launch_action;
+
+launch_actions launch_machine::take_over(const filled_place& before) {
+  launch_actions out;
+  if (!is_process(before.who.process) || over_ > 0)
+    return out;
+  auto& x = all_[std::size_t(before.who.process)];
+  x.who = before.who;
+  x.agent = before.agent;
+  x.stood = before.who.incarnation > 0;
+  if (before.pid == 0)
+    return out;
+  x.is = phase::starting;
+  x.which = before.which;
+  x.pid = before.pid;
+  x.start_time = before.start_time;
+  x.lived = true;
+  out.emplace_back(act::expect{x.who});
+  if (!before.watched)
+    adopt(x, out);
+  return out;
+}
+
+// What was asked of the agent before it was gone may have been done or not: the next one is asked
+// again when it has answered.
+bool launch_machine::adopt(one& x, launch_actions& out) {
+  if (!outlived_ || (x.pid == 0 && x.joined == 0))
+    return false;
+  if (x.pid == 0)  // the agent had no time to say it
+    x.pid = x.joined;
+  if (x.which == 0)
+    x.which = x.who.incarnation;
+  x.adopt_request = ++requests_;
+  out.emplace_back(act::adopt{x.adopt_request, x.who.process, x.which, x.pid, x.start_time});
+  return true;
+}
+
+void launch_machine::agent_ends(int agent) {
+  agents_[std::size_t(agent)].ends = true;
+}
+
+launch_actions launch_machine::agent_gone(int agent, const std::string& why) {
+  launch_actions out;
+  auto& by = agents_[std::size_t(agent)];
+  by.ends = false;
+  by.gone = over_ > 0;
+  for (auto& x : all_)
+    if (x.agent != agent || x.is == phase::none)
+      continue;
+    else if (waits_for_agent(x))
+      launch(x, out);  // it was waiting for the next agent
+    else if (!by.lost.empty() || !adopt(x, out))
+      lose(x, why, out);
+    else
+      by.gone = by.asked_to_end = false;  // there is a next one
+  quit_if_over(out);
+  return out;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,75 @@
+// What the launcher does when hosts come and go.
+
+#include "actors/process/launcher.hpp"
+#include "runtime/core/log.hpp"
+
+#include <caf/typed_event_based_actor.hpp>
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace troupe::actors {
+
+// A process that asked for the job is not heard of any more, or a host's node.
+void launcher_state::lose(const caf::down_msg& x) {
+  if (const int host = sites_->host_of(x.source); host >= 0)
+    return lose_host(
+        host,
+        sites_->name_of_host(host)
+            + " is gone, with whom it has started: it has ended, or cannot be reached");
+  for (const auto& [who, it] : known_)
+    if (it.joined_by == x.source)
+      return carry_out(machine_->late(who, "nothing was heard of it any more while it prepared"));
+}
+
+void launcher_state::lose_host(int host, const std::string& why) {
+  sites_->lose(host);
+  if (!machine_->is_over())
+    runtime::log_warning("{}", why);
+  carry_out(machine_->host_gone(host, why));
+}
+
+void launcher_state::find_host(int host) {
+  if (machine_->is_over()) {
+    sites_->end_agent(host);
+    return;
+  }
+  runtime::log_info(" {} is there again, and stands by", sites_->name_of_host(host));
+  carry_out(machine_->host_back(host));
+}
+
+void launcher_state::receive(const messages::look_for_node& x) {
+  if (!machine_->is_over())
+    sites_->look(x);
+}
+
+void launcher_state::carry_out(const launch_action::relocate& x) {
+  const auto to = sites_->name_of_host(x.to);
+  const auto cause = x.why.empty() ? "" : fmt::format(" ({})", x.why);
+  if (x.beside.empty())
+    return runtime::log_warning("process:{} moves to {}{}", x.process, to, cause);
+  auto places = x.beside;
+  places.push_back(x.process);
+  std::sort(places.begin(), places.end());
+  runtime::log_warning(
+      "process:{} moves to {}, as no other node is left{}: that one now hosts the processes {}, "
+      "and "
+      "needs the memory of all of them; start a node there again, and one of them goes back",
+      x.process,
+      to,
+      cause,
+      fmt::join(places, " and "));
+}
+
+void launcher_state::carry_out(const launch_action::offer_move& x) {
+  const auto& to = asked_[x.who.process];
+  if (to.supervisor)
+    context_->messages->send(
+        self_,
+        to.supervisor,
+        messages::process_may_move{
+            to.generation, x.who.process, x.who.incarnation, sites_->name_of_host(x.to)});
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,74 @@
+// What a launcher leaves to the one that succeeds it, and what that begins with.
+
+#include "actors/process/launcher.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/process/run_folder.hpp"
+#include "runtime/process/run_succession.hpp"
+
+#include <caf/typed_event_based_actor.hpp>
+
+#include <utility>
+
+namespace troupe::actors {
+
+void launcher_state::find_places(int processes) {
+  if (settings_.incarnation > 1)
+    if (auto before = runtime::find_rendezvous(runtime::run_folder::open(settings_.run)))
+      places_ = std::move(before->places);
+  places_.resize(std::size_t(processes));
+}
+
+// Who was started by a launcher before this one, then whoever has come meanwhile.
+void launcher_state::take_up() {
+  for (const auto& x : sites_->filled())
+    carry_out(machine_->take_over(x));
+  for (const auto& [host, why] : sites_->missing())
+    lose_host(host, why);
+  begun_ = true;
+  for (const auto& x : std::exchange(early_orders_, {}))
+    receive(x);
+  for (auto& x : std::exchange(early_joins_, {})) {
+    auto answer = admit(x.what, x.by);
+    if (answer)
+      x.answer.deliver(*std::move(answer));
+    else
+      x.answer.deliver(std::move(answer.error()));
+  }
+}
+
+void launcher_state::leave_rendezvous() const {
+  runtime::write_rendezvous(runtime::run_folder::open(settings_.run),
+                            {.incarnation = settings_.incarnation,
+                             .address = settings_.address,
+                             .port = port_,
+                             .places = places_});
+}
+
+// A successor has to know it where the host is lost, too.
+void launcher_state::note_start(const messages::process_name& who) {
+  if (places_.empty())
+    return;
+  places_[std::size_t(who.process)] = who.incarnation;
+  if (settings_.successor.empty())
+    return;
+  try {
+    leave_rendezvous();
+  } catch (const runtime::error& failure) {
+    runtime::log_warning(
+        "a successor of this process would not know how often process:{} was "
+        "started: {}",
+        who.process,
+        failure.what());
+  }
+}
+
+caf::result<messages::admitted> launcher_state::receive(const messages::join& x) {
+  if (begun_)
+    return admit(x, self_->current_sender());
+  auto answer = self_->make_response_promise<messages::admitted>();
+  early_joins_.push_back({x, self_->current_sender(), answer});
+  return answer;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,226 @@
+// Which launcher a standing node serves.
+
+#include "actors/process/standing_node.hpp"
+#include "messages/core/error.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/process/process_id.hpp"
+#include "runtime/process/run_folder.hpp"
+#include "runtime/process/run_succession.hpp"
+#include "runtime/trainer/build.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fmt/format.h>
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+/// By a standing node, for the next launcher of a run, whose process has to be started, as those
+/// are that join.
+std::chrono::milliseconds held_for(std::chrono::milliseconds suspicion) {
+  return std::max<std::chrono::milliseconds>(3 * suspicion, std::chrono::seconds(15));
+}
+
+}  // namespace
+
+std::string standing_node_state::unfit_for(const messages::serve& x) const {
+  if (x.protocol != messages::process_protocol || x.program != runtime::version_text())
+    return fmt::format(
+        "its program is '{}' (protocol {}), and this run is of '{}' (protocol {}); give every host "
+        "the same build",
+        runtime::version_text(),
+        messages::process_protocol,
+        x.program,
+        x.protocol);
+  if (x.suspicion != settings_.suspicion)
+    return fmt::format(
+        "it was started with `recovery.suspicion` {}, and this run has {}; give both the same",
+        settings_.suspicion,
+        x.suspicion);
+  if (over_)
+    return "it is ending";
+  return {};
+}
+
+std::string standing_node_state::taken_from(const messages::serve& x) const {
+  if (job_ && job_->run == x.run && x.incarnation < job_->incarnation)
+    return fmt::format(
+        "STANDING-1: incarnation {} of the supervisor's process goes on with that run",
+        job_->incarnation);
+  if (held_ && job_->run != x.run)
+    return fmt::format(
+        "it holds the processes of another run, {}, whose supervisor's process is gone, for "
+        "the one that goes on with it: for {:.0f} s at most; try again then, or start another node",
+        job_->run,
+        std::ceil(
+            std::chrono::duration<double>(*held_ - std::chrono::steady_clock::now()).count()));
+  if (next_ || (job_ && !ending_ && !held_))
+    return fmt::format(
+        "it {} {}, and serves one at a time; start another node for it",
+        job_->process >= 0 ? fmt::format("serves process {} of", job_->process) : "is a spare of",
+        job_->run == x.run ? "this run, too: it was named twice" : "another run");
+  return {};
+}
+
+bool standing_node_state::succeeds(const messages::serve& x) const {
+  return job_ && !ending_ && !over_ && job_->run == x.run && x.incarnation > job_->incarnation;
+}
+
+// Who comes while the job before is being ended has to wait for that alone. A launcher that has
+// lost this host and finds it again has given up whoever is held here.
+caf::result<messages::serving> standing_node_state::receive(const messages::serve& x) {
+  if (x.over)
+    return release(x);
+  auto why = unfit_for(x);
+  if (why.empty() && !succeeds(x))
+    why = taken_from(x);
+  if (!why.empty()) {
+    runtime::log_warning("a run was refused: {}", why);
+    return messages::make_error(messages::ec::refused, std::move(why));
+  }
+  try {
+    if (succeeds(x))
+      return take_over(x);
+    if (!job_)
+      return serve(x);
+  } catch (const runtime::error& failure) {
+    return messages::make_error(messages::ec::refused, failure.what());
+  }
+  next_ = x;
+  answer_ = self_->make_response_promise<messages::serving>();
+  auto out = answer_;
+  if (held_)
+    end_job();
+  return out;
+}
+
+// By the run's front, when nobody goes on with it.
+caf::result<messages::serving> standing_node_state::release(const messages::serve& x) {
+  if (!job_ || job_->run != x.run)
+    return messages::make_error(messages::ec::refused, "it does not serve that run");
+  runtime::log_info(" the command of the run {} says that nobody goes on with it", x.run);
+  messages::serving out{.host = runtime::host_name(), .run = settings_.run.string()};
+  end_job();
+  return out;
+}
+
+// Whom it will start finds the run's successors in this folder.
+messages::serving standing_node_state::serve(const messages::serve& x) {
+  runtime::write_rendezvous(runtime::run_folder::open(settings_.run),
+                            {.incarnation = x.incarnation, .address = x.address, .port = x.port});
+  job_ = x;
+  ++jobs_;
+  ending_ = false;
+  self_->monitor(x.launcher);
+  if (x.process >= 0)
+    runtime::log_info(" serves process {} of the run {}", x.process, x.run);
+  else
+    runtime::log_info(" stands by as a spare of the run {}", x.run);
+  return {.host = runtime::host_name(), .run = settings_.run.string()};
+}
+
+// STANDING-1.
+caf::result<messages::serving> standing_node_state::take_over(const messages::serve& x) {
+  runtime::write_rendezvous(runtime::run_folder::open(settings_.run),
+                            {.incarnation = x.incarnation, .address = x.address, .port = x.port});
+  self_->demonitor(job_->launcher.address());
+  job_ = x;
+  held_.reset();
+  self_->monitor(x.launcher);
+  runtime::log_warning(
+      "incarnation {} of the supervisor's process goes on with the run {}", x.incarnation, x.run);
+  taken_over_ = self_->make_response_promise<messages::serving>();
+  auto out = *taken_over_;
+  tell_who_runs();
+  return out;
+}
+
+void standing_node_state::tell_who_runs() {
+  if (!taken_over_ || !starting_.empty())
+    return;
+  messages::serving out{.host = runtime::host_name(), .run = settings_.run.string()};
+  for (const auto& [name, x] : running_)
+    out.running.push_back({x.who, x.it.which, x.it.process.pid, x.it.process.start_time});
+  std::exchange(taken_over_, std::nullopt)->deliver(std::move(out));
+}
+
+bool standing_node_state::is_from_launcher() const {
+  const auto& sender = self_->current_sender();
+  return job_ && sender && sender->address() == job_->launcher.address();
+}
+
+// Where nobody succeeds it nobody else could give orders, and the next one waits.
+void standing_node_state::lose(const caf::down_msg& x) {
+  if (!job_ || job_->launcher.address() != x.source || ending_)
+    return;
+  if (!job_->succeeded) {
+    runtime::log_warning("the launcher of the run {} is gone", job_->run);
+    return end_job();
+  }
+  const auto time = held_for(patience());
+  held_ = std::chrono::steady_clock::now() + time;
+  runtime::log_warning(
+      "the launcher of the run {} is gone; whom it has started here is held for its "
+      "successor for {} s",
+      job_->run,
+      std::chrono::duration<double>(time).count());
+  path_->send_later(self_,
+                    messages::standing_node_actor(self_),
+                    time,
+                    messages::hold_is_over{jobs_, job_->incarnation});
+}
+
+void standing_node_state::receive(const messages::hold_is_over& x) {
+  if (!held_ || x.job != jobs_ || x.incarnation != job_->incarnation)
+    return;
+  runtime::log_warning("nobody goes on with the run {}", job_->run);
+  end_job();
+}
+
+void standing_node_state::end_job() {
+  if (std::exchange(ending_, true))
+    return;
+  held_.reset();
+  if (!agent_->is_there())
+    return be_free();
+  agent_->ask(runtime::end_agent{});
+  path_->send_later(
+      self_, messages::standing_node_actor(self_), patience(), messages::dismiss{jobs_});
+}
+
+// The launcher waits for this word, and may start its next run after it.
+void standing_node_state::be_free() {
+  const auto before = std::exchange(job_, std::nullopt);
+  running_.clear();
+  starting_.clear();
+  killed_.clear();
+  ending_ = false;
+  held_.reset();
+  if (auto promise = std::exchange(taken_over_, std::nullopt))
+    promise->deliver(messages::make_error(messages::ec::refused, "it is ending"));
+  self_->demonitor(before->launcher.address());
+  try {
+    runtime::remove_rendezvous(runtime::run_folder::open(settings_.run));
+  } catch (const runtime::error& failure) {
+    runtime::log_warning("{}", failure.what());
+  }
+  path_->send(self_,
+              before->launcher,
+              messages::agent_told{.host = before->host, .answer = "it has ended", .gone = true});
+  runtime::log_info(" the run {} is over here", before->run);
+  if (over_ || settings_.once)
+    return self_->quit();
+  const auto next = std::exchange(next_, std::nullopt);
+  if (!next)
+    return;
+  try {
+    answer_.deliver(serve(*next));
+  } catch (const runtime::error& failure) {
+    answer_.deliver(messages::make_error(messages::ec::refused, failure.what()));
+  }
+}
+
+}  // namespace troupe::actors
