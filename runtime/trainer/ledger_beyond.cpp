@@ -15,6 +15,8 @@ class beyond_reader {
   }
 
   ledger_beyond take() {
+    // A position is written down before its step is.
+    std::erase_if(out_.stored, [this](std::uint64_t x) { return x > out_.newest; });
     if (!out_.stored.empty() && out_.complaint.empty() && !has_start_)
       out_.complaint = fmt::format("it does not know iteration {}", start_.iteration);
     out_.records.insert(out_.records.begin(), ledger::begun{start_});

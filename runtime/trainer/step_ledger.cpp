@@ -165,6 +165,8 @@ void step_ledger::commit(committed_step step) {
   whole_.push_back(std::move(step));
   if (whole_.size() > kept_whole)
     whole_.pop_front();
+  // Its position is said before.
+  syncs_ = syncs_ || local_.contains(record.at.iteration);
   note(record);
 }
 
@@ -243,7 +245,6 @@ void step_ledger::keep_position(const training_position& at, bool local) {
     if (oldest != positions_.end())
       positions_.erase(oldest);
   }
-  syncs_ = syncs_ || local;
   note(ledger::position{at, local});
 }
 
