@@ -52,6 +52,7 @@ struct summary {
   void operator()(const runtime::ledger::validated& x) { validated.push_back(x.iteration); }
   void operator()(const runtime::ledger::drained& x) { drained = x.why; }
   void operator()(const runtime::ledger::succeeded&) {}
+  void operator()(const runtime::ledger::job&) {}
   void operator()(const runtime::ledger::keepers&) {}
   void operator()(const runtime::ledger::position&) {}
   void operator()(const runtime::ledger::tested&) {}

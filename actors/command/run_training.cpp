@@ -197,10 +197,11 @@ std::vector<runtime::file_lock> locked_outputs(const runtime::watch_settings& wa
 }
 
 std::shared_ptr<actors::prepared_job> prepare(const runtime::training_job& job,
+                                              const runtime::held_run_folder* folder,
                                               drain_switch& drain) {
   job.data.objects.end_by(drain.any_signal(), std::chrono::milliseconds(0));
   try {
-    auto out = actors::prepare(job, drain.stop());
+    auto out = actors::prepare(job, drain.stop(), folder);
     job.data.objects.end_by(drain.any_signal());  // a step is finished if the service answers
     return out;
   } catch (const runtime::io_error&) {
@@ -316,7 +317,7 @@ actors::outcome carry_out(const runtime::training_job& job,
   runtime::log_info(" {}", runtime::version_text());
   runtime::log_info(" model: {} parameters", runtime::parameter_count(job.training.model));
   const auto outputs = locked_outputs(job.watch);
-  const auto prepared = prepare(job, drain);
+  const auto prepared = prepare(job, shown.folder(), drain);
   if (!job.checkpoints.save.empty() && !job.tokenizer_description.empty())
     runtime::keep_tokenizer(job.tokenizer_description, job.checkpoints.save, [&job] {
       return was_saved_with(job.checkpoints.save, job.tokenizer_description);

@@ -35,6 +35,8 @@ class shown_run {
   bool go_on(const run_request& request, const runtime::training_job& job);
   /// Then: its job and its ledger.
   std::shared_ptr<actors::prepared_job> prepare_to_go_on() const;
+  /// Null: nothing is shown.
+  const runtime::held_run_folder* folder() const { return folder_ ? &folder_->folder() : nullptr; }
   /// Shows where the job stands, once a second; nothing of it waits for that.
   void follow(const actors::prepared_job& job);
 

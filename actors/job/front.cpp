@@ -35,6 +35,8 @@ void front_state::start(messages::job_description told,
   if (context_->agent)
     self_->monitor(context_->agent);
   after_.epoch = context_->ledger->epoch();
+  if (after_.epoch > 0 && !goes_on)
+    after_ = {after_.epoch, "none of its processes was left", true};
   if (goes_on)
     replace(
         "supervisor",
@@ -187,6 +189,7 @@ void front_state::replace(const std::string& who, const caf::error& reason) {
       " the {} died ({}); another one takes over after iteration {}", who, why, ledger.newest());
   ++after_.epoch;
   after_.why = why;
+  after_.is_cold = false;
   if (context_->bug != planted_bug::two_supervisors)
     ledger.belongs_to(after_.epoch);  // LEDGER-3
   ledger.flush();                     // of the process after this one the epoch is above this one's

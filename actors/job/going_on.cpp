@@ -90,10 +90,17 @@ std::shared_ptr<prepared_job> prepare_to_go_on(const runtime::held_run_folder& f
   runtime::prepare_devices(job);
   add_message_path(node, job);
   add_saved_states(node, out->description);
-  node.ledger->go_on_in(folder.ledger());
-  node.written = written_by_others(job.watch, out->description, *node.ledger);
-  cut_logs(job.watch, node.written->iteration);
+  go_on_writing(node, job.watch, out->description, folder.ledger());
   return out;
+}
+
+void go_on_writing(node_context& node,
+                   const runtime::watch_settings& logs,
+                   const messages::job_description& told,
+                   const fs::path& ledger) {
+  node.ledger->go_on_in(ledger);
+  node.written = written_by_others(logs, told, *node.ledger);
+  cut_logs(logs, node.written->iteration);
 }
 
 }  // namespace troupe::actors

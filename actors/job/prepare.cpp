@@ -1,5 +1,6 @@
 #include "actors/job/prepare.hpp"
 
+#include "actors/job/cold_start.hpp"
 #include "actors/job/start.hpp"
 #include "actors/process/neighbours.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
@@ -340,7 +341,8 @@ void add_message_path(node_context& to, const runtime::training_job& job) {
 }
 
 std::shared_ptr<prepared_job> prepare(runtime::training_job job,
-                                      const runtime::cancel_token& stop) {
+                                      const runtime::cancel_token& stop,
+                                      const runtime::held_run_folder* folder) {
   auto out = std::make_shared<prepared_job>();
   auto& node = *out->node;
   out->description = describe(job, node);
@@ -361,7 +363,8 @@ std::shared_ptr<prepared_job> prepare(runtime::training_job job,
   check_plans(*out);
   out->description.identity = runtime::identity(job);
   find_matrix_rate(job, out->description);
-  if (out->description.iteration > 0 && !job.skip_train)
+  const bool goes_on = folder != nullptr && take_up_dead_run(*out, *folder);
+  if (!goes_on && out->description.iteration > 0 && !job.skip_train)
     cut_logs(job.watch, out->description.iteration);
   return out;
 }

@@ -5,6 +5,7 @@
 #include "actors/node/context.hpp"
 #include "actors/process/data_planes.hpp"
 #include "messages/control/spawn.hpp"
+#include "runtime/process/run_folder.hpp"
 
 #include <memory>
 #include <string>
@@ -29,9 +30,11 @@ std::string describe_data(const runtime::training_job& job);
 
 /// Opens data sets, finds and verifies the checkpoint to go on from, checks the plan of every step.
 /// Throws input_error and io_error, before any actor is spawned, and `cancelled` soon after `stop`
-/// is.
+/// is. `folder`: of the run; what one before has left there is taken up where it may be
+/// (cold_start.hpp).
 std::shared_ptr<prepared_job> prepare(runtime::training_job job,
-                                      const runtime::cancel_token& stop = {});
+                                      const runtime::cancel_token& stop = {},
+                                      const runtime::held_run_folder* folder = nullptr);
 
 /// What a process that hosts ranks of a job which another one has prepared needs. Throws
 /// input_error, when its bits would be others than the run's, too, and io_error.

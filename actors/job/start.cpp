@@ -311,6 +311,11 @@ start_point plan_start(runtime::training_job& job, const runtime::cancel_token& 
   return out;
 }
 
+bool goes_on_from_its_saves(const runtime::checkpoint_settings& where) {
+  return !where.save.empty() && !where.load.empty() && !where.finetune && !where.no_load_optim
+         && resolved(where.load) == resolved(where.save);
+}
+
 std::string differences(const std::string& there,
                         const std::string& here,
                         const char* whose,

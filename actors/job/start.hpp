@@ -47,6 +47,10 @@ struct start_point {
 /// when `checkpoints.strict_identity` is given and anything else differs.
 start_point plan_start(runtime::training_job& job, const runtime::cancel_token& stop = {});
 
+/// It goes on from the newest of the checkpoints that it saves: neither from one that is named, nor
+/// as another training.
+bool goes_on_from_its_saves(const runtime::checkpoint_settings& where);
+
 /// What differs between two JSON objects: "model/hidden: checkpoint 32, this run 64", a line
 /// each.
 std::string differences(const std::string& there,

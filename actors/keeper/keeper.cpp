@@ -35,6 +35,7 @@ runtime::iteration_range keeper_state::range_of(const messages::keep& x) const {
 
 void keeper_state::receive(const messages::keep& x) {
   context_->faults->pass("keeper", value(x.step), runtime::moment_of_step::snapshot);
+  forget_others(x);
   try {
     if (x.unchanged) {
       context_->kept->extend(x.generation, x.rank, value(x.step));
@@ -50,6 +51,23 @@ void keeper_state::receive(const messages::keep& x) {
     return;  // its holder has died, which ends the generation, too
   }
   tell_if_kept(x.generation, x.step);
+}
+
+// KEEPER-3. Nobody goes back behind what a generation begins with, nor further than that. A step
+// after it is decided when all of it is kept, by whom the ranks give their states now.
+void keeper_state::forget_others(const messages::keep& x) {
+  if (x.generation < given_in_)
+    return;
+  if (x.generation > given_in_) {
+    given_in_ = x.generation;
+    given_since_ = x.step;
+  }
+  const auto ranks = job_->placed();
+  const int first = ranks.first_of(process_), end = ranks.end_of(process_);
+  if (x.step > given_since_)
+    context_->kept->forget_others(first, end);
+  else
+    context_->kept->forget_others_after(first, end, value(given_since_));
 }
 
 bool keeper_state::is_sound(const messages::keep& x, const runtime::rank_state& came) {
@@ -90,14 +108,15 @@ void keeper_state::store(std::uint64_t iteration) {
   context_->stored->store(std::move(all));
 }
 
-// What is not in memory any more may be on the disk. What is damaged there is as good as lost.
+// What is not in memory any more may be on the disk, and any process of the host finds it there.
+// What is damaged there is as good as lost.
 runtime::kept_states::state keeper_state::state_of(const messages::fetch_kept& x) const {
   auto found = context_->kept->find(x.rank, value(x.step));
   if (found || !context_->stored)
     return found;
   try {
     return std::make_shared<const runtime::rank_state>(
-        context_->stored->read(process_, x.rank, value(x.step)));
+        context_->stored->read(job_->placed().process_of(x.rank), x.rank, value(x.step)));
   } catch (const runtime::input_error& failure) {
     runtime::log_warning("{}", failure.what());
     return nullptr;

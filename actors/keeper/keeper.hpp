@@ -1,7 +1,8 @@
 // The keeper: holds the newest states of another process's ranks, pulled while they compute the
 // next step, so that none is lost with that process. It blocks in transfers, on a thread of its
-// own; what it keeps outlives it (kept_states.hpp). Every so many steps a thread of the process
-// writes what it keeps to a disk of this host (local_states.hpp).
+// own; what it keeps outlives it (kept_states.hpp), and whatever its process keeps it gives back,
+// of ranks of another process, too, that were kept here before. Every so many steps a thread of the
+// process writes what it keeps to a disk of this host (local_states.hpp).
 
 #pragma once
 
@@ -36,11 +37,16 @@ class keeper_state {
   void tell_if_kept(runtime::generation_id generation, runtime::step_id step);
   /// To the local disk, when that is due.
   void store(std::uint64_t iteration);
+  /// KEEPER-3: of the ranks that a keeper here has kept before.
+  void forget_others(const messages::keep& x);
   runtime::kept_states::state state_of(const messages::fetch_kept& x) const;
 
   messages::keeper_actor::pointer self_;
   messages::supervisor_actor supervisor_;
   int process_ = 0;  ///< whose ranks' states it keeps
+  /// The newest that has given something, and the first step of which it did.
+  runtime::generation_id given_in_ = {};
+  runtime::step_id given_since_ = {};
   std::shared_ptr<const opened_job> job_;
   std::shared_ptr<const node_context> context_;
   runtime::cancel_token token_;

@@ -167,12 +167,11 @@ void node_state::answer_if_ended() {
     answer.oldest = steps->first;
     answer.newest = steps->second;
   }
-  if (keeps_for_) {
-    const auto ranks = job_->placed();
-    answer.keeps_for = *keeps_for_;
-    answer.kept
-        = context_->kept->iterations(ranks.first_of(*keeps_for_), ranks.end_of(*keeps_for_));
-  }
+  const auto placed = job_->placed();
+  for (int p = 0; p < job_->job.layout.processes; ++p)
+    if (auto steps = context_->kept->iterations(placed.first_of(p), placed.end_of(p));
+        !steps.empty())
+      answer.kept.emplace(p, std::move(steps));
   auto promise = std::move(ending_->promise);
   ending_.reset();
   promise.deliver(context_->messages->checked(self_->home_system(), std::move(answer)));

@@ -119,7 +119,6 @@ class node_state {
     caf::actor_clock::time_point deadline;
   };
   std::optional<ending> ending_;
-  std::optional<int> keeps_for_;  ///< the process whose ranks' states a keeper here keeps
   bool closing_ = false;
   std::shared_ptr<runtime::lane_board::place> place_;  ///< last: it reads the others
 };

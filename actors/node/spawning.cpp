@@ -110,7 +110,9 @@ caf::result<messages::keeper_spawned> node_state::spawn(const messages::spawn_ke
     return refusal;
   auto& home = self_->home_system();
   const auto job = context_->jobs->open(x.job);
-  keeps_for_ = x.process;
+  for (const auto& one : spawned_)  // of another process's ranks
+    if (one.what == kind::service && one.name == "keeper")
+      self_->send_exit(one.actor, caf::exit_reason::user_shutdown);
   return answer<messages::keeper_spawned>(
       context_->own_threads ? home.spawn<caf::detached>(keeper, x, job, context_, services_)
                             : home.spawn(keeper, x, job, context_, services_),

@@ -212,8 +212,8 @@ void replica_state::receive(const messages::use_loader& x) {
 void replica_state::receive(const messages::use_keeper& x) {
   auto& at = told_.processes[std::size_t(x.process)];
   at.keeper = x.keeper;
-  if (at.holder)
-    at.holder = x.keeper;
+  if (x.holder)
+    at.holder = x.holder;
   pass_to_process(x);
 }
 

@@ -74,16 +74,20 @@ void stage_state::receive(const messages::keep_refused& x) {
 
 // The one before may have died with what it was given, or was asked for.
 void stage_state::receive(const messages::use_keeper& x) {
-  if (x.generation != told_.generation || x.keeper == peers_.keeper)
+  if (x.generation != told_.generation)
     return;
-  peers_.keeper = x.keeper;
-  for (auto* const tickets : {&given_, &given_before_})
-    node_->transport->take_back(std::exchange(*tickets, {}));
-  if (peers_.holder) {
-    peers_.holder = x.keeper;
+  const bool is_new = x.keeper != peers_.keeper;
+  if (is_new) {
+    peers_.keeper = x.keeper;
+    for (auto* const tickets : {&given_, &given_before_})
+      node_->transport->take_back(std::exchange(*tickets, {}));
+  }
+  if (!peers_.holder) {
+    if (is_new && stands_)
+      give_to_keeper();
+  } else if (x.holder && x.holder != peers_.holder) {
+    peers_.holder = x.holder;
     fetch_state();
-  } else if (stands_) {
-    give_to_keeper();
   }
 }
 

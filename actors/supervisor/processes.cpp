@@ -47,39 +47,63 @@ void supervisor_state::carry_out(const order_start& x) {
       self_, context_->agent, messages::start_process{generation(), x.process, self_, x.elsewhere});
 }
 
-// When all are there, for the run: a successor finds the states where they are.
+// KEEPER-3: when all are there, and anew when some stand elsewhere. What was kept stays where it is
+// until another has it.
 void supervisor_state::settle_keepers() {
   const bool all_here = std::all_of(
       processes_.begin(), processes_.end(), [](const auto& x) { return bool(x.node); });
   if (!keeps() || !all_here)
     return;
-  const auto& ledger = *context_->ledger;
-  if (ledger.keepers().empty()) {
-    std::vector<std::string> hosts;
-    for (const auto& x : processes_)
-      hosts.push_back(x.host);
-    pen()->keepers(runtime::keepers_of(hosts));
-    tell_keepers();
+  std::vector<std::string> hosts;
+  for (const auto& x : processes_)
+    hosts.push_back(x.host);
+  const auto before = context_->ledger->keepers();
+  const auto keepers = runtime::keepers_again(before, hosts);
+  if (keepers != before) {
+    pen()->keepers(keepers);
+    tell_keepers(before);
   }
-  const auto keepers = ledger.keepers();
-  for (std::size_t p = 0; p < processes_.size(); ++p)
-    processes_[p].kept_in = keepers[p];
+  for (int p = 0; p < int(processes_.size()); ++p) {
+    auto& x = processes_[std::size_t(p)];
+    if (std::exchange(x.kept_in, keepers[std::size_t(p)]) == keepers[std::size_t(p)])
+      continue;
+    // Its node ends it when it spawns the next.
+    x.keeper = nullptr;
+    const auto is_its = [p](const residence& where) {
+      return where.role == member_role::keeper && where.serves == p;
+    };
+    std::erase_if(watched_, [&](const auto& one) { return is_its(one.where); });
+    std::erase_if(expected_, [&](const auto& one) { return is_its(one.second); });
+  }
 }
 
-// Before the first step: what a death will cost.
-void supervisor_state::tell_keepers() const {
+// What a death will cost. `before`: who kept them until now; empty: this is before the first step.
+void supervisor_state::tell_keepers(const std::vector<int>& before) const {
   const auto keepers = context_->ledger->keepers();
   bool beside = false;
   for (std::size_t p = 0; p < processes_.size(); ++p) {
     const auto& own = processes_[p];
     const auto& other = processes_[std::size_t(keepers[p])];
     beside = beside || own.host == other.host;
-    runtime::log_info(
-        " the states of process {}'s ranks (host '{}') are kept in process {} (host '{}')",
-        p,
-        own.host,
-        keepers[p],
-        other.host);
+    if (!before.empty() && before[p] == keepers[p])
+      continue;
+    if (!before.empty())
+      runtime::log_info(
+          " the states of process {}'s ranks (host '{}') are kept in process {} (host '{}') from "
+          "now on, no more in process {} (host '{}'): processes have moved",
+          p,
+          own.host,
+          keepers[p],
+          other.host,
+          before[p],
+          processes_[std::size_t(before[p])].host);
+    else
+      runtime::log_info(
+          " the states of process {}'s ranks (host '{}') are kept in process {} (host '{}')",
+          p,
+          own.host,
+          keepers[p],
+          other.host);
   }
   if (beside)
     runtime::log_info(

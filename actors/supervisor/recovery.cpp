@@ -95,8 +95,7 @@ void supervisor_state::carry_out(const order_end& x) {
               remains.oldest = gone.oldest;
               remains.newest = gone.newest;
             }
-            if (gone.keeps_for >= 0)
-              remains.kept.emplace(gone.keeps_for, gone.kept);
+            remains.kept = gone.kept;
             members_->saved(context_->ledger->newest_saved());
             loss_.released_ns = clock_ns();
             carry_out(members_->ended(gone.last, p, std::move(remains), clock_ns()));
@@ -177,13 +176,16 @@ void supervisor_state::tell_restart() {
     return double(std::max(until, loss_.began_ns) - loss_.began_ns) / 1e9;
   };
   const auto now = clock_ns();
+  // The run itself has begun at one.
+  const bool from_checkpoint
+      = forming_->tier() == runtime::state_tier::start && told_.iteration > 0;
   const auto formed = seconds(std::max(loss_.released_ns, loss_.stands_ns));
   runtime::run_event event{
       .iteration = context_->ledger->newest(),
       .kind = loss_.cause.moves ? "move" : "restart",
       .who = loss_.cause.who,
       .why = loss_.cause.why,
-      .from = std::string(name_of(forming_->tier())),
+      .from = std::string(name_of(from_checkpoint ? runtime::state_tier::disk : forming_->tier())),
       .resumed = value(forming_->step()),
       .generation = value(generation()),
       .seconds = seconds(now),

@@ -28,6 +28,8 @@ void supervisor_state::spawn_ranks_if_served() {
     x.told_loader = x.loader;
     x.told_keeper = x.keeper;
   }
+  for (int p = 0; p < int(processes_.size()); ++p)
+    processes_[std::size_t(p)].told_holder = holder_for(p);
   told_checkpointer_ = checkpointer_;
   spawn_replicas();
 }
@@ -37,8 +39,13 @@ void supervisor_state::tell_of_services() {
     auto& x = processes_[std::size_t(p)];
     if (x.loader && x.told_loader != x.loader)
       tell_replicas(messages::use_loader{generation(), p, x.told_loader = x.loader});
-    if (x.keeper && x.told_keeper != x.keeper)
-      tell_replicas(messages::use_keeper{generation(), p, x.told_keeper = x.keeper});
+    const auto holder = holder_for(p);
+    if (!x.keeper || (x.told_keeper == x.keeper && (!holder || x.told_holder == holder)))
+      continue;
+    x.told_keeper = x.keeper;
+    if (holder)
+      x.told_holder = holder;
+    tell_replicas(messages::use_keeper{generation(), p, x.keeper, holder});
   }
   if (checkpointer_ && told_checkpointer_ != checkpointer_)
     tell_replicas(messages::use_checkpointer{generation(), told_checkpointer_ = checkpointer_});
@@ -52,8 +59,9 @@ void supervisor_state::tell_of_services(const messages::replica_actor& to,
     const auto& then = known[std::size_t(p)];
     if (x.told_loader && x.told_loader != then.loader)
       context_->messages->send(self_, to, messages::use_loader{generation(), p, x.told_loader});
-    if (x.told_keeper && x.told_keeper != then.keeper)
-      context_->messages->send(self_, to, messages::use_keeper{generation(), p, x.told_keeper});
+    if (x.told_keeper && (x.told_keeper != then.keeper || x.told_holder != then.holder))
+      context_->messages->send(
+          self_, to, messages::use_keeper{generation(), p, x.told_keeper, x.told_holder});
   }
 }
 
@@ -261,15 +269,30 @@ std::vector<messages::hosting_process> supervisor_state::hosting_processes() con
   std::vector<messages::hosting_process> out;
   for (std::size_t p = 0; p < processes_.size(); ++p) {
     const auto& x = processes_[p];
-    auto& told = out.emplace_back(messages::hosting_process{.node = node_in(host_of(int(p))),
-                                                            .loader = x.loader,
-                                                            .keeper = x.keeper,
-                                                            .source = forming_->sources[p]});
-    if (told.source.tier == runtime::state_tier::keeper
-        || told.source.tier == runtime::state_tier::local)
-      told.holder = x.keeper;
+    out.push_back({.node = node_in(host_of(int(p))),
+                   .loader = x.loader,
+                   .keeper = x.keeper,
+                   .source = forming_->sources[p],
+                   .holder = holder_for(int(p))});
   }
   return out;
+}
+
+// One lives in each process.
+messages::keeper_actor supervisor_state::keeper_in(int process) const {
+  for (const auto& x : processes_)
+    if (x.kept_in == process)
+      return x.keeper;
+  return {};
+}
+
+messages::keeper_actor supervisor_state::holder_for(int process) const {
+  if (!forming_)
+    return {};
+  const auto& from = forming_->sources[std::size_t(process)];
+  const bool has_one
+      = from.tier == runtime::state_tier::keeper || from.tier == runtime::state_tier::local;
+  return has_one ? keeper_in(from.keeper) : messages::keeper_actor();
 }
 
 // Each lives where its first rank does.

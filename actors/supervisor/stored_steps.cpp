@@ -4,23 +4,35 @@
 
 #include <fmt/format.h>
 #include <set>
+#include <utility>
 
 namespace troupe::actors {
 namespace {
 
 using digests_by_name = std::map<std::string, runtime::digest>;
 
-const messages::stored_states* find(const found_on_disks& found,
-                                    int holder,
+const messages::stored_states* find(const std::vector<messages::stored_states>& found,
                                     int process,
                                     std::uint64_t step) {
-  const auto at = found.find(holder);
-  if (at == found.end())
-    return nullptr;
-  for (const auto& x : at->second)
+  for (const auto& x : found)
     if (x.process == process && value(x.step) == step)
       return &x;
   return nullptr;
+}
+
+struct held_states {
+  int holder = 0;
+  const messages::stored_states* what = nullptr;
+};
+
+held_states find(const found_on_disks& found, int keeper, int process, std::uint64_t step) {
+  if (const auto at = found.find(keeper); at != found.end())
+    if (const auto* const there = find(at->second, process, step))
+      return {keeper, there};
+  for (const auto& [holder, all] : found)
+    if (const auto* const there = find(all, process, step))
+      return {holder, there};
+  return {};
 }
 
 /// What the states of a step are of, all ranks together; or why that is not the ledger's.
@@ -51,7 +63,7 @@ std::string complaint_about(const std::map<int, digests_by_name>& own,
 }  // namespace
 
 stored_search newest_stored(const found_on_disks& found,
-                            const std::vector<int>& holders,
+                            const std::vector<int>& keepers,
                             const std::vector<std::vector<int>>& replicas,
                             bool sharded,
                             const std::function<runtime::digest(std::uint64_t)>& committed,
@@ -67,19 +79,22 @@ stored_search newest_stored(const found_on_disks& found,
     if (state == runtime::digest{})
       continue;  // of another run, or before this one's beginning
     std::map<int, digests_by_name> own;
+    std::vector<int> holders;
     std::string why;
-    for (int p = 0; p < int(holders.size()) && why.empty(); ++p) {
-      const auto* const there = find(found, holders[std::size_t(p)], p, *step);
-      if (there == nullptr)
+    for (int p = 0; p < int(keepers.size()) && why.empty(); ++p) {
+      const auto there = find(found, keepers[std::size_t(p)], p, *step);
+      if (there.what == nullptr) {
         why = fmt::format("those of process {} are missing", p);
-      else
-        for (const auto& x : there->ranks)
-          own[x.rank] = x.own;
+        continue;
+      }
+      holders.push_back(there.holder);
+      for (const auto& x : there.what->ranks)
+        own[x.rank] = x.own;
     }
     if (why.empty())
       why = complaint_about(own, replicas, sharded, state);  // MEMBER-6
     if (why.empty()) {
-      out.newest = stored_everywhere{*step, holders};
+      out.newest = stored_everywhere{*step, std::move(holders)};
       return out;
     }
     out.passed_over.push_back(

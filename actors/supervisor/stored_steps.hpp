@@ -29,11 +29,13 @@ struct stored_search {
   std::vector<std::string> passed_over = {};
 };
 
-/// `holders`: of each process the one that keeps the states of its ranks. `replicas`: the ranks of
-/// each; `sharded`: each has a part of the state, else all of it. `committed`: the state that the
-/// ledger has of a step; zero where it has none. `before`: only older steps than that one.
+/// `keepers`: of each process the one that keeps the states of its ranks, and is asked where it has
+/// them; else the first that has found them, as when processes stand elsewhere since. `replicas`:
+/// the ranks of each; `sharded`: each has a part of the state, else all of it. `committed`: the
+/// state that the ledger has of a step; zero where it has none. `before`: only older steps than
+/// that one.
 stored_search newest_stored(const found_on_disks& found,
-                            const std::vector<int>& holders,
+                            const std::vector<int>& keepers,
                             const std::vector<std::vector<int>>& replicas,
                             bool sharded,
                             const std::function<runtime::digest(std::uint64_t)>& committed,

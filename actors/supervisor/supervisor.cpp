@@ -67,12 +67,18 @@ void supervisor_state::begin(const succession& after) {
          told_.scale.is_used() ? told_.scale : runtime::beginning(job_->job.training).scale};
   if (const auto newest = ledger.position(ledger.newest()); after.epoch > 0 && newest)
     at_ = *newest;
-  else  // the one before may have died before it had begun
-    ledger.by(after.epoch)->begin(at_);
+  else {  // the one before may have died before it had begun
+    const auto by = ledger.by(after.epoch);
+    by->begin(at_);
+    if (job_->job.recovery.on && job_->job.layout.processes > 1
+        && job_->job.checkpoints.local_interval > 0)
+      by->is_of({told_.identity, job_->job.layout.processes});
+  }
   if (!job_->job.skip_train)
     validated_told_ = told_.iteration;
   validated_ = std::max(validated_told_, ledger.newest_validated());
   tested_ = ledger.is_tested();
+  is_cold_ = after.is_cold;
   draining_ = ledger.draining().has_value();
   if (job_->job.recovery.verify_fraction > 0 && job_->replicas() == 1 && after.epoch == 0)
     runtime::log_warning(
@@ -105,7 +111,7 @@ void supervisor_state::begin(const succession& after) {
   context_->messages->monitor(self_, node_);
   node_address_ = node_.address();
   if (after.epoch > 0)
-    note_loss({.who = "supervisor", .why = after.why});
+    note_loss({.who = is_cold_ ? "the run before" : "supervisor", .why = after.why});
   if (processes > 1 && after.epoch > 0)
     end_services_before();
   else
@@ -266,7 +272,7 @@ void supervisor_state::drain(const messages::drain& x) {
   const bool first = !std::exchange(draining_, true);
   pen()->drain(x.why);
   // Who has not come yet may never come, and there is nothing to save.
-  if (members_->waits_for_first() && context_->ledger->newest() == told_.iteration) {
+  if (members_->waits_for_first() && (is_cold_ || context_->ledger->newest() == told_.iteration)) {
     runtime::log_info(" {}: stopped before the first iteration; nothing was trained or saved",
                       x.why);
     return shut_down();

@@ -35,6 +35,8 @@ namespace troupe::actors {
 struct succession {
   std::uint32_t epoch = 0;  ///< 0: it is the first of the run
   std::string why = {};     ///< the one before died
+  /// With all of its processes: the run is started again (actors/job/cold_start.hpp).
+  bool is_cold = false;
 };
 
 class supervisor_state {
@@ -93,7 +95,13 @@ class supervisor_state {
   void note_loss(const member_death& death);
   void end_services_before();
   void settle_keepers();
-  void tell_keepers() const;
+  void tell_keepers(const std::vector<int>& before) const;
+  /// Who answers for what is kept in that process, in memory and on its host's disk; null: it is
+  /// being spawned.
+  messages::keeper_actor keeper_in(int process) const;
+  /// Who has the state that the ranks of a process begin with; null: they have it themselves, or it
+  /// is elsewhere.
+  messages::keeper_actor holder_for(int process) const;
   void forget_step();
   void abandon_save();
   void tell_restart();
@@ -268,6 +276,7 @@ class supervisor_state {
     int kept_in = home;                          ///< where the keeper of their states lives
     messages::loader_actor loader, told_loader;  ///< that the ranks know
     messages::keeper_actor keeper, told_keeper;
+    messages::keeper_actor told_holder;   ///< of the state that its ranks begin with
     messages::shard_writer_actor writer;  ///< none: nobody is to write there, or it is dead
   };
   std::vector<hosting> processes_;
@@ -330,6 +339,7 @@ class supervisor_state {
   std::uint64_t attempt_ = 0;   ///< to save, the newest
   bool waits_to_save_ = false;  ///< until save_again
   std::string unsaved_;         ///< why the newest save failed; empty: it did not
+  bool is_cold_ = false;        ///< it has what a run that died had committed, and nobody of it
   bool draining_ = false;
   bool time_is_up_ = false;  ///< `exit_minutes` have passed
   std::string diagnosis_;    ///< why the run ends early, with an error; empty: it does not

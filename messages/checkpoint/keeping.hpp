@@ -14,6 +14,8 @@
 //   KEEPER-1  `kept` is said when the keeper owns all the bytes, in this generation.
 //   KEEPER-2  `kept` is said of states whose arrays have the digests that they were sealed with,
 //             which the keeper has taken of what it has.
+//   KEEPER-3  When processes have moved, no more are kept on their own host than have to be, and
+//             what was kept stays with who has it until another has kept it.
 
 #pragma once
 

@@ -23,6 +23,7 @@
 #include <caf/meta/type_name.hpp>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -42,9 +43,9 @@ struct generation_ended {
   bool has_state = false;                ///< each rank there has one to go on from:
   std::uint64_t oldest = 0, newest = 0;  ///< the steps whose state all of them have
   int ranks = 0;                         ///< that have ever stood there
-  int keeps_for = -1;                    ///< the process whose ranks' states it keeps; -1: none
-  std::vector<std::uint64_t> kept = {};  ///< the steps of which it has those of all of them
-  std::vector<std::string> hung = {};    ///< lanes that did not end in time, and were left behind
+  /// Of other processes: the steps of which it keeps the states of all their ranks.
+  std::map<int, std::vector<std::uint64_t>> kept = {};
+  std::vector<std::string> hung = {};  ///< lanes that did not end in time, and were left behind
 
   friend bool operator==(const generation_ended&, const generation_ended&) = default;
 };
@@ -68,6 +69,9 @@ struct use_keeper {
   runtime::generation_id generation = {};
   int process = 0;  ///< whose ranks' states it keeps
   keeper_actor keeper = {};
+  /// Who has the state that they begin with: who was asked for it may have died. None: they have
+  /// it.
+  keeper_actor holder = {};
 
   friend bool operator==(const use_keeper&, const use_keeper&) = default;
 };
@@ -121,7 +125,6 @@ typename Inspector::result_type inspect(Inspector& f, generation_ended& x) {
            x.oldest,
            x.newest,
            x.ranks,
-           x.keeps_for,
            x.kept,
            x.hung);
 }
@@ -135,7 +138,7 @@ typename Inspector::result_type inspect(Inspector& f, use_loader& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, use_keeper& x) {
-  return f(caf::meta::type_name("use_keeper"), x.generation, x.process, x.keeper);
+  return f(caf::meta::type_name("use_keeper"), x.generation, x.process, x.keeper, x.holder);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, use_checkpointer& x) {

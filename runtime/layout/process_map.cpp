@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace troupe::runtime {
 
@@ -25,6 +26,48 @@ std::vector<int> keepers_of(const std::vector<std::string>& hosts) {
   for (int i = 0; i < n; ++i)
     out[std::size_t(order[std::size_t(i)])] = order[std::size_t((i + turn) % n)];
   return out;
+}
+
+namespace {
+
+bool is_beside(int process, int keeper, const std::vector<std::string>& hosts) {
+  return hosts[std::size_t(process)] == hosts[std::size_t(keeper)];
+}
+
+int kept_beside(const std::vector<int>& keepers, const std::vector<std::string>& hosts) {
+  int out = 0;
+  for (int p = 0; p < int(keepers.size()); ++p)
+    out += is_beside(p, keepers[std::size_t(p)], hosts) ? 1 : 0;
+  return out;
+}
+
+/// With whom it has keepers exchanged, where fewer are kept beside themselves then.
+void exchange(int p, std::vector<int>& keepers, const std::vector<std::string>& hosts) {
+  const auto now = kept_beside(keepers, hosts);
+  auto& own = keepers[std::size_t(p)];
+  for (int q = 0; q < int(keepers.size()); ++q) {
+    auto& other = keepers[std::size_t(q)];
+    if (q == p || own == q || other == p)
+      continue;
+    std::swap(own, other);
+    if (kept_beside(keepers, hosts) < now)
+      return;
+    std::swap(own, other);
+  }
+}
+
+}  // namespace
+
+std::vector<int> keepers_again(const std::vector<int>& before,
+                               const std::vector<std::string>& hosts) {
+  auto anew = keepers_of(hosts);
+  if (before.size() != hosts.size())
+    return anew;
+  auto out = before;
+  for (int p = 0; p < int(out.size()); ++p)
+    if (is_beside(p, out[std::size_t(p)], hosts))
+      exchange(p, out, hosts);
+  return kept_beside(anew, hosts) < kept_beside(out, hosts) ? anew : out;
 }
 
 }  // namespace troupe::runtime

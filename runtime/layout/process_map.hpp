@@ -29,4 +29,10 @@ class process_map {
 /// process: there is no other.
 std::vector<int> keepers_of(const std::vector<std::string>& hosts);
 
+/// The same when processes stand on other hosts than `before` was settled for: as few go to another
+/// keeper as can be so that no more are kept on their own host than have to be; all stay where
+/// nothing is won. `before` may be empty.
+std::vector<int> keepers_again(const std::vector<int>& before,
+                               const std::vector<std::string>& hosts);
+
 }  // namespace troupe::runtime

@@ -1,6 +1,7 @@
 #include "runtime/telemetry/growing_file.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/thread.hpp"
 
 #include <algorithm>
 #include <array>
@@ -148,6 +149,27 @@ void growing_file::write(std::string_view record) {
     record.remove_prefix(std::size_t(written));
   }
   written_ += size;
+}
+
+void growing_file::sync_beside() {
+  if (descriptor_ < 0 || syncs_->exchange(true))
+    return;
+  const int own = ::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
+  const auto end = [own, is_at_it = syncs_] {
+    if (own >= 0)
+      ::close(own);
+    *is_at_it = false;
+  };
+  if (own < 0)
+    return end();
+  try {
+    start_thread("sync", [own, end] {
+      static_cast<void>(::fdatasync(own) == 0);
+      end();
+    }).detach();
+  } catch (const io_error&) {
+    end();
+  }
 }
 
 bool growing_file::is_empty() const {

@@ -2,8 +2,10 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -31,6 +33,9 @@ class growing_file {
     cut,       ///< another has made it shorter, and what is missing is lost
   };
   past append_to_whole(std::string_view record);
+  /// What is there is made durable by a thread of its own: for who is not to wait. Where one is at
+  /// it, that is left to the next call. Best effort: a disk that refuses tells whoever writes.
+  void sync_beside();
   bool is_empty() const;
 
  private:
@@ -44,6 +49,7 @@ class growing_file {
   int descriptor_ = -1;
   std::int64_t written_ = 0;  ///< bytes, from its beginning; of one that began here
   past untold_ = past::whole;
+  std::shared_ptr<std::atomic<bool>> syncs_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 }  // namespace troupe::runtime

@@ -40,6 +40,23 @@ void kept_states::extend(generation_id generation, int rank, std::uint64_t itera
       x.of->last = iteration;
 }
 
+void kept_states::forget_others_after(int first, int end, std::uint64_t iteration) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [rank, slots] : all_)
+    for (auto& x : slots)
+      if ((rank < first || rank >= end) && x.of && x.of->last > iteration) {
+        if (x.of->first > iteration)
+          x = {};
+        else
+          x.of->last = iteration;
+      }
+}
+
+void kept_states::forget_others(int first, int end) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(all_, [&](const auto& x) { return x.first < first || x.first >= end; });
+}
+
 kept_states::state kept_states::find(int rank, std::uint64_t iteration) const {
   const std::lock_guard lock(mutex_);
   const auto* const found = held(rank, iteration);

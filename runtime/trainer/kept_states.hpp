@@ -35,6 +35,11 @@ class kept_states {
   /// and the rank has not kept the iteration.
   void extend(generation_id generation, int rank, std::uint64_t iteration);
 
+  /// Of other ranks than [first, end) nothing later than that iteration is of use any more.
+  void forget_others_after(int first, int end, std::uint64_t iteration);
+  /// Nothing of them is: somebody else has kept it since.
+  void forget_others(int first, int end);
+
   /// Null: it is not kept.
   state find(int rank, std::uint64_t iteration) const;
   /// KEPT-2: all of the ranks [first, end) have.

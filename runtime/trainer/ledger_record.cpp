@@ -30,6 +30,9 @@ json json_of_position(const training_position& x) {
 
 struct record_writer {
   json operator()(const ledger::begun& x) const { return {{"begun", json_of_position(x.at)}}; }
+  json operator()(const ledger::job& x) const {
+    return {{"job", {{"identity", x.identity}, {"processes", x.processes}}}};
+  }
   json operator()(const ledger::committed& x) const {
     auto step = json_of_position(x.at);
     step["state"] = to_string(x.state);
@@ -75,6 +78,8 @@ class record_reader {
     const auto& x = all_.begin().value();
     if (kind == "begun")
       return ledger::begun{position(x)};
+    if (kind == "job")
+      return ledger::job{text(member(x, "identity")), process_number(member(x, "processes"))};
     if (kind == "committed")
       return ledger::committed{position(x), state(x)};
     if (kind == "replayed")
@@ -166,13 +171,15 @@ class record_reader {
     std::vector<int> out;
     if (!x.is_array())
       refuse();
-    for (const auto& one : x) {
-      const auto process = whole_number_in(one);
-      if (!process || !std::in_range<int>(*process))
-        refuse();
-      out.push_back(int(*process));
-    }
+    for (const auto& one : x)
+      out.push_back(process_number(one));
     return out;
+  }
+  int process_number(const json& x) const {
+    const auto out = whole_number_in(x);
+    if (!out || !std::in_range<int>(*out))
+      refuse();
+    return int(*out);
   }
 
   std::string_view line_;

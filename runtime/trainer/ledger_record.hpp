@@ -30,6 +30,12 @@ namespace ledger {
 struct begun {
   training_position at;
 };
+/// Of which job it is: no other one goes on from its steps, and no other layout from what its
+/// processes have on local disks.
+struct job {
+  std::string identity;
+  int processes = 0;
+};
 struct committed {
   training_position at;  ///< after the step
   digest state = {};     ///< the same
@@ -74,6 +80,7 @@ struct drained {
 }  // namespace ledger
 
 using ledger_record = std::variant<ledger::begun,
+                                   ledger::job,
                                    ledger::committed,
                                    ledger::replayed,
                                    ledger::told,

@@ -218,8 +218,10 @@ void local_states::finish() {
 std::vector<stored_step> local_states::complete() const {
   const std::lock_guard lock(shared_->mutex);
   std::vector<stored_step> out;
+  std::error_code failure;
   for (const auto& [at, x] : shared_->there)
-    out.push_back(x);
+    if (shared_->written.contains(at) || fs::exists(shared_->path_of(at), failure))
+      out.push_back(x);
   return out;
 }
 

@@ -1,5 +1,6 @@
 // States of another process's ranks on a disk of this host: what a keeper has in memory, every so
-// many steps, for the case that the process and its keeper die together.
+// many steps, for the case that the process and its keeper die together, or all there is, and the
+// run is started again.
 //
 //   FOLDER/process-0/step-0000042/manifest.json    what is here, with hashes
 //                                 rank-00001.state the arrays of a rank, one after the other
@@ -59,7 +60,8 @@ class local_states {
   /// What was asked for is written, or refused: for who looks at the folder.
   void finish();
 
-  /// Ascending; of steps that were not read yet only what their manifests say.
+  /// Ascending; of steps that were not read yet only what their manifests say. What another process
+  /// had written here is looked for again: it may have been removed since.
   std::vector<stored_step> complete() const;
 
   /// Verified against its hashes. Throws input_error: it is not there, or LOCAL-2.

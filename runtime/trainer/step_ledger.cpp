@@ -63,6 +63,11 @@ void step_ledger::begin(const training_position& at) {
   note(ledger::begun{at});
 }
 
+void step_ledger::is_of(const ledger::job& x) {
+  const std::lock_guard lock(mutex_);
+  note(x);
+}
+
 void step_ledger::write_down(const std::filesystem::path& file) {
   ensure(!position(start_), "LEDGER-4: all of a ledger is written down, or nothing");
   open(file, false);
@@ -104,20 +109,25 @@ void step_ledger::flush() {
   if (!of_file || !file_)
     return;
   std::string lines;
+  bool syncs = false;
   {
     const std::lock_guard lock(mutex_);
     lines.swap(unwritten_);
+    syncs = std::exchange(syncs_, false);
   }
   if (lines.empty())
     return;
   try {
     tell(file_->append_to_whole(lines));
     refused_ = false;
+    if (syncs)
+      file_->sync_beside();
   } catch (const io_error& failure) {
     if (!std::exchange(refused_, true))
       log_warning("{}; the run goes on, and it is tried again", failure.what());
     const std::lock_guard lock(mutex_);
     unwritten_.insert(0, lines);
+    syncs_ = syncs_ || syncs;
     if (unwritten_.size() <= most_unwritten)
       return;
     log_warning("the ledger is given up: {} bytes wait to be written", unwritten_.size());
@@ -155,6 +165,8 @@ void step_ledger::commit(committed_step step) {
   whole_.push_back(std::move(step));
   if (whole_.size() > kept_whole)
     whole_.pop_front();
+  // Its position is said before.
+  syncs_ = syncs_ || local_.contains(record.at.iteration);
   note(record);
 }
 
@@ -181,6 +193,7 @@ void step_ledger::take_up(const std::vector<ledger_record>& all) {
   struct {
     step_ledger& to;
     void operator()(const ledger::begun& x) { to.begin(x.at); }
+    void operator()(const ledger::job& x) { to.is_of(x); }
     void operator()(const ledger::committed& x) { to.commit({x.at, x.state, {}}); }
     void operator()(const ledger::replayed& x) {
       to.replay({{x.iteration, 0, {}, {}}, x.state, {}});
@@ -288,6 +301,7 @@ void step_ledger::saved(std::uint64_t iteration) {
   std::erase_if(positions_,
                 [&](const auto& x) { return x.first < iteration && x.first != start_; });
   local_.erase(local_.begin(), local_.lower_bound(iteration));
+  syncs_ = true;
   note(ledger::saved{iteration});
 }
 

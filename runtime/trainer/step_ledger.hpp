@@ -63,7 +63,9 @@ class step_ledger {
   /// refuses is told once, and tried again with the next record: a full disk costs no step. A disk
   /// that hangs holds who writes, and nobody else. A file that is removed meanwhile is written
   /// again with the next record, with all that it had; of one that is cut, what is missing is lost,
-  /// and an error says so, once. Throws io_error when it cannot be opened.
+  /// and an error says so, once. What other states are held to, those of checkpoints and local
+  /// disks, is made durable beside, and nobody waits for that. Throws io_error when it cannot be
+  /// opened.
   void write_down(const std::filesystem::path& file);
   bool is_written_down() const;
   /// Where another thread writes, that is left to it, or to the next.
@@ -78,6 +80,8 @@ class step_ledger {
 
   /// Where the run starts; before anything else.
   void begin(const training_position& at);
+  /// For who starts that job again when all of its processes are gone (ledger_beyond.hpp).
+  void is_of(const ledger::job& x);
 
   /// A step that is new. Broken promise LEDGER-1.
   void commit(committed_step step);
@@ -102,7 +106,7 @@ class step_ledger {
   void add(const restart& x);
   std::vector<restart> restarts() const;
 
-  /// Of each process that hosts ranks: which other one keeps their states. Said once.
+  /// Of each process that hosts ranks: which other one keeps their states. The newest counts.
   void keepers(std::vector<int> of);
   std::vector<int> keepers() const;
 
@@ -142,6 +146,7 @@ class step_ledger {
 
   bool writes_down_ = false;
   std::string unwritten_;  ///< whole lines
+  bool syncs_ = false;     ///< they are to survive the machine, too
   std::mutex file_mutex_;  ///< of what follows; taken before mutex_
   std::optional<growing_file> file_;
   std::filesystem::path path_;

@@ -211,3 +211,27 @@ TEST_CASE("a keeper gives a state back as tickets, or says that it has none", "[
   CHECK(back.parts.at(runtime::chunk_id(0)).own_weights
         == std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 3}});
 }
+
+TEST_CASE("KEEPER-3: what was kept here before stays until somebody else has kept it", "[actors]") {
+  keeping it;  // of ranks 0 and 1; before, of 2 and 3
+  for (const std::uint64_t step : {5, 6})
+    for (const int rank : {2, 3}) {
+      const auto x = it.given(rank, step, 3);
+      it.node().kept->put(first_generation,
+                          rank,
+                          {step, step},
+                          actors::redeemed(*it.node().transport, x.state, {.until = it.token}));
+    }
+  const auto next = runtime::next(first_generation);
+  it.give(it.given(0, 5, 1, next));
+  it.give(it.given(1, 5, 2, next));
+  CHECK(it.node().kept->find(3, 5));
+  CHECK_FALSE(it.node().kept->find(3, 6));  // the ranks have gone back behind it
+  caf::send_as(it.stage, it.keeper, messages::fetch_kept{next, runtime::step_id(5), 3});
+  it.system.run();
+  REQUIRE(it.asked.of<messages::kept_state>().size() == 1);
+  CHECK(it.asked.of<messages::kept_state>()[0].found);
+  it.give(it.given(0, 6, 1, next));  // so step 5 is kept of all
+  CHECK_FALSE(it.node().kept->find(3, 5));
+  CHECK(it.node().kept->find(0, 5));
+}

@@ -102,8 +102,10 @@ TEST_CASE("steps that were not committed in this run say nothing", "[actors]") {
   CHECK(found.passed_over.empty());
 }
 
-TEST_CASE("a state counts only with the process that keeps it", "[actors]") {
+TEST_CASE("a state that its keeper has not found is taken from who has", "[actors]") {
   found_on_disks all;
   all[0] = {stored(0, 10, state_of(10)), stored(1, 10, state_of(10))};
-  CHECK_FALSE(look(all).newest);
+  CHECK(look(all).newest == stored_everywhere{10, {0, 0}});
+  all[1] = {stored(0, 10, state_of(10))};
+  CHECK(look(all).newest == stored_everywhere{10, {1, 0}});
 }

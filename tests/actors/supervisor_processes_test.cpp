@@ -31,14 +31,16 @@ struct played_node {
   std::vector<runtime::generation_id> ended;
   bool shut_down = false;
   /// What it answers when a generation ends.
-  std::vector<std::uint64_t> own = {}, kept = {};
+  std::vector<std::uint64_t> own = {}, kept = {};  ///< of the process that it keeps
   std::vector<messages::stored_states> stored = {};
   int looks = 0;
   int keeps_for = -1;
 };
 
 struct supervised {
-  explicit supervised(const std::filesystem::path& save = {}, std::uint64_t local_interval = 0) {
+  explicit supervised(const std::filesystem::path& save = {},
+                      std::uint64_t local_interval = 0,
+                      bool is_cold = false) {
     auto job = tests::tiny_job(1, 2);
     job.recovery.on = true;
     job.layout.processes = 2;
@@ -50,17 +52,32 @@ struct supervised {
       job.checkpoints.local_folder = "states";
     prepared = tests::without_threads(job);
     prepared->node->agent = system.listener(agent);
+    if (is_cold)
+      had_committed(2);
     for (auto& x : nodes)
       play(x);
-    supervisor = system.keep(
-        system.home().spawn(actors::supervisor,
-                            nodes[2].actor,
-                            prepared->description,
-                            std::shared_ptr<const actors::node_context>(prepared->node),
-                            messages::front_actor(),
-                            actors::succession{}));
+    supervisor = system.keep(system.home().spawn(
+        actors::supervisor,
+        nodes[2].actor,
+        prepared->description,
+        std::shared_ptr<const actors::node_context>(prepared->node),
+        messages::front_actor(),
+        actors::succession{prepared->node->ledger->epoch(), "all died", is_cold}));
     end.emplace(supervisor);
     system.run();
+  }
+
+  /// Of a run all of whose processes are gone: steps, the last but one of which is on local disks.
+  void had_committed(std::uint64_t steps) {
+    auto& ledger = *prepared->node->ledger;
+    ledger.begin({});
+    for (std::uint64_t n = 1; n <= steps; ++n) {
+      const runtime::training_position at{.iteration = n, .consumed = 4 * n};
+      if (n + 1 == steps)
+        ledger.keep_position(at, true);
+      ledger.commit({at, runtime::combine({{"w", {n, 7}}}), {}});
+    }
+    ledger.belongs_to(1);
   }
 
   void play(played_node& x) {
@@ -95,8 +112,9 @@ struct supervised {
               [](const messages::spawn_stage&) { return messages::stage_spawned{}; },
               [&x](const messages::end_generation& told) {
                 x.ended.push_back(told.last);
-                messages::generation_ended out{
-                    .last = told.last, .ranks = 1, .keeps_for = x.keeps_for, .kept = x.kept};
+                messages::generation_ended out{.last = told.last, .ranks = 1};
+                if (x.keeps_for >= 0)
+                  out.kept[x.keeps_for] = x.kept;
                 if (!x.own.empty()) {
                   out.has_state = true;
                   out.oldest = x.own.front();
@@ -134,11 +152,12 @@ struct supervised {
 
   void come(int process, std::uint32_t incarnation = 1) {
     system.tell(supervisor,
-                messages::process_started{.generation = first_generation,
-                                          .process = process,
-                                          .incarnation = incarnation,
-                                          .host = "here",
-                                          .node = nodes[std::size_t(process)].actor});
+                messages::process_started{
+                    .generation = runtime::make_generation(prepared->node->ledger->epoch(), 1),
+                    .process = process,
+                    .incarnation = incarnation,
+                    .host = "here",
+                    .node = nodes[std::size_t(process)].actor});
   }
   /// Both stand, and their first generation runs.
   void begin() {
@@ -401,6 +420,49 @@ TEST_CASE("a process and its keeper die at once and the run goes on from their l
     CHECK(bool(at.holder) == agrees);
   }
   CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("COLD-2: a run that is started again looks at local disks when its processes stand",
+          "[actors]") {
+  const bool is_there = GENERATE(true, false);
+  supervised it({}, 1, true);
+  for (const int p : {0, 1})  // on another host than before: what is here is not that of its keeper
+    if (is_there || p == 0)
+      it.nodes[std::size_t(p)].stored = {{p, runtime::step_id(1), {{p, {{"w", {1, 7}}}}}}};
+  it.come(0);
+  CHECK(it.nodes[0].looks == 0);
+  it.come(1);
+  CHECK(it.nodes[0].looks == 1);
+  CHECK(it.nodes[1].looks == 1);
+  REQUIRE(it.nodes[1].replicas.size() == 1);
+  const auto& told = it.nodes[1].replicas.back().processes;
+  for (const int p : {0, 1}) {
+    const auto& at = told[std::size_t(p)];
+    CHECK(at.source.tier == (is_there ? runtime::state_tier::local : runtime::state_tier::start));
+    CHECK(at.source.step == runtime::step_id(is_there ? 1 : 0));
+    if (!is_there)
+      continue;
+    CHECK(at.source.keeper == p);
+    CHECK(at.holder == told[std::size_t(1 - p)].keeper);  // who lives there keeps for the other one
+  }
+  const auto generation = it.nodes[1].replicas.back().generation;
+  it.run(generation);
+  REQUIRE(it.happened.size() == 1);
+  CHECK(it.happened[0].who == "the run before");
+  CHECK(it.happened[0].why == "all died");
+  CHECK(it.happened[0].from == (is_there ? "local disk" : "start"));
+  CHECK(it.happened[0].iteration == 2);
+  CHECK(it.happened[0].resumed == (is_there ? 1 : 0));
+  CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("asked to end before all processes stand a run that is started again waits for nobody",
+          "[actors]") {
+  supervised it({}, 1, true);
+  it.come(0);
+  it.system.tell(it.supervisor, messages::drain{"SIGINT"});
+  CHECK(it.end->has_come());
+  CHECK(it.nodes[0].shut_down);
 }
 
 TEST_CASE("each process has a shard writer, and nothing is saved while one is missing",

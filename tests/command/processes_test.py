@@ -34,6 +34,16 @@ PATIENCE = 100  # seconds, which only a hang reaches
 JOBS = []  # for the end of this program, whatever came of them
 
 
+def with_flags(command, *more):
+    out = list(command)
+    for flag, value in zip(more[::2], map(str, more[1::2])):
+        if flag in out:
+            out[out.index(flag) + 1] = value
+        else:
+            out += [flag, value]
+    return out
+
+
 class job:
     """A run of the program in a folder of its own."""
 
@@ -45,12 +55,33 @@ class job:
         self.temporary = temporary
         self.shared, self.ports = shared_memory(), set()
         index = ["--data-cache-path", cli_test.INDEX.name] if "--mock-data" in base else []
-        command = [cli_test.PROGRAM, *map(str, [*base, *index, "--processes", processes, "--log-file", self.log,
-                                               *([] if temporary else ["--run", self.given]), *words])]
-        with open(self.out, "w") as out:
-            self.process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT,
-                                            env={**os.environ, "TMPDIR": str(self.above), **(environment or {})})
+        self.command = [cli_test.PROGRAM, *map(str, [*base, *index, "--processes", processes, "--log-file", self.log,
+                                                    *([] if temporary else ["--run", self.given]), *words])]
+        self.environment = {**os.environ, "TMPDIR": str(self.above), **(environment or {})}
+        self.start()
         JOBS.append(self)
+
+    def start(self, *more):
+        """By the same command, from now on with other values of some flags; what it told before is forgotten."""
+        self.command = with_flags(self.command, *more)
+        with open(self.out, "w") as out:
+            self.process = subprocess.Popen(self.command, stdout=out, stderr=subprocess.STDOUT, env=self.environment)
+        return self
+
+    def dies(self, meanwhile=lambda: None):
+        """With all of its processes, at once; `meanwhile`: nobody runs, and nobody has died."""
+        alive = self.left()
+        for how in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in alive:
+                os.kill(pid, how)
+            if how == signal.SIGSTOP:
+                for pid in alive:
+                    self.until("it has stopped", lambda: is_stopped(pid))
+                meanwhile()
+        self.process.wait()
+        end = time.monotonic() + PATIENCE
+        while self.left() and time.monotonic() < end:
+            time.sleep(0.02)
 
     @property
     def run(self):
@@ -518,6 +549,130 @@ def check_local_disk(folder):
         left = {x.parent.name: sorted(y.name for y in x.parent.iterdir()) for x in stored()}
         if any(len(x) > 2 for x in left.values()):
             raise one.fails(f"on the local disk are {left}")
+
+
+def stored(local):
+    """The steps there, by process."""
+    found = collections.defaultdict(set)
+    for x in local.glob("run-*/process-*/step-*"):
+        found[x.parent.name].add(x)
+    return found
+
+
+def stored_by_both(local):
+    found = [{int(x.name.removeprefix("step-")) for x in steps} for steps in stored(local).values()]
+    return sorted(found[0] & found[1]) if len(found) == 2 else []
+
+
+def cold(folder, name, saved=0, base=LONG):
+    """A run that goes on from what it saves, has saved that iteration, and has written its states to the local disk
+    since, which it does every 10 steps."""
+    local, save = folder / f"local-{name}", folder / f"save-{name}"
+    one = job(folder, *base, "--save", save, "--load", save, "--save-interval", 1000000, "--exit-interval",
+              saved or 1000000, "--non-persistent-save-interval", 10, "--non-persistent-local-ckpt-dir", local)
+    if saved:
+        one.ends()
+        one.start("--exit-interval", 1000000)
+    one.until("both have written a step", lambda: [x for x in stored_by_both(local) if x > saved])
+    return one, local
+
+
+COLD = re.compile(r"the run before died .*goes on from iteration (\d+) (.*?)(?:, \d+ iterations? run again)?\n")
+
+
+def resumed(one, source):
+    """From which iteration it has told that it goes on, from there."""
+    told = one.until("it goes on", lambda: COLD.findall(one.out.read_text()))
+    if len(told) != 1 or told[0][1] != source:
+        raise one.fails(f"it went on from {told}, and not {source}")
+    return int(told[0][0])
+
+
+def require_sound_ledger(one):
+    works("ledger", "--run", one.run, "--check")
+
+
+def check_cold_start(folder):
+    """COLD-2: front, supervisor, agent and nodes are killed at once, twice: the same command goes on from the states on
+    the local disk, beyond the newest checkpoint, to the same bits; each step is once in the log."""
+    wanted = judge(folder)
+    one, local = cold(folder, "cold", saved=20)
+    for death in (1, 2):
+        newest = []
+        one.dies(lambda: newest.extend(stored_by_both(local)))
+        one.start()
+        if resumed(one, "from the local disk") != newest[-1]:
+            raise one.fails(f"both have written {newest}")
+        one.until("both have written another step", lambda: [x for x in stored_by_both(local) if x > newest[-1]])
+        require_sound_ledger(one)
+    one.ends()
+    require_same(one, wanted, "two deaths of all processes")
+    require_sound_ledger(one)
+    events = [json.dumps(x) for x in one.restarts()]
+    if len(events) != 2 or not all("the run before" in x and "local disk" in x for x in events):
+        raise one.fails(f"the log tells of {events}")
+
+
+def check_cold_damaged(folder):
+    """LOCAL-2, MEMBER-6: after the death of all what is damaged on the local disk is told, and an older step is taken;
+    where a process has none there, the checkpoint, or the start."""
+    wanted = judge(folder)
+
+    def damage():
+        newest = stored_by_both(local)[-1]
+        for x in set().union(*stored(local).values()):
+            if x.name == f"step-{newest:07}":
+                file = max(x.glob("rank-*.state"))
+                data = bytearray(file.read_bytes())
+                data[len(data) // 2] ^= 1
+                file.write_bytes(data)
+
+    one, local = cold(folder, "damaged")
+    one.until("both have written two steps", lambda: len(stored_by_both(local)) == 2)
+    one.dies(damage)
+    one.start()
+    one.until("it goes on", lambda: "the run goes on from iteration" in one.out.read_text())
+    one.goes_on(wanted, "local states that are damaged")
+    require_sound_ledger(one)
+    if "is damaged" not in one.text():
+        raise one.fails("nobody tells of the damage")
+
+    for saved, source in ((20, "from the checkpoint"), (0, "from the start of the run")):
+        one, local = cold(folder, f"missing-{saved}", saved)
+        one.dies(lambda: [shutil.rmtree(x) for x in local.glob("run-*/process-1")])
+        one.start()
+        if resumed(one, source) != saved:
+            raise one.fails(f"it had saved {saved}")
+        one.goes_on(wanted, f"the states of a process that are missing, {source}")
+        require_sound_ledger(one)
+        if "those of process 1 are missing" not in one.text():
+            raise one.fails("nobody tells whose states are missing")
+
+
+def check_cold_refused(folder):
+    """COLD-1: states of another layout or job are not taken, and it is said why; nor those of a run that lives."""
+    wanted = judge(folder)
+    one, local = cold(folder, "other", saved=20)
+    twice = subprocess.run(with_flags(one.command, "--save", folder / "twice", "--load", folder / "twice", "--log-file",
+                                      folder / "twice.jsonl"), capture_output=True, text=True, timeout=PATIENCE)
+    if twice.returncode != 2 or "another run lives there" not in twice.stderr:
+        raise one.fails(f"in the folder of a run that lives it ends with {twice.returncode}: {twice.stderr}")
+    one.dies()
+    one.start("--processes", 4)
+    one.until("it is told", lambda: re.search("are not taken: .* it had 2 of them, and .* is 4", one.out.read_text()))
+    one.goes_on(wanted, "another layout")
+    if COLD.search(one.out.read_text()):
+        raise one.fails("it goes on from states of another layout")
+
+    one, local = cold(folder, "foreign", base=ENDLESS)
+    one.dies()
+    one.start("--seed", 7)
+    one.until("it is told", lambda: "are not taken: this is another job" in one.out.read_text())
+    one.until("it begins anew", lambda: [x["iteration"] for x in one.steps()][:1] == [1])
+    if "seed: the run before 1234, this run 7" not in one.out.read_text():
+        raise one.fails("it is not said what differs")
+    one.process.terminate()
+    one.ends()
 
 
 def check_local_refused(folder):

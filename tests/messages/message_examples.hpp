@@ -216,7 +216,7 @@ end_generation example(const wire&) {
 }
 template <>
 generation_ended example(const wire&) {
-  return {g, true, 7, 8, 4, 1, {7, 8}, {"lane:0.1"}};
+  return {g, true, 7, 8, 4, {{1, {7, 8}}}, {"lane:0.1"}};
 }
 template <>
 look_again example(const wire&) {
@@ -240,7 +240,7 @@ use_loader example(const wire& w) {
 }
 template <>
 use_keeper example(const wire& w) {
-  return {g, 1, w.handle<keeper_actor>()};
+  return {g, 1, w.handle<keeper_actor>(), w.handle<keeper_actor>()};
 }
 template <>
 spawn_shard_writer example(const wire&) {

@@ -12,9 +12,10 @@ void declare_local(command_line& line, runtime::checkpoint_settings& to) {
               .help = "With several --processes: every N steps each writes the states that it "
                       "keeps of another one to --non-persistent-local-ckpt-dir, beside the "
                       "training. When a process dies together with its keeper, the run goes on "
-                      "from there.",
-              .megatron = "the local kind alone: read by a run that recovers, not by one that is "
-                          "started again"},
+                      "from there; and when all have died, the same command with --load of its own "
+                      "--save.",
+              .megatron = "the local kind alone: read by a run that recovers, and by the same one "
+                          "when it is started again with its --run folder, --save and --load"},
              whole(to.local_interval, 1, largest_count));
   line.value({.name = "--non-persistent-local-ckpt-dir",
               .field = "checkpoints.local_folder",

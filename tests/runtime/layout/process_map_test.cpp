@@ -48,3 +48,56 @@ TEST_CASE("a process is kept in another one, on another host where there is one"
   }
   CHECK(keepers_of({"a"}).empty());
 }
+
+TEST_CASE(
+    "KEEPER-3: after a move as few go to another keeper as can be so that none is on its host",
+    "[runtime][layout]") {
+  using keepers = std::vector<int>;
+  const keepers before = keepers_of({"a", "a", "b", "b", "c", "c"});
+  REQUIRE(before == keepers{2, 3, 4, 5, 0, 1});
+  CHECK(keepers_again(before, {"a", "a", "b", "b", "c", "c"}) == before);
+  CHECK(keepers_again({}, {"a", "b"}) == keepers_of({"a", "b"}));
+  // Host b is gone: its two stand with the others.
+  const std::vector<std::string> fewer = {"a", "a", "a", "c", "c", "c"};
+  const auto after = keepers_again(before, fewer);
+  int others = 0;
+  for (std::size_t p = 0; p < after.size(); ++p) {
+    CHECK(fewer[p] != fewer[std::size_t(after[p])]);
+    others += after[p] == before[p] ? 0 : 1;
+  }
+  CHECK(others == 2);
+  CHECK(std::set<int>(after.begin(), after.end()).size() == after.size());
+  // It is back, and all stand well as they are.
+  CHECK(keepers_again(after, {"a", "a", "b", "c", "c", "c"}) == after);
+}
+
+TEST_CASE("nobody goes to another keeper where nothing is won", "[runtime][layout]") {
+  using keepers = std::vector<int>;
+  CHECK(keepers_again({1, 2, 0}, {"a", "b", "a"}) == keepers{1, 2, 0});  // one is, however it is
+  CHECK(keepers_again({1, 0}, {"a", "a"}) == keepers{1, 0});
+  CHECK(keepers_again({2, 3, 0, 1}, {"a", "a", "a", "a"}) == keepers{2, 3, 0, 1});
+}
+
+TEST_CASE("exchanges that do not help are replaced by what is settled anew", "[runtime][layout]") {
+  // However places move, no more are kept on their own host than when it is settled anew.
+  const std::vector<std::string> names = {"a", "b", "c"};
+  for (int from = 0; from < 243; from += 7)
+    for (int to = 0; to < 243; to += 5) {
+      std::vector<std::string> first, then;
+      for (int i = 0, x = from, y = to; i < 5; ++i, x /= 3, y /= 3) {
+        first.push_back(names[std::size_t(x % 3)]);
+        then.push_back(names[std::size_t(y % 3)]);
+      }
+      const auto beside = [&](const std::vector<int>& keepers) {
+        int out = 0;
+        for (std::size_t p = 0; p < keepers.size(); ++p)
+          out += then[p] == then[std::size_t(keepers[p])] ? 1 : 0;
+        return out;
+      };
+      const auto again = keepers_again(keepers_of(first), then);
+      REQUIRE(beside(again) <= beside(keepers_of(then)));
+      for (std::size_t p = 0; p < again.size(); ++p)
+        REQUIRE(again[p] != int(p));
+      REQUIRE(std::set<int>(again.begin(), again.end()).size() == again.size());
+    }
+}

@@ -94,3 +94,27 @@ TEST_CASE("a state is kept for each of the steps that ended in it", "[runtime][t
   CHECK(x.has(now, 0, 1, 7));
   CHECK(x.iterations(0, 1) == steps{7, 8, 9});
 }
+
+TEST_CASE(
+    "KEEPER-3: what other ranks gave goes when another has kept it, and what is later at once",
+    "[runtime][trainer]") {
+  kept_states x;
+  for (const int rank : {0, 1, 2})
+    for (const std::uint64_t n : {6, 7})
+      x.put(before, rank, at(n), state(n));
+  x.forget_others_after(1, 2, 6);
+  CHECK(x.iterations(0, 1) == steps{6});
+  CHECK(x.iterations(1, 2) == steps{6, 7});
+  CHECK(x.iterations(2, 3) == steps{6});
+  x.forget_others(1, 2);
+  CHECK(x.iterations(0, 1).empty());
+  CHECK(x.iterations(1, 2) == steps{6, 7});
+}
+
+TEST_CASE("a state that later steps have left as it is stays for the one that is gone back to",
+          "[runtime][trainer]") {
+  kept_states x;
+  x.put(before, 0, {5, 7}, state(5));
+  x.forget_others_after(1, 2, 6);
+  CHECK(x.iterations(0, 1) == steps{5, 6});
+}

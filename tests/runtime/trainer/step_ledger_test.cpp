@@ -145,6 +145,7 @@ TEST_CASE("LEDGER-4: what is written down makes an equal ledger") {
   step_ledger x;
   x.write_down(file);
   x.begin({.iteration = 10, .consumed = 80, .skipped = {1, 8, 1, 0}, .scale = {65536, 3, 2, 0}});
+  x.is_of({R"({"model":"a \"name\""})", 2});
   x.keepers({1, 0});
   for (std::uint64_t n = 11; n <= 20; ++n) {
     x.commit(step(n));

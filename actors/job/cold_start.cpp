@@ -1,0 +1,155 @@
+#include "actors/job/cold_start.hpp"
+
+#include "actors/job/going_on.hpp"
+#include "actors/job/start.hpp"
+#include "runtime/checkpoint/checkpoint.hpp"
+#include "runtime/checkpoint/listing.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/trainer/decision.hpp"
+#include "runtime/trainer/ledger_beyond.hpp"
+#include "runtime/trainer/local_states.hpp"
+
+#include <fmt/format.h>
+#include <optional>
+#include <string>
+
+namespace troupe::actors {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool writes_local_states(const runtime::training_job& job) {
+  const auto& where = job.checkpoints;
+  return job.recovery.on && job.layout.processes > 1 && where.local_interval > 0
+         && !where.local_folder.empty();
+}
+
+runtime::training_position start_of(const prepared_job& x) {
+  const auto& told = x.description;
+  return {told.iteration,
+          told.consumed,
+          told.skipped,
+          told.scale.is_used() ? told.scale : runtime::beginning(x.opened().job.training).scale};
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code failure;
+  return fs::exists(path, failure);
+}
+
+/// Somebody has gone back to an older checkpoint, and means it; empty: nobody has.
+std::string obstacle_in(const fs::path& save, std::uint64_t saved, std::uint64_t start) {
+  const auto folder = save / runtime::iteration_folder(std::int64_t(saved));
+  const auto back = fmt::format("this run was sent back to iteration {}", start);
+  if (!is_there(folder))
+    return fmt::format("'{}', which it had saved, is gone: {}", folder.string(), back);
+  const auto named
+      = runtime::iteration_of_folder(runtime::named_checkpoint(save).filename().string());
+  return named && std::uint64_t(*named) < saved ? fmt::format(
+             "the newest checkpoint of '{}' is said to be that of iteration {}, and "
+             "it had saved iteration {}: {}",
+             save.string(),
+             *named,
+             saved,
+             back)
+                                                : "";
+}
+
+/// COLD-1; empty: there is none.
+std::string obstacle(const runtime::ledger_beyond& left, const prepared_job& to) {
+  const auto& told = to.description;
+  const auto& layout = to.opened().job.layout;
+  if (!left.of)
+    return "its ledger does not say which job it was";
+  if (left.of->identity != told.identity)
+    return "this is another job, whose bits would be others."
+           + differences(left.of->identity, told.identity, "the run before", "this run");
+  if (left.of->processes != layout.processes)
+    return fmt::format("they lie there by process, it had {} of them, and `layout.processes` is {}",
+                       left.of->processes,
+                       layout.processes);
+  if (left.saved)
+    if (auto why = obstacle_in(told.save, *left.saved, told.iteration); !why.empty())
+      return why;
+  return left.complaint.empty() ? "" : "its ledger is of another training: " + left.complaint;
+}
+
+/// Nothing: it cannot be read, which is told.
+std::optional<runtime::ledger_beyond> read_ledger_left(const fs::path& file,
+                                                       const runtime::training_position& start) {
+  try {
+    return runtime::beyond(runtime::read_ledger(file), start);
+  } catch (const runtime::input_error& failure) {
+    runtime::log_warning(
+        "the local states of the run before, if it has left any, are not taken: {}",
+        failure.what());
+    return std::nullopt;
+  }
+}
+
+/// They may be on this host.
+void tell_of_states_without_ledger(const prepared_job& to, const fs::path& ledger) {
+  const auto states = runtime::local_folder_of(
+      to.opened().job.checkpoints.local_folder, to.description.identity, to.description.save);
+  if (is_there(states))
+    runtime::log_warning(
+        "the local states in '{}' are not taken: '{}' is not there, which says what they are of; "
+        "start it in the folder of the run that wrote them",
+        states.string(),
+        ledger.string());
+}
+
+/// The same job, which did not ask to go on.
+void tell_of_unwanted(const runtime::ledger_beyond& left, const prepared_job& to) {
+  if (left.of && left.of->identity == to.description.identity && !to.description.save.empty())
+    runtime::log_info(
+        " the local states of the run before, of iteration {}, are not taken: this run does not go "
+        "on from all that is in `checkpoints.save`, as `checkpoints.load` {} would have it",
+        left.stored.back(),
+        to.description.save);
+}
+
+}  // namespace
+
+bool take_up_dead_run(prepared_job& to, const runtime::held_run_folder& folder) {
+  const auto& job = to.opened().job;
+  const auto& told = to.description;
+  if (!writes_local_states(job) || job.skip_train || told.iteration >= job.train_iterations)
+    return false;
+  const bool wanted = goes_on_from_its_saves(job.checkpoints);
+  const auto file = folder.ledger();
+  if (!is_there(file)) {
+    if (wanted)
+      tell_of_states_without_ledger(to, file);
+    return false;
+  }
+  const auto left = read_ledger_left(file, start_of(to));
+  if (!left || left->stored.empty())
+    return false;
+  if (!wanted) {
+    tell_of_unwanted(*left, to);
+    return false;
+  }
+  if (const auto why = obstacle(*left, to); !why.empty()) {
+    runtime::log_warning("the local states of the run before, of iteration {}, are not taken: {}",
+                         left->stored.back(),
+                         why);
+    return false;
+  }
+  std::string text;
+  for (const auto& one : left->records)
+    text += runtime::text_of(one) + "\n";
+  runtime::write_text(file, text);
+  go_on_writing(*to.node, job.watch, told, file);
+  runtime::log_info(
+      " the run before had committed iteration {}: its states on local disks are looked for, those "
+      "of iteration {} first; what it had committed after those that are found runs again, to the "
+      "same bits",
+      left->newest,
+      left->stored.back());
+  return true;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,168 @@
+// What a run that is started again makes of the ledger of one that died.
+
+#include "actors/job/cold_start.hpp"
+
+#include "runtime/checkpoint/checkpoint.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/trainer/ledger_record.hpp"
+#include "tests/support/deterministic.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <fmt/format.h>
+#include <functional>
+#include <memory>
+#include <string>
+
+using namespace troupe;
+
+namespace {
+
+/// A run that has committed nine steps and written every second one to local disks, all of whose
+/// processes are gone.
+struct dead_run {
+  tests::scratch_folder above;
+  runtime::training_job job = tests::tiny_job(2, 2);
+  std::filesystem::path run = above / "run", save = above / "save", log = above / "log.jsonl";
+
+  dead_run() {
+    job.recovery.on = true;
+    job.layout.processes = 2;
+    job.train_iterations = 20;
+    job.checkpoints.save = job.checkpoints.load = save;
+    job.checkpoints.local_interval = 2;
+    job.checkpoints.local_folder = above / "states";
+    job.watch.log_file = log;
+    std::filesystem::create_directories(save);
+    const auto prepared = tests::without_threads(job);
+    const runtime::held_run_folder held(run, "troupe 1", {});
+    runtime::step_ledger ledger;
+    ledger.write_down(held.ledger());
+    const auto by = ledger.by(0);
+    by->begin({});
+    by->is_of({prepared->description.identity, 2});
+    std::string lines;
+    for (std::uint64_t n = 1; n <= 9; ++n) {
+      const runtime::training_position at{.iteration = n, .consumed = 8 * n};
+      if (n % 2 == 0)
+        by->keep_position(at, true);
+      by->commit({.at = at, .state = {n, n}, .parts = {}});
+      by->tell(runtime::step_report{.iteration = n, .consumed_samples = 8 * n});
+      lines += fmt::format("{{\"iteration\":{},\"lm_loss\":1}}\n", n);
+    }
+    runtime::write_text(log, lines);
+  }
+
+  /// As the same command prepares it; whether it has the ledger of the dead run.
+  bool again(std::uint64_t iteration = 0) {
+    prepared = tests::without_threads(job);
+    prepared->description.iteration = iteration;
+    prepared->description.consumed = 8 * iteration;
+    prepared->description.save = save.string();
+    prepared->node->ledger = std::make_shared<runtime::step_ledger>();
+    const runtime::held_run_folder held(run, "troupe 1", {});
+    ledger_before = runtime::read_text(held.ledger());
+    const bool out = actors::take_up_dead_run(*prepared, held);
+    CHECK(out == prepared->node->ledger->is_written_down());
+    if (!out)
+      CHECK(runtime::read_text(held.ledger()) == ledger_before);
+    return out;
+  }
+  const runtime::step_ledger& ledger() const { return *prepared->node->ledger; }
+
+  std::shared_ptr<actors::prepared_job> prepared;
+  std::string ledger_before;
+};
+
+}  // namespace
+
+TEST_CASE("COLD-2: the same job has what the dead run had committed beyond its checkpoint",
+          "[actors]") {
+  dead_run it;
+  std::filesystem::create_directories(it.save / runtime::iteration_folder(3));
+  REQUIRE(it.again(3));
+  CHECK(it.ledger().newest() == 9);
+  CHECK(it.ledger().epoch() == 1);
+  CHECK(it.ledger().state(8) == runtime::digest{8, 8});
+  CHECK(it.ledger().state(3) == runtime::digest{});
+  REQUIRE(it.ledger().position(8));
+  CHECK(it.ledger().position(8)->consumed == 64);
+  CHECK(it.ledger().facts().size() == 6);
+  REQUIRE(it.prepared->node->written);  // the log has all of them
+  CHECK(it.prepared->node->written->iteration == 8);
+  REQUIRE(it.again(3));  // it dies before its first step, and is started once more
+  CHECK(it.ledger().newest() == 9);
+  CHECK(it.ledger().epoch() == 1);
+}
+
+TEST_CASE("a run whose checkpoint is newer than its local states begins as ever", "[actors]") {
+  dead_run it;
+  CHECK_FALSE(it.again(9));
+}
+
+TEST_CASE("COLD-1: another job does not go on from local states", "[actors]") {
+  dead_run it;
+  SECTION("of another identity") {
+    it.job.training.seed += 1;
+  }
+  SECTION("in other processes") {
+    it.job.layout.processes = 4;
+  }
+  SECTION("without recovery") {
+    it.job.recovery.on = false;
+  }
+  SECTION("that does not ask for what was saved") {
+    it.job.checkpoints.load.clear();
+  }
+  SECTION("that names a checkpoint") {
+    it.job.checkpoints.load = it.save / runtime::iteration_folder(0);
+  }
+  SECTION("that begins again with its weights") {
+    it.job.checkpoints.finetune = true;
+  }
+  CHECK_FALSE(it.again());
+}
+
+TEST_CASE("COLD-1: who was sent back to an older checkpoint does not go forward from local states",
+          "[actors]") {
+  dead_run it;
+  {
+    const auto held = runtime::held_run_folder(it.run, "troupe 1", {});
+    runtime::step_ledger ledger;
+    ledger.go_on_in(held.ledger());
+    ledger.by(0)->saved(4);
+  }
+  SECTION("as the newer one is gone") {
+    CHECK_FALSE(it.again());
+  }
+  SECTION("as the tracker names an older one") {
+    for (const int iteration : {0, 4})
+      std::filesystem::create_directories(it.save / runtime::iteration_folder(iteration));
+    runtime::write_text(it.save / "latest_checkpointed_iteration.txt", "0\n");
+    CHECK_FALSE(it.again());
+  }
+  SECTION("but it does where the newer one is damaged") {
+    std::filesystem::create_directories(it.save / runtime::iteration_folder(4));
+    runtime::write_text(it.save / "latest_checkpointed_iteration.txt", "4\n");
+    CHECK(it.again());
+  }
+}
+
+TEST_CASE("a ledger that is damaged or missing is no reason to refuse the run", "[actors]") {
+  dead_run it;
+  const auto file = it.run / "ledger.jsonl";
+  SECTION("damaged") {
+    runtime::write_text(file, runtime::read_text(file) + "{\"committed\":{}}\n");
+  }
+  SECTION("of a build that did not say which job it was") {
+    std::string text;
+    for (const auto& one : runtime::read_ledger(file))
+      if (!std::holds_alternative<runtime::ledger::job>(one))
+        text += runtime::text_of(one) + "\n";
+    runtime::write_text(file, text);
+  }
+  CHECK_FALSE(it.again());
+}

@@ -1,0 +1,104 @@
+// What a run that died had committed beyond a checkpoint.
+
+#include "runtime/trainer/ledger_beyond.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+
+using namespace troupe::runtime;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+training_position at(std::uint64_t iteration) {
+  return {.iteration = iteration, .consumed = 8 * iteration};
+}
+
+ledger::told step(std::uint64_t number, std::uint64_t iteration) {
+  return {number,
+          step_report{.iteration = iteration,
+                      .consumed_samples = 8 * iteration,
+                      .global_batch_size = 8,
+                      .state = {iteration, 1}}};
+}
+
+/// From iteration 10 on; it had saved iteration 12.
+std::vector<ledger_record> left() {
+  std::vector<ledger_record> out = {ledger::restarted{{1, "supervisor", 10}},
+                                    ledger::succeeded{1},
+                                    ledger::begun{at(10)},
+                                    ledger::job{"identity", 2},
+                                    ledger::keepers{{1, 0}}};
+  std::uint64_t told = 0;
+  for (std::uint64_t n = 11; n <= 17; ++n) {
+    out.emplace_back(ledger::committed{at(n), {n, 1}});
+    out.emplace_back(step(++told, n));
+    if (n % 2 == 0)
+      out.emplace_back(ledger::position{at(n), true});
+    if (n == 12)
+      out.emplace_back(ledger::saved{12});
+    if (n == 15)
+      out.emplace_back(ledger::told{++told, run_event{.iteration = 15, .kind = "restart"}});
+  }
+  out.emplace_back(ledger::replayed{15, {15, 1}});
+  out.emplace_back(ledger::validated{16});
+  out.emplace_back(ledger::restarted{{2, "process:1", 16}});
+  out.emplace_back(ledger::drained{"Ctrl-C"});
+  return out;
+}
+
+template <class Record>
+std::size_t count(const std::vector<ledger_record>& all) {
+  return std::size_t(std::count_if(
+      all.begin(), all.end(), [](const auto& x) { return std::holds_alternative<Record>(x); }));
+}
+
+}  // namespace
+
+TEST_CASE("COLD-2: a ledger from a checkpoint on has each step since once", "[runtime][trainer]") {
+  const auto found = beyond(left(), at(12));
+  CHECK(found.complaint.empty());
+  CHECK(found.newest == 17);
+  CHECK(found.stored == std::vector<std::uint64_t>{14, 16});
+  CHECK_FALSE(found.saved);
+  REQUIRE(found.of);
+  CHECK(found.of->identity == "identity");
+  CHECK(found.of->processes == 2);
+  CHECK(is_whole(found.records));
+  CHECK(complaints_of(found.records).empty());
+  CHECK(count<ledger::committed>(found.records) == 5);
+  CHECK(count<ledger::told>(found.records) == 6);
+  CHECK(count<ledger::validated>(found.records) == 1);
+  CHECK(count<ledger::succeeded>(found.records) == 1);
+  for (const auto n : {count<ledger::restarted>(found.records),
+                       count<ledger::drained>(found.records),
+                       count<ledger::keepers>(found.records),
+                       count<ledger::replayed>(found.records),
+                       count<ledger::saved>(found.records)})
+    CHECK(n == 0);
+}
+
+TEST_CASE("a ledger from a checkpoint on can be taken up from once more", "[runtime][trainer]") {
+  const auto again = beyond(beyond(left(), at(10)).records, at(12));
+  CHECK(again.complaint.empty());
+  CHECK(again.stored == std::vector<std::uint64_t>{14, 16});
+  CHECK(complaints_of(again.records).empty());
+}
+
+TEST_CASE("a checkpoint that was complete and is later than the one that is taken is said",
+          "[runtime][trainer]") {
+  CHECK(beyond(left(), at(11)).saved == 12U);
+}
+
+TEST_CASE("nothing is stored beyond the newest local step", "[runtime][trainer]") {
+  CHECK(beyond(left(), at(16)).stored.empty());
+}
+
+TEST_CASE("COLD-1: a ledger of another training is no use", "[runtime][trainer]") {
+  CHECK_THAT(beyond(left(), at(9)).complaint, ContainsSubstring("does not know iteration 9"));
+  auto other = at(12);
+  other.consumed += 8;
+  CHECK_THAT(beyond(left(), other).complaint, ContainsSubstring("96 samples after iteration 12"));
+}
