@@ -35,6 +35,9 @@ struct memory_forecast {
   /// allow, but one. What they leave of activations is among `activations`: those are held until
   /// their gradients have come.
   std::int64_t left_by_others = 0;
+  /// What is held of passes that others compute again, and of one of theirs beside what computing
+  /// it needs, which is among `activations`: of any rank of the stage, in the first steps, at most.
+  std::int64_t verified = 0;
   std::int64_t snapshot = 0;  ///< what a checkpoint copies, until it is written
   /// One state of the rank as another process keeps it, and without rounding: not of the worker's
   /// memory (process_forecast.hpp).
@@ -45,7 +48,7 @@ struct memory_forecast {
 
   /// The most that training needs; while a checkpoint is written up to `snapshot` more.
   std::int64_t peak() const {
-    return parameters + gradients + optimizer + beside + activations + left_by_others;
+    return parameters + gradients + optimizer + beside + activations + left_by_others + verified;
   }
 };
 
