@@ -3,6 +3,7 @@
 #include "tests/support/recovered_job.hpp"
 
 #include <caf/actor_system.hpp>
+#include <caf/typed_event_based_actor.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
