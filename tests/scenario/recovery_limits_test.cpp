@@ -32,6 +32,7 @@ arrangement three_by_two() {
 /// DualPipe: each of two ranks has a stage of either copy of the model.
 void make_two_copies(runtime::training_job& job) {
   job.layout.schedule.source = "dualpipe";
+  job.training.batch.micro = 1;
   job.training.batch.global = 16;
 }
 
