@@ -6,6 +6,7 @@
 #include "actors/stage/snapshots.hpp"
 #include "actors/stage/stage.hpp"
 #include "runtime/core/core_wait.hpp"
+#include "runtime/parameters/watched_gradients.hpp"
 
 #include <atomic>
 #include <deque>
