@@ -129,14 +129,20 @@ std::string forecast_text(const std::vector<forecast_group>& groups) {
                runtime::human_bytes(x.need.parameters),
                runtime::human_bytes(x.need.gradients),
                runtime::human_bytes(x.need.optimizer + x.need.beside),
-               runtime::human_bytes(x.need.activations + x.need.left_by_others),
+               runtime::human_bytes(x.need.activations + x.need.left_by_others + x.need.verified),
                runtime::human_bytes(x.need.peak()),
                "+ " + runtime::human_bytes(x.need.snapshot));
   const bool keeps
       = std::any_of(groups.begin(), groups.end(), [](const auto& x) { return x.need.beside > 0; });
   const bool leaves = std::any_of(
       groups.begin(), groups.end(), [](const auto& x) { return x.need.left_by_others > 0; });
+  const bool verifies = std::any_of(
+      groups.begin(), groups.end(), [](const auto& x) { return x.need.verified > 0; });
   return out + fmt::format("all workers together {}\n", runtime::human_bytes(together(groups)))
+         + (verifies
+                ? "'activations' counts what is held of passes that --verify-fraction computes "
+                  "again\n"
+                : "")
          + (leaves ? "'activations' counts gradients that another stage, when it is late, has not "
                      "taken yet\n"
                    : "")
@@ -246,6 +252,7 @@ ordered_json as_json(const runtime::training_job& job, const std::vector<forecas
                               {"state_before", x.need.beside},
                               {"activations", x.need.activations},
                               {"gradients_not_taken", x.need.left_by_others},
+                              {"verified_passes", x.need.verified},
                               {"peak", x.need.peak()},
                               {"snapshot", x.need.snapshot},
                               {"handoffs", handoffs_of(x.need)}});

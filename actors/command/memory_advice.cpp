@@ -39,9 +39,14 @@ std::vector<memory_share> shares_of_devices(const runtime::training_job& job,
 }  // namespace
 
 std::string left_text(const runtime::memory_forecast& need) {
-  return need.left_by_others == 0 ? ""
-                                  : fmt::format(", gradients not taken yet {}",
-                                                runtime::human_bytes(double(need.left_by_others)));
+  std::string out;
+  if (need.left_by_others > 0)
+    out += fmt::format(", gradients not taken yet {}",
+                       runtime::human_bytes(double(need.left_by_others)));
+  if (need.verified > 0)
+    out += fmt::format(", passes that are computed again {}",
+                       runtime::human_bytes(double(need.verified)));
+  return out;
 }
 
 std::vector<runtime::memory_forecast> needs_by_rank(

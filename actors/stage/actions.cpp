@@ -219,7 +219,11 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
            const auto handed_on = [&](const runtime::bundle& parts) {
              done->outputs = deposit(*by, parts, g, std::exchange(done->credit, nullptr));
            };
+           // What a device carries out waits for no core.
+           const auto without_core
+               = [&] { return spent && by_stream.queue() == nullptr ? context.core.ns() : 0; };
            const auto taken = [&] {
+             const auto waited = without_core();
              if (spent)
                done->times.redeems = by_stream.now();
              if (!in.tickets.empty())
@@ -227,11 +231,13 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
              auto out = redeem(*by, in, {&by_stream, token});
              if (spent) {
                done->times.redeemed = by_stream.now();
+               done->times.no_core_redeeming = without_core() - waited;
                for (const auto& [name, part] : out)
                  done->times.bytes += part.bytes();
              }
              return out;
            };
+           const auto waited_before = without_core();
            if (timed || spent)
              done->times.begin = by_stream.now();
            const bool flips = faults->pass(who, step, moment_of(x.kind, validation))
@@ -244,7 +250,7 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
                if (flips)
                  worker.flip_output_bit(key, out);
                if (verified)
-                 done->check = keep_forward(context, key, from, out, *by, g);
+                 keep_forward(context, key, from, out);
                handed_on(out);
                if (leaks)
                  by->deposit(runtime::tensor(), g);
@@ -252,20 +258,25 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
              }
              case action_kind::input_gradients: {
                const auto from = taken();
-               if (verified && from.size() > 0 && worker.gives_gradient(key.chunk))
-                 context.verified[key].gradient = worker.copy_of(from);
+               if (verified)
+                 keep_gradient(context, key, from);
                auto out = worker.input_gradients(key, from, x.block);
                if (flips)
                  worker.flip_output_bit(key, out);
                if (verified && x.block == 0)
-                 done->check = keep_gradient(context, key, out, *by, g);
+                 keep_input_gradient(context, key, out);
                handed_on(out);
                break;
              }
              case action_kind::weight_gradients:
                if (loses)
                  break;
-               context.worker->weight_gradients(key, x.block);
+               if (flips)
+                 worker.flip_added_bit(key.chunk);
+               if (verified)
+                 done->check = add_and_keep(context, key, x.block, *by, g);
+               else
+                 worker.weight_gradients(key, x.block);
                break;
              case action_kind::recompute:
                context.worker->recompute(key, x.block);
@@ -275,6 +286,7 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
            }
            if (timed || spent)
              done->times.end = by_stream.now();
+           done->times.no_core = without_core() - waited_before;
            if (timed)
              done->longest_ms = context.longest_ms(done->times.begin, done->times.end, by_stream);
          },

@@ -196,6 +196,7 @@ void stage_state::vote() {
        overlapped = overlaps_gradients()](stage_context& context, runtime::stream& by) {
         faults->inject("lane:" + where, runtime::value(result->step));
         const auto fate = faults->pass("lane:" + where, value(result->step), moment::reduce);
+        context.worker->end_computing_again();
         if (overlapped)
           context.worker->finish_reduction();
         else

@@ -109,6 +109,8 @@ class stage_state {
     runtime::moment begin = {}, end = {};
     runtime::moment redeems = {}, redeemed = {};  ///< the same of what it took from other ranks
     std::uint64_t bytes = 0;                      ///< of that
+    /// Nanoseconds of both in which the lane had no core.
+    std::uint64_t no_core = 0, no_core_redeeming = 0;
   };
 
   /// Where the time of the step that is running goes, where slow workers are looked for.
@@ -141,6 +143,8 @@ class stage_state {
     std::vector<check_key> checks = {};
     std::size_t checks_submitted = 0;
     std::vector<messages::checked_pass> checked = {};
+    /// The newest of them added to the gradients of this chunk otherwise than it had.
+    std::optional<runtime::chunk_id> adds_otherwise = {};
   };
 
   /// Of one chunk and direction.

@@ -5,6 +5,8 @@
 
 #include "actors/stage/snapshots.hpp"
 #include "actors/stage/stage.hpp"
+#include "runtime/core/core_wait.hpp"
+#include "runtime/parameters/watched_gradients.hpp"
 
 #include <atomic>
 #include <deque>
@@ -35,10 +37,14 @@ struct stage_context : std::enable_shared_from_this<stage_context> {
   void doom(int track, const std::string& why);
   void die_if_doomed(int track);
 
+  /// Of the lane's thread.
+  runtime::core_wait core;
+
   /// Passes of the step that others are to compute again, until they have gone all the way.
   struct verified_pass {
-    runtime::bundle in, gradient;
-    runtime::digest output = {};
+    runtime::bundle in = {}, gradient = {};
+    runtime::digest output = {}, input_gradient = {};
+    runtime::added_gradients added = {};
   };
   std::map<runtime::pass_key, verified_pass> verified;
 

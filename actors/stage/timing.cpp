@@ -39,9 +39,14 @@ messages::stage_times stage_state::times_of(const step_times& x, const runtime::
   };
   for (const auto& one : x.actions) {
     const double redeeming = one.bytes > 0 ? seconds(one.redeems, one.redeemed) : 0;
-    out.computing += seconds(one.begin, one.end) - redeeming;
-    out.redeeming += redeeming;
+    const double no_core = double(one.no_core) / 1e9;
+    const double of_redeeming = one.bytes > 0 ? double(one.no_core_redeeming) / 1e9 : 0;
+    // The two clocks are not read at once.
+    out.computing += std::max(
+        0.0, seconds(one.begin, one.end) - redeeming - std::max(0.0, no_core - of_redeeming));
+    out.redeeming += std::max(0.0, redeeming - of_redeeming);
     out.redeemed += one.bytes;
+    out.no_core += no_core;
   }
   return out;
 }

@@ -13,45 +13,80 @@ namespace troupe::actors {
 namespace {
 
 constexpr const char* gradient_name = "gradient";  ///< of what went out, beside what went in
+constexpr const char* before_name = "before";      ///< gradients that it has added to
 
 messages::check_pass packed(stage_context::verified_pass x,
-                            const runtime::digest& input_gradient,
                             runtime::transport& by,
                             runtime::generation_id generation) {
   auto all = std::move(x.in);
   if (x.gradient.has("hidden"))
     all.add(gradient_name, x.gradient.at("hidden"));
+  for (auto& part : x.added.given)
+    all.add(before_name, std::move(part));
   messages::check_pass out;
   out.data = runtime::deposit(by, all, generation);
   out.output = x.output;
-  out.input_gradient = input_gradient;
+  out.input_gradient = x.input_gradient;
+  out.weight_gradient = x.added.after;
+  for (const auto one : x.added.before)
+    out.before.push_back(std::uint8_t(one));
   return out;
 }
 
+/// As it was packed.
+struct unpacked_pass {
+  runtime::bundle in = {}, gradient = {};
+  runtime::added_gradients added = {};
+
+  unpacked_pass(const runtime::bundle& all, const std::vector<std::uint8_t>& before) {
+    for (const auto& [name, part] : all)
+      if (name == gradient_name)
+        gradient.add("hidden", part);
+      else if (name == before_name)
+        added.given.push_back(part);
+      else
+        in.add(name, part);
+    for (const auto one : before)
+      added.before.push_back(runtime::gradient_before(one));
+  }
+};
+
 }  // namespace
 
-std::optional<messages::check_pass> keep_forward(stage_context& context,
-                                                 const runtime::pass_key& key,
-                                                 const runtime::bundle& in,
-                                                 const runtime::bundle& out,
-                                                 runtime::transport& by,
-                                                 runtime::generation_id generation) {
-  stage_context::verified_pass kept{in, {}, context.worker->output_digest(key, out)};
-  if (!context.worker->gives_gradient(key.chunk))
-    return packed(std::move(kept), {}, by, generation);
-  context.verified.insert_or_assign(key, std::move(kept));
-  return std::nullopt;
+void keep_forward(stage_context& context,
+                  const runtime::pass_key& key,
+                  const runtime::bundle& in,
+                  const runtime::bundle& out) {
+  context.verified.insert_or_assign(key,
+                                    stage_context::verified_pass{
+                                        .in = in,
+                                        .output = context.worker->output_digest(key, out),
+                                    });
 }
 
-std::optional<messages::check_pass> keep_gradient(stage_context& context,
-                                                  const runtime::pass_key& key,
-                                                  const runtime::bundle& out,
-                                                  runtime::transport& by,
-                                                  runtime::generation_id generation) {
-  auto kept = context.verified.extract(key);
-  if (kept.empty() || !context.worker->gives_gradient(key.chunk))
+void keep_gradient(stage_context& context,
+                   const runtime::pass_key& key,
+                   const runtime::bundle& in) {
+  if (in.size() > 0)
+    context.verified[key].gradient = context.worker->copy_of(in);
+}
+
+void keep_input_gradient(stage_context& context,
+                         const runtime::pass_key& key,
+                         const runtime::bundle& out) {
+  if (context.worker->gives_gradient(key.chunk))
+    context.verified[key].input_gradient = context.worker->digest_of(out);
+}
+
+std::optional<messages::check_pass> add_and_keep(stage_context& context,
+                                                 const runtime::pass_key& key,
+                                                 int block,
+                                                 runtime::transport& by,
+                                                 runtime::generation_id generation) {
+  context.worker->weight_gradients(key, block, context.verified[key].added);
+  if (block > 0)
     return std::nullopt;
-  return packed(std::move(kept.mapped()), context.worker->digest_of(out), by, generation);
+  return packed(std::move(context.verified.extract(key).mapped()), by, generation);
 }
 
 bool stage_state::is_verified(const runtime::action& x) const {
@@ -59,7 +94,7 @@ bool stage_state::is_verified(const runtime::action& x) const {
          && runtime::is_verified(job_->job.recovery.verify_fraction,
                                  job_->job.training.seed,
                                  step_,
-                                 {told_.replica, x.chunk, x.microbatch});
+                                 {told_.replica, x.chunk, x.microbatch, x.copy});
 }
 
 void stage_state::send_to_check(const runtime::action& x, messages::check_pass what) {
@@ -78,8 +113,10 @@ void stage_state::expect_checks() {
   for (const auto& hosted : job_->pipeline.schedule->hosted_by(told_.pipeline_rank))
     for (int m = 0; m < now_->plan->microbatches_each(); ++m) {
       const runtime::microbatch_id microbatch{std::uint32_t(m)};
-      if (runtime::is_verified(
-              fraction, job_->job.training.seed, step_, {whose, hosted.chunk, microbatch}))
+      if (runtime::is_verified(fraction,
+                               job_->job.training.seed,
+                               step_,
+                               {whose, hosted.chunk, microbatch, hosted.copy}))
         now_->checks.emplace_back(hosted.chunk, microbatch);
     }
 }
@@ -109,23 +146,30 @@ void stage_state::check(const messages::check_pass& x) {
                              .chunk = x.at.chunk,
                              .microbatch = x.at.microbatch,
                              .output = x.output,
-                             .input_gradient = x.input_gradient});
+                             .input_gradient = x.input_gradient,
+                             .weight_gradient = x.weight_gradient});
+  const auto continues = std::make_shared<bool>(false);
   submit(
       fmt::format("check {}F{}", value(x.at.chunk), value(x.at.microbatch)),
-      [x, result, by = node_->transport, token = groups_->token()](stage_context& context,
-                                                                   runtime::stream& stream) {
-        const auto all = runtime::redeem(*by, x.data, {&stream, token});
-        runtime::bundle in, gradient;
-        for (const auto& [name, part] : all)
-          if (name == gradient_name)
-            gradient.add("hidden", part);
-          else
-            in.add(name, part);
-        const auto again = context.worker->compute_again(x.at.chunk, in, gradient);
+      [x, result, continues, by = node_->transport, token = groups_->token()](
+          stage_context& context, runtime::stream& stream) {
+        auto parts = unpacked_pass(runtime::redeem(*by, x.data, {&stream, token}), x.before);
+        const auto again = context.worker->compute_again(
+            x.at.chunk, parts.in, parts.gradient, std::move(parts.added));
         result->output_again = again.output;
         result->input_gradient_again = again.input_gradient;
+        result->weight_gradient_again = again.weight_gradient;
+        *continues = again.continues;
       },
-      [this, result] {
+      [this, result, continues] {
+        // What follows a pass that came out otherwise comes out otherwise, too, and says nothing.
+        auto& other = now_->adds_otherwise;
+        if (*continues && other == result->chunk)
+          result->weight_gradient_again = result->weight_gradient;
+        else if (result->weight_gradient_again != result->weight_gradient)
+          other = result->chunk;
+        else
+          other.reset();
         now_->checked.push_back(*result);
         vote_if_done();
       });

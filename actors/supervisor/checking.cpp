@@ -35,18 +35,19 @@ std::string listed(const std::set<std::string>& names) {
       names.size() > first.size() ? fmt::format(" and {} more", names.size() - first.size()) : "");
 }
 
-/// Of the forward; that of its input gradient is the next.
+/// Of the forward; those of its input gradient and its weight gradients are the next.
 std::uint64_t pass_number(runtime::chunk_id chunk, runtime::microbatch_id microbatch, int replica) {
   return ((std::uint64_t(replica) << 48) + (std::uint64_t(value(chunk)) << 32) + value(microbatch))
-         << 1;
+         << 2;
 }
 
 std::string name_of_pass(std::uint64_t number) {
+  const char* const of[] = {"output", "input gradient", "weight gradients"};
   return fmt::format("{} of micro-batch {} of replica {} by chunk {}",
-                     number % 2 == 0 ? "output" : "input gradient",
-                     number >> 1 & 0xffffffff,
-                     number >> 49,
-                     number >> 33 & 0xffff);
+                     of[number % 4],
+                     number >> 2 & 0xffffffff,
+                     number >> 50,
+                     number >> 34 & 0xffff);
 }
 
 std::string joined(std::vector<std::string> names) {
@@ -81,6 +82,7 @@ bool supervisor_state::passes_agree() {
       const auto number = pass_number(x.chunk, x.microbatch, x.replica);
       all.push_back({x.stage_index, number, two, {x.output, x.output_again}});
       all.push_back({x.stage_index, number + 1, two, {x.input_gradient, x.input_gradient_again}});
+      all.push_back({x.stage_index, number + 2, two, {x.weight_gradient, x.weight_gradient_again}});
     }
   return agree(checked_bits::passes,
                all,

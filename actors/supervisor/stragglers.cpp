@@ -1,11 +1,15 @@
 #include "actors/supervisor/stragglers.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 namespace troupe::actors {
 namespace {
 
 constexpr double unknown = -1;
+/// Above this share of slow steps nobody is named soon, below 1 somebody is.
+constexpr double most_by_themselves = 0.9;
 
 double median(std::vector<double> x) {
   if (x.empty())
@@ -13,6 +17,17 @@ double median(std::vector<double> x) {
   const auto middle = x.begin() + std::ptrdiff_t(x.size() / 2);
   std::nth_element(x.begin(), middle, x.end());
   return *middle;
+}
+
+/// Half of them are as near to their median.
+double spread_of(const std::vector<double>& x) {
+  if (x.empty())
+    return 0;
+  const double middle = median(x);
+  std::vector<double> far;
+  for (const double one : x)
+    far.push_back(std::abs(one - middle));
+  return median(far);
 }
 
 }  // namespace
@@ -30,9 +45,9 @@ std::string to_string(slowness x) {
   }
 }
 
-double stragglers::usual(const place& of,
-                         std::size_t cause,
-                         const std::map<place, times>& now) const {
+stragglers::reference stragglers::usual(const place& of,
+                                        std::size_t cause,
+                                        const std::map<place, times>& now) const {
   std::vector<double> here, before;
   for (const auto& [other, at] : now) {
     if (other == of || other.first != of.first)
@@ -46,14 +61,49 @@ double stragglers::usual(const place& of,
     for (auto i = past.size() - n; i < past.size(); ++i)
       before.push_back(past[i][cause]);
   }
-  if (!here.empty())  // one slow moment of one other says little
-    return std::max(median(here), median(before));
+  if (!here.empty()) {  // one slow moment of one other says little
+    const auto most = std::max(median(here), median(before));
+    return {most, spread_of(before)};
+  }
   const auto found = workers_.find(of);
   if (found == workers_.end() || found->second.past.size() < rule_.known)
-    return unknown;
+    return {};
   for (const auto& x : found->second.past)
     before.push_back(x[cause]);
-  return median(before);
+  return {median(before), spread_of(before)};
+}
+
+bool stragglers::is_slow(const times& mine,
+                         std::size_t cause,
+                         const reference& beside,
+                         double work) const {
+  const double more = (mine[cause] - beside.usual) * work;
+  return beside.usual >= 0 && mine[cause] > rule_.ratio * beside.usual
+         && more > std::max(rule_.least, rule_.share * mine[0] * work)
+         && more > rule_.spread * beside.spread * work;
+}
+
+// With slow steps that come by themselves with probability p, one of n workers has m in a row, from
+// a given step on, with n p^m.
+int stragglers::needed(slowness cause) const {
+  const auto& seen = chances_[std::size_t(cause) - 1];
+  if (seen.all <= 0 || seen.slow <= 0 || workers_.empty())
+    return rule_.in_a_row;
+  const double p = std::min(seen.slow / seen.all, most_by_themselves);
+  const double steps = std::log(rule_.by_chance / double(workers_.size())) / std::log(p);
+  return std::max(rule_.in_a_row, int(std::ceil(steps)));
+}
+
+void stragglers::count(known_worker& x, std::size_t cause, bool is_slow) {
+  auto& seen = chances_[cause];
+  seen.all += 1;
+  if (is_slow) {
+    ++x.slow[cause];
+    return;
+  }
+  if (!std::exchange(x.named[cause], false))
+    seen.slow += x.slow[cause];
+  x.slow[cause] = 0;
 }
 
 straggler_news stragglers::judge(const place& of, const std::map<place, times>& now, double work) {
@@ -63,22 +113,24 @@ straggler_news stragglers::judge(const place& of, const std::map<place, times>& 
   double most = 0;
   bool slow = false;
   for (std::size_t cause = 0; cause < causes; ++cause) {
-    auto reference = usual(of, cause, now);
+    auto beside = usual(of, cause, now);
     if (cause > 0) {  // who computes for longer than it waits is not held up
       const double half = mine[0] / 2;
-      reference = reference < 0 ? half : std::min(reference, half);
+      beside.usual = beside.usual < 0 ? half : std::min(beside.usual, half);
     }
-    const double more = (mine[cause] - reference) * work;
-    const bool is_slow = reference >= 0 && mine[cause] > rule_.ratio * reference
-                         && more > std::max(rule_.least, rule_.share * mine[0] * work);
-    x.slow[cause] = is_slow ? x.slow[cause] + 1 : 0;
-    slow = slow || is_slow;
+    const bool is = is_slow(mine, cause, beside, work);
+    count(x, cause, is);
+    slow = slow || is;
     // STRAGGLER-1
-    if (x.slow[cause] >= rule_.in_a_row && more > most) {
+    const double more = (mine[cause] - beside.usual) * work;
+    if (!is || (!x.named[cause] && x.slow[cause] < needed(slowness(cause + 1))))
+      continue;
+    x.named[cause] = true;
+    if (more > most) {
       most = more;
       worst.is = slowness(cause + 1);
       worst.seconds = mine[cause] * work;
-      worst.usual = reference * work;
+      worst.usual = beside.usual * work;
     }
   }
   x.fine = slow ? 0 : x.fine + 1;
@@ -96,6 +148,10 @@ std::vector<straggler_news> stragglers::compare(const std::vector<worker_times>&
   std::vector<straggler_news> out;
   if (rule_.ratio <= 0 || work <= 0)
     return out;
+  for (auto& seen : chances_) {
+    seen.slow *= 1 - 1 / rule_.memory;
+    seen.all *= 1 - 1 / rule_.memory;
+  }
   std::map<place, times> now;
   for (const auto& x : step)
     now[{x.stage, x.replica}] = {x.computing / work, x.redeeming / work, x.awaiting_batches / work};

@@ -21,6 +21,9 @@
 
 #include <caf/meta/type_name.hpp>
 
+#include <cstdint>
+#include <vector>
+
 namespace troupe::messages {
 
 /// Output of one chunk for one micro-batch. The bytes do not travel in the message.
@@ -48,10 +51,14 @@ struct check_pass {
   int by = 0;           ///< that is to compute it again
   int stage_index = 0;  ///< of both
   /// What went in: as of `activation` or of a batch; the gradient of what went out under
-  /// "gradient".
+  /// "gradient"; under "before" the weight gradients that it added to, where the receiver has them
+  /// not.
   runtime::ticket_bundle data;
-  runtime::digest output = {};          ///< of what went out, and of the loss
-  runtime::digest input_gradient = {};  ///< zero where there is none
+  runtime::digest output = {};           ///< of what went out, and of the loss
+  runtime::digest input_gradient = {};   ///< zero where there is none
+  runtime::digest weight_gradient = {};  ///< of those that it added to, after it
+  /// What each of them was before (gradient_before).
+  std::vector<std::uint8_t> before = {};
 
   friend bool operator==(const check_pass&, const check_pass&) = default;
 };
@@ -65,7 +72,9 @@ typename Inspector::result_type inspect(Inspector& f, check_pass& x) {
            x.stage_index,
            x.data,
            x.output,
-           x.input_gradient);
+           x.input_gradient,
+           x.weight_gradient,
+           x.before);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, activation& x) {

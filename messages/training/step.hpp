@@ -116,6 +116,8 @@ struct stage_times {
   std::uint64_t redeemed = 0;   ///< bytes of that
   double awaiting_batches = 0;  ///< seconds in which it had nothing else to do
   double awaiting_ranks = 0;    ///< the same, for activations and gradients
+  /// Seconds in which its lane could have gone on and had no core: they are in none of the others.
+  double no_core = 0;
 
   friend bool operator==(const stage_times&, const stage_times&) = default;
 };
@@ -129,6 +131,7 @@ struct checked_pass {
   runtime::microbatch_id microbatch = {};
   runtime::digest output = {}, output_again = {};
   runtime::digest input_gradient = {}, input_gradient_again = {};
+  runtime::digest weight_gradient = {}, weight_gradient_again = {};
 
   friend bool operator==(const checked_pass&, const checked_pass&) = default;
 };
@@ -254,7 +257,8 @@ typename Inspector::result_type inspect(Inspector& f, stage_times& x) {
            x.redeeming,
            x.redeemed,
            x.awaiting_batches,
-           x.awaiting_ranks);
+           x.awaiting_ranks,
+           x.no_core);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, checked_pass& x) {
@@ -267,7 +271,9 @@ typename Inspector::result_type inspect(Inspector& f, checked_pass& x) {
            x.output,
            x.output_again,
            x.input_gradient,
-           x.input_gradient_again);
+           x.input_gradient_again,
+           x.weight_gradient,
+           x.weight_gradient_again);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, vote& x) {

@@ -74,6 +74,8 @@ class parameter_store {
   /// True once for each entry of the selected replica after zero_gradients, if nobody asked for its
   /// gradient before. A store may clear its gradients and always say false.
   virtual bool take_first_gradient(int, int) { return false; }
+  /// Whether that is ever true.
+  virtual bool writes_first_gradient() const { return false; }
 
   /// "The unit's weight gradients of this micro-batch are complete."
   virtual void emit(int unit) = 0;

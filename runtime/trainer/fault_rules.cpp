@@ -123,7 +123,8 @@ std::string why_in_vain(const training_job& job, const planted_death& x) {
   if (x.how == death_kind::by_hanging && x.at == snapshot && x.who.find(':') != std::string::npos
       && !replica.starts_with("0") && !job.reduction.distributed_optimizer)
     return "never comes: of replicas that have the same state the first gives it to a checkpoint";
-  if (x.how == death_kind::wrong_bits && (x.at == forward || x.at == input_gradient))
+  if (x.how == death_kind::wrong_bits
+      && (x.at == forward || x.at == input_gradient || x.at == weight_gradient))
     return why_no_pass_is_seen(job, x);
   if (x.how == death_kind::wrong_bits
       && (replica_actors(job) < 2 || job.reduction.distributed_optimizer))

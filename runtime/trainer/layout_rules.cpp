@@ -114,12 +114,6 @@ void validate_schedule(const training_job& job,
                        const pipeline_schedule& schedule,
                        sentences& wrong) {
   const auto& name = schedule.name();
-  if (schedule.copies() > 1 && job.recovery.verify_fraction > 0)
-    wrong.push_back(fmt::format(
-        "`recovery.verify_fraction` {} is for schedules with one copy of the model, and "
-        "`layout.schedule.source` {} has two: leave one of both out",
-        job.recovery.verify_fraction,
-        name));
   if (schedule.copies() > 1 && job.layout.replicas_per_worker > 1)
     wrong.push_back(fmt::format(
         "`layout.schedule.source` {} has two copies of the model, each with half of the "

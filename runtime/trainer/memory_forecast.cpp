@@ -2,6 +2,7 @@
 
 #include "runtime/layout/process_map.hpp"
 #include "runtime/tensor/micro_batch.hpp"
+#include "runtime/trainer/verification.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -57,6 +58,8 @@ class rehearsal {
     auto out = at_rest();
     const auto before = std::int64_t(pool_.bytes_in_use());
     step();
+    if (job_.recovery.verify_fraction > 0)
+      out.verified = most_verified();
     out.activations = std::int64_t(pool_.peak_bytes()) - before;
     out.handoffs = handoffs();
     std::int64_t most = 0;
@@ -150,6 +153,68 @@ class rehearsal {
     return out;
   }
 
+  bundle gradient_of(chunk_id chunk) {
+    bundle out;
+    if (!pipeline_.is_last(chunk))
+      out.add("hidden", batch().at("hidden"));
+    return out;
+  }
+
+  std::int64_t hidden_bytes() { return std::int64_t(batch().at("hidden").bytes()); }
+
+  /// What went into a pass of the chunk, both ways, as another stage or the loader sent it.
+  std::int64_t bytes_into(chunk_id chunk) {
+    std::int64_t out = 0;
+    for (const auto& [name, part] : batch()) {
+      const bool used = name == "hidden"                     ? !pipeline_.is_first(chunk)
+                        : name == "tokens"                   ? pipeline_.is_first(chunk)
+                        : name == "labels" || name == "mask" ? pipeline_.is_last(chunk)
+                                                             : true;
+      out += used ? rounded(std::int64_t(part.bytes())) : 0;
+    }
+    for (const auto& [name, part] : gradient_of(chunk))
+      out += rounded(std::int64_t(part.bytes()));
+    return out;
+  }
+
+  std::int64_t most_verified() {
+    for (const auto& x : pipeline_.schedule->hosted_by(pipeline_rank_)) {
+      bytes_into_[x.chunk] = bytes_into(x.chunk);
+      // Within a process the next stage holds what this one has handed on.
+      bytes_out_[x.chunk] = pipeline_.is_last(x.chunk) ? 0 : rounded(hidden_bytes());
+      gradients_[x.chunk] = rounded(worker_.gradient_elements(x.chunk) * 4);
+    }
+    constexpr std::uint64_t most_steps = 1000, most_asked = 200'000;
+    const int each = most_microbatches(job_) / job_.layout.replicas_per_worker / copies();
+    const int all = most_microbatches(job_) / copies();
+    const auto hosted = pipeline_.schedule->hosted_by(pipeline_rank_);
+    const auto asked = std::uint64_t(data_ranks()) * hosted.size() * std::uint64_t(all);
+    const auto steps = std::clamp<std::uint64_t>(
+        std::min(job_.train_iterations > 0 ? job_.train_iterations : most_steps,
+                 most_asked / std::max<std::uint64_t>(1, asked)),
+        1,
+        most_steps);
+    std::int64_t most = 0;
+    for (int replica = 0; replica < data_ranks(); ++replica)
+      for (std::uint64_t s = 1; s <= steps; ++s) {
+        std::int64_t held = 0, one = 0;
+        for (const auto& x : hosted) {
+          const auto found = count_verified(job_.recovery.verify_fraction,
+                                            job_.training.seed,
+                                            step_id(s),
+                                            {.replica = replica, .chunk = x.chunk, .copy = x.copy},
+                                            all,
+                                            each);
+          const auto in = bytes_into_.at(x.chunk);
+          const auto before = found.copied > 0 ? gradients_.at(x.chunk) : 0;
+          held += found.all * (in + bytes_out_.at(x.chunk)) + found.copied * before;
+          one = std::max(one, in + before);
+        }
+        most = std::max(most, held + one);
+      }
+    return most;
+  }
+
   void step() {
     const int count = rehearsed_microbatches();
     const auto plan = pipeline_.schedule->training(count);
@@ -162,6 +227,9 @@ class rehearsal {
                         job_.training.batch.data_parallel * plan->copies});
     for (const auto& x : plan->ranks[std::size_t(pipeline_rank_)])
       act(x);
+    for (auto& [chunk, added] : added_)
+      worker_.compute_again(chunk, batch(), gradient_of(chunk), std::move(added));
+    worker_.end_computing_again();
     for (int b = 0; b < worker_.buckets(); ++b)
       worker_.reduce_bucket(b, stream_);
     worker_.finish_reduction();
@@ -229,6 +297,8 @@ class rehearsal {
         std::erase(left_[x.chunk], x.microbatch);
         return;
       case action_kind::weight_gradients:
+        if (job_.recovery.verify_fraction > 0 && value(x.microbatch) == 0)
+          return worker_.weight_gradients(key, x.block, added_[x.chunk]);
         return worker_.weight_gradients(key, x.block);
       case action_kind::backward:
         for (auto b = std::uint16_t(pipeline_.blocks[value(x.chunk)].size()); b-- > 0;) {
@@ -253,6 +323,9 @@ class rehearsal {
   std::map<std::pair<chunk_id, copy_id>, std::size_t> credits_;  ///< of who takes copies
   std::map<chunk_id, std::deque<microbatch_id>> left_;  ///< by them, of sent_; a chunk has one copy
   bundle returned_;
+  std::map<chunk_id, added_gradients> added_;  ///< by the first micro-batch
+  /// Bytes, of each hosted chunk.
+  std::map<chunk_id, std::int64_t> bytes_into_, bytes_out_, gradients_;
   std::map<std::pair<chunk_id, bool>, std::int64_t> handed_on_;  ///< bytes; true: gradients
 };
 
@@ -318,6 +391,7 @@ std::vector<forecast_group> forecast_workers(const training_job& job) {
         need = rehearsal(job, pipeline, at, copied).at_rest();
         need.activations = out.back().need.activations;
         need.left_by_others = out.back().need.left_by_others;
+        need.verified = out.back().need.verified;
         need.handoffs = out.back().need.handoffs;
       }
       if (d > 0 && need == out.back().need) {

@@ -36,6 +36,9 @@ struct memory_forecast {
   /// their gradients have come, or, where the next stage takes copies, as many as its credits
   /// allow.
   std::int64_t left_by_others = 0;
+  /// What is held of passes that others compute again, and of one of theirs beside what computing
+  /// it needs, which is among `activations`: of any rank of the stage, in the first steps, at most.
+  std::int64_t verified = 0;
   std::int64_t snapshot = 0;  ///< what a checkpoint copies, until it is written
   /// One state of the rank as another process keeps it, and without rounding: not of the worker's
   /// memory (process_forecast.hpp).
@@ -46,7 +49,7 @@ struct memory_forecast {
 
   /// The most that training needs; while a checkpoint is written up to `snapshot` more.
   std::int64_t peak() const {
-    return parameters + gradients + optimizer + beside + activations + left_by_others;
+    return parameters + gradients + optimizer + beside + activations + left_by_others + verified;
   }
 };
 

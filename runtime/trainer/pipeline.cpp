@@ -73,7 +73,8 @@ worker_settings settings_of(const training_job& job, const job_pipeline& pipelin
                       .distributed_optimizer = job.reduction.distributed_optimizer,
                       .bucket_size = job.reduction.bucket_size,
                       .grain = job.reduction.grain,
-                      .keeps_previous = job.recovery.on};
+                      .keeps_previous = job.recovery.on,
+                      .verifies = job.recovery.verify_fraction > 0};
   for (const auto& hosted : pipeline.schedule->hosted_by(rank))
     out.chunks.push_back({hosted.chunk, pipeline.chunks[value(hosted.chunk)], hosted.copy});
   return out;

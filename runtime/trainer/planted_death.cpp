@@ -139,11 +139,11 @@ planted_death planted_death_from(std::string_view text) {
   if (out.how == death_kind::wrong_bits
       && !(kind == "lane"
            && (out.at == reduce || out.at == updated || out.at == forward
-               || out.at == input_gradient)))
+               || out.at == input_gradient || out.at == weight_gradient)))
     refuse(text,
            "has wrong bits that nobody would see: what a pass computes wrong comes into the sum "
            "that all replicas get alike; they are seen in a lane's reduce or updated, and with "
-           "`recovery.verify_fraction` 1 in its forward or input-gradient");
+           "`recovery.verify_fraction` 1 in its forward, input-gradient or weight-gradient");
   return out;
 }
 

@@ -6,11 +6,11 @@
 // noted there, and where the place moves to another host it strikes there once more.
 //
 // Wrong bits are promised to be found where two workers hold the same: a reduced gradient (STEP-2)
-// and an updated state (STEP-5, STEP-6) of whole replicas. A pass that computes another activation
-// or gradient is seen by no digest, because what comes of it is summed, and the sum is alike
-// everywhere; with a distributed optimizer each has its own share of gradients and state, which
-// nobody can compare. Such deaths are refused (fault_rules.hpp), and so is what never comes in that
-// job.
+// and an updated state (STEP-5, STEP-6) of whole replicas, and, where all passes are computed
+// again, what a pass hands on and adds (VERIFY-2). Else a pass that computes something else is seen
+// by no digest: what comes of it is summed, and the sum is alike everywhere; with a distributed
+// optimizer each has its own share of gradients and state, which nobody can compare. Such deaths
+// are refused (fault_rules.hpp), and so is what never comes in that job.
 
 #pragma once
 

@@ -99,6 +99,7 @@ worker::hosted::hosted(const worker_settings& settings,
       model(settings.model, which.range, ranks_of(groups), settings.sequence_parallel),
       plan(model, settings.recompute),
       store(store_of(settings, model, stream.pool(), from)),
+      witness(settings.verifies ? std::make_unique<witnessed_gradients>(*store, stream) : nullptr),
       buckets(make_buckets(
           *store,
           settings.bucket_size,
@@ -175,12 +176,17 @@ void worker::begin_step(const step_settings& step) {
   step_ = step;
   passes_.clear();
   losses_.clear();
-  if (step.training)
-    for (auto& [id, home] : homes_)
-      home->store->zero_gradients();
+  end_computing_again();
+  if (!step.training)
+    return;
+  for (auto& [id, home] : homes_) {
+    home->store->zero_gradients();
+    if (home->witness)
+      home->witness->begin_step();
+  }
 }
 
-std::unique_ptr<chunk_pass> worker::new_pass(hosted& home) {
+std::unique_ptr<chunk_pass> worker::new_pass(hosted& home, parameter_store& store) {
   const pass_settings settings{
       .seed = settings_.seed,
       .step = value(step_.step),
@@ -188,13 +194,12 @@ std::unique_ptr<chunk_pass> worker::new_pass(hosted& home) {
       .loss_scale = step_.loss_scale / double(step_.microbatches * step_.logical_replicas),
       .per_token_loss = settings_.per_token_loss,
       .until = &settings_.until};
-  return std::make_unique<chunk_pass>(
-      home.model, home.plan, stream_, *home.store, settings, home.groups);
+  return std::make_unique<chunk_pass>(home.model, home.plan, stream_, store, settings, home.groups);
 }
 
 bundle worker::forward(const pass_key& key, const bundle& in) {
   auto& home = at(key.chunk);
-  auto pass = new_pass(home);
+  auto pass = home.witness ? new_pass(home, *home.witness) : new_pass(home, *home.store);
   auto out = pass->forward(in);
   if (home.model.range().head)
     losses_.emplace(key, pass->loss_sums());
@@ -217,12 +222,21 @@ bundle worker::input_gradients(const pass_key& key, const bundle& in, int block)
 }
 
 void worker::weight_gradients(const pass_key& key, int block) {
+  add_gradients(key, block, nullptr);
+}
+
+void worker::add_gradients(const pass_key& key, int block, added_gradients* to) {
   auto& found = pass(key, "WORKER-4: weight gradients come after the forward pass");
-  at(key.chunk).store->select_replica(key.replica);
+  auto& home = at(key.chunk);
+  home.store->select_replica(key.replica);
+  if (home.witness)
+    home.witness->begin(key.replica, value(key.microbatch), to);
   if (is_whole(key.chunk))
     found.backward(block);
   else
     found.weight_gradients(block);
+  if (home.witness)
+    home.witness->end();
   if (block == 0)
     passes_.erase(key);
 }
@@ -289,6 +303,13 @@ worker::resident worker::resident_elements() const {
       out.gradients += x.size;
   }
   return out;
+}
+
+std::int64_t worker::gradient_elements(chunk_id id) const {
+  std::int64_t sum = 0;
+  for (const auto& x : homes_.at(id)->store->stretches_of_gradients())
+    sum += x.size;
+  return sum;
 }
 
 std::int64_t worker::parameter_count() const {

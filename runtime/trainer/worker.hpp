@@ -12,6 +12,7 @@
 #include "runtime/optim/optimizer_state.hpp"
 #include "runtime/parameters/buckets.hpp"
 #include "runtime/parameters/store.hpp"
+#include "runtime/parameters/watched_gradients.hpp"
 #include "runtime/schedule/plan.hpp"
 #include "runtime/tensor/shard.hpp"
 #include "runtime/trainer/rank_estate.hpp"
@@ -58,6 +59,8 @@ struct worker_settings {
   /// Updates leave the state before as it was: in an estate of the worker's own where it is given
   /// none.
   bool keeps_previous = false;
+  /// Passes may be looked at by others (verification.hpp), what they add to gradients included.
+  bool verifies = false;
   /// Ends a pass at its next segment: it throws `cancelled`, and the worker is of no use any more.
   cancel_token until = {};
 };
@@ -139,21 +142,33 @@ class worker {
 
   // Verification (verification.hpp): nothing of the worker is changed by it.
 
+  /// W of which is taken down what it adds to, and what comes of it; else as weight_gradients.
+  /// Broken promise WORKER-12 unless the settings say that passes are verified.
+  void weight_gradients(const pass_key& key, int block, added_gradients& to);
   /// What a pass has handed on, and on the head its loss.
   digest output_digest(const pass_key& key, const bundle& out);
   digest digest_of(const bundle& x);
   /// Tensors of their own, for who reads them when a pass has used up those that it was given.
   bundle copy_of(const bundle& x);
-  /// The same of a pass that is computed again, and of its input gradient, where it has one.
-  /// `gradient`: of what it hands on; empty on the head.
+  /// The same of a pass that is computed again, and of its input gradient, where it has one, and
+  /// of the gradients that it has added to. `gradient`: of what it hands on; empty on the head.
+  /// `to`: what the pass added to; passes of a chunk come in the order of their micro-batches, of
+  /// one worker after those of another, or not at all.
   struct again {
-    digest output, input_gradient;
+    digest output, input_gradient, weight_gradient;
+    /// What it added to, others had added to before, who were computed again here: where those came
+    /// out otherwise, this one does.
+    bool continues = false;
   };
-  again compute_again(chunk_id id, const bundle& in, const bundle& gradient);
+  again compute_again(chunk_id id, const bundle& in, const bundle& gradient, added_gradients to);
+  /// The memory for gradients of passes that are computed again is given back.
+  void end_computing_again() { replayed_ = {}; }
   /// Whether a pass of the chunk has an input gradient for somebody.
   bool gives_gradient(chunk_id id) const { return !homes_.at(id)->model.range().embedding; }
   /// Flips a bit of what a pass hands on, or on the head of its loss: to show what follows.
   void flip_output_bit(const pass_key& key, bundle& out);
+  /// The same of a gradient that the next W adds to that is taken down.
+  void flip_added_bit(chunk_id id);
 
   /// The blocks of a chunk's backward pass: whether each is recomputed.
   std::vector<char> blocks(chunk_id id) const;
@@ -259,6 +274,8 @@ class worker {
     std::int64_t values = 0, gradients = 0;
   };
   resident resident_elements() const;
+  /// Those of a chunk's gradients.
+  std::int64_t gradient_elements(chunk_id id) const;
 
   /// Parameters that this rank answers for: over all ranks of a replica those of the model.
   std::int64_t parameter_count() const;
@@ -294,6 +311,7 @@ class worker {
     chunk model;
     recompute_plan plan;
     std::unique_ptr<parameter_store> store;
+    std::unique_ptr<witnessed_gradients> witness;  ///< of that store; null: nothing is verified
     std::vector<bucket> buckets;
     std::vector<entry_range> owned;
     optimizer_state optimizer;
@@ -318,7 +336,9 @@ class worker {
     return out;
   }
   hosted& at(chunk_id id);
-  std::unique_ptr<chunk_pass> new_pass(hosted& home);
+  std::unique_ptr<chunk_pass> new_pass(hosted& home, parameter_store& store);
+  replayed_gradients& replayed(chunk_id id);
+  void add_gradients(const pass_key& key, int block, added_gradients* to);
   chunk_pass& pass(const pass_key& key, const char* otherwise);
   /// Whether it holds a state to go on from; false where there is no estate, too.
   bool enter_estate();
@@ -353,6 +373,8 @@ class worker {
   std::function<void(int)> complete_;
   std::shared_ptr<device_event> updated_;
   std::map<pass_key, std::unique_ptr<chunk_pass>> passes_;
+  /// Of the chunk whose passes are computed again.
+  std::pair<chunk_id, std::unique_ptr<replayed_gradients>> replayed_;
   std::map<pass_key, tensor> losses_;  ///< see loss_value
 };
 

@@ -1228,6 +1228,14 @@ def check_wrong_bits(folder):
     one = job(folder, *two, "--verify-fraction", 1, "--plant-death", "lane:0.0@5:forward:wrong-bits").ends()
     require_same(one, wanted, "with a wrong forward pass")
     accuses(one, "stage:0.0", "transient")
+    death = "lane:1.0@5:weight-gradient:wrong-bits"
+    one = job(folder, *two, "--verify-fraction", 1, "--plant-death", death).ends()
+    require_same(one, wanted, "with a wrong weight gradient")
+    accuses(one, "stage:1.0", "transient")
+    one = job(folder, *two, "--verify-fraction", 0.5).ends()
+    require_same(one, wanted, "with half of its passes computed again")
+    if told := events(one, "wrong bits"):
+        raise one.fails(f"its events are {told}")
 
 
 def check_without_recovery(folder):

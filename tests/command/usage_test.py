@@ -208,7 +208,7 @@ def check_memory(folder):
         if sum(x["count"] for x in workers) != found["layout"]["world"]:
             raise wrong(f"these are not all workers: {found}")
         for x in workers:
-            if x["peak"] != x["values"] + x["gradients"] + x["optimizer"] + x["activations"] + x["gradients_not_taken"]:
+            if x["peak"] != x["values"] + x["gradients"] + x["optimizer"] + x["activations"] + x["gradients_not_taken"] + x["verified_passes"]:
                 raise wrong(f"kinds do not add up: {x}")
     # Without a share each data rank keeps all moments and masters: 12 bytes a parameter.
     alone = of(*GPT3_175B, "--world-size", 1024, "--sequence-parallel")

@@ -40,7 +40,7 @@ gradient example(const wire&) {
 }
 template <>
 check_pass example(const wire&) {
-  return {pass, 1, 2, 3, tickets(), {1, 2}, {3, 4}};
+  return {pass, 1, 2, 3, tickets(), {1, 2}, {3, 4}, {5, 6}, {0, 1, 2}};
 }
 template <>
 request_batch example(const wire&) {
@@ -64,20 +64,29 @@ ask_again example(const wire&) {
 }
 template <>
 vote example(const wire&) {
-  return {
-      g,
-      step,
-      1,
-      2,
-      {{1.5, 10, 0}, {2.5, 11, 1}},
-      {{"a", runtime::exact_sum(0.25)}, {"b", runtime::exact_sum(1e300)}},
-      {1, 2},
-      {{3, 4}, {5, 6}},
-      {"b", "1.2", 2, 7},
-      12,
-      {{1, {{some_action, 0.5, 2.25}}}},
-      {{1, 0.5, 0.25, 4096, 0.125, 2}},
-      {{1, 0, 2, runtime::chunk_id(1), runtime::microbatch_id(3), {1, 2}, {3, 4}, {5, 6}, {7, 8}}}};
+  return {g,
+          step,
+          1,
+          2,
+          {{1.5, 10, 0}, {2.5, 11, 1}},
+          {{"a", runtime::exact_sum(0.25)}, {"b", runtime::exact_sum(1e300)}},
+          {1, 2},
+          {{3, 4}, {5, 6}},
+          {"b", "1.2", 2, 7},
+          12,
+          {{1, {{some_action, 0.5, 2.25}}}},
+          {{1, 0.5, 0.25, 4096, 0.125, 2, 0.75}},
+          {{1,
+            0,
+            2,
+            runtime::chunk_id(1),
+            runtime::microbatch_id(3),
+            {1, 2},
+            {3, 4},
+            {5, 6},
+            {7, 8},
+            {9, 10},
+            {11, 12}}}};
 }
 template <>
 decision example(const wire&) {

@@ -79,6 +79,28 @@ TEST_CASE("what a stage takes over a wire is forecast with it as well as with it
   CHECK(double(peaks.at(1)) > double(last.peak() - last.left_by_others) * 0.95);
 }
 
+TEST_CASE("what is held of passes that are computed again is forecast", "[scenario]") {
+  const double fraction = GENERATE(0.4, 1.0);
+  const int data = GENERATE(1, 2);
+  CAPTURE(fraction, data);
+  auto job = tests::tiny_job(2, data);
+  job.training.model.sequence = job.training.model.positions = 64;
+  job.training.batch = {.micro = 2, .global = 16 * data, .data_parallel = data};
+  job.train_iterations = 3;
+  job.recovery.verify_fraction = fraction;
+  const auto prepared = tests::tiny_prepared(job);
+  REQUIRE(actors::run(prepared).exit_code == 0);
+  for (const auto& [rank, peak] : prepared->node->pools->peaks()) {
+    CAPTURE(rank, peak);
+    const auto expected = runtime::forecast_memory(
+        job, prepared->opened().pipeline, prepared->opened().mesh.at(rank));
+    CHECK(expected.verified > 0);
+    CHECK(double(peak)
+          > double(expected.peak() - expected.left_by_others - expected.verified) * 0.95);
+    CHECK(double(peak) < double(expected.peak()) * 1.05);
+  }
+}
+
 TEST_CASE("the gradients that a slow receiver leaves with their maker are forecast", "[scenario]") {
   using namespace std::chrono_literals;
   auto job = tests::tiny_job(2, 1);

@@ -3,6 +3,7 @@
 #include "tests/support/recovered_job.hpp"
 
 #include <caf/actor_system.hpp>
+#include <caf/typed_event_based_actor.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -26,6 +27,13 @@ arrangement three_by_two() {
   auto job = tests::tiny_job(2, 3);
   job.training.batch.global = 12;
   return {"3x2", tests::watched_job(job)};
+}
+
+/// DualPipe: each of two ranks has a stage of either copy of the model.
+void make_two_copies(runtime::training_job& job) {
+  job.layout.schedule.source = "dualpipe";
+  job.training.batch.micro = 1;
+  job.training.batch.global = 16;
 }
 
 std::string why(const tests::lived& x, std::size_t event = 0) {
@@ -170,8 +178,11 @@ TEST_CASE("wrong bits without recovery end the run and name who has them where m
 
 TEST_CASE("VERIFY-2: a pass that is computed wrong is found by who computes it again",
           "[scenario][recovery]") {
-  const std::string at
-      = GENERATE("lane:0.1@4:forward", "lane:1.0@4:forward", "lane:0.1@3:input-gradient");
+  const std::string at = GENERATE("lane:0.1@4:forward",
+                                  "lane:1.0@4:forward",
+                                  "lane:0.1@3:input-gradient",
+                                  "lane:0.1@4:weight-gradient",
+                                  "lane:1.0@4:weight-gradient");
   const int replicas = GENERATE(1, 2, 3);
   if (at.starts_with("lane:1") && replicas == 1)
     return;
@@ -190,12 +201,55 @@ TEST_CASE("VERIFY-2: a pass that is computed wrong is found by who computes it a
   CHECK(x.events[1]["event"] == "wrong bits");
   CHECK(x.events[1]["verdict"] == "transient");
   CHECK(x.events[1]["who"] == "stage" + at.substr(4, 4));
+  CHECK_THAT(why(x, 1),
+             ContainsSubstring(at.ends_with("forward")          ? "wrong output of"
+                               : at.ends_with("input-gradient") ? "wrong input gradient of"
+                                                                : "wrong weight gradients of"));
+}
+
+TEST_CASE("VERIFY-2: a wrong weight gradient is found whatever the layout",
+          "[scenario][recovery]") {
+  const std::string name = GENERATE(
+      "one stage", "recomputed", "zb-h1", "two copies", "tensor", "in turn", "overlapped");
+  CAPTURE(name);
+  auto job = tests::tiny_job(name == "one stage" ? 1 : 2, 2, name == "tensor" ? 2 : 1);
+  if (name == "recomputed")
+    job.recompute.granularity = runtime::recompute_granularity::full;
+  else if (name == "zb-h1")
+    job.layout.schedule.source = "zb-h1";
+  else if (name == "two copies")
+    make_two_copies(job);
+  else if (name == "in turn")
+    tests::play_in_turn(job, 2);
+  else if (name == "overlapped")
+    job.reduction = {.distributed_optimizer = true,
+                     .bucket_size = 4096,
+                     .overlap_gradients = true,
+                     .overlap_parameters = true,
+                     .grain = 256};
+  arrangement what{"wrong weight gradients " + name, tests::watched_job(job)};
+  const auto calm = tests::undisturbed(what);
+  what.job.recovery.verify_fraction = 1;
+  const auto x = tests::live(what, "lane:0.0@4:weight-gradient:wrong-bits");
+  CHECK(tests::look_at_whole(x, what.job) == tests::sentences{});
+  CHECK(tests::look_at_same(x, calm) == tests::sentences{});
+  REQUIRE(x.events.size() == 2);
+  CHECK(x.events[1]["verdict"] == "transient");
+  CHECK(std::string(x.events[1]["who"]).starts_with("stage:0.0"));
+  CHECK_THAT(why(x, 1), ContainsSubstring("wrong weight gradients of"));
 }
 
 TEST_CASE("VERIFY-2: passes that are computed again change no bit", "[scenario][recovery]") {
   const double fraction = GENERATE(0.3, 1.0);
-  const std::string name
-      = GENERATE("2x2", "tensor", "recomputed", "zb-h1", "alone", "in turn", "overlapped", "bf16");
+  const std::string name = GENERATE("2x2",
+                                    "tensor",
+                                    "recomputed",
+                                    "zb-h1",
+                                    "alone",
+                                    "in turn",
+                                    "overlapped",
+                                    "bf16",
+                                    "two copies");
   CAPTURE(fraction, name);
   auto job = tests::tiny_job(2, 2);
   if (name == "tensor") {
@@ -217,6 +271,8 @@ TEST_CASE("VERIFY-2: passes that are computed again change no bit", "[scenario][
                      .grain = 256};
   } else if (name == "bf16") {
     job.training.precision = runtime::dtype::bf16;
+  } else if (name == "two copies") {
+    make_two_copies(job);
   }
   arrangement what{"verified " + name, tests::watched_job(job)};
   const auto& calm = tests::undisturbed(what);

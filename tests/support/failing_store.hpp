@@ -30,6 +30,7 @@ class failing_store final : public runtime::parameter_store {
   bool take_first_gradient(int unit, int index) override {
     return inner_.take_first_gradient(unit, index);
   }
+  bool writes_first_gradient() const override { return inner_.writes_first_gradient(); }
   void emit(int unit) override { inner_.emit(unit); }
   std::byte* values(int entry) override { return inner_.values(entry); }
   float* gradients(int replica, int entry) override {

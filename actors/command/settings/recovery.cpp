@@ -41,11 +41,16 @@ void declare_recovery(command_line& line, training_flags& to) {
        .field = "recovery.verify_fraction",
        .type = "F",
        .help
-       = "This share of the forward and input-gradient passes of each step is computed again "
-         "by the same stage of another replica, before the step is decided, and compared to "
-         "the bit. Costs as large a share of these passes; changes no bit. Who computed wrong "
-         "is named, and with --recovery on the step runs again. With one replica the same "
-         "stage computes again, which finds what is wrong only once."},
+       = "This share of the forward and backward passes of each step is computed again by the "
+         "same stage of another replica, before the step is decided, and compared to the bit: "
+         "outputs, input gradients, and the weight gradients that they add to. Costs as large a "
+         "share of the time, and memory, which the forecast tells; changes no bit. Who computed "
+         "wrong is named, and with --recovery on the step runs again: transient, if it comes out "
+         "right; persistent, if the same place is wrong again; irreproducible, if nobody has what "
+         "it had before. (What three or more replicas hold alike is compared in any case: "
+         "outvoted is who has something else than most.) With one replica the same stage computes "
+         "again, which finds what is "
+         "wrong only once."},
       real(r.verify_fraction, 0, 1));
 }
 

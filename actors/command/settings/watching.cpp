@@ -135,8 +135,9 @@ void declare_watching(command_line& line, training_flags& to) {
        .help
        = "A worker that for three steps has taken more than R times as long as the same stage "
          "of other replicas, or without others as it did before, is named: as slow to "
-         "compute, to get what other ranks hand on (link), or to get its batches (input). "
-         "Costs nothing, changes no bit. 0: nobody is named."},
+         "compute, to get what other ranks hand on (link), or to get its batches (input). Time "
+         "in which it had no core does not count, and where steps are slow by chance it takes "
+         "more than three. Costs next to nothing, changes no bit. 0: nobody is named."},
       real(w.straggler_ratio, 0, 1e6));
 }
 

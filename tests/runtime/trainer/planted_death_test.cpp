@@ -114,7 +114,9 @@ TEST_CASE("wrong bits of a pass are seen where all passes are computed again", "
   CHECK(refusal("lane:0.1@4:input-gradient:wrong-bits", verified).empty());
   CHECK_THAT(refusal("lane:0.0@4:input-gradient:wrong-bits", verified),
              ContainsSubstring("the first stage hands no gradient on"));
-  CHECK_THAT(refusal("lane:0.1@4:weight-gradient:wrong-bits", verified),
+  CHECK(refusal("lane:0.1@4:weight-gradient:wrong-bits", verified).empty());
+  CHECK(refusal("lane:0.0@4:weight-gradient:wrong-bits", verified).empty());
+  CHECK_THAT(refusal("lane:0.1@4:redeem:wrong-bits", verified),
              ContainsSubstring("nobody would see"));
 }
 

@@ -1,0 +1,225 @@
+#include "runtime/parameters/watched_gradients.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+/// It says of which parameter it is, so that those of several may be added.
+digest digest_of_gradient(const stream& by, int entry, const float* x, std::int64_t n) {
+  digester out;
+  const auto bytes = std::size_t(n) * sizeof(float);
+  out.add(&entry, sizeof entry);
+  if (by.pool().kind() == memory_kind::host) {
+    out.add(x, bytes);
+  } else {
+    std::vector<std::byte> here(bytes);
+    by.read(here.data(), x, bytes);
+    out.add(here.data(), bytes);
+  }
+  return out.result();
+}
+
+void flip_bit_of(stream& by, float* x) {
+  std::uint32_t bits = 0;
+  by.read(&bits, x, sizeof bits);
+  bits ^= 1U << 20;
+  by.write(x, &bits, sizeof bits);
+}
+
+}  // namespace
+
+int gradient_view::entry_of(int unit, int index) const {
+  const auto& all = of_.entries();
+  const auto first = std::lower_bound(
+      all.begin(), all.end(), unit, [](const parameter_entry& e, int u) { return e.unit < u; });
+  return int(first - all.begin()) + index;
+}
+
+witnessed_gradients::witnessed_gradients(parameter_store& of, stream& by)
+    : gradient_view(of), by_(by), come_(of.entries().size()) {
+  for (const auto& e : of.entries()) {
+    room_.resize(std::max(room_.size(), std::size_t(e.unit) + 1));
+    room_[std::size_t(e.unit)] += e.size();
+  }
+  begin_step();
+}
+
+void witnessed_gradients::begin_step() {
+  last_.assign(std::size_t(of_.replicas()), std::vector<last_pass>(of_.entries().size()));
+  end();
+}
+
+void witnessed_gradients::begin(int replica, std::uint32_t microbatch, added_gradients* to) {
+  replica_ = replica;
+  microbatch_ = microbatch;
+  to_ = to;
+}
+
+void witnessed_gradients::end() {
+  take_down(-1);
+  std::fill(come_.begin(), come_.end(), char(0));
+  to_ = nullptr;
+  copied_unit_ = -1;
+}
+
+// Before the first operation that adds to it.
+void witnessed_gradients::come_to(int entry) {
+  if (std::exchange(come_[std::size_t(entry)], char(1)))
+    return;
+  auto& last = last_[std::size_t(replica_)][std::size_t(entry)];
+  const auto before = std::exchange(last, {microbatch_, to_ != nullptr});
+  if (to_ == nullptr)
+    return;
+  open_.push_back(entry);
+  const bool follows
+      = before.witnessed
+        && (before.microbatch == microbatch_ || before.microbatch + 1 == microbatch_);
+  to_->before.push_back(before.microbatch < 0 ? gradient_before::zero
+                        : follows             ? gradient_before::known
+                                              : gradient_before::given);
+  if (to_->before.back() != gradient_before::given)
+    return;
+  const auto& e = of_.entries()[std::size_t(entry)];
+  // Of a unit at once: what a pass adds to is not known before it does.
+  if (std::exchange(copied_unit_, e.unit) != e.unit) {
+    const auto bytes = std::size_t(room_[std::size_t(e.unit)]) * sizeof(float);
+    to_->given.emplace_back(by_.allocate(bytes), dtype::f32, shape{0});
+  }
+  auto& all = to_->given.back();
+  const auto filled = all.size();
+  all = {all.block(), dtype::f32, {filled + e.size()}};
+  if (!by_.pool().is_shadow())
+    by_.copy(all.data<float>() + filled,
+             of_.gradients(replica_, entry),
+             std::size_t(e.size()) * sizeof(float));
+}
+
+void witnessed_gradients::take_down(int unit) {
+  std::erase_if(open_, [&](int entry) {
+    const auto& e = of_.entries()[std::size_t(entry)];
+    if (unit >= 0 && e.unit != unit)
+      return false;
+    if (by_.pool().is_shadow())
+      return true;
+    float* const x = of_.gradients(replica_, entry);
+    if (std::exchange(flips_, false))
+      flip_bit_of(by_, x);
+    to_->after += digest_of_gradient(by_, entry, x, e.size());
+    return true;
+  });
+}
+
+float* witnessed_gradients::gradient(int unit, int index) {
+  come_to(entry_of(unit, index));
+  return of_.gradient(unit, index);
+}
+
+bool witnessed_gradients::take_first_gradient(int unit, int index) {
+  come_to(entry_of(unit, index));
+  return of_.take_first_gradient(unit, index);
+}
+
+// Whoever hears of it may add up replicas where the gradients are.
+void witnessed_gradients::emit(int unit) {
+  take_down(unit);
+  of_.emit(unit);
+}
+
+replayed_gradients::replayed_gradients(parameter_store& of, stream& by)
+    : gradient_view(of), by_(by), come_(of.entries().size()), stale_(of.entries().size()) {
+  std::int64_t size = 0;
+  for (const auto& e : of.entries()) {
+    offsets_.push_back(size);
+    size += e.room;
+  }
+  all_ = tensor::empty<float>(by, {size});
+}
+
+void replayed_gradients::begin(added_gradients from) {
+  from_ = std::move(from);
+  next_ = next_given_ = 0;
+  given_unit_ = -1;
+  after_ = {};
+  open_.clear();
+  std::fill(come_.begin(), come_.end(), char(0));
+  continues_ = std::find(from_.before.begin(), from_.before.end(), gradient_before::known)
+               != from_.before.end();
+}
+
+void replayed_gradients::come_to(int entry) {
+  if (std::exchange(come_[std::size_t(entry)], char(1)))
+    return;
+  open_.push_back(entry);
+  const auto& e = of_.entries()[std::size_t(entry)];
+  ensure(next_ < from_.before.size(),
+         "REPLAY-1: a pass that is computed again adds to the gradients that it had added to");
+  const auto before = from_.before[next_++];
+  stale_[std::size_t(entry)] = before == gradient_before::zero ? 1 : 0;
+  if (before != gradient_before::given)
+    return;
+  if (std::exchange(given_unit_, e.unit) != e.unit) {
+    ++next_given_;
+    given_at_ = 0;
+  }
+  ensure(next_given_ <= from_.given.size()
+             && given_at_ + e.size() <= from_.given[next_given_ - 1].size(),
+         "REPLAY-1: a pass that is computed again adds to the gradients that it had added to");
+  if (!by_.pool().is_shadow())
+    by_.copy(at(entry),
+             from_.given[next_given_ - 1].data<float>() + given_at_,
+             std::size_t(e.size()) * sizeof(float));
+  given_at_ += e.size();
+}
+
+void replayed_gradients::clear_if_stale(int entry) {
+  if (std::exchange(stale_[std::size_t(entry)], char(0)))
+    by_.clear(at(entry), std::size_t(of_.entries()[std::size_t(entry)].size()) * sizeof(float));
+}
+
+float* replayed_gradients::gradient(int unit, int index) {
+  const int entry = entry_of(unit, index);
+  come_to(entry);
+  clear_if_stale(entry);
+  return at(entry);
+}
+
+bool replayed_gradients::take_first_gradient(int unit, int index) {
+  const int entry = entry_of(unit, index);
+  come_to(entry);
+  return of_.writes_first_gradient() && std::exchange(stale_[std::size_t(entry)], char(0)) != 0;
+}
+
+void replayed_gradients::take_down(int unit) {
+  std::erase_if(open_, [&](int entry) {
+    const auto& e = of_.entries()[std::size_t(entry)];
+    if (unit >= 0 && e.unit != unit)
+      return false;
+    if (!by_.pool().is_shadow())
+      after_ += digest_of_gradient(by_, entry, at(entry), e.size());
+    return true;
+  });
+}
+
+// Nobody hears of it.
+void replayed_gradients::emit(int unit) {
+  take_down(unit);
+}
+
+void replayed_gradients::end_work() {
+  take_down(-1);
+  std::fill(come_.begin(), come_.end(), char(0));
+  given_unit_ = -1;
+}
+
+digest replayed_gradients::end() {
+  ensure(next_ == from_.before.size(),
+         "REPLAY-1: a pass that is computed again adds to the gradients that it had added to");
+  from_ = {};
+  return after_;
+}
+
+}  // namespace troupe::runtime
