@@ -77,10 +77,11 @@ verdict judge(const char* call, int folder, const char* path) {
   if (what.nth == 0 || number < what.nth || number - what.nth >= what.count)
     return verdict::pass;
   if (!what.gate.empty()) {
-    while (::access(what.gate.c_str(), F_OK) == 0)
+    bool stands = ::access(what.gate.c_str(), F_OK) == 0;
+    for (; stands && what.error == 0; stands = ::access(what.gate.c_str(), F_OK) == 0)
       ::usleep(2000);
     errno = before;
-    return verdict::pass;
+    return stands ? verdict::refuse : verdict::pass;
   }
   if (what.error < 0) {
     ::kill(::getpid(), -what.error);

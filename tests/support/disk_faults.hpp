@@ -27,7 +27,8 @@ struct disk_fault {
   int error = 0;
   std::uint64_t count = 1;  ///< how many in a row are struck
   std::string calls = {};   ///< "rename,fsync": only these are counted; empty: all
-  /// A slow disk: as long as this file exists those that are struck wait, and then are carried out.
+  /// Only as long as this file exists those that are struck are refused; with `error` 0, as by a
+  /// slow disk, they wait until it is gone, and are carried out.
   std::string gate = {};
 };
 
