@@ -22,9 +22,9 @@ namespace kernels = troupe::kernels;
 TEST_CASE("LINK-1: after a connection broke groups of the next generation are joined over another",
           "[collective]") {
   std::vector<memory_wire*> wires;
-  std::vector<std::unique_ptr<windows>> all;
   std::mutex mutex;
   std::vector<std::pair<std::uint64_t, generation_id>> told;
+  std::vector<std::unique_ptr<windows>> all;  // while they end they still tell
   window_group_description what{.name = "g", .along = axis::data, .generation = generation_id{1}};
   for (std::uint64_t p = 1; p <= 2; ++p) {
     window_settings settings{.process = p, .shared_memory = false};
