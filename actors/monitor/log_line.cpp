@@ -184,10 +184,11 @@ std::string event_line(const runtime::run_event& x) {
                       : x.from == "disk"       ? "from the checkpoint"
                                                : "from the start of the run";
   const auto again = x.iteration - x.resumed;
-  const auto* const verb = x.kind == "move"            ? "moves"
-                           : x.who == "replicas"       ? "disagree"
-                           : x.verdict == "wrong bits" ? "is replaced"
-                                                       : "died";
+  const auto* const verb = x.kind == "move"                   ? "moves"
+                           : x.who == "replicas"              ? "disagree"
+                           : x.who.starts_with("connection:") ? "broke"
+                           : x.verdict == "wrong bits"        ? "is replaced"
+                                                              : "died";
   return fmt::format(
       " {} {} ({}); after {:.3f} s the run goes on from iteration {} {}{}",
       x.who,

@@ -1,5 +1,6 @@
 #include "actors/node/node.hpp"
 
+#include "actors/process/neighbours.hpp"
 #include "actors/support/guard.hpp"
 #include "actors/support/on_board.hpp"
 #include "runtime/core/log.hpp"
@@ -59,6 +60,15 @@ void node_state::start(std::shared_ptr<const node_context> context) {
           path->send_from_outside(caf::actor_cast<messages::node_actor>(alive),
                                   messages::look_again{});
       });
+  if (context_->neighbours)
+    context_->neighbours->when_broken([weak = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()),
+                                       path = context_->messages](const broken_connection& x) {
+      if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
+        path->send_from_outside(
+            caf::actor_cast<messages::node_actor>(alive),
+            messages::suspected{
+                .generation = x.generation, .who = name_of_connection(x.to), .why = x.why});
+    });
   if (place_)
     place_->describe_by([this] { return waits_for(); });
 }

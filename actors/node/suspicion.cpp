@@ -1,6 +1,7 @@
 // What a node does with one that hangs.
 
 #include "actors/node/node.hpp"
+#include "actors/process/neighbours.hpp"
 #include "actors/support/guard.hpp"
 #include "runtime/core/log.hpp"
 
@@ -61,6 +62,8 @@ void node_state::tell_root(const messages::taken_for_dead& x) {
 // whoever would be told of its death is told now.
 void node_state::suspect(const messages::suspected& x) {
   const auto [kind, where] = parts_of(x.who);
+  if (connection_named(x.who))  // who is at fault the supervisor finds out
+    return tell_root(messages::taken_for_dead{x.generation, x.who, x.why});
   const auto owner = is_lane(kind) ? "stage:" + where : x.who;
   const auto found = [&](const std::string& name) {
     return std::find_if(spawned_.begin(), spawned_.end(), [&](const spawned_actor& one) {

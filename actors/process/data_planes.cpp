@@ -49,18 +49,28 @@ void add_data_planes(node_context& to,
       .run_id = how.run_id,
       .process = who.key(),
       .handshake_within = std::chrono::duration_cast<std::chrono::milliseconds>(
-          std::chrono::duration<double>(how.suspicion / 2))};
+          std::chrono::duration<double>(how.suspicion / 2)),
+      .silent_for = std::chrono::duration_cast<std::chrono::milliseconds>(
+          std::chrono::duration<double>(how.suspicion))};
   const auto make
       = [settings](runtime::wire_owner& owner) { return runtime::make_ucx_wire(owner, settings); };
+  const auto broken = std::make_shared<broken_connections>();
+  const auto told = [broken](std::uint64_t key, runtime::generation_id in, const std::string& why) {
+    broken->tell({process_by_key(key), in, why});
+  };
   const auto wire = std::make_shared<runtime::wire_transport>(
-      runtime::wire_transport_settings{.process = who.key(), .shares_memory = may_share_memory()},
+      runtime::wire_transport_settings{
+          .process = who.key(), .shares_memory = may_share_memory(), .broke = told},
       make);
   std::shared_ptr<runtime::windows> windows;
   if (hosts_ranks)
-    windows = std::make_shared<runtime::windows>(runtime::window_settings{
-        .process = who.key(), .shared_memory = may_share_memory(), .make_wire = make});
+    windows = std::make_shared<runtime::windows>(
+        runtime::window_settings{.process = who.key(),
+                                 .shared_memory = may_share_memory(),
+                                 .make_wire = make,
+                                 .broke = told});
   to.transport = wire;
-  to.neighbours = std::make_shared<neighbours>(who, wire, windows);
+  to.neighbours = std::make_shared<neighbours>(who, wire, windows, broken);
 }
 
 }  // namespace troupe::actors

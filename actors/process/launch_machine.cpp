@@ -71,7 +71,7 @@ launch_actions launch_machine::wanted(int process, runtime::generation_id in, bo
     kill(x, out);
   } else if (x.is == phase::stands) {
     out.emplace_back(act::tell_started{x.who, true});
-    x.offered = false;  // to a supervisor that has a successor
+    x.offered.reset();  // to a supervisor that has a successor
     offer_moves(out);
   }
   return out;
@@ -90,7 +90,7 @@ void launch_machine::launch(one& x, launch_actions& out) {
   if (*at != x.agent) {
     auto why = before.lost.empty() ? before.unfit : before.lost;
     if (why.empty() && x.avoided.contains(x.agent))
-      why = "it computed wrong bits where it was";
+      why = "it is not to go on where it was";
     out.emplace_back(act::relocate{x.who.process, x.agent, *at, beside(x, *at), std::move(why)});
   }
   x.agent = *at;

@@ -107,6 +107,10 @@ struct offer_move {
   messages::process_name who = {};
   int to = 0;
 };
+/// The host to which it might have moved is gone.
+struct withdraw_offer {
+  messages::process_name who = {};
+};
 
 /// It has to show itself within the time that is given to one that starts: `late` otherwise.
 struct expect {
@@ -130,6 +134,7 @@ using launch_actions = std::vector<std::variant<launch_action::start,
                                                 launch_action::tell_died,
                                                 launch_action::refuse,
                                                 launch_action::offer_move,
+                                                launch_action::withdraw_offer,
                                                 launch_action::expect,
                                                 launch_action::quit>>;
 
@@ -240,10 +245,10 @@ class launch_machine {
     bool killed = false;  ///< the agent has
     bool again = false;   ///< it is wanted when this one has ended
     bool refused = false;
-    bool offered = false;  ///< to move
-    bool stood = false;    ///< an incarnation of this place has
-    int failures = 0;      ///< in a row, before it stood
-    int times_late = 0;    ///< of this incarnation, while nobody has said that it was started
+    std::optional<int> offered = {};  ///< the agent that it may move to
+    bool stood = false;               ///< an incarnation of this place has
+    int failures = 0;                 ///< in a row, before it stood
+    int times_late = 0;  ///< of this incarnation, while nobody has said that it was started
     std::string failure;
     std::set<int> avoided = {};               ///< agents that start it only where no other is left
     std::set<std::pair<name, name>> awaited;  ///< by, other

@@ -62,11 +62,11 @@ bool launch_machine::leave_host(one& x, const std::string& why) {
 void launch_machine::offer_moves(launch_actions& out) {
   if (over_ > 0
       || !std::all_of(all_.begin(), all_.end(), [](const auto& x) { return x.is == phase::stands; })
-      || std::any_of(all_.begin(), all_.end(), [](const auto& x) { return x.offered; }))
+      || std::any_of(all_.begin(), all_.end(), [](const auto& x) { return bool(x.offered); }))
     return;
   for (auto x = all_.rbegin(); x != all_.rend(); ++x)
     if (const auto at = agent_for(*x); at && *at != x->agent) {
-      x->offered = true;
+      x->offered = *at;
       out.emplace_back(act::offer_move{x->who, *at});
       return;
     }
@@ -93,6 +93,13 @@ launch_actions launch_machine::host_gone(int agent, const std::string& why) {
       out.emplace_back(act::abandon{x.who});
     lose(x, why, out);
   }
+  // To a supervisor that has not taken it: nothing runs again for a host that is not there.
+  for (auto& x : all_)
+    if (x.offered == agent && x.is == phase::stands) {
+      x.offered.reset();
+      out.emplace_back(act::withdraw_offer{x.who});
+    }
+  offer_moves(out);
   quit_if_over(out);
   return out;
 }

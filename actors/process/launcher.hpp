@@ -85,6 +85,7 @@ class launcher_state {
   void carry_out(const launch_action::tell_died& x);
   void carry_out(const launch_action::refuse& x);
   void carry_out(const launch_action::offer_move& x);
+  void carry_out(const launch_action::withdraw_offer& x);
   void carry_out(const launch_action::expect& x);
   void carry_out(const launch_action::quit& x);
 

@@ -72,4 +72,13 @@ void launcher_state::carry_out(const launch_action::offer_move& x) {
             to.generation, x.who.process, x.who.incarnation, sites_->name_of_host(x.to)});
 }
 
+void launcher_state::carry_out(const launch_action::withdraw_offer& x) {
+  const auto& to = asked_[x.who.process];
+  if (to.supervisor)
+    context_->messages->send(
+        self_,
+        to.supervisor,
+        messages::process_may_move{to.generation, x.who.process, x.who.incarnation, {}});
+}
+
 }  // namespace troupe::actors

@@ -2,14 +2,59 @@
 
 #include "runtime/core/error.hpp"
 
+#include <charconv>
+#include <fmt/format.h>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace troupe::actors {
 
+namespace {
+constexpr std::string_view connection_prefix = "connection:";
+}
+
+std::string name_of_connection(const messages::process_name& to) {
+  return fmt::format("{}{}.{}", connection_prefix, to.process, to.incarnation);
+}
+
+std::optional<messages::process_name> connection_named(const std::string& name) {
+  if (!name.starts_with(connection_prefix))
+    return std::nullopt;
+  messages::process_name out;
+  const auto* const end = name.data() + name.size();
+  const auto [dot, wrong]
+      = std::from_chars(name.data() + connection_prefix.size(), end, out.process);
+  if (wrong != std::errc() || dot == end || *dot != '.')
+    return std::nullopt;
+  const auto [last, wrong_too] = std::from_chars(dot + 1, end, out.incarnation);
+  return wrong_too == std::errc() && last == end ? std::optional(out) : std::nullopt;
+}
+
+void broken_connections::tell_to(hearer x) {
+  const std::lock_guard lock(mutex_);
+  hearer_ = std::move(x);
+}
+
+void broken_connections::tell(const broken_connection& x) {
+  const std::lock_guard lock(mutex_);
+  if (hearer_)
+    hearer_(x);
+}
+
+void neighbours::when_broken(broken_connections::hearer x) {
+  if (broken_)
+    broken_->tell_to(std::move(x));
+}
+
 neighbours::neighbours(messages::process_name self,
                        std::shared_ptr<runtime::wire_transport> transport,
-                       std::shared_ptr<runtime::windows> windows)
-    : self_(self), transport_(std::move(transport)), windows_(std::move(windows)) {}
+                       std::shared_ptr<runtime::windows> windows,
+                       std::shared_ptr<broken_connections> broken)
+    : self_(self),
+      transport_(std::move(transport)),
+      windows_(std::move(windows)),
+      broken_(std::move(broken)) {}
 
 messages::process_address neighbours::address() const {
   return {.who = self_,

@@ -6,13 +6,46 @@
 #include "runtime/collective/window/windows.hpp"
 #include "runtime/transport/wire_transport.hpp"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace troupe::actors {
+
+/// Its process may live.
+struct broken_connection {
+  messages::process_name to = {};
+  runtime::generation_id generation = {};  ///< that it was needed in
+  std::string why;
+};
+
+/// "connection:1.2": that with the second incarnation of process 1, in `suspected` and
+/// `taken_for_dead`.
+std::string name_of_connection(const messages::process_name& to);
+/// Nothing: it is no name of one.
+std::optional<messages::process_name> connection_named(const std::string& name);
+
+/// The inverse of process_name::key.
+inline messages::process_name process_by_key(std::uint64_t key) {
+  return {int(key >> 32) - 2, std::uint32_t(key)};
+}
+
+/// Who is told when a connection of a data plane breaks. Any thread.
+class broken_connections {
+ public:
+  using hearer = std::function<void(const broken_connection&)>;
+  /// Instead of the one before.
+  void tell_to(hearer x);
+  void tell(const broken_connection& x);
+
+ private:
+  std::mutex mutex_;
+  hearer hearer_;
+};
 
 /// Any thread.
 class neighbours {
@@ -20,7 +53,8 @@ class neighbours {
   /// `windows` may be null: of a process without ranks.
   neighbours(messages::process_name self,
              std::shared_ptr<runtime::wire_transport> transport,
-             std::shared_ptr<runtime::windows> windows);
+             std::shared_ptr<runtime::windows> windows,
+             std::shared_ptr<broken_connections> broken = nullptr);
 
   const messages::process_name& self() const { return self_; }
   /// How the others reach its data planes; its control plane's place is not filled in.
@@ -31,6 +65,9 @@ class neighbours {
   void introduce(const messages::process_address& x);
   /// Everybody here who waits for it is told.
   void forget(const messages::process_name& who, const std::string& why);
+
+  /// Of a connection that breaks by itself, and is made anew for the next generation.
+  void when_broken(broken_connections::hearer x);
 
   /// Memory that the other processes of this host can map; empty: there is none.
   runtime::memory_source shared_memory() const;
@@ -48,6 +85,7 @@ class neighbours {
   const messages::process_name self_;
   const std::shared_ptr<runtime::wire_transport> transport_;
   const std::shared_ptr<runtime::windows> windows_;
+  const std::shared_ptr<broken_connections> broken_;  ///< may be null
   mutable std::mutex mutex_;
   std::map<int, messages::process_address> others_;  ///< the newest of each place
 };

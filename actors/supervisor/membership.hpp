@@ -16,6 +16,8 @@
 //   MEMBER-4  The first cause is told, whatever died of it and in whatever order that is heard.
 //   MEMBER-5  Restarts are bounded: in a window of time, and without progress.
 //   MEMBER-6  is in stored_steps.hpp.
+//   MEMBER-7  Two living processes between which connections break again and again do not go on as
+//             they are: the second time one of them is exchanged.
 
 #pragma once
 
@@ -44,9 +46,16 @@ enum class member_role : std::uint8_t {
 
 /// Whether a death is the cause of others or one of those that it caused.
 enum class death_cause : std::uint8_t {
-  own,        ///< it failed by itself
-  peer,       ///< it was told that somebody else is gone
-  cancelled,  ///< its generation was ended
+  own,         ///< it failed by itself
+  connection,  ///< two processes that both live cannot reach each other
+  peer,        ///< it was told that somebody else is gone
+  cancelled,   ///< its generation was ended
+};
+
+/// Between two processes, which may both live.
+struct broken_link {
+  int from = 0, to = 0;  ///< who tells of it, and the other one
+  std::uint32_t from_incarnation = 0, to_incarnation = 0;
 };
 
 struct member_death {
@@ -125,14 +134,26 @@ struct order_forgo {
   member_role role = {};
   friend bool operator==(const order_forgo&, const order_forgo&) = default;
 };
+/// This process lives, and is taken for lost all the same: forget it, and start another one, on
+/// another host where there is one; answer with `stands`.
+struct order_exchange {
+  int process = 0;
+  friend bool operator==(const order_exchange&, const order_exchange&) = default;
+};
 /// The run is over, for this reason.
 struct order_stop {
   std::string why;
   bool refused = false;
   friend bool operator==(const order_stop&, const order_stop&) = default;
 };
-using membership_order = std::
-    variant<order_start, order_end, order_look, order_form, order_replace, order_forgo, order_stop>;
+using membership_order = std::variant<order_start,
+                                      order_end,
+                                      order_look,
+                                      order_form,
+                                      order_replace,
+                                      order_forgo,
+                                      order_exchange,
+                                      order_stop>;
 
 class membership {
  public:
@@ -163,6 +184,9 @@ class membership {
               const std::string& why,
               std::uint64_t now_ns,
               process_loss how = process_loss::died);
+  /// A connection of data broke in this generation. What becomes of it is settled when everybody
+  /// has ended: by then it is known whether one of both has died.
+  orders broke(const broken_link& x, runtime::generation_id generation, const std::string& why);
   /// All ranks of the generation stand, with the state that they were to have.
   void ready(runtime::generation_id generation);
   orders lost(const member_death& x, std::uint64_t now_ns);
@@ -209,6 +233,8 @@ class membership {
 
   orders end_all();
   orders form_if_all_ended(std::uint64_t now_ns);
+  /// MEMBER-7. Empty: both may go on, over a new connection.
+  orders exchange_unreachable(std::uint64_t now_ns);
   orders form();
   /// The last generation that is to end before the next one is formed.
   runtime::generation_id newest_formed() const {
@@ -238,6 +264,12 @@ class membership {
   std::uint64_t start_, kept_;
   std::uint64_t furthest_;  ///< step that was ever kept: progress is beyond it
   std::optional<member_death> cause_;
+  std::optional<broken_link> broken_;  ///< in the generation that is being ended
+  struct past_break {
+    int from, to;  ///< the lower place first
+    std::uint64_t at_ns;
+  };
+  std::vector<past_break> past_breaks_;  ///< within the window, of processes that lived
 };
 
 }  // namespace troupe::actors

@@ -209,14 +209,7 @@ void supervisor_state::lose_node(int process, const caf::error& reason) {
       messages::process_died{generation(), process, incarnation, "its connection is gone"});
 }
 
-// Whoever lived there is forgotten with it.
-void supervisor_state::lose_process(int process,
-                                    std::uint32_t incarnation,
-                                    const std::string& why,
-                                    process_loss how) {
-  if (!members_->stands(process) || members_->incarnation(process) != incarnation || shut_down_)
-    return;
-  auto orders = members_->lost(process, incarnation, why, clock_ns(), how);
+void supervisor_state::forget_process(int process) {
   auto& at = processes_[std::size_t(process)];
   at.node = nullptr;
   at.loader = nullptr;
@@ -226,15 +219,61 @@ void supervisor_state::lose_process(int process,
       x.keeper = nullptr;
   std::erase_if(watched_, [&](const auto& x) { return x.where.lives_in == process; });
   std::erase_if(expected_, [&](const auto& x) { return x.second.lives_in == process; });
+}
+
+void supervisor_state::lose_process(int process,
+                                    std::uint32_t incarnation,
+                                    const std::string& why,
+                                    process_loss how) {
+  if (!members_->stands(process) || members_->incarnation(process) != incarnation || shut_down_)
+    return;
+  auto orders = members_->lost(process, incarnation, why, clock_ns(), how);
+  forget_process(process);
   if (members_->cause())
     note_loss(*members_->cause());
   carry_out(std::move(orders));
   tell_of_shard_writer(process);  // what it was writing is abandoned by now
 }
 
+// Both ends are named: which of them it is nobody knows.
+void supervisor_state::lose_connection(const messages::taken_for_dead& x,
+                                       int from,
+                                       const messages::process_name& to) {
+  if (!is_process(to.process) || to.process == from)
+    return;
+  const auto name = [this](int p) {
+    return fmt::format("process {} (host '{}')", p, processes_[std::size_t(p)].host);
+  };
+  const auto before = members_->now();
+  auto orders = members_->broke(
+      {from, to.process, members_->incarnation(from), to.incarnation},
+      x.generation,
+      fmt::format(
+          "the data connection between {} and {} broke: {}", name(from), name(to.process), x.why));
+  if (before != membership::phase::ending && !orders.empty())
+    note_loss(*members_->cause());
+  else if (loss_.began_ns != 0 && members_->cause())
+    loss_.cause = *members_->cause();
+  carry_out(std::move(orders));
+}
+
+void supervisor_state::carry_out(const order_exchange& x) {
+  runtime::log_warning("process:{} is exchanged: it lives, but {}, not for the first time",
+                       x.process,
+                       members_->cause() ? members_->cause()->why : "another one cannot reach it");
+  forget_process(x.process);
+  tell_of_shard_writer(x.process);
+  context_->messages->send(
+      self_, context_->agent, messages::start_process{generation(), x.process, self_, true});
+}
+
 void supervisor_state::receive(const messages::process_may_move& x) {
-  if (is_process(x.process) && epoch_of(x.generation) == epoch_of(generation()))
+  if (!is_process(x.process) || epoch_of(x.generation) != epoch_of(generation()))
+    return;
+  if (!x.to.empty())
     may_move_ = x;
+  else if (may_move_ && may_move_->process == x.process && may_move_->incarnation == x.incarnation)
+    may_move_.reset();
 }
 
 // What it begins with elsewhere has just been kept: a step runs again, and none is lost.

@@ -80,6 +80,7 @@ class supervisor_state {
   void carry_out(const order_form& x);
   void carry_out(const order_replace& x);
   void carry_out(const order_forgo& x);
+  void carry_out(const order_exchange& x);
   void carry_out(const order_stop& x);
   void lose(const caf::down_msg& x);
   bool lose_known(const caf::down_msg& x);
@@ -90,6 +91,12 @@ class supervisor_state {
                     std::uint32_t incarnation,
                     const std::string& why,
                     process_loss how = process_loss::died);
+  /// Two processes that may both live cannot reach each other, says the first.
+  void lose_connection(const messages::taken_for_dead& x,
+                       int from,
+                       const messages::process_name& to);
+  /// Whoever lived there is, too.
+  void forget_process(int process);
   /// Whether one does, to a host of its own.
   bool move_process();
   void note_loss(const member_death& death);

@@ -1,5 +1,6 @@
 // For whom the supervisor waits, as who looks for a hang is told, and what becomes of one.
 
+#include "actors/process/neighbours.hpp"
 #include "actors/supervisor/supervisor.hpp"
 #include "messages/core/error.hpp"
 
@@ -24,6 +25,12 @@ void supervisor_state::receive(const messages::taken_for_dead& x) {
   const auto by = caf::actor_cast<caf::actor_addr>(self_->current_sender());
   const auto tells
       = [&](int process) { return processes_.size() == 1 || address_of(node_in(process)) == by; };
+  if (const auto to = connection_named(x.who)) {
+    for (int p = 0; p < int(processes_.size()) && processes_.size() > 1; ++p)
+      if (address_of(node_in(p)) == by)
+        return lose_connection(x, p, *to);
+    return;
+  }
   for (int p = 0; p < int(processes_.size()); ++p) {
     const auto& at = processes_[std::size_t(p)];
     if (x.who == "loader" && tells(host_of(p)))

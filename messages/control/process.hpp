@@ -57,7 +57,7 @@ struct process_may_move {
   runtime::generation_id generation = {};  ///< in which it was asked for
   int process = 0;
   std::uint32_t incarnation = 0;
-  std::string to = {};  ///< "the node at 10.0.0.2:7000"
+  std::string to = {};  ///< "the node at 10.0.0.2:7000"; empty: no host any more
 
   friend bool operator==(const process_may_move&, const process_may_move&) = default;
 };

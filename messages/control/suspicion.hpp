@@ -1,4 +1,4 @@
-// What follows when somebody in a process hangs.
+// What follows when somebody in a process hangs, or a connection of its data planes breaks.
 //
 //   watch, to itself     look_at_lanes   it is time to look at the board again
 //   watch -> node        suspected       this one hangs: take it for dead
@@ -29,7 +29,7 @@ struct look_at_lanes {
 
 struct suspected {
   runtime::generation_id generation = {};  ///< it belongs to
-  std::string who = {};                    ///< "lane:0.1", "loader"
+  std::string who = {};                    ///< "lane:0.1", "loader", or "connection:1.2"
   std::string why = {};
   /// Of a node or a supervisor: its number among the actors of the process.
   std::uint64_t actor = 0;
@@ -39,7 +39,7 @@ struct suspected {
 
 struct taken_for_dead {
   runtime::generation_id generation = {};  ///< in which it was spawned
-  std::string who = {};  ///< "replica:0", "loader", "keeper", "checkpointer", "monitor"
+  std::string who = {};  ///< "replica:0", "loader", "keeper", "checkpointer", "connection:1.2"
   std::string why = {};  ///< with its name
 
   friend bool operator==(const taken_for_dead&, const taken_for_dead&) = default;

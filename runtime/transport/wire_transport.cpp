@@ -41,36 +41,6 @@ transport_address wire_transport::address() const {
   return {settings_.process, wire_->address()};
 }
 
-void wire_transport::introduce(const transport_address& who) {
-  peer_number before = {};
-  {
-    const std::lock_guard lock(mutex_);
-    auto& x = others_[who.process];
-    if (x.where == who.where && x.lost.empty())
-      return;
-    before = std::exchange(x, other{who.where, {}, {}}).number;
-  }
-  if (before != peer_number{})
-    wire_->close(before, "its process was introduced anew");
-}
-
-void wire_transport::forget(std::uint64_t process, const std::string& why) {
-  std::vector<peer_number> all;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [peer, asker] : askers_)
-      if (asker == process)
-        all.push_back(peer);
-    if (const auto at = others_.find(process); at != others_.end()) {
-      if (at->second.number != peer_number{})
-        all.push_back(at->second.number);
-      at->second.lost = why;
-    }
-  }
-  for (const auto one : all)
-    wire_->close(one, why);
-}
-
 ticket wire_transport::deposit(tensor x,
                                generation_id generation,
                                std::shared_ptr<const void> until_taken) {
@@ -142,6 +112,11 @@ void wire_transport::end_generation(generation_id last) {
     at->second->finish(std::make_exception_ptr(cancelled()));
     at = fetches_.erase(at);
   }
+  for (auto& [process, x] : others_)
+    if (std::exchange(x.heals, false)) {  // LINK-1
+      x.lost.clear();
+      x.number = {};
+    }
   if (stager_ != nullptr)
     stager_->end_generation(last);
 }
@@ -351,37 +326,6 @@ void wire_transport::fail(peer_number from, const wire_message& x) {
     return;
   at->second->finish(failure_of(x.reason, x.what));
   fetches_.erase(at);
-}
-
-void wire_transport::lost(peer_number who, const std::string& why) {
-  if (lender_ != nullptr)
-    lender_->end_all(who);
-  std::vector<lease> released;
-  const std::lock_guard lock(mutex_);
-  askers_.erase(who);
-  std::string where = "its holder";
-  for (auto& [process, x] : others_)
-    if (x.number == who) {
-      x.lost = why;
-      where = x.where;
-    }
-  for (auto at = fetches_.begin(); at != fetches_.end();) {
-    if (at->second->from != who) {
-      ++at;
-      continue;
-    }
-    at->second->finish(loss_of(at->second->what, where, why));
-    at = fetches_.erase(at);
-  }
-  for (auto at = leases_.begin(); at != leases_.end();) {
-    if (at->second.taker != who) {
-      ++at;
-      continue;
-    }
-    released.push_back(std::move(at->second));
-    at = leases_.erase(at);
-    ++counters_.dropped;
-  }
 }
 
 }  // namespace troupe::runtime

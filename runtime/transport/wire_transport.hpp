@@ -15,8 +15,10 @@
 //
 // Who is gone: everything that waits for a lost peer is told at once, and what it had begun to
 // redeem is released. What a stranger sends is checked before it is believed; a peer that sends
-// what is no message is cut off. Only those who wait are told of a loss: that it ends a generation
-// of all is not there yet.
+// what is no message is cut off.
+//
+// A connection that breaks without its process being forgotten is lost for the generation in which
+// somebody waited for it, and is made anew for the next one (LINK-1).
 
 #pragma once
 
@@ -27,6 +29,7 @@
 #include "runtime/transport/wire_message.hpp"
 
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -50,6 +53,9 @@ struct wire_transport_settings {
   bool shares_memory = false;
   std::uint64_t least_lent = std::uint64_t{32} << 10;  ///< bytes; smaller ones are sent
   std::size_t piece = std::size_t{4} << 20;            ///< bytes of pinned memory at a time
+  /// Told of a connection that broke while somebody waited for tensors of that generation: on the
+  /// wire's thread.
+  std::function<void(std::uint64_t process, generation_id, const std::string& why)> broke = {};
 };
 
 class wire_transport final : public transport, private wire_owner {
@@ -92,6 +98,7 @@ class wire_transport final : public transport, private wire_owner {
     std::string where;
     peer_number number = {};     ///< 0: not connected yet
     std::string lost;            ///< why, when it is
+    bool heals = false;          ///< with the next generation: its process was not forgotten
     bool is_unreadable = false;  ///< the system does not give this process its memory
   };
   struct fetch;

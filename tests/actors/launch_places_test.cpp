@@ -157,6 +157,23 @@ TEST_CASE("a move is offered when everybody stands and to each supervisor", "[ac
   CHECK(of<launch_action::offer_move>(it.machine.wanted(1, in(2))).size() == 1);
 }
 
+TEST_CASE("an offer to move is withdrawn when that host is gone again", "[actors]") {
+  launching it{.machine = launch_machine{{0, 1}, home}};
+  it.stand(0);
+  it.stand(1);
+  it.machine.host_gone(1, "the node is gone");
+  it.start(it.machine.wanted(1, in(1, 2)), 202);
+  it.come({1, 2}, 202);
+  REQUIRE(of<launch_action::offer_move>(it.machine.host_back(1)).size() == 1);
+  const auto gone = it.machine.host_gone(1, "the node is gone once more");
+  const auto withdrawn = of<launch_action::withdraw_offer>(gone);
+  REQUIRE(withdrawn.size() == 1);
+  CHECK(withdrawn[0].who == process_name{1, 2});
+  CHECK(of<launch_action::offer_move>(gone).empty());
+  // The next time it is there it is offered anew.
+  CHECK(of<launch_action::offer_move>(it.machine.host_back(1)).size() == 1);
+}
+
 TEST_CASE("a host that comes back is as good as a spare", "[actors]") {
   launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
   it.stand(0);

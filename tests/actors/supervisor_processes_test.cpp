@@ -4,6 +4,7 @@
 #include "tests/support/deterministic.hpp"
 #include "tests/support/scratch_folder.hpp"
 
+#include <caf/send.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -300,6 +301,51 @@ TEST_CASE("a process that may move does so when its states are kept", "[actors]"
   it.run(runtime::next(first_generation));
   it.keep(1, runtime::next(first_generation));
   CHECK(it.agent.of<messages::start_process>().size() == 3);  // once
+  CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("a process whose host to move to is gone again stays where it is", "[actors]") {
+  supervised it;
+  it.come(0);
+  it.come(1);
+  it.run();
+  it.keep(0);
+  it.vote(1);
+  it.apply(1);
+  it.system.tell(it.supervisor, messages::process_may_move{first_generation, 1, 1, "host b"});
+  it.system.tell(it.supervisor, messages::process_may_move{first_generation, 1, 1, ""});
+  it.nodes[0].own = {0, 1};
+  it.nodes[0].kept = {0, 1};
+  it.keep(1);
+  CHECK(it.nodes[0].ended.empty());
+  CHECK(it.agent.of<messages::start_process>().size() == 2);
+}
+
+TEST_CASE("MEMBER-7: a process that lives is exchanged when its connection breaks twice",
+          "[actors]") {
+  supervised it;
+  it.come(0);
+  it.come(1);
+  for (auto& node : it.nodes) {
+    node.own = {0, 0};
+    node.kept = {0};
+  }
+  auto generation = first_generation;
+  const auto breaks = [&](int from, const char* to) {
+    it.run(generation);
+    caf::send_as(it.nodes[std::size_t(from)].actor,
+                 it.supervisor,
+                 messages::taken_for_dead{generation, to, "Connection reset"});
+    it.system.run();
+    generation = runtime::next(generation);
+  };
+  breaks(0, "connection:1.1");
+  CHECK(it.agent.of<messages::start_process>().size() == 2);  // both go on
+  CHECK(it.nodes[0].ended.size() == 1);
+  breaks(1, "connection:0.1");
+  REQUIRE(it.agent.of<messages::start_process>().size() == 3);
+  CHECK(it.agent.of<messages::start_process>().back().process == 1);
+  CHECK(it.agent.of<messages::start_process>().back().elsewhere);
   CHECK_FALSE(it.end->has_come());
 }
 

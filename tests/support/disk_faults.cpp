@@ -34,7 +34,8 @@ planted& state() {
   if (text == nullptr)
     return;
   disk_fault what;
-  std::istringstream(text) >> what.below >> what.nth >> what.error >> what.count >> what.calls;
+  std::istringstream(text) >> what.below >> what.nth >> what.error >> what.count >> what.calls
+      >> what.gate;
   plant(what);
 }
 
@@ -75,6 +76,13 @@ verdict judge(const char* call, int folder, const char* path) {
   const auto number = ++state().seen;
   if (what.nth == 0 || number < what.nth || number - what.nth >= what.count)
     return verdict::pass;
+  if (!what.gate.empty()) {
+    bool stands = ::access(what.gate.c_str(), F_OK) == 0;
+    for (; stands && what.error == 0; stands = ::access(what.gate.c_str(), F_OK) == 0)
+      ::usleep(2000);
+    errno = before;
+    return stands ? verdict::refuse : verdict::pass;
+  }
   if (what.error < 0) {
     ::kill(::getpid(), -what.error);
     return verdict::pass;

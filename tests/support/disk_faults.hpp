@@ -5,6 +5,7 @@
 // preloads it into another program, whose environment then says what is planted:
 //
 //   TROUPE_TEST_DISK_FAULT="/a/folder 3 28 1000 write,fsync"    below nth error count calls
+//   TROUPE_TEST_DISK_FAULT="/a/folder 1 0 1000 fsync /a/gate"   ... gate
 //
 // Counted are open (for writing), write, fsync, rename, unlink, rmdir, mkdir and ftruncate, each
 // with its relatives (openat, pwrite, renameat2 ...). What stdio writes is not seen. Only where
@@ -26,6 +27,9 @@ struct disk_fault {
   int error = 0;
   std::uint64_t count = 1;  ///< how many in a row are struck
   std::string calls = {};   ///< "rename,fsync": only these are counted; empty: all
+  /// Only as long as this file exists those that are struck are refused; with `error` 0, as by a
+  /// slow disk, they wait until it is gone, and are carried out.
+  std::string gate = {};
 };
 
 /// In place of what was planted before; the count begins at 0. No other thread writes meanwhile.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 namespace troupe::runtime {
 
@@ -35,15 +36,19 @@ std::shared_ptr<window_wire> window_exchange::wire_to(const window_address& proc
   return std::make_shared<distant_wire>(*this, process.process, group, generation);
 }
 
+// What is heard of these connections from now on is of nobody: the next one is another.
 void window_exchange::forget(std::uint64_t process, const std::string& why) {
   std::vector<peer_number> all;
   {
     const std::lock_guard lock(mutex_);
     if (const auto at = others_.find(process); at != others_.end())
-      all.push_back(at->second.number);
-    for (const auto& [peer, caller] : callers_)
-      if (caller == process)
-        all.push_back(peer);
+      all.push_back(std::exchange(at->second.number, peer_number{}));
+    std::erase_if(callers_, [&](const auto& x) {
+      if (x.second == process)
+        all.push_back(x.first);
+      return x.second == process;
+    });
+    std::erase_if(fetches_, [&](const auto& x) { return x.second->from == process; });
   }
   for (const auto one : all)
     wire_->close(one, why);
@@ -221,8 +226,6 @@ void window_exchange::lost(peer_number who, const std::string& why) {
       process = at->second;
       callers_.erase(at);
     }
-    if (process)
-      std::erase_if(fetches_, [&](const auto& x) { return x.second->from == *process; });
   }
   if (process)
     hooks_.lost(*process, why);

@@ -45,14 +45,15 @@ windows::windows(const window_settings& settings) : settings_(settings) {
     exchange_ = std::make_unique<window_exchange>(
         settings.process,
         settings.make_wire,
-        window_exchange::hooks{.group =
-                                   [this](const std::string& key) {
-                                     const std::lock_guard lock(mutex_);
-                                     const auto at = groups_.find(key);
-                                     return at == groups_.end() ? nullptr : at->second;
-                                   },
-                               .lost = [this](std::uint64_t process,
-                                              const std::string& why) { release(process, why); }});
+        window_exchange::hooks{
+            .group =
+                [this](const std::string& key) {
+                  const std::lock_guard lock(mutex_);
+                  const auto at = groups_.find(key);
+                  return at == groups_.end() ? nullptr : at->second;
+                },
+            .lost
+            = [this](std::uint64_t process, const std::string& why) { break_off(process, why); }});
     address_.wire = exchange_->address();
   }
 }
@@ -108,14 +109,15 @@ std::shared_ptr<window_group> windows::group_of(const window_group_description& 
       return at->second;
     }
   }
+  begin(what.generation);
   auto homes = homes_of(what, key);
   auto made = std::make_shared<window_group>(
       what, std::move(homes), board_, memory_, settings_.tuning, counters_);
   retire(what.generation);
   const std::lock_guard lock(mutex_);
   const auto out = groups_.try_emplace(key, std::move(made)).first->second;
-  for (const auto& [process, why] : lost_)
-    out->lose(process, why);
+  for (const auto& [process, how] : lost_)
+    out->lose(process, how.why);
   return out;
 }
 
@@ -177,7 +179,7 @@ void windows::require_alive(std::uint64_t process, const std::string& group) con
         "cannot join the group {}: process {} was lost: {}; its ranks need another process",
         group,
         process,
-        at->second);
+        at->second.why);
 }
 
 std::shared_ptr<shared_memory_peer> windows::peer_of(const window_address& where) {
@@ -208,16 +210,43 @@ void windows::retire(generation_id before) {
   }
 }
 
+// LINK-1: what was lost with a connection alone is there again for who begins anew.
+void windows::begin(generation_id x) {
+  const std::lock_guard lock(mutex_);
+  if (x <= newest_)
+    return;
+  newest_ = x;
+  std::erase_if(lost_, [](const auto& entry) { return entry.second.heals; });
+}
+
 void windows::release(std::uint64_t process, const std::string& why) {
+  lose(process, {why});
+}
+
+void windows::break_off(std::uint64_t process, const std::string& why) {
+  generation_id of = {};
   {
     const std::lock_guard lock(mutex_);
-    lost_.try_emplace(process, why);
+    if (lost_.contains(process))
+      return;
+    of = newest_;
+  }
+  lose(process, {why, true});
+  if (settings_.broke)
+    settings_.broke(process, of, why);
+}
+
+void windows::lose(std::uint64_t process, const loss& how) {
+  {
+    const std::lock_guard lock(mutex_);
+    auto& known = lost_.try_emplace(process, how).first->second;
+    known.heals = known.heals && how.heals;
     peers_.erase(process);
     for (const auto& [key, group] : groups_)
-      group->lose(process, why);
+      group->lose(process, how.why);
   }
   if (exchange_ != nullptr)
-    exchange_->forget(process, why);
+    exchange_->forget(process, how.why);
 }
 
 }  // namespace troupe::runtime

@@ -32,6 +32,9 @@ struct window_settings {
   bool shared_memory = true;              ///< with others of this host
   window_exchange::maker make_wire = {};  ///< none: all are on this host, and may be read
   window_tuning tuning = {};
+  /// Told of a connection that broke although nobody has released its process, with the newest
+  /// generation of a group here: on the wire's thread.
+  std::function<void(std::uint64_t process, generation_id, const std::string& why)> broke = {};
 };
 
 /// A process's end of all groups that it has ranks in. Any thread. It outlives what `join` gives.
@@ -73,7 +76,8 @@ class windows {
 
   /// The process has died or does not answer: everybody here who is in a call of a group with it,
   /// or comes to one, is told at once, with io_error that says `why`; nobody joins one any more.
-  /// Who comes in its place has another number. A wire that breaks says the same by itself; of
+  /// Who comes in its place has another number. A wire that breaks says the same by itself, for the
+  /// generation: groups of the next one are joined over a new connection (LINK-1). Of
   /// shared memory nobody hears that its owner is gone, unless it reads, so whoever starts and
   /// reaps the processes must say so. The second time it does nothing.
   void release(std::uint64_t process, const std::string& why);
@@ -85,6 +89,13 @@ class windows {
   void require_alive(std::uint64_t process, const std::string& group) const;
   std::shared_ptr<shared_memory_peer> peer_of(const window_address& where);
   void retire(generation_id before);
+  struct loss {
+    std::string why;
+    bool heals = false;  ///< with the next generation: its process was not released
+  };
+  void lose(std::uint64_t process, const loss& how);
+  void break_off(std::uint64_t process, const std::string& why);
+  void begin(generation_id x);
 
   const window_settings settings_;
   window_address address_;
@@ -94,7 +105,8 @@ class windows {
   mutable std::mutex mutex_;
   std::map<std::string, std::shared_ptr<window_group>> groups_;  ///< until a later generation
   std::map<std::uint64_t, std::shared_ptr<shared_memory_peer>> peers_;
-  std::map<std::uint64_t, std::string> lost_;
+  std::map<std::uint64_t, loss> lost_;
+  generation_id newest_ = {};  ///< of a group that was joined
   std::unique_ptr<window_exchange> exchange_;
 };
 

@@ -27,6 +27,7 @@ class door {
   void open();
   void shut();
   std::size_t ports() const { return sockets_.size(); }
+  const std::vector<int>& sockets() const { return sockets_; }
 
  private:
   std::vector<int> sockets_;

@@ -1,6 +1,7 @@
 #include "runtime/transport/ucx/entrance.hpp"
 
 #include "runtime/transport/ucx/address.hpp"
+#include "runtime/transport/ucx/silence.hpp"
 
 #include <algorithm>
 #include <array>
@@ -40,6 +41,7 @@ descriptor socket_for(const sockaddr_storage& at) {
 entrance::entrance(host& of, const wire_settings& settings)
     : host_(of),
       patience_(settings.handshake_within),
+      silent_for_(settings.silent_for),
       most_unknown_(std::max<std::size_t>(settings.most_unknown, 1)),
       report_refusal_(settings.report_refusal),
       terms_{settings.secret,
@@ -228,6 +230,7 @@ void entrance::advance(visitor& x) {
   }
   if (x.talk.is_done() && !x.introduced) {
     x.introduced = true;
+    end_when_silent(x.at, silent_for_);
     host_.introduced(x.number, x.talk);
   }
   flush(x);

@@ -82,7 +82,7 @@ class entrance {
   void expire();
 
   host& host_;
-  const std::chrono::milliseconds patience_;
+  const std::chrono::milliseconds patience_, silent_for_;
   const std::size_t most_unknown_;
   const std::function<void(const std::string&)> report_refusal_;
   handshake_terms terms_;

@@ -1,5 +1,7 @@
 #include "runtime/transport/ucx/peer.hpp"
 
+#include "runtime/transport/ucx/silence.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <string_view>
@@ -21,9 +23,17 @@ struct peer::operation {
   std::function<void(bool)> done;
 };
 
-peer::peer(
-    const context& of, peer_number number, wire_owner& owner, bool announces, bool was_called)
-    : number_(number), owner_(owner), announces_(announces), was_called_(was_called) {
+peer::peer(const context& of,
+           peer_number number,
+           wire_owner& owner,
+           bool announces,
+           bool was_called,
+           std::chrono::milliseconds silent_for)
+    : number_(number),
+      owner_(owner),
+      announces_(announces),
+      was_called_(was_called),
+      silent_for_(silent_for) {
   const auto before = listening_sockets();
   worker_ = make_worker(of);
   worker_address_ = address_of(worker_);
@@ -60,6 +70,9 @@ void peer::connect(const handshake& talk) {
   introduced_ = true;
   outgoing_token_ = talk.outgoing_token();
   incoming_token_ = talk.incoming_token();
+  address_of_other_ = talk.payload();
+  if (silent_for_.count() > 0)
+    greeted_until_ = clock::now() + silent_for_;
   try {
     door_.open();
     ucp_ep_params_t params = {};
@@ -234,12 +247,19 @@ ucs_status_t peer::on_greeting(std::span<const std::byte> header) {
     greet(true);
   if (!was_greeted_ || !was_answered_)
     return UCS_OK;
+  greeted_until_.reset();
   try {
     door_.shut();
+    end_when_silent(door_, address_of_other_, silent_for_);
   } catch (const std::system_error& failure) {
     break_off(failure.what());
   }
   return UCS_OK;
+}
+
+void peer::expire(clock::time_point now) {
+  if (greeted_until_ && now >= *greeted_until_)
+    break_off("nothing came over it within " + std::to_string(silent_for_.count()) + " ms");
 }
 
 /// Takes the token off the header.

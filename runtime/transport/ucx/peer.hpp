@@ -18,16 +18,25 @@
 #include "runtime/transport/ucx/door.hpp"
 #include "runtime/transport/wire.hpp"
 
+#include <chrono>
 #include <list>
+#include <optional>
 #include <vector>
 
 namespace troupe::runtime::ucx {
 
 class peer {
  public:
+  using clock = std::chrono::steady_clock;
+
   /// `announces`: bytes are fetched by their receiver, never sent along. `was_called`: by us, so
-  /// that the owner knows its number already.
-  peer(const context& of, peer_number number, wire_owner& owner, bool announces, bool was_called);
+  /// that the owner knows its number already. `silent_for`: wire_settings's.
+  peer(const context& of,
+       peer_number number,
+       wire_owner& owner,
+       bool announces,
+       bool was_called,
+       std::chrono::milliseconds silent_for);
   /// Tells everything that is under way `done(false)`, when nobody touches its memory any more. Of
   /// a connection that is not closed yet the worker's end makes an end.
   ~peer();
@@ -53,6 +62,9 @@ class peer {
   /// Whether the connection of one that is broken is closed. The first call begins it, progress
   /// goes on with it.
   bool close();
+  /// When it is broken, unless the other end has greeted by then; nothing: it has.
+  std::optional<clock::time_point> greeted_until() const { return greeted_until_; }
+  void expire(clock::time_point now);
   /// Why it is of no use any more; empty while it is.
   const std::string& broken() const { return broken_; }
   /// Messages that were dropped, since they were of somebody else.
@@ -104,11 +116,14 @@ class peer {
   const peer_number number_;
   wire_owner& owner_;
   const bool announces_, was_called_;
+  const std::chrono::milliseconds silent_for_;
   worker worker_;
   std::string worker_address_;
   door door_;
   bool introduced_ = false;
   bool was_greeted_ = false, was_answered_ = false;
+  std::optional<clock::time_point> greeted_until_;
+  std::string address_of_other_;
   message_token outgoing_token_ = {}, incoming_token_ = {};
   std::vector<outgoing> waiting_;  ///< for the handshake
   std::uint64_t forged_ = 0;

@@ -202,13 +202,16 @@ bool wire_of_ucx::progress() {
 
 std::map<peer_number, std::unique_ptr<peer>>::iterator wire_of_ucx::add(peer_number number,
                                                                         bool was_called) {
-  auto made = std::make_unique<peer>(context_, number, owner_, takes_device_memory_, was_called);
+  auto made = std::make_unique<peer>(
+      context_, number, owner_, takes_device_memory_, was_called, settings_.silent_for);
   return peers_.emplace(number, std::move(made)).first;
 }
 
 // Those who wait are told first: nobody else's messages wait for the end of a connection.
 void wire_of_ucx::bury() {
   for (auto at = peers_.begin(); at != peers_.end();) {
+    if (at->second->greeted_until())
+      at->second->expire(clock::now());
     if (at->second->broken().empty()) {
       ++at;
       continue;
@@ -235,7 +238,10 @@ bool wire_of_ucx::arm() {
 int wire_of_ucx::longest_sleep() const {
   if (!dying_.empty())
     return a_millisecond;
-  const auto end = entrance_->next_end();
+  auto end = entrance_->next_end();
+  for (const auto& [number, one] : peers_)
+    if (const auto until = one->greeted_until(); until && (!end || *until < *end))
+      end = until;
   if (!end)
     return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(*end - clock::now()).count();

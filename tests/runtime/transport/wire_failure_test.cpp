@@ -1,6 +1,7 @@
 // What becomes of waits and leases when others die, hang or are cancelled.
 
 #include "tests/support/child.hpp"
+#include "tests/support/memory_wire.hpp"
 #include "tests/support/soon.hpp"
 #include "tests/support/wire_peers.hpp"
 
@@ -8,7 +9,11 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <atomic>
 #include <condition_variable>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 using namespace troupe;
 using namespace troupe::runtime;
@@ -91,6 +96,72 @@ TEST_CASE("who was lost, or has gone elsewhere, is redeemed of again once he is 
     by.introduce(second.address());
     CHECK(by.redeem(second.deposit(numbered(pool, 20), now)).size() == 20);
   }
+}
+
+TEST_CASE("LINK-1: a connection that broke is made anew for the next generation", "[transport]") {
+  stranger holder;
+  std::mutex mutex;
+  std::vector<std::pair<std::uint64_t, generation_id>> told;
+  wire_transport by({.process = 1,
+                     .broke =
+                         [&](std::uint64_t process, generation_id in, const std::string&) {
+                           const std::lock_guard lock(mutex);
+                           told.emplace_back(process, in);
+                         }},
+                    by_ucx);
+  by.introduce({2, holder.address()});
+  const auto next = [](ticket x) {
+    x.generation = generation_id{value(now) + 1};
+    return x;
+  };
+  auto waiting = redeeming(by, ticket_of(2, 7));
+  REQUIRE(tests::soon([&] { return holder.heard().size() == 1; }));
+  holder.close(holder.caller());
+  REQUIRE(is_ready(waiting));
+  CHECK_THAT(waiting.get(), ContainsSubstring("is lost"));
+  REQUIRE(tests::soon([&] {
+    const std::lock_guard lock(mutex);
+    return told == std::vector{std::pair(std::uint64_t{2}, now)};
+  }));
+  // Its generation has to end: nothing of it is asked for any more.
+  CHECK_THROWS_AS(by.redeem(ticket_of(2, 7)), peer_lost);
+  CHECK(holder.heard().size() == 1);
+  SECTION("it is") {
+    by.end_generation(now);
+    auto again = redeeming(by, next(ticket_of(2, 7)));
+    CHECK(tests::soon([&] { return holder.heard().size() == 2; }));
+    CHECK(waits(again));
+    by.end_generation(generation_id{value(now) + 1});
+    CHECK_THAT(again.get(), ContainsSubstring("cancelled"));
+  }
+  SECTION("but not to who was forgotten") {
+    by.forget(2, "it has died");
+    by.end_generation(now);
+    CHECK_THROWS_AS(by.redeem(next(ticket_of(2, 7))), peer_lost);
+    CHECK(holder.heard().size() == 1);
+  }
+}
+
+TEST_CASE("LINK-1: of a connection that breaks while nobody waits nobody is told", "[transport]") {
+  memory_pool pool;
+  std::atomic<int> told = 0;
+  std::vector<memory_wire*> wires;
+  const auto make = [&](wire_owner& owner) {
+    auto out = std::make_unique<memory_wire>(owner);
+    wires.push_back(out.get());
+    return out;
+  };
+  const auto tells = [&](std::uint64_t, generation_id, const std::string&) { ++told; };
+  wire_transport first({.process = 1, .broke = tells}, make);
+  wire_transport second({.process = 2, .broke = tells}, make);
+  first.introduce(second.address());
+  second.introduce(first.address());
+  CHECK(first.redeem(second.deposit(numbered(pool, 10), now)).size() == 10);
+  wires[0]->close(peer_number{1}, "it was cut");
+  // What comes after it is heard after it.
+  CHECK(second.redeem(first.deposit(numbered(pool, 20), now)).size() == 20);
+  CHECK(first.redeem(second.deposit(numbered(pool, 30), now)).size() == 30);
+  CHECK(told == 0);
 }
 
 TEST_CASE("a wait for a process that hangs ends with its token, or with its generation",

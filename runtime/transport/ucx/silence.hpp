@@ -1,0 +1,24 @@
+// Connections over which nothing comes any more.
+//
+// A peer that ends says so, and its system does where it cannot. Of a way that loses what is sent,
+// in one direction or both, nobody says anything: TCP alone tries again for a quarter of an hour.
+// So the system is told for how long a connection may stay without an answer of the other system.
+// A process that stands still is no silence: its system answers.
+
+#pragma once
+
+#include "runtime/transport/ucx/door.hpp"
+
+#include <chrono>
+#include <span>
+
+namespace troupe::runtime::ucx {
+
+/// The system ends this connection when the other one has not answered for so long. 0: never.
+void end_when_silent(int socket, std::chrono::milliseconds after);
+/// The same of those that UCX has made between a worker and the peer with that address.
+void end_when_silent(const door& own,
+                     std::span<const char> address_of_peer,
+                     std::chrono::milliseconds after);
+
+}  // namespace troupe::runtime::ucx

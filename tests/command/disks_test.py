@@ -1,0 +1,114 @@
+"""`--save` on a disk that is slow, or can only be read: training goes on, and what is not durable is not called saved.
+Run by ctest.
+
+    disks_test.py PROGRAM DISK_FAULTS NAME...   runs the named checks, or all
+
+DISK_FAULTS is the library of tests/support/disk_faults.hpp, preloaded so that chosen calls wait for as long as a file
+exists: nothing here depends on how fast a machine is.
+"""
+
+import atexit
+import pathlib
+import subprocess
+import sys
+
+import cli_test
+from cli_test import refuses, works
+from processes_test import JOB, JOBS, LONG, PIPELINE, job, judge, require_same
+
+FAULTS = None
+EROFS = 30
+CHANGES = "open,write,fsync,rename,unlink,rmdir,mkdir,ftruncate"
+
+
+def planted(below, error, calls, gate):
+    """Those are struck as long as the gate stands."""
+    return {"LD_PRELOAD": FAULTS, "TROUPE_TEST_DISK_FAULT": f"{below} 1 {error} 1000000000 {calls} {gate}"}
+
+
+def partial(save):
+    """Folders in which a checkpoint is being written."""
+    return [x for x in save.glob(".*") if x.name.endswith(".partial")]
+
+
+def visible(save):
+    return sorted(int(x.name.removeprefix("iter_")) for x in save.glob("iter_*"))
+
+
+def memory(one):
+    """Of all its processes that host ranks, resident, in bytes."""
+    return sum(int(line.split()[1]) << 10 for x in one.processes()
+               for line in pathlib.Path(f"/proc/{x['pid']}/status").read_text().splitlines() if line.startswith("VmRSS"))
+
+
+def ends_here(one, wanted, what, code=0):
+    """Asked to, with what it has saved by then."""
+    one.process.terminate()
+    one.ends(code)
+    require_same(one, wanted, what, until=len(one.steps()))
+
+
+def check_slow(folder):
+    """What is written does not get to the disk: one save is under way, however many are due, nothing is told as saved,
+    memory stays, and training goes on. When the disk does its work the newest state is saved, once."""
+    wanted = judge(folder)
+    for calls in ("fsync", "write"):
+        save, gate = folder / f"save-{calls}", folder / f"gate-{calls}"
+        save.mkdir()
+        one = job(folder, *LONG, "--save", save, "--save-interval", 5,
+                  environment=planted(save, 0, calls, gate))
+        one.reaches(3)  # what is written before the first step has been
+        gate.touch()
+        one.reaches(one.steps()[-1]["iteration"] + 10)
+        before = partial(save), visible(save), memory(one)
+        one.reaches(one.steps()[-1]["iteration"] + 60)  # twelve more are due
+        after = partial(save), visible(save), memory(one)
+        if len(before[0]) != 1 or after[:2] != before[:2]:
+            raise one.fails(f"with a disk that hangs in {calls} there was {before}, and is {after}")
+        if after[2] > before[2] + (8 << 20):
+            raise one.fails(f"a slow disk costs memory: {before[2]} bytes, later {after[2]}")
+        gate.unlink()
+        ends_here(one, wanted, f"a disk that is slow in {calls}")
+        works("checkpoint", "verify", save)
+        if visible(save)[-1] != one.steps()[-1]["iteration"] or partial(save):
+            raise one.fails(f"afterwards there are {sorted(save.iterdir())}")
+
+
+def check_read_only(folder):
+    """When it can only be read later training goes on, and the exit code tells; when it can be written again it is used
+    again."""
+    wanted = judge(folder)
+    for comes_back in (True, False):
+        save, gate = folder / f"save-{comes_back}", folder / f"gate-{comes_back}"
+        one = job(folder, *LONG, "--save", save, "--save-interval", 5, environment=planted(save, EROFS, CHANGES, gate))
+        one.until("a checkpoint", lambda: visible(save))
+        gate.touch()
+        one.until("a refusal", lambda: "training goes on" in one.out.read_text())
+        one.reaches(one.steps()[-1]["iteration"] + 10)
+        if comes_back:
+            gate.unlink()
+        ends_here(one, wanted, f"a disk that becomes read-only, comes back: {comes_back}", 0 if comes_back else 2)
+        works("checkpoint", "verify", save)
+        if comes_back and visible(save)[-1] != one.steps()[-1]["iteration"]:
+            raise one.fails("the last iteration is not saved")
+        if "Read-only file system" not in one.text():
+            raise one.fails("it is not said what the disk said")
+
+
+def check_read_only_at_first(folder):
+    """It is refused before the run."""
+    disk = folder / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", disk], capture_output=True).returncode != 0:
+        print("skipped: no mount is allowed here")
+        sys.exit(77)
+    try:
+        refuses("Read-only file system", *JOB, *PIPELINE, "--processes", 2, "--train-iters", 4, "--save", disk)
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+if __name__ == "__main__":
+    atexit.register(lambda: [one.stop() for one in JOBS])
+    FAULTS = sys.argv.pop(2)
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

@@ -1,0 +1,156 @@
+"""Data connections that break between processes which both live: the run goes on, with the same bits. Run by ctest.
+
+    links_test.py PROGRAM NAME...   runs the named checks, or all
+
+A connection is broken from outside, by the sockets of the processes themselves (pidfd_getfd), so nothing is planted.
+"""
+
+import atexit
+import ctypes
+import os
+import pathlib
+import re
+import signal
+import socket
+import struct
+import sys
+
+import cli_test
+from cli_test import wrong
+from processes_test import JOBS, LONG, is_same, job, judge
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+PIDFD_OPEN, PIDFD_GETFD = 434, 438  # of all architectures
+OVER_TCP = {"UCX_TLS": "tcp"}  # else processes of one host read each other's memory
+STATES = ("established", 1)
+
+
+def called(number, *words):
+    out = LIBC.syscall(number, *words)
+    if out >= 0:
+        return out
+    print(f"skipped: the system does not give a process the sockets of another one: {os.strerror(ctypes.get_errno())}")
+    sys.exit(77)
+
+
+def held(pid, number):
+    """A socket of another process, as one of this one's."""
+    process = called(PIDFD_OPEN, pid, 0)
+    try:
+        return socket.socket(fileno=called(PIDFD_GETFD, process, number, 0))
+    finally:
+        os.close(process)
+
+
+def connections(pid):
+    """Number of the descriptor by the ports of both ends, of all that stand."""
+    inodes = {}
+    for at in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            inodes[os.readlink(at)] = int(at.name)
+        except OSError:
+            pass
+    out = {}
+    for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
+        words = line.split()
+        number = inodes.get(f"socket:[{words[9]}]")
+        if int(words[3], 16) == STATES[1] and number is not None:
+            out[int(words[1].rpartition(":")[2], 16), int(words[2].rpartition(":")[2], 16)] = number
+    return out
+
+
+def of_control(one):
+    """The ports on which processes call each other by CAF."""
+    return {int(x) for log in (one.run / "logs").glob("node-*")
+            for x in re.findall(r"stands at [\d.]+:(\d+)", log.read_text(errors="replace"))}
+
+
+def sent(at):
+    """Bytes that the other end has acknowledged and that came, of a connection (struct tcp_info)."""
+    return sum(struct.unpack_from("QQ", at.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192), 120))
+
+
+def data_connections(one, first, second):
+    """Those between the data planes of two processes, by the sockets of the first: the busiest first."""
+    control = of_control(one)
+    there = {(y, x) for x, y in connections(second)}
+    out = [held(first, number) for ends, number in connections(first).items()
+           if ends in there and not control & set(ends)]
+    return sorted(out, key=sent, reverse=True)
+
+
+def between(one):
+    return one.until("data connections", lambda: data_connections(one, one.node(0)["pid"], one.node(1)["pid"]))
+
+
+def break_off(at):
+    at.shutdown(socket.SHUT_RDWR)
+
+
+def deafen(at):
+    """Whatever comes is dropped, acknowledgements too; what is sent arrives."""
+    drop = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # BPF_RET | BPF_K, 0
+    program = struct.pack("HL" if struct.calcsize("P") == 8 else "HI", 1, ctypes.addressof(drop))
+    at.setsockopt(socket.SOL_SOCKET, 26, program)  # SO_ATTACH_FILTER
+
+
+def healed(one, how, times, most=None):
+    """Does that to all data connections, or to the busiest ones, and waits until the run has noticed and goes on."""
+    one.reaches(one.steps()[-1]["iteration"] + 5)
+    found = between(one)
+    for at in found[:most]:
+        how(at)
+    for at in found:
+        at.close()
+    one.until("its generation is ended, and it goes on", lambda: len(one.restarts()) >= times)
+    one.reaches(one.steps()[-1]["iteration"] + 1)
+
+
+def require_named(one):
+    told = one.restarts()
+    for x in told:
+        text = str(x)
+        if "connection:0-1" not in text or "between process" not in text:
+            raise one.fails(f"a broken connection is told as {x}")
+    return told
+
+
+def check_broken(folder):
+    """They break: both processes go on over new ones, and the cause names both. The second time one of them is exchanged."""
+    wanted = judge(folder)
+    one = job(folder, *LONG, environment=OVER_TCP)
+    one.reaches(5)
+    before = [one.node(0), one.node(1)]
+    healed(one, break_off, 1)
+    after = [one.node(0), one.node(1)]
+    if not all(map(is_same, before, after)):
+        raise one.fails(f"a connection broke once, and the processes were {before} and are {after}")
+    healed(one, break_off, 2)
+    one.until("another process", lambda: len(one.processes()) == 2
+              and [is_same(x, y) for x, y in zip(before, [one.node(0), one.node(1)])].count(False) == 1)
+    if "is exchanged" not in one.text():
+        raise one.fails("it is not said why a process that lives is exchanged")
+    one.goes_on(wanted, "data connections that broke twice")
+    if len(require_named(one)) != 2:
+        raise one.fails(f"the log tells of {one.restarts()}")
+
+
+def check_silent(folder):
+    """What is sent over the busiest one does not arrive any more, in one direction, while all else does: it is found out
+    within the suspicion, and both processes go on."""
+    wanted = judge(folder)
+    one = job(folder, *LONG, "--suspicion-seconds", 3, environment=OVER_TCP)
+    one.reaches(5)
+    before = [one.node(0), one.node(1)]
+    healed(one, deafen, 1, most=1)
+    after = [one.node(0), one.node(1)]
+    if not all(map(is_same, before, after)):
+        raise one.fails(f"the processes were {before} and are {after}")
+    one.goes_on(wanted, "a data connection that lost what was sent")
+    if len(require_named(one)) != 1:
+        raise one.fails(f"the log tells of {one.restarts()}")
+
+
+if __name__ == "__main__":
+    atexit.register(lambda: [one.stop() for one in JOBS])
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
