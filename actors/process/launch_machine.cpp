@@ -90,7 +90,7 @@ void launch_machine::launch(one& x, launch_actions& out) {
   if (*at != x.agent) {
     auto why = before.lost.empty() ? before.unfit : before.lost;
     if (why.empty() && x.avoided.contains(x.agent))
-      why = "it is not to go on where it was";
+      why = "it computed wrong bits where it was, or was not reached there";
     out.emplace_back(act::relocate{x.who.process, x.agent, *at, beside(x, *at), std::move(why)});
   }
   x.agent = *at;

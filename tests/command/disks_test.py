@@ -1,4 +1,4 @@
-"""`--save` on a disk that is slow, or can only be read: training goes on, and what is not durable is not called saved.
+"""`--save` on a disk that can only be read: training goes on, and what is not durable is not called saved.
 Run by ctest.
 
     disks_test.py PROGRAM DISK_FAULTS NAME...   runs the named checks, or all
@@ -8,7 +8,6 @@ exists: nothing here depends on how fast a machine is.
 """
 
 import atexit
-import pathlib
 import subprocess
 import sys
 
@@ -26,19 +25,8 @@ def planted(below, error, calls, gate):
     return {"LD_PRELOAD": FAULTS, "TROUPE_TEST_DISK_FAULT": f"{below} 1 {error} 1000000000 {calls} {gate}"}
 
 
-def partial(save):
-    """Folders in which a checkpoint is being written."""
-    return [x for x in save.glob(".*") if x.name.endswith(".partial")]
-
-
 def visible(save):
     return sorted(int(x.name.removeprefix("iter_")) for x in save.glob("iter_*"))
-
-
-def memory(one):
-    """Of all its processes that host ranks, resident, in bytes."""
-    return sum(int(line.split()[1]) << 10 for x in one.processes()
-               for line in pathlib.Path(f"/proc/{x['pid']}/status").read_text().splitlines() if line.startswith("VmRSS"))
 
 
 def ends_here(one, wanted, what, code=0):
@@ -46,32 +34,6 @@ def ends_here(one, wanted, what, code=0):
     one.process.terminate()
     one.ends(code)
     require_same(one, wanted, what, until=len(one.steps()))
-
-
-def check_slow(folder):
-    """What is written does not get to the disk: one save is under way, however many are due, nothing is told as saved,
-    memory stays, and training goes on. When the disk does its work the newest state is saved, once."""
-    wanted = judge(folder)
-    for calls in ("fsync", "write"):
-        save, gate = folder / f"save-{calls}", folder / f"gate-{calls}"
-        save.mkdir()
-        one = job(folder, *LONG, "--save", save, "--save-interval", 5,
-                  environment=planted(save, 0, calls, gate))
-        one.reaches(3)  # what is written before the first step has been
-        gate.touch()
-        one.reaches(one.steps()[-1]["iteration"] + 10)
-        before = partial(save), visible(save), memory(one)
-        one.reaches(one.steps()[-1]["iteration"] + 60)  # twelve more are due
-        after = partial(save), visible(save), memory(one)
-        if len(before[0]) != 1 or after[:2] != before[:2]:
-            raise one.fails(f"with a disk that hangs in {calls} there was {before}, and is {after}")
-        if after[2] > before[2] + (8 << 20):
-            raise one.fails(f"a slow disk costs memory: {before[2]} bytes, later {after[2]}")
-        gate.unlink()
-        ends_here(one, wanted, f"a disk that is slow in {calls}")
-        works("checkpoint", "verify", save)
-        if visible(save)[-1] != one.steps()[-1]["iteration"] or partial(save):
-            raise one.fails(f"afterwards there are {sorted(save.iterdir())}")
 
 
 def check_read_only(folder):
