@@ -156,16 +156,16 @@ class rehearsal {
   bundle gradient_of(chunk_id chunk) {
     bundle out;
     if (!pipeline_.is_last(chunk))
-      out.add("hidden", batch().at("hidden"));
+      out.add("hidden", batch(false).at("hidden"));
     return out;
   }
 
-  std::int64_t hidden_bytes() { return std::int64_t(batch().at("hidden").bytes()); }
+  std::int64_t hidden_bytes() { return std::int64_t(batch(false).at("hidden").bytes()); }
 
   /// What went into a pass of the chunk, both ways, as another stage or the loader sent it.
   std::int64_t bytes_into(chunk_id chunk) {
     std::int64_t out = 0;
-    for (const auto& [name, part] : batch()) {
+    for (const auto& [name, part] : batch(false)) {
       const bool used = name == "hidden"                     ? !pipeline_.is_first(chunk)
                         : name == "tokens"                   ? pipeline_.is_first(chunk)
                         : name == "labels" || name == "mask" ? pipeline_.is_last(chunk)
@@ -228,7 +228,7 @@ class rehearsal {
     for (const auto& x : plan->ranks[std::size_t(pipeline_rank_)])
       act(x);
     for (auto& [chunk, added] : added_)
-      worker_.compute_again(chunk, batch(), gradient_of(chunk), std::move(added));
+      worker_.compute_again(chunk, batch(false), gradient_of(chunk), std::move(added));
     worker_.end_computing_again();
     for (int b = 0; b < worker_.buckets(); ++b)
       worker_.reduce_bucket(b, stream_);
