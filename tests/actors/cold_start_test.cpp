@@ -37,13 +37,13 @@ struct dead_run {
     job.checkpoints.local_folder = above / "states";
     job.watch.log_file = log;
     std::filesystem::create_directories(save);
-    const auto prepared = tests::without_threads(job);
+    const auto died = tests::without_threads(job);
     const runtime::held_run_folder held(run, "troupe 1", {});
     runtime::step_ledger ledger;
     ledger.write_down(held.ledger());
     const auto by = ledger.by(0);
     by->begin({});
-    by->is_of({prepared->description.identity, 2});
+    by->is_of({died->description.identity, 2});
     std::string lines;
     for (std::uint64_t n = 1; n <= 9; ++n) {
       const runtime::training_position at{.iteration = n, .consumed = 8 * n};
