@@ -106,6 +106,6 @@ MUTANTS = [
     ("gradients of an update are those of the beginning", UPDATE,
      "gradients(0, x.range.entry) + x.range.begin;", "gradients(0, x.range.entry);"),
     ("all replicas of a worker add to one accumulator that is summed twice", WORKER,
-     "  at(key.chunk).store->select_replica(key.replica);",
-     "  at(key.chunk).store->select_replica(0);"),
+     "  home.store->select_replica(key.replica);",
+     "  home.store->select_replica(0);"),
 ]
