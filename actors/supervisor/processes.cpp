@@ -258,9 +258,8 @@ void supervisor_state::lose_connection(const messages::taken_for_dead& x,
 }
 
 void supervisor_state::carry_out(const order_exchange& x) {
-  runtime::log_warning("process:{} is exchanged: it lives, but {}, not for the first time",
-                       x.process,
-                       members_->cause() ? members_->cause()->why : "another one cannot reach it");
+  runtime::log_warning(
+      "process:{} is exchanged: it lives, but {}, not for the first time", x.process, x.why);
   forget_process(x.process);
   tell_of_shard_writer(x.process);
   context_->messages->send(
