@@ -239,6 +239,9 @@ void supervisor_state::lose_process(int process,
 void supervisor_state::lose_connection(const messages::taken_for_dead& x,
                                        int from,
                                        const messages::process_name& to) {
+  if (!is_process(to.process))  // it hosts no ranks: no generation waits for it
+    runtime::log_warning(
+        "the data connection of process {} to the supervisor's process broke: {}", from, x.why);
   if (!is_process(to.process) || to.process == from)
     return;
   const auto name = [this](int p) {
