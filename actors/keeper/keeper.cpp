@@ -48,7 +48,7 @@ void keeper_state::receive(const messages::keep& x) {
   } catch (const runtime::cancelled&) {
     return;  // its generation has ended: the next one gives its own
   } catch (const runtime::peer_lost&) {
-    return;  // its holder has died, which ends the generation, too
+    return;  // its holder has died, or the transport tells of the connection: the generation ends
   }
   tell_if_kept(x.generation, x.step);
 }

@@ -32,14 +32,27 @@ std::optional<messages::process_name> connection_named(const std::string& name) 
 }
 
 void broken_connections::tell_to(hearer x) {
-  const std::lock_guard lock(mutex_);
-  hearer_ = std::move(x);
+  std::optional<broken_connection> untold;
+  {
+    const std::lock_guard lock(mutex_);
+    hearer_ = x;
+    if (x)
+      untold = std::exchange(untold_, std::nullopt);
+  }
+  if (untold)
+    x(*untold);
 }
 
 void broken_connections::tell(const broken_connection& x) {
-  const std::lock_guard lock(mutex_);
-  if (hearer_)
-    hearer_(x);
+  hearer to;
+  {
+    const std::lock_guard lock(mutex_);
+    to = hearer_;
+    if (!to)
+      untold_ = x;
+  }
+  if (to)
+    to(x);
 }
 
 void neighbours::when_broken(broken_connections::hearer x) {

@@ -34,17 +34,19 @@ inline messages::process_name process_by_key(std::uint64_t key) {
   return {int(key >> 32) - 2, std::uint32_t(key)};
 }
 
-/// Who is told when a connection of a data plane breaks. Any thread.
+/// Who is told when a connection of a data plane breaks. Any thread; who hears is called without a
+/// lock, and may be for a moment after another one has taken its place.
 class broken_connections {
  public:
   using hearer = std::function<void(const broken_connection&)>;
-  /// Instead of the one before.
+  /// Instead of the one before. What broke last while there was nobody is told now.
   void tell_to(hearer x);
   void tell(const broken_connection& x);
 
  private:
   std::mutex mutex_;
   hearer hearer_;
+  std::optional<broken_connection> untold_;
 };
 
 /// Any thread.

@@ -128,8 +128,10 @@ membership::orders membership::lost(int process,
     return {order_stop{why}};
   }
   const bool ends_generation = phase_ != phase::ending;
-  // Before disks are looked at, what made it necessary has been counted. A move is no accident.
-  const bool is_first = ends_generation || was_looking || (cause_ && cause_->moves && !death.moves);
+  // Before disks are looked at, or somebody is exchanged, what made it necessary has been counted.
+  // A move is no accident.
+  const bool is_first = ends_generation || was_looking || (exchanged_ && !cause_)
+                        || (cause_ && cause_->moves && !death.moves);
   if (is_first || (cause_ && death.cause < cause_->cause)) {
     cause_ = death;  // MEMBER-4
   } else if (!at.is_new) {
@@ -148,7 +150,7 @@ membership::orders membership::lost(const member_death& x, std::uint64_t now_ns)
     return {};  // MEMBER-2
   if (x.role == member_role::rank) {
     if (phase_ == phase::ending) {
-      if (is_looking_)
+      if (is_looking_ || exchanged_)
         return {};  // everybody had ended
       // MEMBER-4: of causes the first that is heard, and a cause before what it caused.
       if (!cause_ || x.cause < cause_->cause)
@@ -183,56 +185,6 @@ membership::orders membership::lost(const member_death& x, std::uint64_t now_ns)
     return {std::move(*stop)};
   }
   return {order_replace{x.role, x.process}};
-}
-
-membership::orders membership::broke(const broken_link& x,
-                                     runtime::generation_id generation,
-                                     const std::string& why) {
-  const auto is_here = [&](int p, std::uint32_t incarnation) {
-    const auto& at = processes_[std::size_t(p)];
-    return at.stands && at.incarnation == incarnation;
-  };
-  // Without recovery the cause is what the ranks die of.
-  if (phase_ == phase::stopped || !limits_.on || generation != generation_ || !formed_
-      || is_looking_ || !is_here(x.from, x.from_incarnation) || !is_here(x.to, x.to_incarnation))
-    return {};  // MEMBER-2
-  if (!broken_)
-    broken_ = x;
-  const member_death death{
-      .generation = generation_,
-      .role = member_role::rank,
-      .who = fmt::format("connection:{}-{}", std::min(x.from, x.to), std::max(x.from, x.to)),
-      .cause = death_cause::connection,
-      .why = why};
-  if (!cause_ || death.cause < cause_->cause)
-    cause_ = death;  // MEMBER-4
-  return phase_ == phase::ending ? orders{} : end_all();
-}
-
-// MEMBER-7.
-membership::orders membership::exchange_unreachable(std::uint64_t now_ns) {
-  const auto x = std::exchange(broken_, std::nullopt);
-  if (!x || incarnation(x->from) != x->from_incarnation || incarnation(x->to) != x->to_incarnation)
-    return {};
-  std::erase_if(past_breaks_, [&](const auto& b) { return b.at_ns + limits_.window_ns < now_ns; });
-  const past_break now{std::min(x->from, x->to), std::max(x->from, x->to), now_ns};
-  past_breaks_.push_back(now);
-  const auto often = [&](const auto& is_meant) {
-    return std::count_if(past_breaks_.begin(), past_breaks_.end(), is_meant);
-  };
-  const auto between = often([&](const auto& b) { return b.from == now.from && b.to == now.to; });
-  if (between < 2)
-    return {};
-  // Who cannot be reached by others either; then one after the other.
-  const auto of
-      = [&](int p) { return often([p](const auto& b) { return b.from == p || b.to == p; }); };
-  int whom = between % 2 == 0 ? now.to : now.from;
-  if (of(now.from) != of(now.to))
-    whom = of(now.from) > of(now.to) ? now.from : now.to;
-  auto& at = processes_[std::size_t(whom)];
-  at.stands = false;
-  at.remains.emplace();
-  return {order_exchange{whom}};
 }
 
 std::vector<state_source> membership::all_from(state_tier tier, std::uint64_t step) const {
@@ -293,15 +245,15 @@ membership::orders membership::form_if_all_ended(std::uint64_t now_ns) {
       return {};
   if (is_looking_)
     return {};
-  if (auto exchange = exchange_unreachable(now_ns); !exchange.empty())
-    return exchange;
-  if (cause_)
-    if (auto stop = stop_if_too_many(*cause_, now_ns)) {
+  const auto cause = std::exchange(cause_, std::nullopt);
+  if (cause)
+    if (auto stop = stop_if_too_many(*cause, now_ns)) {
       phase_ = phase::stopped;
       return {std::move(*stop)};
     }
-  cause_.reset();
   stored_.reset();
+  if (auto exchange = exchange_unreachable(cause ? cause->why : "", now_ns); !exchange.empty())
+    return exchange;
   const bool began = formed_ || runtime::epoch_of(generation_) > 0;
   const auto near = at_hand();
   if (looks_at_disks_ && began && (near.empty() || wants_older())) {
@@ -326,7 +278,8 @@ membership::orders membership::looked(std::uint64_t number,
 membership::orders membership::form() {
   auto from = sources();
   cause_.reset();
-  broken_.reset();
+  broken_.clear();
+  exchanged_ = false;
   if (std::exchange(formed_, true))
     generation_ = runtime::next(generation_);
   kept_ = runtime::value(from.front().step);

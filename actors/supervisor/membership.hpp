@@ -16,8 +16,9 @@
 //   MEMBER-4  The first cause is told, whatever died of it and in whatever order that is heard.
 //   MEMBER-5  Restarts are bounded: in a window of time, and without progress.
 //   MEMBER-6  is in stored_steps.hpp.
-//   MEMBER-7  Two living processes between which connections break again and again do not go on as
-//             they are: the second time one of them is exchanged.
+//   MEMBER-7  Living processes between which connections break again and again do not go on as they
+//             are: the second time one of both is exchanged, or whom several others do not reach,
+//             and by that no step is lost.
 
 #pragma once
 
@@ -25,6 +26,7 @@
 #include "runtime/core/ids.hpp"
 #include "runtime/core/state_source.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -138,6 +140,7 @@ struct order_forgo {
 /// another host where there is one; answer with `stands`.
 struct order_exchange {
   int process = 0;
+  std::string why = {};  ///< what broke last
   friend bool operator==(const order_exchange&, const order_exchange&) = default;
 };
 /// The run is over, for this reason.
@@ -233,8 +236,23 @@ class membership {
 
   orders end_all();
   orders form_if_all_ended(std::uint64_t now_ns);
-  /// MEMBER-7. Empty: both may go on, over a new connection.
-  orders exchange_unreachable(std::uint64_t now_ns);
+  struct past_break {
+    int from, to;  ///< the lower place first
+    std::uint32_t from_incarnation, to_incarnation;
+    std::uint64_t at_ns;
+    bool is_of(int process) const { return from == process || to == process; }
+  };
+
+  /// MEMBER-7. Empty: all may go on, over new connections. `why`: the cause of this ending.
+  orders exchange_unreachable(const std::string& why, std::uint64_t now_ns);
+  /// Of those within the window, how many broke with the process that now is at that place.
+  std::ptrdiff_t breaks_of(int process) const;
+  /// It cannot be reached by several others, each of which is reached better than it.
+  bool is_shunned(int process) const;
+  /// Whom to exchange for the breaks of this ending, the better first; empty: nobody.
+  std::vector<int> unreachable(const std::vector<past_break>& now) const;
+  /// All go on after the same step without what this process has and keeps.
+  bool can_spare(int process);
   orders form();
   /// The last generation that is to end before the next one is formed.
   runtime::generation_id newest_formed() const {
@@ -264,11 +282,8 @@ class membership {
   std::uint64_t start_, kept_;
   std::uint64_t furthest_;  ///< step that was ever kept: progress is beyond it
   std::optional<member_death> cause_;
-  std::optional<broken_link> broken_;  ///< in the generation that is being ended
-  struct past_break {
-    int from, to;  ///< the lower place first
-    std::uint64_t at_ns;
-  };
+  std::vector<broken_link> broken_;  ///< in the generation that is being ended: each pair once
+  bool exchanged_ = false;  ///< somebody was, after the end of that generation: everybody had ended
   std::vector<past_break> past_breaks_;  ///< within the window, of processes that lived
 };
 

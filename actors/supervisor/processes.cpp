@@ -239,6 +239,9 @@ void supervisor_state::lose_process(int process,
 void supervisor_state::lose_connection(const messages::taken_for_dead& x,
                                        int from,
                                        const messages::process_name& to) {
+  if (!is_process(to.process))  // it hosts no ranks: no generation waits for it
+    runtime::log_warning(
+        "the data connection of process {} to the supervisor's process broke: {}", from, x.why);
   if (!is_process(to.process) || to.process == from)
     return;
   const auto name = [this](int p) {
@@ -258,9 +261,8 @@ void supervisor_state::lose_connection(const messages::taken_for_dead& x,
 }
 
 void supervisor_state::carry_out(const order_exchange& x) {
-  runtime::log_warning("process:{} is exchanged: it lives, but {}, not for the first time",
-                       x.process,
-                       members_->cause() ? members_->cause()->why : "another one cannot reach it");
+  runtime::log_warning(
+      "process:{} is exchanged: it lives, but {}, not for the first time", x.process, x.why);
   forget_process(x.process);
   tell_of_shard_writer(x.process);
   context_->messages->send(

@@ -6,6 +6,14 @@
 
 namespace troupe::actors {
 
+namespace {
+
+bool is_of_connection(const std::string& who) {
+  return who.starts_with("connection:");
+}
+
+}  // namespace
+
 restart_counter::restart_counter(restart_limits limits, std::vector<runtime::restart> before)
     : limits_(limits), all_(std::move(before)), taken_(all_.size()) {}
 
@@ -17,9 +25,11 @@ std::optional<std::string> restart_counter::add(const std::string& who,
   const auto in_window = std::count_if(all_.begin(), all_.end(), [&](const runtime::restart& r) {
     return r.step > 0 && r.at_ns + limits_.window_ns >= now_ns;
   });
-  if (const int in_a_row = without_progress(step); in_a_row >= limits_.without_progress)
-    return fmt::format("{}; it is the death number {} in a row at step {}, so it is no accident",
+  const bool broke = is_of_connection(who);
+  if (const int in_a_row = without_progress(step, broke); in_a_row >= limits_.without_progress)
+    return fmt::format("{}; it is the {} number {} in a row at step {}, so it is no accident",
                        why,
+                       broke ? "broken connection" : "death",
                        in_a_row,
                        step);
   if (in_window > limits_.most)
@@ -39,14 +49,15 @@ bool restart_counter::forgoes(const std::string& who, std::uint64_t now_ns) {
   return same + 1 >= limits_.without_progress;
 }
 
-int restart_counter::without_progress(std::uint64_t step) const {
+int restart_counter::without_progress(std::uint64_t step, bool of_connections) const {
   int out = 0;
   for (auto at = all_.rbegin(); at != all_.rend(); ++at) {
     if (at->step == 0)
       continue;
     if (at->step != step)
       break;
-    ++out;
+    if (is_of_connection(at->who) == of_connections)
+      ++out;
   }
   return out;
 }

@@ -16,7 +16,8 @@ struct restart_limits {
   int most = 10;    ///< within the window
   std::uint64_t window_ns = 3'600'000'000'000;
   /// Deaths in a row without a step more committed: the last but one goes back to an older tier,
-  /// the last ends the run, because what strikes each time is no accident.
+  /// the last ends the run, because what strikes each time is no accident. Connections that break
+  /// are counted apart: as many end the run, but they say nothing against a state.
   int without_progress = 4;
 };
 
@@ -33,9 +34,9 @@ class restart_counter {
                                  std::uint64_t now_ns);
   /// One of a service without which a run goes on. Whether it is to do so.
   bool forgoes(const std::string& who, std::uint64_t now_ns);
-  /// In a row, at this step.
-  int without_progress(std::uint64_t step) const;
-  /// The next one without progress ends the run: what strikes may lie in what was kept.
+  /// In a row, at this step: deaths, or connections that broke ("connection:0-1").
+  int without_progress(std::uint64_t step, bool of_connections = false) const;
+  /// The next death without progress ends the run: what strikes may lie in what was kept.
   bool is_last(std::uint64_t step) const {
     return without_progress(step) >= limits_.without_progress - 1;
   }

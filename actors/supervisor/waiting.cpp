@@ -3,6 +3,7 @@
 #include "actors/process/neighbours.hpp"
 #include "actors/supervisor/supervisor.hpp"
 #include "messages/core/error.hpp"
+#include "runtime/core/log.hpp"
 
 #include <caf/system_messages.hpp>
 
@@ -29,6 +30,11 @@ void supervisor_state::receive(const messages::taken_for_dead& x) {
     for (int p = 0; p < int(processes_.size()) && processes_.size() > 1; ++p)
       if (address_of(node_in(p)) == by)
         return lose_connection(x, p, *to);
+    if (by == address_of(node_))
+      runtime::log_warning(
+          "the data connection of the supervisor's process to process {} broke: {}",
+          to->process,
+          x.why);
     return;
   }
   for (int p = 0; p < int(processes_.size()); ++p) {

@@ -96,8 +96,8 @@ struct wire_settings {
   /// Who has not shown who he is by then is closed. A part of the time of suspicion: the process of
   /// a good peer may be slow for so long.
   std::chrono::milliseconds handshake_within{5000};
-  /// A connection over which the other system has not answered for so long is broken: the time of
-  /// suspicion. 0: the systems decide.
+  /// A connection over which the other system has not answered for so long, or has had no room for
+  /// what waits, is broken: the time of suspicion. 0: the systems decide.
   std::chrono::milliseconds silent_for{0};
   /// Callers who have not shown who they are, at a time. One more, and the one who has taken
   /// longest makes room.

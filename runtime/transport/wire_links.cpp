@@ -61,7 +61,11 @@ void wire_transport::lost(peer_number who, const std::string& why) {
       return true;
     });
     if (to != others_.end() && to->second.lost.empty()) {
-      if (was_waited_for > 0) {
+      // Who reads may have heard of it before the wire; and who has taken a part, and has not asked
+      // for the next one, cannot have that: its holder has dropped the lease.
+      newest = std::max({newest, to->second.missed, half_redeemed_of(to->first)});
+      to->second.missed = {};
+      if (was_waited_for > 0 || newest != generation_id{}) {
         broken = to->first;
         to->second.lost = why;
         to->second.heals = true;

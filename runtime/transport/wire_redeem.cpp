@@ -66,6 +66,7 @@ class wire_transport::reception {
     std::vector<std::pair<peer_number, wire_message>> given_up;
     {
       const std::lock_guard lock(of_.mutex_);
+      of_.receptions_.erase(this);
       for (const auto& x : begun_) {
         of_.fetches_.erase(x->number);
         if (x->loan)
@@ -78,6 +79,13 @@ class wire_transport::reception {
 
   tensor expect(const ticket& x);
   void finish();
+  /// The mutex is held. The generation of a tensor of that process of which a part was asked for
+  /// and the next one was not; 0: there is none.
+  generation_id half_done_of(std::uint64_t process) const {
+    const bool is_half = next_ < ranges_.size() && ranges_[next_].begin > 0
+                         && ranges_[next_].what.holder == process;
+    return is_half ? ranges_[next_].what.generation : generation_id{};
+  }
 
  private:
   struct range {
@@ -96,7 +104,8 @@ class wire_transport::reception {
   const std::shared_ptr<std::condition_variable> changed_
       = std::make_shared<std::condition_variable>();
   std::shared_ptr<void> waker_;
-  std::vector<range> ranges_;
+  std::vector<range> ranges_;  ///< they stay as they are when this is among the receptions
+  std::size_t next_ = 0;       ///< that is not asked for; guarded by the transport's mutex
   std::vector<std::shared_ptr<fetch>> begun_;
 };
 
@@ -121,6 +130,10 @@ tensor wire_transport::reception::expect(const ticket& x) {
 void wire_transport::reception::finish() {
   if (on_device_ && !in_pieces_)
     by_.stream->mark()->wait();  // the user of this memory before has done with it
+  {
+    const std::lock_guard lock(of_.mutex_);
+    of_.receptions_.insert(this);
+  }
   const auto window = in_pieces_ ? pieces_at_once : ranges_.size();
   for (std::size_t i = 0; i < ranges_.size(); ++i) {
     while (begun_.size() < std::min(i + window, ranges_.size()))
@@ -150,6 +163,8 @@ void wire_transport::reception::begin(const range& x) {
   }
   of_.start(out);
   begun_.push_back(std::move(out));
+  const std::lock_guard lock(of_.mutex_);
+  next_ = begun_.size();
 }
 
 void wire_transport::reception::wait(fetch& x) {
@@ -184,10 +199,13 @@ void wire_transport::reception::read(fetch& x, std::unique_lock<std::mutex>& loc
   lock.lock();
   if (x.over)
     return;
-  if (found.bytes == lent_bytes::gone)
+  if (found.bytes == lent_bytes::gone) {
+    if (auto& holder = of_.others_[x.what.holder]; holder.number == x.from)
+      holder.missed = std::max(holder.missed, x.what.generation);
     throw peer_lost("{} cannot be read in the process with pid {}, which has let it go",
                     name_of(x.what),
                     place.pid);
+  }
   x.loan.reset();
   if (found.bytes == lent_bytes::unread) {
     of_.learn_unreadable(x, place, found.failure);
@@ -198,6 +216,13 @@ void wire_transport::reception::read(fetch& x, std::unique_lock<std::mutex>& loc
   x.finish();
   of_.fetches_.erase(x.number);
   of_.wire_->send(x.from, {bytes_of(of_.about_loan(x, wire_verb::taken)), {}, nullptr});
+}
+
+generation_id wire_transport::half_redeemed_of(std::uint64_t process) const {
+  generation_id out = {};
+  for (const auto* x : receptions_)
+    out = std::max(out, x->half_done_of(process));
+  return out;
 }
 
 std::vector<tensor> wire_transport::redeem_all(std::span<const ticket> tickets,

@@ -112,11 +112,14 @@ void wire_transport::end_generation(generation_id last) {
     at->second->finish(std::make_exception_ptr(cancelled()));
     at = fetches_.erase(at);
   }
-  for (auto& [process, x] : others_)
+  for (auto& [process, x] : others_) {
+    if (x.missed <= last)
+      x.missed = {};
     if (std::exchange(x.heals, false)) {  // LINK-1
       x.lost.clear();
       x.number = {};
     }
+  }
   if (stager_ != nullptr)
     stager_->end_generation(last);
 }

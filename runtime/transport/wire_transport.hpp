@@ -33,6 +33,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <unordered_map>
 
 namespace troupe::runtime {
@@ -97,6 +98,7 @@ class wire_transport final : public transport, private wire_owner {
   struct other {
     std::string where;
     peer_number number = {};     ///< 0: not connected yet
+    generation_id missed = {};   ///< it has let go what was being read; 0: nothing
     std::string lost;            ///< why, when it is
     bool heals = false;          ///< with the next generation: its process was not forgotten
     bool is_unreadable = false;  ///< the system does not give this process its memory
@@ -131,6 +133,7 @@ class wire_transport final : public transport, private wire_owner {
   void fail(peer_number from, const wire_message& x);
   tensor take(const ticket& x);
   void start(const std::shared_ptr<fetch>& x);
+  generation_id half_redeemed_of(std::uint64_t process) const;
   peer_number peer_of(const ticket& x);
 
   const wire_transport_settings settings_;
@@ -144,6 +147,7 @@ class wire_transport final : public transport, private wire_owner {
   std::unordered_map<std::uint64_t, lease> leases_;
   std::unordered_map<std::uint64_t, generation_id> taken_back_;  ///< before they were redeemed
   std::unordered_map<std::uint64_t, std::shared_ptr<fetch>> fetches_;
+  std::set<const reception*> receptions_;  ///< that are being finished
   std::map<std::uint64_t, other> others_;
   std::map<peer_number, std::uint64_t> askers_;  ///< what process has asked by this connection
 

@@ -15,11 +15,11 @@ namespace {
 
 constexpr std::uint64_t moment = 1'000'000'000;
 
-/// Three processes, each of which keeps the states of the one before it.
+/// Processes each of which keeps the states of the one before it.
 struct linked {
-  linked() : x({.on = true}, 0, 0, {}, 3) {
+  explicit linked(int processes = 3) : of(processes), x({.on = true}, 0, 0, {}, processes) {
     x.begin();
-    for (int p = 0; p < 3; ++p)
+    for (int p = 0; p < of; ++p)
       x.stands(p, 1, false, now);
     x.ready(x.generation());
     keeps(7);
@@ -38,11 +38,12 @@ struct linked {
   /// All that stand.
   membership::orders end() {
     membership::orders out;
-    for (int p = 0; p < 3; ++p) {
+    for (int p = 0; p < of; ++p) {
       if (!x.stands(p))
         continue;
       generation_remains left{.newest = step + 1, .oldest = step};
-      left.kept[(p + 2) % 3] = {step, step + 1};
+      if (p != keeps_nothing)
+        left.kept[(p + of - 1) % of] = {step, step + 1};
       out = x.ended(x.generation(), p, left, now);
     }
     return out;
@@ -60,6 +61,8 @@ struct linked {
   }
 
   std::uint64_t now = moment, step = 0;
+  int keeps_nothing = -1;  ///< who is new, and was not given anything yet
+  int of;
   membership x;
 };
 
@@ -99,17 +102,125 @@ TEST_CASE("MEMBER-7: where it breaks again one of both is exchanged and then the
   CHECK(it.exchanged(it.end()) == 0);
 }
 
-TEST_CASE("MEMBER-7: who cannot be reached by another either is exchanged",
+TEST_CASE("MEMBER-7: of several the one is exchanged that two others did not reach",
           "[actors][membership]") {
-  linked it;
+  linked it(6);
+  it.breaks(0, 1);
+  it.formed(it.end());  // which of both it is nobody knows
+  it.keeps(9);
+  it.breaks(3, 4);
+  it.formed(it.end());  // nor here
+  it.keeps(11);
+  it.breaks(1, 2);
+  CHECK(it.exchanged(it.end()) == 1);
+  it.formed(it.x.stands(1, 2, false, it.now));
+  it.keeps(13);
+  it.breaks(1, 5);
+  it.formed(it.end());  // what the one before it could not reach says nothing of this one
+}
+
+TEST_CASE("MEMBER-7: two breaks of one generation name whom both have in common",
+          "[actors][membership]") {
+  linked it(4);
   it.breaks(0, 2);
+  it.breaks(2, 0);
+  it.breaks(2, 3);
+  CHECK(it.exchanged(it.end()) == 2);
+  const auto told = it.x.take_restarts();
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].who == "connection:0-2");
+}
+
+TEST_CASE("MEMBER-7: nobody is exchanged whose state no keeper has", "[actors][membership]") {
+  linked it(2);
+  it.breaks(0, 1);
   it.formed(it.end());
   it.keeps(9);
   it.breaks(0, 1);
+  CHECK(it.exchanged(it.end()) == 1);
+  it.formed(it.x.stands(1, 2, false, it.now));
+  it.keeps_nothing = 1;  // the process 0 would be the next one
+  it.breaks(0, 1);
+  CHECK(it.exchanged(it.end()) == 1);
+  it.formed(it.x.stands(1, 3, false, it.now));
+  it.x.lost({.generation = it.x.generation(), .who = "replica:0", .why = "an accident"}, it.now);
+  it.end();
+  CHECK(it.x.now() == membership::phase::forming);
+  CHECK(it.x.kept() == 9);
+}
+
+TEST_CASE("MEMBER-7: where either would lose steps both processes go on", "[actors][membership]") {
+  linked it(2);
+  it.breaks(0, 1);
   it.formed(it.end());
-  it.keeps(11);
-  it.breaks(1, 0);
-  CHECK(it.exchanged(it.end()) == 0);
+  it.keeps(9);
+  it.breaks(0, 1);
+  generation_remains left{.newest = 10, .oldest = 9};  // neither has given its state yet
+  it.x.ended(it.x.generation(), 0, left, it.now);
+  const auto form = it.formed(it.x.ended(it.x.generation(), 1, left, it.now));
+  CHECK(form.step() == runtime::step_id(9));
+  CHECK(form.tier() == state_tier::estate);
+}
+
+TEST_CASE("MEMBER-7: one ending exchanges one process and what is heard late exchanges no other",
+          "[actors][membership]") {
+  linked it(4);
+  it.breaks(0, 2);
+  it.breaks(2, 3);
+  CHECK(it.exchanged(it.end()) == 2);
+  CHECK(it.breaks(0, 1).empty());
+  CHECK(it.breaks(0, 3).empty());
+  CHECK(it.x.lost({.generation = it.x.generation(), .who = "replica:1", .why = "late"}, it.now)
+            .empty());
+  CHECK_FALSE(it.x.cause());
+  it.formed(it.x.stands(2, 2, false, it.now));
+  CHECK(it.x.take_restarts().size() == 1);
+}
+
+TEST_CASE("MEMBER-5: a death while the exchanged process is waited for is a restart of its own",
+          "[actors][membership]") {
+  linked it(4);
+  it.breaks(0, 2);
+  it.breaks(2, 3);
+  CHECK(it.exchanged(it.end()) == 2);
+  CHECK(it.x.lost(0, 1, "process:0: killed", it.now).size() == 1);
+  it.x.stands(2, 2, false, it.now);
+  it.formed(it.x.stands(0, 2, false, it.now));
+  const auto told = it.x.take_restarts();
+  REQUIRE(told.size() == 2);
+  CHECK(told[0].who == "connection:0-2");
+  CHECK(told[1].who == "process:0");
+}
+
+TEST_CASE("MEMBER-5: the break that is one too many ends the run and exchanges nobody",
+          "[actors][membership]") {
+  membership x({.on = true, .most = 1}, 0, 0, {}, 2);
+  x.begin();
+  for (int p = 0; p < 2; ++p)
+    x.stands(p, 1, false, moment);
+  membership::orders last;
+  for (int n = 0; n < 2; ++n) {
+    x.ready(x.generation());
+    x.broke({0, 1, 1, 1}, x.generation(), "between them it broke");
+    for (int p = 0; p < 2; ++p)
+      last = x.ended(x.generation(), p, {.newest = 0, .oldest = 0, .kept = {{1 - p, {0}}}}, moment);
+  }
+  REQUIRE(last.size() == 1);
+  CHECK(std::holds_alternative<order_stop>(last.front()));
+}
+
+TEST_CASE("connections that break at one step say nothing against the state that was kept",
+          "[actors][membership]") {
+  linked it(6);
+  it.x.saved(5);
+  it.breaks(0, 1);
+  it.formed(it.end());
+  it.breaks(2, 3);
+  it.formed(it.end());
+  it.breaks(4, 5);
+  const auto form = it.formed(it.end());
+  CHECK(form.step() == runtime::step_id(7));
+  CHECK(form.tier() == state_tier::estate);
 }
 
 TEST_CASE("MEMBER-4: a connection that breaks is less than a death and more than what peers tell",

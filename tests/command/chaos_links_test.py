@@ -59,12 +59,12 @@ def cut(folder, kind):
 
 
 def check_link_down(folder):
-    """A link is down for twice the suspicion, twice: the places move, to the same digest, and back when it is up again."""
+    """A link is cut twice and healed: no step is lost, and the digest at the end is that of a run without cuts."""
     cut(folder, "link-down")
 
 
 def check_one_way(folder):
-    """The same where one host does not hear the other one, which hears it."""
+    """The same where nothing that is sent to one host arrives, and what it sends does."""
     cut(folder, "one-way")
 
 

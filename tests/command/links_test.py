@@ -136,8 +136,8 @@ def check_broken(folder):
 
 
 def check_silent(folder):
-    """What is sent over the busiest one does not arrive any more, in one direction, while all else does: it is found out
-    within the suspicion, and both processes go on."""
+    """What is sent over the busiest one does not arrive any more, in one direction, while all else does: it is found out,
+    though nobody hangs up, and both processes go on."""
     wanted = judge(folder)
     one = job(folder, *LONG, "--suspicion-seconds", 3, environment=OVER_TCP)
     one.reaches(5)

@@ -207,6 +207,10 @@ std::shared_ptr<window_exchange::fetch> window_exchange::ask(std::uint64_t proce
   {
     const std::lock_guard lock(mutex_);
     out->number = next_fetch_++;
+    // Of who was forgotten meanwhile nothing comes, as its group tells whoever waits.
+    if (const auto to = others_.find(process);
+        to == others_.end() || to->second.number == peer_number{})
+      return out;
     fetches_[out->number] = out;
   }
   x.fetch = out->number;

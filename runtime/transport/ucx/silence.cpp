@@ -8,30 +8,57 @@
 #include <filesystem>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <string>
 #include <sys/socket.h>
+#include <system_error>
+#include <vector>
 
 namespace troupe::runtime::ucx {
 
 namespace {
 
-constexpr int looks = 3;  // at a connection that is idle, within the time
+// At a connection that is idle, within the time. How many fail does not end it: with
+// TCP_USER_TIMEOUT the first that comes after the time does.
+constexpr int looks = 3;
 
-/// Of either end of a connection, in network order; nothing: it is none.
+/// Of a connection, in network order.
+struct socket_end {
+  std::vector<char> address;  ///< empty: of this host alone, which an address of UCX does not say
+  std::array<char, 2> port = {};
+  bool is_one = false;
+};
+
 template <class Name>
-std::array<char, 2> port_by(const Name& name, int socket) {
+socket_end end_by(const Name& name, int socket) {
   sockaddr_storage at = {};
   socklen_t size = sizeof at;
-  std::array<char, 2> out = {};
-  if (name(socket, reinterpret_cast<sockaddr*>(&at), &size) == 0
-      && (at.ss_family == AF_INET || at.ss_family == AF_INET6))
-    std::memcpy(out.data(),
-                reinterpret_cast<const char*>(&at) + offsetof(sockaddr_in, sin_port),
-                out.size());
+  if (name(socket, reinterpret_cast<sockaddr*>(&at), &size) != 0)
+    return {};
+  const auto* const bytes = reinterpret_cast<const char*>(&at);
+  socket_end out;
+  if (at.ss_family == AF_INET) {
+    const auto* const from = bytes + offsetof(sockaddr_in, sin_addr);
+    if (*from != 127)
+      out.address.assign(from, from + sizeof(in_addr));
+  } else if (at.ss_family == AF_INET6) {
+    in6_addr where = {};
+    std::memcpy(&where, bytes + offsetof(sockaddr_in6, sin6_addr), sizeof where);
+    if (!IN6_IS_ADDR_LOOPBACK(&where))
+      out.address.assign(reinterpret_cast<const char*>(&where),
+                         reinterpret_cast<const char*>(&where) + sizeof where);
+  } else {
+    return {};
+  }
+  static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
+  std::memcpy(out.port.data(), bytes + offsetof(sockaddr_in, sin_port), out.port.size());
+  out.is_one = true;
   return out;
 }
 
-bool names(std::span<const char> address, const std::array<char, 2>& port) {
-  return std::search(address.begin(), address.end(), port.begin(), port.end()) != address.end();
+// In what UCX packs the address of an interface stands before its port, with other things between.
+bool names(std::span<const char> packed, const socket_end& x) {
+  const auto at = std::search(packed.begin(), packed.end(), x.address.begin(), x.address.end());
+  return std::search(at, packed.end(), x.port.begin(), x.port.end()) != packed.end();
 }
 
 }  // namespace
@@ -47,7 +74,6 @@ void end_when_silent(int socket, std::chrono::milliseconds after) {
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
   set(IPPROTO_TCP, TCP_KEEPIDLE, int(seconds));
   set(IPPROTO_TCP, TCP_KEEPINTVL, int(seconds));
-  set(IPPROTO_TCP, TCP_KEEPCNT, looks);
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, int(after.count()));
 }
 
@@ -58,15 +84,17 @@ void end_when_silent(const door& own,
     return;
   std::vector<std::array<char, 2>> ports;
   for (const int one : own.sockets())
-    ports.push_back(port_by(::getsockname, one));
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    const auto name = entry.path().filename().string();
+    ports.push_back(end_by(::getsockname, one).port);
+  std::error_code refused;  // a hint is worth no failure, as where no descriptor is left
+  std::filesystem::directory_iterator entry("/proc/self/fd", refused);
+  for (; !refused && entry != std::filesystem::directory_iterator(); entry.increment(refused)) {
+    const auto name = entry->path().filename().string();
     int number = -1;
     std::from_chars(name.data(), name.data() + name.size(), number);
-    const auto there = port_by(::getpeername, number);
-    if (there == std::array<char, 2>{})
+    const auto there = end_by(::getpeername, number);
+    if (!there.is_one)
       continue;
-    const auto here = port_by(::getsockname, number);
+    const auto here = end_by(::getsockname, number).port;
     if (names(address_of_peer, there) || std::find(ports.begin(), ports.end(), here) != ports.end())
       end_when_silent(number, after);
   }

@@ -12,6 +12,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <array>
+#include <atomic>
 #include <future>
 #include <string>
 #include <sys/mman.h>
@@ -213,7 +214,12 @@ TEST_CASE("LOAN-1: a redeemer whose holder has let go is told of a loss", "[tran
   lender of;
   const auto bytes = std::make_shared<std::vector<std::byte>>(lent * 4);
   stranger holder;
-  wire_transport by(sharing(1), by_ucx);
+  std::atomic<int> broke = 0;
+  auto settings = sharing(1);
+  settings.broke = [&](std::uint64_t process, generation_id in, const std::string&) {
+    broke += process == 2 && in == now ? 1 : 100;
+  };
+  wire_transport by(settings, by_ucx);
   by.introduce({2, holder.address()});
   auto waiting = redeeming(by, ticket_of(2, lent));
   REQUIRE(soon([&] { return !holder.heard().empty(); }));
@@ -232,6 +238,13 @@ TEST_CASE("LOAN-1: a redeemer whose holder has let go is told of a loss", "[tran
   CHECK(by.counters().bytes_read == (lets_go ? 0u : std::uint64_t(lent) * 4));
   REQUIRE(soon([&] { return holder.heard().size() == 2; }));
   CHECK(holder.heard()[1].verb == wire_verb::taken);
+  // The connection is lost to the holder. Nobody waits when that is heard here, but it was missed.
+  CHECK(broke == 0);
+  holder.close(holder.caller());
+  if (lets_go) {
+    CHECK(soon([&] { return broke == 1; }));
+    CHECK_THROWS_AS(by.redeem(ticket_of(2, 7)), peer_lost);
+  }
 }
 
 TEST_CASE("what the system does not give of a live holder is sent", "[transport]") {

@@ -1,0 +1,36 @@
+// Who hears of connections between processes that break.
+
+#include "actors/process/neighbours.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <string>
+#include <vector>
+
+using namespace troupe;
+using actors::broken_connection;
+using actors::broken_connections;
+
+TEST_CASE("what broke before anybody listened is told to the first who does", "[actors]") {
+  broken_connections all;
+  std::vector<std::string> heard;
+  all.tell({.to = {1, 1}, .why = "first"});
+  all.tell({.to = {1, 2}, .why = "second"});
+  all.tell_to([&](const broken_connection& x) { heard.push_back(x.why); });
+  CHECK(heard == std::vector<std::string>{"second"});
+  all.tell({.to = {1, 2}, .why = "third"});
+  all.tell_to([&](const broken_connection& x) { heard.push_back("to another " + x.why); });
+  CHECK(heard == std::vector<std::string>{"second", "third"});
+}
+
+TEST_CASE("who hears of a broken connection may name another one to be told", "[actors]") {
+  broken_connections all;
+  int heard = 0;
+  all.tell_to([&](const broken_connection&) {
+    all.tell_to([&](const broken_connection&) { heard += 10; });
+    ++heard;
+  });
+  all.tell({.to = {1, 1}});
+  all.tell({.to = {1, 1}});
+  CHECK(heard == 11);
+}
