@@ -50,6 +50,8 @@ witnessed_gradients::witnessed_gradients(parameter_store& of, stream& by)
 
 void witnessed_gradients::begin_step() {
   last_.assign(std::size_t(of_.replicas()), std::vector<last_pass>(of_.entries().size()));
+  open_.clear();
+  flips_ = false;
   end();
 }
 
@@ -64,6 +66,11 @@ void witnessed_gradients::end() {
   std::fill(come_.begin(), come_.end(), char(0));
   to_ = nullptr;
   copied_unit_ = -1;
+}
+
+// As after a pass that nobody computes again: the next one copies it.
+void witnessed_gradients::note_written(int replica, int entry) {
+  last_[std::size_t(replica)][std::size_t(entry)] = {0, false};
 }
 
 // Before the first operation that adds to it.
