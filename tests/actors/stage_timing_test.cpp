@@ -11,7 +11,7 @@ using Catch::Approx;
 
 namespace {
 
-constexpr std::int64_t ms = 1000000;
+constexpr std::int64_t millisecond = 1000000;
 
 messages::stage_times times_with(const action_time& x) {
   messages::stage_times out;
@@ -23,7 +23,8 @@ messages::stage_times times_with(const action_time& x) {
 
 TEST_CASE("an action computes but for the time in which it takes what others handed on",
           "[actors]") {
-  const auto x = times_with({.all = 50 * ms, .redeeming = 20 * ms, .bytes = 4096});
+  const auto x
+      = times_with({.all = 50 * millisecond, .redeeming = 20 * millisecond, .bytes = 4096});
   CHECK(x.computing == Approx(0.03));
   CHECK(x.redeeming == Approx(0.02));
   CHECK(x.redeemed == 4096);
@@ -31,9 +32,12 @@ TEST_CASE("an action computes but for the time in which it takes what others han
 }
 
 TEST_CASE("time without a core is in nothing else", "[actors]") {
-  action_time x{.all = 50 * ms, .redeeming = 20 * ms, .bytes = 4096, .no_core = 15 * ms};
+  action_time x{.all = 50 * millisecond,
+                .redeeming = 20 * millisecond,
+                .bytes = 4096,
+                .no_core = 15 * millisecond};
   SECTION("only while it redeems") {
-    x.no_core_redeeming = 15 * ms;
+    x.no_core_redeeming = 15 * millisecond;
     CHECK(times_with(x).computing == Approx(0.03));
     CHECK(times_with(x).redeeming == Approx(0.005));
   }
@@ -42,7 +46,7 @@ TEST_CASE("time without a core is in nothing else", "[actors]") {
     CHECK(times_with(x).redeeming == Approx(0.02));
   }
   SECTION("in both") {
-    x.no_core_redeeming = 5 * ms;
+    x.no_core_redeeming = 5 * millisecond;
     CHECK(times_with(x).computing == Approx(0.02));
     CHECK(times_with(x).redeeming == Approx(0.015));
   }
@@ -50,11 +54,11 @@ TEST_CASE("time without a core is in nothing else", "[actors]") {
 }
 
 TEST_CASE("an action that takes nothing only computes", "[actors]") {
-  const auto x = times_with({.all = 50 * ms,
-                             .redeeming = 1 * ms,
+  const auto x = times_with({.all = 50 * millisecond,
+                             .redeeming = 1 * millisecond,
                              .bytes = 0,
-                             .no_core = 10 * ms,
-                             .no_core_redeeming = 1 * ms});
+                             .no_core = 10 * millisecond,
+                             .no_core_redeeming = 1 * millisecond});
   CHECK(x.computing == Approx(0.04));
   CHECK(x.redeeming == 0);
   CHECK(x.redeemed == 0);
@@ -62,19 +66,19 @@ TEST_CASE("an action that takes nothing only computes", "[actors]") {
 
 TEST_CASE("clocks that cross leave no negative time", "[actors]") {
   // More without a core than there was time at all, in either part.
-  auto x = times_with({.all = 50 * ms,
-                       .redeeming = 20 * ms,
+  auto x = times_with({.all = 50 * millisecond,
+                       .redeeming = 20 * millisecond,
                        .bytes = 1,
-                       .no_core = 60 * ms,
-                       .no_core_redeeming = 21 * ms});
+                       .no_core = 60 * millisecond,
+                       .no_core_redeeming = 21 * millisecond});
   CHECK(x.computing == 0);
   CHECK(x.redeeming == 0);
   // Less in all of it than in a part.
-  x = times_with({.all = 50 * ms,
-                  .redeeming = 20 * ms,
+  x = times_with({.all = 50 * millisecond,
+                  .redeeming = 20 * millisecond,
                   .bytes = 1,
-                  .no_core = 4 * ms,
-                  .no_core_redeeming = 5 * ms});
+                  .no_core = 4 * millisecond,
+                  .no_core_redeeming = 5 * millisecond});
   CHECK(x.computing == Approx(0.03));
   CHECK(x.redeeming == Approx(0.015));
 }
@@ -82,7 +86,11 @@ TEST_CASE("clocks that cross leave no negative time", "[actors]") {
 TEST_CASE("the times of actions add up", "[actors]") {
   messages::stage_times out{.awaiting_ranks = 2};
   for (int i = 0; i < 3; ++i)
-    actors::add_action({.all = 50 * ms, .redeeming = 20 * ms, .bytes = 7, .no_core = 10 * ms}, out);
+    actors::add_action({.all = 50 * millisecond,
+                        .redeeming = 20 * millisecond,
+                        .bytes = 7,
+                        .no_core = 10 * millisecond},
+                       out);
   CHECK(out.computing == Approx(0.06));
   CHECK(out.redeeming == Approx(0.06));
   CHECK(out.redeemed == 21);
