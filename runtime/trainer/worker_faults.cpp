@@ -1,8 +1,8 @@
 // Wrong numbers, planted.
 
+#include "runtime/tensor/moves.hpp"
 #include "runtime/trainer/worker.hpp"
 
-#include <cstdint>
 #include <limits>
 
 namespace troupe::runtime {
@@ -16,14 +16,6 @@ void visit_own_entry(Homes& homes, const Visit& visit) {
       if (home->answers() && e.owner < 0 && e.spec.tied_to.empty()
           && answers(e.spec, home->store->axes()))
         return visit(*home, e);
-}
-
-/// Of a number where the stream computes.
-void flip_bit(stream& by, float* x) {
-  std::uint32_t bits = 0;
-  by.read(&bits, x, sizeof bits);
-  bits ^= 1U << 20;
-  by.write(x, &bits, sizeof bits);
 }
 
 }  // namespace
