@@ -239,25 +239,6 @@ TEST_CASE("VERIFY-2: a wrong weight gradient is found whatever the layout",
   CHECK_THAT(why(x, 1), ContainsSubstring("wrong weight gradients of"));
 }
 
-TEST_CASE("VERIFY-2: of two copies of the model the one with a wrong input gradient is named",
-          "[scenario][recovery]") {
-  auto job = tests::tiny_job(2, 2);
-  make_two_copies(job);
-  arrangement what{"wrong input gradient of two copies", tests::watched_job(job)};
-  const auto calm = tests::undisturbed(what);
-  what.job.recovery.verify_fraction = 1;
-  // The first rank hosts the first chunk of one copy, and hands on gradients of the other's last.
-  const auto x = tests::live(what, "lane:0.0@4:input-gradient:wrong-bits");
-  CHECK(tests::look_at_whole(x, what.job) == tests::sentences{});
-  CHECK(tests::look_at_same(x, calm) == tests::sentences{});
-  REQUIRE(x.events.size() == 2);
-  CHECK(x.events[1]["verdict"] == "transient");
-  CHECK(x.events[1]["who"] == "stage:0.0");
-  CHECK_THAT(
-      why(x, 1),
-      ContainsSubstring("wrong input gradient of") && ContainsSubstring("by chunk 1 of copy 1"));
-}
-
 TEST_CASE("VERIFY-2: passes that are computed again change no bit", "[scenario][recovery]") {
   const double fraction = GENERATE(0.3, 1.0);
   const std::string name = GENERATE("2x2",
