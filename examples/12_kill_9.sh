@@ -8,14 +8,14 @@
 # survives what. Takes some seconds.
 #
 # Expected output:
-#   undisturbed: 300 iterations
+#   undisturbed: 600 iterations
 #   before: agent, node-0 and node-1 run beside the supervisor's process
 #   kill -9 of node-1, with stage 1 in it
 #   process:1 died (killed by SIGKILL)
 #   the run goes on as another process kept it
 #   after: node-1 is another process, incarnation 2
 #   after: agent, node-0 and supervisor are the processes that they were
-#   with a death: 300 iterations
+#   with a death: 600 iterations
 #   every step stands once in the ledger
 #   the weights are the same to the bit
 set -euo pipefail
@@ -27,33 +27,41 @@ troupe=${1:-$top/build/release/bin/troupe}
 }
 troupe=$(realpath "$troupe")
 folder=$(mktemp -d)
+run=
+ended() { # whatever happens: the run ends before its folder is gone
+  if [[ $run ]] && kill -0 "$run" 2>/dev/null; then
+    "$troupe" stop --run "$folder/run" >/dev/null 2>&1 || kill "$run" 2>/dev/null || true
+    wait "$run" || true
+  fi
+  rm -rf "$folder"
+}
+trap ended EXIT
 cd "$folder"
 
 # Two replicas of two stages: ranks 0 and 1 are stage 0, 2 and 3 stage 1. Of several processes each has a stretch of ranks,
 # so that of two each hosts one stage.
-train() { # train NAME FLAG...
+train() { # train NAME FLAG...: the shell that calls it becomes the program, so that it is the one to wait for
   local name=$1
   shift
-  "$troupe" train gpt --mock-data --tokenizer-type NullTokenizer --vocab-size 128 \
+  exec "$troupe" train gpt --mock-data --tokenizer-type NullTokenizer --vocab-size 128 \
     --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 \
-    --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --train-iters 300 --world-size 4 \
+    --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --train-iters 600 --world-size 4 \
     --pipeline-model-parallel-size 2 --threads-per-worker 1 --eval-iters 0 --log-interval 100 \
     --save "$name" --log-file "$name.jsonl" "$@" >"$name.txt" 2>&1
 }
-iterations() { # of the log of NAME
-  grep -cs state_digest "$1.jsonl" || true
+iterations() { # of the log of NAME, which may not be there yet
+  if [[ -e $1.jsonl ]]; then grep -c state_digest "$1.jsonl" || true; else echo 0; fi
 }
 failed() {
   cat "$@" >&2
   exit 1
 }
 
-train undisturbed || failed undisturbed.txt
+(train undisturbed) || failed undisturbed.txt
 echo "undisturbed: $(iterations undisturbed) iterations"
 
 train killed --processes 2 --run run &
 run=$!
-trap 'kill $run 2>/dev/null && wait $run; rm -rf "$folder"' EXIT # in order: nothing is left of it
 until (($(iterations killed) >= 20)); do
   kill -0 $run 2>/dev/null || failed killed.txt
   sleep 0.05
@@ -106,6 +114,7 @@ echo "after: agent, node-0 and supervisor are the processes that they were"
 # --- nothing was lost ---------------------------------------------------------------------------------
 
 wait $run || failed killed.txt
+run=
 echo "with a death: $(iterations killed) iterations"
 "$troupe" ledger --run run --check >ledger.txt || failed ledger.txt
 echo "every step stands once in the ledger"

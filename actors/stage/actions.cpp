@@ -240,9 +240,11 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
            const auto waited_before = without_core();
            if (timed || spent)
              done->times.begin = by_stream.now();
-           const bool flips = faults->pass(who, step, moment_of(x.kind, validation))
-                              == fault_injector::fate::wrong_bits;
            auto& worker = *context.worker;
+           const bool has_result = x.kind != action_kind::input_gradients
+                                   || (x.block == 0 && worker.gives_gradient(x.chunk));
+           const bool flips = faults->pass(who, step, moment_of(x.kind, validation), has_result)
+                              == fault_injector::fate::wrong_bits;
            switch (x.kind) {
              case action_kind::forward: {
                const auto from = taken();

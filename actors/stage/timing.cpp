@@ -1,5 +1,7 @@
 // Where the time of a step went: what a stage says of itself, so that a slow one is found.
 
+#include "actors/stage/timing.hpp"
+
 #include "actors/stage/stage.hpp"
 #include "actors/stage/stage_context.hpp"
 
@@ -31,23 +33,29 @@ void stage_state::note_waiting() {
       = takes_batch && !lacks_activation && !inbox_.contains({arrival::batch, at});
 }
 
+void add_action(const action_time& x, messages::stage_times& to) {
+  const auto seconds = [](auto ns) { return double(ns) / 1e9; };
+  const bool took = x.bytes > 0;
+  const double redeeming = took ? seconds(x.redeeming) : 0;
+  const double no_core = seconds(x.no_core);
+  const double no_core_redeeming = took ? seconds(x.no_core_redeeming) : 0;
+  to.computing
+      += std::max(0.0, seconds(x.all) - redeeming - std::max(0.0, no_core - no_core_redeeming));
+  to.redeeming += std::max(0.0, redeeming - no_core_redeeming);
+  to.redeemed += x.bytes;
+  to.no_core += no_core;
+}
+
 messages::stage_times stage_state::times_of(const step_times& x, const runtime::stream& by) {
   messages::stage_times out{.awaiting_batches = x.awaiting_batches,
                             .awaiting_ranks = x.awaiting_ranks};
-  const auto seconds = [&](const runtime::moment& begin, const runtime::moment& end) {
-    return double(by.ns_of(end) - by.ns_of(begin)) / 1e9;
-  };
-  for (const auto& one : x.actions) {
-    const double redeeming = one.bytes > 0 ? seconds(one.redeems, one.redeemed) : 0;
-    const double no_core = double(one.no_core) / 1e9;
-    const double of_redeeming = one.bytes > 0 ? double(one.no_core_redeeming) / 1e9 : 0;
-    // The two clocks are not read at once.
-    out.computing += std::max(
-        0.0, seconds(one.begin, one.end) - redeeming - std::max(0.0, no_core - of_redeeming));
-    out.redeeming += std::max(0.0, redeeming - of_redeeming);
-    out.redeemed += one.bytes;
-    out.no_core += no_core;
-  }
+  for (const auto& one : x.actions)
+    add_action({.all = by.ns_of(one.end) - by.ns_of(one.begin),
+                .redeeming = one.bytes > 0 ? by.ns_of(one.redeemed) - by.ns_of(one.redeems) : 0,
+                .bytes = one.bytes,
+                .no_core = one.no_core,
+                .no_core_redeeming = one.no_core_redeeming},
+               out);
   return out;
 }
 

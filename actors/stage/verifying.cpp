@@ -3,6 +3,7 @@
 #include "actors/stage/verifying.hpp"
 
 #include "actors/stage/stage.hpp"
+#include "runtime/core/error.hpp"
 #include "runtime/trainer/verification.hpp"
 
 #include <algorithm>
@@ -46,8 +47,12 @@ struct unpacked_pass {
         added.given.push_back(part);
       else
         in.add(name, part);
-    for (const auto one : before)
+    for (const auto one : before) {
+      runtime::ensure(
+          one <= std::uint8_t(runtime::gradient_before::given),
+          "REPLAY-1: a pass that is computed again adds to the gradients that it had added to");
       added.before.push_back(runtime::gradient_before(one));
+    }
   }
 };
 
@@ -144,6 +149,7 @@ void stage_state::check(const messages::check_pass& x) {
                              .replica = x.replica,
                              .by = told_.replica,
                              .chunk = x.at.chunk,
+                             .copy = x.at.copy,
                              .microbatch = x.at.microbatch,
                              .output = x.output,
                              .input_gradient = x.input_gradient,
@@ -162,14 +168,14 @@ void stage_state::check(const messages::check_pass& x) {
         *continues = again.continues;
       },
       [this, result, continues] {
-        // What follows a pass that came out otherwise comes out otherwise, too, and says nothing.
+        // What follows a pass that came out otherwise comes out otherwise, too.
         auto& other = now_->adds_otherwise;
-        if (*continues && other == result->chunk)
-          result->weight_gradient_again = result->weight_gradient;
-        else if (result->weight_gradient_again != result->weight_gradient)
-          other = result->chunk;
-        else
+        result->follows_other = *continues && other == result->chunk;
+        if (!result->follows_other) {
           other.reset();
+          if (result->weight_gradient_again != result->weight_gradient)
+            other = result->chunk;
+        }
         now_->checked.push_back(*result);
         vote_if_done();
       });

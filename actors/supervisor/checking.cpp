@@ -1,5 +1,6 @@
 // What replicas must have alike, compared: who computes wrong bits. And who is slow.
 
+#include "actors/supervisor/pass_ballots.hpp"
 #include "actors/supervisor/supervisor.hpp"
 #include "runtime/core/log.hpp"
 
@@ -35,21 +36,6 @@ std::string listed(const std::set<std::string>& names) {
       names.size() > first.size() ? fmt::format(" and {} more", names.size() - first.size()) : "");
 }
 
-/// Of the forward; those of its input gradient and its weight gradients are the next.
-std::uint64_t pass_number(runtime::chunk_id chunk, runtime::microbatch_id microbatch, int replica) {
-  return ((std::uint64_t(replica) << 48) + (std::uint64_t(value(chunk)) << 32) + value(microbatch))
-         << 2;
-}
-
-std::string name_of_pass(std::uint64_t number) {
-  const char* const of[] = {"output", "input gradient", "weight gradients"};
-  return fmt::format("{} of micro-batch {} of replica {} by chunk {}",
-                     of[number % 4],
-                     number >> 2 & 0xffffffff,
-                     number >> 50,
-                     number >> 34 & 0xffff);
-}
-
 std::string joined(std::vector<std::string> names) {
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return fmt::format("{}", fmt::join(names, " and "));
@@ -77,13 +63,7 @@ void supervisor_state::receive(const messages::check_pass& x) {
 bool supervisor_state::passes_agree() {
   std::vector<ballot> all;
   for (const auto& vote : votes_)
-    for (const auto& x : vote.checked) {
-      const std::vector<int> two = {x.replica, x.by};
-      const auto number = pass_number(x.chunk, x.microbatch, x.replica);
-      all.push_back({x.stage_index, number, two, {x.output, x.output_again}});
-      all.push_back({x.stage_index, number + 1, two, {x.input_gradient, x.input_gradient_again}});
-      all.push_back({x.stage_index, number + 2, two, {x.weight_gradient, x.weight_gradient_again}});
-    }
+    add_ballots(vote.checked, all);
   return agree(checked_bits::passes,
                all,
                "VERIFY-2: a pass that is computed again has the bits that it had",
@@ -152,7 +132,8 @@ std::string supervisor_state::describe(const wrong_bits& x, checked_bits what) c
   std::vector<std::string> names;
   for (const int r : x.replicas)
     names.push_back(name_of_stage(r, x.stage));
-  const auto of = what == checked_bits::passes                ? name_of_pass(x.pass)
+  const auto of = what == checked_bits::passes
+                      ? name_of_pass(x.pass, job_->pipeline.schedule->copies())
                   : what == checked_bits::state               ? std::string("updated state")
                   : job_->job.reduction.distributed_optimizer ? "values before the update"
                                                               : "reduced gradients";

@@ -94,14 +94,16 @@ fault_injector::fault_injector(const runtime::fault_settings& settings, simulate
 
 fault_injector::fate fault_injector::pass(const std::string& who,
                                           std::uint64_t step,
-                                          runtime::moment_of_step at) const {
+                                          runtime::moment_of_step at,
+                                          bool has_result) const {
   if (deaths_.empty())
     return fate::lives;
   const auto name = runtime::without_tensor_zero(who);
   delay(name, step, at);
   for (const auto& x : deaths_) {
     const auto& death = x->what;
-    if (death.how == runtime::death_kind::by_delaying)
+    if (death.how == runtime::death_kind::by_delaying
+        || (death.how == runtime::death_kind::wrong_bits && !has_result))
       continue;
     const bool own = death.who == name;
     const bool by_itself

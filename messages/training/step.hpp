@@ -128,10 +128,14 @@ struct checked_pass {
   int replica = 0;      ///< that needed it
   int by = 0;           ///< that has computed it again
   runtime::chunk_id chunk = {};
+  runtime::copy_id copy = {};  ///< of the model
   runtime::microbatch_id microbatch = {};
   runtime::digest output = {}, output_again = {};
   runtime::digest input_gradient = {}, input_gradient_again = {};
   runtime::digest weight_gradient = {}, weight_gradient_again = {};
+  /// It added to what a pass before it had left, and that one came out otherwise: its weight
+  /// gradients say nothing, alike or not.
+  bool follows_other = false;
 
   friend bool operator==(const checked_pass&, const checked_pass&) = default;
 };
@@ -267,13 +271,15 @@ typename Inspector::result_type inspect(Inspector& f, checked_pass& x) {
            x.replica,
            x.by,
            x.chunk,
+           x.copy,
            x.microbatch,
            x.output,
            x.output_again,
            x.input_gradient,
            x.input_gradient_again,
            x.weight_gradient,
-           x.weight_gradient_again);
+           x.weight_gradient_again,
+           x.follows_other);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, vote& x) {

@@ -1,5 +1,6 @@
 #include "runtime/core/core_wait.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fcntl.h>
 #include <unistd.h>
@@ -24,10 +25,11 @@ std::uint64_t core_wait::ns() {
   }
   char text[96];
   const auto n = file_ < 0 ? -1 : ::pread(file_, text, sizeof text - 1, 0);
-  if (n <= 0)
-    return 0;
-  text[n] = 0;
-  return waited_ns_in(text);
+  if (n > 0) {
+    text[n] = 0;
+    last_ = std::max(last_, waited_ns_in(text));
+  }
+  return last_;
 }
 
 }  // namespace troupe::runtime

@@ -15,13 +15,14 @@ class core_wait {
   ~core_wait();
 
   /// Since the thread began: how long it could have run while others had all the cores, in
-  /// nanoseconds; always 0 where the system does not say (Linux does, by
-  /// /proc/thread-self/schedstat).
+  /// nanoseconds; never less than it was, and always 0 where the system does not say (Linux does,
+  /// by /proc/thread-self/schedstat).
   std::uint64_t ns();
 
  private:
   int file_ = -1;
   bool asked_ = false;
+  std::uint64_t last_ = 0;
 };
 
 /// The second number of "123 456 7", as the system says it; 0 where there is none.

@@ -1,6 +1,7 @@
 #include "runtime/parameters/watched_gradients.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/tensor/moves.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -11,23 +12,9 @@ namespace {
 /// It says of which parameter it is, so that those of several may be added.
 digest digest_of_gradient(const stream& by, int entry, const float* x, std::int64_t n) {
   digester out;
-  const auto bytes = std::size_t(n) * sizeof(float);
   out.add(&entry, sizeof entry);
-  if (by.pool().kind() == memory_kind::host) {
-    out.add(x, bytes);
-  } else {
-    std::vector<std::byte> here(bytes);
-    by.read(here.data(), x, bytes);
-    out.add(here.data(), bytes);
-  }
+  add_bytes(out, by, by.pool().kind(), x, std::size_t(n) * sizeof(float));
   return out.result();
-}
-
-void flip_bit_of(stream& by, float* x) {
-  std::uint32_t bits = 0;
-  by.read(&bits, x, sizeof bits);
-  bits ^= 1U << 20;
-  by.write(x, &bits, sizeof bits);
 }
 
 }  // namespace
@@ -50,6 +37,8 @@ witnessed_gradients::witnessed_gradients(parameter_store& of, stream& by)
 
 void witnessed_gradients::begin_step() {
   last_.assign(std::size_t(of_.replicas()), std::vector<last_pass>(of_.entries().size()));
+  open_.clear();
+  flips_ = false;
   end();
 }
 
@@ -64,6 +53,11 @@ void witnessed_gradients::end() {
   std::fill(come_.begin(), come_.end(), char(0));
   to_ = nullptr;
   copied_unit_ = -1;
+}
+
+// As after a pass that nobody computes again: the next one copies it.
+void witnessed_gradients::note_written(int replica, int entry) {
+  last_[std::size_t(replica)][std::size_t(entry)] = {0, false};
 }
 
 // Before the first operation that adds to it.
@@ -107,7 +101,7 @@ void witnessed_gradients::take_down(int unit) {
       return true;
     float* const x = of_.gradients(replica_, entry);
     if (std::exchange(flips_, false))
-      flip_bit_of(by_, x);
+      flip_bit(by_, x);
     to_->after += digest_of_gradient(by_, entry, x, e.size());
     return true;
   });

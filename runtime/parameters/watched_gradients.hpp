@@ -34,7 +34,8 @@ struct added_gradients {
   digest after = {};
 };
 
-/// A store as layers see it, with gradients that something is done with. It outlives no pass.
+/// A store as layers see it, with gradients that something is done with. It outlives
+/// the passes that add to it, and the store outlives it.
 class gradient_view : public parameter_store {
  public:
   explicit gradient_view(parameter_store& of) : of_(of) {}
@@ -49,6 +50,8 @@ class gradient_view : public parameter_store {
   const void* value(int unit, int index) const override { return of_.value(unit, index); }
   std::byte* values(int entry) override { return of_.values(entry); }
   float* gradients(int replica, int entry) override { return of_.gradients(replica, entry); }
+  bool writes_first_gradient() const override { return of_.writes_first_gradient(); }
+  tensor* value_array() override { return of_.value_array(); }
   void select_replica(int replica) override { of_.select_replica(replica); }
   std::int64_t emitted(int unit) const override { return of_.emitted(unit); }
   void zero_gradients() override { of_.zero_gradients(); }
@@ -73,11 +76,14 @@ class witnessed_gradients final : public gradient_view {
  public:
   witnessed_gradients(parameter_store& of, stream& by);
 
-  /// The gradients are zero.
+  /// The gradients are zero. What a pass that threw has left open is dropped: nobody takes it.
   void begin_step();
   /// From now on a piece of work of this pass adds. `to`: what is taken down; null: nothing.
   void begin(int replica, std::uint32_t microbatch, added_gradients* to);
   void end();
+  /// Somebody has written to a gradient behind it, in this step: what passes of that replica add to
+  /// is not zero.
+  void note_written(int replica, int entry);
   /// Flips a bit of the next gradient that is taken down, before that: to show what follows.
   void flip_next() { flips_ = true; }
 

@@ -1,5 +1,8 @@
 #include "runtime/tensor/moves.hpp"
 
+#include <cstdint>
+#include <vector>
+
 namespace troupe::runtime {
 
 tensor taken(stream& stream, const tensor& x) {
@@ -36,6 +39,24 @@ tensor copy_of(stream& stream, const tensor& x) {
   tensor out(stream.allocate(x.bytes()), x.type(), x.extents());
   stream.copy(out.raw(), x.raw(), x.bytes());
   return out;
+}
+
+void add_bytes(
+    digester& to, const stream& by, memory_kind where, const void* from, std::size_t bytes) {
+  if (where == memory_kind::host) {
+    to.add(from, bytes);
+    return;
+  }
+  std::vector<std::byte> here(bytes);
+  by.read(here.data(), from, bytes);
+  to.add(here.data(), bytes);
+}
+
+void flip_bit(stream& by, float* x) {
+  std::uint32_t bits = 0;
+  by.read(&bits, x, sizeof bits);
+  bits ^= 1U << 20;
+  by.write(x, &bits, sizeof bits);
 }
 
 }  // namespace troupe::runtime

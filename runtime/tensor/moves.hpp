@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "runtime/core/hash.hpp"
 #include "runtime/tensor/tensor.hpp"
 
 #include <span>
@@ -40,5 +41,13 @@ void publish(stream& stream, const bundle& x);
 
 /// A copy beside it.
 tensor copy_of(stream& stream, const tensor& x);
+
+/// Adds bytes that lie there, for the use of the stream, to what is digested: those of a device are
+/// read to the host, and waited for.
+void add_bytes(
+    digester& to, const stream& by, memory_kind where, const void* from, std::size_t bytes);
+
+/// Flips a bit of a number where the stream computes: to show what follows from a wrong one.
+void flip_bit(stream& by, float* x);
 
 }  // namespace troupe::runtime

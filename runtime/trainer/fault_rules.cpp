@@ -1,6 +1,7 @@
 #include "runtime/trainer/fault_rules.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/schedule/generators.hpp"
 #include "runtime/trainer/planted_death.hpp"
 
 #include <algorithm>
@@ -89,6 +90,17 @@ void validate_fault(const training_job& job, std::string_view fault, sentences& 
                     fault.substr(0, at)));
 }
 
+/// Whether the first rank is known to have only the first chunk of the model: not where a schedule
+/// chooses, or is a file.
+bool first_has_one_chunk(const schedule_settings& x) {
+  const auto* const named = find_schedule(x.source);
+  const bool in_turn = x.source.empty() || (named != nullptr && named->copies == 1);
+  const int chunks = x.chunks_per_rank > 0 ? x.chunks_per_rank
+                     : named != nullptr    ? named->chunks_per_rank
+                                           : 1;
+  return in_turn && !x.own && chunks == 1;
+}
+
 /// Wrong bits in a pass: they are seen by who computes it again.
 std::string why_no_pass_is_seen(const training_job& job, const planted_death& x) {
   using enum moment_of_step;
@@ -97,7 +109,9 @@ std::string why_no_pass_is_seen(const training_job& job, const planted_death& x)
            "that all replicas get alike; they are seen in a lane's reduce or updated, or with "
            "`recovery.verify_fraction` 1";
   const auto stage = x.who.substr(std::min(x.who.find('.') + 1, x.who.size()));
-  if (x.at == input_gradient && (stage.starts_with("0") || job.layout.pipeline == 1))
+  if (x.at == input_gradient
+      && (job.layout.pipeline == 1
+          || (stage.starts_with("0") && first_has_one_chunk(job.layout.schedule))))
     return "has wrong bits that nobody would see: the first stage hands no gradient on";
   if (x.at == input_gradient && job.recompute.granularity != recompute_granularity::none)
     return "never comes: with recomputation the passes before it are met there; plant it at "

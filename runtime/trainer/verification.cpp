@@ -45,26 +45,11 @@ int verified_by(int replica, int replicas) {
   return (replica + replicas - 1) % replicas;
 }
 
-namespace {
-
-void add_tensor(digester& to, const std::string& name, const tensor& x, const stream& by) {
-  to.add(name);
-  if (x.kind() == memory_kind::host) {
-    to.add(x.raw(), x.bytes());
-    return;
-  }
-  std::vector<std::byte> here(x.bytes());
-  by.read(here.data(), x.raw(), here.size());
-  to.add(here.data(), here.size());
-}
-
-}  // namespace
-
 digest worker::digest_of(const bundle& x) {
   digester out;
   if (!stream_.pool().is_shadow())
     for (const auto& [name, part] : x)
-      add_tensor(out, name, part, stream_);
+      add_bytes(out.add(name), stream_, part.kind(), part.raw(), part.bytes());
   return out.result();
 }
 

@@ -1,8 +1,8 @@
 // Wrong numbers, planted.
 
+#include "runtime/tensor/moves.hpp"
 #include "runtime/trainer/worker.hpp"
 
-#include <cstdint>
 #include <limits>
 
 namespace troupe::runtime {
@@ -18,20 +18,14 @@ void visit_own_entry(Homes& homes, const Visit& visit) {
         return visit(*home, e);
 }
 
-/// Of a number where the stream computes.
-void flip_bit(stream& by, float* x) {
-  std::uint32_t bits = 0;
-  by.read(&bits, x, sizeof bits);
-  bits ^= 1U << 20;
-  by.write(x, &bits, sizeof bits);
-}
-
 }  // namespace
 
 void worker::inject_nan_gradient() {
   visit_own_entry(homes_, [this](hosted& home, const parameter_entry& e) {
     const float nan = std::numeric_limits<float>::quiet_NaN();
     stream_.write(home.store->gradients(0, e.index), &nan, sizeof nan);
+    if (home.witness)
+      home.witness->note_written(0, e.index);
   });
 }
 

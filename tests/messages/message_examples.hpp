@@ -80,13 +80,15 @@ vote example(const wire&) {
             0,
             2,
             runtime::chunk_id(1),
+            runtime::copy_id(1),
             runtime::microbatch_id(3),
             {1, 2},
             {3, 4},
             {5, 6},
             {7, 8},
             {9, 10},
-            {11, 12}}}};
+            {11, 12},
+            true}}};
 }
 template <>
 decision example(const wire&) {

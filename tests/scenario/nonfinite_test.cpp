@@ -129,6 +129,16 @@ TEST_CASE("STEP-7: tensor ranks leave a step out together", "[scenario]") {
   CHECK(log_of(job).at(2)["state_digest"] == steps.at(2)["state_digest"]);
 }
 
+TEST_CASE("STEP-7: NaN that is found by all is no wrong bit of passes that are computed again",
+          "[scenario]") {
+  const double fraction = GENERATE(0.5, 1.0);
+  CAPTURE(fraction);
+  auto job = skipping_job(2, 2);
+  job.recovery.verify_fraction = fraction;
+  job.faults.fault = "nan:1.0@3-4";
+  check_skipped(log_of(job));
+}
+
 TEST_CASE("a run that was stopped after a skipped step goes on as the one that was not",
           "[scenario]") {
   // In the middle of two skipped steps, right after them, and later.

@@ -120,6 +120,24 @@ TEST_CASE("wrong bits of a pass are seen where all passes are computed again", "
              ContainsSubstring("nobody would see"));
 }
 
+TEST_CASE("the first rank has a wrong input gradient where it hands one on", "[trainer]") {
+  const auto refused_with = [](const std::string& schedule, int chunks_per_rank) {
+    return refusal("lane:0.0@4:input-gradient:wrong-bits", [&](auto& job) {
+      job.recovery.verify_fraction = 1;
+      job.layout.schedule.source = schedule;
+      job.layout.schedule.chunks_per_rank = chunks_per_rank;
+    });
+  };
+  CHECK_FALSE(refused_with("", 0).empty());
+  CHECK_FALSE(refused_with("1f1b", 0).empty());
+  CHECK_FALSE(refused_with("zb-h1", 1).empty());
+  CHECK(refused_with("", 2).empty());
+  CHECK(refused_with("interleaved", 0).empty());
+  CHECK(refused_with("dualpipe", 0).empty());  // its other copy ends on the first rank
+  CHECK(refused_with("zb-v", 0).empty());
+  CHECK(refused_with("mine.csv", 0).empty());
+}
+
 TEST_CASE("a death that never comes is refused", "[trainer]") {
   CHECK(refusal("lane:0.1@6:forward").empty());
   CHECK_THAT(refusal("lane:0.1@7:forward"), ContainsSubstring("never comes: the run has 6 steps"));

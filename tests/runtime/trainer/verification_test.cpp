@@ -155,6 +155,23 @@ TEST_CASE("VERIFY-2: a bit that a pass adds wrong is found in that pass and not 
   }
 }
 
+TEST_CASE("VERIFY-2: NaN that is in a gradient before the first pass is no wrong bit of the passes",
+          "[trainer]") {
+  const int chunks = GENERATE(1, 2);
+  const auto verified
+      = GENERATE(std::set<std::uint32_t>{0, 1, 2, 3, 4}, std::set<std::uint32_t>{1, 2});
+  verified_stages first(verified_settings(with_dropout), chunks),
+      second(verified_settings(with_dropout), chunks);
+  first.by->inject_nan_gradient();
+  for (const auto& [key, x] : first.step(verified)) {
+    CAPTURE(value(key.chunk), value(key.microbatch));
+    const auto again = second.by->compute_again(key.chunk, x.in, x.gradient, x.added);
+    CHECK(again.weight_gradient == x.added.after);
+  }
+  first.by->reduce();
+  CHECK_FALSE(first.by->first_nonfinite(first.by->norms()).name.empty());
+}
+
 TEST_CASE("REPLAY-1: a pass that is computed again adds to what it had added to", "[trainer]") {
   verified_stages first(verified_settings(without_biases), 1),
       second(verified_settings(without_biases), 1);

@@ -1,0 +1,40 @@
+#include "actors/supervisor/pass_ballots.hpp"
+
+#include <fmt/format.h>
+
+namespace troupe::actors {
+namespace {
+
+/// Of the forward; those of its input gradient and its weight gradients are the next.
+std::uint64_t pass_number(const messages::checked_pass& x) {
+  return ((std::uint64_t(x.replica) << 48) + (std::uint64_t(value(x.copy)) << 44)
+          + (std::uint64_t(value(x.chunk)) << 32) + value(x.microbatch))
+         << 2;
+}
+
+}  // namespace
+
+void add_ballots(const std::vector<messages::checked_pass>& checked, std::vector<ballot>& to) {
+  for (const auto& x : checked) {
+    const std::vector<int> two = {x.replica, x.by};
+    const auto number = pass_number(x);
+    to.push_back({x.stage_index, number, two, {x.output, x.output_again}});
+    to.push_back({x.stage_index, number + 1, two, {x.input_gradient, x.input_gradient_again}});
+    if (!x.follows_other)
+      to.push_back({x.stage_index, number + 2, two, {x.weight_gradient, x.weight_gradient_again}});
+  }
+}
+
+std::string name_of_pass(std::uint64_t number, int copies) {
+  const char* const of[] = {"output", "input gradient", "weight gradients"};
+  auto out = fmt::format("{} of micro-batch {} of replica {} by chunk {}",
+                         of[number % 4],
+                         number >> 2 & 0xffffffff,
+                         number >> 50,
+                         number >> 34 & 0xfff);
+  if (copies > 1)
+    out += fmt::format(" of copy {}", number >> 46 & 0xf);
+  return out;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,85 @@
+// Passes that two have computed, and who is named for them over several runs of a step.
+
+#include "actors/supervisor/pass_ballots.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <vector>
+
+using namespace troupe;
+using actors::bits_verdict;
+using messages::checked_pass;
+
+namespace {
+
+/// Of replica 0, computed again by replica 1: what both have of its weight gradients.
+checked_pass pass(std::uint32_t microbatch,
+                  std::uint64_t first,
+                  std::uint64_t again,
+                  bool follows_other = false) {
+  return {.replica = 0,
+          .by = 1,
+          .microbatch = runtime::microbatch_id(microbatch),
+          .weight_gradient = {first, 1},
+          .weight_gradient_again = {again, 1},
+          .follows_other = follows_other};
+}
+
+struct judged {
+  actors::cross_check by;
+
+  actors::cross_check::answer hears(const std::vector<checked_pass>& passes) {
+    std::vector<actors::ballot> all;
+    actors::add_ballots(passes, all);
+    return by.compare(4, actors::checked_bits::passes, all);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("VERIFY-2: a pass that only follows a wrong one settles no case of an earlier run",
+          "[actors]") {
+  // Who is wrong at micro-batch 3, then at micro-batch 1 already, and at last nowhere.
+  const int guilty = GENERATE(0, 1);
+  const auto wrong = [guilty](std::uint32_t microbatch, std::uint64_t with, bool follows = false) {
+    const std::uint64_t right = microbatch;
+    return guilty == 0 ? pass(microbatch, with, right, follows)
+                       : pass(microbatch, right, with, follows);
+  };
+  judged it;
+  auto said = it.hears({pass(1, 1, 1), pass(2, 2, 2), wrong(3, 30)});
+  REQUIRE(said.found.size() == 1);
+  CHECK(said.found[0].verdict == bits_verdict::undecided);
+  said = it.hears({wrong(1, 10), wrong(2, 20, true), wrong(3, 31, true)});
+  REQUIRE(said.found.size() == 1);
+  CHECK(said.found[0].verdict == bits_verdict::undecided);
+  CHECK_FALSE(said.alike);
+  said = it.hears({pass(1, 1, 1), pass(2, 2, 2), pass(3, 3, 3)});
+  CHECK(said.alike);
+  REQUIRE(said.found.size() == 2);
+  for (const auto& x : said.found) {
+    CHECK(x.verdict == bits_verdict::transient);
+    CHECK(x.replicas == std::vector<int>{guilty});
+  }
+}
+
+TEST_CASE("a pass has the copy of the model in its name where there are several", "[actors]") {
+  std::vector<actors::ballot> all;
+  actors::add_ballots({{.stage_index = 2,
+                        .replica = 5,
+                        .by = 6,
+                        .chunk = runtime::chunk_id(7),
+                        .copy = runtime::copy_id(1),
+                        .microbatch = runtime::microbatch_id(9)}},
+                      all);
+  REQUIRE(all.size() == 3);
+  CHECK(actors::name_of_pass(all[0].pass, 2)
+        == "output of micro-batch 9 of replica 5 by chunk 7 of copy 1");
+  CHECK(actors::name_of_pass(all[1].pass, 2)
+        == "input gradient of micro-batch 9 of replica 5 by chunk 7 of copy 1");
+  all.clear();
+  actors::add_ballots({{.replica = 5, .chunk = runtime::chunk_id(7)}}, all);
+  CHECK(actors::name_of_pass(all[2].pass, 1)
+        == "weight gradients of micro-batch 0 of replica 5 by chunk 7");
+}

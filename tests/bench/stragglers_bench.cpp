@@ -1,0 +1,63 @@
+// Sixteen workers in one process, on as many cores as there are: how often who is slow is named,
+// and how often somebody is who only waits for a core.
+//
+//   bench_stragglers [runs]
+//
+// Of 20 runs of each kind if nothing is said. It depends on the machine and on what else runs
+// there, so it is no test: those are tests/actors/stragglers_test.cpp and stage_timing_test.cpp,
+// with recorded and made-up times.
+
+#include "runtime/core/log.hpp"
+#include "tests/support/recovery_judge.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <map>
+#include <string>
+
+using namespace troupe;
+
+namespace {
+
+/// Each computes for long enough to lose its core.
+tests::arrangement sixteen_workers() {
+  auto job = tests::tiny_job(1, 16);
+  job.training.model.hidden = 64;
+  job.training.model.head_size = 16;
+  job.training.model.ffn = 256;
+  job.training.model.sequence = job.training.model.positions = 64;
+  job.training.batch.global = 128;
+  tests::arrangement out{"sixteen workers", tests::watched_job(job)};
+  out.job.train_iterations = 10;
+  out.job.watch.eval_interval = 0;
+  out.job.watch.straggler_ratio = 1.5;
+  return out;
+}
+
+/// The stragglers that are told, as "stage:5.0 compute, ".
+std::string told(const tests::lived& x) {
+  std::string out;
+  for (const auto& event : x.events)
+    out += std::string(event["who"]) + " " + std::string(event["verdict"]) + ", ";
+  return out.empty() ? "nobody" : out;
+}
+
+void count_told(const char* what, const std::string& death, int runs) {
+  std::map<std::string, int> times;
+  for (int i = 0; i < runs; ++i)
+    ++times[told(tests::live(sixteen_workers(), death))];
+  fmt::print("{}:\n", what);
+  for (const auto& [who, n] : times)
+    fmt::print("  {:>3} of {} runs name {}\n", n, runs, who);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int runs = argc > 1 ? std::max(1, std::atoi(argv[1])) : 20;
+  runtime::set_log_level(runtime::severity::error);
+  count_told("all alike", "", runs);
+  count_told("stage:5.0 takes 100 ms longer from step 2 on", "lane:5.0@2:forward:slow", runs);
+  return 0;
+}

@@ -1,0 +1,74 @@
+// What passes add to gradients, looked at.
+
+#include "runtime/parameters/watched_gradients.hpp"
+
+#include "runtime/parameters/resident_store.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <vector>
+
+using namespace troupe::runtime;
+namespace kernels = troupe::kernels;
+
+namespace {
+
+struct watched_store {
+  stream by{kernels::backend::cpu, 1, {}};
+  resident_store store{{{"head",
+                         {{.name = "gain", .extents = {3}, .init_constant = 1},
+                          {.name = "bias", .extents = {3}, .init_constant = 0}}}},
+                       2,
+                       {}};
+  witnessed_gradients witness{store, by};
+
+  void pass(std::uint32_t microbatch, added_gradients* to, int replica = 0) {
+    store.select_replica(replica);
+    witness.begin(replica, microbatch, to);
+    store.acquire(0);
+    witness.gradient(0, 0)[0] += 1;
+    witness.emit(0);
+    store.release(0);
+    witness.end();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a view of a store has the values of that store and writes gradients as it does",
+          "[parameters]") {
+  watched_store x;
+  CHECK(x.witness.value_array() == x.store.value_array());
+  CHECK(x.witness.writes_first_gradient() == x.store.writes_first_gradient());
+}
+
+TEST_CASE("what somebody else has written to a gradient is given to who computes the pass again",
+          "[parameters]") {
+  watched_store x;
+  x.store.gradients(0, 0)[0] = 5;
+  x.witness.note_written(0, 0);
+  added_gradients first, other_replica;
+  x.pass(0, &first);
+  CHECK(first.before == std::vector{gradient_before::given});
+  REQUIRE(first.given.size() == 1);
+  CHECK(first.given[0].data<float>()[0] == 5);
+  x.pass(0, &other_replica, 1);
+  CHECK(other_replica.before == std::vector{gradient_before::zero});
+}
+
+TEST_CASE("a step drops what a pass that threw in the step before has left open", "[parameters]") {
+  watched_store x;
+  added_gradients left;
+  x.store.select_replica(0);
+  x.witness.begin(0, 0, &left);
+  x.store.acquire(0);
+  x.witness.gradient(0, 0)[0] += 1;
+  x.store.release(0);
+  x.store.zero_gradients();
+  x.witness.begin_step();
+  CHECK(left.after == digest());
+  added_gradients next;
+  x.pass(0, &next);
+  CHECK(next.before == std::vector{gradient_before::zero});
+  CHECK(next.after != digest());
+}
