@@ -54,6 +54,7 @@ struct local_states::shared {
   void look();
   void loop();
   void write(const step_to_store& x);
+  /// Under the process's writer lock.
   void remove_older(int process, std::uint64_t newest);
   fs::path path_of(const key& x) const {
     return folder / folder_of_process(x.first) / folder_of_step(x.second);
@@ -144,17 +145,24 @@ void local_states::shared::write(const step_to_store& x) {
   }
 }
 
-// Of later ones the run has gone back behind, or they are of a run before.
+// Of later ones the run has gone back behind, or they are of a run before. Whoever kept that
+// process's states before may have been another process of this host: what it wrote since this one
+// has looked is found in the folder alone.
 void local_states::shared::remove_older(int process, std::uint64_t newest) {
+  std::set<key> all;
+  for (const auto& step : folders_in(folder / folder_of_process(process)))
+    if (const auto iteration = step_of_folder(step.filename().string()))
+      all.emplace(process, *iteration);
   std::vector<key> leaving;
   {
     const std::lock_guard lock(mutex);
+    for (const auto& [at, x] : there)
+      if (at.first == process)
+        all.insert(at);
     std::vector<key> older;
-    for (const auto& [at, x] : there) {
-      if (at.first != process || at.second == newest)
-        continue;
-      (at.second > newest ? leaving : older).push_back(at);
-    }
+    for (const auto& at : all)
+      if (at.second != newest)
+        (at.second > newest ? leaving : older).push_back(at);
     const auto stay = std::min(older.size(), steps_kept - 1);
     leaving.insert(leaving.end(), older.begin(), older.end() - std::ptrdiff_t(stay));
     for (const auto& x : leaving) {
@@ -216,12 +224,17 @@ void local_states::finish() {
 }
 
 std::vector<stored_step> local_states::complete() const {
-  const std::lock_guard lock(shared_->mutex);
   std::vector<stored_step> out;
-  std::error_code failure;
-  for (const auto& [at, x] : shared_->there)
-    if (shared_->written.contains(at) || fs::exists(shared_->path_of(at), failure))
+  {
+    const std::lock_guard lock(shared_->mutex);
+    for (const auto& [at, x] : shared_->there)
       out.push_back(x);
+  }
+  // LOCAL-3: who stores does not wait for the disk.
+  std::erase_if(out, [this](const stored_step& x) {
+    std::error_code failure;
+    return !fs::exists(shared_->path_of({x.process, x.iteration}), failure);
+  });
   return out;
 }
 
