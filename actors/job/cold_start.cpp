@@ -207,7 +207,7 @@ void keep_ledger_left(const fs::path& ledger) {
   if (failure)
     throw runtime::io_error(
         "cannot keep the ledger of the run before: renaming '{}' to '{}' failed: {}; move it away, "
-        "or name another `--run`",
+        "or choose another folder for this run",
         ledger.string(),
         kept.string(),
         failure.message());
