@@ -52,6 +52,8 @@ struct local_states::shared {
   std::atomic<bool> refused = false, late = false;  ///< that has been told
 
   void look();
+  /// `clears`: the process's writer lock is held, so that what is not whole is nobody's.
+  void look_in(const fs::path& of_process, bool clears);
   void loop();
   void write(const step_to_store& x);
   /// Under the process's writer lock.
@@ -69,26 +71,30 @@ void local_states::shared::look() {
     if (!process)
       continue;
     local_writer_lock lock;
-    const bool clears = lock.try_take(folder, *process);
-    for (const auto& step : folders_in(of_process)) {
-      const auto name = step.filename().string();
-      std::error_code ignored;
-      if (!step_of_folder(name)) {
-        if (clears)
-          fs::remove_all(step, ignored);
-        continue;
-      }
-      try {
-        auto found = look_at_step(step);
-        if (path_of({found.process, found.iteration}) != step)
-          throw input_error("'{}' is of another process or step", step.string());
-        there[{found.process, found.iteration}] = std::move(found);
-      } catch (const error& failure) {
-        if (!clears)
-          continue;  // it may be going, or coming
-        log_warning("a local state is not used, and removed: {}", failure.what());
+    look_in(of_process, lock.try_take(folder, *process));
+  }
+}
+
+void local_states::shared::look_in(const fs::path& of_process, bool clears) {
+  for (const auto& step : folders_in(of_process)) {
+    const auto name = step.filename().string();
+    std::error_code ignored;
+    if (!step_of_folder(name)) {
+      if (clears)
         fs::remove_all(step, ignored);
-      }
+      continue;
+    }
+    try {
+      auto found = look_at_step(step);
+      if (path_of({found.process, found.iteration}) != step)
+        throw input_error("'{}' is of another process or step", step.string());
+      const std::lock_guard lock(mutex);
+      there[{found.process, found.iteration}] = std::move(found);
+    } catch (const error& failure) {
+      if (!clears)
+        continue;  // it may be going, or coming
+      log_warning("a local state is not used, and removed: {}", failure.what());
+      fs::remove_all(step, ignored);
     }
   }
 }
@@ -146,23 +152,19 @@ void local_states::shared::write(const step_to_store& x) {
 }
 
 // Of later ones the run has gone back behind, or they are of a run before. Whoever kept that
-// process's states before may have been another process of this host: what it wrote since this one
-// has looked is found in the folder alone.
+// process's states before may have been another process of this host, and what that has written
+// since this one has looked is not known here yet.
 void local_states::shared::remove_older(int process, std::uint64_t newest) {
-  std::set<key> all;
-  for (const auto& step : folders_in(folder / folder_of_process(process)))
-    if (const auto iteration = step_of_folder(step.filename().string()))
-      all.emplace(process, *iteration);
+  look_in(folder / folder_of_process(process), true);
   std::vector<key> leaving;
   {
     const std::lock_guard lock(mutex);
-    for (const auto& [at, x] : there)
-      if (at.first == process)
-        all.insert(at);
     std::vector<key> older;
-    for (const auto& at : all)
-      if (at.second != newest)
-        (at.second > newest ? leaving : older).push_back(at);
+    for (const auto& [at, x] : there) {
+      if (at.first != process || at.second == newest)
+        continue;
+      (at.second > newest ? leaving : older).push_back(at);
+    }
     const auto stay = std::min(older.size(), steps_kept - 1);
     leaving.insert(leaving.end(), older.begin(), older.end() - std::ptrdiff_t(stay));
     for (const auto& x : leaving) {
