@@ -14,6 +14,8 @@
 #include <fmt/format.h>
 #include <optional>
 #include <string>
+#include <system_error>
+#include <vector>
 
 namespace troupe::actors {
 namespace {
@@ -70,10 +72,17 @@ std::string obstacle(const runtime::ledger_beyond& left, const prepared_job& to)
     return fmt::format("they lie there by process, it had {} of them, and `layout.processes` is {}",
                        left.of->processes,
                        layout.processes);
+  const auto origin = runtime::origin_of(to.opened().job.checkpoints, told.start, told.save);
+  const auto in_words = [](const std::string& x) { return x.empty() ? "initial values" : x; };
+  // What the run before had begun with is in the checkpoints that it has saved.
+  if (told.start.empty() && left.of->origin != origin)
+    return fmt::format("it had begun with {}, and this run begins with {}",
+                       in_words(left.of->origin),
+                       in_words(origin));
   if (left.saved)
     if (auto why = obstacle_in(told.save, *left.saved, told.iteration); !why.empty())
       return why;
-  return left.complaint.empty() ? "" : "its ledger is of another training: " + left.complaint;
+  return left.complaint;
 }
 
 /// Nothing: it cannot be read, which is told.
@@ -81,11 +90,35 @@ std::optional<runtime::ledger_beyond> read_ledger_left(const fs::path& file,
                                                        const runtime::training_position& start) {
   try {
     return runtime::beyond(runtime::read_ledger(file), start);
-  } catch (const runtime::input_error& failure) {
+  } catch (const runtime::error& failure) {
     runtime::log_warning(
         "the local states of the run before, if it has left any, are not taken: {}",
         failure.what());
     return std::nullopt;
+  }
+}
+
+/// False: the disk refuses, which is told; the one before is still there.
+bool has_replaced(const fs::path& file, const std::vector<runtime::ledger_record>& by) {
+  std::string text;
+  for (const auto& one : by)
+    text += runtime::text_of(one) + "\n";
+  try {
+    runtime::write_text(file, text);
+    return true;
+  } catch (const runtime::error& failure) {
+    runtime::log_warning("the local states of the run before are not taken: {}", failure.what());
+    return false;
+  }
+}
+
+/// Nobody needs it any more whose states are all older than a checkpoint. What cannot be read may
+/// be mended.
+bool is_to_be_kept(const fs::path& ledger) {
+  try {
+    return runtime::has_local_steps(runtime::read_ledger(ledger));
+  } catch (const runtime::error&) {
+    return true;
   }
 }
 
@@ -101,14 +134,26 @@ void tell_of_states_without_ledger(const prepared_job& to, const fs::path& ledge
         ledger.string());
 }
 
+/// Why a job does not ask to go on from all that it has saved.
+std::string unwanted_by(const runtime::checkpoint_settings& where) {
+  if (where.finetune)
+    return "`checkpoints.finetune` begins again";
+  if (where.no_load_optim)
+    return "`checkpoints.no_load_optim` begins with moments from zero";
+  if (where.load.empty())
+    return fmt::format("`checkpoints.load` is not given, and would be {}", where.save.string());
+  return fmt::format("`checkpoints.load` is {}, and not all of `checkpoints.save`, which is {}",
+                     where.load.string(),
+                     where.save.string());
+}
+
 /// The same job, which did not ask to go on.
 void tell_of_unwanted(const runtime::ledger_beyond& left, const prepared_job& to) {
-  if (left.of && left.of->identity == to.description.identity && !to.description.save.empty())
-    runtime::log_info(
-        " the local states of the run before, of iteration {}, are not taken: this run does not go "
-        "on from all that is in `checkpoints.save`, as `checkpoints.load` {} would have it",
-        left.stored.back(),
-        to.description.save);
+  const auto& where = to.opened().job.checkpoints;
+  if (left.of && left.of->identity == to.description.identity && !where.save.empty())
+    runtime::log_info(" the local states of the run before, of iteration {}, are not taken: {}",
+                      left.stored.back(),
+                      unwanted_by(where));
 }
 
 }  // namespace
@@ -138,10 +183,8 @@ bool take_up_dead_run(prepared_job& to, const runtime::held_run_folder& folder) 
                          why);
     return false;
   }
-  std::string text;
-  for (const auto& one : left->records)
-    text += runtime::text_of(one) + "\n";
-  runtime::write_text(file, text);
+  if (!has_replaced(file, left->records))
+    return false;
   go_on_writing(*to.node, job.watch, told, file);
   runtime::log_info(
       " the run before had committed iteration {}: its states on local disks are looked for, those "
@@ -150,6 +193,30 @@ bool take_up_dead_run(prepared_job& to, const runtime::held_run_folder& folder) 
       left->newest,
       left->stored.back());
   return true;
+}
+
+void keep_ledger_left(const fs::path& ledger) {
+  if (!is_there(ledger) || !is_to_be_kept(ledger))
+    return;
+  auto kept = ledger;
+  for (int number = 1; number == 1 || is_there(kept); ++number)
+    kept.replace_filename(number == 1 ? "ledger.before.jsonl"
+                                      : fmt::format("ledger.before-{}.jsonl", number));
+  std::error_code failure;
+  fs::rename(ledger, kept, failure);
+  if (failure)
+    throw runtime::io_error(
+        "cannot keep the ledger of the run before: renaming '{}' to '{}' failed: {}; move it away, "
+        "or choose another folder for this run",
+        ledger.string(),
+        kept.string(),
+        failure.message());
+  runtime::log_warning(
+      "the ledger of the run before is kept as '{}': only with it what that run has on local disks "
+      "can be taken. To go on from there after all, end this run before it writes there, give the "
+      "file its name '{}' back, and start with what the run before was started with",
+      kept.string(),
+      ledger.filename().string());
 }
 
 }  // namespace troupe::actors

@@ -36,7 +36,7 @@ void front_state::start(messages::job_description told,
     self_->monitor(context_->agent);
   after_.epoch = context_->ledger->epoch();
   if (after_.epoch > 0 && !goes_on)
-    after_ = {after_.epoch, "none of its processes was left", true};
+    after_ = {after_.epoch, "none of its processes is left", true};
   if (goes_on)
     replace(
         "supervisor",

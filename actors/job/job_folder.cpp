@@ -1,5 +1,6 @@
 #include "actors/job/job_folder.hpp"
 
+#include "actors/job/cold_start.hpp"
 #include "actors/job/run.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/ids.hpp"
@@ -65,8 +66,10 @@ job_folder::job_folder(runtime::held_run_folder folder,
 }
 
 void job_folder::follow(const prepared_job& job) {
-  if (!job.node->ledger->is_written_down())
+  if (!job.node->ledger->is_written_down()) {
+    keep_ledger_left(folder_.ledger());
     job.node->ledger->write_down(folder_.ledger());
+  }
   entry_->follow([ledger = job.node->ledger, living = job.node->living] {
     return progress_of(*ledger, *living);
   });

@@ -53,8 +53,9 @@ void keeper_state::receive(const messages::keep& x) {
   tell_if_kept(x.generation, x.step);
 }
 
-// KEEPER-3. Nobody goes back behind what a generation begins with, nor further than that. A step
-// after it is decided when all of it is kept, by whom the ranks give their states now.
+// KEEPER-3. Nobody goes back behind the first step that it is given in a generation, nor goes on
+// from a later one than that first. A step after it is decided when all of it is kept, by whom the
+// ranks give their states now.
 void keeper_state::forget_others(const messages::keep& x) {
   if (x.generation < given_in_)
     return;

@@ -188,6 +188,7 @@ std::string event_line(const runtime::run_event& x) {
                            : x.who == "replicas"              ? "disagree"
                            : x.who.starts_with("connection:") ? "broke"
                            : x.verdict == "wrong bits"        ? "is replaced"
+                           : x.who == "the run before"        ? "is gone"  // it may have ended
                                                               : "died";
   return fmt::format(
       " {} {} ({}); after {:.3f} s the run goes on from iteration {} {}{}",

@@ -43,8 +43,10 @@ membership::membership(restart_limits limits,
       kept_(start),
       furthest_(start) {}
 
-membership::orders membership::begin() {
+membership::orders membership::begin(bool is_cold) {
   phase_ = phase::ending;
+  if (is_cold || runtime::epoch_of(generation_) == 0)
+    first_ = generation_;
   if (processes_.size() == 1)
     return stands(0, 0, runtime::epoch_of(generation_) > 0, 0);
   orders out;
@@ -161,8 +163,7 @@ membership::orders membership::lost(const member_death& x, std::uint64_t now_ns)
       return {};  // who cancelled it is the cause, and comes
     cause_ = x;
     // What the system or the user refuses before the first step is no accident.
-    const bool hopeless
-        = x.refused && phase_ == phase::forming && generation_ == runtime::make_generation(0, 1);
+    const bool hopeless = x.refused && phase_ == phase::forming && generation_ == first_;
     if (!limits_.on || hopeless) {
       phase_ = phase::stopped;
       return {order_stop{x.why, x.refused}};

@@ -178,7 +178,8 @@ class membership {
              std::vector<runtime::restart> before = {},
              int processes = 1);
 
-  orders begin();
+  /// `is_cold`: no supervisor of this run came before, though it is of a later epoch.
+  orders begin(bool is_cold = false);
   /// A process has come; or it had been there, and may have ranks of older generations.
   orders stands(int process, std::uint32_t incarnation, bool lived, std::uint64_t now_ns);
   /// It is gone, and all that it hosted. `now_ns`: by a steady clock.
@@ -273,6 +274,8 @@ class membership {
   phase phase_ = phase::forming;
   runtime::generation_id generation_ = {};
   bool formed_ = false;  ///< somebody is, or was, of it
+  std::optional<runtime::generation_id> first_
+      = {};  ///< of the run; nothing: of a supervisor before
   std::vector<hosting> processes_;
   std::optional<std::uint64_t> saved_;
   bool looks_at_disks_ = false;

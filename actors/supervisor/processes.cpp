@@ -34,7 +34,7 @@ void supervisor_state::end_services_before() {
       .then(
           [this](const messages::generation_ended&) {
             const auto turn = take_turn("generation_ended");
-            carry_out(members_->begin());
+            carry_out(members_->begin(is_cold_));
           },
           [this](const caf::error& reason) {
             const auto turn = take_turn("error");

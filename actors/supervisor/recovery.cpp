@@ -176,9 +176,9 @@ void supervisor_state::tell_restart() {
     return double(std::max(until, loss_.began_ns) - loss_.began_ns) / 1e9;
   };
   const auto now = clock_ns();
-  // The run itself has begun at one.
+  // A run that is started again begins at one, and the run before had not.
   const bool from_checkpoint
-      = forming_->tier() == runtime::state_tier::start && told_.iteration > 0;
+      = is_cold_ && forming_->tier() == runtime::state_tier::start && told_.iteration > 0;
   const auto formed = seconds(std::max(loss_.released_ns, loss_.stands_ns));
   runtime::run_event event{
       .iteration = context_->ledger->newest(),

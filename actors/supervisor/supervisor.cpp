@@ -4,6 +4,7 @@
 #include "actors/support/on_board.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/trainer/ledger_beyond.hpp"
 
 #include <caf/system_messages.hpp>
 
@@ -70,24 +71,26 @@ void supervisor_state::begin(const succession& after) {
   else {  // the one before may have died before it had begun
     const auto by = ledger.by(after.epoch);
     by->begin(at_);
-    if (job_->job.recovery.on && job_->job.layout.processes > 1
-        && job_->job.checkpoints.local_interval > 0)
-      by->is_of({told_.identity, job_->job.layout.processes});
   }
+  const auto& where = job_->job.checkpoints;
+  const int processes = job_->job.layout.processes;
+  // The one before may have died in between.
+  if (job_->job.recovery.on && processes > 1 && where.local_interval > 0 && !ledger.says_job())
+    ledger.by(after.epoch)
+        ->is_of({told_.identity, processes, runtime::origin_of(where, told_.start, told_.save)});
   if (!job_->job.skip_train)
     validated_told_ = told_.iteration;
   validated_ = std::max(validated_told_, ledger.newest_validated());
   tested_ = ledger.is_tested();
   is_cold_ = after.is_cold;
   draining_ = ledger.draining().has_value();
-  if (job_->job.recovery.verify_fraction > 0 && job_->replicas() == 1 && after.epoch == 0)
+  if (job_->job.recovery.verify_fraction > 0 && job_->replicas() == 1
+      && (after.epoch == 0 || after.is_cold))
     runtime::log_warning(
         "`recovery.verify_fraction`: there is one replica, so that each pass is computed again by "
         "who computed it first: what is wrong each time is not found");
-  const auto& where = job_->job.checkpoints;
   saves_
       = {!where.save.empty(), ledger.newest_saved().value_or(told_.iteration), where.save_interval};
-  const int processes = job_->job.layout.processes;
   if (processes > 1 && !context_->agent)
     throw runtime::input_error(
         "the job asks for {} processes beside this one, and nothing here starts any: ask for one",
@@ -115,7 +118,7 @@ void supervisor_state::begin(const succession& after) {
   if (processes > 1 && after.epoch > 0)
     end_services_before();
   else
-    carry_out(members_->begin());
+    carry_out(members_->begin(is_cold_));
 }
 
 std::uint64_t supervisor_state::clock_ns() const {

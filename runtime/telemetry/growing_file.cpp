@@ -151,17 +151,19 @@ void growing_file::write(std::string_view record) {
   written_ += size;
 }
 
-void growing_file::sync_beside() {
-  if (descriptor_ < 0 || syncs_->exchange(true))
-    return;
+bool growing_file::sync_beside() {
+  if (syncs_->exchange(true))
+    return false;
   const int own = ::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
   const auto end = [own, is_at_it = syncs_] {
     if (own >= 0)
       ::close(own);
     *is_at_it = false;
   };
-  if (own < 0)
-    return end();
+  if (own < 0) {
+    end();
+    return false;
+  }
   try {
     start_thread("sync", [own, end] {
       static_cast<void>(::fdatasync(own) == 0);
@@ -169,7 +171,9 @@ void growing_file::sync_beside() {
     }).detach();
   } catch (const io_error&) {
     end();
+    return false;
   }
+  return true;
 }
 
 bool growing_file::is_empty() const {

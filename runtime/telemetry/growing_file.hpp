@@ -33,9 +33,10 @@ class growing_file {
     cut,       ///< another has made it shorter, and what is missing is lost
   };
   past append_to_whole(std::string_view record);
-  /// What is there is made durable by a thread of its own: for who is not to wait. Where one is at
-  /// it, that is left to the next call. Best effort: a disk that refuses tells whoever writes.
-  void sync_beside();
+  /// What is there is made durable by a thread of its own: for who is not to wait. False:
+  /// it is to be asked for again, as one is at it that may have begun too early, or none could be
+  /// started. Best effort: a disk that refuses tells whoever writes.
+  bool sync_beside();
   bool is_empty() const;
 
  private:

@@ -1,7 +1,12 @@
 #include "runtime/trainer/ledger_beyond.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <fmt/format.h>
+#include <map>
+#include <optional>
+#include <system_error>
+#include <utility>
 #include <variant>
 
 namespace troupe::runtime {
@@ -17,12 +22,16 @@ class beyond_reader {
   ledger_beyond take() {
     // A position is written down before its step is.
     std::erase_if(out_.stored, [this](std::uint64_t x) { return x > out_.newest; });
-    if (!out_.stored.empty() && out_.complaint.empty() && !has_start_)
-      out_.complaint = fmt::format("it does not know iteration {}", start_.iteration);
+    if (!has_start_ && !out_.stored.empty())
+      complain(fmt::format("its ledger is of another training: it does not know iteration {}",
+                           start_.iteration));
     out_.records.insert(out_.records.begin(), ledger::begun{start_});
     if (out_.of)
       out_.records.insert(out_.records.begin() + 1, *out_.of);
     out_.records.emplace_back(ledger::succeeded{1});
+    // What cannot be taken up is not to be in the place of what it was made from.
+    if (const auto wrong = complaints_of(out_.records); !wrong.empty())
+      complain("its ledger is not in order: " + wrong.front());
     return std::move(out_);
   }
 
@@ -30,10 +39,17 @@ class beyond_reader {
   void operator()(const ledger::job& x) { out_.of = x; }
   void operator()(const ledger::committed& x) {
     look_at_start(x.at);
+    states_[x.at.iteration] = x.state;
     if (!is_ours(x.at.iteration))
       return;
     out_.newest = x.at.iteration;
     out_.records.emplace_back(x);
+  }
+  // LEDGER-2: nobody knows which of both was right, nor what came after it.
+  void operator()(const ledger::replayed& x) {
+    if (const auto found = states_.find(x.iteration);
+        found != states_.end() && found->second != x.state)
+      complain(fmt::format("step {} was computed twice, to different bits", x.iteration));
   }
   void operator()(const ledger::told& x) {
     const auto of = std::visit([](const auto& f) { return std::uint64_t(f.iteration); }, x.fact);
@@ -60,22 +76,29 @@ class beyond_reader {
   void operator()(const Other&) {}
 
  private:
+  /// The first is the cause.
+  void complain(std::string why) {
+    if (out_.complaint.empty())
+      out_.complaint = std::move(why);
+  }
   bool is_ours(std::uint64_t iteration) const { return iteration > start_.iteration; }
   void look_at_start(const training_position& x) {
     if (x.iteration != start_.iteration)
       return;
     has_start_ = true;
     if (x.consumed != start_.consumed)
-      out_.complaint
-          = fmt::format("it had consumed {} samples after iteration {}, and here it is {}",
-                        x.consumed,
-                        x.iteration,
-                        start_.consumed);
+      complain(fmt::format(
+          "its ledger is of another training: it had consumed {} samples after iteration {}, and "
+          "here it is {}",
+          x.consumed,
+          x.iteration,
+          start_.consumed));
   }
 
   const training_position start_;
   bool has_start_ = false;
   std::uint64_t told_ = 0;
+  std::map<std::uint64_t, digest> states_;  ///< as they were committed
   ledger_beyond out_;
 };
 
@@ -86,6 +109,38 @@ ledger_beyond beyond(const std::vector<ledger_record>& all, const training_posit
   for (const auto& one : all)
     std::visit(by, one);
   return by.take();
+}
+
+bool has_local_steps(const std::vector<ledger_record>& all) {
+  std::optional<std::uint64_t> waiting, stored, saved;
+  for (const auto& one : all)
+    if (const auto* const step = std::get_if<ledger::position>(&one);
+        step != nullptr && step->local)
+      waiting = step->at.iteration;
+    else if (const auto* const done = std::get_if<ledger::committed>(&one);
+             done != nullptr && waiting == done->at.iteration)
+      stored = waiting;
+    else if (const auto* const save = std::get_if<ledger::saved>(&one))
+      saved = save->iteration;
+  return stored && (!saved || *stored > *saved);
+}
+
+std::string origin_of(const checkpoint_settings& where,
+                      const std::string& start,
+                      const std::string& save) {
+  const auto whole = [](const std::filesystem::path& x) {
+    std::error_code failure;
+    const auto out = std::filesystem::weakly_canonical(x, failure);
+    return failure ? std::filesystem::absolute(x).lexically_normal() : out;
+  };
+  if (start.empty())
+    return where.load_hub.empty() ? ""
+                                  : fmt::format("the model '{}'", whole(where.load_hub).string());
+  const auto from = whole(start);
+  if (!save.empty() && from.parent_path() == (whole(save) / "").parent_path())
+    return "";
+  return fmt::format(
+      "{} '{}'", where.finetune ? "the parameters of" : "the checkpoint", from.string());
 }
 
 }  // namespace troupe::runtime

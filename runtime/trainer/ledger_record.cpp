@@ -31,7 +31,10 @@ json json_of_position(const training_position& x) {
 struct record_writer {
   json operator()(const ledger::begun& x) const { return {{"begun", json_of_position(x.at)}}; }
   json operator()(const ledger::job& x) const {
-    return {{"job", {{"identity", x.identity}, {"processes", x.processes}}}};
+    json of = {{"identity", x.identity}, {"processes", x.processes}};
+    if (!x.origin.empty())
+      of["origin"] = x.origin;
+    return {{"job", of}};
   }
   json operator()(const ledger::committed& x) const {
     auto step = json_of_position(x.at);
@@ -79,7 +82,9 @@ class record_reader {
     if (kind == "begun")
       return ledger::begun{position(x)};
     if (kind == "job")
-      return ledger::job{text(member(x, "identity")), process_number(member(x, "processes"))};
+      return ledger::job{text(member(x, "identity")),
+                         process_number(member(x, "processes")),
+                         x.contains("origin") ? text(x["origin"]) : ""};
     if (kind == "committed")
       return ledger::committed{position(x), state(x)};
     if (kind == "replayed")

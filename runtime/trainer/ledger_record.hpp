@@ -35,6 +35,7 @@ struct begun {
 struct job {
   std::string identity;
   int processes = 0;
+  std::string origin = {};  ///< origin_of (ledger_beyond.hpp)
 };
 struct committed {
   training_position at;  ///< after the step

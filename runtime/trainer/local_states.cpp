@@ -52,8 +52,11 @@ struct local_states::shared {
   std::atomic<bool> refused = false, late = false;  ///< that has been told
 
   void look();
+  /// `clears`: the process's writer lock is held, so that what is not whole is nobody's.
+  void look_in(const fs::path& of_process, bool clears);
   void loop();
   void write(const step_to_store& x);
+  /// Under the process's writer lock.
   void remove_older(int process, std::uint64_t newest);
   fs::path path_of(const key& x) const {
     return folder / folder_of_process(x.first) / folder_of_step(x.second);
@@ -68,26 +71,30 @@ void local_states::shared::look() {
     if (!process)
       continue;
     local_writer_lock lock;
-    const bool clears = lock.try_take(folder, *process);
-    for (const auto& step : folders_in(of_process)) {
-      const auto name = step.filename().string();
-      std::error_code ignored;
-      if (!step_of_folder(name)) {
-        if (clears)
-          fs::remove_all(step, ignored);
-        continue;
-      }
-      try {
-        auto found = look_at_step(step);
-        if (path_of({found.process, found.iteration}) != step)
-          throw input_error("'{}' is of another process or step", step.string());
-        there[{found.process, found.iteration}] = std::move(found);
-      } catch (const error& failure) {
-        if (!clears)
-          continue;  // it may be going, or coming
-        log_warning("a local state is not used, and removed: {}", failure.what());
+    look_in(of_process, lock.try_take(folder, *process));
+  }
+}
+
+void local_states::shared::look_in(const fs::path& of_process, bool clears) {
+  for (const auto& step : folders_in(of_process)) {
+    const auto name = step.filename().string();
+    std::error_code ignored;
+    if (!step_of_folder(name)) {
+      if (clears)
         fs::remove_all(step, ignored);
-      }
+      continue;
+    }
+    try {
+      auto found = look_at_step(step);
+      if (path_of({found.process, found.iteration}) != step)
+        throw input_error("'{}' is of another process or step", step.string());
+      const std::lock_guard lock(mutex);
+      there[{found.process, found.iteration}] = std::move(found);
+    } catch (const error& failure) {
+      if (!clears)
+        continue;  // it may be going, or coming
+      log_warning("a local state is not used, and removed: {}", failure.what());
+      fs::remove_all(step, ignored);
     }
   }
 }
@@ -144,8 +151,11 @@ void local_states::shared::write(const step_to_store& x) {
   }
 }
 
-// Of later ones the run has gone back behind, or they are of a run before.
+// Of later ones the run has gone back behind, or they are of a run before. Whoever kept that
+// process's states before may have been another process of this host, and what that has written
+// since this one has looked is not known here yet.
 void local_states::shared::remove_older(int process, std::uint64_t newest) {
+  look_in(folder / folder_of_process(process), true);
   std::vector<key> leaving;
   {
     const std::lock_guard lock(mutex);
@@ -216,12 +226,17 @@ void local_states::finish() {
 }
 
 std::vector<stored_step> local_states::complete() const {
-  const std::lock_guard lock(shared_->mutex);
   std::vector<stored_step> out;
-  std::error_code failure;
-  for (const auto& [at, x] : shared_->there)
-    if (shared_->written.contains(at) || fs::exists(shared_->path_of(at), failure))
+  {
+    const std::lock_guard lock(shared_->mutex);
+    for (const auto& [at, x] : shared_->there)
       out.push_back(x);
+  }
+  // LOCAL-3: who stores does not wait for the disk.
+  std::erase_if(out, [this](const stored_step& x) {
+    std::error_code failure;
+    return !fs::exists(shared_->path_of({x.process, x.iteration}), failure);
+  });
   return out;
 }
 

@@ -60,8 +60,8 @@ class local_states {
   /// What was asked for is written, or refused: for who looks at the folder.
   void finish();
 
-  /// Ascending; of steps that were not read yet only what their manifests say. What another process
-  /// had written here is looked for again: it may have been removed since.
+  /// Ascending; of steps that were not read yet only what their manifests say. Each is
+  /// looked for again: it may have been removed since.
   std::vector<stored_step> complete() const;
 
   /// Verified against its hashes. Throws input_error: it is not there, or LOCAL-2.

@@ -65,7 +65,13 @@ void step_ledger::begin(const training_position& at) {
 
 void step_ledger::is_of(const ledger::job& x) {
   const std::lock_guard lock(mutex_);
+  says_job_ = true;
   note(x);
+}
+
+bool step_ledger::says_job() const {
+  const std::lock_guard lock(mutex_);
+  return says_job_;
 }
 
 void step_ledger::write_down(const std::filesystem::path& file) {
@@ -115,13 +121,16 @@ void step_ledger::flush() {
     lines.swap(unwritten_);
     syncs = std::exchange(syncs_, false);
   }
-  if (lines.empty())
+  if (lines.empty() && !syncs)
     return;
   try {
-    tell(file_->append_to_whole(lines));
+    if (!lines.empty())
+      tell(file_->append_to_whole(lines));
     refused_ = false;
-    if (syncs)
-      file_->sync_beside();
+    if (syncs && !file_->sync_beside()) {
+      const std::lock_guard lock(mutex_);
+      syncs_ = true;
+    }
   } catch (const io_error& failure) {
     if (!std::exchange(refused_, true))
       log_warning("{}; the run goes on, and it is tried again", failure.what());

@@ -82,6 +82,7 @@ class step_ledger {
   void begin(const training_position& at);
   /// For who starts that job again when all of its processes are gone (ledger_beyond.hpp).
   void is_of(const ledger::job& x);
+  bool says_job() const;
 
   /// A step that is new. Broken promise LEDGER-1.
   void commit(committed_step step);
@@ -143,6 +144,7 @@ class step_ledger {
   bool tested_ = false;
   std::optional<std::string> draining_;
   std::vector<int> keepers_;
+  bool says_job_ = false;
 
   bool writes_down_ = false;
   std::string unwritten_;  ///< whole lines

@@ -15,7 +15,10 @@
 #include <fmt/format.h>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <unistd.h>
+#include <variant>
 
 using namespace troupe;
 
@@ -50,7 +53,8 @@ struct dead_run {
       if (n % 2 == 0)
         by->keep_position(at, true);
       by->commit({.at = at, .state = {n, n}, .parts = {}});
-      by->tell(runtime::step_report{.iteration = n, .consumed_samples = 8 * n});
+      by->tell(runtime::step_report{
+          .iteration = n, .consumed_samples = 8 * n, .global_batch_size = 8, .state = {n, n}});
       lines += fmt::format("{{\"iteration\":{},\"lm_loss\":1}}\n", n);
     }
     runtime::write_text(log, lines);
@@ -70,6 +74,16 @@ struct dead_run {
     if (!out)
       CHECK(runtime::read_text(held.ledger()) == ledger_before);
     return out;
+  }
+  /// Another ledger is left; a record that becomes nothing is not in it.
+  void leaves(
+      const std::function<std::optional<runtime::ledger_record>(const runtime::ledger_record&)>&
+          instead) const {
+    std::string text;
+    for (const auto& one : runtime::read_ledger(run / "ledger.jsonl"))
+      if (const auto other = instead(one))
+        text += runtime::text_of(*other) + "\n";
+    runtime::write_text(run / "ledger.jsonl", text);
   }
   const runtime::step_ledger& ledger() const { return *prepared->node->ledger; }
 
@@ -123,6 +137,16 @@ TEST_CASE("COLD-1: another job does not go on from local states", "[actors]") {
   SECTION("that begins again with its weights") {
     it.job.checkpoints.finetune = true;
   }
+  SECTION("that begins with other weights") {
+    it.job.checkpoints.load_hub = it.above / "model";
+  }
+  SECTION("that begins with initial values where it had begun with others") {
+    it.leaves([](auto x) {
+      if (auto* const of = std::get_if<runtime::ledger::job>(&x))
+        of->origin = "the model '/models/one'";
+      return std::optional(x);
+    });
+  }
   CHECK_FALSE(it.again());
 }
 
@@ -158,11 +182,47 @@ TEST_CASE("a ledger that is damaged or missing is no reason to refuse the run", 
     runtime::write_text(file, runtime::read_text(file) + "{\"committed\":{}}\n");
   }
   SECTION("of a build that did not say which job it was") {
-    std::string text;
-    for (const auto& one : runtime::read_ledger(file))
-      if (!std::holds_alternative<runtime::ledger::job>(one))
-        text += runtime::text_of(one) + "\n";
-    runtime::write_text(file, text);
+    it.leaves([](const auto& x) {
+      return std::holds_alternative<runtime::ledger::job>(x) ? std::nullopt : std::optional(x);
+    });
+  }
+  SECTION("that lacks a step") {
+    it.leaves([](const auto& x) {
+      const auto* const step = std::get_if<runtime::ledger::committed>(&x);
+      return step != nullptr && step->at.iteration == 5 ? std::nullopt : std::optional(x);
+    });
+  }
+  SECTION("with a step that came out otherwise when it ran again") {
+    const runtime::ledger_record again = runtime::ledger::replayed{5, {5, 6}};
+    runtime::write_text(file, runtime::read_text(file) + runtime::text_of(again) + "\n");
   }
   CHECK_FALSE(it.again());
+}
+
+TEST_CASE("a ledger that cannot be replaced is no reason to refuse the run", "[actors]") {
+  dead_run it;
+  // A write goes to another name first: where that is a folder it fails, whoever asks.
+  std::filesystem::create_directory(it.run / fmt::format("ledger.jsonl.partial-{}", ::getpid()));
+  CHECK_FALSE(it.again());
+}
+
+TEST_CASE("COLD-1: the ledger of local states that are not taken is kept", "[actors]") {
+  dead_run it;
+  const auto file = it.run / "ledger.jsonl";
+  const auto text = runtime::read_text(file);
+  SECTION("beside another one that was kept before") {
+    for (const auto* name : {"ledger.before.jsonl", "ledger.before-2.jsonl"}) {
+      runtime::write_text(file, text);
+      actors::keep_ledger_left(file);
+      CHECK_FALSE(std::filesystem::exists(file));
+      CHECK(std::filesystem::exists(it.run / name));
+    }
+  }
+  SECTION("but not where a checkpoint is newer") {
+    runtime::step_ledger ledger;
+    ledger.go_on_in(file);
+    ledger.by(0)->saved(9);
+    actors::keep_ledger_left(file);
+    CHECK(std::filesystem::exists(file));
+  }
 }

@@ -76,6 +76,18 @@ TEST_CASE("a process that is replaced because of its bits is not told to have di
   CHECK_THAT(actors::event_line(x), ContainsSubstring("process:1 died ("));
 }
 
+TEST_CASE("a run that is started again tells that the one before is gone", "[actors]") {
+  CHECK(actors::event_line({.iteration = 8,
+                            .kind = "restart",
+                            .who = "the run before",
+                            .why = "none of its processes is left",
+                            .from = "local disk",
+                            .resumed = 8,
+                            .seconds = 0.5})
+        == " the run before is gone (none of its processes is left); after 0.500 s the run goes on "
+           "from iteration 8 from the local disk");
+}
+
 TEST_CASE("a move is told as one, and not as a death", "[actors]") {
   CHECK(actors::event_line({.iteration = 8,
                             .kind = "move",

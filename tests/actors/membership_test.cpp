@@ -193,6 +193,21 @@ TEST_CASE("what is refused before the first step is told at once", "[actors][mem
   only<order_end>(later.lost(refused, second));
 }
 
+TEST_CASE("what is refused in the first generation after a cold start is told at once",
+          "[actors][membership]") {
+  const bool is_cold = GENERATE(true, false);
+  membership x(recovers, 1, 0);
+  const auto end = only<order_end>(x.begin(is_cold));
+  only<order_form>(x.ended(end.last, 0, {}, second));
+  auto refused = death(x.generation());
+  refused.refused = true;
+  const auto then = x.lost(refused, second);
+  if (is_cold)
+    CHECK(only<order_stop>(then).why == "replica:0: it broke");
+  else
+    only<order_end>(then);  // what the supervisor before had built, too
+}
+
 TEST_CASE("a successor first ends what the supervisor before has left", "[actors][membership]") {
   membership x(recovers, 1, 0, {{second, "supervisor", 13}});
   x.kept(12);

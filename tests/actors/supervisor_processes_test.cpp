@@ -494,6 +494,7 @@ TEST_CASE("COLD-2: a run that is started again looks at local disks when its pro
   const auto generation = it.nodes[1].replicas.back().generation;
   it.run(generation);
   REQUIRE(it.happened.size() == 1);
+  CHECK(it.prepared->node->ledger->says_job());  // the one before had died in between
   CHECK(it.happened[0].who == "the run before");
   CHECK(it.happened[0].why == "all died");
   CHECK(it.happened[0].from == (is_there ? "local disk" : "start"));

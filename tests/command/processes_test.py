@@ -5,6 +5,7 @@
 
 import atexit
 import collections
+import contextlib
 import hashlib
 import json
 import os
@@ -73,10 +74,11 @@ class job:
         alive = self.left()
         for how in (signal.SIGSTOP, signal.SIGKILL):
             for pid in alive:
-                os.kill(pid, how)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, how)
             if how == signal.SIGSTOP:
                 for pid in alive:
-                    self.until("it has stopped", lambda: is_stopped(pid))
+                    self.until("it has stopped", lambda: is_gone(pid) or is_stopped(pid))
                 meanwhile()
         self.process.wait()
         end = time.monotonic() + PATIENCE
@@ -465,8 +467,19 @@ def replaced(one, number, old):
                                                     if x["ranks"] == old["ranks"] and x["pid"] != old["pid"]])
 
 
+def state_of(pid):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[0]
+
+
 def is_stopped(pid):
-    return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[0] == "T"
+    return state_of(pid) == "T"
+
+
+def is_gone(pid):
+    try:
+        return state_of(pid) in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def is_same(x, y):
@@ -564,6 +577,16 @@ def stored_by_both(local):
     return sorted(found[0] & found[1]) if len(found) == 2 else []
 
 
+def stored_and_committed(one, local):
+    """Of the steps that both have there those that the ledger has: processes that are stopped one after the other may
+    leave one that the supervisor has not committed."""
+    file = one.run / "ledger.jsonl"
+    text = file.read_text() if file.exists() else ""
+    lines = [json.loads(x) for x in text[:text.rfind("\n") + 1].splitlines()]
+    newest = max((x["committed"]["iteration"] for x in lines if "committed" in x), default=0)
+    return [x for x in stored_by_both(local) if x <= newest]
+
+
 def cold(folder, name, saved=0, base=LONG):
     """A run that goes on from what it saves, has saved that iteration, and has written its states to the local disk
     since, which it does every 10 steps."""
@@ -573,11 +596,11 @@ def cold(folder, name, saved=0, base=LONG):
     if saved:
         one.ends()
         one.start("--exit-interval", 1000000)
-    one.until("both have written a step", lambda: [x for x in stored_by_both(local) if x > saved])
+    one.until("both have written a step", lambda: [x for x in stored_and_committed(one, local) if x > saved])
     return one, local
 
 
-COLD = re.compile(r"the run before died .*goes on from iteration (\d+) (.*?)(?:, \d+ iterations? run again)?\n")
+COLD = re.compile(r"the run before is gone .*goes on from iteration (\d+) (.*?)(?:, \d+ iterations? run again)?\n")
 
 
 def resumed(one, source):
@@ -599,11 +622,12 @@ def check_cold_start(folder):
     one, local = cold(folder, "cold", saved=20)
     for death in (1, 2):
         newest = []
-        one.dies(lambda: newest.extend(stored_by_both(local)))
+        one.dies(lambda: newest.extend(stored_and_committed(one, local)))
         one.start()
         if resumed(one, "from the local disk") != newest[-1]:
             raise one.fails(f"both have written {newest}")
-        one.until("both have written another step", lambda: [x for x in stored_by_both(local) if x > newest[-1]])
+        one.until("both have written another step",
+                  lambda: [x for x in stored_and_committed(one, local) if x > newest[-1]])
         require_sound_ledger(one)
     one.ends()
     require_same(one, wanted, "two deaths of all processes")
@@ -619,7 +643,7 @@ def check_cold_damaged(folder):
     wanted = judge(folder)
 
     def damage():
-        newest = stored_by_both(local)[-1]
+        newest = stored_and_committed(one, local)[-1]
         for x in set().union(*stored(local).values()):
             if x.name == f"step-{newest:07}":
                 file = max(x.glob("rank-*.state"))
@@ -666,9 +690,14 @@ def check_cold_refused(folder):
 
     one, local = cold(folder, "foreign", base=ENDLESS)
     one.dies()
+    before = one.steps()[0]
+    ledger = (one.run / "ledger.jsonl").read_bytes()
     one.start("--seed", 7)
     one.until("it is told", lambda: "are not taken: this is another job" in one.out.read_text())
-    one.until("it begins anew", lambda: [x["iteration"] for x in one.steps()][:1] == [1])
+    one.until("it begins anew", lambda: [x["iteration"] for x in one.steps()][:1] == [1]
+              and one.steps()[0]["state_digest"] != before["state_digest"])
+    if (one.run / "ledger.before.jsonl").read_bytes() != ledger:
+        raise one.fails("the ledger of the run before is not kept as it was")
     if "seed: the run before 1234, this run 7" not in one.out.read_text():
         raise one.fails("it is not said what differs")
     one.process.terminate()

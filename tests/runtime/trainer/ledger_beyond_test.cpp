@@ -6,6 +6,8 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
+#include <variant>
+#include <vector>
 
 using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
@@ -94,6 +96,29 @@ TEST_CASE("a checkpoint that was complete and is later than the one that is take
 
 TEST_CASE("nothing is stored beyond the newest local step", "[runtime][trainer]") {
   CHECK(beyond(left(), at(16)).stored.empty());
+}
+
+TEST_CASE("LEDGER-2: a ledger with a step that came out otherwise when it ran again is no use",
+          "[runtime][trainer]") {
+  auto all = left();
+  all.emplace_back(ledger::replayed{15, {15, 2}});
+  all.emplace_back(ledger::replayed{15, {15, 1}});
+  CHECK_THAT(beyond(all, at(12)).complaint, ContainsSubstring("step 15 was computed twice"));
+}
+
+TEST_CASE("LEDGER-1: a ledger that lacks a step is no use", "[runtime][trainer]") {
+  auto all = left();
+  std::erase_if(all, [](const ledger_record& x) {
+    const auto* const step = std::get_if<ledger::committed>(&x);
+    const auto* const told = std::get_if<ledger::told>(&x);
+    const auto* const report = told != nullptr ? std::get_if<step_report>(&told->fact) : nullptr;
+    return (step != nullptr && step->at.iteration == 14)
+           || (report != nullptr && report->iteration == 14);
+  });
+  CHECK_THAT(beyond(all, at(12)).complaint,
+             ContainsSubstring("iteration 15 was committed after iteration 13"));
+  CHECK(beyond(all, at(14)).complaint
+        == "its ledger is of another training: it does not know iteration 14");
 }
 
 TEST_CASE("COLD-1: a ledger of another training is no use", "[runtime][trainer]") {

@@ -106,6 +106,28 @@ TEST_CASE("the two newest steps of each process stay", "[trainer]") {
   CHECK(steps_of(local_states(folder.path())) == steps{20, 30});
 }
 
+TEST_CASE("what the former keeper of a process wrote on this host goes with what is older",
+          "[trainer]") {
+  const scratch_folder folder;
+  local_states now(folder.path()), before(folder.path());
+  for (const std::uint64_t n : {10, 20})
+    store(before, n);
+  store(before, 10, 1);
+  for (const std::uint64_t n : {30, 40})
+    store(now, n);
+  CHECK(steps_of(local_states(folder.path())) == steps{30, 40});
+  CHECK(steps_of(local_states(folder.path()), 1) == steps{10});
+}
+
+TEST_CASE("a step that somebody has removed from the disk is not there", "[trainer]") {
+  const scratch_folder folder;
+  local_states x(folder.path());
+  for (const std::uint64_t n : {10, 20})
+    store(x, n);
+  fs::remove_all(folder / "process-0/step-0000020");
+  CHECK(steps_of(x) == steps{10});
+}
+
 TEST_CASE("what is newer than the step that is written is of a run that went back", "[trainer]") {
   const scratch_folder folder;
   {

@@ -145,7 +145,8 @@ TEST_CASE("LEDGER-4: what is written down makes an equal ledger") {
   step_ledger x;
   x.write_down(file);
   x.begin({.iteration = 10, .consumed = 80, .skipped = {1, 8, 1, 0}, .scale = {65536, 3, 2, 0}});
-  x.is_of({R"({"model":"a \"name\""})", 2});
+  CHECK_FALSE(x.says_job());
+  x.is_of({R"({"model":"a \"name\""})", 2, "the model '/one'"});
   x.keepers({1, 0});
   for (std::uint64_t n = 11; n <= 20; ++n) {
     x.commit(step(n));
@@ -172,6 +173,7 @@ TEST_CASE("LEDGER-4: what is written down makes an equal ledger") {
   step_ledger y;
   y.take_up(all);
   CHECK(y.newest() == 20);
+  CHECK(y.says_job());
   CHECK(y.keepers() == x.keepers());
   CHECK(y.restarts() == x.restarts());
   CHECK(y.newest_saved() == 18);
