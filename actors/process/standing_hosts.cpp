@@ -27,6 +27,13 @@
 namespace troupe::actors {
 namespace {
 
+/// For a node to serve which has yet to end what another run has started there, or to hold it for
+/// so long (standing_jobs.cpp).
+std::chrono::milliseconds patience_with_others(double suspicion) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::duration<double>(std::max(3 * suspicion, 15.0) + 2 * suspicion));
+}
+
 /// Of an order whose answer nobody awaits.
 constexpr std::uint64_t no_request = std::numeric_limits<std::uint64_t>::max();
 /// Of a lost node: after a suspicion, then after twice as long each time, up to so many.
@@ -62,6 +69,11 @@ class other_hosts final : public launch_sites {
         continue;
       self_->monitor(nodes[h]);
       ask_to_serve(int(h), h < std::size_t(processes_) ? int(h) : -1);
+      if (is_ready_)
+        path_->send_later(self_,
+                          messages::launcher_actor(self_),
+                          part_of_suspicion(0.5),
+                          messages::look_for_node{int(h), false});
     }
     is_ready_ = is_ready_ || have_all_answered();
   }
@@ -191,6 +203,14 @@ class other_hosts final : public launch_sites {
     auto& lost = at(x.host);
     if (x.listens)
       return connect(x.host);
+    if (!lost.is_looked_for) {
+      if (lost.node && !lost.serves())
+        runtime::log_info(
+            " waits for {}, which still ends what another run has started there, or holds it for "
+            "the one that goes on with it",
+            name_of_host(x.host));
+      return;
+    }
     if (lost.serves()) {
       lost.is_looked_for = false;
       return;
@@ -283,7 +303,8 @@ class other_hosts final : public launch_sites {
     path_
         ->request(self_,
                   at(number).node,
-                  part_of_suspicion(1),
+                  is_ready_ && !at(number).is_looked_for ? patience_with_others(suspicion_)
+                                                         : part_of_suspicion(1),
                   messages::serve{.program = runtime::version_text(),
                                   .run = run_,
                                   .host = number,

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <fmt/format.h>
 #include <utility>
 
@@ -50,13 +49,6 @@ std::string standing_node_state::taken_from(const messages::serve& x) const {
     return fmt::format(
         "STANDING-1: incarnation {} of the supervisor's process goes on with that run",
         job_->incarnation);
-  if (held_ && job_->run != x.run)
-    return fmt::format(
-        "it holds the processes of another run, {}, whose supervisor's process is gone, for "
-        "the one that goes on with it: for {:.0f} s at most; try again then, or start another node",
-        job_->run,
-        std::ceil(
-            std::chrono::duration<double>(*held_ - std::chrono::steady_clock::now()).count()));
   if (next_ || (job_ && !ending_ && !held_))
     return fmt::format(
         "it {} {}, and serves one at a time; start another node for it",
@@ -65,12 +57,17 @@ std::string standing_node_state::taken_from(const messages::serve& x) const {
   return {};
 }
 
+void standing_node_state::turn_next_away(const std::string& why) {
+  next_.reset();
+  answer_.deliver(messages::make_error(messages::ec::refused, why));
+}
+
 bool standing_node_state::succeeds(const messages::serve& x) const {
   return job_ && !ending_ && !over_ && job_->run == x.run && x.incarnation > job_->incarnation;
 }
 
-// Who comes while the job before is being ended has to wait for that alone. A launcher that has
-// lost this host and finds it again has given up whoever is held here.
+// Who comes while the job before is being ended, or held, has to wait for that alone. A launcher
+// that has lost this host and finds it again has given up whoever is held here.
 caf::result<messages::serving> standing_node_state::receive(const messages::serve& x) {
   if (x.over)
     return release(x);
@@ -92,8 +89,10 @@ caf::result<messages::serving> standing_node_state::receive(const messages::serv
   next_ = x;
   answer_ = self_->make_response_promise<messages::serving>();
   auto out = answer_;
-  if (held_)
+  if (held_ && job_->run == x.run)
     end_job();
+  else if (held_)
+    runtime::log_info(" the run {} waits until the run {} is over here", x.run, job_->run);
   return out;
 }
 
@@ -128,7 +127,9 @@ caf::result<messages::serving> standing_node_state::take_over(const messages::se
                             {.incarnation = x.incarnation, .address = x.address, .port = x.port});
   self_->demonitor(job_->launcher.address());
   job_ = x;
-  held_.reset();
+  held_ = false;
+  if (next_)  // it has waited for the end of this run, which goes on
+    turn_next_away(taken_from(*next_));
   self_->monitor(x.launcher);
   runtime::log_warning(
       "incarnation {} of the supervisor's process goes on with the run {}", x.incarnation, x.run);
@@ -161,7 +162,7 @@ void standing_node_state::lose(const caf::down_msg& x) {
     return end_job();
   }
   const auto time = held_for(patience());
-  held_ = std::chrono::steady_clock::now() + time;
+  held_ = true;
   runtime::log_warning(
       "the launcher of the run {} is gone; whom it has started here is held for its "
       "successor for {} s",
@@ -183,7 +184,7 @@ void standing_node_state::receive(const messages::hold_is_over& x) {
 void standing_node_state::end_job() {
   if (std::exchange(ending_, true))
     return;
-  held_.reset();
+  held_ = false;
   if (!agent_->is_there())
     return be_free();
   agent_->ask(runtime::end_agent{});
@@ -198,7 +199,7 @@ void standing_node_state::be_free() {
   starting_.clear();
   killed_.clear();
   ending_ = false;
-  held_.reset();
+  held_ = false;
   if (auto promise = std::exchange(taken_over_, std::nullopt))
     promise->deliver(messages::make_error(messages::ec::refused, "it is ending"));
   self_->demonitor(before->launcher.address());

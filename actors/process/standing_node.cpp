@@ -103,9 +103,13 @@ void standing_node_state::receive(const messages::dismiss& x) {
   const auto& sender = self_->current_sender();
   if (is_from_launcher())
     end_job();
-  else if (next_ && sender && sender->address() == next_->launcher.address())
-    next_.reset();  // it has waited for too long
-  else if (ending_ && x.job == jobs_)
+  else if (next_ && sender && sender->address() == next_->launcher.address()) {
+    path_->send(
+        self_,
+        next_->launcher,
+        messages::agent_told{.host = next_->host, .answer = "it was not served", .gone = true});
+    turn_next_away("it is not wanted any more");
+  } else if (ending_ && x.job == jobs_)
     agent_->kill_everybody();
 }
 

@@ -74,6 +74,7 @@ class standing_node_state {
   /// Why it never serves that launcher, or not while it serves another; empty: it does.
   std::string unfit_for(const messages::serve& x) const;
   std::string taken_from(const messages::serve& x) const;
+  void turn_next_away(const std::string& why);
   bool succeeds(const messages::serve& x) const;
   messages::serving serve(const messages::serve& x);
   caf::result<messages::serving> release(const messages::serve& x);
@@ -102,9 +103,8 @@ class standing_node_state {
   /// Of which launcher; none: it is free.
   std::optional<messages::serve> job_;
   std::uint64_t jobs_ = 0;  ///< that it has served
-  /// Its launcher is gone, and another one may go on with it: until then.
-  std::optional<std::chrono::steady_clock::time_point> held_;
-  bool ending_ = false;  ///< the job is over, and its processes are being ended
+  bool held_ = false;       ///< its launcher is gone, and another one may go on with it
+  bool ending_ = false;     ///< the job is over, and its processes are being ended
   std::optional<caf::typed_response_promise<messages::serving>> taken_over_;
   /// Who wants to be next.
   std::optional<messages::serve> next_;

@@ -301,21 +301,22 @@ TEST_CASE("a run that is over by its front's word frees the node that holds it a
   CHECK_FALSE(runtime::is_running({pid_t(before.pid), before.start_time}));
 }
 
-TEST_CASE("while a node holds a run another one is told why it is not served", "[actors]") {
+TEST_CASE("who waits for the end of a run that is held is told when that goes on", "[actors]") {
   waiting it;
-  player other(it);
+  player other(it), next(it);
+  auto another = other.order();
+  another.run = "two";
   {
     player one(it);
     REQUIRE(one.serve(one.order_of(1)).empty());
   }
-  auto another = other.order();
-  another.run = "two";
+  // Whether the node has heard of that end already or not: it is refused, at once or then.
+  auto waits = other.self->request(it.node, patience, another);
+  CHECK(next.take_over(next.order_of(2)).empty());
   std::string why;
-  for (int n = 0; n < 1000 && why.find("holds") == std::string::npos; ++n)
-    why = other.serve(another);  // that the launcher is gone takes a moment
-  CHECK_THAT(why,
-             ContainsSubstring("it holds the processes of another run, one")
-                 && ContainsSubstring("s at most"));
+  waits.receive([](const messages::serving&) {},
+                [&](const caf::error& x) { why = messages::text_of(x); });
+  CHECK_THAT(why, ContainsSubstring("serves process 0 of another run"));
 }
 
 TEST_CASE("a successor hears of whoever is on the way when it comes", "[actors]") {
