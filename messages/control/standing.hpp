@@ -1,8 +1,8 @@
 // A node that was started by hand stands on its host and waits for jobs. It hosts no rank itself:
 // it has its host agent start the processes that do.
 //
-//   launcher -> standing node   serve         its job, with a place of it or as a spare; answered by
-//                                             `serving`, or refused. That of a successor goes on
+//   launcher -> standing node   serve         its job, with a place of it or as a spare; answered
+//                                             by `serving`, or refused. That of a successor goes on
 //                                             with the job, and the answer tells it who lives
 //                               start_node    a process for a place of it
 //                               kill_node     that one
