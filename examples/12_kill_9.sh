@@ -11,7 +11,7 @@
 #   undisturbed: 600 iterations
 #   before: agent, node-0 and node-1 run beside the supervisor's process
 #   kill -9 of node-1, with stage 1 in it
-#   process:1 died (killed by SIGKILL)
+#   process:1 died
 #   the run goes on as another process kept it
 #   after: node-1 is another process, incarnation 2
 #   after: agent, node-0 and supervisor are the processes that they were
@@ -91,7 +91,7 @@ until grep -q 'the run goes on from iteration' killed.txt; do
   sleep 0.05
 done
 grep -o 'process:1 died.*' killed.txt >&2
-grep -o 'process:1 died (killed by SIGKILL)' killed.txt
+grep -o 'process:1 died' killed.txt # of what: its host's agent says, or a broken connection, whichever is heard first
 grep -o 'the run goes on from iteration [0-9]* as another process kept it' killed.txt | sed 's/from iteration [0-9]* //'
 
 # A pid tells one process from another for as long as nobody gets it a second time: `troupe status --json` has the time of
