@@ -338,7 +338,7 @@ def check_supervisor_and_host(folder):
 def check_supervisor_in_vain(folder):
     """Where nobody is to succeed it, or the user does not want to wait, nodes are free at once, for the next run; where
     nobody is left who could, after a while, for which the next run waits."""
-    few = ["--suspicion-seconds", 3]
+    few = ["--suspicion-seconds", 6]
     nodes, credentials = hosts(folder, 2, None, *few)
     endless = [*PIPELINE, "--train-iters", 100000, *few]
 
