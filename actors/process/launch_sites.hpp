@@ -29,8 +29,8 @@ class launch_sites {
   launch_sites(const launch_sites&) = delete;
   launch_sites& operator=(const launch_sites&) = delete;
 
-  /// Whether it is known what a launcher before this one has left, where this run's supervisor's
-  /// process is a successor; and what that is. Until it is nobody is started.
+  /// Whether all hosts have said that they serve, and what a launcher before this one has left
+  /// there, or that they do not. Until then nobody is started.
   virtual bool is_ready() const { return true; }
   virtual std::vector<filled_place> filled() const { return {}; }
   /// Those that do not serve this launcher from its beginning, and why.

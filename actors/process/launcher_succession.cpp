@@ -24,7 +24,12 @@ void launcher_state::take_up() {
   for (const auto& x : sites_->filled())
     carry_out(machine_->take_over(x));
   for (const auto& [host, why] : sites_->missing())
-    lose_host(host, why);
+    if (settings_.incarnation > 1) {
+      lose_host(host, why);
+    } else {
+      sites_->lose(host);
+      carry_out(machine_->host_refuses(host, why));
+    }
   begun_ = true;
   for (const auto& x : std::exchange(early_orders_, {}))
     receive(x);

@@ -57,8 +57,7 @@ class other_hosts final : public launch_sites {
         run_(runtime::run_folder::open(settings.run).record().id),
         path_(context.messages),
         tell_(std::move(tell)),
-        hosts_(nodes.size()),
-        is_ready_(settings.incarnation == 1) {
+        hosts_(nodes.size()) {
     if (!settings_.successor.empty())
       own_agent_
           = std::make_unique<succession_agent>(self_, path_, settings_, part_of_suspicion(1));
@@ -69,13 +68,13 @@ class other_hosts final : public launch_sites {
         continue;
       self_->monitor(nodes[h]);
       ask_to_serve(int(h), h < std::size_t(processes_) ? int(h) : -1);
-      if (is_ready_)
+      if (settings_.incarnation == 1)
         path_->send_later(self_,
                           messages::launcher_actor(self_),
                           part_of_suspicion(0.5),
                           messages::look_for_node{int(h), false});
     }
-    is_ready_ = is_ready_ || have_all_answered();
+    is_ready_ = have_all_answered();
   }
 
   bool is_ready() const override { return is_ready_; }
@@ -109,7 +108,7 @@ class other_hosts final : public launch_sites {
   std::vector<std::pair<int, std::string>> missing() const override {
     std::vector<std::pair<int, std::string>> out;
     for (std::size_t h = 0; h < hosts_.size(); ++h)
-      if (!hosts_[h].serves() && settings_.incarnation > 1)
+      if (!hosts_[h].serves())
         out.emplace_back(int(h),
                          hosts_[h].refusal.empty() ? name_of_host(int(h)) + " cannot be reached"
                                                    : hosts_[h].refusal);
@@ -303,8 +302,9 @@ class other_hosts final : public launch_sites {
     path_
         ->request(self_,
                   at(number).node,
-                  is_ready_ && !at(number).is_looked_for ? patience_with_others(suspicion_)
-                                                         : part_of_suspicion(1),
+                  settings_.incarnation == 1 && !at(number).is_looked_for
+                      ? patience_with_others(suspicion_)
+                      : part_of_suspicion(1),
                   messages::serve{.program = runtime::version_text(),
                                   .run = run_,
                                   .host = number,
@@ -391,7 +391,7 @@ class other_hosts final : public launch_sites {
   const std::shared_ptr<const message_path> path_;
   const host_listener tell_;
   std::vector<host> hosts_;
-  bool is_ready_;
+  bool is_ready_ = false;
   std::unique_ptr<succession_agent> own_agent_;  ///< null: nobody succeeds this process
 };
 
