@@ -195,23 +195,11 @@ struct launched {
   }
   std::int64_t stand(std::uint32_t incarnation) {
     const auto id = pid();
-    REQUIRE(join({.who = {0, incarnation},
-                  .program = runtime::version_text(),
-                  .host = "here",
-                  .pid = id})
-                .empty());
-    (*self)->send(launcher,
-                  messages::present{
-                      {.who = {0, incarnation}, .host = "127.0.0.1", .port = 1}, {}, connector});
-    const auto started = told<messages::process_started>();
-    REQUIRE(started);
-    CHECK(started->refusal.empty());
-    CHECK(started->incarnation == incarnation);
-    CHECK(started->host == "here");
+    CHECK_FALSE(come(incarnation, id));
     return id;
   }
-  /// One that the launcher before has started.
-  void come_again(std::uint32_t incarnation, std::int64_t pid) {
+  /// Whether it has lived: the launcher before has started it.
+  bool come(std::uint32_t incarnation, std::int64_t pid) {
     REQUIRE(join({.who = {0, incarnation},
                   .program = runtime::version_text(),
                   .host = "here",
@@ -222,8 +210,10 @@ struct launched {
                       {.who = {0, incarnation}, .host = "127.0.0.1", .port = 1}, {}, connector});
     const auto started = told<messages::process_started>();
     REQUIRE(started);
-    CHECK(started->lived);
+    CHECK(started->refusal.empty());
     CHECK(started->incarnation == incarnation);
+    CHECK(started->host == "here");
+    return started->lived;
   }
 
   runtime::held_run_folder folder = runtime::held_run_folder::temporary("test", {"test"});
@@ -328,7 +318,7 @@ TEST_CASE("a successor goes on with the process that stands on another host and 
   CHECK(it.join({.who = {0, 1}, .program = runtime::version_text(), .pid = first + 1})
             .starts_with("PROCESS-1"));
   it.want(2);
-  it.come_again(1, first);
+  CHECK(it.come(1, first));
   CHECK(runtime::find_rendezvous(it.folder)->incarnation == 2);
   REQUIRE(::kill(pid_t(first), SIGKILL) == 0);
   REQUIRE(it.told<messages::process_died>());

@@ -91,6 +91,11 @@ struct player {
                  [&](const caf::error& why) { out = messages::text_of(why); });
     return out;
   }
+  messages::standing_process start(const messages::process_name& who) {
+    self->send(it.node, messages::start_node{7, who});
+    const auto started = std::get<runtime::process_started>(runtime::read_answer(told().answer));
+    return {who, started.which, started.process.pid, started.process.start_time};
+  }
   /// Whom it finds there.
   std::vector<messages::standing_process> take_over(const messages::serve& x) {
     std::vector<messages::standing_process> out;
@@ -216,10 +221,7 @@ TEST_CASE("a successor finds whom the launcher before it has started, who live o
     player one(it);
     REQUIRE(one.serve(one.order_of(1)).empty());
     CHECK(runtime::find_rendezvous(it.folder)->incarnation == 1);
-    one.self->send(it.node, messages::start_node{7, {0, 3}});
-    const auto started
-        = std::get<runtime::process_started>(runtime::read_answer(one.told().answer));
-    before = {{0, 3}, started.which, started.process.pid, started.process.start_time};
+    before = one.start({0, 3});
   }
   auto order = next.order_of(2);
   order.port = 2;
@@ -263,10 +265,7 @@ TEST_CASE("STANDING-1: who is succeeded is not served where nobody leads the run
   {
     player next(it);
     REQUIRE(next.serve(next.order_of(2)).empty());
-    next.self->send(it.node, messages::start_node{7, {0, 1}});
-    const auto started
-        = std::get<runtime::process_started>(runtime::read_answer(next.told().answer));
-    before = {{0, 1}, started.which, started.process.pid, started.process.start_time};
+    before = next.start({0, 1});
   }
   for (int n = 0; n < 20; ++n)  // before and after it is held
     CHECK_THAT(one.serve(one.order_of(1)), ContainsSubstring("STANDING-1"));
@@ -285,10 +284,7 @@ TEST_CASE("a run that is over by its front's word frees the node that holds it a
   {
     player one(it);
     REQUIRE(one.serve(one.order_of(1)).empty());
-    one.self->send(it.node, messages::start_node{7, {0, 1}});
-    const auto started
-        = std::get<runtime::process_started>(runtime::read_answer(one.told().answer));
-    before = {{0, 1}, started.which, started.process.pid, started.process.start_time};
+    before = one.start({0, 1});
   }
   auto another = other.order();
   another.run = "two";
@@ -336,10 +332,7 @@ TEST_CASE("a launcher that has lost a node and finds it again finds nobody there
   {
     player one(it);
     REQUIRE(one.serve(one.order_of(1)).empty());
-    one.self->send(it.node, messages::start_node{7, {0, 1}});
-    const auto started
-        = std::get<runtime::process_started>(runtime::read_answer(one.told().answer));
-    before = {{0, 1}, started.which, started.process.pid, started.process.start_time};
+    before = one.start({0, 1});
   }
   player again(it);
   std::string why = "not yet";

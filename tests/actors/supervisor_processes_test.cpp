@@ -1,220 +1,23 @@
 // A supervisor whose ranks stand in two processes beside its own. The test plays agent and nodes.
 
-#include "actors/supervisor/supervisor.hpp"
-#include "tests/support/deterministic.hpp"
 #include "tests/support/scratch_folder.hpp"
+#include "tests/support/supervised_processes.hpp"
 
-#include <caf/send.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
-#include <array>
-#include <deque>
 #include <vector>
 
 using namespace troupe;
 using Catch::Matchers::ContainsSubstring;
 using messages::ec;
 using tests::first_generation;
-
-namespace {
-
-/// One of the three: the supervisor's, or one that hosts a replica.
-struct played_node {
-  messages::node_actor actor;
-  std::vector<messages::spawn_replica> replicas;
-  std::vector<messages::spawn_keeper> keepers;
-  std::vector<messages::spawn_shard_writer> writers;
-  messages::shard_writer_actor writer = {};
-  int loaders = 0, checkpointers = 0;
-  std::vector<runtime::generation_id> ended;
-  bool shut_down = false;
-  /// What it answers when a generation ends.
-  std::vector<std::uint64_t> own = {}, kept = {};  ///< of the process that it keeps
-  std::vector<messages::stored_states> stored = {};
-  int looks = 0;
-  int keeps_for = -1;
-};
-
-struct supervised {
-  explicit supervised(const std::filesystem::path& save = {},
-                      std::uint64_t local_interval = 0,
-                      bool is_cold = false) {
-    auto job = tests::tiny_job(1, 2);
-    job.recovery.on = true;
-    job.layout.processes = 2;
-    job.train_iterations = 3;
-    job.checkpoints.save = save;
-    job.checkpoints.save_interval = 1;
-    job.checkpoints.local_interval = local_interval;
-    if (local_interval > 0)
-      job.checkpoints.local_folder = "states";
-    prepared = tests::without_threads(job);
-    prepared->node->agent = system.listener(agent);
-    if (is_cold)
-      had_committed(2);
-    for (auto& x : nodes)
-      play(x);
-    supervisor = system.keep(system.home().spawn(
-        actors::supervisor,
-        nodes[2].actor,
-        prepared->description,
-        std::shared_ptr<const actors::node_context>(prepared->node),
-        messages::front_actor(),
-        actors::succession{prepared->node->ledger->epoch(), "all died", is_cold}));
-    end.emplace(supervisor);
-    system.run();
-  }
-
-  /// Of a run all of whose processes are gone: steps, the last but one of which is on local disks.
-  void had_committed(std::uint64_t steps) {
-    auto& ledger = *prepared->node->ledger;
-    ledger.begin({});
-    for (std::uint64_t n = 1; n <= steps; ++n) {
-      const runtime::training_position at{.iteration = n, .consumed = 4 * n};
-      if (n + 1 == steps)
-        ledger.keep_position(at, true);
-      ledger.commit({at, runtime::combine({{"w", {n, 7}}}), {}});
-    }
-    ledger.belongs_to(1);
-  }
-
-  void play(played_node& x) {
-    x.actor = system.keep(system.home().spawn(
-        [this, &x](messages::node_actor::pointer self) -> messages::node_actor::behavior_type {
-          return {
-              [this, &x](const messages::spawn_loader&) {
-                ++x.loaders;
-                return messages::loader_spawned{new_loader()};
-              },
-              [this, &x](const messages::spawn_keeper& told) {
-                x.keepers.push_back(told);
-                x.keeps_for = told.process;
-                return messages::keeper_spawned{system.listener(keepers.emplace_back())};
-              },
-              [this, &x](const messages::spawn_checkpointer&) {
-                ++x.checkpointers;
-                return messages::checkpointer_spawned{system.listener(saver)};
-              },
-              [this, &x](const messages::spawn_shard_writer& told) {
-                x.writers.push_back(told);
-                return messages::shard_writer_spawned{x.writer = system.listener(writers)};
-              },
-              [this](const messages::spawn_monitor&) {
-                return messages::monitor_spawned{new_monitor()};
-              },
-              [](const messages::spawn_viewer&) { return messages::viewer_spawned{}; },
-              [this, &x](const messages::spawn_replica& told) {
-                x.replicas.push_back(told);
-                return messages::replica_spawned{system.listener(heard[std::size_t(told.replica)])};
-              },
-              [](const messages::spawn_stage&) { return messages::stage_spawned{}; },
-              [&x](const messages::end_generation& told) {
-                x.ended.push_back(told.last);
-                messages::generation_ended out{.last = told.last, .ranks = 1};
-                if (x.keeps_for >= 0)
-                  out.kept[x.keeps_for] = x.kept;
-                if (!x.own.empty()) {
-                  out.has_state = true;
-                  out.oldest = x.own.front();
-                  out.newest = x.own.back();
-                }
-                return out;
-              },
-              [&x](const messages::find_stored& told) {
-                ++x.looks;
-                return messages::stored_found{told.generation, x.stored};
-              },
-              [](const messages::look_again&) {},
-              [](const messages::suspected&) {},
-              [](const messages::all_restored&) {},
-              [&x, self](const messages::shut_down&) {
-                x.shut_down = true;
-                self->quit();
-              }};
-        }));
-  }
-
-  messages::loader_actor new_loader() {
-    return system.keep(system.home().spawn([]() -> messages::loader_actor::behavior_type {
-      return {[](const messages::request_batch& x) { return messages::batch_ready{x.at, {}}; }};
-    }));
-  }
-  messages::monitor_actor new_monitor() {
-    return system.keep(system.home().spawn([this]() -> messages::monitor_actor::behavior_type {
-      return {[](const messages::committed&) {},
-              [](const messages::validated&) {},
-              [this](const messages::happened& x) { happened.push_back(x.event); },
-              [](const messages::conclude& x) { return messages::concluded{x.generation}; }};
-    }));
-  }
-
-  void come(int process, std::uint32_t incarnation = 1) {
-    system.tell(supervisor,
-                messages::process_started{
-                    .generation = runtime::make_generation(prepared->node->ledger->epoch(), 1),
-                    .process = process,
-                    .incarnation = incarnation,
-                    .host = "here",
-                    .node = nodes[std::size_t(process)].actor});
-  }
-  /// Both stand, and their first generation runs.
-  void begin() {
-    for (const int process : {0, 1})
-      come(process);
-    run();
-    keep(0);
-  }
-  /// The first step of that is committed, and kept nowhere else yet.
-  void commit_first() {
-    vote(1);
-    apply(1);
-  }
-  void run(runtime::generation_id generation = first_generation) {
-    for (int r = 0; r < 2; ++r)
-      system.tell(supervisor, messages::ready{generation, r, 1});
-  }
-  void keep(std::uint64_t step, runtime::generation_id generation = first_generation) {
-    for (int p = 0; p < 2; ++p)
-      system.tell(supervisor, messages::kept{generation, runtime::step_id(step), p});
-  }
-  void vote(std::uint64_t step, runtime::generation_id generation = first_generation) {
-    for (int r = 0; r < 2; ++r)
-      system.tell(supervisor,
-                  messages::vote{.generation = generation,
-                                 .step = runtime::step_id(step),
-                                 .replica = r,
-                                 .losses = {{2, 1, r}}});
-  }
-  void apply(std::uint64_t step, runtime::generation_id generation = first_generation) {
-    for (int r = 0; r < 2; ++r)
-      system.tell(supervisor,
-                  messages::applied{.generation = generation,
-                                    .step = runtime::step_id(step),
-                                    .replica = r,
-                                    .own = {{"w", {step, 7}}}});
-  }
-  std::size_t decisions() { return heard[0].of<messages::decision>().size(); }
-
-  tests::heard_by<messages::agent_actor> agent;
-  std::array<tests::heard_by<messages::replica_actor>, 2> heard;
-  std::deque<tests::heard_by<messages::keeper_actor>> keepers;
-  tests::heard_by<messages::checkpointer_actor> saver;
-  tests::heard_by<messages::shard_writer_actor> writers;
-  std::vector<runtime::run_event> happened;
-  std::array<played_node, 3> nodes;  ///< the last is the supervisor's
-  tests::deterministic system;
-  std::shared_ptr<actors::prepared_job> prepared;
-  messages::supervisor_actor supervisor;
-  std::optional<tests::ending> end;
-};
-
-}  // namespace
+using tests::supervised_processes;
 
 TEST_CASE("a supervisor has processes started, and spawns ranks where they belong", "[actors]") {
-  supervised it;
+  supervised_processes it;
   REQUIRE(it.agent.of<messages::start_process>().size() == 2);
   it.come(0);
   CHECK(it.nodes[0].replicas.empty());
@@ -233,7 +36,7 @@ TEST_CASE("a supervisor has processes started, and spawns ranks where they belon
 }
 
 TEST_CASE("no step is decided before the state before it is kept in other processes", "[actors]") {
-  supervised it;
+  supervised_processes it;
   it.come(0);
   it.come(1);
   it.run();
@@ -249,7 +52,7 @@ TEST_CASE("no step is decided before the state before it is kept in other proces
 }
 
 TEST_CASE("after the death of a process its ranks begin with what its keeper has", "[actors]") {
-  supervised it;
+  supervised_processes it;
   it.begin();
   it.commit_first();
   it.keep(1);
@@ -279,7 +82,7 @@ TEST_CASE("after the death of a process its ranks begin with what its keeper has
 }
 
 TEST_CASE("a process that may move does so when its states are kept", "[actors]") {
-  supervised it;
+  supervised_processes it;
   it.begin();
   it.commit_first();
   it.system.tell(it.supervisor,
@@ -305,7 +108,7 @@ TEST_CASE("a process that may move does so when its states are kept", "[actors]"
 }
 
 TEST_CASE("a process whose host to move to is gone again stays where it is", "[actors]") {
-  supervised it;
+  supervised_processes it;
   it.come(0);
   it.come(1);
   it.run();
@@ -323,7 +126,7 @@ TEST_CASE("a process whose host to move to is gone again stays where it is", "[a
 
 TEST_CASE("MEMBER-7: a process that lives is exchanged when its connection breaks twice",
           "[actors]") {
-  supervised it;
+  supervised_processes it;
   it.come(0);
   it.come(1);
   for (auto& node : it.nodes) {
@@ -351,7 +154,7 @@ TEST_CASE("MEMBER-7: a process that lives is exchanged when its connection break
 
 TEST_CASE("of two replicas that insist on different bits one process after the other is exchanged",
           "[actors]") {
-  supervised it;
+  supervised_processes it;
   it.come(0);
   it.come(1);
   auto generation = first_generation;
@@ -384,7 +187,7 @@ TEST_CASE("of two replicas that insist on different bits one process after the o
 
 TEST_CASE("a process and its keeper that are both guilty are exchanged one after the other",
           "[actors]") {
-  supervised it;
+  supervised_processes it;
   it.come(0);
   it.come(1);
   auto generation = first_generation;
@@ -441,7 +244,7 @@ TEST_CASE("a process and its keeper that are both guilty are exchanged one after
 TEST_CASE("a process and its keeper die at once and the run goes on from their local disks",
           "[actors]") {
   const bool agrees = GENERATE(true, false);
-  supervised it({}, 1);
+  supervised_processes it({}, 1);
   it.begin();
   it.commit_first();
   it.keep(1);
@@ -471,7 +274,7 @@ TEST_CASE("a process and its keeper die at once and the run goes on from their l
 TEST_CASE("COLD-2: a run that is started again looks at local disks when its processes stand",
           "[actors]") {
   const bool is_there = GENERATE(true, false);
-  supervised it({}, 1, true);
+  supervised_processes it({}, 1, true);
   for (const int p : {0, 1})  // on another host than before: what is here is not that of its keeper
     if (is_there || p == 0)
       it.nodes[std::size_t(p)].stored = {{p, runtime::step_id(1), {{p, {{"w", {1, 7}}}}}}};
@@ -505,7 +308,7 @@ TEST_CASE("COLD-2: a run that is started again looks at local disks when its pro
 
 TEST_CASE("asked to end before all processes stand a run that is started again waits for nobody",
           "[actors]") {
-  supervised it({}, 1, true);
+  supervised_processes it({}, 1, true);
   it.come(0);
   it.system.tell(it.supervisor, messages::drain{"SIGINT"});
   CHECK(it.end->has_come());
@@ -515,7 +318,7 @@ TEST_CASE("asked to end before all processes stand a run that is started again w
 TEST_CASE("each process has a shard writer, and nothing is saved while one is missing",
           "[actors]") {
   const tests::scratch_folder folder;
-  supervised it(folder.path());
+  supervised_processes it(folder.path());
   it.come(0);
   it.come(1);
   auto& told = it.saver.of<messages::use_shard_writer>();
@@ -553,7 +356,7 @@ TEST_CASE("each process has a shard writer, and nothing is saved while one is mi
 
 TEST_CASE("SHARDS-3: of a save that failed every stage is told at once", "[actors]") {
   const tests::scratch_folder folder;
-  supervised it(folder.path());
+  supervised_processes it(folder.path());
   it.begin();
   it.commit_first();
   REQUIRE(it.saver.of<messages::save>().size() == 1);
@@ -575,7 +378,7 @@ TEST_CASE("SHARDS-3: of a save that failed every stage is told at once", "[actor
 }
 
 TEST_CASE("a process that cannot be ends the run with the agent's reason", "[actors]") {
-  supervised it;
+  supervised_processes it;
   it.system.tell(it.supervisor,
                  messages::process_started{.generation = first_generation,
                                            .process = 0,
@@ -585,7 +388,7 @@ TEST_CASE("a process that cannot be ends the run with the agent's reason", "[act
 }
 
 TEST_CASE("asked to end before all processes stand a supervisor waits for nobody", "[actors]") {
-  supervised it;
+  supervised_processes it;
   it.come(0);
   it.system.tell(it.supervisor, messages::drain{"SIGINT"});
   CHECK(it.end->has_come());
@@ -597,7 +400,7 @@ TEST_CASE("asked to end before all processes stand a supervisor waits for nobody
 
 TEST_CASE("asked to end while a dead process is started again a supervisor waits for it",
           "[actors]") {
-  supervised it;
+  supervised_processes it;
   it.begin();
   it.commit_first();
   it.keep(1);
