@@ -112,6 +112,9 @@ caf::result<messages::generation_ended> node_state::end(const messages::end_gene
   ended_ = std::max(ended_, x.last);
   if (generation_ <= x.last)
     release_generation();
+  if (context_->neighbours)
+    for (const int process : x.broken_with)
+      context_->neighbours->renew_connections(process);
   auto promise = self_->make_response_promise<messages::generation_ended>();
   const auto now = self_->clock().now();
   ending_ = ending{x.last, promise, now + seconds(recovery_.suspicion)};

@@ -94,6 +94,22 @@ void neighbours::forget(const messages::process_name& who, const std::string& wh
     windows_->release(who.key(), why);
 }
 
+void neighbours::renew_connections(int process) {
+  static const std::string why = "a connection with its process broke, and all are made anew";
+  std::uint64_t key = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = others_.find(process);
+    if (found == others_.end())
+      return;
+    key = found->second.who.key();
+  }
+  if (transport_)
+    transport_->renew_connections(key, why);
+  if (windows_)
+    windows_->renew_connections(key, why);
+}
+
 runtime::memory_source neighbours::shared_memory() const {
   return windows_ ? windows_->source() : runtime::memory_source();
 }

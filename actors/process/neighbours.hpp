@@ -68,6 +68,10 @@ class neighbours {
   /// Everybody here who waits for it is told.
   void forget(const messages::process_name& who, const std::string& why);
 
+  /// LINK-1: the process that is known at that place lives, and a connection with it broke. After
+  /// the end of the generation: for the next one all are made anew.
+  void renew_connections(int process);
+
   /// Of a connection that breaks by itself, and is made anew for the next generation.
   void when_broken(broken_connections::hearer x);
 

@@ -102,8 +102,10 @@ membership::orders membership::end_all() {
     if (!at.stands)
       continue;
     at.remains.reset();
-    out.emplace_back(order_end{generation_, p});
+    out.emplace_back(end_of(p));
   }
+  for (auto& x : broken_)
+    x.is_closed = true;
   return out;
 }
 
@@ -246,6 +248,8 @@ membership::orders membership::form_if_all_ended(std::uint64_t now_ns) {
       return {};
   if (is_looking_)
     return {};
+  if (auto again = close_what_broke(); !again.empty())
+    return again;
   const auto cause = std::exchange(cause_, std::nullopt);
   if (cause)
     if (auto stop = stop_if_too_many(*cause, now_ns)) {

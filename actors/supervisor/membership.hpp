@@ -58,6 +58,7 @@ enum class death_cause : std::uint8_t {
 struct broken_link {
   int from = 0, to = 0;  ///< who tells of it, and the other one
   std::uint32_t from_incarnation = 0, to_incarnation = 0;
+  bool is_closed = false;  ///< both were ordered to close what is left between them
 };
 
 struct member_death {
@@ -99,6 +100,7 @@ struct order_start {
 struct order_end {
   runtime::generation_id last = {};
   int process = 0;
+  std::vector<int> broken_with = {};  ///< its connections with these are closed before it answers
   friend bool operator==(const order_end&, const order_end&) = default;
 };
 /// Spawn all ranks, each process's with the state of its source, all after the same step; answer
@@ -244,6 +246,10 @@ class membership {
     bool is_of(int process) const { return from == process || to == process; }
   };
 
+  order_end end_of(int process) const;
+  /// LINK-1. Who has ended before it was told of a break ends once more. Empty: all were told.
+  orders close_what_broke();
+  bool is_between_living(const broken_link& x) const;
   /// MEMBER-7. Empty: all may go on, over new connections. `why`: the cause of this ending.
   orders exchange_unreachable(const std::string& why, std::uint64_t now_ns);
   /// Of those within the window, how many broke with the process that now is at that place.

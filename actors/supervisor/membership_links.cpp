@@ -42,6 +42,32 @@ membership::orders membership::broke(const broken_link& x,
   return phase_ == phase::ending ? orders{} : end_all();
 }
 
+bool membership::is_between_living(const broken_link& x) const {
+  return stands(x.from) && incarnation(x.from) == x.from_incarnation && stands(x.to)
+         && incarnation(x.to) == x.to_incarnation;
+}
+
+order_end membership::end_of(int process) const {
+  order_end out{newest_formed(), process};
+  for (const auto& x : broken_)
+    if (is_between_living(x) && (x.from == process || x.to == process))
+      out.broken_with.push_back(x.from == process ? x.to : x.from);
+  return out;
+}
+
+membership::orders membership::close_what_broke() {
+  std::set<int> whom;
+  for (auto& x : broken_)
+    if (!std::exchange(x.is_closed, true) && is_between_living(x))
+      whom.insert({x.from, x.to});
+  orders out;
+  for (const int p : whom) {
+    processes_[std::size_t(p)].remains.reset();
+    out.emplace_back(end_of(p));
+  }
+  return out;
+}
+
 std::ptrdiff_t membership::breaks_of(int process) const {
   const auto now = incarnation(process);
   return std::count_if(past_breaks_.begin(), past_breaks_.end(), [&](const auto& b) {

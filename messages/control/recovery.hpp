@@ -33,6 +33,9 @@ namespace troupe::messages {
 struct end_generation {
   runtime::generation_id last = {};
   job_description job = {};  ///< how long is waited for whom
+  /// Processes that live, with which a connection of the process broke: all with them are closed
+  /// before it answers, and made anew for the next generation (LINK-1).
+  std::vector<int> broken_with = {};
 
   friend bool operator==(const end_generation&, const end_generation&) = default;
 };
@@ -115,7 +118,7 @@ struct job_over {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, end_generation& x) {
-  return f(caf::meta::type_name("end_generation"), x.last, x.job);
+  return f(caf::meta::type_name("end_generation"), x.last, x.job, x.broken_with);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, generation_ended& x) {

@@ -22,18 +22,43 @@ void wire_transport::introduce(const transport_address& who) {
     wire_->close(before, "its process was introduced anew");
 }
 
+/// By which it asks, and by which it is asked. With the mutex.
+std::vector<peer_number> wire_transport::peers_of(std::uint64_t process) const {
+  std::vector<peer_number> out;
+  for (const auto& [peer, asker] : askers_)
+    if (asker == process)
+      out.push_back(peer);
+  if (const auto at = others_.find(process);
+      at != others_.end() && at->second.number != peer_number{})
+    out.push_back(at->second.number);
+  return out;
+}
+
 void wire_transport::forget(std::uint64_t process, const std::string& why) {
   std::vector<peer_number> all;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [peer, asker] : askers_)
-      if (asker == process)
-        all.push_back(peer);
+    all = peers_of(process);
     if (const auto at = others_.find(process); at != others_.end()) {
-      if (at->second.number != peer_number{})
-        all.push_back(at->second.number);
       at->second.lost = why;
       at->second.heals = false;
+    }
+  }
+  for (const auto one : all)
+    wire_->close(one, why);
+}
+
+void wire_transport::renew_connections(std::uint64_t process, const std::string& why) {
+  std::vector<peer_number> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all = peers_of(process);
+    const auto at = others_.find(process);
+    if (at != others_.end() && (at->second.lost.empty() || at->second.heals)) {
+      at->second.lost.clear();
+      at->second.heals = false;
+      at->second.missed = {};
+      at->second.number = {};
     }
   }
   for (const auto one : all)

@@ -77,6 +77,11 @@ class wire_transport final : public transport, private wire_owner {
   /// released, which no end of a generation does, and those who wait for it are told. It stays lost
   /// until it is introduced again.
   void forget(std::uint64_t process, const std::string& why);
+  /// Closes all connections with a process that lives, of which one broke; whoever redeems of it
+  /// next connects anew, unless it was forgotten. After the end of their generation, at both
+  /// processes before either begins another one: else what one of them hears of late would break
+  /// the next one, too (LINK-1).
+  void renew_connections(std::uint64_t process, const std::string& why);
 
   ticket deposit(tensor x,
                  generation_id generation,
@@ -134,6 +139,7 @@ class wire_transport final : public transport, private wire_owner {
   tensor take(const ticket& x);
   void start(const std::shared_ptr<fetch>& x);
   generation_id half_redeemed_of(std::uint64_t process) const;
+  std::vector<peer_number> peers_of(std::uint64_t process) const;
   peer_number peer_of(const ticket& x);
 
   const wire_transport_settings settings_;

@@ -35,17 +35,21 @@ struct linked {
                    x.generation(),
                    "between them it broke");
   }
-  /// All that stand.
+  membership::orders end(int p) {
+    generation_remains left{.newest = step + 1, .oldest = step};
+    if (p != keeps_nothing)
+      left.kept[(p + of - 1) % of] = {step, step + 1};
+    return x.ended(x.generation(), p, left, now);
+  }
+  /// All that stand, as often as they are told to.
   membership::orders end() {
     membership::orders out;
-    for (int p = 0; p < of; ++p) {
-      if (!x.stands(p))
-        continue;
-      generation_remains left{.newest = step + 1, .oldest = step};
-      if (p != keeps_nothing)
-        left.kept[(p + of - 1) % of] = {step, step + 1};
-      out = x.ended(x.generation(), p, left, now);
-    }
+    do {
+      for (int p = 0; p < of; ++p)
+        if (x.stands(p))
+          if (auto next = end(p); !next.empty())
+            out = std::move(next);
+    } while (!out.empty() && std::holds_alternative<order_end>(out.front()));
     return out;
   }
   order_form formed(const membership::orders& all) {
@@ -82,6 +86,44 @@ TEST_CASE("a connection that breaks ends the generation and both processes go on
   const auto told = it.x.take_restarts();
   REQUIRE(told.size() == 1);
   CHECK(told[0].who == "connection:0-1");
+}
+
+TEST_CASE("LINK-1: both ends of what broke close what is left between them before they go on",
+          "[actors][membership]") {
+  linked it(4);
+  const auto ends = [&](int p, std::vector<int> broken_with) {
+    return membership_order{order_end{it.x.generation(), p, std::move(broken_with)}};
+  };
+  SECTION("which is why the generation ends") {
+    CHECK(it.breaks(1, 3)
+          == membership::orders{ends(0, {}), ends(1, {3}), ends(2, {}), ends(3, {1})});
+    it.formed(it.end());
+  }
+  SECTION("and is heard when the generation is being ended, by who has ended too") {
+    it.breaks(1, 3);
+    it.end(0);
+    it.end(1);
+    CHECK(it.breaks(2, 0).empty());
+    CHECK(it.breaks(3, 1).empty());
+    CHECK(it.end(2).empty());
+    CHECK(it.end(3) == membership::orders{ends(0, {2}), ends(2, {0})});
+    CHECK(it.end(1).empty());  // it has ended
+    CHECK(it.end(2).empty());
+    it.formed(it.end(0));
+  }
+  SECTION("but not with who has come in the place of one of them") {
+    it.x.lost(3, 1, "process:3: killed", it.now);
+    CHECK(it.breaks(1, 3).empty());
+    it.breaks(0, 1);
+    it.x.stands(3, 2, false, it.now);
+    it.end(0);
+    it.end(2);
+    CHECK(it.end(1) == membership::orders{ends(0, {1}), ends(1, {0})});
+    it.end(1);
+    it.x.lost(1, 1, "process:1: killed", it.now);
+    CHECK(it.end(0).empty());
+    it.formed(it.x.stands(1, 2, false, it.now));
+  }
 }
 
 TEST_CASE("MEMBER-7: where it breaks again one of both is exchanged and then the other one",

@@ -49,6 +49,8 @@ void window_exchange::forget(std::uint64_t process, const std::string& why) {
       return x.second == process;
     });
     std::erase_if(fetches_, [&](const auto& x) { return x.second->from == process; });
+    std::erase(all, peer_number{});
+    closed_.insert(all.begin(), all.end());
   }
   for (const auto one : all)
     wire_->close(one, why);
@@ -86,6 +88,8 @@ landing window_exchange::arrived(peer_number from,
   }
   {
     const std::lock_guard lock(mutex_);
+    if (closed_.contains(from))
+      return {};
     callers_[from] = x.process;
   }
   switch (x.verb) {
@@ -223,9 +227,12 @@ void window_exchange::lost(peer_number who, const std::string& why) {
   std::optional<std::uint64_t> process;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [id, x] : others_)
-      if (x.number == who)
+    closed_.erase(who);
+    for (auto& [id, x] : others_)
+      if (x.number == who) {
         process = id;
+        x.number = {};
+      }
     if (const auto at = callers_.find(who); at != callers_.end()) {
       process = at->second;
       callers_.erase(at);

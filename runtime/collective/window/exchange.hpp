@@ -10,6 +10,7 @@
 #include "runtime/collective/window/group.hpp"
 #include "runtime/transport/wire.hpp"
 
+#include <set>
 #include <unordered_map>
 
 namespace troupe::runtime {
@@ -77,6 +78,7 @@ class window_exchange final : private wire_owner {
   std::map<place, window_mirror> mirrors_;
   std::map<std::uint64_t, other> others_;
   std::map<peer_number, std::uint64_t> callers_;
+  std::set<peer_number> closed_;  ///< until the wire says so: what still comes is of nobody
   std::unordered_map<std::uint64_t, std::shared_ptr<fetch>> fetches_;
   std::uint64_t next_fetch_ = 1;
   generation_id first_ = {};

@@ -223,6 +223,10 @@ void windows::release(std::uint64_t process, const std::string& why) {
   lose(process, {why});
 }
 
+void windows::renew_connections(std::uint64_t process, const std::string& why) {
+  lose(process, {why, true});
+}
+
 void windows::break_off(std::uint64_t process, const std::string& why) {
   generation_id of = {};
   {

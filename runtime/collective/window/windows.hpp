@@ -82,6 +82,11 @@ class windows {
   /// reaps the processes must say so. The second time it does nothing.
   void release(std::uint64_t process, const std::string& why);
 
+  /// Closes all connections with a process that lives, of which one broke: groups of the next
+  /// generation are joined over new ones, unless it was released. At both processes before either
+  /// begins that generation: else what one of them hears of late would break it, too (LINK-1).
+  void renew_connections(std::uint64_t process, const std::string& why);
+
  private:
   std::shared_ptr<window_group> group_of(const window_group_description& what);
   std::vector<window_group::home> homes_of(const window_group_description& what,

@@ -164,6 +164,37 @@ TEST_CASE("LINK-1: of a connection that breaks while nobody waits nobody is told
   CHECK(told == 0);
 }
 
+TEST_CASE("LINK-1: what is heard late of connections that both ends closed breaks no others",
+          "[transport]") {
+  memory_pool pool;
+  std::atomic<int> told = 0;
+  std::vector<memory_wire*> wires;
+  const auto make = [&](wire_owner& owner) {
+    auto out = std::make_unique<memory_wire>(owner);
+    wires.push_back(out.get());
+    return out;
+  };
+  const auto tells = [&](std::uint64_t, generation_id, const std::string&) { ++told; };
+  wire_transport first({.process = 1, .broke = tells}, make);
+  wire_transport second({.process = 2, .broke = tells}, make);
+  first.introduce(second.address());
+  second.introduce(first.address());
+  CHECK(first.redeem(second.deposit(numbered(pool, 10), now)).size() == 10);
+  CHECK(second.redeem(first.deposit(numbered(pool, 20), now)).size() == 20);
+  wires[0]->close(peer_number{1}, "it was cut");
+  for (auto* const one : {&first, &second}) {
+    one->end_generation(now);
+    one->renew_connections(one == &first ? 2 : 1, "a connection broke");
+  }
+  const auto next = generation_id{value(now) + 1};
+  CHECK(first.redeem(second.deposit(numbered(pool, 30), next)).size() == 30);
+  CHECK(second.redeem(first.deposit(numbered(pool, 40), next)).size() == 40);
+  CHECK(told == 0);
+  first.forget(2, "it has died");
+  first.renew_connections(2, "a connection broke");
+  CHECK_THROWS_AS(first.redeem(second.deposit(numbered(pool, 10), next)), peer_lost);
+}
+
 TEST_CASE("a wait for a process that hangs ends with its token, or with its generation",
           "[transport]") {
   tests::child other({peer_program(), "hold", "1000"});
