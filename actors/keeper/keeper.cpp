@@ -93,19 +93,28 @@ void keeper_state::tell_if_kept(runtime::generation_id generation, runtime::step
   const bool has_all = context_->kept->has(
       generation, ranks.first_of(process_), ranks.end_of(process_), value(step));
   if (has_all || context_->bug == planted_bug::keep_before_all)
-    context_->messages->send(self_, supervisor_, messages::kept{generation, step, process_});
-  if (has_all)
-    store(value(step));
+    context_->messages->send(
+        self_,
+        supervisor_,
+        messages::kept{generation,
+                       step,
+                       process_,
+                       context_->stored && context_->stored->is_storing(process_),
+                       told_to_store_});
 }
 
-void keeper_state::store(std::uint64_t iteration) {
-  const auto interval = job_->job.checkpoints.local_interval;
-  if (!context_->stored || interval == 0 || iteration == 0 || iteration % interval != 0)
+void keeper_state::receive(const messages::store_kept& x) {
+  told_to_store_ = x.step;
+  if (!context_->stored)
     return;
   const auto ranks = job_->placed();
-  runtime::step_to_store all{.process = process_, .iteration = iteration};
-  for (int rank = ranks.first_of(process_); rank < ranks.end_of(process_); ++rank)
-    all.states[rank] = context_->kept->find(rank, iteration);
+  runtime::step_to_store all{.process = process_, .iteration = value(x.step)};
+  for (int rank = ranks.first_of(process_); rank < ranks.end_of(process_); ++rank) {
+    auto found = context_->kept->find(rank, value(x.step));
+    if (!found)
+      return;  // two newer ones have come meanwhile
+    all.states[rank] = std::move(found);
+  }
   context_->stored->store(std::move(all));
 }
 
@@ -145,7 +154,9 @@ messages::keeper_actor::behavior_type keeper(
     std::shared_ptr<const node_context> context,
     runtime::cancel_token token) {
   self->state.start(told, std::move(job), std::move(context), std::move(token));
-  return {receives<messages::keep>(self), receives<messages::fetch_kept>(self)};
+  return {receives<messages::keep>(self),
+          receives<messages::fetch_kept>(self),
+          receives<messages::store_kept>(self)};
 }
 
 }  // namespace troupe::actors

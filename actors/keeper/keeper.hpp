@@ -27,6 +27,7 @@ class keeper_state {
              runtime::cancel_token token);
   void receive(const messages::keep& x);
   void receive(const messages::fetch_kept& x);
+  void receive(const messages::store_kept& x);
   const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
 
  private:
@@ -35,8 +36,6 @@ class keeper_state {
   /// KEEPER-2: of what came; false: it is not what was sealed, and its stage has been told.
   bool is_sound(const messages::keep& x, const runtime::rank_state& came);
   void tell_if_kept(runtime::generation_id generation, runtime::step_id step);
-  /// To the local disk, when that is due.
-  void store(std::uint64_t iteration);
   /// KEEPER-3: of the ranks that a keeper here has kept before.
   void forget_others(const messages::keep& x);
   runtime::kept_states::state state_of(const messages::fetch_kept& x) const;
@@ -47,6 +46,7 @@ class keeper_state {
   /// The newest that has given something, and the first step of which it did.
   runtime::generation_id given_in_ = {};
   runtime::step_id given_since_ = {};
+  runtime::step_id told_to_store_ = {};  ///< the newest
   std::shared_ptr<const opened_job> job_;
   std::shared_ptr<const node_context> context_;
   runtime::cancel_token token_;

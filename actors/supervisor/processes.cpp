@@ -298,7 +298,8 @@ bool supervisor_state::is_kept(std::uint64_t step) const {
   if (!keeps())
     return true;
   for (int p = 0; p < int(processes_.size()); ++p)
-    if (const auto found = kept_by_.find(p); found == kept_by_.end() || found->second < step)
+    if (const auto found = kept_by_.find(p);
+        found == kept_by_.end() || value(found->second.step) < step)
       return false;
   return true;
 }
@@ -309,10 +310,13 @@ void supervisor_state::receive(const messages::kept& x) {
       || (now != membership::phase::forming && now != membership::phase::running))
     return;  // KEPT-2
   auto& newest = kept_by_[x.process];
-  newest = std::max(newest, value(x.step));
+  const auto step = std::max(newest.step, x.step);
+  newest = x;
+  newest.step = step;
   if (!is_kept(at_.iteration))
     return;
   members_->kept(at_.iteration);
+  store_if_due();
   if (move_process() || exchange_when_kept())
     return;
   if (std::exchange(waits_to_decide_, false))

@@ -59,6 +59,7 @@ void supervisor_state::forget_step() {
   decided_ = false;
   waits_to_decide_ = waits_to_finish_ = false;
   kept_by_.clear();
+  told_to_store_ = 0;
   forming_.reset();
   now_.reset();
   votes_.clear();
@@ -76,7 +77,8 @@ void supervisor_state::forget_step() {
 void supervisor_state::carry_out(const order_end& x) {
   const auto incarnation = members_->incarnation(x.process);
   const auto& node = host_of(x.process) == home ? node_ : processes_[std::size_t(x.process)].node;
-  context_->messages->request(self_, node, caf::infinite, messages::end_generation{x.last, told_})
+  context_->messages
+      ->request(self_, node, caf::infinite, messages::end_generation{x.last, told_, x.broken_with})
       .then(
           [this, p = x.process, incarnation](const messages::generation_ended& gone) {
             const auto turn = take_turn("generation_ended");
@@ -130,6 +132,7 @@ void supervisor_state::carry_out(const order_form& x) {
     throw runtime::broken_promise("MEMBER-3: the run goes back to a step whose position is known");
   forming_ = x;
   kept_by_.clear();
+  told_to_store_ = 0;
   ready_ = 0;
   loss_.transfer = 0;
   ranks_asked_for_ = false;

@@ -170,6 +170,7 @@ class supervisor_state {
   /// Each process writes what its ranks give to a checkpoint.
   bool writes_apart() const { return processes_.size() > 1 && !job_->job.checkpoints.save.empty(); }
   bool is_kept(std::uint64_t step) const;
+  void store_if_due();  // storing.cpp
   /// That messages speak of: one beside this one, which hosts ranks.
   bool is_process(int x) const {
     return processes_.size() > 1 && x >= 0 && x < int(processes_.size());
@@ -283,7 +284,11 @@ class supervisor_state {
     int kept_in = home;                          ///< where the keeper of their states lives
     messages::loader_actor loader, told_loader;  ///< that the ranks know
     messages::keeper_actor keeper, told_keeper;
-    messages::keeper_actor told_holder;   ///< of the state that its ranks begin with
+    messages::keeper_actor told_holder;  ///< of the state that its ranks begin with
+    struct {
+      messages::keeper_actor keeper;
+      runtime::step_id step = {};
+    } store_told;                         ///< who was told last to write to a disk, and what
     messages::shard_writer_actor writer;  ///< none: nobody is to write there, or it is dead
   };
   std::vector<hosting> processes_;
@@ -319,7 +324,9 @@ class supervisor_state {
   /// Until the newest step is kept.
   bool waits_to_decide_ = false, waits_to_finish_ = false;
   std::optional<messages::process_may_move> may_move_;
-  std::map<int, std::uint64_t> kept_by_;  ///< in this generation: of each process, the newest
+  std::map<int, messages::kept> kept_by_;  ///< in this generation: of each process, the newest
+  std::uint64_t told_to_store_ = 0;        ///< in this generation
+  bool is_disk_slow_ = false;              ///< that was told
   std::vector<messages::vote> votes_;
   std::vector<messages::executed_row> executed_;  ///< of the step that is running
   std::vector<messages::applied> applied_;

@@ -195,8 +195,10 @@ void supervisor_state::commit() {
     pen()->keep_position(at_, true);
   // Each rank has sealed it in its estate before it said so; its keeper may have been faster than
   // it, or be slower.
-  if (is_kept(at_.iteration))
+  if (is_kept(at_.iteration)) {
     members_->kept(at_.iteration);
+    store_if_due();
+  }
   if (!again) {
     tell_step(commit(std::move(done)));
   } else if (context_->bug == planted_bug::announce_replay) {

@@ -61,7 +61,7 @@ std::vector<std::string> supervisor_state::keepers_waited_for() const {
   std::vector<std::string> out;
   for (int p = 0; p < int(processes_.size()); ++p)
     if (const auto found = kept_by_.find(p);
-        found == kept_by_.end() || found->second < at_.iteration)
+        found == kept_by_.end() || value(found->second.step) < at_.iteration)
       out.push_back(fmt::format("keeper:{}", p));
   return out;
 }

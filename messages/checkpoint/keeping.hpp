@@ -6,6 +6,7 @@
 //   stage -> keeper        fetch_kept   after its process died: give it back
 //   keeper -> stage        kept_state   as tickets
 //   keeper -> stage        keep_refused what came is not what was sealed: give it again
+//   supervisor -> keeper   store_kept   all have that step and none is writing: to the local disk
 //   supervisor -> node     find_stored  and back, stored_found: what is on the local disk
 //
 // Nobody decides step n + 1 before step n is kept of all processes; until then the arrays that the
@@ -78,9 +79,19 @@ struct keep_refused {
 struct kept {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
-  int process = 0;  ///< whose ranks' states they are
+  int process = 0;          ///< whose ranks' states they are
+  bool is_storing = false;  ///< those of an older step are being written to the local disk
+  runtime::step_id told_to_store = {};  ///< the newest `store_kept` that it has heard
 
   friend bool operator==(const kept&, const kept&) = default;
+};
+
+/// All processes have kept the states after this step, and none is writing older ones: write it.
+struct store_kept {
+  runtime::generation_id generation = {};
+  runtime::step_id step = {};
+
+  friend bool operator==(const store_kept&, const store_kept&) = default;
 };
 
 struct fetch_kept {
@@ -171,7 +182,12 @@ typename Inspector::result_type inspect(Inspector& f, keep& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, kept& x) {
-  return f(caf::meta::type_name("kept"), x.generation, x.step, x.process);
+  return f(
+      caf::meta::type_name("kept"), x.generation, x.step, x.process, x.is_storing, x.told_to_store);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, store_kept& x) {
+  return f(caf::meta::type_name("store_kept"), x.generation, x.step);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, fetch_kept& x) {

@@ -104,6 +104,7 @@ struct shards_refused;
 struct keep;
 struct kept;
 struct fetch_kept;
+struct store_kept;
 struct kept_state;
 struct keep_refused;
 struct find_stored;
@@ -196,7 +197,9 @@ using keeper_actor = caf::typed_actor<
     // One rank's, as tickets.
     caf::reacts_to<keep>,
     // Give one back: answered by `kept_state`.
-    caf::reacts_to<fetch_kept>>;
+    caf::reacts_to<fetch_kept>,
+    // Write them to the local disk.
+    caf::reacts_to<store_kept>>;
 
 /// Writes snapshots beside the training.
 using checkpointer_actor = caf::typed_actor<

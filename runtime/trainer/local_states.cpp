@@ -11,10 +11,10 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <exception>
 #include <fmt/format.h>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -45,12 +45,17 @@ struct local_states::shared {
   mutable std::mutex mutex;
   std::condition_variable changed;
   std::atomic<bool> stop = false;
-  bool runs = false;                 ///< the thread
-  std::optional<step_to_store> now;  ///< is written, or about to be
+  bool runs = false;                  ///< the thread
+  std::deque<step_to_store> waiting;  ///< one of a process at most; the first is being written
   std::map<key, stored_step> there;
-  std::set<key> written;                            ///< by this process
-  std::atomic<bool> refused = false, late = false;  ///< that has been told
+  std::set<key> written;              ///< by this process
+  std::atomic<bool> refused = false;  ///< that has been told
 
+  /// With the mutex.
+  bool is_storing(int process) const {
+    return std::any_of(
+        waiting.begin(), waiting.end(), [&](const auto& x) { return x.process == process; });
+  }
   void look();
   /// `clears`: the process's writer lock is held, so that what is not whole is nobody's.
   void look_in(const fs::path& of_process, bool clears);
@@ -102,15 +107,15 @@ void local_states::shared::look_in(const fs::path& of_process, bool clears) {
 void local_states::shared::loop() {
   std::unique_lock lock(mutex);
   while (!stop) {
-    if (!now) {
+    if (waiting.empty()) {
       changed.wait(lock);
       continue;
     }
-    const auto x = *now;
+    const auto x = waiting.front();
     lock.unlock();
     write(x);
     lock.lock();
-    now.reset();
+    waiting.pop_front();
     changed.notify_all();
   }
   runs = false;
@@ -195,17 +200,8 @@ local_states::~local_states() {
 void local_states::store(step_to_store x) {
   const std::lock_guard lock(shared_->mutex);
   auto& all = *shared_;
-  if (all.written.contains({x.process, x.iteration}))
+  if (all.written.contains({x.process, x.iteration}) || all.is_storing(x.process))  // LOCAL-3
     return;
-  if (all.now) {  // LOCAL-3
-    if (all.now->iteration != x.iteration && !all.late.exchange(true))
-      log_warning(
-          "the local disk is slow: the states after iteration {} are still being written, and "
-          "those after {} are left out; `checkpoints.local_interval` could be longer",
-          all.now->iteration,
-          x.iteration);
-    return;
-  }
   if (!all.runs) {
     try {
       start_thread("local states", [at = shared_] { at->loop(); }).detach();
@@ -216,13 +212,18 @@ void local_states::store(step_to_store x) {
     }
     all.runs = true;
   }
-  all.now = std::move(x);
+  all.waiting.push_back(std::move(x));
   all.changed.notify_all();
+}
+
+bool local_states::is_storing(int process) const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->is_storing(process);
 }
 
 void local_states::finish() {
   std::unique_lock lock(shared_->mutex);
-  shared_->changed.wait(lock, [this] { return !shared_->now; });
+  shared_->changed.wait(lock, [this] { return shared_->waiting.empty(); });
 }
 
 std::vector<stored_step> local_states::complete() const {

@@ -12,8 +12,11 @@
 //   LOCAL-1  A folder that has the name of a step is complete and durable: it is written aside,
 //            synced and renamed.
 //   LOCAL-2  What has not its hashes is used by nobody: it is removed, and told.
-//   LOCAL-3  A disk that refuses, is slow or is gone delays nobody: one step is written at a time,
-//            and what comes meanwhile is left out; each is told once.
+//   LOCAL-3  A disk that refuses, is slow or is gone delays nobody: of each process one step is
+//            written at a time, and what comes meanwhile is left out.
+//   LOCAL-4  The steps that two processes of a run have there have one in common, once both have
+//            any: no step is begun by one of them before both have done with the one before
+//            (actors/supervisor/storing.cpp).
 
 #pragma once
 
@@ -57,6 +60,8 @@ class local_states {
   /// By a thread of its own; returns at once. LOCAL-3. Nothing where this process has written that
   /// step already.
   void store(step_to_store x);
+  /// Of this process: something that was asked for is not written yet, or refused.
+  bool is_storing(int process) const;
   /// What was asked for is written, or refused: for who looks at the folder.
   void finish();
 

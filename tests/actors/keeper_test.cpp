@@ -4,12 +4,15 @@
 
 #include "actors/keeper/rank_states.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/trainer/local_state_files.hpp"
 #include "runtime/trainer/state_check.hpp"
 #include "tests/support/deterministic.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+
+#include <optional>
 
 using namespace troupe;
 using tests::first_generation;
@@ -58,6 +61,17 @@ struct keeping {
             .since = runtime::step_id(step),
             .rank = rank,
             .state = actors::deposited(*node().transport, state, generation)};
+  }
+  /// That step of three, to the local disk, as the supervisor says once all have it.
+  void stores(std::uint64_t step) {
+    for (const int rank : {0, 1})
+      give(given(rank, step, float(step)));
+    caf::anon_send(keeper, messages::store_kept{first_generation, runtime::step_id(step)});
+    system.run();
+    for (const std::uint64_t next : {step + 1, step + 2})
+      for (const int rank : {0, 1})
+        give(given(rank, next, float(next)));
+    node().stored->finish();
   }
   std::size_t told() { return supervisor.of<messages::kept>().size(); }
   /// From a stage, who hears what the keeper answers.
@@ -125,10 +139,7 @@ TEST_CASE("a keeper writes what it keeps to the local disk and gives back what i
   const tests::scratch_folder folder;
   keeping it(4);
   it.node().stored = std::make_shared<runtime::local_states>(folder.path());
-  for (const std::uint64_t step : {4, 5, 6})
-    for (const int rank : {0, 1})
-      it.give(it.given(rank, step, float(step)));
-  it.node().stored->finish();
+  it.stores(4);
   REQUIRE(it.node().stored->complete().size() == 1);
   CHECK(it.node().stored->complete().front().iteration == 4);
   CHECK(it.node().stored->complete().front().own.size() == 2);
@@ -142,14 +153,37 @@ TEST_CASE("a keeper writes what it keeps to the local disk and gives back what i
   CHECK(back.parts.at(runtime::chunk_id(0)).kept.data<float>()[3] == 4);
 }
 
+TEST_CASE("LOCAL-4: a keeper says what it was told to write, and whether it still writes",
+          "[actors]") {
+  const tests::scratch_folder folder;
+  keeping it(4);
+  it.node().stored = std::make_shared<runtime::local_states>(folder.path());
+  std::optional<runtime::local_writer_lock> other(std::in_place);
+  other->take(folder.path(), 0);  // its disk waits
+  const auto last = [&] { return it.supervisor.of<messages::kept>().back(); };
+  const auto give = [&](std::uint64_t step) {
+    for (const int rank : {0, 1})
+      it.give(it.given(rank, step, float(step)));
+    return last();
+  };
+  using runtime::step_id;
+  CHECK(give(4) == messages::kept{first_generation, step_id(4), 0});
+  it.system.tell(it.keeper, messages::store_kept{first_generation, step_id(4)});
+  CHECK(give(5) == messages::kept{first_generation, step_id(5), 0, true, step_id(4)});
+  other.reset();
+  it.node().stored->finish();
+  CHECK(give(6) == messages::kept{first_generation, step_id(6), 0, false, step_id(4)});
+  it.system.tell(it.keeper, messages::store_kept{first_generation, step_id(3)});  // it is gone
+  CHECK(give(7) == messages::kept{first_generation, step_id(7), 0, false, step_id(3)});
+  REQUIRE(it.node().stored->complete().size() == 1);
+  CHECK(it.node().stored->complete().front().iteration == 4);
+}
+
 TEST_CASE("LOCAL-2: what is damaged on the local disk a keeper does not give back", "[actors]") {
   const tests::scratch_folder folder;
   keeping it(4);
   it.node().stored = std::make_shared<runtime::local_states>(folder.path());
-  for (const std::uint64_t step : {4, 5, 6})
-    for (const int rank : {0, 1})
-      it.give(it.given(rank, step, float(step)));
-  it.node().stored->finish();
+  it.stores(4);
   const auto file = folder / "process-0" / "step-0000004" / "rank-00001.state";
   auto bytes = runtime::read_text(file);
   bytes.back() ^= 1;

@@ -51,6 +51,46 @@ TEST_CASE("no step is decided before the state before it is kept in other proces
   CHECK(it.decisions() == 1);
 }
 
+TEST_CASE("LOCAL-4: a step is written to local disks when all have it, and all have done before",
+          "[actors]") {
+  supervised_processes it({}, 1);
+  it.begin();
+  const auto told = [&](std::size_t keeper) {
+    std::vector<std::uint64_t> out;
+    for (const auto& x : it.keepers[keeper].of<messages::store_kept>())
+      out.push_back(value(x.step));
+    return out;
+  };
+  const auto says = [&](int process, std::uint64_t step, bool is_storing, std::uint64_t last) {
+    it.system.tell(
+        it.supervisor,
+        messages::kept{
+            first_generation, runtime::step_id(step), process, is_storing, runtime::step_id(last)});
+  };
+  using steps = std::vector<std::uint64_t>;
+  it.commit_first();
+  says(0, 1, false, 0);
+  CHECK(told(0).empty());
+  says(1, 1, false, 0);
+  CHECK(told(0) == steps{1});
+  CHECK(told(1) == steps{1});
+  it.vote(2);
+  says(1, 2, false, 1);
+  it.apply(2);
+  SECTION("one is still writing") {
+    says(0, 2, true, 1);
+    CHECK(told(0) == steps{1});
+    says(0, 2, false, 1);  // as long as the step is the newest
+  }
+  SECTION("one has not heard of the one before") {
+    says(0, 2, false, 0);
+    CHECK(told(0) == steps{1});
+    says(0, 2, false, 1);
+  }
+  CHECK(told(0) == steps{1, 2});
+  CHECK(told(1) == steps{1, 2});
+}
+
 TEST_CASE("after the death of a process its ranks begin with what its keeper has", "[actors]") {
   supervised_processes it;
   it.begin();

@@ -223,7 +223,7 @@ spawn_stage example(const wire&) {
 }
 template <>
 end_generation example(const wire&) {
-  return {g, job()};
+  return {g, job(), {1, 3}};
 }
 template <>
 generation_ended example(const wire&) {
@@ -411,7 +411,11 @@ keep example(const wire&) {
 }
 template <>
 kept example(const wire&) {
-  return {g, step, 1};
+  return {g, step, 1, true, step};
+}
+template <>
+store_kept example(const wire&) {
+  return {g, step};
 }
 template <>
 fetch_kept example(const wire&) {

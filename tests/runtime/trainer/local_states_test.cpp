@@ -259,6 +259,25 @@ TEST_CASE("LOCAL-3: a disk that refuses costs nothing, and is used again when it
   CHECK(steps_of(local_states(folder / "states")) == steps{40});
 }
 
+TEST_CASE("LOCAL-3: of each process one step is written at a time, and none waits for another's",
+          "[trainer]") {
+  const scratch_folder folder;
+  std::optional<local_writer_lock> living(std::in_place);
+  living->take(folder.path(), 0);
+  local_states x(folder.path());
+  x.store(step(10));
+  x.store(step(20));  // is left out
+  x.store(step(10, 1));
+  CHECK(x.is_storing(0));
+  CHECK(x.is_storing(1));
+  CHECK_FALSE(x.is_storing(2));
+  living.reset();
+  x.finish();
+  CHECK_FALSE(x.is_storing(0));
+  CHECK(steps_of(x) == steps{10});
+  CHECK(steps_of(x, 1) == steps{10});
+}
+
 TEST_CASE("what this process has written it does not write again", "[trainer]") {
   const scratch_folder folder;
   local_states x(folder.path());
