@@ -70,8 +70,9 @@ class job:
         return self
 
     def dies(self, meanwhile=lambda: None):
-        """With all of its processes, at once; `meanwhile`: nobody runs, and nobody has died."""
-        alive = self.left()
+        """With all of its processes, at once; `meanwhile`: nobody runs, and nobody has died. Children first: the kernel
+        continues a stopped agent when its guard dies, whose session it is in."""
+        alive = sorted(self.left(), reverse=True)
         for how in (signal.SIGSTOP, signal.SIGKILL):
             for pid in alive:
                 with contextlib.suppress(ProcessLookupError):
@@ -1012,7 +1013,7 @@ def check_all_alone(folder):
     one.reaches(5)
     agent, = one.processes("agent")
     guard = int(pathlib.Path(f"/proc/{agent['pid']}/stat").read_text().rpartition(") ")[2].split()[1])
-    lost = (one.process.pid, one.deciding()["pid"], guard, agent["pid"])
+    lost = (agent["pid"], guard, one.deciding()["pid"], one.process.pid)  # children first, as in `dies`
     for how in (signal.SIGSTOP, signal.SIGKILL):  # nobody acts on the death of another
         for pid in lost:
             os.kill(pid, how)
