@@ -251,7 +251,8 @@ TEST_CASE("what is within the spread of all times is no straggler", "[actors]") 
   FAIL("nobody was named");
 }
 
-TEST_CASE("STRAGGLER-1: noise of 15 percent with hiccups names nobody in 10000 steps", "[actors]") {
+TEST_CASE("STRAGGLER-1: noise of 15 percent with hiccups names nobody in 10000 steps",
+          "[actors][unsanitized]") {
   const int replicas = GENERATE(1, 2, 3, 16);
   CAPTURE(replicas);
   stragglers x({});

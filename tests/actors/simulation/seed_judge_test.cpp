@@ -114,7 +114,7 @@ std::uint64_t seed_before(planted_bug x) {
 
 }  // namespace
 
-TEST_CASE("every planted bug is found", "[simulation]") {
+TEST_CASE("every planted bug is found", "[simulation][unsanitized]") {
   const quiet here;
   const auto bug = GENERATE(from_range(planted_bugs));
   CAPTURE(bug.name);
