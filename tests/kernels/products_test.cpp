@@ -279,7 +279,7 @@ TEMPLATE_TEST_CASE("products are right at every rest", "[kernels][products]", fl
 }
 
 TEMPLATE_TEST_CASE("large products are right, by one thread and several",
-                   "[kernels][products]",
+                   "[kernels][products][unsanitized]",
                    float,
                    bf16,
                    f16) {

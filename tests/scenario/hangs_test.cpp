@@ -118,7 +118,7 @@ TEST_CASE("a supervisor that hangs gets a successor", "[scenario][recovery]") {
 }
 
 TEST_CASE("a node that hangs gets a successor, and what it had spawned ends",
-          "[scenario][recovery]") {
+          "[scenario][recovery][unsanitized]") {
   const bool distributed = GENERATE(false, true);
   const std::string death
       = GENERATE("node@1:restore:hang", "node@4:reduce:hang", "node@2:save:hang");

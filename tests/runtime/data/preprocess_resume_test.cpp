@@ -181,7 +181,8 @@ TEST_CASE("a full disk keeps what a journal explains, and the next run goes on",
   CHECK(names_in(folder / "out") == finished);
 }
 
-TEST_CASE("PREPROCESS-A: text in memory is bounded, whatever the documents", "[data]") {
+TEST_CASE("PREPROCESS-A: text in memory is bounded, whatever the documents",
+          "[data][unsanitized]") {
   const scratch_folder folder;
   std::string lines;
   for (int i = 0; i < 40; ++i)
