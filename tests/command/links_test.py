@@ -7,6 +7,7 @@ A connection is broken from outside, by the sockets of the processes themselves 
 
 import atexit
 import ctypes
+import errno
 import os
 import pathlib
 import re
@@ -84,7 +85,11 @@ def between(one):
 
 
 def break_off(at):
-    at.shutdown(socket.SHUT_RDWR)
+    try:
+        at.shutdown(socket.SHUT_RDWR)
+    except OSError as failure:
+        if failure.errno != errno.ENOTCONN:  # the processes close the others when one has broken
+            raise
 
 
 def deafen(at):

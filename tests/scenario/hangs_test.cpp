@@ -49,7 +49,7 @@ TEST_CASE("a lane that hangs is blamed, not those who wait for it in a collectiv
 TEST_CASE("a lane that hangs while a state is restored is replaced", "[scenario][recovery]") {
   // Built again after another's death.
   const auto x
-      = tests::check_survives(suspicious(), "stage:0.1@4:forward,lane:1.0@4:restore:hang", 2);
+      = tests::check_survives(suspicious(), "stage:0.1@4:decided,lane:1.0@4:restore:hang", 2);
   CHECK(x.restarts == 2);
 }
 

@@ -245,9 +245,10 @@ std::vector<std::string> plants_of(fault_kind kind,
                                    const runtime::training_job& job) {
   std::vector<std::string> out{
       fmt::format("{}@{}:{}:{}", actor, step, moment, row_of(kind).planted)};
-  // Somebody is restored when another one has died.
+  // Somebody is restored when another one has died: where all have voted, and so had the step
+  // before (STEP-4), or that one would be what is restored.
   if (moment == "restore")
-    out.push_back(fmt::format("lane:0.{}@{}:forward", cut_of(job).stages - 1, step));
+    out.push_back(fmt::format("lane:0.{}@{}:decided", cut_of(job).stages - 1, step));
   return out;
 }
 
