@@ -101,7 +101,7 @@ TEST_CASE("who is restored is struck while somebody else's death is being mended
   const auto all = plan_of(wish, small_job());
   REQUIRE(all.front().plants.size() == 2);
   CHECK(all.front().plants[0].ends_with(":restore:kill"));
-  CHECK(all.front().plants[1].ends_with(":forward"));
+  CHECK(all.front().plants[1].ends_with(":decided"));
 }
 
 TEST_CASE("what leaves nothing to do is refused", "[chaos]") {

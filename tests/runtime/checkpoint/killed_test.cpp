@@ -121,7 +121,7 @@ TEST_CASE(
     "CHECKPOINT-VISIBLE: a process that dies at any call of a save leaves what was there or what "
     "was "
     "saved",
-    "[checkpoint]") {
+    "[checkpoint][unthreaded]") {
   const auto& x = deeds()[GENERATE(range(std::size_t{0}, deeds().size()))];
   CAPTURE(x.what);
   std::uint64_t call = 1;
@@ -145,7 +145,8 @@ TEST_CASE(
   CHECK(call > 20);
 }
 
-TEST_CASE("whichever call of a save is refused, the older checkpoint stays", "[checkpoint]") {
+TEST_CASE("whichever call of a save is refused, the older checkpoint stays",
+          "[checkpoint][unthreaded]") {
   const auto& x = deeds()[GENERATE(range(std::size_t{0}, deeds().size()))];
   const int error = GENERATE(ENOSPC, EIO, EROFS, ESTALE);
   CAPTURE(x.what, error);

@@ -247,7 +247,7 @@ TEST_CASE("a merge that fails or is stopped leaves the old data set alone", "[da
 }
 
 TEST_CASE("a killed merge is not seen, and the next one makes the bytes of one that was not",
-          "[data]") {
+          "[data][unthreaded]") {
   const scratch_folder folder;
   write_dataset(folder / "a", 70'000, std::vector(90'000, std::vector<std::int32_t>{4, 1}));
   write_manifest(folder / "a", ours);

@@ -88,7 +88,8 @@ bool killed(const preprocess_options& options, const disk_fault& at) {
 
 }  // namespace
 
-TEST_CASE("RESUME-A: a killed preprocess goes on to the bytes of one that was not", "[data]") {
+TEST_CASE("RESUME-A: a killed preprocess goes on to the bytes of one that was not",
+          "[data][unthreaded]") {
   const scratch_folder folder;
   write_inputs(folder);
   std::filesystem::create_directory(folder / "whole");
@@ -281,7 +282,7 @@ TEST_CASE("an input that is written while it is read is refused", "[data]") {
   CHECK(std::filesystem::is_empty(folder / "out"));
 }
 
-TEST_CASE("parts that somebody removed are not taken for an older data set", "[data]") {
+TEST_CASE("parts that somebody removed are not taken for an older data set", "[data][unthreaded]") {
   const scratch_folder folder;
   write_inputs(folder);
   std::filesystem::create_directory(folder / "out");

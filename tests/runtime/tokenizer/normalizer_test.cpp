@@ -62,7 +62,8 @@ TEST_CASE("forms are Unicode's", "[tokenizer]") {
   CHECK(by(unicode_form::nfc, "\ufb01") == "\ufb01");
 }
 
-TEST_CASE("NORMAL-2: every character has its forms, which are those of themselves", "[tokenizer]") {
+TEST_CASE("NORMAL-2: every character has its forms, which are those of themselves",
+          "[tokenizer][unthreaded]") {
   const normalizer nfc({unicode_form::nfc}), nfd({unicode_form::nfd}), nfkc({unicode_form::nfkc}),
       nfkd({unicode_form::nfkd});
   std::string all;
