@@ -1190,7 +1190,7 @@ def check_asked_early(folder):
     agent = one.until("the agent is there", lambda: one.run.exists() and one.processes("agent"))[0]["pid"]
     os.kill(agent, signal.SIGSTOP)  # so that the first signal cannot end it
     one.process.send_signal(signal.SIGINT)
-    time.sleep(0.1)  # else the kernel makes one of two
+    one.until("the first signal is taken", lambda: not pending(one.process.pid))  # else the kernel makes one of two
     one.process.send_signal(signal.SIGINT)
     one.ends(128 + signal.SIGINT)
 

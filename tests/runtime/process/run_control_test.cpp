@@ -1,8 +1,10 @@
 #include "runtime/process/run_control.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/process/process_id.hpp"
 #include "tests/support/players.hpp"
 #include "tests/support/scratch_folder.hpp"
+#include "tests/support/soon.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -73,7 +75,11 @@ TEST_CASE("a run is asked to end once, however often", "[process]") {
   CHECK_FALSE(ask_to_end(x.folder(), now));  // it has ended
 
   with_supervisor slow;
-  slow.supervisor.signal(SIGSTOP);
+  slow.supervisor.signal(SIGSTOP);  // of two signals at once the kernel would take SIGTERM first
+  REQUIRE(troupe::tests::soon([&] {
+    const auto now_there = look_at_process(slow.supervisor.id().pid);
+    return now_there && now_there->state == 'T';
+  }));
   CHECK(ask_to_end(slow.folder(), status(slow.folder())));
   CHECK_FALSE(ask_to_end(slow.folder(), status(slow.folder())));
 
