@@ -16,7 +16,8 @@
 //            written at a time, and what comes meanwhile is left out.
 //   LOCAL-4  The steps that two processes of a run have there have one in common, once both have
 //            any: no step is begun by one of them before both have done with the one before
-//            (actors/supervisor/storing.cpp).
+//            (actors/supervisor/storing.cpp). Not where one of them has not written a step, as its
+//            disk has refused or its keeper has died.
 
 #pragma once
 
