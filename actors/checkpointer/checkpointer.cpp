@@ -98,7 +98,7 @@ void checkpointer_state::write(const messages::save& order,
     manifest.shards.push_back(by->write_shard(file("model"), to_write(x.parameters)));
     manifest.shards.push_back(by->write_shard(file("optimizer"), to_write(x.moments)));
   }
-  tell_saved(order, by->commit(std::move(manifest)));
+  tell_saved(order, publish(*by, std::move(manifest)));
 }
 
 // Whoever still writes for a checkpointer that has died finds no folder of this one.
@@ -138,6 +138,15 @@ void checkpointer_state::receive(const messages::shards_refused& x) {
 }
 
 // Not before everybody has answered, that refused or not: then nobody writes there any more.
+std::filesystem::path checkpointer_state::publish(runtime::checkpoint_writer& what,
+                                                  runtime::checkpoint_manifest manifest) const {
+  if (context_->superseded)
+    if (const auto by = context_->superseded(); !by.empty())
+      throw runtime::io_error("{} goes on with this run, and this process saves nothing any more",
+                              by);
+  return what.commit(std::move(manifest));
+}
+
 void checkpointer_state::commit_if_written() {
   const int missing = context_->bug == planted_bug::commit_before_written ? 1 : 0;
   if (saving_->shards.awaited() > missing)
@@ -151,7 +160,7 @@ void checkpointer_state::commit_if_written() {
       manifest.shards = now.shards.records();
       for (const auto& x : manifest.shards)
         now.by->add_written(x.file);
-      tell_saved(order, now.by->commit(std::move(manifest)));
+      tell_saved(order, publish(*now.by, std::move(manifest)));
     } else if (!now.shards.why().empty()) {
       fail(order, now.shards.why());
     } else if (now.shards.has_lost()) {

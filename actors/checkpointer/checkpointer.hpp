@@ -15,6 +15,7 @@
 
 #include <caf/typed_event_based_actor.hpp>
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -49,6 +50,10 @@ class checkpointer_state {
   void write(const messages::save& order, const std::map<int, messages::snapshot>& given);
   void have_written(const messages::save& order, std::map<int, messages::snapshot> given);
   void commit_if_written();
+  /// Throws io_error, also where another host goes on with the run: an older checkpoint would take
+  /// the place of its newest.
+  std::filesystem::path publish(runtime::checkpoint_writer& what,
+                                runtime::checkpoint_manifest manifest) const;
   std::unique_ptr<runtime::checkpoint_writer> stage(const messages::save& order,
                                                     const std::string& by);
   void tell_saved(const messages::save& order, const std::filesystem::path& folder);

@@ -1,5 +1,6 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/hosts.hpp"
+#include "actors/command/run_front.hpp"
 #include "actors/command/signals.hpp"
 #include "actors/job/run.hpp"
 #include "actors/process/part_commands.hpp"
@@ -100,6 +101,11 @@ int stand(const node_flags& flags) {
   settings.agent = launch.agent;
   settings.outlived = launch.outlived;
   settings.node = launch.node;
+  settings.successor = [address = settings.address](const actors::run_copy& x) {
+    auto out = successor_command(x.folder().path(), false, x.told().incarnation + 1);
+    out.insert(out.end(), {"--address", address, "--directory", x.told().directory});
+    return out;
+  };
   try {
     const int code = actors::run_standing_node(
         settings, [&](const std::function<void()>& end) { over.connect(end); });

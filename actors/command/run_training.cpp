@@ -266,6 +266,7 @@ actors::outcome run_prepared(const std::shared_ptr<actors::prepared_job>& prepar
                              drain_switch& drain,
                              const std::function<void()>& after = {}) {
   shown.follow(*prepared);
+  shown.fence(*prepared);
   const auto& job = prepared->opened().job;
   std::optional<actors::launch_settings> processes;
   if (job.layout.processes > 1)
@@ -287,6 +288,23 @@ actors::outcome run_prepared(const std::shared_ptr<actors::prepared_job>& prepar
   return end;
 }
 
+/// The process before stood on another host: it is gone, but a file system may not know that yet,
+/// or it stands still. When it goes on it finds that the arbiter has decided, and ends.
+template <class Take>
+void take_from_one_that_is_gone(bool elsewhere, const Take& take) {
+  try {
+    take();
+  } catch (const runtime::input_error& held) {
+    if (!elsewhere)
+      throw;
+    runtime::log_warning(
+        "{}; that is the process in whose place this one goes on, on a host that is gone: it is "
+        "not "
+        "waited for",
+        held.what());
+  }
+}
+
 /// In the place of the supervisor's process before this one.
 actors::outcome go_on(const runtime::training_job& job,
                       const run_request& request,
@@ -296,8 +314,9 @@ actors::outcome go_on(const runtime::training_job& job,
     return {};  // it has ended, or somebody else goes on with it
   std::optional<runtime::directory_lock> lock;
   if (!job.checkpoints.save.empty())
-    lock.emplace(job.checkpoints.save);
-  const auto outputs = locked_outputs(job.watch);
+    take_from_one_that_is_gone(request.elsewhere, [&] { lock.emplace(job.checkpoints.save); });
+  std::vector<runtime::file_lock> outputs;
+  take_from_one_that_is_gone(request.elsewhere, [&] { outputs = locked_outputs(job.watch); });
   return run_prepared(shown.prepare_to_go_on(), request, shown, drain);
 }
 

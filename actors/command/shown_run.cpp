@@ -15,6 +15,7 @@
 #include "runtime/trainer/build.hpp"
 
 #include <chrono>
+#include <cstdlib>
 #include <utility>
 
 namespace troupe::command {
@@ -60,8 +61,68 @@ bool shown_run::go_on(const run_request& request, const runtime::training_job& j
   if (!folder)
     return false;
   runtime::copy_log_to(folder->log_of(actors::supervisors_entry));
+  if (!wins_round(*folder, job, request.elsewhere))
+    return false;
   folder_.emplace(*std::move(folder), job, request.incarnation);
   return true;
+}
+
+// The number of the round is what the launcher before has told all whom it reached.
+bool shown_run::wins_round(const runtime::run_folder& folder,
+                           const runtime::training_job& job,
+                           bool elsewhere) const {
+  const auto before = runtime::find_rendezvous(folder);
+  if (!before || before->round == 0)
+    return true;
+  arbiter_.emplace(std::filesystem::absolute(job.checkpoints.save), folder.record().id);
+  if (!elsewhere)
+    arbiter_->open();  // somebody may have removed it
+  if (arbiter_->claim(before->round, runtime::contender(folder.path())))
+    return true;
+  runtime::log_warning("{} goes on with this run, and this process does not",
+                       arbiter_->winner(before->round));
+  arbiter_.reset();
+  return false;
+}
+
+void shown_run::fence(const actors::prepared_job& job) const {
+  if (!folder_)
+    return;
+  job.node->superseded = [folder = runtime::run_folder::open(folder_->folder().path()),
+                          save = std::filesystem::absolute(job.opened().job.checkpoints.save)] {
+    const auto now = runtime::find_rendezvous(folder);
+    if (!now || now->round == 0)
+      return std::string();
+    const auto winner = runtime::arbiter(save, folder.record().id).winner(now->round);
+    return winner == runtime::contender(folder.path()) ? std::string() : winner;
+  };
+}
+
+// Other hosts go on from a copy of this folder (run_copy.hpp), where they see what decides.
+void shown_run::open_to_other_hosts(actors::launch_settings& to,
+                                    const runtime::training_job& job,
+                                    const run_request& request) const {
+  if (to.standing.empty() || job.checkpoints.save.empty())
+    return;
+  const auto save = std::filesystem::absolute(job.checkpoints.save);
+  if (request.incarnation == 1) {
+    arbiter_.emplace(save, folder_->folder().record().id);
+    try {
+      arbiter_->open();
+      arbiter_->claim(1, runtime::contender(folder_->folder().path()));
+    } catch (const runtime::error& failure) {
+      runtime::log_warning("if this host were lost, no other one could go on with the run: {}",
+                           failure.what());
+      arbiter_.reset();
+    }
+  }
+  if (!arbiter_)
+    return;
+  to.other_hosts = {.save = save, .superseded = [](const std::string& why) {
+                      runtime::log_error("{}", why);
+                      runtime::finish_log(reader_patience);
+                      std::_Exit(3);  // at once: nothing of it may count any more
+                    }};
 }
 
 std::shared_ptr<actors::prepared_job> shown_run::prepare_to_go_on() const {
@@ -94,12 +155,15 @@ actors::launch_settings shown_run::launch(const actors::prepared_job& job,
     runtime::write_description(folder, actors::text_of(job.description));
   }
   out.successor = successor_command(folder.path(), request.temporary, request.incarnation + 1);
+  open_to_other_hosts(out, job.opened().job, request);
   return out;
 }
 
 void shown_run::end(int exit_code, const std::string& reason) {
   if (folder_)
     folder_->end(exit_code, with_flags(reason));
+  if (arbiter_)
+    arbiter_->remove();
 }
 
 void shown_run::end(const std::exception& failure) {

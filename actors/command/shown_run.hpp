@@ -7,6 +7,7 @@
 #include "actors/job/job_folder.hpp"
 #include "actors/job/prepare.hpp"
 #include "actors/process/launch_settings.hpp"
+#include "runtime/process/arbiter.hpp"
 #include "runtime/process/run_folder.hpp"
 
 #include <exception>
@@ -39,6 +40,8 @@ class shown_run {
   const runtime::held_run_folder* folder() const { return folder_ ? &folder_->folder() : nullptr; }
   /// Shows where the job stands, once a second; nothing of it waits for that.
   void follow(const actors::prepared_job& job);
+  /// Nothing is published any more when another host goes on with the run.
+  void fence(const actors::prepared_job& job) const;
 
   /// How the processes of this job are started, which has several: by this program, or on hosts.
   /// What a successor of this process needs is left in the folder, where there may be one.
@@ -56,7 +59,16 @@ class shown_run {
             const run_request& request,
             const runtime::training_job& job);
 
+  bool wins_round(const runtime::run_folder& folder,
+                  const runtime::training_job& job,
+                  bool elsewhere) const;
+  void open_to_other_hosts(actors::launch_settings& to,
+                           const runtime::training_job& job,
+                           const run_request& request) const;
+
   std::optional<actors::job_folder> folder_;
+  /// Where it is decided which host goes on with the run; nothing: this one alone could.
+  mutable std::optional<runtime::arbiter> arbiter_;
 };
 
 }  // namespace troupe::command

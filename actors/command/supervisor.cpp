@@ -29,6 +29,8 @@ struct supervisor_flags {
   std::filesystem::path run;
   bool temporary = false;
   std::int64_t incarnation = 1;
+  std::string address;  ///< not empty: it is on another host than the one before
+  std::filesystem::path directory;
 };
 
 /// Also where the run was refused before it had a folder, and nobody else is there any more.
@@ -90,9 +92,32 @@ runtime::end_told told_of(const std::exception& failure) {
           .text = failure.what()};
 }
 
-/// A successor: the host's agent has started it, and nobody shows it.
+/// What was ordered on another host: here it is reached elsewhere, and nobody shows it.
+std::string order_here(const runtime::run_folder& folder, const supervisor_flags& flags) {
+  auto text = runtime::read_order(folder);
+  if (flags.address.empty())
+    return text;
+  std::error_code failure;
+  std::filesystem::current_path(flags.directory, failure);
+  if (failure)
+    throw runtime::input_error(
+        "cannot go on with the run in '{}': there is no folder '{}', where "
+        "its command was started: {}",
+        folder.path().string(),
+        flags.directory.string(),
+        failure.message());
+  auto order = read_supervisor_order(text);
+  order.front = {};
+  order.terminal = {};
+  order.hosts.address = flags.address;
+  text = text_of(order);
+  runtime::write_order(folder, text);  // for who succeeds this process
+  return text;
+}
+
+/// A successor: the host's agent, or its node, has started it, and nobody shows it.
 int be_successor(const supervisor_flags& flags) {
-  const auto text = runtime::read_order(runtime::run_folder::open(flags.run));
+  const auto text = order_here(runtime::run_folder::open(flags.run), flags);
   const auto order = read_supervisor_order(text);
   const auto job = runtime::job_from_json(order.job);
   const removed_when_ended folder(flags.run);
@@ -103,7 +128,8 @@ int be_successor(const supervisor_flags& flags) {
                        .temporary = flags.temporary,
                        .hosts = order.hosts,
                        .order = text,
-                       .incarnation = std::uint32_t(flags.incarnation)});
+                       .incarnation = std::uint32_t(flags.incarnation),
+                       .elsewhere = !flags.address.empty()});
 }
 
 int be_supervisor(const supervisor_flags& flags) {
@@ -151,6 +177,15 @@ void add_supervisor(command_line& program) {
               .type = "N",
               .help = "Above 1: it goes on in the place of one that is gone."},
              whole(flags->incarnation, 1, UINT32_MAX));
+  line.value({.name = "--address",
+              .type = "ADDRESS",
+              .help = "With --incarnation: it is on another host than the one before, and others "
+                      "reach it there."},
+             text(flags->address));
+  line.value({.name = "--directory",
+              .type = "DIR",
+              .help = "With --address: where the run's relative paths begin."},
+             text(flags->directory));
   line.note(
       "It is not started by hand: what it is to do comes on a descriptor "
       "(docs/protocol/front.md). It goes on without the command that started it.");

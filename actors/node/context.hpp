@@ -89,6 +89,9 @@ struct node_context {
   std::optional<written_so_far> written = {};
   /// Asks the job for an early end, whoever is its supervisor.
   drain_request drain = {};
+  /// Who goes on with the run in the place of this process, which is not to publish anything then;
+  /// empty: nobody. Null: nobody could. Blocks for a file system.
+  std::function<std::string()> superseded = {};
   /// Starts the processes that host the ranks; none: this one hosts them all.
   messages::agent_actor agent = {};
   /// The other processes of the run; null: there are none.

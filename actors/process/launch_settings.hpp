@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,13 @@ struct launch_settings {
   std::uint32_t incarnation = 1;
   /// The command of a process that goes on when this one is gone; empty: nobody does.
   std::vector<std::string> successor = {};
+  /// A standing node's host goes on when this one's is gone. Nothing: none does.
+  struct elsewhere {
+    std::filesystem::path save;  ///< absolute: where the arbiter is (runtime/process/arbiter.hpp)
+    /// Another host goes on with the run, and this process ends: does not return.
+    std::function<void(const std::string& why)> superseded;
+  };
+  std::optional<elsewhere> other_hosts = {};
 };
 
 }  // namespace troupe::actors

@@ -60,6 +60,10 @@ class launch_sites {
   /// That host is gone: it is looked for, until it serves again.
   virtual void lose(int /*host*/) {}
   virtual void look(const messages::look_for_node& /*x*/) {}
+  /// Hosts that may go on with the run (run_copy.hpp): those that serve it now.
+  virtual std::vector<int> serving() const { return {}; }
+  virtual void keep(int /*host*/, const messages::keep_run& /*x*/) {}
+  virtual void keep(int /*host*/, messages::keep_ledger /*x*/) {}
 
   /// In a complaint: "process:1", and where that is; "the node at 10.0.0.2:7000".
   virtual std::string name_of(int process, int agent) const = 0;
@@ -92,9 +96,10 @@ std::vector<messages::standing_node_actor> connect_with_those_there(
 /// What a handler of the launcher's is told of hosts.
 struct host_listener {
   std::function<void(int host, const std::string& why)> refused;
-  std::function<void(int host)> back;  ///< one that was lost serves again
-  std::function<void()> ready;         ///< launch_sites::is_ready, after it was not
-  std::function<void()> ended;         ///< launch_sites::end_own_agent has come to its end
+  std::function<void(int host)> serves;  ///< for the first time, or again
+  std::function<void(int host)> back;    ///< one that was lost serves again
+  std::function<void()> ready;           ///< launch_sites::is_ready, after it was not
+  std::function<void()> ended;           ///< launch_sites::end_own_agent has come to its end
 };
 
 /// Of other hosts: asks each of `nodes`, which are those of `settings.standing`, to serve, the

@@ -62,9 +62,11 @@ void launcher_state::start(launch_settings settings,
                                           [this](int host, const std::string& why) {
                                             carry_out(machine_->host_refuses(host, why));
                                           },
+                                      .serves = [this](int host) { copy_run_to(host); },
                                       .back = [this](int host) { find_host(host); },
                                       .ready = [this] { take_up(); },
                                       .ended = [this] { carry_out(launch_action::quit{}); }});
+  follow_ledger();
   machine_.emplace(sites_->agents(), home_.where.who, sites_->are_outlived(), sites_->spares());
   if (sites_->is_ready())
     take_up();
@@ -352,7 +354,9 @@ messages::launcher_actor::behavior_type launcher(
           [self](const messages::withdraw& x) { return self->state.receive(x); },
           [self](const messages::agent_told& x) { self->state.receive(x); },
           [self](const messages::is_late& x) { self->state.receive(x); },
-          [self](const messages::look_for_node& x) { self->state.receive(x); }};
+          [self](const messages::look_for_node& x) { self->state.receive(x); },
+          [self](const messages::ledger_written& x) { self->state.receive(x); },
+          [self](const messages::round_decided& x) { self->state.receive(x); }};
 }
 
 }  // namespace troupe::actors

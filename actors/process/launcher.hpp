@@ -54,6 +54,8 @@ class launcher_state {
   void receive(const messages::agent_told& x);
   void receive(const messages::is_late& x);
   void receive(const messages::look_for_node& x);
+  void receive(const messages::ledger_written& x);
+  void receive(const messages::round_decided& x);
   /// All of them end. Those that have not within the time of suspicion are killed.
   void receive(const messages::shut_down& x);
 
@@ -104,8 +106,18 @@ class launcher_state {
   void leave_rendezvous() const;
   void note_start(const messages::process_name& who);
   const messages::present* present_of(const messages::process_name& who) const;
+
+  // launcher_copies.cpp:
+  void follow_ledger();
+  void copy_run();
+  void copy_run_to(int host);
+  void copy_ledger_to(int host);
+  messages::keep_run described_run() const;
+  void decide_round();
+
   void lose(const caf::down_msg& x);
   void lose_host(int host, const std::string& why);
+  void lose_places(int host, const std::string& why);
   void find_host(int host);
   std::chrono::milliseconds suspicion() const;
 
@@ -126,6 +138,12 @@ class launcher_state {
   std::vector<messages::start_process> early_orders_;
   std::vector<early_join> early_joins_;
   std::vector<std::uint32_t> places_;  ///< runtime::rendezvous_place::places
+  std::uint32_t round_ = 0;            ///< the same: round
+  /// Of each host that has a copy of the run: the bytes of the ledger that it was sent.
+  std::map<int, std::uint64_t> copied_;
+  /// Hosts that are gone, while it is decided who goes on: which, and why.
+  std::vector<std::pair<int, std::string>> undecided_;
+  bool is_deciding_ = false;
 };
 
 messages::launcher_actor::behavior_type launcher(

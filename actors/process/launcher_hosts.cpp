@@ -23,8 +23,18 @@ void launcher_state::lose(const caf::down_msg& x) {
       return carry_out(machine_->late(who, "nothing was heard of it any more while it prepared"));
 }
 
+// Where another host may go on with the run, because it is this one that is gone for it, that is
+// decided first.
 void launcher_state::lose_host(int host, const std::string& why) {
   sites_->lose(host);
+  copied_.erase(host);
+  if (!settings_.other_hosts || machine_->is_over())
+    return lose_places(host, why);
+  undecided_.emplace_back(host, why);
+  decide_round();
+}
+
+void launcher_state::lose_places(int host, const std::string& why) {
   if (!machine_->is_over())
     runtime::log_warning("{}", why);
   carry_out(machine_->host_gone(host, why));
@@ -35,6 +45,14 @@ void launcher_state::find_host(int host) {
     sites_->end_agent(host);
     return;
   }
+  for (auto at = undecided_.begin(); at != undecided_.end();)
+    if (at->first == host) {
+      const auto gone = *at;
+      at = undecided_.erase(at);
+      lose_places(gone.first, gone.second);
+    } else {
+      ++at;
+    }
   runtime::log_info(" {} is there again, and stands by", sites_->name_of_host(host));
   carry_out(machine_->host_back(host));
 }

@@ -13,9 +13,14 @@
 namespace troupe::actors {
 
 void launcher_state::find_places(int processes) {
+  if (settings_.other_hosts)
+    round_ = 2;  // the first is of the first supervisor
   if (settings_.incarnation > 1)
-    if (auto before = runtime::find_rendezvous(runtime::run_folder::open(settings_.run)))
+    if (auto before = runtime::find_rendezvous(runtime::run_folder::open(settings_.run))) {
       places_ = std::move(before->places);
+      if (settings_.other_hosts)
+        round_ = before->round + 1;  // that one this process has won
+    }
   places_.resize(std::size_t(processes));
 }
 
@@ -25,7 +30,8 @@ void launcher_state::take_up() {
     carry_out(machine_->take_over(x));
   for (const auto& [host, why] : sites_->missing())
     if (settings_.incarnation > 1) {
-      lose_host(host, why);
+      sites_->lose(host);
+      lose_places(host, why);
     } else {
       sites_->lose(host);
       carry_out(machine_->host_refuses(host, why));
@@ -47,7 +53,8 @@ void launcher_state::leave_rendezvous() const {
                             {.incarnation = settings_.incarnation,
                              .address = settings_.address,
                              .port = port_,
-                             .places = places_});
+                             .places = places_,
+                             .round = round_});
 }
 
 // A successor has to know it where the host is lost, too.
@@ -57,6 +64,7 @@ void launcher_state::note_start(const messages::process_name& who) {
   places_[std::size_t(who.process)] = who.incarnation;
   if (settings_.successor.empty())
     return;
+  copy_run();
   try {
     leave_rendezvous();
   } catch (const runtime::error& failure) {

@@ -238,6 +238,20 @@ class other_hosts final : public launch_sites {
     }
   }
 
+  std::vector<int> serving() const override {
+    std::vector<int> out;
+    for (std::size_t h = 0; h < hosts_.size(); ++h)
+      if (hosts_[h].node && hosts_[h].serves())
+        out.push_back(int(h));
+    return out;
+  }
+  void keep(int host, const messages::keep_run& x) override {
+    path_->send(self_, at(host).node, x);
+  }
+  void keep(int host, messages::keep_ledger x) override {
+    path_->send(self_, at(host).node, std::move(x));
+  }
+
   std::string name_of(int process, int agent) const override {
     return fmt::format("process:{} (node {})", process, address_of(agent).name);
   }
@@ -326,6 +340,7 @@ class other_hosts final : public launch_sites {
     it.folder = x.run;
     it.refusal.clear();
     it.pause = 1;
+    tell_.serves(number);
     if (!is_ready_) {
       for (const auto& one : x.running)
         if (one.who.process >= 0 && one.who.process < processes_)

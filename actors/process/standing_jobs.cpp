@@ -9,21 +9,10 @@
 #include "runtime/process/run_succession.hpp"
 #include "runtime/trainer/build.hpp"
 
-#include <algorithm>
-#include <chrono>
 #include <fmt/format.h>
 #include <utility>
 
 namespace troupe::actors {
-namespace {
-
-/// By a standing node, for the next launcher of a run, whose process has to be started, as those
-/// are that join.
-std::chrono::milliseconds held_for(std::chrono::milliseconds suspicion) {
-  return std::max<std::chrono::milliseconds>(3 * suspicion, std::chrono::seconds(15));
-}
-
-}  // namespace
 
 std::string standing_node_state::unfit_for(const messages::serve& x) const {
   if (x.protocol != messages::process_protocol || x.program != runtime::version_text())
@@ -128,7 +117,8 @@ caf::result<messages::serving> standing_node_state::take_over(const messages::se
   self_->demonitor(job_->launcher.address());
   job_ = x;
   held_ = false;
-  if (next_)  // it has waited for the end of this run, which goes on
+  forget_copy();  // it may be the folder of this launcher
+  if (next_)      // it has waited for the end of this run, which goes on
     turn_next_away(taken_from(*next_));
   self_->monitor(x.launcher);
   runtime::log_warning(
@@ -161,17 +151,8 @@ void standing_node_state::lose(const caf::down_msg& x) {
     runtime::log_warning("the launcher of the run {} is gone", job_->run);
     return end_job();
   }
-  const auto time = held_for(patience());
   held_ = true;
-  runtime::log_warning(
-      "the launcher of the run {} is gone; whom it has started here is held for its "
-      "successor for {} s",
-      job_->run,
-      std::chrono::duration<double>(time).count());
-  path_->send_later(self_,
-                    messages::standing_node_actor(self_),
-                    time,
-                    messages::hold_is_over{jobs_, job_->incarnation});
+  hold();
 }
 
 void standing_node_state::receive(const messages::hold_is_over& x) {
@@ -200,6 +181,7 @@ void standing_node_state::be_free() {
   killed_.clear();
   ending_ = false;
   held_ = false;
+  forget_copy();
   if (auto promise = std::exchange(taken_over_, std::nullopt))
     promise->deliver(messages::make_error(messages::ec::refused, "it is ending"));
   self_->demonitor(before->launcher.address());

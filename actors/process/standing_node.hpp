@@ -5,7 +5,8 @@
 //
 // The death of the launcher is not the end of its job where another process succeeds that
 // launcher's: whom this node has started lives on, held for the launcher that comes next
-// (docs/protocol/succession.md).
+// (docs/protocol/succession.md). Where the host of the supervisor is gone, and no such launcher
+// comes, one is started here, from the copy of the run that this node was given (run_copy.hpp).
 //
 //   STANDING-1  It obeys one launcher of a run at a time, the one of the highest incarnation that
 //               has come: an older one that is heard again changes nothing.
@@ -14,6 +15,7 @@
 
 #include "actors/process/agent_link.hpp"
 #include "actors/process/launch_settings.hpp"
+#include "actors/process/run_copy.hpp"
 #include "actors/support/message_path.hpp"
 #include "messages/control/standing.hpp"
 #include "messages/protocol/actors.hpp"
@@ -45,6 +47,9 @@ struct standing_node_settings {
   std::vector<std::string> agent;  ///< as of launch_settings
   bool outlived = false;           ///< the same
   std::function<std::vector<std::string>(const node_program&)> node;
+  /// What goes on with a run from a copy of its folder, in the place of that incarnation of the
+  /// supervisor's process; empty: nothing does.
+  std::function<std::vector<std::string>(const run_copy&)> successor = {};
 };
 
 class standing_node_state {
@@ -61,6 +66,10 @@ class standing_node_state {
   void receive(const messages::dismiss& x);
   void receive(const messages::agent_told& x);
   void receive(const messages::hold_is_over& x);
+  void receive(const messages::keep_run& x);
+  void receive(const messages::keep_ledger& x);
+  void receive(const messages::succeed_here& x);
+  void receive(const messages::successor_ended& x);
   /// The first time whoever was started is ended, the second time the agent is killed.
   void receive(const messages::shut_down& x);
 
@@ -91,6 +100,13 @@ class standing_node_state {
   void end_job();
   void be_free();
 
+  // standing_succession.cpp:
+  template <class Message>
+  void take_copy(const Message& x);
+  void hold();
+  void start_successor();
+  void forget_copy();
+
   messages::standing_node_actor::pointer self_;
   standing_node_settings settings_;
   std::shared_ptr<const message_path> path_;
@@ -104,7 +120,9 @@ class standing_node_state {
   std::optional<messages::serve> job_;
   std::uint64_t jobs_ = 0;  ///< that it has served
   bool held_ = false;       ///< its launcher is gone, and another one may go on with it
-  bool ending_ = false;     ///< the job is over, and its processes are being ended
+  std::optional<run_copy> copy_;
+  int successors_ = 0;   ///< that were started here for this job
+  bool ending_ = false;  ///< the job is over, and its processes are being ended
   std::optional<caf::typed_response_promise<messages::serving>> taken_over_;
   /// Who wants to be next.
   std::optional<messages::serve> next_;

@@ -103,6 +103,21 @@ struct look_for_node {
   friend bool operator==(const look_for_node&, const look_for_node&) = default;
 };
 
+/// Of a launcher to itself: the ledger's file has more than before.
+struct ledger_written {
+  friend bool operator==(const ledger_written&, const ledger_written&) = default;
+};
+
+/// The same: hosts were lost, and the run's arbiter (runtime/process/arbiter.hpp) was asked whether
+/// this process goes on with whom it still reaches.
+struct round_decided {
+  std::uint32_t round = 0;
+  bool goes_on = false;
+  std::string why = {};  ///< it does not
+
+  friend bool operator==(const round_decided&, const round_decided&) = default;
+};
+
 struct connect_to {
   process_address other = {};
 
@@ -155,6 +170,14 @@ typename Inspector::result_type inspect(Inspector& f, present& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, withdraw& x) {
   return f(caf::meta::type_name("withdraw"), x.who, x.why);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, ledger_written&) {
+  return f(caf::meta::type_name("ledger_written"));
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, round_decided& x) {
+  return f(caf::meta::type_name("round_decided"), x.round, x.goes_on, x.why);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, connect_to& x) {

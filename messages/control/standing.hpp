@@ -8,8 +8,13 @@
 //                               kill_node     that one
 //                               kill_agent    its host agent does not answer
 //                               dismiss       no process is wanted any more
+//                               keep_run      what it needs to go on with the run where the host of
+//                                             the supervisor is gone; again when some of it changes
+//                               keep_ledger   the same: what was written in the ledger
 //   standing node -> launcher   agent_told    what its host agent has said (rendezvous.hpp)
 //   standing node, to itself    hold_is_over  no launcher has come in the place of one that is gone
+//                               succeed_here  the same, and it is time to go on with the run here
+//                               successor_ended  that process
 //
 // It serves one job at a time, until it is dismissed and its processes are gone, or the launcher
 // is and no successor of it comes.
@@ -91,6 +96,44 @@ struct hold_is_over {
   friend bool operator==(const hold_is_over&, const hold_is_over&) = default;
 };
 
+/// For standing_node's copy of the run's folder (run_copy.hpp).
+struct keep_run {
+  std::uint32_t incarnation = 1;                          ///< of the launcher, which says this
+  std::string address = {};                               ///< of the rendezvous
+  std::uint16_t port = 0;                                 ///< the same
+  std::string record = {}, order = {}, description = {};  ///< as files of the folder
+  std::string secret = {};     ///< of the data planes, where hosts have no credentials; else empty
+  std::string save = {};       ///< absolute: where the arbiter is
+  std::string directory = {};  ///< that the run's relative paths begin at
+  std::uint32_t round = 0;     ///< the arbiter's next
+  std::vector<std::uint32_t> places = {};  ///< the newest incarnation of each place
+
+  friend bool operator==(const keep_run&, const keep_run&) = default;
+};
+
+struct keep_ledger {
+  std::uint64_t at = 0;  ///< byte of the file, where they begin; what it has beyond is no more
+  std::string lines = {};
+
+  friend bool operator==(const keep_ledger&, const keep_ledger&) = default;
+};
+
+struct succeed_here {
+  std::uint64_t job = 0;          ///< which of its
+  std::uint32_t incarnation = 0;  ///< of the launcher that is gone
+
+  friend bool operator==(const succeed_here&, const succeed_here&) = default;
+};
+
+struct successor_ended {
+  std::uint64_t job = 0;          ///< which of its
+  std::uint32_t incarnation = 0;  ///< whose place it was to take
+  std::string how = {};
+  bool failed = false;  ///< else somebody else goes on with the run, or it has ended
+
+  friend bool operator==(const successor_ended&, const successor_ended&) = default;
+};
+
 struct dismiss {
   std::uint64_t job = 0;  ///< of a standing node to itself, whose agent has not ended: which of its
 
@@ -136,6 +179,33 @@ typename Inspector::result_type inspect(Inspector& f, kill_agent& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, hold_is_over& x) {
   return f(caf::meta::type_name("hold_is_over"), x.job, x.incarnation);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, keep_run& x) {
+  return f(caf::meta::type_name("keep_run"),
+           x.incarnation,
+           x.address,
+           x.port,
+           x.record,
+           x.order,
+           x.description,
+           x.secret,
+           x.save,
+           x.directory,
+           x.round,
+           x.places);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, keep_ledger& x) {
+  return f(caf::meta::type_name("keep_ledger"), x.at, x.lines);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, succeed_here& x) {
+  return f(caf::meta::type_name("succeed_here"), x.job, x.incarnation);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, successor_ended& x) {
+  return f(caf::meta::type_name("successor_ended"), x.job, x.incarnation, x.how, x.failed);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, dismiss& x) {

@@ -65,6 +65,8 @@ struct agent_told;
 struct withdrawn;
 struct is_late;
 struct look_for_node;
+struct ledger_written;
+struct round_decided;
 // standing.hpp
 struct serve;
 struct serving;
@@ -73,6 +75,10 @@ struct kill_node;
 struct kill_agent;
 struct dismiss;
 struct hold_is_over;
+struct keep_run;
+struct keep_ledger;
+struct succeed_here;
+struct successor_ended;
 // suspicion.hpp
 struct look_at_lanes;
 struct suspected;
@@ -273,7 +279,10 @@ using launcher_actor = agent_actor::extend_with<rendezvous_actor>::extend<
     caf::reacts_to<agent_told>,
     // To itself: it is time.
     caf::reacts_to<is_late>,
-    caf::reacts_to<look_for_node>>;
+    caf::reacts_to<look_for_node>,
+    // The same: others are to have what the ledger has, or who goes on where hosts are lost.
+    caf::reacts_to<ledger_written>,
+    caf::reacts_to<round_decided>>;
 
 /// Of a process that was started by hand and hosts no rank: starts those that do, for one job after
 /// the other.
@@ -289,6 +298,11 @@ using standing_node_actor = caf::typed_actor<
     caf::reacts_to<agent_told>,
     // Nobody came in the place of a launcher that is gone.
     caf::reacts_to<hold_is_over>,
+    // What it needs to start one itself; and to itself: it is time, and what came of it.
+    caf::reacts_to<keep_run>,
+    caf::reacts_to<keep_ledger>,
+    caf::reacts_to<succeed_here>,
+    caf::reacts_to<successor_ended>,
     // End, with whatever it has started.
     caf::reacts_to<shut_down>>;
 

@@ -181,7 +181,9 @@ credential_files credential_files_in(const fs::path& folder) {
           .secret = folder / "secret"};
 }
 
-void make_credentials(const fs::path& folder, const std::string& run_id) {
+void make_credentials(const fs::path& folder,
+                      const std::string& run_id,
+                      const std::string& secret) {
   make_private_folder(folder);
   const auto authority_key = new_key(), key = new_key();
   const auto authority = certificate_of(
@@ -192,7 +194,7 @@ void make_credentials(const fs::path& folder, const std::string& run_id) {
             {.authority = pem_of(authority.get()),
              .certificate = pem_of(certificate.get()),
              .key = pem_of(key.get()),
-             .secret = new_secret()});
+             .secret = secret.empty() ? new_secret() : secret});
 }
 
 void copy_credentials(const fs::path& from, const fs::path& to) {

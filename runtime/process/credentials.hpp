@@ -26,8 +26,11 @@ struct credentials {
 
 /// New ones, in a folder that is made or empty: an authority and a certificate with keys on the
 /// curve P-256, valid for ten years from a day ago on (clocks of hosts differ), named after the
-/// run. The key of the authority is forgotten: nobody signs a second certificate. Throws io_error.
-void make_credentials(const std::filesystem::path& folder, const std::string& run_id);
+/// run. The key of the authority is forgotten: nobody signs a second certificate. `secret`: empty:
+/// a new one. Throws io_error.
+void make_credentials(const std::filesystem::path& folder,
+                      const std::string& run_id,
+                      const std::string& secret = {});
 
 /// The same in another folder, that is made or empty, with their modes. Throws as read_credentials,
 /// and io_error.

@@ -233,6 +233,18 @@ run_folder run_folder::open(const fs::path& path) {
   return out;
 }
 
+run_folder run_folder::copy(const fs::path& path, const run_record& record) {
+  make_own_folder(path);
+  require_own(path);
+  run_folder out(path);
+  for (const auto& folder : {out.processes(), out.logs(), out.sockets()})
+    make_own_folder(folder);
+  if (!open_lock(path, O_CREAT))
+    throw io_error("cannot make '{}': {}", (path / lock_file).string(), system_message(errno));
+  replace_file(path / record_file, text_of(record));
+  return out;
+}
+
 fs::path run_folder::log_of(const std::string& process) const {
   return logs() / (process + ".log");
 }

@@ -48,6 +48,9 @@ class run_folder {
   /// That of a run that there is, or was. Throws input_error: there is none, or others than this
   /// user may enter or own it.
   static run_folder open(const std::filesystem::path& path);
+  /// Of a run that another host has the folder of: nobody holds it. One that is there is kept, with
+  /// the new record. Throws input_error as `open`, and io_error.
+  static run_folder copy(const std::filesystem::path& path, const run_record& record);
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path log_of(const std::string& process) const;

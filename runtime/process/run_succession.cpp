@@ -14,7 +14,7 @@
 namespace troupe::runtime {
 namespace {
 
-constexpr std::int64_t place_version = 2;
+constexpr std::int64_t place_version = 3;
 
 std::filesystem::path promise_of(const run_folder& in, const std::string& agent) {
   return in.processes() / (agent + ".succession");
@@ -51,7 +51,8 @@ void write_rendezvous(const run_folder& to, const rendezvous_place& x) {
                               {"incarnation", x.incarnation},
                               {"address", x.address},
                               {"port", x.port},
-                              {"places", x.places}};
+                              {"places", x.places},
+                              {"round", x.round}};
   replace_file(to.rendezvous(), json_text_replacing(out) + "\n");
 }
 
@@ -71,6 +72,7 @@ std::optional<rendezvous_place> find_rendezvous(const run_folder& in) {
       .address = text_field(x, "address", what),
       .port
       = std::uint16_t(whole_field(x, "port", what, 1, std::numeric_limits<std::uint16_t>::max()))};
+  out.round = std::uint32_t(whole_field(x, "round", what, 0, most_incarnations));
   for (const auto& one : list_field(x, "places", what)) {
     const nlohmann::json place = {{"incarnation", one}};
     out.places.push_back(std::uint32_t(

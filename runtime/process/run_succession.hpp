@@ -20,6 +20,8 @@ struct rendezvous_place {
   /// The newest incarnation of each place that was started, so that none comes again; none: whoever
   /// has started them is asked.
   std::vector<std::uint32_t> places = {};
+  /// The next round of the run's arbiter (arbiter.hpp); 0: it has none.
+  std::uint32_t round = 0;
   bool operator==(const rendezvous_place&) const = default;
 };
 

@@ -126,6 +126,8 @@ void step_ledger::flush() {
   try {
     if (!lines.empty())
       tell(file_->append_to_whole(lines));
+    if (told_written_)
+      told_written_();
     refused_ = false;
     if (syncs && !file_->sync_beside()) {
       const std::lock_guard lock(mutex_);
@@ -143,6 +145,11 @@ void step_ledger::flush() {
     writes_down_ = false;
     unwritten_ = {};
   }
+}
+
+void step_ledger::when_written(std::function<void()> told) {
+  const std::lock_guard lock(file_mutex_);
+  told_written_ = std::move(told);
 }
 
 // The lock of the file is held.

@@ -390,6 +390,30 @@ start_node example(const wire&) {
   return {7, {1, 2}};
 }
 template <>
+ledger_written example(const wire&) {
+  return {};
+}
+template <>
+round_decided example(const wire&) {
+  return {3, true, "somebody else does"};
+}
+template <>
+keep_run example(const wire&) {
+  return {2, "10.0.0.1", 7000, "{}", "order", "{}", "secret", "/save", "/home", 4, {1, 2}};
+}
+template <>
+keep_ledger example(const wire&) {
+  return {70, "{}\n"};
+}
+template <>
+succeed_here example(const wire&) {
+  return {3, 1};
+}
+template <>
+successor_ended example(const wire&) {
+  return {3, 1, "exit code 2", true};
+}
+template <>
 hold_is_over example(const wire&) {
   return {3, 1};
 }

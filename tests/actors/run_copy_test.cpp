@@ -1,0 +1,109 @@
+// The copy of a run's folder that a standing node has.
+
+#include "actors/process/run_copy.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/process/arbiter.hpp"
+#include "runtime/process/credentials.hpp"
+#include "runtime/process/run_folder.hpp"
+#include "runtime/process/run_succession.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+
+using namespace troupe;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+struct copied {
+  copied() {
+    runtime::make_credentials(node.credentials(), "node");
+    told.record = runtime::text_of(record);
+    told.save = save.path().string();
+    told.directory = save.path().string();
+  }
+
+  runtime::held_run_folder node = runtime::held_run_folder::temporary("test", {"test"});
+  tests::scratch_folder save;
+  const runtime::run_record record{.id = "0123456789abcdef",
+                                   .program = "test",
+                                   .command = {"troupe"},
+                                   .started = "now",
+                                   .ended = {}};
+  messages::keep_run told{.address = "127.0.0.1",
+                          .port = 7000,
+                          .order = "5\nwords",
+                          .description = "{}",
+                          .round = 2,
+                          .places = {1, 3}};
+};
+
+}  // namespace
+
+TEST_CASE("a copy of a run's folder is one that a successor may take", "[actors]") {
+  copied it;
+  actors::run_copy copy(it.node.path(), it.told);
+  const auto& folder = copy.folder();
+  CHECK(folder.record() == it.record);
+  CHECK(runtime::read_order(folder) == it.told.order);
+  CHECK(runtime::read_description(folder) == "{}");
+  CHECK(runtime::find_rendezvous(folder)
+        == runtime::rendezvous_place{1, "127.0.0.1", 7000, {1, 3}, 2});
+  CHECK(runtime::read_credentials(folder.credentials())
+        == runtime::read_credentials(it.node.credentials()));
+  const auto taken = runtime::held_run_folder::to_go_on(folder.path(), std::chrono::seconds(1));
+  REQUIRE(taken);
+  it.told.round = 3;
+  copy.keep(it.told);
+  CHECK(runtime::find_rendezvous(folder)->round == 3);
+}
+
+TEST_CASE("what a copy has of the ledger is what was told from that byte on", "[actors]") {
+  copied it;
+  const actors::run_copy copy(it.node.path(), it.told);
+  const auto text = [&] { return runtime::read_text(copy.folder().ledger()); };
+  copy.keep({0, "one\n"});
+  copy.keep({4, "two\n"});
+  CHECK(text() == "one\ntwo\n");
+  copy.keep({4, "2\n"});  // it was written anew
+  CHECK(text() == "one\n2\n");
+}
+
+TEST_CASE("without credentials of its own a copy has the run's secret", "[actors]") {
+  copied it;
+  it.told.secret = std::string(64, 'a');
+  const actors::run_copy copy(it.node.path(), it.told);
+  CHECK(runtime::read_credentials(copy.folder().credentials()).secret == it.told.secret);
+}
+
+TEST_CASE("who does not see what decides could not go on and says what to do", "[actors]") {
+  copied it;
+  const runtime::arbiter by(it.save.path(), it.record.id);
+  const actors::run_copy copy(it.node.path(), it.told);
+  CHECK_THAT(copy.why_not(), ContainsSubstring("checkpoints.save"));
+  by.open();
+  CHECK(copy.why_not().empty());
+  it.told.directory = (it.save / "nowhere").string();
+  const actors::run_copy other(it.node.path(), it.told);
+  CHECK_THAT(other.why_not(), ContainsSubstring("nowhere"));
+  other.remove();  // the other one has the same name
+  CHECK_FALSE(std::filesystem::exists(it.node.path() / "runs"));
+}
+
+TEST_CASE("a copy of a later incarnation leaves that of the one before alone", "[actors]") {
+  copied it;
+  const actors::run_copy first(it.node.path(), it.told);
+  it.told.incarnation = 2;
+  const actors::run_copy second(it.node.path(), it.told);
+  CHECK(first.folder().path() != second.folder().path());
+  CHECK(runtime::find_rendezvous(first.folder())->incarnation == 1);
+  it.told.record = "no record";
+  CHECK_THROWS_AS(actors::run_copy(it.node.path(), it.told), runtime::input_error);
+}

@@ -1,0 +1,152 @@
+"""The host of the supervisor is lost, with the run's folder: another host of the run goes on with it. Run by ctest.
+
+    lost_supervisor_test.py PROGRAM NAME...   runs the named checks, or all
+"""
+
+import atexit
+import json
+import os
+import signal
+import sys
+
+import cli_test
+from cli_test import works, wrong
+from hosts_test import ENDLESS, NODES, hosts, over
+from processes_test import JOBS, is_same, job, require_same
+
+FEW = ["--suspicion-seconds", 3]
+
+
+def started(folder, spares=0):
+    """An endless run over two nodes, whose supervisor is on none of their hosts; they share `--save`."""
+    nodes, credentials = hosts(folder, 2 + spares, None, *FEW)
+    one = job(folder, *ENDLESS, *FEW, "--save", folder / "save", "--save-interval", 20,
+              *over(nodes[:2], credentials, nodes[2:]))
+    one.reaches(10)
+    return one, nodes
+
+
+def waits(nodes, what, holds):
+    """As long as a node lives: the command is gone."""
+    return nodes[0].until(what, holds)
+
+
+def computing(nodes):
+    """Who hosts the ranks, by host."""
+    out = []
+    for at in nodes:
+        all_there = json.loads(works("status", "--run", at.run, "--json"))["processes"]
+        out.append([x for x in all_there if x["role"] == "node" and x["running"]])
+    return out
+
+
+def goes_on(one, nodes, steps=5):
+    done = one.steps()[-1]["iteration"]
+    waits(nodes, f"{steps} steps after {done}", lambda: one.steps()[-1]["iteration"] >= done + steps)
+
+
+def taken_over(nodes, times=1):
+    """The folder in which a host goes on with the run."""
+    def find():
+        if any(at.text().count("goes on with the run") < times for at in nodes):
+            return None
+        found = [x for at in nodes for x in (at.run / "runs").glob("*")
+                 if json.loads(works("status", "--run", x, "--json"))["state"] == "running"]
+        return found and found[0]
+    return waits(nodes, "a host goes on with the run", find)
+
+
+def require_same_as_undisturbed(folder, one, what):
+    newest = one.steps()[-1]["iteration"]
+    require_same(one, job(folder, *ENDLESS, "--exit-interval", newest, processes=1).ends(), what)
+
+
+def stops(one, nodes, copy):
+    works("stop", "--run", copy)
+    waits(nodes, "it has ended", lambda: json.loads(works("status", "--run", copy, "--json"))["state"] != "running")
+    for at in nodes:
+        at.until("only it is left", lambda: at.left() == [at.process.pid])
+        at.ends()
+
+
+def check_gone(folder):
+    """Front, supervisor and agent die at once, as with their host: whoever computes lives on, and another host leads.
+    Then a process dies, and that supervisor: its own host goes on."""
+    one, nodes = started(folder)
+    before = computing(nodes)
+    one.dies()
+    copy = taken_over(nodes)
+    goes_on(one, nodes)
+    if not all(is_same(x, y) for (x,), (y,) in zip(before, computing(nodes))):
+        raise wrong(f"the hosts had {before}, and have {computing(nodes)}")
+    os.kill(before[1][0]["pid"], signal.SIGKILL)
+    waits(nodes, "another process", lambda: [x for x in computing(nodes)[1] if not is_same(x, before[1][0])])
+    goes_on(one, nodes)
+    leads, = [x for x in json.loads(works("status", "--run", copy, "--json"))["processes"] if x["role"] == "supervisor"]
+    os.kill(leads["pid"], signal.SIGKILL)
+    taken_over(nodes, 2)
+    goes_on(one, nodes)
+    newest = int((folder / "save" / "latest_checkpointed_iteration.txt").read_text())
+    stops(one, nodes, copy)
+    if int((folder / "save" / "latest_checkpointed_iteration.txt").read_text()) < newest or not newest:
+        raise wrong(f"the newest checkpoint was {newest}, and is an older one")
+    require_same_as_undisturbed(folder, one, "the host of the supervisor was lost")
+    if (folder / "save" / ".succession").exists():
+        raise wrong("what the arbiter decided is left when the run has ended")
+
+
+def check_with_a_node(folder):
+    """The lost host had a place of the run, too: that goes on on a spare."""
+    one, nodes = started(folder, 1)
+    lost, left = nodes[1], [nodes[0], nodes[2]]
+    all_there = sorted(lost.left(), reverse=True)  # children first, as in `dies`
+    for pid in all_there:
+        os.kill(pid, signal.SIGSTOP)  # nobody acts on the death of another
+    one.dies(lambda: [os.kill(x, signal.SIGKILL) for x in all_there])
+    lost.process.wait()
+    copy = taken_over(left)
+    waits(left, "a process on each host", lambda: [len(x) for x in computing(left)] == [1, 1])
+    goes_on(one, left)
+    stops(one, left, copy)
+    require_same_as_undisturbed(folder, one, "the host of the supervisor and of a place was lost")
+
+
+def check_wakes(folder):
+    """It stands still, and goes on when another host leads: it finds that, and ends, and nothing of it counts."""
+    one, nodes = started(folder)
+    still = sorted(one.left())
+    for pid in still:
+        os.kill(pid, signal.SIGSTOP)
+    copy = taken_over(nodes)
+    goes_on(one, nodes)
+    for pid in still:
+        os.kill(pid, signal.SIGCONT)
+    waits(nodes, "it has ended", lambda: not one.left())
+    if "goes on with" not in one.out.read_text():
+        raise wrong(f"it does not say that another host goes on:\n{one.out.read_text()}")
+    goes_on(one, nodes, 25)
+    stops(one, nodes, copy)
+    require_same_as_undisturbed(folder, one, "a host stood still")
+
+
+def check_not_shared(folder):
+    """A host that does not see what decides says so, and leaves the run to end."""
+    one, nodes = started(folder)
+    for at in nodes:
+        if "could not go on with it" in at.text():
+            raise wrong(f"a node that sees the folder says\n{at.text()}")
+    arbiter, = (folder / "save" / ".succession").iterdir()
+    arbiter.rename(folder / "hidden")
+    one.dies()
+    for at in nodes:
+        at.until("it is free", lambda: at.left() == [at.process.pid])
+        if "nobody goes on with the run" not in at.text() or "this host tries to" in at.text():
+            raise wrong(f"a node that does not see what decides says\n{at.text()}")
+        if any((at.run / "runs").glob("*")):
+            raise wrong(f"{list((at.run / 'runs').glob('*'))} is left")
+        at.ends()
+
+
+if __name__ == "__main__":
+    atexit.register(lambda: [x.stop() for x in (*NODES, *JOBS)])
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
