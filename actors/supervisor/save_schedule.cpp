@@ -40,6 +40,8 @@ void save_schedule::fail(std::uint64_t iteration) {
   constexpr int most_doublings = 20;
   writing_ = false;
   next_try_ = iteration + (std::uint64_t{1} << std::min(failures_, most_doublings));
+  if (interval_ > 0)
+    next_try_ = std::min(next_try_, (iteration / interval_ + 1) * interval_);
   ++failures_;
 }
 

@@ -45,6 +45,26 @@ TEST_CASE("SAVE-RETRY: what could not be saved is tried again after 1, 2, 4 and 
   CHECK(begun(10, 30, 10) == iterations{10, 11, 20, 30});
 }
 
+TEST_CASE("SAVE-RETRY: the next try that is told is never later than the next one that is due",
+          "[scenario]") {
+  save_schedule x(true, 0, 10);
+  x.begin(10, false);
+  x.fail(10);
+  CHECK(x.next_try() == 11);
+  for (const std::uint64_t iteration : {11, 13, 17}) {
+    CHECK(x.is_due(iteration, false));
+    x.begin(iteration, false);
+    x.fail(iteration);
+  }
+  CHECK(x.next_try() == 20);
+  for (std::uint64_t iteration = 20; iteration <= 400; iteration += 10) {
+    CHECK(x.is_due(iteration, false));
+    x.begin(iteration, false);
+    x.fail(iteration + 3);  // it takes a while until it is refused
+    CHECK(x.next_try() == iteration + 10);
+  }
+}
+
 TEST_CASE("the last iteration is tried four times, with growing pauses", "[scenario]") {
   using std::chrono::milliseconds;
   save_schedule saves(true, 0, 0);
