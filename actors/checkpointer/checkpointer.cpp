@@ -137,7 +137,6 @@ void checkpointer_state::receive(const messages::shards_refused& x) {
     commit_if_written();
 }
 
-// Not before everybody has answered, that refused or not: then nobody writes there any more.
 std::filesystem::path checkpointer_state::publish(runtime::checkpoint_writer& what,
                                                   runtime::checkpoint_manifest manifest) const {
   if (context_->superseded)
@@ -147,6 +146,7 @@ std::filesystem::path checkpointer_state::publish(runtime::checkpoint_writer& wh
   return what.commit(std::move(manifest));
 }
 
+// Not before everybody has answered, that refused or not: then nobody writes there any more.
 void checkpointer_state::commit_if_written() {
   const int missing = context_->bug == planted_bug::commit_before_written ? 1 : 0;
   if (saving_->shards.awaited() > missing)
@@ -208,6 +208,14 @@ void checkpointer_state::fail(const messages::save& order, const std::string& wh
       self_, supervisor_, messages::save_failed{order.generation, order.step, why, order.attempt});
 }
 
+// Whoever led the run on a host that is gone had it when this process began.
+void checkpointer_state::take_lock_if_free() {
+  try {
+    lock_ = std::make_unique<runtime::directory_lock>(job_->job.checkpoints.save);
+  } catch (const runtime::input_error&) {  // it has it yet
+  }
+}
+
 std::unique_ptr<runtime::checkpoint_writer> checkpointer_state::stage(const messages::save& order,
                                                                       const std::string& by) {
   const auto& job = job_->job;
@@ -220,6 +228,8 @@ std::unique_ptr<runtime::checkpoint_writer> checkpointer_state::stage(const mess
           "there is lost, as checkpoints, the configuration and the copy of the tokenizer",
           job.checkpoints.save.string());
     }
+  if (!locks_ && !lock_ && context_->superseded)
+    take_lock_if_free();
   if (failed_)  // a disk that refuses to write may have refused to remove
     runtime::clear_remains(job.checkpoints.save);
   return std::make_unique<runtime::checkpoint_writer>(job.checkpoints.save,

@@ -56,6 +56,7 @@ class checkpointer_state {
                                 runtime::checkpoint_manifest manifest) const;
   std::unique_ptr<runtime::checkpoint_writer> stage(const messages::save& order,
                                                     const std::string& by);
+  void take_lock_if_free();
   void tell_saved(const messages::save& order, const std::filesystem::path& folder);
   void fail(const messages::save& order, const std::string& why);
   void tell_abandoned(runtime::generation_id ended);

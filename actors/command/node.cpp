@@ -71,6 +71,21 @@ runtime::held_run_folder folder_of(const node_flags& flags) {
   return out;
 }
 
+/// A folder that is removed at the end where nothing is in it.
+class emptied {
+ public:
+  explicit emptied(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  ~emptied() {
+    std::error_code ignored;
+    std::filesystem::remove(folder_, ignored);
+  }
+  emptied(const emptied&) = delete;
+  emptied& operator=(const emptied&) = delete;
+
+ private:
+  const std::filesystem::path folder_;
+};
+
 int stand(const node_flags& flags) {
   if (flags.listen.empty())
     throw usage_error("--listen is missing: say where runs reach this node, ADDRESS:PORT");
@@ -98,6 +113,8 @@ int stand(const node_flags& flags) {
        .outlived = true},  // a node of a run without recovery ends with its agent by itself
       settings.address);
   settings.run = launch.run;
+  settings.copies = flags.run.empty() ? runtime::new_temporary_folder() : launch.run / "runs";
+  const emptied copies(settings.copies);
   settings.agent = launch.agent;
   settings.outlived = launch.outlived;
   settings.node = launch.node;

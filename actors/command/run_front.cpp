@@ -290,6 +290,7 @@ std::string text_of(const supervisor_order& x) {
   add(x.hosts.credentials.string());
   add(x.hosts.address);
   add(x.hosts.insecure ? "1" : "0");
+  add(x.moved ? "1" : "0");
   for (const auto* const nodes : {&x.hosts.nodes, &x.hosts.spares}) {
     add(std::to_string(nodes->size()));
     for (const auto& node : *nodes) {
@@ -331,6 +332,7 @@ supervisor_order read_supervisor_order(const std::string& text) {
   out.hosts.credentials = next();
   out.hosts.address = next();
   out.hosts.insecure = next() == "1";
+  out.moved = next() == "1";
   for (auto* const nodes : {&out.hosts.nodes, &out.hosts.spares}) {
     nodes->resize(std::min(std::size_t(number()), texts.size()));
     for (auto& node : *nodes) {

@@ -27,6 +27,7 @@ struct supervisor_order {
   runtime::front_terminal terminal;
   runtime::process_id front = {};  ///< who shows the run; gone: nobody
   run_hosts hosts = {};
+  bool moved = false;  ///< the run was begun on another host, which is gone
 };
 std::string text_of(const supervisor_order& x);
 

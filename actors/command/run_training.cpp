@@ -178,8 +178,26 @@ void compare_memory(const actors::prepared_job& prepared,
                         job.backend == runtime::backend_kind::cuda ? " of the host's memory" : ""));
 }
 
+/// The process before stood on another host: it is gone, but a file system may not know that yet,
+/// or it stands still. When it goes on it finds that the arbiter has decided, and ends.
+template <class Take>
+void take_from_one_that_is_gone(bool moved, const Take& take) {
+  try {
+    take();
+  } catch (const runtime::input_error& held) {
+    if (!moved)
+      throw;
+    runtime::log_warning(
+        "{}; that is the process in whose place this one goes on, on a host that is gone: it is "
+        "not "
+        "waited for",
+        held.what());
+  }
+}
+
 /// Two runs that wrote one log would leave none.
-std::vector<runtime::file_lock> locked_outputs(const runtime::watch_settings& watch) {
+std::vector<runtime::file_lock> locked_outputs(const runtime::watch_settings& watch,
+                                               bool moved = false) {
   std::vector<runtime::file_lock> out;
   const std::pair<const char*, const std::filesystem::path&> all[]
       = {{"write --log-file", watch.log_file},
@@ -189,7 +207,7 @@ std::vector<runtime::file_lock> locked_outputs(const runtime::watch_settings& wa
          {"write --profile-operations", watch.profile_file}};
   for (const auto& [what, path] : all)
     if (!path.empty())
-      out.emplace_back(path, what);
+      take_from_one_that_is_gone(moved, [&] { out.emplace_back(path, what); });
   // Later it would only be warned of: a disk that fails must not end a run that has begun.
   if (!watch.board_dir.empty())
     runtime::make_folder(watch.board_dir);
@@ -266,7 +284,6 @@ actors::outcome run_prepared(const std::shared_ptr<actors::prepared_job>& prepar
                              drain_switch& drain,
                              const std::function<void()>& after = {}) {
   shown.follow(*prepared);
-  shown.fence(*prepared);
   const auto& job = prepared->opened().job;
   std::optional<actors::launch_settings> processes;
   if (job.layout.processes > 1)
@@ -288,36 +305,30 @@ actors::outcome run_prepared(const std::shared_ptr<actors::prepared_job>& prepar
   return end;
 }
 
-/// The process before stood on another host: it is gone, but a file system may not know that yet,
-/// or it stands still. When it goes on it finds that the arbiter has decided, and ends.
-template <class Take>
-void take_from_one_that_is_gone(bool elsewhere, const Take& take) {
-  try {
-    take();
-  } catch (const runtime::input_error& held) {
-    if (!elsewhere)
-      throw;
-    runtime::log_warning(
-        "{}; that is the process in whose place this one goes on, on a host that is gone: it is "
-        "not "
-        "waited for",
-        held.what());
-  }
+/// In the place of the supervisor's process before this one.
+actors::outcome lead(const runtime::training_job& job,
+                     const run_request& request,
+                     shown_run& shown,
+                     drain_switch& drain) {
+  std::optional<runtime::directory_lock> lock;
+  if (!job.checkpoints.save.empty())
+    take_from_one_that_is_gone(request.moved, [&] { lock.emplace(job.checkpoints.save); });
+  const auto outputs = locked_outputs(job.watch, request.moved);
+  return run_prepared(shown.prepare_to_go_on(), request, shown, drain);
 }
 
-/// In the place of the supervisor's process before this one.
 actors::outcome go_on(const runtime::training_job& job,
                       const run_request& request,
                       shown_run& shown,
                       drain_switch& drain) {
   if (!shown.go_on(request, job))
     return {};  // it has ended, or somebody else goes on with it
-  std::optional<runtime::directory_lock> lock;
-  if (!job.checkpoints.save.empty())
-    take_from_one_that_is_gone(request.elsewhere, [&] { lock.emplace(job.checkpoints.save); });
-  std::vector<runtime::file_lock> outputs;
-  take_from_one_that_is_gone(request.elsewhere, [&] { outputs = locked_outputs(job.watch); });
-  return run_prepared(shown.prepare_to_go_on(), request, shown, drain);
+  try {
+    return lead(job, request, shown, drain);
+  } catch (...) {
+    shown.resign();
+    throw;
+  }
 }
 
 /// How it ended.

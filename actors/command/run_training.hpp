@@ -26,7 +26,7 @@ struct run_request {
   /// Of the supervisor's process. Above 1: it goes on with what the one before has left in the
   /// folder, and shows nothing.
   std::uint32_t incarnation = 1;
-  bool elsewhere = false;  ///< the one before was on another host, which is gone
+  bool moved = false;  ///< the first was on another host, which is gone
 };
 
 /// Which lines of the log the user wants to see.

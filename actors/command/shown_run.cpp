@@ -16,9 +16,34 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <functional>
+#include <string>
 #include <utility>
 
 namespace troupe::command {
+namespace {
+
+constexpr int superseded_code = 3;  // exit code
+
+/// Null: nobody else could go on with that run.
+std::function<std::string()> fence_of(const actors::launch_settings& launch) {
+  if (!launch.other_hosts)
+    return {};
+  const auto folder = runtime::run_folder::open(launch.run);
+  return [folder,
+          who = launch.other_hosts->contender,
+          by = runtime::arbiter(launch.other_hosts->save, folder.record().id)] {
+    try {
+      const auto now = runtime::find_rendezvous(folder);
+      const auto winner = now ? by.winner(now->round) : std::string();
+      return winner == who ? std::string() : winner;
+    } catch (const runtime::input_error& failure) {
+      throw runtime::io_error("{}", failure.what());
+    }
+  };
+}
+
+}  // namespace
 
 void shown_run::open(const run_request& request, const runtime::training_job& job) {
   if (request.temporary) {
@@ -61,67 +86,71 @@ bool shown_run::go_on(const run_request& request, const runtime::training_job& j
   if (!folder)
     return false;
   runtime::copy_log_to(folder->log_of(actors::supervisors_entry));
-  if (!wins_round(*folder, job, request.elsewhere))
+  if (!wins_round(*folder, job, request.moved))
     return false;
   folder_.emplace(*std::move(folder), job, request.incarnation);
   return true;
 }
 
 // The number of the round is what the launcher before has told all whom it reached.
-bool shown_run::wins_round(const runtime::run_folder& folder,
+bool shown_run::wins_round(runtime::held_run_folder& folder,
                            const runtime::training_job& job,
-                           bool elsewhere) const {
+                           bool moved) {
+  moved_ = moved;
   const auto before = runtime::find_rendezvous(folder);
   if (!before || before->round == 0)
     return true;
-  arbiter_.emplace(std::filesystem::absolute(job.checkpoints.save), folder.record().id);
-  if (!elsewhere)
-    arbiter_->open();  // somebody may have removed it
-  if (arbiter_->claim(before->round, runtime::contender(folder.path())))
+  const runtime::arbiter by(std::filesystem::absolute(job.checkpoints.save), folder.record().id);
+  round_ = by.open_round(before->round);
+  if (by.claim(round_, runtime::contender(folder.path()))) {
+    arbiter_ = by;
     return true;
-  runtime::log_warning("{} goes on with this run, and this process does not",
-                       arbiter_->winner(before->round));
-  arbiter_.reset();
+  }
+  const auto why = by.winner(round_) + " goes on with this run, and this process does not";
+  runtime::log_info(" {}", why);
+  if (!moved)  // who was never to lead it again says so to who shows it
+    folder.end(superseded_code, why);
   return false;
 }
 
-void shown_run::fence(const actors::prepared_job& job) const {
-  if (!folder_)
-    return;
-  job.node->superseded = [folder = runtime::run_folder::open(folder_->folder().path()),
-                          save = std::filesystem::absolute(job.opened().job.checkpoints.save)] {
-    const auto now = runtime::find_rendezvous(folder);
-    if (!now || now->round == 0)
-      return std::string();
-    const auto winner = runtime::arbiter(save, folder.record().id).winner(now->round);
-    return winner == runtime::contender(folder.path()) ? std::string() : winner;
-  };
+void shown_run::resign() const {
+  try {
+    if (arbiter_)
+      arbiter_->resign(round_);
+  } catch (const runtime::error& failure) {
+    runtime::log_warning("{}", failure.what());
+  }
 }
 
 // Other hosts go on from a copy of this folder (run_copy.hpp), where they see what decides.
 void shown_run::open_to_other_hosts(actors::launch_settings& to,
                                     const runtime::training_job& job,
-                                    const run_request& request) const {
+                                    const run_request& request) {
   if (to.standing.empty() || job.checkpoints.save.empty())
     return;
   const auto save = std::filesystem::absolute(job.checkpoints.save);
-  if (request.incarnation == 1) {
-    arbiter_.emplace(save, folder_->folder().record().id);
+  const auto who = runtime::contender(folder_->folder().path());
+  if (request.incarnation == 1)
     try {
-      arbiter_->open();
-      arbiter_->claim(1, runtime::contender(folder_->folder().path()));
+      const runtime::arbiter by(save, folder_->folder().record().id);
+      by.open(who);
+      arbiter_ = by;
     } catch (const runtime::error& failure) {
       runtime::log_warning("if this host were lost, no other one could go on with the run: {}",
                            failure.what());
-      arbiter_.reset();
     }
-  }
   if (!arbiter_)
     return;
-  to.other_hosts = {.save = save, .superseded = [](const std::string& why) {
+  to.other_hosts = {.save = save,
+                    .contender = who,
+                    .round = round_ + 1,
+                    .superseded = [this, front = request.front](const std::string& why) {
                       runtime::log_error("{}", why);
+                      end(superseded_code, why);
                       runtime::finish_log(reader_patience);
-                      std::_Exit(3);  // at once: nothing of it may count any more
+                      if (front != nullptr)
+                        front->end({.exit_code = superseded_code}, reader_patience);
+                      std::_Exit(superseded_code);  // at once: nothing of it may count any more
                     }};
 }
 
@@ -135,7 +164,7 @@ void shown_run::follow(const actors::prepared_job& job) {
 }
 
 actors::launch_settings shown_run::launch(const actors::prepared_job& job,
-                                          const run_request& request) const {
+                                          const run_request& request) {
   const auto& hosts = request.hosts;
   const auto& recovery = job.opened().job.recovery;
   const auto& folder = folder_->folder();
@@ -156,13 +185,14 @@ actors::launch_settings shown_run::launch(const actors::prepared_job& job,
   }
   out.successor = successor_command(folder.path(), request.temporary, request.incarnation + 1);
   open_to_other_hosts(out, job.opened().job, request);
+  job.node->superseded = fence_of(out);
   return out;
 }
 
 void shown_run::end(int exit_code, const std::string& reason) {
   if (folder_)
     folder_->end(exit_code, with_flags(reason));
-  if (arbiter_)
+  if (arbiter_ && exit_code == 0 && !moved_)
     arbiter_->remove();
 }
 

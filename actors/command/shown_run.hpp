@@ -40,12 +40,12 @@ class shown_run {
   const runtime::held_run_folder* folder() const { return folder_ ? &folder_->folder() : nullptr; }
   /// Shows where the job stands, once a second; nothing of it waits for that.
   void follow(const actors::prepared_job& job);
-  /// Nothing is published any more when another host goes on with the run.
-  void fence(const actors::prepared_job& job) const;
+  /// This process cannot go on after all, before or after it has begun to: another host may.
+  void resign() const;
 
   /// How the processes of this job are started, which has several: by this program, or on hosts.
   /// What a successor of this process needs is left in the folder, where there may be one.
-  actors::launch_settings launch(const actors::prepared_job& job, const run_request& request) const;
+  actors::launch_settings launch(const actors::prepared_job& job, const run_request& request);
 
   void end(int exit_code, const std::string& reason);
   /// By what the program will complain of.
@@ -59,16 +59,16 @@ class shown_run {
             const run_request& request,
             const runtime::training_job& job);
 
-  bool wins_round(const runtime::run_folder& folder,
-                  const runtime::training_job& job,
-                  bool elsewhere) const;
+  bool wins_round(runtime::held_run_folder& folder, const runtime::training_job& job, bool moved);
   void open_to_other_hosts(actors::launch_settings& to,
                            const runtime::training_job& job,
-                           const run_request& request) const;
+                           const run_request& request);
 
   std::optional<actors::job_folder> folder_;
   /// Where it is decided which host goes on with the run; nothing: this one alone could.
-  mutable std::optional<runtime::arbiter> arbiter_;
+  std::optional<runtime::arbiter> arbiter_;
+  std::uint32_t round_ = 1;  ///< the newest that was won here
+  bool moved_ = false;       ///< the run was begun on another host
 };
 
 }  // namespace troupe::command

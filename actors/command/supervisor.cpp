@@ -110,6 +110,7 @@ std::string order_here(const runtime::run_folder& folder, const supervisor_flags
   order.front = {};
   order.terminal = {};
   order.hosts.address = flags.address;
+  order.moved = true;
   text = text_of(order);
   runtime::write_order(folder, text);  // for who succeeds this process
   return text;
@@ -129,7 +130,7 @@ int be_successor(const supervisor_flags& flags) {
                        .hosts = order.hosts,
                        .order = text,
                        .incarnation = std::uint32_t(flags.incarnation),
-                       .elsewhere = !flags.address.empty()});
+                       .moved = order.moved});
 }
 
 int be_supervisor(const supervisor_flags& flags) {

@@ -90,7 +90,7 @@ struct node_context {
   /// Asks the job for an early end, whoever is its supervisor.
   drain_request drain = {};
   /// Who goes on with the run in the place of this process, which is not to publish anything then;
-  /// empty: nobody. Null: nobody could. Blocks for a file system.
+  /// empty: nobody. Null: nobody could. Blocks for a file system. Throws io_error: it is not known.
   std::function<std::string()> superseded = {};
   /// Starts the processes that host the ranks; none: this one hosts them all.
   messages::agent_actor agent = {};

@@ -51,6 +51,8 @@ struct launch_settings {
   /// A standing node's host goes on when this one's is gone. Nothing: none does.
   struct elsewhere {
     std::filesystem::path save;  ///< absolute: where the arbiter is (runtime/process/arbiter.hpp)
+    std::string contender;       ///< who this process is there
+    std::uint32_t round = 0;     ///< the arbiter's next
     /// Another host goes on with the run, and this process ends: does not return.
     std::function<void(const std::string& why)> superseded;
   };

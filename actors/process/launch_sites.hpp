@@ -63,6 +63,7 @@ class launch_sites {
   /// Hosts that may go on with the run (run_copy.hpp): those that serve it now.
   virtual std::vector<int> serving() const { return {}; }
   virtual void keep(int /*host*/, const messages::keep_run& /*x*/) {}
+  /// Answered by host_listener::kept.
   virtual void keep(int /*host*/, messages::keep_ledger /*x*/) {}
 
   /// In a complaint: "process:1", and where that is; "the node at 10.0.0.2:7000".
@@ -98,8 +99,10 @@ struct host_listener {
   std::function<void(int host, const std::string& why)> refused;
   std::function<void(int host)> serves;  ///< for the first time, or again
   std::function<void(int host)> back;    ///< one that was lost serves again
-  std::function<void()> ready;           ///< launch_sites::is_ready, after it was not
-  std::function<void()> ended;           ///< launch_sites::end_own_agent has come to its end
+  /// What its copy of the ledger has now: all that it was sent, or not.
+  std::function<void(int host, std::uint64_t bytes, bool all)> kept;
+  std::function<void()> ready;  ///< launch_sites::is_ready, after it was not
+  std::function<void()> ended;  ///< launch_sites::end_own_agent has come to its end
 };
 
 /// Of other hosts: asks each of `nodes`, which are those of `settings.standing`, to serve, the

@@ -51,21 +51,22 @@ void launcher_state::start(launch_settings settings,
     sites_ = sites_of_this_host(
         self_, settings_, port_, *context_, job.layout.processes, job.recovery.suspicion);
   else
-    sites_ = sites_of_standing_nodes(self_,
-                                     settings_,
-                                     port_,
-                                     job.layout.processes,
-                                     standing,
-                                     *context_,
-                                     job.recovery.suspicion,
-                                     {.refused =
-                                          [this](int host, const std::string& why) {
-                                            carry_out(machine_->host_refuses(host, why));
-                                          },
-                                      .serves = [this](int host) { copy_run_to(host); },
-                                      .back = [this](int host) { find_host(host); },
-                                      .ready = [this] { take_up(); },
-                                      .ended = [this] { carry_out(launch_action::quit{}); }});
+    sites_ = sites_of_standing_nodes(
+        self_,
+        settings_,
+        port_,
+        job.layout.processes,
+        standing,
+        *context_,
+        job.recovery.suspicion,
+        {.refused
+         = [this](int host,
+                  const std::string& why) { carry_out(machine_->host_refuses(host, why)); },
+         .serves = [this](int host) { copy_run_to(host); },
+         .back = [this](int host) { find_host(host); },
+         .kept = [this](int host, std::uint64_t bytes, bool all) { has_copied(host, bytes, all); },
+         .ready = [this] { take_up(); },
+         .ended = [this] { carry_out(launch_action::quit{}); }});
   follow_ledger();
   machine_.emplace(sites_->agents(), home_.where.who, sites_->are_outlived(), sites_->spares());
   if (sites_->is_ready())
@@ -190,6 +191,7 @@ void launcher_state::take(int, const runtime::succession_agreed&) {}
 
 // Nodes end by their supervisor's word, or by this one where it has died.
 void launcher_state::receive(const messages::shut_down& x) {
+  give_up_undecided();
   if (!machine_->is_over())
     for (const auto& who : machine_->here())
       context_->messages->send(self_, present_of(who)->node, x);

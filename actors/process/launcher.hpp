@@ -112,12 +112,14 @@ class launcher_state {
   void copy_run();
   void copy_run_to(int host);
   void copy_ledger_to(int host);
-  messages::keep_run described_run() const;
+  void has_copied(int host, std::uint64_t bytes, bool all);
+  void send_ledger(int host, std::uint64_t at, std::string lines);
   void decide_round();
+  void give_up_undecided();
+  void win_round();
 
   void lose(const caf::down_msg& x);
   void lose_host(int host, const std::string& why);
-  void lose_places(int host, const std::string& why);
   void find_host(int host);
   std::chrono::milliseconds suspicion() const;
 
@@ -139,8 +141,14 @@ class launcher_state {
   std::vector<early_join> early_joins_;
   std::vector<std::uint32_t> places_;  ///< runtime::rendezvous_place::places
   std::uint32_t round_ = 0;            ///< the same: round
-  /// Of each host that has a copy of the run: the bytes of the ledger that it was sent.
-  std::map<int, std::uint64_t> copied_;
+  /// What hosts keep of the run; nothing: none does. Places, round and rendezvous are of now.
+  std::optional<messages::keep_run> kept_run_;
+  struct copy {
+    std::uint64_t sent = 0;  ///< bytes of the ledger
+    int unanswered = 0;      ///< messages with some of them
+    bool has_hole = false;   ///< nothing is sent until all are answered
+  };
+  std::map<int, copy> copies_;  ///< by host
   /// Hosts that are gone, while it is decided who goes on: which, and why.
   std::vector<std::pair<int, std::string>> undecided_;
   bool is_deciding_ = false;

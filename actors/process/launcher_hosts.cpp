@@ -27,17 +27,15 @@ void launcher_state::lose(const caf::down_msg& x) {
 // decided first.
 void launcher_state::lose_host(int host, const std::string& why) {
   sites_->lose(host);
-  copied_.erase(host);
-  if (!settings_.other_hosts || machine_->is_over())
-    return lose_places(host, why);
-  undecided_.emplace_back(host, why);
-  decide_round();
-}
-
-void launcher_state::lose_places(int host, const std::string& why) {
+  copies_.erase(host);
   if (!machine_->is_over())
     runtime::log_warning("{}", why);
-  carry_out(machine_->host_gone(host, why));
+  if (!kept_run_ || machine_->is_over()) {
+    carry_out(machine_->host_gone(host, why));
+    return;
+  }
+  undecided_.emplace_back(host, why);
+  decide_round();
 }
 
 void launcher_state::find_host(int host) {
@@ -49,7 +47,7 @@ void launcher_state::find_host(int host) {
     if (at->first == host) {
       const auto gone = *at;
       at = undecided_.erase(at);
-      lose_places(gone.first, gone.second);
+      carry_out(machine_->host_gone(gone.first, gone.second));
     } else {
       ++at;
     }

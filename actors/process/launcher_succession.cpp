@@ -14,13 +14,10 @@ namespace troupe::actors {
 
 void launcher_state::find_places(int processes) {
   if (settings_.other_hosts)
-    round_ = 2;  // the first is of the first supervisor
+    round_ = settings_.other_hosts->round;
   if (settings_.incarnation > 1)
-    if (auto before = runtime::find_rendezvous(runtime::run_folder::open(settings_.run))) {
+    if (auto before = runtime::find_rendezvous(runtime::run_folder::open(settings_.run)))
       places_ = std::move(before->places);
-      if (settings_.other_hosts)
-        round_ = before->round + 1;  // that one this process has won
-    }
   places_.resize(std::size_t(processes));
 }
 
@@ -31,7 +28,8 @@ void launcher_state::take_up() {
   for (const auto& [host, why] : sites_->missing())
     if (settings_.incarnation > 1) {
       sites_->lose(host);
-      lose_places(host, why);
+      runtime::log_warning("{}", why);
+      carry_out(machine_->host_gone(host, why));
     } else {
       sites_->lose(host);
       carry_out(machine_->host_refuses(host, why));

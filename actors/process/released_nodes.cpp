@@ -32,6 +32,7 @@ void tell_all(const std::vector<standing_node_address>& nodes,
               const runtime::run_folder& run,
               double suspicion,
               bool insecure) {
+  const auto place = runtime::find_rendezvous(run);
   const auto config
       = make_configuration(0, control_settings{run.credentials(), suspicion, insecure});
   caf::actor_system system(*config);
@@ -39,6 +40,7 @@ void tell_all(const std::vector<standing_node_address>& nodes,
   const messages::serve order{.program = runtime::version_text(),
                               .run = run.record().id,
                               .suspicion = suspicion,
+                              .incarnation = place ? place->incarnation : 1,
                               .over = true,
                               .launcher = caf::actor_cast<messages::launcher_actor>(by.ptr())};
   for (const auto& node : connect_with_those_there(system, nodes, patience))

@@ -7,6 +7,7 @@
 #include "runtime/process/descriptor.hpp"
 #include "runtime/process/run_succession.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -24,17 +25,21 @@ runtime::run_record record_in(const messages::keep_run& x) {
   return runtime::read_run_record(x.record, "what the launcher says of its run");
 }
 
-runtime::run_folder folder_for(const fs::path& node, const messages::keep_run& x) {
-  const auto record = record_in(x);
-  const auto all = node / "runs";
-  if (::mkdir(all.c_str(), S_IRWXU) != 0 && errno != EEXIST)
-    throw runtime::io_error("cannot make '{}': {}", all.string(), runtime::system_message(errno));
-  const auto path = all / fmt::format("{}.{}", record.id, x.incarnation);
+fs::path new_folder_for(const fs::path& copies, const std::string& run) {
   std::error_code failure;
-  fs::remove_all(path, failure);  // of this run, when the node served it before
-  if (failure)
-    throw runtime::io_error("cannot remove '{}': {}", path.string(), failure.message());
-  auto out = runtime::run_folder::copy(path, record);
+  for (int n = 0;; ++n)
+    if (auto path = copies / fmt::format("{}.{}", run, n); !fs::exists(path, failure))
+      return path;
+}
+
+runtime::run_folder folder_for(const fs::path& copies,
+                               const fs::path& node,
+                               const messages::keep_run& x) {
+  const auto record = record_in(x);
+  if (::mkdir(copies.c_str(), S_IRWXU) != 0 && errno != EEXIST)
+    throw runtime::io_error(
+        "cannot make '{}': {}", copies.string(), runtime::system_message(errno));
+  auto out = runtime::run_folder::copy(new_folder_for(copies, record.id), record);
   if (x.secret.empty())
     runtime::copy_credentials(runtime::run_folder::open(node).credentials(), out.credentials());
   else
@@ -44,8 +49,8 @@ runtime::run_folder folder_for(const fs::path& node, const messages::keep_run& x
 
 }  // namespace
 
-run_copy::run_copy(const fs::path& node, const messages::keep_run& x)
-    : folder_(folder_for(node, x)) {
+run_copy::run_copy(const fs::path& copies, const fs::path& node, const messages::keep_run& x)
+    : folder_(folder_for(copies, node, x)) {
   keep(x);
 }
 
@@ -61,39 +66,50 @@ void run_copy::keep(const messages::keep_run& x) {
   told_ = x;
 }
 
-void run_copy::keep(const messages::keep_ledger& x) const {
+std::uint64_t run_copy::keep(const messages::keep_ledger& x) {
+  if (x.at > ledger_bytes_)
+    return ledger_bytes_;  // what is between was lost: it comes again
   const auto file = folder_.ledger();
   const runtime::descriptor to(
       ::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
   bool written = bool(to) && ::ftruncate(to.number(), off_t(x.at)) == 0;
+  if (written)
+    ledger_bytes_ = x.at;
   for (std::string_view rest = x.lines; written && !rest.empty();) {
-    const auto size = ::pwrite(
-        to.number(), rest.data(), rest.size(), off_t(x.at + x.lines.size() - rest.size()));
+    const auto size = ::pwrite(to.number(), rest.data(), rest.size(), off_t(ledger_bytes_));
     written = size > 0;
-    if (written)
-      rest.remove_prefix(std::size_t(size));
+    if (!written)
+      break;
+    ledger_bytes_ += std::uint64_t(size);
+    rest.remove_prefix(std::size_t(size));
   }
   if (!written)
     throw runtime::io_error("cannot write '{}': {}", file.string(), runtime::system_message(errno));
+  return ledger_bytes_;
 }
 
-std::string run_copy::why_not() const {
-  const runtime::arbiter by(told_.save, record_in(told_).id);
+void run_copy::remove_unless_used() const {
+  std::error_code ignored;
+  try {
+    if (folder_.is_held() || folder_.record().ended)
+      return;
+  } catch (const runtime::error&) {  // somebody has removed it
+  }
+  fs::remove_all(folder_.path(), ignored);
+  fs::remove(folder_.path().parent_path(), ignored);
+}
+
+std::string why_not_here(const messages::keep_run& x) {
+  const runtime::arbiter by(x.save, record_in(x).id);
   std::error_code failure;
   if (!by.is_seen())
     return fmt::format(
         "it does not see '{}', which decides who goes on: `checkpoints.save` has to be a folder "
         "that all hosts share",
         by.folder().string());
-  if (!fs::is_directory(told_.directory, failure))
-    return fmt::format("it has no folder '{}', where the command was started", told_.directory);
+  if (!fs::is_directory(x.directory, failure))
+    return fmt::format("it has no folder '{}', where the command was started", x.directory);
   return {};
-}
-
-void run_copy::remove() const {
-  std::error_code ignored;
-  fs::remove_all(folder_.path(), ignored);
-  fs::remove(folder_.path().parent_path(), ignored);
 }
 
 }  // namespace troupe::actors

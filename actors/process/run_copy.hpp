@@ -2,39 +2,48 @@
 // is lost with the run's folder: a folder like that one, on this host, from which another process
 // goes on (docs/protocol/succession.md).
 //
-//   NODE/runs/RUN-ID.N/  N: of the supervisor's process that it is of
-//                        run.json, order, description.json, rendezvous.json, ledger.jsonl,
-//                        credentials/, and logs/ once a process goes on here
+//   COPIES/RUN-ID.N/  N: so many there were before of this run
+//                     run.json, order, description.json, rendezvous.json, ledger.jsonl,
+//                     credentials/, and logs/ once a process goes on here
 
 #pragma once
 
 #include "messages/control/standing.hpp"
 #include "runtime/process/run_folder.hpp"
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
 namespace troupe::actors {
 
+/// One thread.
 class run_copy {
  public:
-  /// `node`: the standing node's folder, whose credentials are taken. What is there of the same
-  /// incarnation is replaced. Throws input_error and io_error.
-  run_copy(const std::filesystem::path& node, const messages::keep_run& x);
+  /// In a new folder below `copies`, with the credentials of the standing node's folder. Throws
+  /// input_error and io_error.
+  run_copy(const std::filesystem::path& copies,
+           const std::filesystem::path& node,
+           const messages::keep_run& x);
 
   const runtime::run_folder& folder() const { return folder_; }
   const messages::keep_run& told() const { return told_; }
-  /// What has changed. Throws as the constructor.
+  /// What has changed. Throws io_error.
   void keep(const messages::keep_run& x);
-  void keep(const messages::keep_ledger& x) const;
-  /// Why this host could not go on with the run; empty: it could.
-  std::string why_not() const;
-  /// Nobody needs it: no process has gone on here.
-  void remove() const;
+  /// What the copy has of the ledger now, without a hole: bytes. Throws io_error, and then it has
+  /// what it had, or less.
+  std::uint64_t keep(const messages::keep_ledger& x);
+  std::uint64_t ledger_bytes() const { return ledger_bytes_; }
+  /// Unless a process leads the run there, or has led it.
+  void remove_unless_used() const;
 
  private:
   runtime::run_folder folder_;
   messages::keep_run told_;
+  std::uint64_t ledger_bytes_ = 0;
 };
+
+/// Why a host could not go on with that run; empty: it could. Blocks for file systems.
+std::string why_not_here(const messages::keep_run& x);
 
 }  // namespace troupe::actors

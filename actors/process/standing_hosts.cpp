@@ -3,6 +3,7 @@
 #include "actors/process/agent_link.hpp"
 #include "actors/process/control_plane.hpp"
 #include "actors/process/launch_sites.hpp"
+#include "actors/process/standing_node.hpp"
 #include "actors/process/succession_agent.hpp"
 #include "messages/core/error.hpp"
 #include "runtime/core/error.hpp"
@@ -28,10 +29,11 @@ namespace troupe::actors {
 namespace {
 
 /// For a node to serve which has yet to end what another run has started there, or to hold it for
-/// so long (standing_jobs.cpp).
+/// so long.
 std::chrono::milliseconds patience_with_others(double suspicion) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::duration<double>(std::max(3 * suspicion, 15.0) + 2 * suspicion));
+  const auto one = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::duration<double>(suspicion));
+  return longest_hold(one) + 2 * one;
 }
 
 /// Of an order whose answer nobody awaits.
@@ -249,7 +251,11 @@ class other_hosts final : public launch_sites {
     path_->send(self_, at(host).node, x);
   }
   void keep(int host, messages::keep_ledger x) override {
-    path_->send(self_, at(host).node, std::move(x));
+    const auto end = x.at + x.lines.size();
+    path_->request(self_, at(host).node, caf::infinite, std::move(x))
+        .then([this, host, end](
+                  const messages::ledger_kept& y) { tell_.kept(host, y.bytes, y.bytes == end); },
+              [](const caf::error&) {});  // it is gone, which is heard of otherwise
   }
 
   std::string name_of(int process, int agent) const override {

@@ -89,6 +89,11 @@ caf::result<messages::serving> standing_node_state::receive(const messages::serv
 caf::result<messages::serving> standing_node_state::release(const messages::serve& x) {
   if (!job_ || job_->run != x.run)
     return messages::make_error(messages::ec::refused, "it does not serve that run");
+  if (x.incarnation < job_->incarnation)  // of a host that was lost to the others
+    return messages::make_error(
+        messages::ec::refused,
+        fmt::format("STANDING-1: incarnation {} of the supervisor's process goes on with that run",
+                    job_->incarnation));
   runtime::log_info(" the command of the run {} says that nobody goes on with it", x.run);
   messages::serving out{.host = runtime::host_name(), .run = settings_.run.string()};
   end_job();

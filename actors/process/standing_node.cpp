@@ -216,7 +216,7 @@ messages::standing_node_actor::behavior_type standing_node(
           [self](const messages::agent_told& x) { self->state.receive(x); },
           [self](const messages::hold_is_over& x) { self->state.receive(x); },
           [self](const messages::keep_run& x) { self->state.receive(x); },
-          [self](const messages::keep_ledger& x) { self->state.receive(x); },
+          [self](const messages::keep_ledger& x) { return self->state.receive(x); },
           [self](const messages::succeed_here& x) { self->state.receive(x); },
           [self](const messages::successor_ended& x) { self->state.receive(x); },
           [self](const messages::shut_down& x) { self->state.receive(x); }};

@@ -25,6 +25,8 @@
 #include <caf/typed_event_based_actor.hpp>
 #include <caf/typed_response_promise.hpp>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -37,13 +39,21 @@
 
 namespace troupe::actors {
 
+/// How long at most a standing node holds whom it has started for the next launcher of a run, whose
+/// process has to be started, as those are that join; and which may have to wait for nodes that are
+/// gone.
+inline std::chrono::milliseconds longest_hold(std::chrono::milliseconds suspicion) {
+  return 2 * std::max<std::chrono::milliseconds>(3 * suspicion, std::chrono::seconds(15));
+}
+
 struct standing_node_settings {
-  std::filesystem::path run;       ///< its folder, held, with the credentials
-  std::string address;             ///< numeric, of this machine: where others reach it
-  std::uint16_t port = 0;          ///< 0: the system chooses
-  double suspicion = 10;           ///< seconds; runs that have another are refused
-  bool insecure = false;           ///< control_plane.hpp
-  bool once = false;               ///< it ends after its first job
+  std::filesystem::path run;     ///< its folder, held, with the credentials
+  std::filesystem::path copies;  ///< where copies of runs are put, which outlive it (run_copy.hpp)
+  std::string address;           ///< numeric, of this machine: where others reach it
+  std::uint16_t port = 0;        ///< 0: the system chooses
+  double suspicion = 10;         ///< seconds; runs that have another are refused
+  bool insecure = false;         ///< control_plane.hpp
+  bool once = false;             ///< it ends after its first job
   std::vector<std::string> agent;  ///< as of launch_settings
   bool outlived = false;           ///< the same
   std::function<std::vector<std::string>(const node_program&)> node;
@@ -67,7 +77,7 @@ class standing_node_state {
   void receive(const messages::agent_told& x);
   void receive(const messages::hold_is_over& x);
   void receive(const messages::keep_run& x);
-  void receive(const messages::keep_ledger& x);
+  messages::ledger_kept receive(const messages::keep_ledger& x);
   void receive(const messages::succeed_here& x);
   void receive(const messages::successor_ended& x);
   /// The first time whoever was started is ended, the second time the agent is killed.
@@ -101,9 +111,8 @@ class standing_node_state {
   void be_free();
 
   // standing_succession.cpp:
-  template <class Message>
-  void take_copy(const Message& x);
   void hold();
+  void succeed_later(std::chrono::milliseconds pause);
   void start_successor();
   void forget_copy();
 
@@ -121,8 +130,11 @@ class standing_node_state {
   std::uint64_t jobs_ = 0;  ///< that it has served
   bool held_ = false;       ///< its launcher is gone, and another one may go on with it
   std::optional<run_copy> copy_;
-  int successors_ = 0;   ///< that were started here for this job
-  bool ending_ = false;  ///< the job is over, and its processes are being ended
+  std::shared_ptr<std::atomic<bool>>
+      fits_;                   ///< this host could go on with the run, as a thread saw
+  bool refused_copy_ = false;  ///< the disk has, and that was told
+  int failures_ = 0;           ///< of successors that were started here
+  bool ending_ = false;        ///< the job is over, and its processes are being ended
   std::optional<caf::typed_response_promise<messages::serving>> taken_over_;
   /// Who wants to be next.
   std::optional<messages::serve> next_;

@@ -15,62 +15,63 @@
 namespace troupe::actors {
 namespace {
 
-constexpr int most_successors = 3;
+constexpr int most_failures = 3;
 constexpr auto apart = std::chrono::milliseconds(250);  ///< one host's attempt from the next one's
+constexpr auto between_tries = std::chrono::seconds(1);
 
-/// By a standing node, for the next launcher of a run, whose process has to be started, as those
-/// are that join.
-std::chrono::milliseconds held_for(std::chrono::milliseconds suspicion) {
-  return std::max<std::chrono::milliseconds>(3 * suspicion, std::chrono::seconds(15));
+/// For a successor that the lost host itself starts, where that is not gone: it is needed at once.
+std::chrono::milliseconds patience_with_its_host(std::chrono::milliseconds suspicion) {
+  return longest_hold(suspicion) / 6;
 }
 
-/// For one that its own host starts, which knows at once that it is needed.
-std::chrono::milliseconds patience_with_its_host(std::chrono::milliseconds suspicion) {
-  return held_for(suspicion) / 3;
+void warn_that_not_here(const std::string& run, const std::string& why) {
+  runtime::log_warning(
+      "if the host of the supervisor of the run {} were lost, this one could not go on with it: {}",
+      run,
+      why);
 }
 
 }  // namespace
 
-template <class Message>
-void standing_node_state::take_copy(const Message& x) {
-  try {
-    copy_->keep(x);
-  } catch (const runtime::error& failure) {
-    runtime::log_warning(
-        "this host could not go on with the run {}: {}", job_->run, failure.what());
-    copy_.reset();
-  }
-}
-
+// Whether it could go on a thread finds out: a file system that hangs holds nobody here.
 void standing_node_state::receive(const messages::keep_run& x) {
   if (!is_from_launcher() || ending_ || !settings_.successor)
     return;
-  if (copy_)
-    return take_copy(x);
   try {
-    copy_.emplace(settings_.run, x);
-    if (const auto why = copy_->why_not(); !why.empty())
-      runtime::log_warning(
-          "if the host of the supervisor of the run {} were lost, this one could not go on with "
-          "it: "
-          "{}",
-          job_->run,
-          why);
+    if (copy_)
+      return copy_->keep(x);
+    copy_.emplace(settings_.copies, settings_.run, x);
+    fits_ = std::make_shared<std::atomic<bool>>(false);
+    runtime::start_thread("look", [fits = fits_, run = job_->run, x] {
+      try {
+        const auto why = why_not_here(x);
+        fits->store(why.empty());
+        if (!why.empty())
+          warn_that_not_here(run, why);
+      } catch (const std::exception& failure) {
+        warn_that_not_here(run, failure.what());
+      }
+    }).detach();
   } catch (const std::exception& failure) {
-    runtime::log_warning(
-        "this host could not go on with the run {}: {}", job_->run, failure.what());
+    warn_that_not_here(job_->run, failure.what());
   }
 }
 
-void standing_node_state::receive(const messages::keep_ledger& x) {
-  if (is_from_launcher() && copy_)
-    take_copy(x);
+messages::ledger_kept standing_node_state::receive(const messages::keep_ledger& x) {
+  if (!is_from_launcher() || !copy_)
+    return {};
+  try {
+    return {copy_->keep(x)};
+  } catch (const runtime::error& failure) {
+    if (!std::exchange(refused_copy_, true))
+      warn_that_not_here(job_->run, failure.what());
+    return {copy_->ledger_bytes()};
+  }
 }
 
-// Who connects with all the others may have to wait for some that are gone, too.
 void standing_node_state::hold() {
-  const bool may_succeed = copy_ && copy_->why_not().empty();
-  const auto time = held_for(patience()) * (may_succeed ? 2 : 1);
+  const bool may_succeed = copy_ && fits_ && fits_->load();
+  const auto time = may_succeed ? longest_hold(patience()) : longest_hold(patience()) / 2;
   runtime::log_warning(
       "the launcher of the run {} is gone; whom it has started here is held for its "
       "successor for {} s",
@@ -80,12 +81,16 @@ void standing_node_state::hold() {
                     messages::standing_node_actor(self_),
                     time,
                     messages::hold_is_over{jobs_, job_->incarnation});
-  successors_ = 0;
+  failures_ = 0;
   if (may_succeed)
-    path_->send_later(self_,
-                      messages::standing_node_actor(self_),
-                      patience_with_its_host(patience()) + job_->host * apart,
-                      messages::succeed_here{jobs_, job_->incarnation});
+    succeed_later(patience_with_its_host(patience()) + job_->host * apart);
+}
+
+void standing_node_state::succeed_later(std::chrono::milliseconds pause) {
+  path_->send_later(self_,
+                    messages::standing_node_actor(self_),
+                    pause,
+                    messages::succeed_here{jobs_, job_->incarnation});
 }
 
 void standing_node_state::receive(const messages::succeed_here& x) {
@@ -93,59 +98,63 @@ void standing_node_state::receive(const messages::succeed_here& x) {
     return;
   try {
     start_successor();
-  } catch (const runtime::error& failure) {
+  } catch (const std::exception& failure) {
     runtime::log_warning("this host cannot go on with the run {}: {}", job_->run, failure.what());
+    if (++failures_ < most_failures)
+      succeed_later(between_tries);
   }
 }
 
 // In no group and session of ours, and no child of the agent: it lives on when this node does not,
 // and when its job is over here. Whether it may go on the run's arbiter tells it.
 void standing_node_state::start_successor() {
-  ++successors_;
   const auto& folder = copy_->folder();
-  runtime::log_warning("nobody has gone on with the run {}: this host tries to, in '{}'",
-                       job_->run,
-                       folder.path().string());
-  auto child = std::make_shared<runtime::child_process>(runtime::child_program{
+  runtime::log_info(" nobody has gone on with the run {} yet: this host tries to, in '{}'",
+                    job_->run,
+                    folder.path().string());
+  const auto child = std::make_shared<runtime::child_process>(runtime::child_program{
       .command = settings_.successor(*copy_), .output = folder.log_of(runtime::successor_name)});
-  messages::successor_ended out{.job = jobs_, .incarnation = job_->incarnation};
-  runtime::start_thread("successor",
-                        [child,
-                         out,
-                         me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()),
-                         path = path_]() mutable {
-                          const auto end = child->wait();
-                          out.how = runtime::text_of(end);
-                          out.failed = end.exit_code != 0;
-                          if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
-                            path->send_from_outside(
-                                caf::actor_cast<messages::standing_node_actor>(alive), out);
-                        })
+  runtime::start_thread(
+      "successor",
+      [child,
+       out = messages::successor_ended{.job = jobs_, .incarnation = job_->incarnation},
+       me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()),
+       path = path_]() mutable {
+        try {
+          const auto end = child->wait();
+          out.how = runtime::text_of(end);
+          out.failed = end.exit_code != 0;
+        } catch (const std::exception& failure) {
+          out.how = failure.what();
+          out.failed = true;
+        }
+        if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
+          path->send_from_outside(caf::actor_cast<messages::standing_node_actor>(alive), out);
+      })
       .detach();
 }
 
-// While another one goes on with it, that one serves this node soon. Where it has come up itself
-// its own host starts the next.
+// Who has lost looks again as long as it holds: the winner may resign. One that leads serves this
+// node soon, and whom its own host starts after it.
 void standing_node_state::receive(const messages::successor_ended& x) {
-  if (!held_ || x.job != jobs_ || x.incarnation != job_->incarnation)
+  if (!held_ || x.job != jobs_ || x.incarnation != job_->incarnation || !copy_)
     return;
-  runtime::log_warning(
-      "the process that was to go on with the run {} here has ended: {}{}",
-      job_->run,
-      x.how,
-      copy_ ? "; its log: '" + copy_->folder().log_of(runtime::successor_name).string() + "'" : "");
-  if (x.failed && successors_ < most_successors)
-    path_->send_later(self_,
-                      messages::standing_node_actor(self_),
-                      std::chrono::seconds(1),
-                      messages::succeed_here{x.job, x.incarnation});
+  if (x.failed)
+    runtime::log_warning(
+        "the process that was to go on with the run {} here has ended: {} (its log: '{}')",
+        job_->run,
+        x.how,
+        copy_->folder().log_of(runtime::successor_name).string());
+  if (!x.failed || ++failures_ < most_failures)
+    succeed_later(between_tries);
 }
 
 void standing_node_state::forget_copy() {
-  if (copy_ && successors_ == 0)
-    copy_->remove();
+  if (copy_)
+    copy_->remove_unless_used();
   copy_.reset();
-  successors_ = 0;
+  fits_.reset();
+  refused_copy_ = false;
 }
 
 }  // namespace troupe::actors

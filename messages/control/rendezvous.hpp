@@ -103,17 +103,28 @@ struct look_for_node {
   friend bool operator==(const look_for_node&, const look_for_node&) = default;
 };
 
-/// Of a launcher to itself: the ledger's file has more than before.
+/// Of a launcher to itself: these lines are in the ledger's file.
 struct ledger_written {
+  std::uint64_t size = 0;  ///< of the file, with them
+  std::string lines = {};
+
   friend bool operator==(const ledger_written&, const ledger_written&) = default;
 };
 
 /// The same: hosts were lost, and the run's arbiter (runtime/process/arbiter.hpp) was asked whether
 /// this process goes on with whom it still reaches.
 struct round_decided {
+  enum class outcome : std::uint8_t {
+    won,       ///< and nobody else can
+    open,      ///< nobody was reached any more, so it did not compete, and nobody else has won
+    lost,      ///< another host goes on
+    unknown,   ///< the arbiter cannot be asked: it is asked again
+    awaited,   ///< it has not answered within the suspicion
+    ask_again  ///< it is time to
+  };
   std::uint32_t round = 0;
-  bool goes_on = false;
-  std::string why = {};  ///< it does not
+  outcome how = {};
+  std::string why = {};
 
   friend bool operator==(const round_decided&, const round_decided&) = default;
 };
@@ -172,12 +183,12 @@ typename Inspector::result_type inspect(Inspector& f, withdraw& x) {
   return f(caf::meta::type_name("withdraw"), x.who, x.why);
 }
 template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, ledger_written&) {
-  return f(caf::meta::type_name("ledger_written"));
+typename Inspector::result_type inspect(Inspector& f, ledger_written& x) {
+  return f(caf::meta::type_name("ledger_written"), x.size, x.lines);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, round_decided& x) {
-  return f(caf::meta::type_name("round_decided"), x.round, x.goes_on, x.why);
+  return f(caf::meta::type_name("round_decided"), x.round, x.how, x.why);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, connect_to& x) {

@@ -112,10 +112,18 @@ struct keep_run {
 };
 
 struct keep_ledger {
-  std::uint64_t at = 0;  ///< byte of the file, where they begin; what it has beyond is no more
+  std::uint64_t at
+      = 0;  ///< byte of the file, where they begin: what the copy has beyond is dropped
   std::string lines = {};
 
   friend bool operator==(const keep_ledger&, const keep_ledger&) = default;
+};
+
+/// Its answer: how much of the ledger the copy has, from the beginning on.
+struct ledger_kept {
+  std::uint64_t bytes = 0;
+
+  friend bool operator==(const ledger_kept&, const ledger_kept&) = default;
 };
 
 struct succeed_here {
@@ -198,6 +206,10 @@ typename Inspector::result_type inspect(Inspector& f, keep_run& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, keep_ledger& x) {
   return f(caf::meta::type_name("keep_ledger"), x.at, x.lines);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, ledger_kept& x) {
+  return f(caf::meta::type_name("ledger_kept"), x.bytes);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, succeed_here& x) {

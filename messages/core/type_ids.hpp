@@ -122,6 +122,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_messages, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::hold_is_over))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::keep_run))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::keep_ledger))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::ledger_kept))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::succeed_here))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::successor_ended))
 

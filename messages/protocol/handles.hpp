@@ -77,6 +77,7 @@ struct dismiss;
 struct hold_is_over;
 struct keep_run;
 struct keep_ledger;
+struct ledger_kept;
 struct succeed_here;
 struct successor_ended;
 // suspicion.hpp
@@ -300,7 +301,7 @@ using standing_node_actor = caf::typed_actor<
     caf::reacts_to<hold_is_over>,
     // What it needs to start one itself; and to itself: it is time, and what came of it.
     caf::reacts_to<keep_run>,
-    caf::reacts_to<keep_ledger>,
+    caf::replies_to<keep_ledger>::with<ledger_kept>,
     caf::reacts_to<succeed_here>,
     caf::reacts_to<successor_ended>,
     // End, with whatever it has started.

@@ -109,19 +109,15 @@ fs::path claim_file(const fs::path& folder, const std::string& run_id, const std
   return folder / fmt::format("{}{}.{}", claimed, run_id, what);
 }
 
-std::string new_id() {
-  std::uint64_t bits = 0;
-  if (::getrandom(&bits, sizeof bits, 0) != ssize_t(sizeof bits))
-    throw io_error("the system gives no random numbers: {}", system_message(errno));
-  return fmt::format("{:016x}", bits);
-}
-
 /// What a run of before has left. Its logs are kept once.
 void clear(const run_folder& of) {
   for (const auto& folder : {of.processes(), of.sockets(), of.credentials()})
     remove_tree(folder);
-  for (const auto& file :
-       {of.order(), of.description(), of.rendezvous(), of.path() / temporary_marker})
+  for (const auto& file : {of.order(),
+                           of.description(),
+                           of.rendezvous(),
+                           of.path() / temporary_marker,
+                           of.path() / "contender"})
     remove_tree(file);
   std::error_code failure;
   for (const auto& file : fs::directory_iterator(of.path(), failure)) {
@@ -165,6 +161,13 @@ std::optional<std::uint64_t> run_folder::claimed_at(const std::string& run_id,
   if (!fs::exists(file, failure))
     return std::nullopt;
   return std::strtoull(read_text(file).c_str(), nullptr, 10);
+}
+
+std::string new_token() {
+  std::uint64_t bits = 0;
+  if (::getrandom(&bits, sizeof bits, 0) != ssize_t(sizeof bits))
+    throw io_error("the system gives no random numbers: {}", system_message(errno));
+  return fmt::format("{:016x}", bits);
 }
 
 fs::path new_temporary_folder() {
@@ -282,7 +285,7 @@ held_run_folder::held_run_folder(const fs::path& path,
   clear(*this);
   for (const auto& folder : {processes(), logs(), sockets()})
     make_own_folder(folder);
-  const run_record record{.id = new_id(),
+  const run_record record{.id = new_token(),
                           .program = program,
                           .command = command,
                           .started = time_of_day(),

@@ -48,8 +48,8 @@ class run_folder {
   /// That of a run that there is, or was. Throws input_error: there is none, or others than this
   /// user may enter or own it.
   static run_folder open(const std::filesystem::path& path);
-  /// Of a run that another host has the folder of: nobody holds it. One that is there is kept, with
-  /// the new record. Throws input_error as `open`, and io_error.
+  /// A new one, of a run that another host has the folder of: nobody holds it. Throws input_error
+  /// as `open`, and io_error.
   static run_folder copy(const std::filesystem::path& path, const run_record& record);
 
   const std::filesystem::path& path() const { return path_; }
@@ -125,6 +125,9 @@ class held_run_folder : public run_folder {
   descriptor lock_;
   bool temporary_ = false;
 };
+
+/// 16 hexadecimal digits that nobody else has. Throws io_error.
+std::string new_token();
 
 /// An empty one below the system's folder for temporary files, with mode 0700. Throws io_error.
 std::filesystem::path new_temporary_folder();

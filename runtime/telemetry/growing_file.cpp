@@ -176,6 +176,11 @@ bool growing_file::sync_beside() {
   return true;
 }
 
+std::uint64_t growing_file::size() const {
+  struct stat now = {};
+  return ::fstat(descriptor_, &now) == 0 ? std::uint64_t(now.st_size) : 0;
+}
+
 bool growing_file::is_empty() const {
   struct stat what = {};
   return ::fstat(descriptor_, &what) != 0 || what.st_size == 0;

@@ -38,6 +38,7 @@ class growing_file {
   /// started. Best effort: a disk that refuses tells whoever writes.
   bool sync_beside();
   bool is_empty() const;
+  std::uint64_t size() const;  ///< bytes, by the system; 0: it does not say
 
  private:
   void write(std::string_view record);

@@ -126,8 +126,8 @@ void step_ledger::flush() {
   try {
     if (!lines.empty())
       tell(file_->append_to_whole(lines));
-    if (told_written_)
-      told_written_();
+    if (told_written_ && !lines.empty())
+      told_written_(file_->size(), lines);
     refused_ = false;
     if (syncs && !file_->sync_beside()) {
       const std::lock_guard lock(mutex_);
@@ -147,7 +147,7 @@ void step_ledger::flush() {
   }
 }
 
-void step_ledger::when_written(std::function<void()> told) {
+void step_ledger::when_written(written told) {
   const std::lock_guard lock(file_mutex_);
   told_written_ = std::move(told);
 }

@@ -71,9 +71,10 @@ class step_ledger {
   bool is_written_down() const;
   /// Where another thread writes, that is left to it, or to the next.
   void flush();
-  /// Told each time when something was written down, by whichever thread has, with a lock of this
-  /// ledger's: it calls nothing of it.
-  void when_written(std::function<void()> told);
+  /// Told what was written down, and the size of the file after it, by whichever thread has, with a
+  /// lock of this ledger's: it calls nothing of it.
+  using written = std::function<void(std::uint64_t size, const std::string& lines)>;
+  void when_written(written told);
   /// What another ledger has written down, as if it had been this one; its parts of states are not
   /// known any more. Broken promise LEDGER-1; throws replay_differs.
   void take_up(const std::vector<ledger_record>& all);
@@ -155,7 +156,7 @@ class step_ledger {
   bool syncs_ = false;     ///< they are to survive the machine, too
   std::mutex file_mutex_;  ///< of what follows; taken before mutex_
   std::optional<growing_file> file_;
-  std::function<void()> told_written_;
+  written told_written_;
   std::filesystem::path path_;
   bool refused_ = false;                 ///< the newest lines were, and that has been told
   bool restored_ = false, cut_ = false;  ///< that has been told

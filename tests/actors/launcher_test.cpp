@@ -146,6 +146,10 @@ struct launched {
               [](const messages::dismiss&) {},
               [](const messages::agent_told&) {},
               [](const messages::hold_is_over&) {},
+              [](const messages::keep_run&) {},
+              [](const messages::keep_ledger&) { return messages::ledger_kept(); },
+              [](const messages::succeed_here&) {},
+              [](const messages::successor_ended&) {},
               [](const messages::shut_down&) {}};
     });
   }

@@ -30,6 +30,8 @@ struct copied {
     told.directory = save.path().string();
   }
 
+  std::filesystem::path copies() const { return node.path() / "runs"; }
+
   runtime::held_run_folder node = runtime::held_run_folder::temporary("test", {"test"});
   tests::scratch_folder save;
   const runtime::run_record record{.id = "0123456789abcdef",
@@ -49,7 +51,7 @@ struct copied {
 
 TEST_CASE("a copy of a run's folder is one that a successor may take", "[actors]") {
   copied it;
-  actors::run_copy copy(it.node.path(), it.told);
+  actors::run_copy copy(it.copies(), it.node.path(), it.told);
   const auto& folder = copy.folder();
   CHECK(folder.record() == it.record);
   CHECK(runtime::read_order(folder) == it.told.order);
@@ -65,45 +67,54 @@ TEST_CASE("a copy of a run's folder is one that a successor may take", "[actors]
   CHECK(runtime::find_rendezvous(folder)->round == 3);
 }
 
-TEST_CASE("what a copy has of the ledger is what was told from that byte on", "[actors]") {
+TEST_CASE("what a copy has of the ledger is what was told from that byte on, without a hole",
+          "[actors]") {
   copied it;
-  const actors::run_copy copy(it.node.path(), it.told);
+  actors::run_copy copy(it.copies(), it.node.path(), it.told);
   const auto text = [&] { return runtime::read_text(copy.folder().ledger()); };
-  copy.keep({0, "one\n"});
-  copy.keep({4, "two\n"});
+  CHECK(copy.keep(messages::keep_ledger{0, "one\n"}) == 4);
+  CHECK(copy.keep(messages::keep_ledger{8, "three\n"}) == 4);
+  CHECK(text() == "one\n");
+  CHECK(copy.keep(messages::keep_ledger{4, "two\n"}) == 8);
   CHECK(text() == "one\ntwo\n");
-  copy.keep({4, "2\n"});  // it was written anew
+  CHECK(copy.keep(messages::keep_ledger{4, "2\n"}) == 6);  // it was written anew
   CHECK(text() == "one\n2\n");
 }
 
 TEST_CASE("without credentials of its own a copy has the run's secret", "[actors]") {
   copied it;
   it.told.secret = std::string(64, 'a');
-  const actors::run_copy copy(it.node.path(), it.told);
+  const actors::run_copy copy(it.copies(), it.node.path(), it.told);
   CHECK(runtime::read_credentials(copy.folder().credentials()).secret == it.told.secret);
 }
 
 TEST_CASE("who does not see what decides could not go on and says what to do", "[actors]") {
   copied it;
   const runtime::arbiter by(it.save.path(), it.record.id);
-  const actors::run_copy copy(it.node.path(), it.told);
-  CHECK_THAT(copy.why_not(), ContainsSubstring("checkpoints.save"));
-  by.open();
-  CHECK(copy.why_not().empty());
+  CHECK_THAT(actors::why_not_here(it.told), ContainsSubstring("checkpoints.save"));
+  by.open("first");
+  CHECK(actors::why_not_here(it.told).empty());
   it.told.directory = (it.save / "nowhere").string();
-  const actors::run_copy other(it.node.path(), it.told);
-  CHECK_THAT(other.why_not(), ContainsSubstring("nowhere"));
-  other.remove();  // the other one has the same name
-  CHECK_FALSE(std::filesystem::exists(it.node.path() / "runs"));
+  CHECK_THAT(actors::why_not_here(it.told), ContainsSubstring("nowhere"));
 }
 
-TEST_CASE("a copy of a later incarnation leaves that of the one before alone", "[actors]") {
+TEST_CASE("a copy that nobody has used is removed and one in which a process leads is not",
+          "[actors]") {
   copied it;
-  const actors::run_copy first(it.node.path(), it.told);
-  it.told.incarnation = 2;
-  const actors::run_copy second(it.node.path(), it.told);
+  const actors::run_copy first(it.copies(), it.node.path(), it.told);
+  const actors::run_copy second(it.copies(), it.node.path(), it.told);
   CHECK(first.folder().path() != second.folder().path());
-  CHECK(runtime::find_rendezvous(first.folder())->incarnation == 1);
+  {
+    const auto leads
+        = runtime::held_run_folder::to_go_on(first.folder().path(), std::chrono::seconds(1));
+    REQUIRE(leads);
+    first.remove_unless_used();
+    second.remove_unless_used();
+    CHECK(std::filesystem::exists(first.folder().path()));
+    CHECK_FALSE(std::filesystem::exists(second.folder().path()));
+  }
+  first.remove_unless_used();
+  CHECK_FALSE(std::filesystem::exists(it.copies()));
   it.told.record = "no record";
-  CHECK_THROWS_AS(actors::run_copy(it.node.path(), it.told), runtime::input_error);
+  CHECK_THROWS_AS(actors::run_copy(it.copies(), it.node.path(), it.told), runtime::input_error);
 }

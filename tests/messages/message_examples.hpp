@@ -391,11 +391,11 @@ start_node example(const wire&) {
 }
 template <>
 ledger_written example(const wire&) {
-  return {};
+  return {80, "{}\n"};
 }
 template <>
 round_decided example(const wire&) {
-  return {3, true, "somebody else does"};
+  return {3, round_decided::outcome::lost, "somebody else does"};
 }
 template <>
 keep_run example(const wire&) {
@@ -404,6 +404,10 @@ keep_run example(const wire&) {
 template <>
 keep_ledger example(const wire&) {
   return {70, "{}\n"};
+}
+template <>
+ledger_kept example(const wire&) {
+  return {73};
 }
 template <>
 succeed_here example(const wire&) {

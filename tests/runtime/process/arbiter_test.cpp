@@ -3,7 +3,6 @@
 #include "runtime/process/arbiter.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -22,8 +21,9 @@ TEST_CASE("ARBITER-1: of all who want a round one has it, and has it again", "[p
   const arbiter x(save.path(), "0123456789abcdef");
   CHECK_FALSE(x.is_seen());
   CHECK_THROWS_AS(x.claim(1, "a"), io_error);  // nobody knows, so nobody has won
-  x.open();
+  x.open("first");
   CHECK(x.is_seen());
+  CHECK(x.winner(1) == "first");
   CHECK(x.winner(2).empty());
   std::atomic<int> won = 0;
   std::vector<std::thread> all;
@@ -42,24 +42,43 @@ TEST_CASE("ARBITER-1: of all who want a round one has it, and has it again", "[p
   CHECK_FALSE(arbiter(save.path(), "fedcba9876543210").is_seen());
 }
 
-TEST_CASE("ARBITER-1: a round whose winner has not said who it is is lost for all", "[process]") {
+TEST_CASE("ARBITER-1: who resigns a round opens the next one", "[process]") {
   const scratch_folder save;
   const arbiter x(save.path(), "run");
-  x.open();
-  write_text(x.folder() / "round-4", "");
-  CHECK_FALSE(x.claim(4, "a"));
-  CHECK_FALSE(x.winner(4).empty());
+  x.open("first");
+  CHECK(x.open_round(2) == 2);
+  CHECK(x.claim(2, "a"));
+  x.resign(2);
+  CHECK(x.open_round(2) == 3);
+  CHECK_FALSE(x.claim(2, "b"));
+  CHECK(x.claim(3, "b"));
+  CHECK(x.open_round(2) == 3);
 }
 
-TEST_CASE("what an arbiter has decided is removed with the run", "[process]") {
+TEST_CASE("without the arbiter's folder nobody wins and nobody is known to have", "[process]") {
+  const scratch_folder save;
+  const arbiter x(save.path(), "run");
+  x.open("first");
+  std::filesystem::remove_all(save / ".succession");
+  CHECK_THROWS_AS(x.claim(2, "a"), io_error);
+  CHECK_THROWS_AS(x.winner(1), io_error);
+}
+
+TEST_CASE("what an arbiter has decided is removed with the run or by the next one", "[process]") {
   const scratch_folder save;
   const arbiter one(save.path(), "one"), two(save.path(), "two");
-  one.open();
-  two.open();
-  CHECK(one.claim(1, "a"));
-  one.remove();
+  one.open("a");
+  two.open("b");
   CHECK_FALSE(one.is_seen());
   CHECK(two.is_seen());
   two.remove();
   CHECK(std::filesystem::is_empty(save.path()));
+}
+
+TEST_CASE("two folders of a run are two contenders, and a folder stays the same one", "[process]") {
+  const scratch_folder one, two;
+  CHECK(contender(one.path()) == contender(one.path()));
+  CHECK(contender(one.path()) != contender(two.path()));
+  std::filesystem::copy(one.path(), two / "again", std::filesystem::copy_options::recursive);
+  CHECK(contender(one.path()) != contender(two / "again"));
 }
