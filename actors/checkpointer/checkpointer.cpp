@@ -139,11 +139,15 @@ void checkpointer_state::receive(const messages::shards_refused& x) {
 
 std::filesystem::path checkpointer_state::publish(runtime::checkpoint_writer& what,
                                                   runtime::checkpoint_manifest manifest) const {
-  if (context_->superseded)
-    if (const auto by = context_->superseded(); !by.empty())
-      throw runtime::io_error("{} goes on with this run, and this process saves nothing any more",
-                              by);
+  require_to_lead();
   return what.commit(std::move(manifest));
+}
+
+void checkpointer_state::require_to_lead() const {
+  if (!context_->superseded)
+    return;
+  if (const auto by = context_->superseded(); !by.empty())
+    throw runtime::io_error("{}; this process saves nothing any more", by);
 }
 
 // Not before everybody has answered, that refused or not: then nobody writes there any more.
@@ -219,6 +223,7 @@ void checkpointer_state::take_lock_if_free() {
 std::unique_ptr<runtime::checkpoint_writer> checkpointer_state::stage(const messages::save& order,
                                                                       const std::string& by) {
   const auto& job = job_->job;
+  require_to_lead();  // else it would remove what another host is writing
   if (locks_)
     if (auto lock = runtime::regained_lock(job.checkpoints.save)) {
       lock_ = std::move(lock);

@@ -57,6 +57,8 @@ class checkpointer_state {
   std::unique_ptr<runtime::checkpoint_writer> stage(const messages::save& order,
                                                     const std::string& by);
   void take_lock_if_free();
+  /// Throws io_error: another host leads the run, or it is not known.
+  void require_to_lead() const;
   void tell_saved(const messages::save& order, const std::filesystem::path& folder);
   void fail(const messages::save& order, const std::string& why);
   void tell_abandoned(runtime::generation_id ended);

@@ -7,7 +7,9 @@
 #include "runtime/checkpoint/listing.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/core/thread.hpp"
 #include "runtime/process/agent_messages.hpp"
+#include "runtime/process/arbiter.hpp"
 #include "runtime/process/child_process.hpp"
 #include "runtime/process/run_control.hpp"
 #include "runtime/process/run_succession.hpp"
@@ -17,6 +19,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <deque>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -31,6 +34,17 @@ namespace fs = std::filesystem;
 constexpr int we_failed = 3;  // exit code
 constexpr auto between_looks = std::chrono::milliseconds(20);
 
+/// By the run's arbiter, if it has one. Blocks for a file system.
+bool leads_elsewhere(const fs::path& save, const fs::path& run) {
+  try {
+    const runtime::arbiter by(save, runtime::run_folder::open(run).record().id);
+    const auto leader = by.is_seen() ? by.leader() : std::string();
+    return !leader.empty() && !runtime::is_end(leader) && leader != runtime::contender_of(run).text;
+  } catch (const runtime::error&) {
+    return false;
+  }
+}
+
 /// Of the run; a temporary one is gone with this object.
 class front_folder {
  public:
@@ -40,6 +54,7 @@ class front_folder {
               : request.run_folder.empty() ? job.checkpoints.save / ".run"
                                            : request.run_folder),
         hosts_(request.hosts),
+        save_(job.checkpoints.save.empty() ? fs::path() : fs::absolute(job.checkpoints.save)),
         suspicion_(job.recovery.suspicion) {}
   ~front_folder() {
     std::error_code ignored;
@@ -51,20 +66,43 @@ class front_folder {
 
   const fs::path& path() const { return path_; }
   bool is_temporary() const { return is_temporary_; }
-  /// Nobody goes on with the run: they need not wait for anybody who would.
+  /// Nobody here goes on with the run: they need not wait for anybody who would. Unless another
+  /// host does, as nodes that it has not come to yet would believe this one.
   void free_hosts() {
     auto nodes = hosts_.nodes;
     nodes.insert(nodes.end(), hosts_.spares.begin(), hosts_.spares.end());
-    if (!nodes.empty() && !actors::release_nodes(nodes, path_, suspicion_, hosts_.insecure))
+    if (nodes.empty() || another_host_leads())
+      return;
+    if (!actors::release_nodes(nodes, path_, suspicion_, hosts_.insecure))
       leaves_threads_ = true;
   }
   bool leaves_threads() const { return leaves_threads_; }
   std::vector<std::string> command() const { return supervisor_command(path_, is_temporary_); }
 
  private:
+  /// Or may: a file system that does not answer in time is not waited for.
+  bool another_host_leads() {
+    if (save_.empty())
+      return false;
+    const auto leads = std::make_shared<std::promise<bool>>();
+    auto answer = leads->get_future();
+    try {
+      runtime::start_thread("arbiter", [leads, save = save_, path = path_] {
+        leads->set_value(leads_elsewhere(save, path));
+      }).detach();
+    } catch (const runtime::error&) {
+      return leads_elsewhere(save_, path_);
+    }
+    if (answer.wait_for(std::chrono::duration<double>(suspicion_)) == std::future_status::ready)
+      return answer.get();
+    leaves_threads_ = true;
+    return true;
+  }
+
   bool is_temporary_;
   fs::path path_;
   run_hosts hosts_;
+  fs::path save_;  ///< absolute; empty: nothing is saved
   double suspicion_;
   bool leaves_threads_ = false;
 };

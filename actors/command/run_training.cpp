@@ -321,10 +321,12 @@ actors::outcome go_on(const runtime::training_job& job,
                       const run_request& request,
                       shown_run& shown,
                       drain_switch& drain) {
-  if (!shown.go_on(request, job))
-    return {};  // it has ended, or somebody else goes on with it
   try {
-    return lead(job, request, shown, drain);
+    auto as = request;
+    as.incarnation = shown.go_on(request, job);
+    if (as.incarnation == 0)
+      return {};  // it has ended, or somebody else goes on with it
+    return lead(job, as, shown, drain);
   } catch (...) {
     shown.resign();
     throw;

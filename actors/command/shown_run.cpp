@@ -14,6 +14,7 @@
 #include "runtime/process/temporary_run.hpp"
 #include "runtime/trainer/build.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -25,18 +26,24 @@ namespace {
 
 constexpr int superseded_code = 3;  // exit code
 
-/// Null: nobody else could go on with that run.
-std::function<std::string()> fence_of(const actors::launch_settings& launch) {
+/// Null: nobody else could go on with that run. `others_lead`: this process knows it.
+std::function<std::string()> fence_of(const actors::launch_settings& launch,
+                                      std::function<bool()> others_lead) {
   if (!launch.other_hosts)
     return {};
   const auto folder = runtime::run_folder::open(launch.run);
   return [folder,
-          who = launch.other_hosts->contender,
+          others_lead = std::move(others_lead),
+          who = launch.other_hosts->who,
           by = runtime::arbiter(launch.other_hosts->save, folder.record().id)] {
+    if (others_lead())
+      return std::string("another host goes on with this run");
     try {
       const auto now = runtime::find_rendezvous(folder);
-      const auto winner = now ? by.winner(now->round) : std::string();
-      return winner == who ? std::string() : winner;
+      if (!now)
+        throw runtime::io_error("this process has ended its part of the run");
+      auto winner = by.winner_now(by.open_round(now->round));
+      return winner == who.text ? std::string() : std::move(winner);
     } catch (const runtime::input_error& failure) {
       throw runtime::io_error("{}", failure.what());
     }
@@ -79,47 +86,63 @@ void shown_run::show(runtime::held_run_folder folder,
   folder_.emplace(std::move(folder), job, request.hosts.credentials);
 }
 
-bool shown_run::go_on(const run_request& request, const runtime::training_job& job) {
+std::uint32_t shown_run::go_on(const run_request& request, const runtime::training_job& job) {
   const auto suspicion = std::chrono::ceil<std::chrono::milliseconds>(
       std::chrono::duration<double>(job.recovery.suspicion));
   auto folder = runtime::held_run_folder::to_go_on(request.run_folder, suspicion);
   if (!folder)
-    return false;
+    return 0;
   runtime::copy_log_to(folder->log_of(actors::supervisors_entry));
-  if (!wins_round(*folder, job, request.moved))
-    return false;
-  folder_.emplace(*std::move(folder), job, request.incarnation);
-  return true;
+  const auto out = incarnation_won(*folder, job, request.moved, request.incarnation);
+  if (out > 0)
+    folder_.emplace(*std::move(folder), job, out);
+  return out;
 }
 
-// The number of the round is what the launcher before has told all whom it reached.
-bool shown_run::wins_round(runtime::held_run_folder& folder,
-                           const runtime::training_job& job,
-                           bool moved) {
+// The number of the round is what the launcher before has told all whom it reached. Who has won a
+// round and resigned has been an incarnation, too, and hosts may have obeyed it.
+std::uint32_t shown_run::incarnation_won(runtime::held_run_folder& folder,
+                                         const runtime::training_job& job,
+                                         bool moved,
+                                         std::uint32_t asked) {
   moved_ = moved;
   const auto before = runtime::find_rendezvous(folder);
   if (!before || before->round == 0)
-    return true;
+    return asked;
   const runtime::arbiter by(std::filesystem::absolute(job.checkpoints.save), folder.record().id);
+  who_ = runtime::contender_of(folder.path());
   round_ = by.open_round(before->round);
-  if (by.claim(round_, runtime::contender(folder.path()))) {
+  if (by.claim(round_, who_)) {
     arbiter_ = by;
-    return true;
+    return asked + (round_ - before->round);
   }
-  const auto why = by.winner(round_) + " goes on with this run, and this process does not";
+  const auto why = by.winner(round_) + "; this process does not";
   runtime::log_info(" {}", why);
   if (!moved)  // who was never to lead it again says so to who shows it
     folder.end(superseded_code, why);
-  return false;
+  return 0;
 }
 
-void shown_run::resign() const {
+void shown_run::resign() {
+  others_->may_lead = true;
   try {
     if (arbiter_)
-      arbiter_->resign(round_);
+      arbiter_->resign(next_round() - 1, who_);
   } catch (const runtime::error& failure) {
     runtime::log_warning("{}", failure.what());
   }
+}
+
+// The launcher may have won some since.
+std::uint32_t shown_run::next_round() const {
+  try {
+    if (folder_)
+      if (const auto now = runtime::find_rendezvous(folder_->folder()); now && now->round > round_)
+        return now->round;
+  } catch (const runtime::error& failure) {
+    runtime::log_warning("{}", failure.what());
+  }
+  return round_ + 1;
 }
 
 // Other hosts go on from a copy of this folder (run_copy.hpp), where they see what decides.
@@ -129,11 +152,11 @@ void shown_run::open_to_other_hosts(actors::launch_settings& to,
   if (to.standing.empty() || job.checkpoints.save.empty())
     return;
   const auto save = std::filesystem::absolute(job.checkpoints.save);
-  const auto who = runtime::contender(folder_->folder().path());
   if (request.incarnation == 1)
     try {
+      who_ = runtime::contender_of(folder_->folder().path());
       const runtime::arbiter by(save, folder_->folder().record().id);
-      by.open(who);
+      by.open(who_);
       arbiter_ = by;
     } catch (const runtime::error& failure) {
       runtime::log_warning("if this host were lost, no other one could go on with the run: {}",
@@ -142,16 +165,20 @@ void shown_run::open_to_other_hosts(actors::launch_settings& to,
   if (!arbiter_)
     return;
   to.other_hosts = {.save = save,
-                    .contender = who,
+                    .who = who_,
                     .round = round_ + 1,
-                    .superseded = [this, front = request.front](const std::string& why) {
-                      runtime::log_error("{}", why);
-                      end(superseded_code, why);
-                      runtime::finish_log(reader_patience);
-                      if (front != nullptr)
-                        front->end({.exit_code = superseded_code}, reader_patience);
-                      std::_Exit(superseded_code);  // at once: nothing of it may count any more
-                    }};
+                    .superseded =
+                        [this, front = request.front](const std::string& why) {
+                          others_->lead = true;  // at once: nothing is saved any more
+                          others_->may_lead = true;
+                          runtime::log_error("{}", why);
+                          end(superseded_code, why);
+                          runtime::finish_log(reader_patience);
+                          if (front != nullptr)
+                            front->end({.exit_code = superseded_code}, reader_patience);
+                          std::_Exit(superseded_code);  // nothing of it may count any more
+                        },
+                    .left_to_others = [others = others_] { others->may_lead = true; }};
 }
 
 std::shared_ptr<actors::prepared_job> shown_run::prepare_to_go_on() const {
@@ -185,15 +212,28 @@ actors::launch_settings shown_run::launch(const actors::prepared_job& job,
   }
   out.successor = successor_command(folder.path(), request.temporary, request.incarnation + 1);
   open_to_other_hosts(out, job.opened().job, request);
-  job.node->superseded = fence_of(out);
+  job.node->superseded = fence_of(out, [others = others_] { return others->lead.load(); });
   return out;
 }
 
 void shown_run::end(int exit_code, const std::string& reason) {
+  const auto next = next_round();
   if (folder_)
     folder_->end(exit_code, with_flags(reason));
-  if (arbiter_ && exit_code == 0 && !moved_)
-    arbiter_->remove();
+  if (arbiter_ && !others_->may_lead)
+    end_rounds(exit_code, next);
+}
+
+// Who has just lost this host, and not noticed yet, does not raise a run that has ended.
+void shown_run::end_rounds(int exit_code, std::uint32_t next) {
+  try {
+    if (exit_code == 0 && !moved_)
+      arbiter_->remove();
+    else
+      arbiter_->claim(next, runtime::end_by(who_, exit_code));
+  } catch (const runtime::error& failure) {
+    runtime::log_warning("{}", failure.what());
+  }
 }
 
 void shown_run::end(const std::exception& failure) {

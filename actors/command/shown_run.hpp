@@ -10,6 +10,8 @@
 #include "runtime/process/arbiter.hpp"
 #include "runtime/process/run_folder.hpp"
 
+#include <atomic>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -31,9 +33,9 @@ class shown_run {
   /// that was asked for, or that the job needs, as it has several processes; of the other only
   /// warns.
   void open(const run_request& request, const runtime::training_job& job);
-  /// The same of a run whose supervisor's process is gone, in its folder. False: it has ended, or
-  /// another process goes on with it. Throws input_error and io_error.
-  bool go_on(const run_request& request, const runtime::training_job& job);
+  /// The same of a run whose supervisor's process is gone, in its folder. As which incarnation; 0:
+  /// it has ended, or another process goes on with it. Throws input_error and io_error.
+  std::uint32_t go_on(const run_request& request, const runtime::training_job& job);
   /// Then: its job and its ledger.
   std::shared_ptr<actors::prepared_job> prepare_to_go_on() const;
   /// Null: nothing is shown.
@@ -41,7 +43,7 @@ class shown_run {
   /// Shows where the job stands, once a second; nothing of it waits for that.
   void follow(const actors::prepared_job& job);
   /// This process cannot go on after all, before or after it has begun to: another host may.
-  void resign() const;
+  void resign();
 
   /// How the processes of this job are started, which has several: by this program, or on hosts.
   /// What a successor of this process needs is left in the folder, where there may be one.
@@ -59,7 +61,13 @@ class shown_run {
             const run_request& request,
             const runtime::training_job& job);
 
-  bool wins_round(runtime::held_run_folder& folder, const runtime::training_job& job, bool moved);
+  /// The same number, of `asked` where no winner before has resigned.
+  std::uint32_t incarnation_won(runtime::held_run_folder& folder,
+                                const runtime::training_job& job,
+                                bool moved,
+                                std::uint32_t asked);
+  std::uint32_t next_round() const;
+  void end_rounds(int exit_code, std::uint32_t next);
   void open_to_other_hosts(actors::launch_settings& to,
                            const runtime::training_job& job,
                            const run_request& request);
@@ -67,8 +75,15 @@ class shown_run {
   std::optional<actors::job_folder> folder_;
   /// Where it is decided which host goes on with the run; nothing: this one alone could.
   std::optional<runtime::arbiter> arbiter_;
-  std::uint32_t round_ = 1;  ///< the newest that was won here
+  runtime::contender who_;   ///< this process there
+  std::uint32_t round_ = 1;  ///< the first that was won here
   bool moved_ = false;       ///< the run was begun on another host
+  /// Set by the launcher, read by whoever saves.
+  struct others {
+    std::atomic<bool> may_lead = false;
+    std::atomic<bool> lead = false;
+  };
+  std::shared_ptr<others> others_ = std::make_shared<others>();
 };
 
 }  // namespace troupe::command

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "messages/protocol/handles.hpp"
+#include "runtime/process/arbiter.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -51,10 +52,12 @@ struct launch_settings {
   /// A standing node's host goes on when this one's is gone. Nothing: none does.
   struct elsewhere {
     std::filesystem::path save;  ///< absolute: where the arbiter is (runtime/process/arbiter.hpp)
-    std::string contender;       ///< who this process is there
-    std::uint32_t round = 0;     ///< the arbiter's next
+    runtime::contender who;      ///< this process there
+    std::uint32_t round = 0;     ///< the arbiter's next: this process holds the one before
     /// Another host goes on with the run, and this process ends: does not return.
     std::function<void(const std::string& why)> superseded;
+    /// No host is reached any more: this process has resigned, and others may go on.
+    std::function<void()> left_to_others;
   };
   std::optional<elsewhere> other_hosts = {};
 };

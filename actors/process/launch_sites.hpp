@@ -101,6 +101,8 @@ struct host_listener {
   std::function<void(int host)> back;    ///< one that was lost serves again
   /// What its copy of the ledger has now: all that it was sent, or not.
   std::function<void(int host, std::uint64_t bytes, bool all)> kept;
+  /// It obeys a later incarnation.
+  std::function<void(const std::string& why)> superseded;
   std::function<void()> ready;  ///< launch_sites::is_ready, after it was not
   std::function<void()> ended;  ///< launch_sites::end_own_agent has come to its end
 };

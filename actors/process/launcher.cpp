@@ -65,6 +65,7 @@ void launcher_state::start(launch_settings settings,
          .serves = [this](int host) { copy_run_to(host); },
          .back = [this](int host) { find_host(host); },
          .kept = [this](int host, std::uint64_t bytes, bool all) { has_copied(host, bytes, all); },
+         .superseded = [this](const std::string& why) { is_superseded(why); },
          .ready = [this] { take_up(); },
          .ended = [this] { carry_out(launch_action::quit{}); }});
   follow_ledger();
@@ -191,7 +192,7 @@ void launcher_state::take(int, const runtime::succession_agreed&) {}
 
 // Nodes end by their supervisor's word, or by this one where it has died.
 void launcher_state::receive(const messages::shut_down& x) {
-  give_up_undecided();
+  settle_undecided();
   if (!machine_->is_over())
     for (const auto& who : machine_->here())
       context_->messages->send(self_, present_of(who)->node, x);

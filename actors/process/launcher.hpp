@@ -113,10 +113,16 @@ class launcher_state {
   void copy_run_to(int host);
   void copy_ledger_to(int host);
   void has_copied(int host, std::uint64_t bytes, bool all);
-  void send_ledger(int host, std::uint64_t at, std::string lines);
+  void send_ledger(int host, std::string lines);
+
+  // launcher_rounds.cpp:
   void decide_round();
-  void give_up_undecided();
-  void win_round();
+  void settle_undecided();
+  void win_round(std::uint32_t won);
+  void resign(std::uint32_t round);
+  void is_superseded(const std::string& why);
+  void forget_other_runs();
+  void tell_arbiter(std::function<void(const runtime::arbiter&)> what);
 
   void lose(const caf::down_msg& x);
   void lose_host(int host, const std::string& why);
@@ -144,14 +150,17 @@ class launcher_state {
   /// What hosts keep of the run; nothing: none does. Places, round and rendezvous are of now.
   std::optional<messages::keep_run> kept_run_;
   struct copy {
-    std::uint64_t sent = 0;  ///< bytes of the ledger
-    int unanswered = 0;      ///< messages with some of them
-    bool has_hole = false;   ///< nothing is sent until all are answered
+    std::uint64_t bytes = 0;     ///< that it has of the ledger
+    bool is_on_its_way = false;  ///< more of it: one piece at a time
   };
   std::map<int, copy> copies_;  ///< by host
-  /// Hosts that are gone, while it is decided who goes on: which, and why.
+  /// While it is decided who goes on: hosts that are gone, why, and those of them that have come
+  /// back.
   std::vector<std::pair<int, std::string>> undecided_;
+  std::vector<int> returned_;
   bool is_deciding_ = false;
+  std::uint64_t attempt_ = 0;  ///< messages::round_decided::attempt, of the newest
+  std::string unknown_why_;    ///< that was told
 };
 
 messages::launcher_actor::behavior_type launcher(

@@ -28,6 +28,7 @@ void launcher_state::lose(const caf::down_msg& x) {
 void launcher_state::lose_host(int host, const std::string& why) {
   sites_->lose(host);
   copies_.erase(host);
+  std::erase(returned_, host);
   if (!machine_->is_over())
     runtime::log_warning("{}", why);
   if (!kept_run_ || machine_->is_over()) {
@@ -43,14 +44,10 @@ void launcher_state::find_host(int host) {
     sites_->end_agent(host);
     return;
   }
-  for (auto at = undecided_.begin(); at != undecided_.end();)
-    if (at->first == host) {
-      const auto gone = *at;
-      at = undecided_.erase(at);
-      carry_out(machine_->host_gone(gone.first, gone.second));
-    } else {
-      ++at;
-    }
+  if (is_deciding_) {
+    returned_.push_back(host);
+    return;
+  }
   runtime::log_info(" {} is there again, and stands by", sites_->name_of_host(host));
   carry_out(machine_->host_back(host));
 }

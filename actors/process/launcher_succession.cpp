@@ -35,6 +35,8 @@ void launcher_state::take_up() {
       carry_out(machine_->host_refuses(host, why));
     }
   begun_ = true;
+  if (settings_.incarnation == 1 && sites_->missing().empty())
+    forget_other_runs();
   for (const auto& x : std::exchange(early_orders_, {}))
     receive(x);
   for (auto& x : std::exchange(early_joins_, {})) {

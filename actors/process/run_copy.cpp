@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <string_view>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
@@ -36,9 +35,7 @@ runtime::run_folder folder_for(const fs::path& copies,
                                const fs::path& node,
                                const messages::keep_run& x) {
   const auto record = record_in(x);
-  if (::mkdir(copies.c_str(), S_IRWXU) != 0 && errno != EEXIST)
-    throw runtime::io_error(
-        "cannot make '{}': {}", copies.string(), runtime::system_message(errno));
+  runtime::make_own_folder(copies);
   auto out = runtime::run_folder::copy(new_folder_for(copies, record.id), record);
   if (x.secret.empty())
     runtime::copy_credentials(runtime::run_folder::open(node).credentials(), out.credentials());
@@ -50,7 +47,7 @@ runtime::run_folder folder_for(const fs::path& copies,
 }  // namespace
 
 run_copy::run_copy(const fs::path& copies, const fs::path& node, const messages::keep_run& x)
-    : folder_(folder_for(copies, node, x)) {
+    : folder_(folder_for(copies, node, x)), begun_with_(x.ledger) {
   keep(x);
 }
 
@@ -88,18 +85,20 @@ std::uint64_t run_copy::keep(const messages::keep_ledger& x) {
   return ledger_bytes_;
 }
 
-void run_copy::remove_unless_used() const {
+bool run_copy::remove_unless_used() const {
   std::error_code ignored;
   try {
-    if (folder_.is_held() || folder_.record().ended)
-      return;
+    if (folder_.is_held())
+      return false;
+    if (folder_.record().ended)
+      return true;
   } catch (const runtime::error&) {  // somebody has removed it
   }
   fs::remove_all(folder_.path(), ignored);
-  fs::remove(folder_.path().parent_path(), ignored);
+  return true;
 }
 
-std::string why_not_here(const messages::keep_run& x) {
+std::string why_not_here(const messages::keep_run& x, const fs::path& copy) {
   const runtime::arbiter by(x.save, record_in(x).id);
   std::error_code failure;
   if (!by.is_seen())
@@ -109,7 +108,16 @@ std::string why_not_here(const messages::keep_run& x) {
         by.folder().string());
   if (!fs::is_directory(x.directory, failure))
     return fmt::format("it has no folder '{}', where the command was started", x.directory);
+  by.prepare(runtime::contender_of(copy));
   return {};
+}
+
+void resign_here(const messages::keep_run& x, const fs::path& copy) {
+  const runtime::arbiter by(x.save, record_in(x).id);
+  const auto who = runtime::contender_of(copy);
+  const auto round = by.open_round(x.round);
+  if (by.winner_now(round) == who.text)
+    by.resign(round, who);
 }
 
 }  // namespace troupe::actors

@@ -34,16 +34,23 @@ class run_copy {
   /// what it had, or less.
   std::uint64_t keep(const messages::keep_ledger& x);
   std::uint64_t ledger_bytes() const { return ledger_bytes_; }
-  /// Unless a process leads the run there, or has led it.
-  void remove_unless_used() const;
+  /// Whether it has come to where the run was when the copy was begun: else it would go on from an
+  /// older checkpoint than the newest.
+  bool is_complete() const { return ledger_bytes_ >= begun_with_; }
+  /// Unless a process leads the run there, or has led it. False: one looks at it yet.
+  bool remove_unless_used() const;
 
  private:
   runtime::run_folder folder_;
   messages::keep_run told_;
   std::uint64_t ledger_bytes_ = 0;
+  std::uint64_t begun_with_ = 0;
 };
 
-/// Why a host could not go on with that run; empty: it could. Blocks for file systems.
-std::string why_not_here(const messages::keep_run& x);
+/// Why this host could not go on with that run from its copy; empty: it could, and what it needs of
+/// the arbiter is made. Blocks for file systems.
+std::string why_not_here(const messages::keep_run& x, const std::filesystem::path& copy);
+/// By who has started a process there that does not lead, and will not: others may. The same.
+void resign_here(const messages::keep_run& x, const std::filesystem::path& copy);
 
 }  // namespace troupe::actors

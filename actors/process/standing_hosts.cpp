@@ -369,6 +369,8 @@ class other_hosts final : public launch_sites {
       path_->send(self_, it.node, messages::dismiss{});  // it may have begun, and answer too late
       self_->demonitor(it.node.address());
     }
+    if (messages::is(why, messages::ec::superseded))
+      tell_.superseded(told);
     if (!is_ready_) {
       it.node = nullptr;
       it.refusal = told;

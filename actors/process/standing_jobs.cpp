@@ -33,11 +33,15 @@ std::string standing_node_state::unfit_for(const messages::serve& x) const {
   return {};
 }
 
+// STANDING-1.
+std::string standing_node_state::superseded_by(const messages::serve& x) const {
+  if (!job_ || job_->run != x.run || x.incarnation >= job_->incarnation)
+    return {};
+  return fmt::format("STANDING-1: incarnation {} of the supervisor's process goes on with that run",
+                     job_->incarnation);
+}
+
 std::string standing_node_state::taken_from(const messages::serve& x) const {
-  if (job_ && job_->run == x.run && x.incarnation < job_->incarnation)
-    return fmt::format(
-        "STANDING-1: incarnation {} of the supervisor's process goes on with that run",
-        job_->incarnation);
   if (next_ || (job_ && !ending_ && !held_))
     return fmt::format(
         "it {} {}, and serves one at a time; start another node for it",
@@ -60,6 +64,8 @@ bool standing_node_state::succeeds(const messages::serve& x) const {
 caf::result<messages::serving> standing_node_state::receive(const messages::serve& x) {
   if (x.over)
     return release(x);
+  if (auto later = superseded_by(x); !later.empty())
+    return messages::make_error(messages::ec::superseded, std::move(later));
   auto why = unfit_for(x);
   if (why.empty() && !succeeds(x))
     why = taken_from(x);
@@ -89,11 +95,8 @@ caf::result<messages::serving> standing_node_state::receive(const messages::serv
 caf::result<messages::serving> standing_node_state::release(const messages::serve& x) {
   if (!job_ || job_->run != x.run)
     return messages::make_error(messages::ec::refused, "it does not serve that run");
-  if (x.incarnation < job_->incarnation)  // of a host that was lost to the others
-    return messages::make_error(
-        messages::ec::refused,
-        fmt::format("STANDING-1: incarnation {} of the supervisor's process goes on with that run",
-                    job_->incarnation));
+  if (auto later = superseded_by(x); !later.empty())  // of a host that was lost to the others
+    return messages::make_error(messages::ec::superseded, std::move(later));
   runtime::log_info(" the command of the run {} says that nobody goes on with it", x.run);
   messages::serving out{.host = runtime::host_name(), .run = settings_.run.string()};
   end_job();

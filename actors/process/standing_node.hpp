@@ -92,6 +92,7 @@ class standing_node_state {
   std::chrono::milliseconds patience() const;
   /// Why it never serves that launcher, or not while it serves another; empty: it does.
   std::string unfit_for(const messages::serve& x) const;
+  std::string superseded_by(const messages::serve& x) const;
   std::string taken_from(const messages::serve& x) const;
   void turn_next_away(const std::string& why);
   bool succeeds(const messages::serve& x) const;
@@ -130,6 +131,7 @@ class standing_node_state {
   std::uint64_t jobs_ = 0;  ///< that it has served
   bool held_ = false;       ///< its launcher is gone, and another one may go on with it
   std::optional<run_copy> copy_;
+  std::vector<run_copy> dropped_;  ///< that a process looks at yet
   std::shared_ptr<std::atomic<bool>>
       fits_;                   ///< this host could go on with the run, as a thread saw
   bool refused_copy_ = false;  ///< the disk has, and that was told

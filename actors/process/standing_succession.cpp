@@ -26,7 +26,7 @@ std::chrono::milliseconds patience_with_its_host(std::chrono::milliseconds suspi
 
 void warn_that_not_here(const std::string& run, const std::string& why) {
   runtime::log_warning(
-      "if the host of the supervisor of the run {} were lost, this one could not go on with it: {}",
+      "where the host of the supervisor of the run {} is lost, this one cannot go on with it: {}",
       run,
       why);
 }
@@ -42,16 +42,18 @@ void standing_node_state::receive(const messages::keep_run& x) {
       return copy_->keep(x);
     copy_.emplace(settings_.copies, settings_.run, x);
     fits_ = std::make_shared<std::atomic<bool>>(false);
-    runtime::start_thread("look", [fits = fits_, run = job_->run, x] {
-      try {
-        const auto why = why_not_here(x);
-        fits->store(why.empty());
-        if (!why.empty())
-          warn_that_not_here(run, why);
-      } catch (const std::exception& failure) {
-        warn_that_not_here(run, failure.what());
-      }
-    }).detach();
+    runtime::start_thread("look",
+                          [fits = fits_, run = job_->run, x, copy = copy_->folder().path()] {
+                            try {
+                              const auto why = why_not_here(x, copy);
+                              fits->store(why.empty());
+                              if (!why.empty())
+                                warn_that_not_here(run, why);
+                            } catch (const std::exception& failure) {
+                              warn_that_not_here(run, failure.what());
+                            }
+                          })
+        .detach();
   } catch (const std::exception& failure) {
     warn_that_not_here(job_->run, failure.what());
   }
@@ -70,7 +72,10 @@ messages::ledger_kept standing_node_state::receive(const messages::keep_ledger& 
 }
 
 void standing_node_state::hold() {
-  const bool may_succeed = copy_ && fits_ && fits_->load();
+  const bool fits = copy_ && fits_ && fits_->load();
+  const bool may_succeed = fits && copy_->is_complete();
+  if (fits && !may_succeed)
+    warn_that_not_here(job_->run, "what it has of the run's ledger is not all");
   const auto time = may_succeed ? longest_hold(patience()) : longest_hold(patience()) / 2;
   runtime::log_warning(
       "the launcher of the run {} is gone; whom it has started here is held for its "
@@ -135,8 +140,10 @@ void standing_node_state::start_successor() {
 }
 
 // Who has lost looks again as long as it holds: the winner may resign. One that leads serves this
-// node soon, and whom its own host starts after it.
+// node soon, and whom its own host starts after it. A round that was won by one that has died the
+// next one here has, too, and after the last the others.
 void standing_node_state::receive(const messages::successor_ended& x) {
+  std::erase_if(dropped_, [](const auto& copy) { return copy.remove_unless_used(); });
   if (!held_ || x.job != jobs_ || x.incarnation != job_->incarnation || !copy_)
     return;
   if (x.failed)
@@ -146,12 +153,24 @@ void standing_node_state::receive(const messages::successor_ended& x) {
         x.how,
         copy_->folder().log_of(runtime::successor_name).string());
   if (!x.failed || ++failures_ < most_failures)
-    succeed_later(between_tries);
+    return succeed_later(between_tries);
+  try {
+    runtime::start_thread("resign", [told = copy_->told(), copy = copy_->folder().path()] {
+      try {
+        resign_here(told, copy);
+      } catch (const std::exception& failure) {
+        runtime::log_warning("{}", failure.what());
+      }
+    }).detach();
+  } catch (const runtime::error& failure) {
+    runtime::log_warning("{}", failure.what());
+  }
 }
 
+// One that a process looks at is removed when that has ended, which has found that it has lost.
 void standing_node_state::forget_copy() {
-  if (copy_)
-    copy_->remove_unless_used();
+  if (copy_ && !copy_->remove_unless_used())
+    dropped_.push_back(*copy_);
   copy_.reset();
   fits_.reset();
   refused_copy_ = false;

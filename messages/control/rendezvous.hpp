@@ -116,13 +116,14 @@ struct ledger_written {
 struct round_decided {
   enum class outcome : std::uint8_t {
     won,       ///< and nobody else can
-    open,      ///< nobody was reached any more, so it did not compete, and nobody else has won
+    open,      ///< nobody was reached any more, so it has resigned, and nobody else has won
     lost,      ///< another host goes on
     unknown,   ///< the arbiter cannot be asked: it is asked again
     awaited,   ///< it has not answered within the suspicion
     ask_again  ///< it is time to
   };
-  std::uint32_t round = 0;
+  std::uint64_t attempt = 0;  ///< which of its questions
+  std::uint32_t round = 0;    ///< that was open, and asked for
   outcome how = {};
   std::string why = {};
 
@@ -188,7 +189,7 @@ typename Inspector::result_type inspect(Inspector& f, ledger_written& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, round_decided& x) {
-  return f(caf::meta::type_name("round_decided"), x.round, x.how, x.why);
+  return f(caf::meta::type_name("round_decided"), x.attempt, x.round, x.how, x.why);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, connect_to& x) {

@@ -107,6 +107,7 @@ struct keep_run {
   std::string directory = {};  ///< that the run's relative paths begin at
   std::uint32_t round = 0;     ///< the arbiter's next
   std::vector<std::uint32_t> places = {};  ///< the newest incarnation of each place
+  std::uint64_t ledger = 0;  ///< bytes of it that were written when this was first said
 
   friend bool operator==(const keep_run&, const keep_run&) = default;
 };
@@ -201,7 +202,8 @@ typename Inspector::result_type inspect(Inspector& f, keep_run& x) {
            x.save,
            x.directory,
            x.round,
-           x.places);
+           x.places,
+           x.ledger);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, keep_ledger& x) {

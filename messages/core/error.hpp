@@ -21,6 +21,8 @@ enum class ec : std::uint8_t {
   peer_lost,
   /// We failed: a promise written in this repository was broken. Retrying will not help.
   protocol_violated,
+  /// A later incarnation of the supervisor's process goes on with the run.
+  superseded,
 };
 
 inline caf::error make_error(ec code, std::string what) {

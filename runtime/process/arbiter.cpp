@@ -16,6 +16,62 @@ namespace troupe::runtime {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+constexpr const char* has_ended = "this run has ended";
+
+/// A file that is removed again, on every path.
+class temporary_name {
+ public:
+  explicit temporary_name(fs::path path) : path_(std::move(path)) {}
+  ~temporary_name() { ::unlink(path_.c_str()); }
+  temporary_name(const temporary_name&) = delete;
+  temporary_name& operator=(const temporary_name&) = delete;
+
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+/// 0, or what the system says.
+int write_new(const fs::path& file, const std::string& text) {
+  const descriptor to(::open(
+      file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
+  if (!to)
+    return errno;
+  const auto written = ::write(to.number(), text.data(), text.size());
+  if (written < 0)
+    return errno;
+  if (written < ssize_t(text.size()))
+    return ENOSPC;
+  return ::fsync(to.number()) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+contender contender_of(const fs::path& run) {
+  const auto file = run / "contender";
+  std::error_code failure;
+  if (!fs::exists(file, failure))
+    replace_file(file, new_token());
+  auto token = read_text(file);
+  auto text = fmt::format(
+      "host '{}' goes on with this run, in '{}' ({})", host_name(), run.string(), token);
+  return {std::move(token), std::move(text)};
+}
+
+contender end_by(const contender& x, int exit_code) {
+  return {
+      x.token + ".end",
+      fmt::format(
+          "{} with exit code {} on host '{}' ({})", has_ended, exit_code, host_name(), x.token)};
+}
+
+bool is_end(const std::string& winner) {
+  return winner.starts_with(has_ended);
+}
+
 arbiter::arbiter(const fs::path& save, const std::string& run_id)
     : folder_(save / ".succession" / run_id) {}
 
@@ -23,11 +79,46 @@ fs::path arbiter::file_of(std::uint32_t round) const {
   return folder_ / fmt::format("round-{}", round);
 }
 
-void arbiter::open(const std::string& who) const {
-  std::error_code ignored;
-  fs::remove_all(folder_.parent_path(), ignored);
+fs::path arbiter::prepared_of(const contender& who) const {
+  return folder_ / ("by-" + who.token);
+}
+
+fs::path arbiter::aside() const {
+  return folder_ / (".aside-" + new_token());
+}
+
+void arbiter::refuse(const fs::path& name, int failure) const {
+  throw io_error("cannot make '{}', which decides who goes on with the run: {}",
+                 name.string(),
+                 system_message(failure));
+}
+
+void arbiter::open(const contender& who) const {
   make_folder(folder_);
+  prepare(who);
   claim(1, who);
+}
+
+void arbiter::forget_others() const {
+  std::error_code ignored;
+  for (const auto& other : fs::directory_iterator(folder_.parent_path(), ignored))
+    if (other.path().filename() != folder_.filename())
+      fs::remove_all(other.path(), ignored);
+}
+
+void arbiter::prepare(const contender& who) const {
+  const auto file = prepared_of(who);
+  std::error_code failure;
+  if (!fs::exists(file, failure)) {
+    const temporary_name whole(aside());
+    if (const int refused = write_new(whole.path(), who.text); refused != 0)
+      refuse(file, refused);
+    if (::link(whole.path().c_str(), file.c_str()) != 0 && errno != EEXIST)
+      refuse(file, errno);
+  }
+  const temporary_name trial(aside());
+  if (::link(file.c_str(), trial.path().c_str()) != 0)
+    refuse(trial.path(), errno);
 }
 
 bool arbiter::is_seen() const {
@@ -35,34 +126,34 @@ bool arbiter::is_seen() const {
   return fs::is_directory(folder_, failure);
 }
 
-void arbiter::write_aside(const fs::path& file, const std::string& text) const {
-  const descriptor to(::open(
-      file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
-  const bool whole = to && ::write(to.number(), text.data(), text.size()) == ssize_t(text.size())
-                     && ::fsync(to.number()) == 0;
-  if (!whole)
-    throw io_error("cannot write '{}', which decides who goes on with the run: {}",
-                   file.string(),
-                   system_message(errno));
+// A folder with nothing in it may be where a file system is not mounted.
+bool arbiter::is_replaced() const {
+  std::error_code failure;
+  const fs::directory_iterator saved(folder_.parent_path().parent_path(), failure);
+  return !failure && saved != fs::directory_iterator() && !is_seen();
 }
 
-// ARBITER-1: the system gives a name once, and to a file that is complete. The answer of NFS may be
-// lost on its way: then what stands there says who has won.
-bool arbiter::claim(std::uint32_t round, const std::string& who) const {
+// 0, or what the system says: it gives a name once, and to a file that is complete.
+int arbiter::give_name(const fs::path& name, const contender& who) const {
+  if (::link(prepared_of(who).c_str(), name.c_str()) == 0)
+    return 0;
+  if (errno != ENOENT)
+    return errno;
+  const temporary_name whole(aside());
+  if (const int refused = write_new(whole.path(), who.text); refused != 0)
+    return refused;
+  return ::link(whole.path().c_str(), name.c_str()) == 0 ? 0 : errno;
+}
+
+// ARBITER-1. The answer of NFS may be lost on its way: then what stands there says who has won.
+bool arbiter::claim(std::uint32_t round, const contender& who) const {
   const auto file = file_of(round);
-  const auto aside = folder_ / fmt::format(".{}.{}", file.filename().string(), new_token());
-  write_aside(aside, who);
-  const bool linked = ::link(aside.c_str(), file.c_str()) == 0;
-  const int failure = errno;
-  std::error_code ignored;
-  fs::remove(aside, ignored);
-  if (linked)
-    return true;
+  const int failure = give_name(file, who);
   if (failure == EEXIST)
-    return winner(round) == who;
-  throw io_error("cannot make '{}', which decides who goes on with the run: {}",
-                 file.string(),
-                 system_message(failure));
+    return winner(round) == who.text;
+  if (failure != 0)
+    refuse(file, failure);
+  return true;
 }
 
 std::string arbiter::winner(std::uint32_t round) const {
@@ -79,8 +170,24 @@ std::string arbiter::winner(std::uint32_t round) const {
   }
 }
 
-void arbiter::resign(std::uint32_t round) const {
-  write_aside(file_of(round).string() + ".resigned", "");
+// A client of NFS remembers for a while that a name was not there, but not beyond a change of its
+// own.
+std::string arbiter::winner_now(std::uint32_t round) const {
+  if (auto known = winner(round); !known.empty())
+    return known;
+  {
+    const temporary_name change(aside());
+    if (const int refused = write_new(change.path(), {}); refused != 0)
+      refuse(change.path(), refused);
+  }
+  return winner(round);
+}
+
+void arbiter::resign(std::uint32_t round, const contender& who) const {
+  const auto name = file_of(round).string() + ".resigned";
+  const int failure = give_name(name, who);
+  if (failure != 0 && failure != EEXIST)
+    refuse(name, failure);
 }
 
 std::uint32_t arbiter::open_round(std::uint32_t first) const {
@@ -90,18 +197,20 @@ std::uint32_t arbiter::open_round(std::uint32_t first) const {
   return first;
 }
 
+std::string arbiter::leader() const {
+  std::string out;
+  for (std::uint32_t round = 1;; ++round) {
+    auto winner = winner_now(round);
+    if (winner.empty())
+      return out;
+    out = open_round(round) == round ? std::move(winner) : std::string();
+  }
+}
+
 void arbiter::remove() const {
   std::error_code ignored;
   fs::remove_all(folder_, ignored);
   fs::remove(folder_.parent_path(), ignored);  // where it was the last
-}
-
-std::string contender(const fs::path& run) {
-  const auto file = run / "contender";
-  std::error_code failure;
-  if (!fs::exists(file, failure))
-    replace_file(file, new_token());
-  return fmt::format("host '{}', '{}' ({})", host_name(), run.string(), read_text(file));
 }
 
 }  // namespace troupe::runtime

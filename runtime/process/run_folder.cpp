@@ -20,6 +20,8 @@
 namespace troupe::runtime {
 namespace {
 
+constexpr std::size_t digits_of_token = 16;
+
 namespace fs = std::filesystem;
 
 constexpr std::int64_t record_version = 1;
@@ -47,11 +49,6 @@ void require_own(const fs::path& path) {
   if ((about.st_mode & others) != 0)
     refuse(fmt::format("others may enter it (mode {:04o}); `chmod 700` it, or choose another",
                        about.st_mode & 07777));
-}
-
-void make_own_folder(const fs::path& path) {
-  if (::mkdir(path.c_str(), S_IRWXU) != 0 && errno != EEXIST)
-    throw io_error("cannot make the folder '{}': {}", path.string(), system_message(errno));
 }
 
 bool has_nothing(const fs::path& folder) {
@@ -170,6 +167,12 @@ std::string new_token() {
   return fmt::format("{:016x}", bits);
 }
 
+void make_own_folder(const fs::path& path) {
+  if (::mkdir(path.c_str(), S_IRWXU) != 0 && errno != EEXIST)
+    throw io_error("cannot make the folder '{}': {}", path.string(), system_message(errno));
+  require_own(path);
+}
+
 fs::path new_temporary_folder() {
   auto name = (fs::temp_directory_path() / "troupe-run-XXXXXX").string();
   if (::mkdtemp(name.data()) == nullptr)
@@ -219,6 +222,10 @@ run_record read_run_record(std::string_view text, const std::string& what) {
                  .command = texts_field(x, "command", what),
                  .started = text_field(x, "started", what),
                  .ended = {}};
+  if (out.id.size() != digits_of_token
+      || out.id.find_first_not_of("0123456789abcdef") != std::string::npos)
+    throw input_error(
+        "{}: `id` is '{}', and it is {} hexadecimal digits", what, out.id, digits_of_token);
   if (x.contains("ended")) {
     constexpr int most = 255;
     const auto& end = object_field(x, "ended", what);
@@ -238,7 +245,6 @@ run_folder run_folder::open(const fs::path& path) {
 
 run_folder run_folder::copy(const fs::path& path, const run_record& record) {
   make_own_folder(path);
-  require_own(path);
   run_folder out(path);
   for (const auto& folder : {out.processes(), out.logs(), out.sockets()})
     make_own_folder(folder);
@@ -273,7 +279,6 @@ held_run_folder::held_run_folder(const fs::path& path,
   if (path_.has_parent_path())
     make_folder(path_.parent_path());
   make_own_folder(path_);
-  require_own(path_);
   std::error_code failure;
   const bool anew = !fs::exists(path_ / record_file, failure);
   if (anew && !fs::exists(path_ / lock_file, failure) && !has_nothing(path_))

@@ -131,6 +131,9 @@ std::string new_token();
 
 /// An empty one below the system's folder for temporary files, with mode 0700. Throws io_error.
 std::filesystem::path new_temporary_folder();
+/// That nobody else may enter, where there is none yet. Throws io_error, and input_error where
+/// there is one of another user, or that others may enter.
+void make_own_folder(const std::filesystem::path& path);
 
 /// Replaces a small file at once, for readers: they see the one before or this one. Not durable.
 /// Throws io_error.

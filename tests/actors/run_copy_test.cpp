@@ -91,11 +91,42 @@ TEST_CASE("without credentials of its own a copy has the run's secret", "[actors
 TEST_CASE("who does not see what decides could not go on and says what to do", "[actors]") {
   copied it;
   const runtime::arbiter by(it.save.path(), it.record.id);
-  CHECK_THAT(actors::why_not_here(it.told), ContainsSubstring("checkpoints.save"));
-  by.open("first");
-  CHECK(actors::why_not_here(it.told).empty());
+  const actors::run_copy copy(it.copies(), it.node.path(), it.told);
+  const auto here = copy.folder().path();
+  CHECK_THAT(actors::why_not_here(it.told, here), ContainsSubstring("checkpoints.save"));
+  by.open({"first", "host 'first' goes on with this run"});
+  CHECK(actors::why_not_here(it.told, here).empty());
   it.told.directory = (it.save / "nowhere").string();
-  CHECK_THAT(actors::why_not_here(it.told), ContainsSubstring("nowhere"));
+  CHECK_THAT(actors::why_not_here(it.told, here), ContainsSubstring("nowhere"));
+}
+
+TEST_CASE("who has won and cannot lead resigns what it has won and nothing else", "[actors]") {
+  copied it;
+  const runtime::arbiter by(it.save.path(), it.record.id);
+  by.open({"first", "host 'first' goes on with this run"});
+  const actors::run_copy one(it.copies(), it.node.path(), it.told),
+      two(it.copies(), it.node.path(), it.told);
+  const auto path = [](const actors::run_copy& x) { return x.folder().path(); };
+  REQUIRE(by.claim(2, runtime::contender_of(path(one))));
+  actors::resign_here(it.told, path(two));
+  CHECK(by.open_round(2) == 2);
+  actors::resign_here(it.told, path(one));
+  CHECK(by.open_round(2) == 3);
+  actors::resign_here(it.told, path(one));
+  CHECK(by.open_round(2) == 3);
+}
+
+TEST_CASE("a copy that has not all of the ledger yet is not gone on from", "[actors]") {
+  copied it;
+  it.told.ledger = 8;
+  actors::run_copy copy(it.copies(), it.node.path(), it.told);
+  CHECK_FALSE(copy.is_complete());
+  it.told.ledger = 800;  // what has come since is on its way
+  copy.keep(it.told);
+  copy.keep(messages::keep_ledger{0, "one\n"});
+  CHECK_FALSE(copy.is_complete());
+  copy.keep(messages::keep_ledger{4, "two\n"});
+  CHECK(copy.is_complete());
 }
 
 TEST_CASE("a copy that nobody has used is removed and one in which a process leads is not",
@@ -108,13 +139,13 @@ TEST_CASE("a copy that nobody has used is removed and one in which a process lea
     const auto leads
         = runtime::held_run_folder::to_go_on(first.folder().path(), std::chrono::seconds(1));
     REQUIRE(leads);
-    first.remove_unless_used();
-    second.remove_unless_used();
+    CHECK_FALSE(first.remove_unless_used());
+    CHECK(second.remove_unless_used());
     CHECK(std::filesystem::exists(first.folder().path()));
     CHECK_FALSE(std::filesystem::exists(second.folder().path()));
   }
-  first.remove_unless_used();
-  CHECK_FALSE(std::filesystem::exists(it.copies()));
+  CHECK(first.remove_unless_used());
+  CHECK(std::filesystem::is_empty(it.copies()));
   it.told.record = "no record";
   CHECK_THROWS_AS(actors::run_copy(it.copies(), it.node.path(), it.told), runtime::input_error);
 }

@@ -96,8 +96,9 @@ def check_gone(folder):
     if int((folder / "save" / "latest_checkpointed_iteration.txt").read_text()) < newest or not newest:
         raise wrong(f"the newest checkpoint was {newest}, and is an older one")
     require_same_as_undisturbed(folder, one, "the host of the supervisor was lost")
-    if not all(x.name == copy.name for at in nodes for x in (at.run / "runs").glob("*")):
-        raise wrong(f"copies of the run are left: {[list((at.run / 'runs').glob('*')) for at in nodes]}")
+    left = [x for at in nodes for x in (at.run / "runs").glob("*")]
+    if left != [copy]:
+        raise wrong(f"of the copies of the run {left} are left, and it went on in {copy}")
 
 
 def check_with_a_node(folder):
@@ -127,11 +128,47 @@ def check_wakes(folder):
     for pid in still:
         os.kill(pid, signal.SIGCONT)
     waits(nodes, "it has ended", lambda: not one.left())
-    if "goes on with" not in one.out.read_text():
-        raise wrong(f"it does not say that another host goes on:\n{one.out.read_text()}")
+    if "goes on with" not in one.out.read_text() or one.process.wait() != 3:
+        raise wrong(f"it does not say that another host goes on, or ends with {one.process.wait()}:\n{one.out.read_text()}")
     goes_on(one, nodes, 25)
     stops(one, nodes, copy)
     require_same_as_undisturbed(folder, one, "a host stood still")
+
+
+def check_twice(folder):
+    """The host that has gone on is lost, too: the next one does, with what it computes and with that of the lost one."""
+    one, nodes = started(folder, 1)
+    one.dies()
+    copy = taken_over(nodes)
+    goes_on(one, nodes)
+    lost, = [at for at in nodes if copy.is_relative_to(at.run)]
+    left = [at for at in nodes if at is not lost]
+    all_there = sorted(lost.left(), reverse=True)
+    for pid in all_there:
+        os.kill(pid, signal.SIGSTOP)
+    for pid in all_there:
+        os.kill(pid, signal.SIGKILL)
+    lost.process.wait()
+    again = taken_over(left, 2)
+    goes_on(one, left)
+    stops(one, left, again)
+    require_same_as_undisturbed(folder, one, "two hosts were lost that led the run, one after the other")
+
+
+def check_typed_again(folder):
+    """The command is typed again while another host goes on with the run: it is refused, and that run still decides, and saves."""
+    one, nodes = started(folder)
+    one.dies()
+    copy = taken_over(nodes)
+    goes_on(one, nodes)
+    code, out, err = cli_test.run(*one.command[1:])
+    if code == 0:
+        raise wrong(f"the command that was typed again ends with {code}: {out}{err}")
+    if not list((folder / "save" / ".succession").glob("*/round-2")):
+        raise wrong("what has decided who goes on is gone")
+    goes_on(one, nodes, 25)
+    stops(one, nodes, copy)
+    require_same_as_undisturbed(folder, one, "the command was typed again meanwhile")
 
 
 def check_nothing_decides(folder):

@@ -395,11 +395,11 @@ ledger_written example(const wire&) {
 }
 template <>
 round_decided example(const wire&) {
-  return {3, round_decided::outcome::lost, "somebody else does"};
+  return {7, 3, round_decided::outcome::lost, "somebody else does"};
 }
 template <>
 keep_run example(const wire&) {
-  return {2, "10.0.0.1", 7000, "{}", "order", "{}", "secret", "/save", "/home", 4, {1, 2}};
+  return {2, "10.0.0.1", 7000, "{}", "order", "{}", "secret", "/save", "/home", 4, {1, 2}, 300};
 }
 template <>
 keep_ledger example(const wire&) {

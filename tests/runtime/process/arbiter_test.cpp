@@ -8,77 +8,150 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <atomic>
+#include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
+#include <sys/resource.h>
 #include <thread>
 #include <vector>
 
 using namespace troupe::runtime;
 using troupe::tests::scratch_folder;
 
+namespace {
+
+contender named(const std::string& who) {
+  return {who, "host '" + who + "' goes on with this run"};
+}
+
+std::size_t files_in(const std::filesystem::path& folder) {
+  const std::filesystem::directory_iterator all(folder);
+  return std::size_t(std::distance(begin(all), end(all)));
+}
+
+}  // namespace
+
 TEST_CASE("ARBITER-1: of all who want a round one has it, and has it again", "[process]") {
   const scratch_folder save;
   const arbiter x(save.path(), "0123456789abcdef");
   CHECK_FALSE(x.is_seen());
-  CHECK_THROWS_AS(x.claim(1, "a"), io_error);  // nobody knows, so nobody has won
-  x.open("first");
+  CHECK_THROWS_AS(x.claim(1, named("a")), io_error);  // nobody knows, so nobody has won
+  x.open(named("first"));
   CHECK(x.is_seen());
-  CHECK(x.winner(1) == "first");
+  CHECK(x.winner(1) == named("first").text);
   CHECK(x.winner(2).empty());
   std::atomic<int> won = 0;
   std::vector<std::thread> all;
   for (int n = 0; n < 16; ++n)
     all.emplace_back([&, n] {
       const arbiter by(save.path(), "0123456789abcdef");
-      won += by.claim(2, std::to_string(n)) ? 1 : 0;
+      won += by.claim(2, named(std::to_string(n))) ? 1 : 0;
     });
   for (auto& one : all)
     one.join();
   CHECK(won == 1);
   const auto winner = x.winner(2);
-  CHECK(x.claim(2, winner));
-  CHECK_FALSE(x.claim(2, winner + "0"));
-  CHECK(x.claim(3, "another"));
+  int again = 0;
+  for (int n = 0; n < 16; ++n)
+    again += x.claim(2, named(std::to_string(n))) ? 1 : 0;
+  CHECK(again == 1);
+  CHECK_FALSE(winner.empty());
+  CHECK(x.claim(3, named("another")));
+  CHECK(x.leader() == named("another").text);
+  CHECK(files_in(x.folder()) == 4);  // three rounds, and the first contender
   CHECK_FALSE(arbiter(save.path(), "fedcba9876543210").is_seen());
 }
 
 TEST_CASE("ARBITER-1: who resigns a round opens the next one", "[process]") {
   const scratch_folder save;
   const arbiter x(save.path(), "run");
-  x.open("first");
+  x.open(named("first"));
   CHECK(x.open_round(2) == 2);
-  CHECK(x.claim(2, "a"));
-  x.resign(2);
+  CHECK(x.claim(2, named("a")));
+  x.resign(2, named("a"));
   CHECK(x.open_round(2) == 3);
-  CHECK_FALSE(x.claim(2, "b"));
-  CHECK(x.claim(3, "b"));
+  CHECK(x.leader().empty());
+  CHECK_FALSE(x.claim(2, named("b")));
+  CHECK(x.claim(3, named("b")));
   CHECK(x.open_round(2) == 3);
 }
 
 TEST_CASE("without the arbiter's folder nobody wins and nobody is known to have", "[process]") {
   const scratch_folder save;
   const arbiter x(save.path(), "run");
-  x.open("first");
-  std::filesystem::remove_all(save / ".succession");
-  CHECK_THROWS_AS(x.claim(2, "a"), io_error);
+  x.open(named("first"));
+  std::filesystem::rename(save / ".succession", save.path().string() + ".hidden");
+  CHECK_THROWS_AS(x.claim(2, named("a")), io_error);
   CHECK_THROWS_AS(x.winner(1), io_error);
+  CHECK_THROWS_AS(x.leader(), io_error);
+  CHECK_FALSE(x.is_replaced());  // a folder with nothing in it: its file system may not be mounted
+  std::ofstream(save / "iter_0000001") << "something";
+  CHECK(x.is_replaced());
+  std::filesystem::remove_all(save.path().string() + ".hidden");
 }
 
-TEST_CASE("what an arbiter has decided is removed with the run or by the next one", "[process]") {
+TEST_CASE("what an arbiter has decided is removed with its run or by one that has begun",
+          "[process]") {
   const scratch_folder save;
   const arbiter one(save.path(), "one"), two(save.path(), "two");
-  one.open("a");
-  two.open("b");
+  one.open(named("a"));
+  two.open(named("b"));
+  CHECK(one.winner(1) == named("a").text);  // it may go on yet, and the second be refused its nodes
+  two.forget_others();
   CHECK_FALSE(one.is_seen());
+  CHECK(one.is_replaced());
   CHECK(two.is_seen());
   two.remove();
   CHECK(std::filesystem::is_empty(save.path()));
 }
 
+TEST_CASE("what is prepared decides on a disk that takes no bytes any more", "[process]") {
+  const scratch_folder save;
+  const arbiter x(save.path(), "run");
+  x.open(named("first"));
+  x.prepare(named("a"));
+  const auto files = files_in(x.folder());
+  struct rlimit before = {};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const auto handled = std::signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit none = {0, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &none) == 0);
+  bool won = false, resigned = false, refused = false;
+  try {
+    won = x.claim(2, named("a"));
+    x.resign(2, named("a"));
+    resigned = x.open_round(2) == 3;
+    x.claim(3, named("not prepared"));
+  } catch (const io_error&) {
+    refused = true;
+  }
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handled);
+  CHECK(won);
+  CHECK(resigned);
+  CHECK(refused);
+  CHECK(x.winner(3).empty());
+  CHECK(files_in(x.folder()) == files + 2);  // of what was refused nothing is left
+}
+
+TEST_CASE("a run that has ended is raised by nobody", "[process]") {
+  const scratch_folder save;
+  const arbiter x(save.path(), "run");
+  x.open(named("first"));
+  CHECK(x.claim(2, end_by(named("first"), 1)));
+  CHECK_FALSE(x.claim(2, named("a")));
+  CHECK(is_end(x.winner(2)));
+  CHECK_FALSE(is_end(x.winner(1)));
+  CHECK(x.leader().find("exit code 1") != std::string::npos);
+}
+
 TEST_CASE("two folders of a run are two contenders, and a folder stays the same one", "[process]") {
   const scratch_folder one, two;
-  CHECK(contender(one.path()) == contender(one.path()));
-  CHECK(contender(one.path()) != contender(two.path()));
+  const auto text = [](const std::filesystem::path& run) { return contender_of(run).text; };
+  CHECK(text(one.path()) == text(one.path()));
+  CHECK(text(one.path()) != text(two.path()));
   std::filesystem::copy(one.path(), two / "again", std::filesystem::copy_options::recursive);
-  CHECK(contender(one.path()) != contender(two / "again"));
+  CHECK(text(one.path()) != text(two / "again"));
 }

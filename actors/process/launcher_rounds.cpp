@@ -1,0 +1,183 @@
+// How a launcher that loses a host finds out whether it is that one, or itself, that is gone for
+// the others.
+
+#include "actors/process/launcher.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/core/thread.hpp"
+#include "runtime/process/arbiter.hpp"
+
+#include <caf/typed_event_based_actor.hpp>
+
+#include <exception>
+#include <fmt/format.h>
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+using decided = messages::round_decided::outcome;
+
+/// Blocks for a file system. `competes`: there is somebody to go on with. Else it resigns the round
+/// that it holds, so that those whom it does not reach can go on.
+messages::round_decided asked(const runtime::arbiter& by,
+                              messages::round_decided out,
+                              const runtime::contender& who,
+                              bool competes) {
+  try {
+    const auto held = out.round - 1;
+    out.round = by.open_round(out.round);
+    const bool won = competes && by.claim(out.round, who);
+    const auto winner = won ? who.text : by.winner_now(out.round);
+    out.how = winner == who.text ? decided::won : winner.empty() ? decided::open : decided::lost;
+    out.why = winner;
+    if (out.how == decided::open)
+      by.resign(held, who);
+  } catch (const std::exception& failure) {
+    out.how = by.is_replaced() ? decided::lost : decided::unknown;
+    out.why = out.how == decided::lost
+                  ? fmt::format("'{}' was removed, as by another run", by.folder().string())
+                  : failure.what();
+  }
+  return out;
+}
+
+}  // namespace
+
+// By a thread: a file system that hangs holds nobody here.
+void launcher_state::decide_round() {
+  if (std::exchange(is_deciding_, true))
+    return;
+  const messages::round_decided question{.attempt = ++attempt_, .round = round_};
+  const auto later = [&question](decided how) {
+    auto out = question;
+    out.how = how;
+    return out;
+  };
+  const auto tell = [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()),
+                     path = context_->messages](messages::round_decided x) {
+    if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
+      path->send_from_outside(caf::actor_cast<messages::launcher_actor>(alive), std::move(x));
+  };
+  context_->messages->send_later(
+      self_, messages::launcher_actor(self_), suspicion(), later(decided::awaited));
+  try {
+    runtime::start_thread(
+        "arbiter",
+        [tell,
+         question,
+         by = runtime::arbiter(settings_.other_hosts->save, run_),
+         who = settings_.other_hosts->who,
+         competes = !sites_->serving().empty()] { tell(asked(by, question, who, competes)); })
+        .detach();
+  } catch (const runtime::error& failure) {
+    auto out = later(decided::unknown);
+    out.why = failure.what();
+    tell(std::move(out));
+  }
+}
+
+void launcher_state::receive(const messages::round_decided& x) {
+  if (machine_->is_over() || x.attempt != attempt_ || !is_deciding_)
+    return;  // who is over has given them up
+  switch (x.how) {
+    case decided::awaited:
+      runtime::log_warning(
+          "no place of a lost host moves yet: whether another host goes on with the run is looked "
+          "up in '{}', which does not answer",
+          settings_.other_hosts->save.string());
+      return;
+    case decided::ask_again:
+      is_deciding_ = false;
+      return decide_round();
+    case decided::unknown:
+      if (std::exchange(unknown_why_, x.why) != x.why)
+        runtime::log_warning(
+            "no place of a lost host moves yet: whether another host goes on with the run is not "
+            "known ({}); it is tried again",
+            x.why);
+      context_->messages->send_later(
+          self_,
+          messages::launcher_actor(self_),
+          suspicion() / 2,
+          messages::round_decided{.attempt = attempt_, .round = round_, .how = decided::ask_again});
+      return;
+    case decided::lost:
+      return is_superseded(x.why);
+    case decided::open:
+      if (!sites_->serving().empty()) {  // one has come back meanwhile
+        is_deciding_ = false;
+        return decide_round();
+      }
+      settings_.other_hosts->left_to_others();
+      break;
+    case decided::won:
+      win_round(x.round);
+      break;
+  }
+  settle_undecided();
+}
+
+void launcher_state::is_superseded(const std::string& why) {
+  if (!settings_.other_hosts || machine_->is_over())
+    return;
+  const auto because = undecided_.empty() ? std::string() : undecided_.front().second + "; ";
+  settings_.other_hosts->superseded(fmt::format("{}{}; this process ends", because, why));
+}
+
+void launcher_state::settle_undecided() {
+  is_deciding_ = false;
+  unknown_why_.clear();
+  for (const auto& [host, why] : std::exchange(undecided_, {}))
+    carry_out(machine_->host_gone(host, why));
+  for (const int host : std::exchange(returned_, {}))
+    find_host(host);
+}
+
+// A successor here has to know it before anybody else does: else it would ask for a round that is
+// over. Whom this launcher has lost since it asked may go on, where it has nobody to go on with.
+void launcher_state::win_round(std::uint32_t won) {
+  const auto before = std::exchange(round_, won + 1);
+  try {
+    leave_rendezvous();
+  } catch (const runtime::error& failure) {
+    runtime::log_warning("{}", failure.what());
+    round_ = before;
+    return;
+  }
+  if (sites_->serving().empty())
+    return resign(won);
+  copy_run();
+}
+
+void launcher_state::resign(std::uint32_t round) {
+  settings_.other_hosts->left_to_others();
+  tell_arbiter([who = settings_.other_hosts->who, round](const runtime::arbiter& by) {
+    by.resign(round, who);
+  });
+}
+
+// Not before all nodes serve this run: one of those runs may still be going on with them.
+void launcher_state::forget_other_runs() {
+  if (settings_.other_hosts)
+    tell_arbiter([](const runtime::arbiter& by) { by.forget_others(); });
+}
+
+void launcher_state::tell_arbiter(std::function<void(const runtime::arbiter&)> what) {
+  try {
+    runtime::start_thread(
+        "arbiter",
+        [what = std::move(what), by = runtime::arbiter(settings_.other_hosts->save, run_)] {
+          try {
+            what(by);
+          } catch (const std::exception& failure) {
+            runtime::log_warning("{}", failure.what());
+          }
+        })
+        .detach();
+  } catch (const runtime::error& failure) {
+    runtime::log_warning("{}", failure.what());
+  }
+}
+
+}  // namespace troupe::actors
