@@ -92,23 +92,24 @@ void keeper_state::tell_if_kept(runtime::generation_id generation, runtime::step
   const auto ranks = job_->placed();
   const bool has_all = context_->kept->has(
       generation, ranks.first_of(process_), ranks.end_of(process_), value(step));
-  if (has_all || context_->bug == planted_bug::keep_before_all)
-    context_->messages->send(
-        self_,
-        supervisor_,
-        messages::kept{generation,
-                       step,
-                       process_,
-                       context_->stored && context_->stored->is_storing(process_),
-                       told_to_store_});
+  if (!has_all && context_->bug != planted_bug::keep_before_all)
+    return;
+  messages::kept out{generation, step, process_, told_to_store_};
+  if (context_->stored) {
+    out.storing = runtime::step_id(context_->stored->storing(process_).value_or(0));
+    for (const auto iteration : context_->stored->written(process_))
+      out.stored.push_back(runtime::step_id(iteration));
+  }
+  context_->messages->send(self_, supervisor_, std::move(out));
 }
 
 void keeper_state::receive(const messages::store_kept& x) {
-  told_to_store_ = x.step;
-  if (!context_->stored)
+  if (x.generation < given_in_ || !context_->stored)
     return;
+  told_to_store_ = x.step;
   const auto ranks = job_->placed();
-  runtime::step_to_store all{.process = process_, .iteration = value(x.step)};
+  runtime::step_to_store all{
+      .process = process_, .iteration = value(x.step), .common = value(x.common)};
   for (int rank = ranks.first_of(process_); rank < ranks.end_of(process_); ++rank) {
     auto found = context_->kept->find(rank, value(x.step));
     if (!found)

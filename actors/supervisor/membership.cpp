@@ -276,6 +276,8 @@ membership::orders membership::looked(std::uint64_t number,
   if (phase_ != phase::ending || !is_looking_ || number != looks_)
     return {};
   is_looking_ = false;
+  if (auto again = close_what_broke(); !again.empty())
+    return again;  // it is looked again then
   stored_ = std::move(found);
   return form();
 }

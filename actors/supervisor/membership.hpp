@@ -59,6 +59,7 @@ struct broken_link {
   int from = 0, to = 0;  ///< who tells of it, and the other one
   std::uint32_t from_incarnation = 0, to_incarnation = 0;
   bool is_closed = false;  ///< both were ordered to close what is left between them
+  bool is_late = false;    ///< heard when everybody had ended: it is closed, and does not count
 };
 
 struct member_death {

@@ -17,21 +17,24 @@ membership::orders membership::broke(const broken_link& x,
     const auto& at = processes_[std::size_t(p)];
     return at.stands && at.incarnation == incarnation;
   };
-  // Without recovery the cause is what the ranks die of. What is heard of a generation after
-  // somebody was exchanged is late: everybody had ended.
+  // Without recovery the cause is what the ranks die of.
   if (phase_ == phase::stopped || !limits_.on || generation != generation_ || !formed_
-      || is_looking_ || exchanged_ || !is_here(x.from, x.from_incarnation)
-      || !is_here(x.to, x.to_incarnation))
+      || !is_here(x.from, x.from_incarnation) || !is_here(x.to, x.to_incarnation))
     return {};  // MEMBER-2
   auto pair = x;
   if (pair.from > pair.to) {
     std::swap(pair.from, pair.to);
     std::swap(pair.from_incarnation, pair.to_incarnation);
   }
+  // What is heard while disks are looked at, or after somebody was exchanged, is late, as everybody
+  // had ended: it is no cause, and does not count; but both ends close what is left between them.
+  pair.is_late = is_looking_ || exchanged_;
   if (std::none_of(broken_.begin(), broken_.end(), [&](const auto& other) {
         return other.from == pair.from && other.to == pair.to;
       }))
     broken_.push_back(pair);
+  if (pair.is_late)
+    return {};
   const member_death death{.generation = generation_,
                            .role = member_role::rank,
                            .who = fmt::format("connection:{}-{}", pair.from, pair.to),
@@ -126,7 +129,8 @@ membership::orders membership::exchange_unreachable(const std::string& why, std:
   std::erase_if(past_breaks_, [&](const auto& b) { return b.at_ns + limits_.window_ns < now_ns; });
   std::vector<past_break> now;
   for (const auto& x : std::exchange(broken_, {}))
-    if (incarnation(x.from) == x.from_incarnation && incarnation(x.to) == x.to_incarnation)
+    if (!x.is_late && incarnation(x.from) == x.from_incarnation
+        && incarnation(x.to) == x.to_incarnation)
       now.push_back({x.from, x.to, x.from_incarnation, x.to_incarnation, now_ns});
   past_breaks_.insert(past_breaks_.end(), now.begin(), now.end());
   const auto all = unreachable(now);

@@ -1,11 +1,14 @@
 // LOCAL-4: when kept states are written to local disks: of one step everywhere, and of the next one
 // when the slowest disk has done. Else each would leave out others, and there would be no step that
-// all have.
+// all have. A step that one has not written all the same, as its keeper has died or its disk has
+// refused, may be the second newest of the others: so the newest that all have stays.
 
 #include "actors/supervisor/supervisor.hpp"
 #include "runtime/core/log.hpp"
 
-#include <utility>
+#include <algorithm>
+#include <fmt/format.h>
+#include <string>
 
 namespace troupe::actors {
 
@@ -13,32 +16,65 @@ void supervisor_state::store_if_due() {
   const auto step = at_.iteration;
   if (!is_stored(step) || step <= told_to_store_ || !is_kept(step))
     return;
+  if (on_all_disks_ > step)
+    on_all_disks_ = 0;  // the run has gone back behind it
+  on_all_disks_ = std::max(on_all_disks_, stored_by_all());
   for (int p = 0; p < int(processes_.size()); ++p) {
     const auto& x = processes_[std::size_t(p)];
     const auto& said = kept_by_.at(p);
-    const bool has_heard
-        = x.keeper != x.store_told.keeper || said.told_to_store >= x.store_told.step;
-    if (!said.is_storing && has_heard)
-      continue;
-    if (!std::exchange(is_disk_slow_, true))
-      runtime::log_warning(
-          "the local disk of process {} (host '{}') is slow: the states of process {}'s ranks are "
-          "still being written there, and those after iteration {} are left out everywhere; "
-          "`checkpoints.local_interval` could be longer",
-          x.kept_in,
-          processes_[std::size_t(x.kept_in)].host,
-          p,
-          step);
-    return;
+    if (!x.keeper)
+      return;  // the next one says what it has kept
+    if (x.keeper == x.store_told.keeper && said.told_to_store != x.store_told.step)
+      return;  // it is on its way
+    // That of before the run went back is the same.
+    if (value(said.storing) != 0 && value(said.storing) != step)
+      return leave_out(p, step);
   }
   told_to_store_ = step;
+  left_out_ = 0;
   for (auto& x : processes_) {
-    if (!x.keeper)
-      continue;
     x.store_told = {x.keeper, runtime::step_id(step)};
     context_->messages->send(
-        self_, x.keeper, messages::store_kept{generation(), runtime::step_id(step)});
+        self_,
+        x.keeper,
+        messages::store_kept{
+            generation(), runtime::step_id(step), runtime::step_id(on_all_disks_)});
   }
+}
+
+std::uint64_t supervisor_state::stored_by_all() const {
+  auto all = kept_by_.at(0).stored;
+  std::erase_if(all, [&](const auto step) {
+    return std::any_of(kept_by_.begin(), kept_by_.end(), [&](const auto& one) {
+      const auto& there = one.second.stored;
+      return std::find(there.begin(), there.end(), step) == there.end();
+    });
+  });
+  return all.empty() ? 0 : value(*std::max_element(all.begin(), all.end()));
+}
+
+// Once for each step, as a step is looked at more than once; told for the first, and again as long
+// as it goes on.
+void supervisor_state::leave_out(int process, std::uint64_t step) {
+  constexpr int told_again = 10;
+  if (step == newest_left_out_)
+    return;
+  newest_left_out_ = step;
+  if (left_out_++ % told_again != 0)
+    return;
+  const auto& x = processes_[std::size_t(process)];
+  runtime::log_warning(
+      "the local disk of process {} (host '{}') is slow, or hangs: the states of process {}'s "
+      "ranks "
+      "after iteration {} are still being written there, and those after iteration {} are left out "
+      "everywhere ({}); `checkpoints.local_interval` could be longer",
+      x.kept_in,
+      processes_[std::size_t(x.kept_in)].host,
+      process,
+      value(kept_by_.at(process).storing),
+      step,
+      on_all_disks_ == 0 ? std::string("no step is known to be on all disks")
+                         : fmt::format("the newest that is on all disks is {}", on_all_disks_));
 }
 
 }  // namespace troupe::actors

@@ -170,7 +170,10 @@ class supervisor_state {
   /// Each process writes what its ranks give to a checkpoint.
   bool writes_apart() const { return processes_.size() > 1 && !job_->job.checkpoints.save.empty(); }
   bool is_kept(std::uint64_t step) const;
-  void store_if_due();  // storing.cpp
+  // storing.cpp:
+  void store_if_due();
+  std::uint64_t stored_by_all() const;
+  void leave_out(int process, std::uint64_t step);
   /// That messages speak of: one beside this one, which hosts ranks.
   bool is_process(int x) const {
     return processes_.size() > 1 && x >= 0 && x < int(processes_.size());
@@ -326,7 +329,9 @@ class supervisor_state {
   std::optional<messages::process_may_move> may_move_;
   std::map<int, messages::kept> kept_by_;  ///< in this generation: of each process, the newest
   std::uint64_t told_to_store_ = 0;        ///< in this generation
-  bool is_disk_slow_ = false;              ///< that was told
+  std::uint64_t on_all_disks_ = 0;         ///< the newest step of which that is known; 0: none
+  int left_out_ = 0;                       ///< steps in a row, of those that were due for disks
+  std::uint64_t newest_left_out_ = 0;
   std::vector<messages::vote> votes_;
   std::vector<messages::executed_row> executed_;  ///< of the step that is running
   std::vector<messages::applied> applied_;

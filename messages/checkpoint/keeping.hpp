@@ -79,17 +79,20 @@ struct keep_refused {
 struct kept {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
-  int process = 0;          ///< whose ranks' states they are
-  bool is_storing = false;  ///< those of an older step are being written to the local disk
+  int process = 0;                      ///< whose ranks' states they are
   runtime::step_id told_to_store = {};  ///< the newest `store_kept` that it has heard
+  /// Is being written to the local disk, or waits for that; 0: none.
+  runtime::step_id storing = {};
+  std::vector<runtime::step_id> stored = {};  ///< there, by this process: ascending
 
   friend bool operator==(const kept&, const kept&) = default;
 };
 
-/// All processes have kept the states after this step, and none is writing older ones: write it.
+/// All processes have kept the states after this step, and none is writing others: write it.
 struct store_kept {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
+  runtime::step_id common = {};  ///< the newest that all have there, which stays; 0: none is known
 
   friend bool operator==(const store_kept&, const store_kept&) = default;
 };
@@ -182,12 +185,17 @@ typename Inspector::result_type inspect(Inspector& f, keep& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, kept& x) {
-  return f(
-      caf::meta::type_name("kept"), x.generation, x.step, x.process, x.is_storing, x.told_to_store);
+  return f(caf::meta::type_name("kept"),
+           x.generation,
+           x.step,
+           x.process,
+           x.told_to_store,
+           x.storing,
+           x.stored);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, store_kept& x) {
-  return f(caf::meta::type_name("store_kept"), x.generation, x.step);
+  return f(caf::meta::type_name("store_kept"), x.generation, x.step, x.common);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, fetch_kept& x) {

@@ -244,6 +244,25 @@ bool local_writer_lock::try_take(const fs::path& folder, int process) {
   return descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
 }
 
+namespace {
+
+// An older one of that step has the name until the new one has it, where the file system can: it
+// may be the only one that all processes have.
+void give_name_of_step(const fs::path& aside, const fs::path& target) {
+  if (::renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
+    sync_folder(target.parent_path());
+    return remove_step(aside);
+  }
+  if (errno != ENOENT)
+    remove_step(target);
+  std::error_code failure;
+  fs::rename(aside, target, failure);
+  if (failure)
+    throw io_error("cannot rename '{}': {}", aside.string(), failure.message());
+}
+
+}  // namespace
+
 void write_step(const fs::path& in_process, const step_to_store& x, const std::atomic<bool>& stop) {
   const auto name = folder_of_step(x.iteration);
   const auto aside = in_process / fmt::format(".{}.partial", name);
@@ -260,12 +279,7 @@ void write_step(const fs::path& in_process, const step_to_store& x, const std::a
       manifest["ranks"].push_back(write_rank(aside, rank, *state, stop));
     const auto text = json_text(manifest, 1) + "\n";
     write_text(aside / local_manifest, seal_of(text) + "\n" + text);
-    const auto target = in_process / name;
-    remove_step(target);
-    std::error_code failure;
-    fs::rename(aside, target, failure);
-    if (failure)
-      throw io_error("cannot rename '{}': {}", aside.string(), failure.message());
+    give_name_of_step(aside, in_process / name);
     sync_folder(in_process);  // LOCAL-1
   } catch (...) {
     std::error_code ignored;

@@ -62,7 +62,7 @@ struct local_states::shared {
   void loop();
   void write(const step_to_store& x);
   /// Under the process's writer lock.
-  void remove_older(int process, std::uint64_t newest);
+  void remove_older(const step_to_store& newest);
   fs::path path_of(const key& x) const {
     return folder / folder_of_process(x.first) / folder_of_step(x.second);
   }
@@ -136,7 +136,7 @@ void local_states::shared::write(const step_to_store& x) {
       there[{x.process, x.iteration}] = std::move(done);
       written.emplace(x.process, x.iteration);
     }
-    remove_older(x.process, x.iteration);
+    remove_older(x);
     if (refused.exchange(false))
       log_info(
           " states are written to the local disk again: those of process {}'s ranks after "
@@ -159,19 +159,21 @@ void local_states::shared::write(const step_to_store& x) {
 // Of later ones the run has gone back behind, or they are of a run before. Whoever kept that
 // process's states before may have been another process of this host, and what that has written
 // since this one has looked is not known here yet.
-void local_states::shared::remove_older(int process, std::uint64_t newest) {
+void local_states::shared::remove_older(const step_to_store& newest) {
+  const int process = newest.process;
   look_in(folder / folder_of_process(process), true);
   std::vector<key> leaving;
   {
     const std::lock_guard lock(mutex);
     std::vector<key> older;
     for (const auto& [at, x] : there) {
-      if (at.first != process || at.second == newest)
+      if (at.first != process || at.second == newest.iteration)
         continue;
-      (at.second > newest ? leaving : older).push_back(at);
+      (at.second > newest.iteration ? leaving : older).push_back(at);
     }
-    const auto stay = std::min(older.size(), steps_kept - 1);
-    leaving.insert(leaving.end(), older.begin(), older.end() - std::ptrdiff_t(stay));
+    older.resize(older.size() - std::min(older.size(), steps_kept - 1));
+    std::erase_if(older, [&](const auto& at) { return at.second == newest.common; });  // LOCAL-4
+    leaving.insert(leaving.end(), older.begin(), older.end());
     for (const auto& x : leaving) {
       there.erase(x);
       written.erase(x);
@@ -216,9 +218,21 @@ void local_states::store(step_to_store x) {
   all.changed.notify_all();
 }
 
-bool local_states::is_storing(int process) const {
+std::optional<std::uint64_t> local_states::storing(int process) const {
   const std::lock_guard lock(shared_->mutex);
-  return shared_->is_storing(process);
+  for (const auto& x : shared_->waiting)
+    if (x.process == process)
+      return x.iteration;
+  return std::nullopt;
+}
+
+std::vector<std::uint64_t> local_states::written(int process) const {
+  const std::lock_guard lock(shared_->mutex);
+  std::vector<std::uint64_t> out;
+  for (const auto& [of, iteration] : shared_->written)
+    if (of == process)
+      out.push_back(iteration);
+  return out;
 }
 
 void local_states::finish() {

@@ -7,17 +7,17 @@
 //                    .step-0000042.partial         being written
 //          .process-0.lock                         held by who writes there
 //
-// docs/formats/local_states.md has the bytes. The two newest steps of each process are kept there.
+// docs/formats/local_states.md has the bytes. The two newest steps of each process are kept there,
+// and the newest that all processes have.
 //
 //   LOCAL-1  A folder that has the name of a step is complete and durable: it is written aside,
 //            synced and renamed.
 //   LOCAL-2  What has not its hashes is used by nobody: it is removed, and told.
 //   LOCAL-3  A disk that refuses, is slow or is gone delays nobody: of each process one step is
 //            written at a time, and what comes meanwhile is left out.
-//   LOCAL-4  The steps that two processes of a run have there have one in common, once both have
-//            any: no step is begun by one of them before both have done with the one before
-//            (actors/supervisor/storing.cpp). Not where one of them has not written a step, as its
-//            disk has refused or its keeper has died.
+//   LOCAL-4  The steps that the processes of a run have there have one in common, from the first
+//            one on that all have written: it is removed when all have a later one
+//            (actors/supervisor/storing.cpp).
 
 #pragma once
 
@@ -28,6 +28,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,7 @@ struct step_to_store {
   int process = 0;
   std::uint64_t iteration = 0;
   std::map<int, std::shared_ptr<const rank_state>> states = {};  ///< by rank; they stay as they are
+  std::uint64_t common = 0;  ///< a step that stays, too (LOCAL-4); 0: none
 };
 
 /// Any thread.
@@ -61,8 +63,10 @@ class local_states {
   /// By a thread of its own; returns at once. LOCAL-3. Nothing where this process has written that
   /// step already.
   void store(step_to_store x);
-  /// Of this process: something that was asked for is not written yet, or refused.
-  bool is_storing(int process) const;
+  /// What was asked for and is not written yet, or refused.
+  std::optional<std::uint64_t> storing(int process) const;
+  /// By this process, and not removed by it: ascending. Looks at no disk.
+  std::vector<std::uint64_t> written(int process) const;
   /// What was asked for is written, or refused: for who looks at the folder.
   void finish();
 

@@ -126,6 +126,26 @@ TEST_CASE("LINK-1: both ends of what broke close what is left between them befor
   }
 }
 
+TEST_CASE("LINK-1: what is heard to have broken after all have ended is closed, and does not count",
+          "[actors][membership]") {
+  linked it(4);
+  it.breaks(0, 1);
+  it.formed(it.end());
+  it.breaks(0, 1);
+  const int gone = it.exchanged(it.end());
+  CHECK(it.breaks(2, 3).empty());
+  const auto ends = [&](int p, std::vector<int> broken_with) {
+    return membership_order{order_end{it.x.generation(), p, std::move(broken_with)}};
+  };
+  CHECK(it.x.stands(gone, 2, false, it.now) == membership::orders{ends(2, {3}), ends(3, {2})});
+  it.end(2);
+  it.formed(it.end(3));
+  const auto restarts = it.x.take_restarts();
+  CHECK(restarts.size() == 2);
+  it.breaks(2, 3);  // the first between them that counts: both go on
+  it.formed(it.end());
+}
+
 TEST_CASE("MEMBER-7: where it breaks again one of both is exchanged and then the other one",
           "[actors][membership]") {
   linked it;

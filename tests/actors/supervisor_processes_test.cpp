@@ -61,34 +61,79 @@ TEST_CASE("LOCAL-4: a step is written to local disks when all have it, and all h
       out.push_back(value(x.step));
     return out;
   };
-  const auto says = [&](int process, std::uint64_t step, bool is_storing, std::uint64_t last) {
-    it.system.tell(
-        it.supervisor,
-        messages::kept{
-            first_generation, runtime::step_id(step), process, is_storing, runtime::step_id(last)});
+  const auto common = [&](std::size_t keeper) {
+    return value(it.keepers[keeper].of<messages::store_kept>().back().common);
   };
+  /// `storing`: 0 for none.
+  const auto says = [&](int process,
+                        std::uint64_t step,
+                        std::uint64_t last,
+                        std::uint64_t storing,
+                        std::vector<runtime::step_id> stored) {
+    it.system.tell(it.supervisor,
+                   messages::kept{first_generation,
+                                  runtime::step_id(step),
+                                  process,
+                                  runtime::step_id(last),
+                                  runtime::step_id(storing),
+                                  std::move(stored)});
+  };
+  constexpr runtime::step_id one{1}, two{2};
   using steps = std::vector<std::uint64_t>;
   it.commit_first();
-  says(0, 1, false, 0);
+  says(0, 1, 0, 0, {});
   CHECK(told(0).empty());
-  says(1, 1, false, 0);
+  says(1, 1, 0, 0, {});
   CHECK(told(0) == steps{1});
   CHECK(told(1) == steps{1});
+  CHECK(common(0) == 0);
   it.vote(2);
-  says(1, 2, false, 1);
+  says(1, 2, 1, 0, {one});
   it.apply(2);
   SECTION("one is still writing") {
-    says(0, 2, true, 1);
+    says(0, 2, 1, 1, {});
     CHECK(told(0) == steps{1});
-    says(0, 2, false, 1);  // as long as the step is the newest
+    says(0, 2, 1, 0, {one});  // as long as the step is the newest
+    CHECK(common(1) == 1);
   }
   SECTION("one has not heard of the one before") {
-    says(0, 2, false, 0);
+    says(0, 2, 0, 0, {});
     CHECK(told(0) == steps{1});
-    says(0, 2, false, 1);
+    says(0, 2, 1, 0, {one});
+    CHECK(common(1) == 1);
+  }
+  SECTION("one has written nothing") {
+    says(0, 2, 1, 0, {});
+    CHECK(common(1) == 0);
+  }
+  SECTION("one writes that same step, since before the run went back") {
+    says(0, 2, 1, 2, {one});
+    CHECK(common(0) == 1);
   }
   CHECK(told(0) == steps{1, 2});
   CHECK(told(1) == steps{1, 2});
+  it.vote(3);
+  says(0, 3, 2, 0, {one});  // its disk has refused
+  it.apply(3);
+  says(1, 3, 2, 0, {one, two});
+  CHECK(told(1) == steps{1, 2, 3});
+  CHECK(common(0) == 1);
+  CHECK(common(1) == 1);
+}
+
+TEST_CASE("LOCAL-4: a step is told to all keepers or to none", "[actors]") {
+  supervised_processes it({}, 1);
+  it.begin();
+  it.commit_first();
+  it.system.tell(it.supervisor, messages::kept{first_generation, runtime::step_id(1), 0});
+  it.system.kill(it.keeper_handles[0],
+                 messages::make_error(messages::ec::protocol_violated, "keeper: it broke"));
+  REQUIRE(it.keepers.size() == 3);
+  it.system.tell(it.supervisor, messages::kept{first_generation, runtime::step_id(1), 1});
+  CHECK(it.keepers[1].of<messages::store_kept>().empty());
+  it.system.tell(it.supervisor, messages::kept{first_generation, runtime::step_id(1), 0});
+  CHECK(it.keepers[1].of<messages::store_kept>().size() == 1);
+  CHECK(it.keepers[2].of<messages::store_kept>().size() == 1);
 }
 
 TEST_CASE("after the death of a process its ranks begin with what its keeper has", "[actors]") {
@@ -185,6 +230,8 @@ TEST_CASE("MEMBER-7: a process that lives is exchanged when its connection break
   breaks(0, "connection:1.1");
   CHECK(it.agent.of<messages::start_process>().size() == 2);  // both go on
   CHECK(it.nodes[0].ended.size() == 1);
+  CHECK(it.nodes[0].broken_with == std::vector<std::vector<int>>{{1}});  // LINK-1
+  CHECK(it.nodes[1].broken_with == std::vector<std::vector<int>>{{0}});
   breaks(1, "connection:0.1");
   REQUIRE(it.agent.of<messages::start_process>().size() == 3);
   CHECK(it.agent.of<messages::start_process>().back().process == 1);

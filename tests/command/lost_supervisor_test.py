@@ -13,7 +13,7 @@ import sys
 import cli_test
 from cli_test import works, wrong
 from hosts_test import ENDLESS, NODES, hosts, over
-from processes_test import JOBS, is_same, job, require_same
+from processes_test import JOBS, children_first, is_same, job, require_same
 
 FEW = ["--suspicion-seconds", 3]
 
@@ -105,7 +105,7 @@ def check_with_a_node(folder):
     """The lost host had a place of the run, too: that goes on on a spare."""
     one, nodes = started(folder, 1)
     lost, left = nodes[1], [nodes[0], nodes[2]]
-    all_there = sorted(lost.left(), reverse=True)  # children first, as in `dies`
+    all_there = children_first(lost.left())
     for pid in all_there:
         os.kill(pid, signal.SIGSTOP)  # nobody acts on the death of another
     one.dies(lambda: [os.kill(x, signal.SIGKILL) for x in all_there])
@@ -143,7 +143,7 @@ def check_twice(folder):
     goes_on(one, nodes)
     lost, = [at for at in nodes if copy.is_relative_to(at.run)]
     left = [at for at in nodes if at is not lost]
-    all_there = sorted(lost.left(), reverse=True)
+    all_there = children_first(lost.left())
     for pid in all_there:
         os.kill(pid, signal.SIGSTOP)
     for pid in all_there:

@@ -45,6 +45,23 @@ def with_flags(command, *more):
     return out
 
 
+def parent_of(pid):
+    """0: it is gone."""
+    try:
+        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, IndexError):
+        return 0
+
+
+def children_first(pids):
+    above = {pid: parent_of(pid) for pid in pids}
+
+    def depth(pid):
+        return 0 if pid not in above else 1 + depth(above[pid])
+
+    return sorted(pids, key=depth, reverse=True)
+
+
 class job:
     """A run of the program in a folder of its own."""
 
@@ -72,7 +89,7 @@ class job:
     def dies(self, meanwhile=lambda: None):
         """With all of its processes, at once; `meanwhile`: nobody runs, and nobody has died. Children first: the kernel
         continues a stopped agent when its guard dies, whose session it is in."""
-        alive = sorted(self.left(), reverse=True)
+        alive = children_first(self.left())
         for how in (signal.SIGSTOP, signal.SIGKILL):
             for pid in alive:
                 with contextlib.suppress(ProcessLookupError):

@@ -439,11 +439,11 @@ keep example(const wire&) {
 }
 template <>
 kept example(const wire&) {
-  return {g, step, 1, true, step};
+  return {g, step, 1, step, step, {step}};
 }
 template <>
 store_kept example(const wire&) {
-  return {g, step};
+  return {g, step, step};
 }
 template <>
 fetch_kept example(const wire&) {

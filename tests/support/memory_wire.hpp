@@ -43,6 +43,22 @@ class memory_wire final : public runtime::wire {
   std::string address() const override { return address_; }
   bool takes_device_memory() const override { return false; }
 
+  /// This end hears of no loss until it is to: a break is noticed at its two ends at different
+  /// times.
+  void hold_losses() {
+    const std::lock_guard lock(mutex_);
+    holds_losses_ = true;
+  }
+  void hear_losses() {
+    {
+      const std::lock_guard lock(mutex_);
+      holds_losses_ = false;
+      work_.insert(work_.end(), held_losses_.begin(), held_losses_.end());
+      held_losses_.clear();
+    }
+    changed_.notify_all();
+  }
+
   runtime::peer_number connect(const std::string& address) override {
     const std::lock_guard lock(all().mutex);
     const auto mine = runtime::peer_number(++last_);
@@ -77,7 +93,7 @@ class memory_wire final : public runtime::wire {
     if (!peers_.contains(who))
       return;
     part(who, "the other end has closed");
-    push([this, who, why] { owner_.lost(who, why); });
+    push_loss([this, who, why] { owner_.lost(who, why); });
   }
 
  private:
@@ -101,7 +117,14 @@ class memory_wire final : public runtime::wire {
     other->peers_.erase(number);
     auto* const owner = &other->owner_;
     const auto there = number;
-    other->push([owner, there, why] { owner->lost(there, why); });
+    other->push_loss([owner, there, why] { owner->lost(there, why); });
+  }
+  void push_loss(std::function<void()> work) {
+    {
+      const std::lock_guard lock(mutex_);
+      (holds_losses_ ? held_losses_ : work_).push_back(std::move(work));
+    }
+    changed_.notify_all();
   }
   void push(std::function<void()> work) {
     {
@@ -129,7 +152,8 @@ class memory_wire final : public runtime::wire {
   std::uint64_t last_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> work_;
+  std::deque<std::function<void()>> work_, held_losses_;
+  bool holds_losses_ = false;
   bool over_ = false;
   std::jthread thread_;
 };

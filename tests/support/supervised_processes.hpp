@@ -29,6 +29,7 @@ struct played_node {
   messages::shard_writer_actor writer = {};
   int loaders = 0, checkpointers = 0;
   std::vector<runtime::generation_id> ended;
+  std::vector<std::vector<int>> broken_with;  ///< of each that has ended
   bool shut_down = false;
   /// What it answers when a generation ends.
   std::vector<std::uint64_t> own = {}, kept = {};  ///< of the process that it keeps
@@ -91,7 +92,8 @@ struct supervised_processes {
               [this, &x](const messages::spawn_keeper& told) {
                 x.keepers.push_back(told);
                 x.keeps_for = told.process;
-                return messages::keeper_spawned{system.listener(keepers.emplace_back())};
+                keeper_handles.push_back(system.listener(keepers.emplace_back()));
+                return messages::keeper_spawned{keeper_handles.back()};
               },
               [this, &x](const messages::spawn_checkpointer&) {
                 ++x.checkpointers;
@@ -112,6 +114,7 @@ struct supervised_processes {
               [](const messages::spawn_stage&) { return messages::stage_spawned{}; },
               [&x](const messages::end_generation& told) {
                 x.ended.push_back(told.last);
+                x.broken_with.push_back(told.broken_with);
                 messages::generation_ended out{.last = told.last, .ranks = 1};
                 if (x.keeps_for >= 0)
                   out.kept[x.keeps_for] = x.kept;
@@ -199,7 +202,8 @@ struct supervised_processes {
 
   heard_by<messages::agent_actor> agent;
   std::array<heard_by<messages::replica_actor>, 2> heard;
-  std::deque<heard_by<messages::keeper_actor>> keepers;
+  std::deque<heard_by<messages::keeper_actor>> keepers;  ///< as they were spawned
+  std::vector<messages::keeper_actor> keeper_handles;    ///< of them
   heard_by<messages::checkpointer_actor> saver;
   heard_by<messages::shard_writer_actor> writers;
   std::vector<runtime::run_event> happened;

@@ -268,14 +268,34 @@ TEST_CASE("LOCAL-3: of each process one step is written at a time, and none wait
   x.store(step(10));
   x.store(step(20));  // is left out
   x.store(step(10, 1));
-  CHECK(x.is_storing(0));
-  CHECK(x.is_storing(1));
-  CHECK_FALSE(x.is_storing(2));
+  CHECK(x.storing(0) == 10);
+  CHECK(x.storing(1) == 10);
+  CHECK_FALSE(x.storing(2));
+  CHECK(x.written(0).empty());
   living.reset();
   x.finish();
-  CHECK_FALSE(x.is_storing(0));
+  CHECK_FALSE(x.storing(0));
+  CHECK(x.written(0) == steps{10});
   CHECK(steps_of(x) == steps{10});
   CHECK(steps_of(x, 1) == steps{10});
+}
+
+TEST_CASE("LOCAL-4: the step that all processes have stays beside the two newest", "[trainer]") {
+  const scratch_folder folder;
+  local_states x(folder.path());
+  for (const std::uint64_t n : {10, 20, 30, 40}) {
+    auto one = step(n);
+    one.common = n == 10 ? 0 : 10;
+    x.store(std::move(one));
+    x.finish();
+  }
+  CHECK(steps_of(x) == steps{10, 30, 40});
+  CHECK(x.written(0) == steps{10, 30, 40});
+  auto last = step(50);
+  last.common = 40;
+  x.store(std::move(last));
+  x.finish();
+  CHECK(steps_of(x) == steps{40, 50});
 }
 
 TEST_CASE("what this process has written it does not write again", "[trainer]") {

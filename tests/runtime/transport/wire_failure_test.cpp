@@ -181,6 +181,7 @@ TEST_CASE("LINK-1: what is heard late of connections that both ends closed break
   second.introduce(first.address());
   CHECK(first.redeem(second.deposit(numbered(pool, 10), now)).size() == 10);
   CHECK(second.redeem(first.deposit(numbered(pool, 20), now)).size() == 20);
+  wires[1]->hold_losses();
   wires[0]->close(peer_number{1}, "it was cut");
   for (auto* const one : {&first, &second}) {
     one->end_generation(now);
@@ -189,6 +190,10 @@ TEST_CASE("LINK-1: what is heard late of connections that both ends closed break
   const auto next = generation_id{value(now) + 1};
   CHECK(first.redeem(second.deposit(numbered(pool, 30), next)).size() == 30);
   CHECK(second.redeem(first.deposit(numbered(pool, 40), next)).size() == 40);
+  wires[1]->hear_losses();
+  // What comes after it is heard after it.
+  CHECK(second.redeem(first.deposit(numbered(pool, 50), next)).size() == 50);
+  CHECK(first.redeem(second.deposit(numbered(pool, 60), next)).size() == 60);
   CHECK(told == 0);
   first.forget(2, "it has died");
   first.renew_connections(2, "a connection broke");
