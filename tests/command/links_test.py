@@ -80,6 +80,13 @@ def data_connections(one, first, second):
     return sorted(out, key=sent, reverse=True)
 
 
+def control_connections(one, first, second):
+    """Those over which their actors speak, by the sockets of the first."""
+    control = of_control(one)
+    there = {(y, x) for x, y in connections(second)}
+    return [held(first, number) for ends, number in connections(first).items() if ends in there and control & set(ends)]
+
+
 def between(one):
     return one.until("data connections", lambda: data_connections(one, one.node(0)["pid"], one.node(1)["pid"]))
 
@@ -154,6 +161,24 @@ def check_silent(folder):
     one.goes_on(wanted, "a data connection that lost what was sent")
     if len(require_named(one)) != 1:
         raise one.fails(f"the log tells of {one.restarts()}")
+
+
+def check_control(folder):
+    """What breaks is the connection over which the actors of two nodes speak: the run goes on, and both processes do."""
+    wanted = judge(folder)
+    one = job(folder, *LONG)
+    one.reaches(5)
+    before = [one.node(0), one.node(1)]
+    found = one.until("connections of control", lambda: control_connections(one, before[0]["pid"], before[1]["pid"]))
+    for at in found:
+        break_off(at)
+        at.close()
+    one.until("its generation is ended, and it goes on", one.restarts)
+    one.reaches(one.steps()[-1]["iteration"] + 1)
+    after = [one.node(0), one.node(1)]
+    if not all(map(is_same, before, after)):
+        raise one.fails(f"the processes were {before} and are {after}")
+    one.goes_on(wanted, "a connection of control that broke")
 
 
 if __name__ == "__main__":
