@@ -23,6 +23,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -34,14 +35,24 @@ namespace fs = std::filesystem;
 constexpr int we_failed = 3;  // exit code
 constexpr auto between_looks = std::chrono::milliseconds(20);
 
-/// By the run's arbiter, if it has one. Blocks for a file system.
+/// By the run's arbiter, if it has one: another host goes on with it, or may. Else it has ended
+/// with this, for whoever has just lost this host. Blocks for a file system.
 bool leads_elsewhere(const fs::path& save, const fs::path& run) {
+  std::optional<runtime::run_folder> folder;
   try {
-    const runtime::arbiter by(save, runtime::run_folder::open(run).record().id);
-    const auto leader = by.is_seen() ? by.leader() : std::string();
-    return !leader.empty() && !runtime::is_end(leader) && leader != runtime::contender_of(run).text;
+    folder = runtime::run_folder::open(run);
   } catch (const runtime::error&) {
-    return false;
+    return false;  // it has not begun
+  }
+  try {
+    const runtime::arbiter by(save, folder->record().id);
+    if (!fs::exists(by.folder()))
+      return false;
+    const auto leader = by.leader();
+    return !leader || (!leader->is_end() && !by.end(runtime::contender_of(run)));
+  } catch (const std::exception& failure) {
+    runtime::log_warning("nodes are not told that the run has ended: {}", failure.what());
+    return true;
   }
 }
 

@@ -14,6 +14,7 @@
 #include "runtime/process/temporary_run.hpp"
 #include "runtime/trainer/build.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -25,6 +26,13 @@ namespace troupe::command {
 namespace {
 
 constexpr int superseded_code = 3;  // exit code
+
+/// Somebody has removed the folder of checkpoints, and with it all that was decided.
+void open_again(const runtime::arbiter& by, std::uint32_t next, const runtime::contender& who) {
+  by.open(who);
+  if (next > 2)
+    by.claim(next - 1, who);
+}
 
 /// Null: nobody else could go on with that run. `others_lead`: this process knows it.
 std::function<std::string()> fence_of(const actors::launch_settings& launch,
@@ -42,8 +50,10 @@ std::function<std::string()> fence_of(const actors::launch_settings& launch,
       const auto now = runtime::find_rendezvous(folder);
       if (!now)
         throw runtime::io_error("this process has ended its part of the run");
-      auto winner = by.winner_now(by.open_round(now->round));
-      return winner == who.text ? std::string() : std::move(winner);
+      if (!by.is_seen() && !std::filesystem::exists(by.folder().parent_path()))
+        open_again(by, now->round, who);
+      const auto winner = by.winner_now(by.open_round(now->round));
+      return !winner || *winner == who ? std::string() : winner->text;
     } catch (const runtime::input_error& failure) {
       throw runtime::io_error("{}", failure.what());
     }
@@ -114,9 +124,10 @@ std::uint32_t shown_run::incarnation_won(runtime::held_run_folder& folder,
   round_ = by.open_round(before->round);
   if (by.claim(round_, who_)) {
     arbiter_ = by;
-    return asked + (round_ - before->round);
+    return std::max(asked, before->incarnation + 1) + (round_ - before->round);
   }
-  const auto why = by.winner(round_) + "; this process does not";
+  const auto winner = by.winner(round_);
+  const auto why = (winner ? winner->text : "nobody is known to lead") + "; this process does not";
   runtime::log_info(" {}", why);
   if (!moved)  // who was never to lead it again says so to who shows it
     folder.end(superseded_code, why);
@@ -127,22 +138,10 @@ void shown_run::resign() {
   others_->may_lead = true;
   try {
     if (arbiter_)
-      arbiter_->resign(next_round() - 1, who_);
+      arbiter_->resign_all(round_, who_);
   } catch (const runtime::error& failure) {
     runtime::log_warning("{}", failure.what());
   }
-}
-
-// The launcher may have won some since.
-std::uint32_t shown_run::next_round() const {
-  try {
-    if (folder_)
-      if (const auto now = runtime::find_rendezvous(folder_->folder()); now && now->round > round_)
-        return now->round;
-  } catch (const runtime::error& failure) {
-    runtime::log_warning("{}", failure.what());
-  }
-  return round_ + 1;
 }
 
 // Other hosts go on from a copy of this folder (run_copy.hpp), where they see what decides.
@@ -178,7 +177,7 @@ void shown_run::open_to_other_hosts(actors::launch_settings& to,
                             front->end({.exit_code = superseded_code}, reader_patience);
                           std::_Exit(superseded_code);  // nothing of it may count any more
                         },
-                    .left_to_others = [others = others_] { others->may_lead = true; }};
+                    .left_to_others = [others = others_](bool now) { others->may_lead = now; }};
 }
 
 std::shared_ptr<actors::prepared_job> shown_run::prepare_to_go_on() const {
@@ -217,20 +216,17 @@ actors::launch_settings shown_run::launch(const actors::prepared_job& job,
 }
 
 void shown_run::end(int exit_code, const std::string& reason) {
-  const auto next = next_round();
   if (folder_)
     folder_->end(exit_code, with_flags(reason));
   if (arbiter_ && !others_->may_lead)
-    end_rounds(exit_code, next);
+    end_rounds(exit_code);
 }
 
 // Who has just lost this host, and not noticed yet, does not raise a run that has ended.
-void shown_run::end_rounds(int exit_code, std::uint32_t next) {
+void shown_run::end_rounds(int exit_code) {
   try {
-    if (exit_code == 0 && !moved_)
+    if (arbiter_->end(who_) && exit_code == 0 && !moved_)
       arbiter_->remove();
-    else
-      arbiter_->claim(next, runtime::end_by(who_, exit_code));
   } catch (const runtime::error& failure) {
     runtime::log_warning("{}", failure.what());
   }

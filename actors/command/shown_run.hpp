@@ -66,8 +66,7 @@ class shown_run {
                                 const runtime::training_job& job,
                                 bool moved,
                                 std::uint32_t asked);
-  std::uint32_t next_round() const;
-  void end_rounds(int exit_code, std::uint32_t next);
+  void end_rounds(int exit_code);
   void open_to_other_hosts(actors::launch_settings& to,
                            const runtime::training_job& job,
                            const run_request& request);

@@ -104,9 +104,9 @@ void keeper_state::tell_if_kept(runtime::generation_id generation, runtime::step
 }
 
 void keeper_state::receive(const messages::store_kept& x) {
+  told_to_store_ = x.step;
   if (x.generation < given_in_ || !context_->stored)
     return;
-  told_to_store_ = x.step;
   const auto ranks = job_->placed();
   runtime::step_to_store all{
       .process = process_, .iteration = value(x.step), .common = value(x.common)};

@@ -56,8 +56,9 @@ struct launch_settings {
     std::uint32_t round = 0;     ///< the arbiter's next: this process holds the one before
     /// Another host goes on with the run, and this process ends: does not return.
     std::function<void(const std::string& why)> superseded;
-    /// No host is reached any more: this process has resigned, and others may go on.
-    std::function<void()> left_to_others;
+    /// No host is reached any more: this process has resigned, and others may go on. Or it has won
+    /// again.
+    std::function<void(bool now)> left_to_others;
   };
   std::optional<elsewhere> other_hosts = {};
 };

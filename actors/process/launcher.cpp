@@ -65,7 +65,7 @@ void launcher_state::start(launch_settings settings,
          .serves = [this](int host) { copy_run_to(host); },
          .back = [this](int host) { find_host(host); },
          .kept = [this](int host, std::uint64_t bytes, bool all) { has_copied(host, bytes, all); },
-         .superseded = [this](const std::string& why) { is_superseded(why); },
+         .superseded = [this](const std::string& why) { obeys_another(why); },
          .ready = [this] { take_up(); },
          .ended = [this] { carry_out(launch_action::quit{}); }});
   follow_ledger();

@@ -23,6 +23,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -119,8 +120,12 @@ class launcher_state {
   void decide_round();
   void settle_undecided();
   void win_round(std::uint32_t won);
-  void resign(std::uint32_t round);
+  void has_resigned(bool now);
   void is_superseded(const std::string& why);
+  void obeys_another(const std::string& why);
+  using question_to_arbiter
+      = std::function<messages::round_decided(const runtime::arbiter&, messages::round_decided)>;
+  void ask_arbiter(messages::round_decided question, question_to_arbiter how);
   void forget_other_runs();
   void tell_arbiter(std::function<void(const runtime::arbiter&)> what);
 
@@ -159,6 +164,7 @@ class launcher_state {
   std::vector<std::pair<int, std::string>> undecided_;
   std::vector<int> returned_;
   bool is_deciding_ = false;
+  bool has_resigned_ = false;  ///< nobody was reached: who comes back is taken when a round is won
   std::uint64_t attempt_ = 0;  ///< messages::round_decided::attempt, of the newest
   std::string unknown_why_;    ///< that was told
 };

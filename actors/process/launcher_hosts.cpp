@@ -44,9 +44,9 @@ void launcher_state::find_host(int host) {
     sites_->end_agent(host);
     return;
   }
-  if (is_deciding_) {
+  if (is_deciding_ || has_resigned_) {
     returned_.push_back(host);
-    return;
+    return decide_round();
   }
   runtime::log_info(" {} is there again, and stands by", sites_->name_of_host(host));
   carry_out(machine_->host_back(host));

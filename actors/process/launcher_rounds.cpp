@@ -28,10 +28,11 @@ messages::round_decided asked(const runtime::arbiter& by,
     const auto held = out.round - 1;
     out.round = by.open_round(out.round);
     const bool won = competes && by.claim(out.round, who);
-    const auto winner = won ? who.text : by.winner_now(out.round);
-    out.how = winner == who.text ? decided::won : winner.empty() ? decided::open : decided::lost;
-    out.why = winner;
-    if (out.how == decided::open)
+    const auto winner = won ? who : by.winner_now(out.round);
+    out.how = winner == who ? decided::won : winner ? decided::lost : decided::open;
+    if (winner)
+      out.why = winner->text;
+    else
       by.resign(held, who);
   } catch (const std::exception& failure) {
     out.how = by.is_replaced() ? decided::lost : decided::unknown;
@@ -44,36 +45,51 @@ messages::round_decided asked(const runtime::arbiter& by,
 
 }  // namespace
 
-// By a thread: a file system that hangs holds nobody here.
 void launcher_state::decide_round() {
   if (std::exchange(is_deciding_, true))
     return;
   const messages::round_decided question{.attempt = ++attempt_, .round = round_};
-  const auto later = [&question](decided how) {
-    auto out = question;
-    out.how = how;
-    return out;
-  };
+  auto late = question;
+  late.how = decided::awaited;
+  context_->messages->send_later(
+      self_, messages::launcher_actor(self_), suspicion(), std::move(late));
+  ask_arbiter(question,
+              [who = settings_.other_hosts->who, competes = !sites_->serving().empty()](
+                  const runtime::arbiter& by, messages::round_decided out) {
+                return asked(by, std::move(out), who, competes);
+              });
+}
+
+// By a thread: a file system that hangs holds nobody here. The answer comes as a message.
+void launcher_state::ask_arbiter(messages::round_decided question, question_to_arbiter how) {
   const auto tell = [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()),
                      path = context_->messages](messages::round_decided x) {
     if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
       path->send_from_outside(caf::actor_cast<messages::launcher_actor>(alive), std::move(x));
   };
-  context_->messages->send_later(
-      self_, messages::launcher_actor(self_), suspicion(), later(decided::awaited));
+  const auto unanswered = [](messages::round_decided x, const char* why) {
+    if (x.how == decided::lost)
+      return x;  // whatever the arbiter says
+    x.how = decided::unknown;
+    x.why = why;
+    return x;
+  };
   try {
-    runtime::start_thread(
-        "arbiter",
-        [tell,
-         question,
-         by = runtime::arbiter(settings_.other_hosts->save, run_),
-         who = settings_.other_hosts->who,
-         competes = !sites_->serving().empty()] { tell(asked(by, question, who, competes)); })
+    runtime::start_thread("arbiter",
+                          [tell,
+                           unanswered,
+                           question,
+                           how = std::move(how),
+                           by = runtime::arbiter(settings_.other_hosts->save, run_)] {
+                            try {
+                              tell(how(by, question));
+                            } catch (const std::exception& failure) {
+                              tell(unanswered(question, failure.what()));
+                            }
+                          })
         .detach();
   } catch (const runtime::error& failure) {
-    auto out = later(decided::unknown);
-    out.why = failure.what();
-    tell(std::move(out));
+    tell(unanswered(question, failure.what()));
   }
 }
 
@@ -109,7 +125,7 @@ void launcher_state::receive(const messages::round_decided& x) {
         is_deciding_ = false;
         return decide_round();
       }
-      settings_.other_hosts->left_to_others();
+      has_resigned(true);
       break;
     case decided::won:
       win_round(x.round);
@@ -119,10 +135,28 @@ void launcher_state::receive(const messages::round_decided& x) {
 }
 
 void launcher_state::is_superseded(const std::string& why) {
-  if (!settings_.other_hosts || machine_->is_over())
-    return;
   const auto because = undecided_.empty() ? std::string() : undecided_.front().second + "; ";
   settings_.other_hosts->superseded(fmt::format("{}{}; this process ends", because, why));
+}
+
+// By a host that obeys a later incarnation. That one may have resigned since, so others are not to
+// lose a round to this process, which ends.
+void launcher_state::obeys_another(const std::string& why) {
+  if (!settings_.other_hosts || machine_->is_over())
+    return;
+  is_deciding_ = true;
+  ask_arbiter(
+      messages::round_decided{
+          .attempt = ++attempt_, .round = round_, .how = decided::lost, .why = why},
+      [who = settings_.other_hosts->who](const runtime::arbiter& by, messages::round_decided out) {
+        by.resign_all(1, who);
+        return out;
+      });
+}
+
+void launcher_state::has_resigned(bool now) {
+  has_resigned_ = now;
+  settings_.other_hosts->left_to_others(now);
 }
 
 void launcher_state::settle_undecided() {
@@ -145,16 +179,12 @@ void launcher_state::win_round(std::uint32_t won) {
     round_ = before;
     return;
   }
-  if (sites_->serving().empty())
-    return resign(won);
-  copy_run();
-}
-
-void launcher_state::resign(std::uint32_t round) {
-  settings_.other_hosts->left_to_others();
-  tell_arbiter([who = settings_.other_hosts->who, round](const runtime::arbiter& by) {
-    by.resign(round, who);
-  });
+  const bool has_nobody = sites_->serving().empty();
+  has_resigned(has_nobody);
+  if (!has_nobody)
+    return copy_run();
+  tell_arbiter(
+      [who = settings_.other_hosts->who, won](const runtime::arbiter& by) { by.resign(won, who); });
 }
 
 // Not before all nodes serve this run: one of those runs may still be going on with them.

@@ -90,7 +90,8 @@ bool run_copy::remove_unless_used() const {
   try {
     if (folder_.is_held())
       return false;
-    if (folder_.record().ended)
+    const auto now = runtime::find_rendezvous(folder_);
+    if (folder_.record().ended || (now && now->incarnation > told_.incarnation))
       return true;
   } catch (const runtime::error&) {  // somebody has removed it
   }
@@ -114,10 +115,7 @@ std::string why_not_here(const messages::keep_run& x, const fs::path& copy) {
 
 void resign_here(const messages::keep_run& x, const fs::path& copy) {
   const runtime::arbiter by(x.save, record_in(x).id);
-  const auto who = runtime::contender_of(copy);
-  const auto round = by.open_round(x.round);
-  if (by.winner_now(round) == who.text)
-    by.resign(round, who);
+  by.resign_all(x.round, runtime::contender_of(copy));
 }
 
 }  // namespace troupe::actors

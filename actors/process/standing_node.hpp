@@ -113,6 +113,7 @@ class standing_node_state {
 
   // standing_succession.cpp:
   void hold();
+  void try_again();
   void succeed_later(std::chrono::milliseconds pause);
   void start_successor();
   void forget_copy();

@@ -61,7 +61,7 @@ void standing_node_state::receive(const messages::keep_run& x) {
 
 messages::ledger_kept standing_node_state::receive(const messages::keep_ledger& x) {
   if (!is_from_launcher() || !copy_)
-    return {};
+    return {x.at + x.lines.size()};  // nothing of it is wanted again
   try {
     return {copy_->keep(x)};
   } catch (const runtime::error& failure) {
@@ -105,8 +105,23 @@ void standing_node_state::receive(const messages::succeed_here& x) {
     start_successor();
   } catch (const std::exception& failure) {
     runtime::log_warning("this host cannot go on with the run {}: {}", job_->run, failure.what());
-    if (++failures_ < most_failures)
-      succeed_later(between_tries);
+    try_again();
+  }
+}
+
+void standing_node_state::try_again() {
+  if (++failures_ < most_failures)
+    return succeed_later(between_tries);
+  try {
+    runtime::start_thread("resign", [told = copy_->told(), copy = copy_->folder().path()] {
+      try {
+        resign_here(told, copy);
+      } catch (const std::exception& failure) {
+        runtime::log_warning("{}", failure.what());
+      }
+    }).detach();
+  } catch (const runtime::error& failure) {
+    runtime::log_warning("{}", failure.what());
   }
 }
 
@@ -152,19 +167,9 @@ void standing_node_state::receive(const messages::successor_ended& x) {
         job_->run,
         x.how,
         copy_->folder().log_of(runtime::successor_name).string());
-  if (!x.failed || ++failures_ < most_failures)
-    return succeed_later(between_tries);
-  try {
-    runtime::start_thread("resign", [told = copy_->told(), copy = copy_->folder().path()] {
-      try {
-        resign_here(told, copy);
-      } catch (const std::exception& failure) {
-        runtime::log_warning("{}", failure.what());
-      }
-    }).detach();
-  } catch (const runtime::error& failure) {
-    runtime::log_warning("{}", failure.what());
-  }
+  if (x.failed)
+    return try_again();
+  succeed_later(between_tries);
 }
 
 // One that a process looks at is removed when that has ended, which has found that it has lost.

@@ -256,6 +256,7 @@ membership::orders membership::form_if_all_ended(std::uint64_t now_ns) {
       phase_ = phase::stopped;
       return {std::move(*stop)};
     }
+  is_settled_ = true;
   stored_.reset();
   if (auto exchange = exchange_unreachable(cause ? cause->why : "", now_ns); !exchange.empty())
     return exchange;
@@ -287,6 +288,7 @@ membership::orders membership::form() {
   cause_.reset();
   broken_.clear();
   exchanged_ = false;
+  is_settled_ = false;
   if (std::exchange(formed_, true))
     generation_ = runtime::next(generation_);
   kept_ = runtime::value(from.front().step);

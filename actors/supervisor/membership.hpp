@@ -293,6 +293,8 @@ class membership {
   std::uint64_t furthest_;  ///< step that was ever kept: progress is beyond it
   std::optional<member_death> cause_;
   std::vector<broken_link> broken_;  ///< in the generation that is being ended: each pair once
+  /// All of the generation have ended, and its cause was counted: until the next is formed.
+  bool is_settled_ = false;
   bool exchanged_ = false;  ///< somebody was, after the end of that generation: everybody had ended
   std::vector<past_break> past_breaks_;  ///< within the window, of processes that lived
 };

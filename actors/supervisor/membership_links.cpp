@@ -26,9 +26,9 @@ membership::orders membership::broke(const broken_link& x,
     std::swap(pair.from, pair.to);
     std::swap(pair.from_incarnation, pair.to_incarnation);
   }
-  // What is heard while disks are looked at, or after somebody was exchanged, is late, as everybody
-  // had ended: it is no cause, and does not count; but both ends close what is left between them.
-  pair.is_late = is_looking_ || exchanged_;
+  // What is heard when all have ended, and it was settled who goes on, is late: it is no cause, and
+  // does not count; but both ends close what is left between them.
+  pair.is_late = is_settled_;
   if (std::none_of(broken_.begin(), broken_.end(), [&](const auto& other) {
         return other.from == pair.from && other.to == pair.to;
       }))

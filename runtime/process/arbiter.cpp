@@ -18,8 +18,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* has_ended = "this run has ended";
-
 /// A file that is removed again, on every path.
 class temporary_name {
  public:
@@ -33,6 +31,23 @@ class temporary_name {
  private:
   fs::path path_;
 };
+
+contender end_of(const contender& x) {
+  return {x.token + ".end", fmt::format("this run has ended on host '{}'", host_name())};
+}
+
+std::string bytes_of(const contender& x) {
+  return x.token + '\n' + x.text + '\n';
+}
+
+contender contender_in(const std::string& bytes, const fs::path& file) {
+  const auto first = bytes.find('\n');
+  const bool is_whole
+      = first != std::string::npos && bytes.size() > first + 1 && bytes.back() == '\n';
+  if (!is_whole)
+    throw io_error("'{}', which decides who goes on with the run, is damaged", file.string());
+  return {bytes.substr(0, first), bytes.substr(first + 1, bytes.size() - first - 2)};
+}
 
 /// 0, or what the system says.
 int write_new(const fs::path& file, const std::string& text) {
@@ -55,21 +70,10 @@ contender contender_of(const fs::path& run) {
   std::error_code failure;
   if (!fs::exists(file, failure))
     replace_file(file, new_token());
-  auto token = read_text(file);
-  auto text = fmt::format(
-      "host '{}' goes on with this run, in '{}' ({})", host_name(), run.string(), token);
-  return {std::move(token), std::move(text)};
-}
-
-contender end_by(const contender& x, int exit_code) {
-  return {
-      x.token + ".end",
-      fmt::format(
-          "{} with exit code {} on host '{}' ({})", has_ended, exit_code, host_name(), x.token)};
-}
-
-bool is_end(const std::string& winner) {
-  return winner.starts_with(has_ended);
+  return {read_text(file),
+          fmt::format("host '{}' goes on with this run, in '{}'",
+                      host_name(),
+                      fs::absolute(run).lexically_normal().string())};
 }
 
 arbiter::arbiter(const fs::path& save, const std::string& run_id)
@@ -96,6 +100,7 @@ void arbiter::refuse(const fs::path& name, int failure) const {
 void arbiter::open(const contender& who) const {
   make_folder(folder_);
   prepare(who);
+  prepare(end_of(who));
   claim(1, who);
 }
 
@@ -111,7 +116,7 @@ void arbiter::prepare(const contender& who) const {
   std::error_code failure;
   if (!fs::exists(file, failure)) {
     const temporary_name whole(aside());
-    if (const int refused = write_new(whole.path(), who.text); refused != 0)
+    if (const int refused = write_new(whole.path(), bytes_of(who)); refused != 0)
       refuse(file, refused);
     if (::link(whole.path().c_str(), file.c_str()) != 0 && errno != EEXIST)
       refuse(file, errno);
@@ -126,11 +131,12 @@ bool arbiter::is_seen() const {
   return fs::is_directory(folder_, failure);
 }
 
-// A folder with nothing in it may be where a file system is not mounted.
 bool arbiter::is_replaced() const {
   std::error_code failure;
-  const fs::directory_iterator saved(folder_.parent_path().parent_path(), failure);
-  return !failure && saved != fs::directory_iterator() && !is_seen();
+  if (fs::status(folder_, failure).type() != fs::file_type::not_found)
+    return false;
+  const fs::directory_iterator others(folder_.parent_path(), failure);
+  return !failure && others != fs::directory_iterator();
 }
 
 // 0, or what the system says: it gives a name once, and to a file that is complete.
@@ -140,7 +146,7 @@ int arbiter::give_name(const fs::path& name, const contender& who) const {
   if (errno != ENOENT)
     return errno;
   const temporary_name whole(aside());
-  if (const int refused = write_new(whole.path(), who.text); refused != 0)
+  if (const int refused = write_new(whole.path(), bytes_of(who)); refused != 0)
     return refused;
   return ::link(whole.path().c_str(), name.c_str()) == 0 ? 0 : errno;
 }
@@ -150,21 +156,21 @@ bool arbiter::claim(std::uint32_t round, const contender& who) const {
   const auto file = file_of(round);
   const int failure = give_name(file, who);
   if (failure == EEXIST)
-    return winner(round) == who.text;
+    return winner(round) == who;
   if (failure != 0)
     refuse(file, failure);
   return true;
 }
 
-std::string arbiter::winner(std::uint32_t round) const {
+std::optional<contender> arbiter::winner(std::uint32_t round) const {
   const auto file = file_of(round);
   std::error_code failure;
   if (!is_seen())
     throw io_error("'{}' is not there, which decides who goes on with the run", folder_.string());
   if (!fs::exists(file, failure) && !failure)
-    return {};
+    return std::nullopt;
   try {
-    return read_text(file);
+    return contender_in(read_text(file), file);
   } catch (const error& refused) {
     throw io_error("{}", refused.what());
   }
@@ -172,8 +178,8 @@ std::string arbiter::winner(std::uint32_t round) const {
 
 // A client of NFS remembers for a while that a name was not there, but not beyond a change of its
 // own.
-std::string arbiter::winner_now(std::uint32_t round) const {
-  if (auto known = winner(round); !known.empty())
+std::optional<contender> arbiter::winner_now(std::uint32_t round) const {
+  if (auto known = winner(round))
     return known;
   {
     const temporary_name change(aside());
@@ -181,6 +187,23 @@ std::string arbiter::winner_now(std::uint32_t round) const {
       refuse(change.path(), refused);
   }
   return winner(round);
+}
+
+std::optional<contender> arbiter::leader() const {
+  std::optional<contender> out;
+  for (std::uint32_t round = 1;; ++round) {
+    auto winner = winner_now(round);
+    if (!winner)
+      return out;
+    out = open_round(round) == round ? std::move(winner) : std::nullopt;
+  }
+}
+
+bool arbiter::end(const contender& by) const {
+  std::uint32_t next = 1;
+  while (winner_now(next))
+    ++next;
+  return leader() == by && claim(next, end_of(by));
 }
 
 void arbiter::resign(std::uint32_t round, const contender& who) const {
@@ -197,14 +220,9 @@ std::uint32_t arbiter::open_round(std::uint32_t first) const {
   return first;
 }
 
-std::string arbiter::leader() const {
-  std::string out;
-  for (std::uint32_t round = 1;; ++round) {
-    auto winner = winner_now(round);
-    if (winner.empty())
-      return out;
-    out = open_round(round) == round ? std::move(winner) : std::string();
-  }
+void arbiter::resign_all(std::uint32_t first, const contender& who) const {
+  for (auto round = open_round(first); winner_now(round) == who; round = open_round(round))
+    resign(round, who);
 }
 
 void arbiter::remove() const {

@@ -14,20 +14,21 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace troupe::runtime {
 
 struct contender {
   std::string token;  ///< of the run's folder on its host: no other folder has the same
-  std::string text;   ///< a clause: "host 'a' goes on with this run, in '/runs/r' (TOKEN)"
+  std::string text;   ///< a clause: "host 'a' goes on with this run, in '/runs/r'"
+  bool is_end() const { return token.ends_with(".end"); }  ///< nobody does: the run has ended
+  /// Whatever its folder is called.
+  friend bool operator==(const contender& a, const contender& b) { return a.token == b.token; }
 };
 
 /// Of the processes of the run in that folder, on this host. Throws io_error.
 contender contender_of(const std::filesystem::path& run);
-/// Nobody goes on: the run has ended. Wins a round in that one's place.
-contender end_by(const contender& x, int exit_code);
-bool is_end(const std::string& winner);  ///< of such a one, by its text
 
 /// Any thread. All of it blocks for a file system that several hosts share.
 class arbiter {
@@ -52,17 +53,21 @@ class arbiter {
   /// True: `who` has won that round, now or before. By link(2), which is atomic on NFS, too, of a
   /// file that is complete. Throws io_error: nobody knows.
   bool claim(std::uint32_t round, const contender& who) const;
-  /// A contender's text; empty: nobody yet. Throws io_error: nobody knows, as where the folder is
-  /// gone.
-  std::string winner(std::uint32_t round) const;
+  /// Nothing: nobody yet. Throws io_error: nobody knows, as where the folder is gone.
+  std::optional<contender> winner(std::uint32_t round) const;
   /// The same, not from what this host remembers of a folder that others write.
-  std::string winner_now(std::uint32_t round) const;
+  std::optional<contender> winner_now(std::uint32_t round) const;
+  /// The winner of the newest round; nothing: it has resigned. The same.
+  std::optional<contender> leader() const;
   /// By its winner, who does not lead and will not. Throws io_error.
   void resign(std::uint32_t round, const contender& who) const;
+  /// Of all rounds from that one on that it has won.
+  void resign_all(std::uint32_t first, const contender& who) const;
   /// The first, from that one on, that nobody has resigned.
   std::uint32_t open_round(std::uint32_t first) const;
-  /// The winner of the newest round; empty: it has resigned. Throws io_error: it is not known.
-  std::string leader() const;
+  /// By who leads: the run has ended, and nobody goes on with it, as the next round is taken.
+  /// False: another one leads. Throws io_error.
+  bool end(const contender& by) const;
   /// By who leads a run that was never led from elsewhere, when it ends.
   void remove() const;
 

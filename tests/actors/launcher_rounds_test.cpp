@@ -74,7 +74,7 @@ class contested {
                                      const std::lock_guard lock(mutex_);
                                      superseded_ = why;
                                    },
-                               .left_to_others = [this] { left_to_others = true; }};
+                               .left_to_others = [this](bool now) { left_to_others = now; }};
   }
 
   tests::scratch_folder save_;
@@ -90,7 +90,7 @@ TEST_CASE("a launcher that wins the round moves the place and others know the ne
   contested it(3);
   it.lose(0);
   CHECK(it.moves());
-  CHECK(it.arbiter().winner(2) == it.me.text);
+  CHECK(it.arbiter().winner(2) == it.me);
   CHECK(it.next_round() == 3);
   CHECK_FALSE(it.arbiter().claim(2, it.other));
   CHECK(it.superseded().empty());
@@ -117,7 +117,7 @@ TEST_CASE("a winner that has resigned does not lead and the launcher asks for th
   it.arbiter().resign(2, it.other);
   it.lose(0);
   CHECK(it.moves());
-  CHECK(it.arbiter().winner(3) == it.me.text);
+  CHECK(it.arbiter().winner(3) == it.me);
   CHECK(it.next_round() == 4);
 }
 
@@ -127,7 +127,7 @@ TEST_CASE("a launcher that reaches nobody any more leaves the run to others", "[
   it.lose(1);
   CHECK(soon([&] { return it.left_to_others.load(); }));
   // Whether it had won before the second one was gone or not.
-  CHECK(soon([&] { return it.arbiter().leader().empty(); }));
+  CHECK(soon([&] { return !it.arbiter().leader(); }));
   CHECK(it.arbiter().claim(it.arbiter().open_round(2), it.other));
 }
 
@@ -152,6 +152,7 @@ TEST_CASE("a launcher whose run is not known to its arbiter any more ends", "[ac
   const runtime::arbiter next(it.save(), "fedcba9876543210");
   next.open(it.other);
   next.forget_others();
+  REQUIRE(it.arbiter().is_replaced());
   it.lose(0);
   CHECK(soon([&] { return !it.superseded().empty(); }));
   CHECK_THAT(it.superseded(), ContainsSubstring("was removed, as by another run"));

@@ -146,6 +146,10 @@ TEST_CASE("a copy that nobody has used is removed and one in which a process lea
   }
   CHECK(first.remove_unless_used());
   CHECK(std::filesystem::is_empty(it.copies()));
+  const actors::run_copy led(it.copies(), it.node.path(), it.told);
+  runtime::write_rendezvous(led.folder(), {.incarnation = 2, .address = "127.0.0.1", .port = 1});
+  CHECK(led.remove_unless_used());  // its process was killed, and another one of that host goes on
+  CHECK(std::filesystem::exists(led.folder().path()));
   it.told.record = "no record";
   CHECK_THROWS_AS(actors::run_copy(it.copies(), it.node.path(), it.told), runtime::input_error);
 }

@@ -175,7 +175,7 @@ def check_nothing_decides(folder):
     """What decides is gone when it is needed: nobody goes on, each host says why, and nothing is left."""
     one, nodes = started(folder)
     for at in nodes:
-        if "could not go on with it" in at.text():
+        if "cannot go on with it" in at.text():
             raise wrong(f"a node that sees the folder says\n{at.text()}")
     arbiter, = (folder / "save" / ".succession").iterdir()
     arbiter.rename(folder / "hidden")

@@ -40,8 +40,8 @@ TEST_CASE("ARBITER-1: of all who want a round one has it, and has it again", "[p
   CHECK_THROWS_AS(x.claim(1, named("a")), io_error);  // nobody knows, so nobody has won
   x.open(named("first"));
   CHECK(x.is_seen());
-  CHECK(x.winner(1) == named("first").text);
-  CHECK(x.winner(2).empty());
+  CHECK(x.winner(1) == named("first"));
+  CHECK(!x.winner(2));
   std::atomic<int> won = 0;
   std::vector<std::thread> all;
   for (int n = 0; n < 16; ++n)
@@ -57,10 +57,11 @@ TEST_CASE("ARBITER-1: of all who want a round one has it, and has it again", "[p
   for (int n = 0; n < 16; ++n)
     again += x.claim(2, named(std::to_string(n))) ? 1 : 0;
   CHECK(again == 1);
-  CHECK_FALSE(winner.empty());
+  REQUIRE(winner);
+  CHECK(winner->text == named(winner->token).text);
   CHECK(x.claim(3, named("another")));
-  CHECK(x.leader() == named("another").text);
-  CHECK(files_in(x.folder()) == 4);  // three rounds, and the first contender
+  CHECK(x.leader() == named("another"));
+  CHECK(files_in(x.folder()) == 5);  // three rounds, the first contender, and the end by it
   CHECK_FALSE(arbiter(save.path(), "fedcba9876543210").is_seen());
 }
 
@@ -72,7 +73,7 @@ TEST_CASE("ARBITER-1: who resigns a round opens the next one", "[process]") {
   CHECK(x.claim(2, named("a")));
   x.resign(2, named("a"));
   CHECK(x.open_round(2) == 3);
-  CHECK(x.leader().empty());
+  CHECK_FALSE(x.leader());
   CHECK_FALSE(x.claim(2, named("b")));
   CHECK(x.claim(3, named("b")));
   CHECK(x.open_round(2) == 3);
@@ -86,9 +87,7 @@ TEST_CASE("without the arbiter's folder nobody wins and nobody is known to have"
   CHECK_THROWS_AS(x.claim(2, named("a")), io_error);
   CHECK_THROWS_AS(x.winner(1), io_error);
   CHECK_THROWS_AS(x.leader(), io_error);
-  CHECK_FALSE(x.is_replaced());  // a folder with nothing in it: its file system may not be mounted
-  std::ofstream(save / "iter_0000001") << "something";
-  CHECK(x.is_replaced());
+  CHECK_FALSE(x.is_replaced());  // its file system may not be mounted
   std::filesystem::remove_all(save.path().string() + ".hidden");
 }
 
@@ -98,7 +97,7 @@ TEST_CASE("what an arbiter has decided is removed with its run or by one that ha
   const arbiter one(save.path(), "one"), two(save.path(), "two");
   one.open(named("a"));
   two.open(named("b"));
-  CHECK(one.winner(1) == named("a").text);  // it may go on yet, and the second be refused its nodes
+  CHECK(one.winner(1) == named("a"));  // it may go on yet, and the second be refused its nodes
   two.forget_others();
   CHECK_FALSE(one.is_seen());
   CHECK(one.is_replaced());
@@ -132,26 +131,53 @@ TEST_CASE("what is prepared decides on a disk that takes no bytes any more", "[p
   CHECK(won);
   CHECK(resigned);
   CHECK(refused);
-  CHECK(x.winner(3).empty());
+  CHECK_FALSE(x.winner(3));
   CHECK(files_in(x.folder()) == files + 2);  // of what was refused nothing is left
 }
 
-TEST_CASE("a run that has ended is raised by nobody", "[process]") {
+TEST_CASE("a run that has ended is raised by nobody, and ended by who leads it", "[process]") {
   const scratch_folder save;
   const arbiter x(save.path(), "run");
   x.open(named("first"));
-  CHECK(x.claim(2, end_by(named("first"), 1)));
-  CHECK_FALSE(x.claim(2, named("a")));
-  CHECK(is_end(x.winner(2)));
-  CHECK_FALSE(is_end(x.winner(1)));
-  CHECK(x.leader().find("exit code 1") != std::string::npos);
+  CHECK(x.claim(2, named("a")));
+  CHECK_FALSE(x.end(named("first")));
+  CHECK(x.leader() == named("a"));
+  CHECK(x.end(named("a")));
+  CHECK_FALSE(x.claim(3, named("first")));
+  REQUIRE(x.winner(3));
+  CHECK(x.winner(3)->is_end());
+  CHECK_FALSE(x.winner(2)->is_end());
+  CHECK(x.leader()->is_end());
+  CHECK_FALSE(x.end(named("a")));  // it has
 }
 
-TEST_CASE("two folders of a run are two contenders, and a folder stays the same one", "[process]") {
+TEST_CASE("all that was won is resigned, and nothing of others", "[process]") {
+  const scratch_folder save;
+  const arbiter x(save.path(), "run");
+  x.open(named("first"));
+  for (const std::uint32_t round : {2, 3})
+    REQUIRE(x.claim(round, named("a")));
+  REQUIRE(x.claim(4, named("b")));
+  x.resign_all(2, named("first"));
+  CHECK(x.open_round(2) == 2);
+  x.resign_all(2, named("a"));
+  CHECK(x.open_round(2) == 4);
+  CHECK(x.leader() == named("b"));
+}
+
+TEST_CASE("a file that decides and is damaged decides nothing", "[process]") {
+  const scratch_folder save;
+  const arbiter x(save.path(), "run");
+  x.open(named("first"));
+  std::ofstream(x.folder() / "round-2") << "0123";
+  CHECK_THROWS_AS(x.winner(2), io_error);
+  CHECK_THROWS_AS(x.claim(2, named("a")), io_error);
+}
+
+TEST_CASE("two folders of a run are two contenders, and a folder is one however it is named",
+          "[process]") {
   const scratch_folder one, two;
-  const auto text = [](const std::filesystem::path& run) { return contender_of(run).text; };
-  CHECK(text(one.path()) == text(one.path()));
-  CHECK(text(one.path()) != text(two.path()));
-  std::filesystem::copy(one.path(), two / "again", std::filesystem::copy_options::recursive);
-  CHECK(text(one.path()) != text(two / "again"));
+  CHECK(contender_of(one.path()) == contender_of(one.path() / "."));
+  CHECK(contender_of(one.path()).text == contender_of(std::filesystem::relative(one.path())).text);
+  CHECK_FALSE(contender_of(one.path()) == contender_of(two.path()));
 }
