@@ -11,6 +11,7 @@ import signal
 import sys
 
 import cli_test
+import hosts_test
 from cli_test import works, wrong
 from hosts_test import ENDLESS, NODES, hosts, over
 from processes_test import JOBS, children_first, is_same, job, require_same
@@ -169,6 +170,32 @@ def check_typed_again(folder):
     goes_on(one, nodes, 25)
     stops(one, nodes, copy)
     require_same_as_undisturbed(folder, one, "the command was typed again meanwhile")
+
+
+def check_partition(folder):
+    """Two hosts lose each other while both live and see `--save`: one goes on, the other one finds that it has lost, and is
+    a host like any other when they find each other again."""
+    between = hosts_test.network()
+    credentials = hosts_test.keys(folder)
+    nodes = between.nodes(folder, credentials, *FEW)
+    one = between.job(folder, *ENDLESS, *FEW, "--save", folder / "save", "--save-interval", 20, *over(nodes, credentials))
+    one.reaches(10)
+    for host in (0, 1):
+        between.deafen(host)
+    logs = lambda: [x.read_text() for x in (nodes[1].run / "runs").glob("*/logs/supervisor.log")]  # noqa: E731
+    nodes[1].until("it has lost", lambda: any("goes on with this run" in x and "this process does not" in x for x in logs()))
+    one.until("both stand on one host", lambda: hosts_test.hosted_there(nodes[0]) == 2)
+    hosts_test.goes_on(one)
+    if "incarnation 2" in nodes[1].text():
+        raise wrong(f"the host that has lost goes on:\n{nodes[1].text()}")
+    for host in (0, 1):
+        between.heal(host)
+    one.until("it is there again", lambda: "is there again" in one.out.read_text())
+    one.until("one is back", lambda: [hosts_test.hosted_there(x) for x in nodes] == [1, 1])
+    hosts_test.goes_on(one)
+    hosts_test.require_undisturbed(folder, one, "after two hosts had lost each other")
+    for at in nodes:
+        at.stop()
 
 
 def check_nothing_decides(folder):
