@@ -176,8 +176,7 @@ void launcher_state::win_round(std::uint32_t won) {
     leave_rendezvous();
   } catch (const runtime::error& failure) {
     runtime::log_warning("{}", failure.what());
-    round_ = before;
-    return;
+    round_ = before;  // it is won again by this process, and by nobody else
   }
   const bool has_nobody = sites_->serving().empty();
   has_resigned(has_nobody);
