@@ -16,7 +16,7 @@ namespace troupe::actors {
 namespace {
 
 constexpr std::uint64_t most_of_ledger = std::uint64_t{1} << 20;  ///< bytes in a message
-constexpr const char* ledger = "ledger.jsonl";
+constexpr const char* ledger_file = "ledger.jsonl";
 
 }  // namespace
 
@@ -55,7 +55,7 @@ void launcher_state::copy_run_to(int host) {
   kept_run_->round = round_;
   std::error_code failure;
   const bool is_new = copies_.try_emplace(host).second;
-  if (const auto size = std::filesystem::file_size(settings_.run / ledger, failure);
+  if (const auto size = std::filesystem::file_size(settings_.run / ledger_file, failure);
       is_new && !failure)
     kept_run_->ledger = size;
   sites_->keep(host, *kept_run_);
@@ -82,7 +82,7 @@ void launcher_state::receive(const messages::ledger_written& x) {
 // What it has not, a piece of it, out of the file: of a host that is new, has refused some, or is
 // slower than the steps.
 void launcher_state::copy_ledger_to(int host) {
-  const auto file = settings_.run / ledger;
+  const auto file = settings_.run / ledger_file;
   std::error_code failure;
   const auto size = std::filesystem::file_size(file, failure);
   auto& copy = copies_[host];

@@ -15,7 +15,7 @@
 namespace troupe::actors {
 namespace {
 
-constexpr int most_failures = 3;
+constexpr int most_failed_tries = 3;
 constexpr auto apart = std::chrono::milliseconds(250);  ///< one host's attempt from the next one's
 constexpr auto between_tries = std::chrono::seconds(1);
 
@@ -110,7 +110,7 @@ void standing_node_state::receive(const messages::succeed_here& x) {
 }
 
 void standing_node_state::try_again() {
-  if (++failures_ < most_failures)
+  if (++failures_ < most_failed_tries)
     return succeed_later(between_tries);
   try {
     runtime::start_thread("resign", [told = copy_->told(), copy = copy_->folder().path()] {
