@@ -97,8 +97,7 @@ void keeper_state::tell_if_kept(runtime::generation_id generation, runtime::step
   messages::kept out{generation, step, process_, told_to_store_};
   if (context_->stored) {
     out.storing = runtime::step_id(context_->stored->storing(process_).value_or(0));
-    for (const auto iteration : context_->stored->written(process_))
-      out.stored.push_back(runtime::step_id(iteration));
+    out.stored = context_->stored->written(process_);
   }
   context_->messages->send(self_, supervisor_, std::move(out));
 }

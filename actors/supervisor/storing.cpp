@@ -45,14 +45,14 @@ void supervisor_state::store_if_due() {
 std::uint64_t supervisor_state::stored_by_all() const {
   auto all = kept_by_.at(0).stored;
   std::erase_if(all, [&](const auto step) {
-    if (value(step) > at_.iteration)  // the run has gone back behind it
+    if (step > at_.iteration)  // the run has gone back behind it
       return true;
     return std::any_of(kept_by_.begin(), kept_by_.end(), [&](const auto& one) {
       const auto& there = one.second.stored;
       return std::find(there.begin(), there.end(), step) == there.end();
     });
   });
-  return all.empty() ? 0 : value(*std::max_element(all.begin(), all.end()));
+  return all.empty() ? 0 : *std::max_element(all.begin(), all.end());
 }
 
 // Once for each step, as a step is looked at more than once; told for the first, and again as long

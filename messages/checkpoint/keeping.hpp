@@ -83,7 +83,7 @@ struct kept {
   runtime::step_id told_to_store = {};  ///< the newest `store_kept` that it has heard
   /// Is being written to the local disk, or waits for that; 0: none.
   runtime::step_id storing = {};
-  std::vector<runtime::step_id> stored = {};  ///< there, by this process: ascending
+  std::vector<std::uint64_t> stored = {};  ///< steps that are there, by this process: ascending
 
   friend bool operator==(const kept&, const kept&) = default;
 };

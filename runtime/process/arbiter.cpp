@@ -50,7 +50,7 @@ contender contender_in(const std::string& bytes, const fs::path& file) {
 }
 
 /// 0, or what the system says.
-int write_new(const fs::path& file, const std::string& text) {
+int write_aside(const fs::path& file, const std::string& text) {
   const descriptor to(::open(
       file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
   if (!to)
@@ -116,7 +116,7 @@ void arbiter::prepare(const contender& who) const {
   std::error_code failure;
   if (!fs::exists(file, failure)) {
     const temporary_name whole(aside());
-    if (const int refused = write_new(whole.path(), bytes_of(who)); refused != 0)
+    if (const int refused = write_aside(whole.path(), bytes_of(who)); refused != 0)
       refuse(file, refused);
     if (::link(whole.path().c_str(), file.c_str()) != 0 && errno != EEXIST)
       refuse(file, errno);
@@ -146,7 +146,7 @@ int arbiter::give_name(const fs::path& name, const contender& who) const {
   if (errno != ENOENT)
     return errno;
   const temporary_name whole(aside());
-  if (const int refused = write_new(whole.path(), bytes_of(who)); refused != 0)
+  if (const int refused = write_aside(whole.path(), bytes_of(who)); refused != 0)
     return refused;
   return ::link(whole.path().c_str(), name.c_str()) == 0 ? 0 : errno;
 }
@@ -183,7 +183,7 @@ std::optional<contender> arbiter::winner_now(std::uint32_t round) const {
     return known;
   {
     const temporary_name change(aside());
-    if (const int refused = write_new(change.path(), {}); refused != 0)
+    if (const int refused = write_aside(change.path(), {}); refused != 0)
       refuse(change.path(), refused);
   }
   return winner(round);

@@ -170,7 +170,7 @@ TEST_CASE("LOCAL-4: a keeper says what it was told to write, and whether it stil
   const auto said = [](std::uint64_t step,
                        std::uint64_t told,
                        std::uint64_t storing,
-                       std::vector<step_id> stored) {
+                       std::vector<std::uint64_t> stored) {
     return messages::kept{
         first_generation, step_id(step), 0, step_id(told), step_id(storing), std::move(stored)};
   };
@@ -179,9 +179,9 @@ TEST_CASE("LOCAL-4: a keeper says what it was told to write, and whether it stil
   CHECK(give(5) == said(5, 4, 4, {}));
   other.reset();
   it.node().stored->finish();
-  CHECK(give(6) == said(6, 4, 0, {step_id(4)}));
+  CHECK(give(6) == said(6, 4, 0, {4}));
   it.system.tell(it.keeper, messages::store_kept{first_generation, step_id(3)});  // it is gone
-  CHECK(give(7) == said(7, 3, 0, {step_id(4)}));
+  CHECK(give(7) == said(7, 3, 0, {4}));
   REQUIRE(it.node().stored->complete().size() == 1);
   CHECK(it.node().stored->complete().front().iteration == 4);
 }

@@ -69,7 +69,7 @@ TEST_CASE("LOCAL-4: a step is written to local disks when all have it, and all h
                         std::uint64_t step,
                         std::uint64_t last,
                         std::uint64_t storing,
-                        std::vector<runtime::step_id> stored) {
+                        std::vector<std::uint64_t> stored) {
     it.system.tell(it.supervisor,
                    messages::kept{first_generation,
                                   runtime::step_id(step),
@@ -78,7 +78,7 @@ TEST_CASE("LOCAL-4: a step is written to local disks when all have it, and all h
                                   runtime::step_id(storing),
                                   std::move(stored)});
   };
-  constexpr runtime::step_id one{1}, two{2};
+  constexpr std::uint64_t one = 1, two = 2;
   using steps = std::vector<std::uint64_t>;
   it.commit_first();
   says(0, 1, 0, 0, {});

@@ -439,7 +439,7 @@ keep example(const wire&) {
 }
 template <>
 kept example(const wire&) {
-  return {g, step, 1, step, step, {step}};
+  return {g, step, 1, step, step, {70}};
 }
 template <>
 store_kept example(const wire&) {
