@@ -313,6 +313,7 @@ void supervisor_state::receive(const messages::kept& x) {
   const auto step = std::max(newest.step, x.step);
   newest = x;
   newest.step = step;
+  processes_[std::size_t(x.process)].is_keeper_new = false;
   if (!is_kept(at_.iteration))
     return;
   members_->kept(at_.iteration);

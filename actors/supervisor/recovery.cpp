@@ -218,6 +218,7 @@ void supervisor_state::carry_out(const order_replace& x) {
       break;
     case member_role::keeper:
       processes_[std::size_t(x.process)].keeper = nullptr;
+      processes_[std::size_t(x.process)].is_keeper_new = true;
       if (at_once && members_->stands(processes_[std::size_t(x.process)].kept_in))
         spawn_keeper(x.process);
       break;

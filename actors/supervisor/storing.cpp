@@ -22,8 +22,8 @@ void supervisor_state::store_if_due() {
   for (int p = 0; p < int(processes_.size()); ++p) {
     const auto& x = processes_[std::size_t(p)];
     const auto& said = kept_by_.at(p);
-    if (!x.keeper)
-      return;  // the next one says what it has kept
+    if (!x.keeper || x.is_keeper_new)
+      return;  // it says what it has kept
     if (x.keeper == x.store_told.keeper && said.told_to_store != x.store_told.step)
       return;  // it is on its way
     // That of before the run went back is the same.

@@ -287,6 +287,7 @@ class supervisor_state {
     int kept_in = home;                          ///< where the keeper of their states lives
     messages::loader_actor loader, told_loader;  ///< that the ranks know
     messages::keeper_actor keeper, told_keeper;
+    bool is_keeper_new = false;  ///< in the place of one that has died, and has said nothing yet
     messages::keeper_actor told_holder;  ///< of the state that its ranks begin with
     struct {
       messages::keeper_actor keeper;

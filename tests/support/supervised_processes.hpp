@@ -92,6 +92,7 @@ struct supervised_processes {
               [this, &x](const messages::spawn_keeper& told) {
                 x.keepers.push_back(told);
                 x.keeps_for = told.process;
+                kept_of.push_back(told.process);
                 keeper_handles.push_back(system.listener(keepers.emplace_back()));
                 return messages::keeper_spawned{keeper_handles.back()};
               },
@@ -204,6 +205,7 @@ struct supervised_processes {
   std::array<heard_by<messages::replica_actor>, 2> heard;
   std::deque<heard_by<messages::keeper_actor>> keepers;  ///< as they were spawned
   std::vector<messages::keeper_actor> keeper_handles;    ///< of them
+  std::vector<int> kept_of;                              ///< whose states each keeps
   heard_by<messages::checkpointer_actor> saver;
   heard_by<messages::shard_writer_actor> writers;
   std::vector<runtime::run_event> happened;
