@@ -56,7 +56,8 @@ struct seen_process {
   std::optional<bool> runs;
 };
 
-/// All of them, by name. One that is damaged is told to `complain` and left out.
+/// All of them, by name: none while the folder is being taken by the next run. One that is damaged
+/// is told to `complain` and left out.
 std::vector<seen_process> seen_processes(const run_folder& of,
                                          const std::function<void(const std::string&)>& complain);
 
