@@ -205,9 +205,9 @@ std::vector<runtime::file_lock> locked_outputs(const runtime::watch_settings& wa
          {"write --tensorboard-dir", watch.board_dir},
          {"write --trace", watch.trace_file},
          {"write --profile-operations", watch.profile_file}};
-  for (const auto& [what, path] : all)
-    if (!path.empty())
-      take_from_one_that_is_gone(moved, [&] { out.emplace_back(path, what); });
+  for (const auto& one : all)
+    if (!one.second.empty())
+      take_from_one_that_is_gone(moved, [&] { out.emplace_back(one.second, one.first); });
   // Later it would only be warned of: a disk that fails must not end a run that has begun.
   if (!watch.board_dir.empty())
     runtime::make_folder(watch.board_dir);
