@@ -21,7 +21,7 @@ front_state::~front_state() {
 void front_state::start(messages::job_description told,
                         std::shared_ptr<const node_context> context,
                         std::function<void(const outcome&)> ended,
-                        bool goes_on) {
+                        std::optional<std::uint64_t> before_gone_ns) {
   told_ = std::move(told);
   context_ = std::move(context);
   ended_ = std::move(ended);
@@ -35,14 +35,16 @@ void front_state::start(messages::job_description told,
   if (context_->agent)
     self_->monitor(context_->agent);
   after_.epoch = context_->ledger->epoch();
-  if (after_.epoch > 0 && !goes_on)
+  if (after_.epoch > 0 && !before_gone_ns)
     after_ = {after_.epoch, "none of its processes is left", true};
-  if (goes_on)
+  if (before_gone_ns) {
+    after_.noticed_ns = *before_gone_ns;
     replace(
         "supervisor",
         messages::make_error(messages::ec::protocol_violated, "supervisor: its process is gone"));
-  else
+  } else {
     spawn_supervisor();
+  }
 }
 
 void front_state::spawn_node() {
@@ -69,6 +71,7 @@ void front_state::stop_watch() {
 void front_state::spawn_supervisor() {
   supervisor_ = self_->home_system().spawn(
       supervisor, node_, told_, context_, messages::front_actor(self_), after_);
+  after_.noticed_ns = 0;
   self_->monitor(supervisor_);
   const auto enlist = [this](const char* who, const caf::actor& actor) {
     context_->faults->enlist(
@@ -224,8 +227,8 @@ messages::front_actor::behavior_type front(
     messages::job_description told,
     std::shared_ptr<const node_context> context,
     std::function<void(const outcome&)> ended,
-    bool goes_on) {
-  self->state.start(std::move(told), std::move(context), std::move(ended), goes_on);
+    std::optional<std::uint64_t> before_gone_ns) {
+  self->state.start(std::move(told), std::move(context), std::move(ended), before_gone_ns);
   return {receives<messages::job_over>(self),
           receives<messages::suspected>(self),
           receives<messages::drain>(self)};

@@ -33,7 +33,7 @@ class front_state {
   void start(messages::job_description told,
              std::shared_ptr<const node_context> context,
              std::function<void(const outcome&)> ended,
-             bool goes_on);
+             std::optional<std::uint64_t> before_gone_ns);
   ~front_state();
 
   void receive(const messages::job_over& x);
@@ -67,13 +67,14 @@ class front_state {
 };
 
 /// `ended` is called when node and supervisor are gone for good, or left behind; and where nothing
-/// in the process can go on, by another thread. `goes_on`: the supervisor before this one was in
-/// another process, which is gone; the ledger is its.
+/// in the process can go on, by another thread. `before_gone_ns`: the supervisor before this
+/// one was in another process, and when its loss was noticed, by the actors' clock; the ledger is
+/// its.
 messages::front_actor::behavior_type front(
     messages::front_actor::stateful_pointer<front_state> self,
     messages::job_description told,
     std::shared_ptr<const node_context> context,
     std::function<void(const outcome&)> ended,
-    bool goes_on);
+    std::optional<std::uint64_t> before_gone_ns);
 
 }  // namespace troupe::actors

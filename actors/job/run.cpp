@@ -12,6 +12,7 @@
 #include "runtime/core/thread.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/process/run_folder.hpp"
+#include "runtime/process/run_succession.hpp"
 #include "runtime/trainer/device_setup.hpp"
 
 #include <caf/actor_system.hpp>
@@ -196,7 +197,11 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
     add_launcher(system, description, context, *processes, *std::move(standing));
   const std::shared_ptr<const node_context> shared = context;
   // Held until the end: CAF ends an actor that nobody refers to.
-  const auto root = system.spawn(front, description, shared, tell, goes_on);
+  const auto root = system.spawn(front,
+                                 description,
+                                 shared,
+                                 tell,
+                                 goes_on ? std::optional(runtime::owner_gone_ns()) : std::nullopt);
   root->attach_functor([tell](const caf::error& reason) { tell(outcome_of(reason)); });
   ask->set(drain_by(root, context->messages));
   auto result = ended->get_future().get();

@@ -113,8 +113,11 @@ void supervisor_state::begin(const succession& after) {
   });
   context_->messages->monitor(self_, node_);
   node_address_ = node_.address();
-  if (after.epoch > 0)
+  if (after.epoch > 0) {
     note_loss({.who = is_cold_ ? "the run before" : "supervisor", .why = after.why});
+    if (after.noticed_ns != 0)
+      loss_.began_ns = after.noticed_ns;
+  }
   if (processes > 1 && after.epoch > 0)
     end_services_before();
   else

@@ -37,6 +37,8 @@ struct succession {
   std::string why = {};     ///< the one before died
   /// With all of its processes: the run is started again (actors/job/cold_start.hpp).
   bool is_cold = false;
+  /// When that was noticed, in nanoseconds of the actors' clock; 0: now.
+  std::uint64_t noticed_ns = 0;
 };
 
 class supervisor_state {

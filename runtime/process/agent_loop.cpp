@@ -174,7 +174,7 @@ void agent_loop::reap() {
     const auto name = found->first;
     named_.remove(found->second.id());
     children_.erase(found);
-    follow(state_.died(name, how));
+    follow(state_.died(name, how, now()));
   }
   if (sweep)
     kill_orphans();
@@ -189,7 +189,7 @@ void agent_loop::end_adopted(std::uint64_t key) {
   named_.remove(found->second.id);
   const auto name = found->first;
   adopted_.erase(found);
-  follow(state_.died(name, {.exit_code = {}, .unseen = true}));
+  follow(state_.died(name, {.exit_code = {}, .unseen = true}, now()));
   kill_orphans();
 }
 

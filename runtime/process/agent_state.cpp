@@ -56,7 +56,7 @@ agent_actions agent_state::left(peer_id who, time now) {
   if (owners_.erase(who) > 0 && owners_.empty())
     alone_since_ = now;
   if (succession_.for_what == awaits::sign && succession_.by == who)
-    return owner_gone("its connection has ended");
+    return owner_gone("its connection has ended", now);
   return {};
 }
 
@@ -179,7 +179,7 @@ agent_actions agent_state::carry_out(peer_id who, const end_agent&) {
   return end("it was told to");
 }
 
-agent_actions agent_state::died(const std::string& name, const process_end& how) {
+agent_actions agent_state::died(const std::string& name, const process_end& how, time now) {
   const auto found = known_.find(name);
   ensure(found != known_.end() && !found->second.ended, "AGENT-1: a death is told once");
   auto& known = found->second;
@@ -192,7 +192,7 @@ agent_actions agent_state::died(const std::string& name, const process_end& how)
                                 known.process.pid,
                                 text_of(how))});
   if (name == successor_name)
-    for (auto& one : successor_died(known))
+    for (auto& one : successor_died(known, now))
       out.push_back(std::move(one));
   return out;
 }

@@ -119,7 +119,7 @@ class agent_state {
   agent_actions signalled(const agent_action::signal& what) const;
   agent_actions not_signalled(const agent_action::signal& what, const std::string& why) const;
 
-  agent_actions died(const std::string& name, const process_end& how);
+  agent_actions died(const std::string& name, const process_end& how, time now);
   agent_actions fenced();
   /// It cannot be killed, or not be seen to end.
   agent_actions not_fenced(const std::string& why, time now);
@@ -162,17 +162,18 @@ class agent_state {
     awaits for_what = awaits::nothing;
     succeed_owner what;  ///< as the newest has asked
     peer_id by = agent_itself;
+    time gone = {};                  ///< when its loss was noticed
     int silent = 0;                  ///< slices in a row without a sign
     std::optional<time> slice_ends;  ///< of its_end: when that is tried again
     int failed = 0;  ///< successors in a row that have not asked to be succeeded, or fences
   };
   std::string why_no_succession(peer_id who, const succeed_owner& x) const;
   std::chrono::nanoseconds slice() const;
-  agent_actions owner_gone(const std::string& how);
+  agent_actions owner_gone(const std::string& how, time now);
   agent_actions start_successor();
   agent_actions successor_failed(const std::string& how);
   agent_actions give_up(const std::string& why);
-  agent_actions successor_died(const known_process& it);
+  agent_actions successor_died(const known_process& it, time now);
   agent_actions hear_silence(time now);
 
   agent_actions told_to_all(const agent_answer& what) const;

@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/process/agent_state.hpp"
+#include "runtime/process/run_succession.hpp"
 
 #include <string>
 #include <utility>
@@ -79,15 +80,16 @@ agent_actions agent_state::hear_silence(time now) {
   } else if (now >= *x.slice_ends) {
     x.slice_ends = now + slice();
     if (++x.silent > slices_of_silence)
-      return owner_gone(fmt::format("it gave no sign of life for {} s", x.what.silence));
+      return owner_gone(fmt::format("it gave no sign of life for {} s", x.what.silence), now);
   }
   return {};
 }
 
-agent_actions agent_state::owner_gone(const std::string& how) {
+agent_actions agent_state::owner_gone(const std::string& how, time now) {
   if (why_ending_)
     return {};
   succession_.for_what = awaits::its_end;
+  succession_.gone = now;
   succession_.slice_ends.reset();
   return {say{fmt::format("process {}, the run's supervisor's, is gone ({}); it is succeeded",
                           succession_.what.process.pid,
@@ -122,12 +124,14 @@ agent_actions agent_state::start_successor() {
   if (found != known_.end() && !found->second.ended)
     return {};  // its death is yet to be told
   const auto which = found == known_.end() ? 1 : found->second.which + 1;
+  auto environment = what.environment;
+  environment.push_back(told_when_gone(succession_.gone));
   return {start{agent_itself,
                 which,
                 {.request = 0,
                  .name = successor_name,
                  .command = what.command,
-                 .environment = what.environment,
+                 .environment = std::move(environment),
                  .output = what.output}}};
 }
 
@@ -150,7 +154,7 @@ agent_actions agent_state::give_up(const std::string& why) {
           "no other successor of process {} is started: {}", succession_.what.process.pid, why)}};
 }
 
-agent_actions agent_state::successor_died(const known_process& it) {
+agent_actions agent_state::successor_died(const known_process& it, time now) {
   if (why_ending_)
     return {};
   switch (succession_.for_what) {
@@ -160,7 +164,7 @@ agent_actions agent_state::successor_died(const known_process& it) {
       return start_successor();
     case awaits::sign:
       if (succession_.what.process == it.process)
-        return owner_gone(text_of(*it.ended));
+        return owner_gone(text_of(*it.ended), now);
       break;
     case awaits::nothing:
     case awaits::its_end:

@@ -8,6 +8,8 @@
 #include "runtime/process/process_entry.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <limits>
 
@@ -15,6 +17,11 @@ namespace troupe::runtime {
 namespace {
 
 constexpr std::int64_t place_version = 3;
+constexpr const char* gone_variable = "TROUPE_SUPERVISOR_GONE_NS";
+
+std::uint64_t ns_of(std::chrono::steady_clock::time_point x) {
+  return std::uint64_t(std::chrono::nanoseconds(x.time_since_epoch()).count());
+}
 
 std::filesystem::path promise_of(const run_folder& in, const std::string& agent) {
   return in.processes() / (agent + ".succession");
@@ -121,6 +128,20 @@ bool has_succession(const run_folder& of) {
   return of.is_held() || std::any_of(all.begin(), all.end(), [&](const auto& x) {
            return x.entry.role == "agent" && x.runs.value_or(false) && has_promised(of, x.entry);
          });
+}
+
+std::string told_when_gone(std::chrono::steady_clock::time_point noticed) {
+  return fmt::format("{}={}", gone_variable, ns_of(noticed));
+}
+
+std::uint64_t owner_gone_ns() {
+  const auto now = ns_of(std::chrono::steady_clock::now());
+  const char* const told = std::getenv(gone_variable);
+  const std::string_view text = told == nullptr ? "" : told;
+  std::uint64_t out = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), out);
+  const bool is_whole = read.ec == std::errc() && read.ptr == text.data() + text.size();
+  return is_whole && out > 0 ? std::min(out, now) : now;
 }
 
 }  // namespace troupe::runtime

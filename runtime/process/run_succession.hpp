@@ -5,6 +5,7 @@
 
 #include "runtime/process/run_folder.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -50,5 +51,12 @@ void promise_succession(const run_folder& to, bool promised);
 /// Whether somebody goes on with a run whose supervisor's process is gone: it has a rendezvous, and
 /// an agent of this host runs that has promised it, or the successor does already.
 bool has_succession(const run_folder& of);
+
+/// NAME=VALUE, for the environment of a successor: when the loss of the process before it was
+/// noticed by who starts it.
+std::string told_when_gone(std::chrono::steady_clock::time_point noticed);
+/// As this process was told, in nanoseconds of that clock, which the processes of a host share; the
+/// time now where it was not.
+std::uint64_t owner_gone_ns();
 
 }  // namespace troupe::runtime

@@ -59,14 +59,14 @@ struct with_process {
 TEST_CASE("AGENT-1: an incarnation begins after the one before has ended", "[process]") {
   with_process x;
   only<request_refused>(x.agent.asked(first, started_as("node")), first);
-  const auto told = only<process_died>(x.agent.died("node", killed), first);
+  const auto told = only<process_died>(x.agent.died("node", killed, begin), first);
   CHECK(told.which == 1);
   CHECK(told.how == killed);
   CHECK(told.process == somebody);
   CHECK(x.start("node") == 2);
-  x.agent.died("node", killed);
-  CHECK_THROWS_AS(x.agent.died("node", killed), broken_promise);
-  CHECK_THROWS_AS(x.agent.died("nobody", killed), broken_promise);
+  x.agent.died("node", killed, begin);
+  CHECK_THROWS_AS(x.agent.died("node", killed, begin), broken_promise);
+  CHECK_THROWS_AS(x.agent.died("nobody", killed, begin), broken_promise);
 }
 
 TEST_CASE("AGENT-1: a start that was carried out twice is refused", "[process]") {
@@ -91,7 +91,7 @@ TEST_CASE("a signal reaches the incarnation that was meant, or nobody", "[proces
   REQUIRE(signals.size() == 1);
   CHECK(signals[0].process == somebody);
   CHECK(only<process_signalled>(x.agent.signalled(signals[0]), first).request == 5);
-  x.agent.died("node", killed);
+  x.agent.died("node", killed, begin);
   only<request_refused>(x.agent.asked(first, meant), first);
   x.start("node");
   only<request_refused>(x.agent.asked(first, meant), first);
@@ -105,7 +105,7 @@ TEST_CASE("a death is told to all who ever asked, and stays in the list", "[proc
   x.agent.joined(second);
   x.agent.joined(third);
   x.agent.asked(second, list_processes{1});
-  CHECK(those<agent_action::answer>(x.agent.died("node", killed)).size() == 2);
+  CHECK(those<agent_action::answer>(x.agent.died("node", killed, begin)).size() == 2);
   const auto listed
       = only<processes_listed>(x.agent.asked(third, list_processes{2}), third).processes;
   REQUIRE(listed.size() == 1);
@@ -141,7 +141,7 @@ TEST_CASE("names are bounded", "[process]") {
   for (const char* name : {"a", "b"})
     agent.started(those<agent_action::start>(agent.asked(first, started_as(name))).at(0), somebody);
   only<request_refused>(agent.asked(first, started_as("c")), first);
-  agent.died("a", killed);
+  agent.died("a", killed, begin);
   CHECK(those<agent_action::start>(agent.asked(first, started_as("a"))).size() == 1);
 }
 
@@ -176,7 +176,7 @@ TEST_CASE("AGENT-3: the agent leaves when no child is left", "[process]") {
   CHECK(x.agent.told_to_end("again").empty());
   only<request_refused>(x.agent.asked(first, started_as("late")), first);
   CHECK_THROWS_AS(x.agent.nobody_runs(), broken_promise);
-  x.agent.died("node", killed);
+  x.agent.died("node", killed, begin);
   const auto last = x.agent.nobody_runs();
   only<agent_ended>(last, first);
   CHECK(std::holds_alternative<agent_action::leave>(last.back()));
@@ -196,7 +196,7 @@ TEST_CASE("who is adopted is as one that was started, and the next start counts 
   const signal_process meant{.request = 5, .name = "node", .which = 3, .signal = SIGKILL};
   CHECK(those<agent_action::signal>(agent.asked(first, meant)).at(0).process == wanted.process);
   const process_end unseen{.exit_code = {}, .unseen = true};
-  CHECK(only<process_died>(agent.died("node", unseen), first).how == unseen);
+  CHECK(only<process_died>(agent.died("node", unseen, begin), first).how == unseen);
   only<request_refused>(agent.asked(first, wanted), first);  // it has ended
   CHECK(those<agent_action::start>(agent.asked(first, started_as("node"))).at(0).which == 4);
 }

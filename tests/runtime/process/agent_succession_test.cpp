@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/process/agent_state.hpp"
+#include "runtime/process/run_succession.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -40,6 +41,7 @@ bool tells(const agent_actions& all, peer_id to) {
 struct led {
   agent_state agent{{.owner_patience = 100s}, {}};
   agent_state::time now{};
+  agent_state::time gone{};  ///< when who is succeeded was lost
 
   led() {
     agent.joined(supervisor);
@@ -69,7 +71,9 @@ struct led {
     REQUIRE(starts.size() == 1);
     CHECK(starts[0].what.name == successor_name);
     CHECK(starts[0].what.command == std::vector<std::string>{"/bin/x", "again"});
-    CHECK(starts[0].what.environment == std::vector<std::string>{"A=b"});
+    REQUIRE(starts[0].what.environment.size() == 2);
+    CHECK(starts[0].what.environment[0] == "A=b");
+    CHECK(starts[0].what.environment[1] == told_when_gone(gone));
     CHECK(starts[0].what.output == "/logs/x");
     return starts[0];
   }
@@ -88,6 +92,7 @@ struct led {
 TEST_CASE("AGENT-4: a successor starts after the process before was killed and has ended",
           "[process]") {
   led x;
+  x.gone = x.now;
   const auto gone = x.agent.left(supervisor, x.now);
   REQUIRE(all_of<agent_action::fence>(gone).size() == 1);
   CHECK(all_of<agent_action::fence>(gone)[0].process == supervisors);
@@ -133,7 +138,7 @@ TEST_CASE("a successor that has asked for it is succeeded in turn", "[process]")
   x.agent.joined(successor);
   CHECK(tells<processes_listed>(x.agent.asked(successor, list_processes{1}), successor));
   REQUIRE(tells<succession_agreed>(x.says_succeed(successor, first), successor));
-  const auto gone = x.agent.died(successor_name, by_kill);
+  const auto gone = x.agent.died(successor_name, by_kill, x.now);
   REQUIRE(all_of<agent_action::fence>(gone).size() == 1);
   CHECK(all_of<agent_action::fence>(x.agent.left(successor, x.now)).empty());
   CHECK(x.start_of(x.agent.fenced()).which == 2);
@@ -146,18 +151,18 @@ TEST_CASE("AGENT-4: a successor whose death has not been told is waited for", "[
   REQUIRE(tells<succession_agreed>(x.says_succeed(successor, first), successor));
   REQUIRE(all_of<agent_action::fence>(x.agent.left(successor, x.now)).size() == 1);
   CHECK(all_of<agent_action::start>(x.agent.fenced()).empty());  // it has ended, but is a zombie
-  CHECK(x.start_of(x.agent.died(successor_name, by_kill)).which == 2);
+  CHECK(x.start_of(x.agent.died(successor_name, by_kill, x.now)).which == 2);
 }
 
 TEST_CASE("after three successors in a row have failed the agent has no owner", "[process]") {
   led x;
   x.succeed_once();
   for (const int which : {2, 3}) {
-    const auto again = x.start_of(x.agent.died(successor_name, by_kill));
+    const auto again = x.start_of(x.agent.died(successor_name, by_kill, x.now));
     CHECK(again.which == incarnation(which));
     x.agent.started(again, {.pid = which, .start_time = 2});
   }
-  const auto last = x.agent.died(successor_name, by_kill);
+  const auto last = x.agent.died(successor_name, by_kill, x.now);
   CHECK(all_of<agent_action::start>(last).empty());
   CHECK(all_of<agent_action::say>(last).size() == 2);
   CHECK(x.pass_slowly(99).empty());
@@ -179,7 +184,7 @@ TEST_CASE("what is promised of a successor is taken back by who gives up", "[pro
   x.agent.started(again, {.pid = 101, .start_time = 1});
   CHECK(promises(x.says_succeed(successor, {.pid = 101, .start_time = 1}))
         == std::vector<bool>{true});
-  CHECK(promises(x.agent.died(successor_name, by_kill)).empty());
+  CHECK(promises(x.agent.died(successor_name, by_kill, x.now)).empty());
   again = x.start_of(x.agent.fenced());
   again = x.start_of(x.agent.not_started(again, "no such file"));
   again = x.start_of(x.agent.not_started(again, "no such file"));
@@ -284,7 +289,7 @@ TEST_CASE("who died while there was no owner is listed to the next one", "[proce
       x.agent.asked(supervisor, start_process{1, "node", {"/bin/x"}, {}, {}}));
   x.agent.started(start.at(0), {.pid = 50, .start_time = 5});
   x.succeed_once();
-  x.agent.died("node", by_kill);
+  x.agent.died("node", by_kill, x.now);
   x.agent.joined(successor);
   const auto told = all_of<agent_action::answer>(x.agent.asked(successor, list_processes{1}));
   const auto listed = std::get<processes_listed>(told.at(0).what).processes;
