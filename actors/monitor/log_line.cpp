@@ -170,13 +170,15 @@ std::string event_line(const runtime::run_event& x) {
   const auto why = x.why.starts_with(named) ? x.why.substr(named.size()) : x.why;
   if (x.kind == "wrong bits")
     return fmt::format(" {} computed wrong bits: {} ({})", x.who, x.verdict, why);
+  if (x.kind == "not finite")
+    return fmt::format(" not finite on {}: {} ({})", x.who, x.verdict, why);
   const auto* const is = x.who.find(',') == std::string::npos ? "is" : "are";
   if (x.kind == "straggler")
     return x.verdict == "over" ? fmt::format(" {} {} not slow any more ({})", x.who, is, why)
                                : fmt::format(" {} {} slow: {} ({})", x.who, is, x.verdict, why);
   if (x.kind == "given up")
     return fmt::format(" {} died ({}) and is not replaced any more", x.who, why);
-  if (x.kind != "restart" && x.kind != "move")
+  if (x.kind != "restart" && x.kind != "move" && x.kind != "rerun")
     return fmt::format(" {} died ({}) and was replaced; no step was lost", x.who, why);
   const auto source = x.from == "estate"       ? "as its ranks had it"
                       : x.from == "keeper"     ? "as another process kept it"
@@ -185,6 +187,7 @@ std::string event_line(const runtime::run_event& x) {
                                                : "from the start of the run";
   const auto again = x.iteration - x.resumed;
   const auto* const verb = x.kind == "move"                   ? "moves"
+                           : x.kind == "rerun"                ? "runs again"
                            : x.who == "replicas"              ? "disagree"
                            : x.who.starts_with("connection:") ? "broke"
                            : x.verdict == "wrong bits"        ? "is replaced"

@@ -225,6 +225,14 @@ bool supervisor_state::exchange_when_kept() {
   return exchange_doubted();
 }
 
+std::string supervisor_state::name_and_place_of(int replica, int stage) const {
+  const auto name = name_of_stage(replica, stage);
+  if (processes_.size() == 1)
+    return name;
+  const auto p = process_of(replica, stage);
+  return fmt::format("{} (process {} on host '{}')", name, p, processes_[std::size_t(p)].host);
+}
+
 void supervisor_state::look_for_stragglers() {
   std::vector<worker_times> all;
   for (const auto& vote : votes_)
@@ -240,6 +248,10 @@ void supervisor_state::look_for_stragglers() {
     const auto worst = std::max_element(them.begin(), them.end(), [](const auto& a, const auto& b) {
       return a.seconds - a.usual < b.seconds - b.usual;
     });
+    std::string others;
+    for (const auto& x : them)
+      if (processes_.size() > 1 && x != *worst)
+        others += "; " + name_and_place_of(x.replica, x.stage);
     const auto* const did = is == slowness::compute ? "computed for"
                             : is == slowness::link  ? "took what other ranks handed on for"
                                                     : "waited for batches for";
@@ -248,12 +260,13 @@ void supervisor_state::look_for_stragglers() {
           .who = fmt::format("{}", fmt::join(names, ", ")),
           .why = is == slowness::none
                      ? std::string("it is as fast as the others, or as before")
-                     : fmt::format("{} {} {:.3f} s of step {}, where {:.3f} s are usual",
-                                   name_of_stage(worst->replica, worst->stage),
+                     : fmt::format("{} {} {:.3f} s of step {}, where {:.3f} s are usual{}",
+                                   name_and_place_of(worst->replica, worst->stage),
                                    did,
                                    worst->seconds,
                                    value(now_->step),
-                                   worst->usual),
+                                   worst->usual,
+                                   others),
           .verdict = to_string(is)});
   }
 }

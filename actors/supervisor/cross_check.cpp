@@ -49,6 +49,8 @@ std::string to_string(bits_verdict x) {
       return "transient";
     case bits_verdict::persistent:
       return "persistent";
+    case bits_verdict::reproducible:
+      return "reproducible";
     default:
       return "irreproducible";
   }

@@ -44,6 +44,7 @@ enum class bits_verdict : std::uint8_t {
   transient,       ///< wrong once; when the step ran again they had what the others have
   persistent,      ///< wrong again when it ran again, or only right in another place
   irreproducible,  ///< when it ran again, nobody had what he had before
+  reproducible,    ///< not finite (second_run.hpp), with the same bits when it ran again
 };
 std::string to_string(bits_verdict x);
 

@@ -87,7 +87,7 @@ std::optional<order_stop> membership::stop_if_too_many(const member_death& x,
                                                        std::uint64_t now_ns) {
   if (!limits_.on)
     return order_stop{x.why, x.refused};
-  if (x.moves)
+  if (!x.is_accident())
     return std::nullopt;
   if (auto why = restarts_.add(x.who, x.why, furthest_ + 1, now_ns))
     return order_stop{std::move(*why), x.refused};
@@ -133,9 +133,9 @@ membership::orders membership::lost(int process,
   }
   const bool ends_generation = phase_ != phase::ending;
   // Before disks are looked at, or somebody is exchanged, what made it necessary has been counted.
-  // A move is no accident.
+  // A move is no accident, nor is a step that runs again.
   const bool is_first = ends_generation || was_looking || (exchanged_ && !cause_)
-                        || (cause_ && cause_->moves && !death.moves);
+                        || (cause_ && !cause_->is_accident() && death.is_accident());
   if (is_first || (cause_ && death.cause < cause_->cause)) {
     cause_ = death;  // MEMBER-4
   } else if (!at.is_new) {
@@ -157,7 +157,7 @@ membership::orders membership::lost(const member_death& x, std::uint64_t now_ns)
       if (is_looking_ || exchanged_)
         return {};  // everybody had ended
       // MEMBER-4: of causes the first that is heard, and a cause before what it caused.
-      if (!cause_ || x.cause < cause_->cause)
+      if (!cause_ || x.cause < cause_->cause || (cause_->runs_again && x.cause == death_cause::own))
         cause_ = x;
       return {};
     }

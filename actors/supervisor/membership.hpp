@@ -72,6 +72,8 @@ struct member_death {
   std::string why;          ///< with the names of those who passed it on
   int process = 0;          ///< whose ranks it serves: a loader, keeper or shard writer
   bool wrong_bits = false;  ///< it was ended because of those that it computed
+  bool runs_again = false;  ///< nobody died: a step is to run again, which does not count either
+  bool is_accident() const { return !moves && !runs_again; }
 };
 
 /// Why a process is gone.

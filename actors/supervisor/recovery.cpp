@@ -11,6 +11,7 @@
 #include <caf/system_messages.hpp>
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <utility>
 
 namespace troupe::actors {
@@ -185,7 +186,9 @@ void supervisor_state::tell_restart() {
   const auto formed = seconds(std::max(loss_.released_ns, loss_.stands_ns));
   runtime::run_event event{
       .iteration = context_->ledger->newest(),
-      .kind = loss_.cause.moves ? "move" : "restart",
+      .kind = loss_.cause.moves        ? "move"
+              : loss_.cause.runs_again ? "rerun"
+                                       : "restart",
       .who = loss_.cause.who,
       .why = loss_.cause.why,
       .from = std::string(name_of(from_checkpoint ? runtime::state_tier::disk : forming_->tier())),
@@ -268,6 +271,17 @@ void supervisor_state::suspect(const std::string& why) {
                        .who = "replicas",
                        .cause = death_cause::own,
                        .why = "supervisor: " + why};
+  note_loss(x);
+  carry_out(members_->lost(x, clock_ns()));
+}
+
+void supervisor_state::run_again(const std::string& why) {
+  const member_death x{.generation = generation(),
+                       .role = member_role::rank,
+                       .who = fmt::format("step {}", value(now_->step)),
+                       .cause = death_cause::own,
+                       .why = why,
+                       .runs_again = true};
   note_loss(x);
   carry_out(members_->lost(x, clock_ns()));
 }

@@ -14,6 +14,7 @@
 #include "actors/supervisor/cross_check.hpp"
 #include "actors/supervisor/membership.hpp"
 #include "actors/supervisor/save_schedule.hpp"
+#include "actors/supervisor/second_run.hpp"
 #include "actors/supervisor/stored_steps.hpp"
 #include "actors/supervisor/stragglers.hpp"
 #include "messages/protocol/actors.hpp"
@@ -117,6 +118,8 @@ class supervisor_state {
   /// A promise that ranks have broken: those that have what they must have alike do not. Their
   /// step runs again.
   void suspect(const std::string& why);
+  /// Nobody has broken one: the step that has been voted runs once more.
+  void run_again(const std::string& why);
   void refuse(const caf::error& reason);
   void begin_when_ready();
   /// The end that was meant, or that cannot be helped.
@@ -231,11 +234,23 @@ class supervisor_state {
   int process_of(int replica, int stage) const;
   std::string name_of_stage(int replica, int stage) const;  ///< "stage:1.0"
   void look_for_stragglers();
+  /// "stage:1.0", where there are several processes with its own and the host of that.
+  std::string name_and_place_of(int replica, int stage) const;
+
+  // What is not finite (nonfinite.cpp).
+
+  /// The step that has been voted is not finite, and it is not known yet whether it is so again:
+  /// it is on its way back.
+  bool is_to_run_again(const runtime::step_verdict& verdict, const std::string& where);
+  void tell_of(const second_runs::finding& x);
+  std::string place_of(const second_runs::finding& x) const;
+  /// Where one process has all stages of that replica.
+  void doubt_if_alone(int replica, const std::string& why);
 
   // A step (transaction.cpp).
 
   void decide();
-  runtime::step_result take_votes();
+  runtime::step_result sum_votes();
   void take_executed();
   void end_evaluation_round();
   void commit();
@@ -339,6 +354,7 @@ class supervisor_state {
   std::vector<messages::executed_row> executed_;  ///< of the step that is running
   std::vector<messages::applied> applied_;
   cross_check check_;
+  second_runs twice_;
   /// Processes whose places are not to be trusted, and have to wait: what another keeps, that is
   /// being exchanged, or whom that one keeps.
   struct doubted_process {

@@ -52,7 +52,7 @@ void supervisor_state::come_to(moment at, std::uint64_t step) const {
 }
 
 /// Without a distributed optimizer each replica has voted all of it; with one its part.
-runtime::step_result supervisor_state::take_votes() {
+runtime::step_result supervisor_state::sum_votes() {
   runtime::step_result out;
   for (const auto& vote : votes_)
     for (const auto& part : vote.losses)
@@ -71,7 +71,6 @@ runtime::step_result supervisor_state::take_votes() {
   out.nonfinite_where = first.where;
   report_.zero_gradients = watch.log_zero_gradients ? zeros : -1;
   take_executed();
-  votes_.clear();
   return out;
 }
 
@@ -101,8 +100,11 @@ void supervisor_state::decide() {
   if (!passes_agree() || !votes_agree())
     return;
   look_for_stragglers();
-  const auto result = take_votes();
+  const auto result = sum_votes();
   const auto verdict = runtime::decide(job_->job.training, at_, result);
+  if (is_to_run_again(verdict, result.nonfinite_where))
+    return;
+  votes_.clear();
   if (verdict.stops) {
     diagnosis_ = runtime::diagnosis(verdict, at_);
     if (const auto& save = job_->job.checkpoints.save;

@@ -75,7 +75,7 @@ fault_injector::fault_injector(const runtime::fault_settings& settings, simulate
       throw runtime::input_error(
           "`faults.fault` '{}' is not of the form WHO@STEP or WHO@FIRST-LAST, e.g. stage:0.1@3; "
           "WHO is supervisor, node, loader, checkpointer, monitor, replica:R, stage:R.P.T, "
-          "lane:R.P.T, wire:R.P.T or nan:R.P.T",
+          "lane:R.P.T, wire:R.P.T, nan:R.P.T or nan-once:R.P.T",
           text);
     fault.who = runtime::without_tensor_zero(fault.text.substr(0, at));
     faults_.push_back(std::move(fault));
@@ -239,7 +239,12 @@ const fault_injector::injected_fault* fault_injector::find(const std::string& wh
 }
 
 bool fault_injector::injects(const std::string& who, std::uint64_t step) const {
-  return find(who, step) != nullptr;
+  if (find(who, step) != nullptr)
+    return true;
+  const auto colon = std::min(who.find(':'), who.size());
+  const auto* const once = find(who.substr(0, colon) + "-once" + who.substr(colon), step);
+  const std::lock_guard lock(mutex_);
+  return once != nullptr && struck_once_.emplace(once, step).second;
 }
 
 void fault_injector::inject(const std::string& who, std::uint64_t step) const {

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,7 +43,8 @@ class fault_injector {
   void inject(const std::string& who, std::uint64_t step) const;
 
   /// Whether something is to be injected into `who` in this step that is no failure of its own:
-  /// "nan:R.P.T" finds NaN in a gradient.
+  /// "nan:R.P.T" finds NaN in a gradient; "nan-once:R.P.T" only the first time that this process is
+  /// asked of that step.
   bool injects(const std::string& who, std::uint64_t step) const;
 
   /// `who` comes to this moment of the step: it is slow, or dies by throwing if that was planted,
@@ -113,6 +115,7 @@ class fault_injector {
   runtime::fault_settings settings_;
   simulated simulated_;
   std::vector<injected_fault> faults_;
+  mutable std::set<std::pair<const injected_fault*, std::uint64_t>> struck_once_;  ///< and step
   std::vector<std::unique_ptr<death>> deaths_;
   mutable std::map<std::string, std::function<void(const std::string&)>> enlisted_;
   mutable std::function<bool(const runtime::planted_death&)> claims_;

@@ -96,7 +96,7 @@ struct restart_parts {
 /// slow.
 struct run_event {
   std::uint64_t iteration = 0;  ///< the newest that was committed
-  /// "restart", "move", "replaced", "given up", "wrong bits", "straggler"
+  /// "restart", "move", "rerun", "replaced", "given up", "wrong bits", "not finite", "straggler"
   std::string kind;
   std::string who;  ///< the first that died; who is guilty, or slow
   std::string why;  ///< with the names of those who passed it on
@@ -106,9 +106,9 @@ struct run_event {
   std::uint64_t generation = 0;  ///< that follows, as a number
   double seconds = 0;            ///< from the news of the death until work went on
   restart_parts parts = {};      ///< of a restart: of these seconds
-  /// Of wrong bits: "outvoted", "transient", "persistent" or "irreproducible"; of a straggler:
-  /// "compute", "link", "input" or "over". Of a restart: "wrong bits", where a process was replaced
-  /// because of those; else empty.
+  /// Of wrong bits: "outvoted", "transient", "persistent" or "irreproducible"; of what is not
+  /// finite: "reproducible"; of a straggler: "compute", "link", "input" or "over". Of a restart:
+  /// "wrong bits", where a process was replaced because of those; else empty.
   std::string verdict = {};
 
   friend bool operator==(const run_event&, const run_event&) = default;

@@ -50,8 +50,8 @@ bool is_actor(std::string_view who, const training_job& job) {
   auto rank = who.substr(std::min(colon + 1, who.size()));
   if (kind == "replica")
     return takes_number(rank, replica_actors(job)) && rank.empty();
-  const bool has_rank
-      = kind == "stage" || kind == "lane" || kind == "nan" || (kind == "wire" && has_wires(job));
+  const bool has_rank = kind == "stage" || kind == "lane" || kind == "nan" || kind == "nan-once"
+                        || (kind == "wire" && has_wires(job));
   return has_rank && is_rank(rank, job);
 }
 
@@ -74,7 +74,8 @@ void validate_fault(const training_job& job, std::string_view fault, sentences& 
     wrong.push_back(fmt::format(
         "`faults.fault` '{}' names no actor of this run: before the @ give supervisor, node, "
         "loader, "
-        "checkpointer, monitor, replica:R, stage:R.P.T, lane:R.P.T or nan:R.P.T{}, with R "
+        "checkpointer, monitor, replica:R, stage:R.P.T, lane:R.P.T, nan:R.P.T or "
+        "nan-once:R.P.T{}, with R "
         "below {}, P below {} and T below {}; T may be left out and is 0",
         fault,
         has_wires(job) ? " or wire:R.P.T"

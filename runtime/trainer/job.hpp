@@ -134,7 +134,8 @@ struct fault_settings {
   int lane_delay_us = 0;     ///< longest sleep before a lane's work
   int message_delay_us = 0;  ///< longest delay of a message
   /// "stage:0.1@3": stage 1 of replica 0 throws in step 3. "nan:0.1@3-5": one of its gradients is
-  /// NaN in steps 3 to 5. Several have commas between them. Empty: none.
+  /// NaN in steps 3 to 5; "nan-once:0.1@3": only when that step runs first. Several have commas
+  /// between them. Empty: none.
   std::string fault;
   /// "lane:0.1@3:reduce": that lane dies in its reduction of step 3, once, however often the step
   /// runs again. Several have commas between them. Empty: none. See planted_death.hpp.

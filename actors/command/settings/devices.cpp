@@ -68,8 +68,8 @@ void declare_testing(command_line& line, training_flags& to) {
        .type = "WHO@STEP...",
        .help = "That actor fails in that step, e.g. stage:0.1@3: replica 0, stage 1; stage:0.1.2 "
                "is its tensor rank 2. lane:R.P.T fails in its reduction, wire:R.P.T beside it. "
-               "With nan:R.P.T one of its gradients is NaN. @3-5 means three steps. Several: "
-               "WHO@STEP WHO@STEP, or the flag again.",
+               "With nan:R.P.T one of its gradients is NaN, with nan-once:R.P.T only when the step "
+               "runs first. @3-5 means three steps. Several: WHO@STEP WHO@STEP, or the flag again.",
        .least = 1,
        .most = most_faults},
       [&d](const std::string&, const std::vector<std::string>& words) {

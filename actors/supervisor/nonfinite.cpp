@@ -1,0 +1,75 @@
+// A step that is not finite: whether its data make it so, or somebody computed wrong.
+
+#include "actors/supervisor/supervisor.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <utility>
+
+namespace troupe::actors {
+
+// An overflow by which a loss scale is found is ordinary, and so is what was left out before and
+// runs again after a death.
+bool supervisor_state::is_to_run_again(const runtime::step_verdict& verdict,
+                                       const std::string& where) {
+  const auto step = value(now_->step);
+  const bool counts = !verdict.fault.empty() && !verdict.overflows;
+  if (!job_->job.recovery.on || (!counts && !twice_.awaits(step)))
+    return false;
+  if (const auto before = context_->ledger->position(step);
+      replays() && before && before->skipped.iterations == verdict.skipped.iterations)
+    return false;
+  auto now = run_of(votes_, job_->job.reduction.distributed_optimizer);
+  now.fault = verdict.fault;
+  now.where = where;
+  const auto heard = twice_.compare(step, std::move(now));
+  if (heard.found)
+    tell_of(*heard.found);
+  if (heard.again)
+    run_again(fmt::format("{}; whether it is so again tells data from hardware", verdict.fault));
+  return heard.again;
+}
+
+// A loss is of its replica alone; gradients have been summed, and all replicas have what one of
+// them brought.
+std::string supervisor_state::place_of(const second_runs::finding& x) const {
+  const int stages = job_->pipeline_ranks() * job_->tensor_ranks();
+  std::vector<std::string> names;
+  for (const int r : x.replicas)
+    names.push_back(stages == 1 ? name_of_stage(r, 0) : fmt::format("replica:{}", r));
+  if (!names.empty())
+    return fmt::format("{}", fmt::join(names, " and "));
+  if (x.where.empty())
+    return "replicas";
+  const auto stage = x.where.substr(std::min(x.where.find('.'), x.where.size()));
+  return job_->replicas() == 1 ? "stage:" + x.where : "stage:*" + stage;
+}
+
+void supervisor_state::tell_of(const second_runs::finding& x) {
+  const auto step = value(now_->step);
+  const auto again = x.verdict == bits_verdict::transient ? "when it ran again all was finite"
+                     : x.verdict == bits_verdict::reproducible
+                         ? "when it ran again it had the same bits: no fault of a machine"
+                         : "when it ran again it was not finite either, and had other bits";
+  const auto why = fmt::format("step {}: {}; {}", step, x.fault, again);
+  tell({.iteration = context_->ledger->newest(),
+        .kind = x.verdict == bits_verdict::reproducible ? "not finite" : "wrong bits",
+        .who = place_of(x),
+        .why = why,
+        .verdict = to_string(x.verdict)});
+  if (x.verdict == bits_verdict::persistent && keeps() && x.replicas.size() == 1)
+    doubt_if_alone(x.replicas.front(), why);
+}
+
+// Its place is exchanged when what follows of the step is kept (exchange_when_kept).
+void supervisor_state::doubt_if_alone(int replica, const std::string& why) {
+  const int p = process_of(replica, 0);
+  const int stages = job_->pipeline_ranks() * job_->tensor_ranks();
+  for (int s = 1; s < stages; ++s)
+    if (process_of(replica, s) != p)
+      return;  // any of several can have been wrong
+  doubted_.try_emplace(p, doubted_process{members_->incarnation(p), value(now_->step), why});
+}
+
+}  // namespace troupe::actors

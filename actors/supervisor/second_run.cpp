@@ -1,0 +1,45 @@
+#include "actors/supervisor/second_run.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace troupe::actors {
+
+run_of_step run_of(const std::vector<messages::vote>& votes, bool sums_norms) {
+  run_of_step out;
+  for (const auto& x : votes) {
+    for (const auto& part : x.losses)
+      out.losses.push_back({x.replica, std::bit_cast<std::uint64_t>(part.total)});
+    out.gradients.push_back(x.gradients);
+    if (sums_norms || out.norms.empty())
+      for (const auto& [parameter, square] : x.square_norms)
+        out.norms[parameter] += square;
+  }
+  return out;
+}
+
+// VERIFY-3.
+second_runs::answer second_runs::compare(std::uint64_t step, run_of_step now) {
+  const auto known = first_.find(step);
+  if (known == first_.end()) {
+    if (now.fault.empty())
+      return {};
+    first_.emplace(step, std::move(now));
+    return {.again = true};
+  }
+  const auto before = std::move(known->second);
+  first_.erase(known);
+  finding out{.verdict = now.fault.empty()         ? bits_verdict::transient
+                         : now.has_bits_of(before) ? bits_verdict::reproducible
+                                                   : bits_verdict::persistent,
+              .fault = before.fault,
+              .where = before.where};
+  for (std::size_t i = 0; i < std::min(now.losses.size(), before.losses.size()); ++i)
+    if (const auto& loss = before.losses[i];
+        loss != now.losses[i] && (out.replicas.empty() || out.replicas.back() != loss.replica))
+      out.replicas.push_back(loss.replica);
+  return {.found = std::move(out)};
+}
+
+}  // namespace troupe::actors
