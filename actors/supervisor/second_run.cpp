@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <utility>
 
 namespace troupe::actors {
@@ -35,10 +36,14 @@ second_runs::answer second_runs::compare(std::uint64_t step, run_of_step now) {
                                                    : bits_verdict::persistent,
               .fault = before.fault,
               .where = before.where};
-  for (std::size_t i = 0; i < std::min(now.losses.size(), before.losses.size()); ++i)
-    if (const auto& loss = before.losses[i];
-        loss != now.losses[i] && (out.replicas.empty() || out.replicas.back() != loss.replica))
+  for (std::size_t i = 0; i < std::min(now.losses.size(), before.losses.size()); ++i) {
+    const auto& loss = before.losses[i];
+    const bool accused = out.verdict == bits_verdict::reproducible
+                             ? !std::isfinite(std::bit_cast<double>(loss.bits))
+                             : loss != now.losses[i];
+    if (accused && (out.replicas.empty() || out.replicas.back() != loss.replica))
       out.replicas.push_back(loss.replica);
+  }
   return {.found = std::move(out)};
 }
 

@@ -47,7 +47,8 @@ class second_runs {
   struct finding {
     bits_verdict verdict = {};  ///< reproducible, transient or persistent
     std::string fault;          ///< of the first run
-    /// Whose loss was another one; empty: only gradients were, or nothing.
+    /// Whose loss was another one, or is not finite where nothing was: only gradients are where
+    /// none.
     std::vector<int> replicas = {};
     /// The stage whose gradient was found not finite first, as run_of_step has it; empty: none.
     std::string where = {};

@@ -20,3 +20,14 @@ TEST_CASE("wrong bits wait for something that has a bit", "[actors]") {
   CHECK(comes(true) == fault_injector::fate::lives);
   CHECK(x.deaths_to_come().empty());
 }
+
+TEST_CASE("NaN that is to come once comes once in each step", "[actors]") {
+  const fault_injector x({.fault = "nan-once:0.1@3-4,nan:1.0@3"});
+  CHECK_FALSE(x.injects("nan:0.1", 2));
+  CHECK(x.injects("nan:0.1.0", 3));
+  CHECK_FALSE(x.injects("nan:0.1", 3));
+  CHECK(x.injects("nan:0.1", 4));
+  CHECK_FALSE(x.injects("nan:0.0", 3));
+  for (int again = 0; again < 2; ++again)
+    CHECK(x.injects("nan:1.0", 3));
+}

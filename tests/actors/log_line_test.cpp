@@ -88,6 +88,24 @@ TEST_CASE("a run that is started again tells that the one before is gone", "[act
            "from iteration 8 from the local disk");
 }
 
+TEST_CASE("a step that runs again and what is not finite are told as such", "[actors]") {
+  CHECK(actors::event_line({.iteration = 3,
+                            .kind = "rerun",
+                            .who = "step 4",
+                            .why = "the loss of replica 1 is nan: not finite",
+                            .from = "estate",
+                            .resumed = 3,
+                            .seconds = 0.5})
+        == " step 4 runs again (the loss of replica 1 is nan: not finite); after 0.500 s the run "
+           "goes on from iteration 3 as its ranks had it");
+  CHECK(actors::event_line({.iteration = 3,
+                            .kind = "not finite",
+                            .who = "stage:1.0",
+                            .why = "step 4: it is nan",
+                            .verdict = "reproducible"})
+        == " not finite on stage:1.0: reproducible (step 4: it is nan)");
+}
+
 TEST_CASE("a move is told as one, and not as a death", "[actors]") {
   CHECK(actors::event_line({.iteration = 8,
                             .kind = "move",

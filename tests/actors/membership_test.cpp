@@ -161,6 +161,32 @@ TEST_CASE("MEMBER-5: more restarts within the window than allowed end the run",
     only<order_form>(last);
 }
 
+TEST_CASE("MEMBER-5: a step that runs again is no accident and a death meanwhile is one",
+          "[actors][membership]") {
+  auto x = running({.on = true, .most = 1}, 7);
+  const auto runs_again = [&] {
+    auto again = death(x.generation(), "step 8");
+    again.runs_again = true;
+    CHECK(only<order_end>(x.lost(again, second)).last == x.generation());
+  };
+  const auto all_end = [&] {
+    only<order_form>(x.ended(x.generation(), 0, holding(7, 7), second));
+    x.ready(x.generation());
+  };
+  for (int n = 0; n < 5; ++n) {
+    runs_again();
+    x.lost(death(x.generation(), "replica:0", death_cause::cancelled), second);
+    CHECK(x.cause()->who == "step 8");
+    all_end();
+  }
+  CHECK(x.take_restarts().empty());
+  runs_again();
+  x.lost(death(x.generation(), "replica:1"), second);
+  CHECK(x.cause()->who == "replica:1");
+  all_end();
+  REQUIRE(x.take_restarts().size() == 1);
+}
+
 TEST_CASE("without recovery a death ends the run, for its own reason", "[actors][membership]") {
   auto x = running({}, 7);
   const auto stop = only<order_stop>(x.lost(death(x.generation()), second));

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -41,7 +42,8 @@ struct played_node {
 struct supervised_processes {
   explicit supervised_processes(const std::filesystem::path& save = {},
                                 std::uint64_t local_interval = 0,
-                                bool is_cold = false) {
+                                bool is_cold = false,
+                                const std::function<void(runtime::training_job&)>& change = {}) {
     auto job = tiny_job(1, 2);
     job.recovery.on = true;
     job.layout.processes = 2;
@@ -51,6 +53,8 @@ struct supervised_processes {
     job.checkpoints.local_interval = local_interval;
     if (local_interval > 0)
       job.checkpoints.local_folder = "states";
+    if (change)
+      change(job);
     prepared = without_threads(job);
     prepared->node->agent = system.listener(agent);
     if (is_cold)

@@ -1,0 +1,102 @@
+// Whether a step is not finite because of its data: made-up votes in, verdicts out.
+
+#include "actors/supervisor/second_run.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <limits>
+#include <vector>
+
+using namespace troupe;
+using actors::bits_verdict;
+using actors::run_of_step;
+using actors::second_runs;
+
+namespace {
+
+/// Of two replicas: their losses and what they voted of the gradient of w, of which each has all.
+run_of_step with_bits(std::vector<double> losses, double square, const std::string& fault = {}) {
+  std::vector<messages::vote> votes;
+  for (int r = 0; r < 2; ++r)
+    votes.push_back({.replica = r,
+                     .losses = {{losses[std::size_t(r)], 1, 0}},
+                     .square_norms = {{"w", runtime::exact_sum(square)}},
+                     .gradients = {std::uint64_t(square), 1}});
+  auto out = actors::run_of(votes, false);
+  out.fault = fault;
+  out.where = "0.1";
+  return out;
+}
+
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+TEST_CASE("a step that is finite is not run again", "[actors]") {
+  second_runs x;
+  const auto said = x.compare(4, with_bits({2, 2}, 9));
+  CHECK_FALSE(said.again);
+  CHECK_FALSE(said.found);
+  CHECK_FALSE(x.awaits(4));
+}
+
+TEST_CASE("VERIFY-3: a step that is not finite runs again once, and then it is judged",
+          "[actors]") {
+  second_runs x;
+  const auto first = with_bits({2, not_a_number}, 9, "it is nan");
+  CHECK(x.compare(4, first).again);
+  CHECK(x.awaits(4));
+  run_of_step second;
+  bits_verdict verdict = {};
+  SECTION("it has the same bits") {
+    second = first;
+    verdict = bits_verdict::reproducible;
+  }
+  SECTION("it is finite") {
+    second = with_bits({2, 2}, 9);
+    verdict = bits_verdict::transient;
+  }
+  SECTION("it has other bits, and is not finite") {
+    second = with_bits({2, infinite}, 9, "it is infinite");
+    verdict = bits_verdict::persistent;
+  }
+  const auto said = x.compare(4, second);
+  CHECK_FALSE(said.again);
+  REQUIRE(said.found);
+  CHECK(said.found->verdict == verdict);
+  CHECK(said.found->fault == "it is nan");
+  CHECK(said.found->replicas == std::vector<int>{1});
+  CHECK_FALSE(x.awaits(4));
+}
+
+TEST_CASE("of a gradient that is not finite the stage is known and no replica", "[actors]") {
+  const bool same = GENERATE(true, false);
+  second_runs x;
+  CHECK(x.compare(4, with_bits({2, 3}, infinite, "w is not finite")).again);
+  const auto said
+      = x.compare(4, same ? with_bits({2, 3}, infinite, "w is not finite") : with_bits({2, 3}, 9));
+  REQUIRE(said.found);
+  CHECK(said.found->verdict == (same ? bits_verdict::reproducible : bits_verdict::transient));
+  CHECK(said.found->replicas.empty());
+  CHECK(said.found->where == "0.1");
+}
+
+TEST_CASE("steps before it run again meanwhile, and are judged by themselves", "[actors]") {
+  second_runs x;
+  const auto bad = with_bits({2, not_a_number}, 9, "it is nan");
+  CHECK(x.compare(4, bad).again);
+  CHECK_FALSE(x.compare(3, with_bits({1, 1}, 9)).found);
+  CHECK(x.compare(2, bad).again);
+  CHECK(x.compare(2, with_bits({1, 1}, 9)).found->verdict == bits_verdict::transient);
+  CHECK(x.compare(4, bad).found->verdict == bits_verdict::reproducible);
+}
+
+TEST_CASE("norms of which each replica has a part are summed", "[actors]") {
+  std::vector<messages::vote> votes;
+  for (int r = 0; r < 2; ++r)
+    votes.push_back({.replica = r, .square_norms = {{"w", runtime::exact_sum(r + 1)}}});
+  CHECK(actors::run_of(votes, true).norms.at("w").value() == 3);
+  CHECK(actors::run_of(votes, false).norms.at("w").value() == 1);
+}
