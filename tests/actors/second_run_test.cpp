@@ -30,7 +30,7 @@ run_of_step with_bits(std::vector<double> losses, double square, const std::stri
 }
 
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
-constexpr double infinite = std::numeric_limits<double>::infinity();
+constexpr double overflown = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
@@ -59,7 +59,7 @@ TEST_CASE("VERIFY-3: a step that is not finite runs again once, and then it is j
     verdict = bits_verdict::transient;
   }
   SECTION("it has other bits, and is not finite") {
-    second = with_bits({2, infinite}, 9, "it is infinite");
+    second = with_bits({2, overflown}, 9, "it is infinite");
     verdict = bits_verdict::persistent;
   }
   const auto said = x.compare(4, second);
@@ -74,9 +74,9 @@ TEST_CASE("VERIFY-3: a step that is not finite runs again once, and then it is j
 TEST_CASE("of a gradient that is not finite the stage is known and no replica", "[actors]") {
   const bool same = GENERATE(true, false);
   second_runs x;
-  CHECK(x.compare(4, with_bits({2, 3}, infinite, "w is not finite")).again);
+  CHECK(x.compare(4, with_bits({2, 3}, overflown, "w is not finite")).again);
   const auto said
-      = x.compare(4, same ? with_bits({2, 3}, infinite, "w is not finite") : with_bits({2, 3}, 9));
+      = x.compare(4, same ? with_bits({2, 3}, overflown, "w is not finite") : with_bits({2, 3}, 9));
   REQUIRE(said.found);
   CHECK(said.found->verdict == (same ? bits_verdict::reproducible : bits_verdict::transient));
   CHECK(said.found->replicas.empty());

@@ -15,8 +15,8 @@ using tests::first_generation;
 
 namespace {
 
-constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
-constexpr double infinite = std::numeric_limits<double>::infinity();
+constexpr double undefined_loss = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinite_loss = std::numeric_limits<double>::infinity();
 
 struct voted_run : tests::supervised_processes {
   explicit voted_run(const std::function<void(runtime::training_job&)>& change)
@@ -55,7 +55,7 @@ void skip_some(runtime::training_job& job) {
 
 TEST_CASE("VERIFY-3: a step that is finite when it runs again is taken as it is", "[actors]") {
   voted_run it([](auto&) {});
-  it.lose_with(2, not_a_number);
+  it.lose_with(2, undefined_loss);
   CHECK(it.decisions() == 0);
   CHECK(it.nodes[0].ended.size() == 1);
   it.next_generation();
@@ -77,9 +77,9 @@ TEST_CASE("VERIFY-3: a step that is as little finite when it runs again is left 
           "[actors]") {
   const bool skips = GENERATE(true, false);
   voted_run it([skips](auto& job) { job.training.skippable_in_a_row = skips ? 3 : 0; });
-  it.lose_with(2, not_a_number);
+  it.lose_with(2, undefined_loss);
   it.next_generation();
-  it.lose_with(2, not_a_number);
+  it.lose_with(2, undefined_loss);
   CHECK(it.nodes[0].ended.size() == 1);  // once
   REQUIRE(it.happened.size() == 2);
   CHECK(it.happened[1].kind == "not finite");
@@ -97,9 +97,9 @@ TEST_CASE("VERIFY-3: a place that is not finite otherwise when the step runs aga
           "[actors]") {
   voted_run it(skip_some);
   const auto& asked = it.agent.of<messages::start_process>();
-  it.lose_with(2, not_a_number);
+  it.lose_with(2, undefined_loss);
   it.next_generation();
-  it.lose_with(2, infinite);
+  it.lose_with(2, infinite_loss);
   REQUIRE(it.happened.size() == 2);
   CHECK(it.happened[1].kind == "wrong bits");
   CHECK(it.happened[1].verdict == "persistent");
@@ -115,15 +115,15 @@ TEST_CASE("VERIFY-3: a place that is not finite otherwise when the step runs aga
 
 TEST_CASE("a step that was left out is not tried again when it is replayed", "[actors]") {
   voted_run it(skip_some);
-  it.lose_with(2, not_a_number);
+  it.lose_with(2, undefined_loss);
   it.next_generation();
-  it.lose_with(2, not_a_number);
+  it.lose_with(2, undefined_loss);
   it.apply(1, it.now);  // and is kept nowhere else yet
   it.system.tell(it.supervisor, messages::process_died{it.now, 1, 1, "killed"});
   it.come(1, 2);
   it.next_generation();
   const auto before = it.decisions();
-  it.lose_with(2, not_a_number);
+  it.lose_with(2, undefined_loss);
   CHECK(it.decisions() == before + 1);
   CHECK(it.decided().skip);
   CHECK_FALSE(it.end->has_come());
@@ -131,7 +131,7 @@ TEST_CASE("a step that was left out is not tried again when it is replayed", "[a
 
 TEST_CASE("an overflow that lowers the loss scale costs no second run", "[actors]") {
   voted_run it([](auto& job) { job.training.precision = runtime::dtype::f16; });
-  it.lose_with(2, infinite);
+  it.lose_with(2, infinite_loss);
   CHECK(it.decided().skip);
   CHECK(it.nodes[0].ended.empty());
   CHECK(it.happened.empty());
@@ -142,7 +142,7 @@ TEST_CASE("without recovery a step that is not finite is judged at once", "[acto
     skip_some(job);
     job.recovery.on = false;
   });
-  it.lose_with(2, not_a_number);
+  it.lose_with(2, undefined_loss);
   CHECK(it.decided().skip);
   CHECK(it.nodes[0].ended.empty());
 }
