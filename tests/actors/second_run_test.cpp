@@ -5,6 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include <bit>
 #include <limits>
 #include <vector>
 
@@ -22,7 +23,7 @@ run_of_step with_bits(std::vector<double> losses, double square, const std::stri
     votes.push_back({.replica = r,
                      .losses = {{losses[std::size_t(r)], 1, 0}},
                      .square_norms = {{"w", runtime::exact_sum(square)}},
-                     .gradients = {std::uint64_t(square), 1}});
+                     .gradients = {std::bit_cast<std::uint64_t>(square), 1}});
   auto out = actors::run_of(votes, false);
   out.fault = fault;
   out.where = "0.1";
