@@ -32,10 +32,10 @@ constexpr int something_wrong = 1;  // exit code
 int list_faults() {
   fmt::print("kinds\n");
   for (const auto& row : kinds())
-    fmt::print("  {:<15}{}\n", row.name, row.about);
+    fmt::print("  {:<23}{}\n", row.name, row.about);
   fmt::print("roles, and what is expected when one dies\n");
   for (const auto& row : roles())
-    fmt::print("  {:<15}{}\n", row.name, row.about);
+    fmt::print("  {:<23}{}\n", row.name, row.about);
   return 0;
 }
 

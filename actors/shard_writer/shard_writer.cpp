@@ -75,8 +75,10 @@ std::vector<messages::written_part> shard_writer_state::write(
     if (context_->before_write)
       context_->before_write();
     const auto number = x.ranks[i].number;
+    auto model = told(write_file(x.folder, "model", number, x.parts, ranks[i].parameters));
+    context_->faults->pass(name, value(x.step), runtime::moment_of_step::save);
     out.push_back({number,
-                   told(write_file(x.folder, "model", number, x.parts, ranks[i].parameters)),
+                   std::move(model),
                    told(write_file(x.folder, "optimizer", number, x.parts, ranks[i].moments))});
   }
   return out;

@@ -4,6 +4,7 @@
 #include "actors/support/guard.hpp"
 #include "actors/support/on_board.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/random.hpp"
 #include "runtime/schedule/lower.hpp"
 #include "runtime/trainer/device_setup.hpp"
 
@@ -25,6 +26,18 @@ runtime::update_decision update_of(const messages::decision& x, planted_bug bug)
           .gradient_scale = bug == planted_bug::forget_scale ? 1 : x.gradient_scale,
           .decoupled_learning_rate = x.decoupled_learning_rate,
           .weight_decay = x.weight_decay};
+}
+
+/// Of planted bits: another rank and another step choose other elements.
+std::uint64_t drawn_for(const std::string& who, runtime::step_id step) {
+  return runtime::random_key(0, who, value(step));
+}
+
+runtime::state_array wrong_array(fault_injector::fate x) {
+  using enum runtime::state_array;
+  return x == fault_injector::fate::wrong_moment          ? first_moment
+         : x == fault_injector::fate::wrong_second_moment ? second_moment
+                                                          : weights;
 }
 
 }  // namespace
@@ -202,7 +215,7 @@ void stage_state::vote() {
         else
           context.worker->reduce();
         if (fate == fault_injector::fate::wrong_bits)
-          context.worker->flip_gradient_bit();
+          context.worker->flip_gradient_bit(drawn_for(where, result->step));
         runtime::reads wanted(by);
         add_losses(context, wanted);
         context.worker->norms(wanted, result->square_norms);
@@ -262,8 +275,8 @@ void stage_state::decide(const messages::decision& x) {
           runtime::keep_product_choices(job->job);
           runtime::tell_missing_attention(job->job);
         }
-        if (fate == fault_injector::fate::wrong_bits && !x.skip)
-          context.worker->flip_weight_bit();
+        if (fate != fault_injector::fate::lives && !x.skip)
+          context.worker->flip_state_bit(wrong_array(fate), drawn_for(who, x.step));
         runtime::reads wanted(by);
         runtime::state_digests state;
         if (with_norm)

@@ -39,13 +39,22 @@ bool comes_to(const runtime::planted_death& x) {
            || at == acknowledged || at == snapshot || at == save || at == validate;
   if (kind == "checkpointer")
     return at == save || at == snapshot;
-  return false;
+  if (kind == "keeper")
+    return at == redeem || at == acknowledged;
+  return kind == "shard_writer" && at == save;
 }
 
 /// Told to hang by whoever comes to the moment.
 bool is_told(const runtime::planted_death& x) {
   return x.how == runtime::death_kind::by_hanging
          && (x.kind() == "node" || (x.kind() == "supervisor" && !comes_to(x)));
+}
+
+fault_injector::fate fate_of(runtime::death_kind flips) {
+  using enum fault_injector::fate;
+  return flips == runtime::death_kind::wrong_bits     ? wrong_bits
+         : flips == runtime::death_kind::wrong_moment ? wrong_moment
+                                                      : wrong_second_moment;
 }
 
 /// "loader" for "loader:0": there is one in a process.
@@ -102,8 +111,7 @@ fault_injector::fate fault_injector::pass(const std::string& who,
   delay(name, step, at);
   for (const auto& x : deaths_) {
     const auto& death = x->what;
-    if (death.how == runtime::death_kind::by_delaying
-        || (death.how == runtime::death_kind::wrong_bits && !has_result))
+    if (death.how == runtime::death_kind::by_delaying || (flips_bit(death.how) && !has_result))
       continue;
     const bool own = death.who == name;
     const bool by_itself
@@ -140,8 +148,8 @@ fault_injector::fate fault_injector::pass(const std::string& who,
       kill(why);
       continue;
     }
-    if (death.how == runtime::death_kind::wrong_bits)
-      return fate::wrong_bits;
+    if (flips_bit(death.how))
+      return fate_of(death.how);
     if (death.how == runtime::death_kind::by_hanging) {
       if (!simulated_.hang)
         stand_still(*x);

@@ -52,7 +52,7 @@ class fault_injector {
   /// first also brings about the deaths that were planted for others at this moment, of those who
   /// never come to it themselves. `has_result`: without one there is no bit to be wrong, and that
   /// death waits.
-  enum class fate : std::uint8_t { lives, wrong_bits };
+  enum class fate : std::uint8_t { lives, wrong_bits, wrong_moment, wrong_second_moment };
   fate pass(const std::string& who,
             std::uint64_t step,
             runtime::moment_of_step at,

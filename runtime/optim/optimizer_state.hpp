@@ -59,6 +59,9 @@ struct state_digests {
   friend bool operator==(const state_digests&, const state_digests&) = default;
 };
 
+/// Of a part of the state, by what its rule keeps: sgd's and muon's momentum is a first moment.
+enum class state_array : std::uint8_t { weights, first_moment, second_moment };
+
 /// With whom a rank puts whole matrices together, which muon asks for. Null: it has all of them.
 struct optimizer_groups {
   communicator* tensor = nullptr;

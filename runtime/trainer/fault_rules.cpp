@@ -41,6 +41,16 @@ bool is_rank(std::string_view rank, const training_job& job) {
          && (rank.empty() || takes(job.layout.tensor)) && rank.empty();
 }
 
+/// Each process keeps another one's states.
+bool has_keepers(const training_job& job) {
+  return job.layout.processes > 1 && job.recovery.on;
+}
+
+/// Each process writes what its ranks give to a checkpoint.
+bool has_shard_writers(const training_job& job) {
+  return job.layout.processes > 1 && !job.checkpoints.save.empty();
+}
+
 bool is_actor(std::string_view who, const training_job& job) {
   for (const auto* one : {"supervisor", "node", "loader", "checkpointer", "monitor"})
     if (who == one)
@@ -120,6 +130,11 @@ std::string why_no_pass_is_seen(const training_job& job, const planted_death& x)
   return {};
 }
 
+/// Every rule keeps a first moment, or a momentum; of muon the others may keep two.
+bool has_second_moments(const optimizer_settings& x) {
+  return state_names(x.kind == optimizer_kind::muon ? x.muon.others : x.kind).size() > 1;
+}
+
 /// Why this death would come to nobody, or change nothing, in this job; empty: it would.
 std::string why_in_vain(const training_job& job, const planted_death& x) {
   using enum moment_of_step;
@@ -141,8 +156,9 @@ std::string why_in_vain(const training_job& job, const planted_death& x) {
   if (x.how == death_kind::wrong_bits
       && (x.at == forward || x.at == input_gradient || x.at == weight_gradient))
     return why_no_pass_is_seen(job, x);
-  if (x.how == death_kind::wrong_bits
-      && (replica_actors(job) < 2 || job.reduction.distributed_optimizer))
+  if (x.kind() == "keeper")
+    return {};  // its fingerprints are its own (KEEPER-2)
+  if (flips_bit(x.how) && (replica_actors(job) < 2 || job.reduction.distributed_optimizer))
     return fmt::format(
         "has wrong bits that nobody would see: {}; they are seen where two workers have "
         "the same gradients and states, in several replicas without a distributed "
@@ -150,7 +166,35 @@ std::string why_in_vain(const training_job& job, const planted_death& x) {
         replica_actors(job) < 2 ? "one worker plays all replicas of a stage"
                                 : "with `reduction.distributed_optimizer` each replica "
                                   "has a share of its own");
+  if (x.how == death_kind::wrong_second_moment && !has_second_moments(job.training.optimizer))
+    return fmt::format(
+        "has a wrong second moment where there is none: of each parameter {} keeps "
+        "one array; plant wrong-moment",
+        state_kind(job.training.optimizer));
   return {};
+}
+
+/// Why there is no such actor in this job; empty: there is.
+std::string why_nobody(const training_job& job, const planted_death& death, std::string_view who) {
+  if (who == "keeper")
+    return has_keepers(job) ? ""
+                            : "keepers are where a run has several processes (`layout.processes`) "
+                              "and recovers (`recovery.on`)";
+  if (who == "shard_writer")
+    return has_shard_writers(job) ? ""
+                                  : "shard writers are where several processes "
+                                    "(`layout.processes`) save (`checkpoints.save`)";
+  if (death.kind() != "nan" && is_actor(who, job))
+    return {};
+  return fmt::format(
+      "before the @ give supervisor, node, loader, checkpointer, monitor, keeper, shard_writer, "
+      "replica:R, stage:R.P.T or lane:R.P.T{}, with R below {}, P below {} and T below {}; T may "
+      "be left out and is 0",
+      has_wires(job) ? " or wire:R.P.T"
+                     : " (wire:R.P.T with `reduction.overlap_gradients` and several replicas)",
+      replica_actors(job),
+      job.layout.pipeline,
+      job.layout.tensor);
 }
 
 void validate_death(const training_job& job, std::string_view text, sentences& wrong) {
@@ -159,17 +203,8 @@ void validate_death(const training_job& job, std::string_view text, sentences& w
     auto who = std::string_view(death.who);
     if (who.ends_with(":0") && (who == "loader:0" || who == "monitor:0" || who == "checkpointer:0"))
       who.remove_suffix(2);
-    if (death.kind() == "nan" || !is_actor(who, job))
-      wrong.push_back(fmt::format(
-          "`faults.death` '{}' names no actor of this run: before the @ give supervisor, node, "
-          "loader, checkpointer, monitor, replica:R, stage:R.P.T or lane:R.P.T{}, with R below {}, "
-          "P below {} and T below {}; T may be left out and is 0",
-          text,
-          has_wires(job) ? " or wire:R.P.T"
-                         : " (wire:R.P.T with `reduction.overlap_gradients` and several replicas)",
-          replica_actors(job),
-          job.layout.pipeline,
-          job.layout.tensor));
+    if (const auto why = why_nobody(job, death, who); !why.empty())
+      wrong.push_back(fmt::format("`faults.death` '{}' names no actor of this run: {}", text, why));
     if (death.step < 1)
       wrong.push_back(
           fmt::format("`faults.death` '{}' names no step: after the @ give a number from 1", text));

@@ -45,14 +45,18 @@ bool may_hang(std::string_view kind, moment_of_step at) {
     return at == forward;
   if (kind == "checkpointer")
     return at == snapshot || at == save;
+  if (kind == "keeper")
+    return at == redeem || at == acknowledged;
+  if (kind == "shard_writer")
+    return at == save;
   return kind == "monitor" && at == acknowledged;
 }
 
 [[noreturn]] void refuse(std::string_view text, std::string_view why) {
   throw input_error(
       "`faults.death` '{}' {}; it is WHO@STEP:MOMENT or WHO@STEP:MOMENT:HOW, e.g. "
-      "lane:0.1@3:reduce; MOMENT is {}; HOW is throw, hang, wrong-bits, slow, kill, segv, abort or "
-      "exit",
+      "lane:0.1@3:reduce; MOMENT is {}; HOW is throw, hang, wrong-bits, wrong-moment, "
+      "wrong-second-moment, slow, kill, segv, abort or exit",
       text,
       why,
       fmt::join(names, ", "));
@@ -65,6 +69,10 @@ death_kind kind_from(std::string_view text, std::string_view how) {
     return death_kind::by_hanging;
   if (how == "wrong-bits")
     return death_kind::wrong_bits;
+  if (how == "wrong-moment")
+    return death_kind::wrong_moment;
+  if (how == "wrong-second-moment")
+    return death_kind::wrong_second_moment;
   if (how == "kill")
     return death_kind::by_kill;
   if (how == "segv")
@@ -90,6 +98,11 @@ std::string_view to_string(moment_of_step x) {
 
 bool ends_process(death_kind x) {
   return x >= death_kind::by_exit;
+}
+
+bool flips_bit(death_kind x) {
+  return x == death_kind::wrong_bits || x == death_kind::wrong_moment
+         || x == death_kind::wrong_second_moment;
 }
 
 void end_this_process(death_kind how) {
@@ -136,14 +149,18 @@ planted_death planted_death_from(std::string_view text) {
     refuse(text,
            "is slow where nobody looks: a lane is slow at forward, input-gradient, "
            "weight-gradient or redeem, a loader at forward");
-  if (out.how == death_kind::wrong_bits
+  if (out.how == death_kind::wrong_bits && !(kind == "keeper" && out.at == redeem)
       && !(kind == "lane"
            && (out.at == reduce || out.at == updated || out.at == forward
                || out.at == input_gradient || out.at == weight_gradient)))
     refuse(text,
            "has wrong bits that nobody would see: what a pass computes wrong comes into the sum "
-           "that all replicas get alike; they are seen in a lane's reduce or updated, and with "
-           "`recovery.verify_fraction` 1 in its forward, input-gradient or weight-gradient");
+           "that all replicas get alike; they are seen in a lane's reduce or updated, in a "
+           "keeper's redeem, and with `recovery.verify_fraction` 1 in a lane's forward, "
+           "input-gradient or weight-gradient");
+  if (flips_bit(out.how) && out.how != death_kind::wrong_bits
+      && !(kind == "lane" && out.at == updated))
+    refuse(text, "has a wrong moment where there is none: a lane has them, at updated");
   return out;
 }
 

@@ -6,8 +6,9 @@
 // noted there, and where the place moves to another host it strikes there once more.
 //
 // Wrong bits are promised to be found where two workers hold the same: a reduced gradient (STEP-2)
-// and an updated state (STEP-5, STEP-6) of whole replicas, and, where all passes are computed
-// again, what a pass hands on and adds (VERIFY-2). Else a pass that computes something else is seen
+// and an updated state (STEP-5, STEP-6) of whole replicas, a state on its way to a keeper
+// (KEEPER-2), and, where all passes are computed again, what a pass hands on and adds (VERIFY-2).
+// Else a pass that computes something else is seen
 // by no digest: what comes of it is summed, and the sum is alike everywhere; with a distributed
 // optimizer each has its own share of gradients and state, which nobody can compare. Such deaths
 // are refused (fault_rules.hpp), and so is what never comes in that job.
@@ -27,7 +28,7 @@ enum class moment_of_step : std::uint8_t {
   forward,          ///< F
   input_gradient,   ///< I
   weight_gradient,  ///< W
-  redeem,           ///< an activation or a gradient is taken from the transport
+  redeem,           ///< an activation, a gradient or, by a keeper, a state comes by the transport
   reduce,           ///< gradients are summed
   vote,             ///< a vote is cast, merged or counted
   decided,          ///< the decision has come, nobody has updated
@@ -43,8 +44,10 @@ std::string_view to_string(moment_of_step x);
 
 enum class death_kind : std::uint8_t {
   by_throwing,
-  by_hanging,   ///< it does nothing more, and hears nothing
-  wrong_bits,   ///< one bit of what it computed, and others have alike, is another
+  by_hanging,           ///< it does nothing more, and hears nothing
+  wrong_bits,           ///< one bit of what it computed or got, and others have alike, is another
+  wrong_moment,         ///< one bit of a first moment that it has updated
+  wrong_second_moment,  ///< the same of a second moment
   by_delaying,  ///< nobody dies: from that step on it takes longer, each time it comes there
   // Those that end the process that it is in, as a real fault would:
   by_exit,   ///< somebody calls exit
@@ -54,6 +57,8 @@ enum class death_kind : std::uint8_t {
 };
 
 bool ends_process(death_kind x);
+/// Nobody dies of it: a bit is another.
+bool flips_bit(death_kind x);
 
 /// This process dies so, at once: nothing is flushed, nobody is told. It leaves no core dump.
 [[noreturn]] void end_this_process(death_kind how);

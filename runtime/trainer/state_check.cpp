@@ -1,8 +1,12 @@
 #include "runtime/trainer/state_check.hpp"
 
+#include "runtime/core/random.hpp"
 #include "runtime/optim/fingerprints.hpp"
 #include "runtime/trainer/worker.hpp"
 
+#include <algorithm>
+#include <bit>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -73,6 +77,35 @@ std::string damaged_parameter(const rank_state& x) {
   } catch (const copies_differ& differs) {
     return differs.parameter();
   }
+}
+
+void flip_bit(rank_state& x, std::uint64_t key) {
+  struct array {
+    tensor* in;
+    std::int64_t begin, size;
+  };
+  std::vector<array> all;
+  for (auto& [id, part] : x.parts) {
+    ensure(part.digested != nullptr, "STATE-1: a state says of what its digests are");
+    const auto& told = part.digested->parts;
+    for (std::size_t i = 0; i < told.size(); ++i)
+      if (const auto size = told[i].end - told[i].begin; size > 0) {
+        all.push_back({&part.weights[i], 0, size});
+        for (const auto at : told[i].at)
+          all.push_back({&part.kept, at, size});
+      }
+  }
+  if (all.empty())
+    throw input_error("a bit was planted to be wrong in a state that has none");
+  const auto below = [key](std::uint64_t draw, std::size_t count) {
+    return std::min(std::size_t(uniform(key, draw) * double(count)), count - 1);
+  };
+  const auto& drawn = all[below(0, all.size())];
+  tensor copy(memory_pool().allocate(drawn.in->bytes()), drawn.in->type(), drawn.in->extents());
+  std::memcpy(copy.raw(), drawn.in->raw(), copy.bytes());
+  auto& one = copy.data<float>()[drawn.begin + std::int64_t(below(1, std::size_t(drawn.size)))];
+  one = std::bit_cast<float>(std::bit_cast<std::uint32_t>(one) ^ 1U << 20);
+  *drawn.in = std::move(copy);
 }
 
 }  // namespace troupe::runtime

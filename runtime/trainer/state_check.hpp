@@ -5,6 +5,7 @@
 
 #include "runtime/trainer/rank_estate.hpp"
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -16,6 +17,10 @@ state_digests digests_of(const rank_state& x);
 
 /// A parameter of which the arrays are not those that were sealed; empty: there is none.
 std::string damaged_parameter(const rank_state& x);
+
+/// One bit of an array that the digests are of is another, in a copy of that array: others may have
+/// it, too. `key` chooses parameter, array and element. To show what follows.
+void flip_bit(rank_state& x, std::uint64_t key);
 
 /// The first name under which two states differ; empty: none.
 std::string first_difference(const std::map<std::string, digest>& a,

@@ -216,10 +216,10 @@ class worker {
   /// Puts NaN into a gradient that this rank answers for: after begin_step, to show what follows.
   void inject_nan_gradient();
 
-  /// Flips a bit of a reduced gradient, or of a weight, that this rank answers for: to show what
-  /// follows.
-  void flip_gradient_bit();
-  void flip_weight_bit();
+  /// Flips a bit of a reduced gradient that this rank answers for, or of what was updated: to show
+  /// what follows. `key` chooses parameter and element. Throws input_error: this rank has none.
+  void flip_gradient_bit(std::uint64_t key);
+  void flip_state_bit(state_array which, std::uint64_t key);
 
   /// What replicas must have alike: all reduced gradients. With a distributed optimizer nobody has
   /// all of those, and it is of the values with which the step was computed: what was gathered.

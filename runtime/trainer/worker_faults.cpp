@@ -1,9 +1,14 @@
 // Wrong numbers, planted.
 
+#include "runtime/core/error.hpp"
+#include "runtime/core/random.hpp"
 #include "runtime/tensor/moves.hpp"
 #include "runtime/trainer/worker.hpp"
 
+#include <algorithm>
 #include <limits>
+#include <utility>
+#include <vector>
 
 namespace troupe::runtime {
 namespace {
@@ -18,6 +23,29 @@ void visit_own_entry(Homes& homes, const Visit& visit) {
         return visit(*home, e);
 }
 
+/// One range, drawn, of those that a rank answers for and whose rule keeps that array; and an
+/// element of it.
+template <class Homes, class Visit>
+void visit_drawn_element(Homes& homes, state_array which, std::uint64_t key, const Visit& visit) {
+  using home_of = typename Homes::mapped_type::element_type;
+  std::vector<std::pair<home_of*, const optimizer_state::part*>> all;
+  for (auto& [id, home] : homes) {
+    const auto told = home->optimizer.digested();
+    const auto& parts = home->optimizer.parts();
+    for (std::size_t i = 0; home->answers() && i < parts.size(); ++i)
+      if (!told[i].repeated && parts[i].range.size() > 0
+          && parts[i].at.size() >= std::size_t(which))
+        all.emplace_back(home.get(), &parts[i]);
+  }
+  if (all.empty())
+    throw input_error("a bit was planted to be wrong in an array of which this rank has none");
+  const auto below = [&](std::uint64_t draw, std::size_t count) {
+    return std::min(std::size_t(uniform(key, draw) * double(count)), count - 1);
+  };
+  const auto& [home, part] = all[below(0, all.size())];
+  visit(*home, *part, below(1, std::size_t(part->range.size())));
+}
+
 }  // namespace
 
 void worker::inject_nan_gradient() {
@@ -29,16 +57,24 @@ void worker::inject_nan_gradient() {
   });
 }
 
-void worker::flip_gradient_bit() {
-  visit_own_entry(homes_, [this](hosted& home, const parameter_entry& e) {
-    flip_bit(stream_, home.store->gradients(0, e.index));
-  });
+void worker::flip_gradient_bit(std::uint64_t key) {
+  visit_drawn_element(homes_,
+                      state_array::weights,
+                      key,
+                      [this](hosted& home, const optimizer_state::part& x, std::size_t element) {
+                        flip_bit(stream_,
+                                 home.store->gradients(0, x.range.entry) + x.range.begin + element);
+                      });
 }
 
-void worker::flip_weight_bit() {
-  for (auto& [id, home] : homes_)
-    if (home->answers() && !home->optimizer.parts().empty())
-      return flip_bit(stream_, home->optimizer.weights(home->optimizer.parts().front()).data());
+void worker::flip_state_bit(state_array which, std::uint64_t key) {
+  visit_drawn_element(
+      homes_, which, key, [&](hosted& home, const optimizer_state::part& x, std::size_t element) {
+        auto& all = home.optimizer;
+        const auto array
+            = which == state_array::weights ? all.weights(x) : all.state(x, std::size_t(which) - 1);
+        flip_bit(stream_, array.data() + element);
+      });
 }
 
 }  // namespace troupe::runtime

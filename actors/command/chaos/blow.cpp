@@ -105,6 +105,8 @@ std::string carry_out(const disturbance& what,
     case fault_kind::raise:
     case fault_kind::hang:
     case fault_kind::flipped_bits:
+    case fault_kind::flipped_moment:
+    case fault_kind::flipped_second_moment:
       break;
   }
   return "it is planted, not carried out from outside";

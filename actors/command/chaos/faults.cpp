@@ -32,9 +32,21 @@ constexpr std::array kind_table = {
              "of its log the next record is written by a part, and nothing more for a second"},
     kind_row{fault_kind::flipped_bits,
              "flipped-bits",
-             "a bit of a gradient, or of weights and moments, planted where two hold the same",
+             "a bit of a reduced gradient (reduce), a weight (updated), a state on its way to a "
+             "keeper (redeem), or, with --verify-fraction 1 in the job, of an activation (forward) "
+             "or a gradient of a pass (input-gradient, weight-gradient), planted",
              false,
              "wrong-bits"},
+    kind_row{fault_kind::flipped_moment,
+             "flipped-moment",
+             "a bit of a first moment that was updated, planted where two replicas hold the same",
+             false,
+             "wrong-moment"},
+    kind_row{fault_kind::flipped_second_moment,
+             "flipped-second-moment",
+             "the same of a second moment, of optimizers that keep one",
+             false,
+             "wrong-second-moment"},
     kind_row{fault_kind::link_down, "link-down", "--cut-link, then --heal-link"},
     kind_row{fault_kind::one_way, "one-way", "--cut-one-way, then --heal-one-way"},
 };
@@ -95,6 +107,18 @@ constexpr std::array role_table = {
              false,
              replaced::supervisor},
     role_row{role::monitor, "monitor", "as the checkpointer", false, false, replaced::supervisor},
+    role_row{role::keeper,
+             "keeper",
+             "as the loader; ranks give their states again",
+             false,
+             true,
+             replaced::one_node},
+    role_row{role::shard_writer,
+             "shard_writer",
+             "as the loader; the checkpoint that it wrote for is tried again",
+             false,
+             true,
+             replaced::one_node},
 };
 
 /// Who comes by in that actor's process at that moment, so that it may be struck there.
@@ -103,7 +127,7 @@ bool comes_by(role who, runtime::moment_of_step at) {
   if (who == role::wire)
     return at == reduce;
   if (row_of(who).in_node)
-    return at != save;
+    return at != save || who == role::shard_writer;
   return at != input_gradient && at != weight_gradient && at != redeem && at != reduce;
 }
 
@@ -125,6 +149,11 @@ bool is_link(fault_kind x) {
   return x == fault_kind::link_down || x == fault_kind::one_way;
 }
 
+bool flips(fault_kind x) {
+  return x == fault_kind::flipped_bits || x == fault_kind::flipped_moment
+         || x == fault_kind::flipped_second_moment;
+}
+
 const role_row& row_of(role x) {
   return role_table[std::size_t(x)];
 }
@@ -136,8 +165,13 @@ replaced allowed_after(fault_kind kind, role who) {
   switch (kind) {
     case fault_kind::sigstop:  // of the command that was typed nobody waits for anything
       return who == role::front ? replaced::nobody : of.by_death;
-    case fault_kind::hang:          // a process in which too many hang ends itself
-    case fault_kind::flipped_bits:  // who had wrong bits again is exchanged
+    case fault_kind::flipped_bits:
+      if (who == role::keeper)
+        return replaced::nobody;
+      [[fallthrough]];
+    case fault_kind::flipped_moment:
+    case fault_kind::flipped_second_moment:  // who had wrong bits again is exchanged
+    case fault_kind::hang:                   // a process in which too many hang ends itself
       return of.in_node ? replaced::one_node : replaced::nobody;
     case fault_kind::out_of_memory:
     case fault_kind::disk_full:
@@ -164,7 +198,10 @@ bool leaves_nobody(fault_kind kind, role who) {
 
 restart_is restart_after(fault_kind kind, role who) {
   using enum restart_is;
-  const bool service = who == role::loader || who == role::checkpointer || who == role::monitor;
+  const bool service = who == role::loader || who == role::checkpointer || who == role::monitor
+                       || who == role::keeper || who == role::shard_writer;
+  if (flips(kind) && who == role::keeper)
+    return wrong;
   switch (kind) {
     case fault_kind::pause:
     case fault_kind::slow:
@@ -200,8 +237,9 @@ std::string why_not(fault_kind kind, role who, bool link_commands) {
     return who == role::node ? "" : "a link is cut between nodes";
   if (!of.is_process)
     return what.planted.empty() ? fmt::format("{} strikes whole processes", what.name)
-           : kind == fault_kind::flipped_bits && who != role::lane
-               ? "bits are flipped in what a lane computes"
+           : flips(kind) && who != role::lane
+                   && !(kind == fault_kind::flipped_bits && who == role::keeper)
+               ? "bits are flipped in what a lane computes, or in a state that a keeper gets"
                : "";
   if (!what.ends_process && !what.planted.empty())
     return fmt::format("{} is planted in an actor: a lane, a stage", what.name);

@@ -28,6 +28,8 @@ enum class fault_kind : std::uint8_t {
   disk_full,
   short_write,
   flipped_bits,
+  flipped_moment,
+  flipped_second_moment,
   link_down,
   one_way,
 };
@@ -67,6 +69,8 @@ enum class role : std::uint8_t {
   loader,
   checkpointer,
   monitor,
+  keeper,
+  shard_writer,
 };
 
 struct role_row {
@@ -82,6 +86,8 @@ std::span<const role_row> roles();
 const role_row& row_of(role x);
 
 bool is_link(fault_kind x);
+/// Nobody dies of it: a bit is another.
+bool flips(fault_kind x);
 
 /// Who may be another process after that.
 replaced allowed_after(fault_kind kind, role who);

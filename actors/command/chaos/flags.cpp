@@ -44,6 +44,20 @@ std::vector<Row> chosen_rows(const char* flag, const std::string& list, std::spa
   return out;
 }
 
+/// Bits of a pass that are wrong are seen by who computes it again.
+void require_verified(const plan_wish& wish, const runtime::training_job& job) {
+  if (job.recovery.verify_fraction >= 1)
+    return;
+  for (const auto kind : wish.kinds)
+    for (const auto& moment : wish.moments)
+      if (kind == fault_kind::flipped_bits
+          && (moment == "forward" || moment == "input-gradient" || moment == "weight-gradient"))
+        throw usage_error(
+            "--kinds flipped-bits at --moments {}: nobody would notice what a pass computes wrong; "
+            "give the job --verify-fraction 1, by which another worker computes each pass again",
+            moment);
+}
+
 }  // namespace
 
 plan_wish wish_of(const chaos_flags& flags,
@@ -70,6 +84,8 @@ plan_wish wish_of(const chaos_flags& flags,
   for (const auto& row : chosen_rows("--kinds", flags.kinds, kinds()))
     out.kinds.push_back(row.kind);
   out.moments = names_in(flags.moments);
+  if (!flags.kinds.empty())
+    require_verified(out, job);
   for (const auto kind : out.kinds) {
     const bool one_way = kind == fault_kind::one_way;
     const auto& cut = one_way ? flags.cut_one_way : flags.cut;
