@@ -109,6 +109,7 @@ fault_injector::fate fault_injector::pass(const std::string& who,
     return fate::lives;
   const auto name = runtime::without_tensor_zero(who);
   delay(name, step, at);
+  const bool of_others = name == "keeper";  // what it gets is of a step of another process
   for (const auto& x : deaths_) {
     const auto& death = x->what;
     if (death.how == runtime::death_kind::by_delaying || (flips_bit(death.how) && !has_result))
@@ -116,7 +117,8 @@ fault_injector::fate fault_injector::pass(const std::string& who,
     const bool own = death.who == name;
     const bool by_itself
         = comes_to(death) || (death.how == runtime::death_kind::by_hanging && !is_told(death));
-    if (death.step != step || death.at != at || (!own && by_itself) || x->struck.exchange(true))
+    if (death.step != step || death.at != at || (!own && (by_itself || of_others))
+        || x->struck.exchange(true))
       continue;
     if (own && simulated_.strikes && !simulated_.strikes(death))
       continue;

@@ -50,8 +50,8 @@ class fault_injector {
   /// `who` comes to this moment of the step: it is slow, or dies by throwing if that was planted,
   /// hangs until `release`, or is told that a bit of its result shall be wrong. Whoever comes here
   /// first also brings about the deaths that were planted for others at this moment, of those who
-  /// never come to it themselves. `has_result`: without one there is no bit to be wrong, and that
-  /// death waits.
+  /// never come to it themselves; but a keeper, which serves another process. `has_result`: without
+  /// one there is no bit to be wrong, and that death waits.
   enum class fate : std::uint8_t { lives, wrong_bits, wrong_moment, wrong_second_moment };
   fate pass(const std::string& who,
             std::uint64_t step,

@@ -31,3 +31,29 @@ TEST_CASE("NaN that is to come once comes once in each step", "[actors]") {
   for (int again = 0; again < 2; ++again)
     CHECK(x.injects("nan:1.0", 3));
 }
+
+TEST_CASE("a keeper comes to its own moments and is killed at others by who comes there",
+          "[actors]") {
+  const fault_injector x({.death = "keeper@4:redeem,keeper@4:forward,loader@4:acknowledged"});
+  int killed = 0;
+  x.enlist("keeper", [&](const std::string&) { ++killed; });
+  x.pass("lane:0.0", 4, moment_of_step::redeem);
+  CHECK(killed == 0);
+  x.pass("lane:0.0", 4, moment_of_step::forward);
+  CHECK(killed == 1);
+  CHECK_THROWS(x.pass("keeper", 4, moment_of_step::redeem));
+  x.enlist("loader", [&](const std::string&) { ++killed; });
+  x.pass("keeper", 4, moment_of_step::acknowledged);  // of another process's step
+  CHECK(killed == 1);
+  x.pass("stage:0.0", 4, moment_of_step::acknowledged);
+  CHECK(killed == 2);
+  CHECK(x.deaths_to_come().empty());
+}
+
+TEST_CASE("who has updated is told which array is to be wrong", "[actors]") {
+  const fault_injector x({.death = "lane:0.0@4:updated:wrong-moment,"
+                                   "lane:0.1@4:updated:wrong-second-moment"});
+  CHECK(x.pass("lane:0.0", 4, moment_of_step::updated) == fault_injector::fate::wrong_moment);
+  CHECK(x.pass("lane:0.1", 4, moment_of_step::updated)
+        == fault_injector::fate::wrong_second_moment);
+}

@@ -11,6 +11,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <optional>
 
@@ -87,6 +88,11 @@ struct keeping {
     auto array = moment ? part.kept : part.weights.front();
     reinterpret_cast<std::uint32_t&>(array.data<float>()[1]) ^= 1;
   }
+  /// As --plant-death says it.
+  void plant(const std::string& death) {
+    node().faults
+        = std::make_shared<actors::fault_injector>(runtime::fault_settings{.death = death});
+  }
   std::size_t leased() { return node().transport->leased(); }
 
   runtime::rank_state newest;
@@ -132,6 +138,50 @@ TEST_CASE("KEEPER-2: a keeper refuses a state of which one bit is another and as
   it.give(it.given(1, 5, 2));
   CHECK(it.told() == 1);
   CHECK(it.asked.of<messages::keep_refused>().size() == 1);
+}
+
+TEST_CASE("KEEPER-2: a bit that is planted to be wrong on its way is refused and comes again",
+          "[actors]") {
+  keeping it;
+  it.plant("keeper@5:redeem:wrong-bits");
+  it.give(it.given(0, 5, 1));
+  CHECK_FALSE(it.node().kept->find(0, 5));
+  REQUIRE(it.asked.of<messages::keep_refused>().size() == 1);
+  CHECK(it.asked.of<messages::keep_refused>().front()
+        == messages::keep_refused{first_generation, runtime::step_id(5), 0, "w"});
+  CHECK(runtime::damaged_parameter(it.newest).empty());  // what its rank has is as it was
+  it.give(it.given(0, 5, 1));
+  it.give(it.given(1, 5, 2));
+  CHECK(it.told() == 1);
+  CHECK(it.asked.of<messages::keep_refused>().size() == 1);
+}
+
+TEST_CASE("a keeper that dies with what it has pulled keeps nothing of it", "[actors]") {
+  keeping it;
+  it.plant("keeper@5:redeem");
+  tests::ending end(it.keeper);
+  it.give(it.given(0, 4, 1));
+  it.give(it.given(1, 4, 2));
+  CHECK_FALSE(end.has_come());
+  it.give(it.given(0, 5, 1));
+  CHECK(end.has_come());
+  CHECK_THAT(end.text(),
+             Catch::Matchers::ContainsSubstring("the death planted for keeper@5:redeem"));
+  CHECK_FALSE(it.node().kept->find(0, 5));
+  CHECK(it.node().kept->find(0, 4));
+  CHECK(it.told() == 1);
+}
+
+TEST_CASE("a keeper that dies when it has said what it keeps leaves it", "[actors]") {
+  keeping it;
+  it.plant("keeper@5:acknowledged");
+  tests::ending end(it.keeper);
+  it.give(it.given(0, 5, 1));
+  CHECK_FALSE(end.has_come());
+  it.give(it.given(1, 5, 2));
+  CHECK(end.has_come());
+  CHECK(it.told() == 1);
+  CHECK(it.node().kept->find(1, 5));
 }
 
 TEST_CASE("a keeper writes what it keeps to the local disk and gives back what is only there",

@@ -304,3 +304,34 @@ TEST_CASE("the death of a shard writer alone fails the save, which is tried agai
   it.save(2);
   CHECK(it.heard<messages::saved>() == 1);
 }
+
+TEST_CASE(
+    "a shard writer that dies between two files leaves half of nothing and the next "
+    "attempt is whole",
+    "[actors]") {
+  const tests::scratch_folder one, two;
+  saving alone(one.path(), 1), it(two.path());
+  alone.save();
+  it.prepared->node->faults = std::make_shared<actors::fault_injector>(
+      runtime::fault_settings{.death = "shard_writer@3:save"});
+  const std::array writers{it.writer(0), it.writer(1)};
+  const std::array ends{tests::ending(writers[0]), tests::ending(writers[1])};
+  for (const int p : {0, 1})
+    it.use(p, writers[std::size_t(p)]);
+  it.save();
+  const int dead = ends[0].has_come() ? 0 : 1;
+  REQUIRE(ends[std::size_t(dead)].has_come());
+  CHECK_FALSE(ends[std::size_t(1 - dead)].has_come());
+  CHECK_THAT(ends[std::size_t(dead)].text(),
+             ContainsSubstring("the death planted for shard_writer@3:save"));
+  CHECK(it.heard<messages::saved>() == 0);
+  CHECK_FALSE(runtime::latest_checkpoint(two.path()).folder);
+  it.use(dead, {});
+  CHECK(it.heard<messages::save_failed>() == 1);
+  CHECK_FALSE(runtime::latest_checkpoint(two.path()).folder);
+  it.use(dead, it.writer(dead));
+  it.save(2);
+  REQUIRE(it.heard<messages::saved>() == 1);
+  CHECK(bytes_in(two.path()) == bytes_in(one.path()));
+  CHECK(names_in(two.path()) == names_in(one.path()));
+}

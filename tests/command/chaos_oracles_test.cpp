@@ -188,6 +188,18 @@ TEST_CASE("the death of agent or guard or supervisor may change no node", "[chao
   CHECK(allowed_after(sigkill, role::monitor) == replaced::supervisor);
 }
 
+TEST_CASE("of a flipped bit on its way to a keeper nobody dies", "[chaos]") {
+  CHECK(allowed_after(fault_kind::flipped_bits, role::keeper) == replaced::nobody);
+  CHECK(restart_after(fault_kind::flipped_bits, role::keeper) == restart_is::wrong);
+  CHECK(allowed_after(fault_kind::flipped_moment, role::lane) == replaced::one_node);
+  CHECK(restart_after(fault_kind::flipped_moment, role::lane) == restart_is::due);
+  for (const auto who : {role::keeper, role::shard_writer}) {
+    CHECK(allowed_after(fault_kind::sigkill, who) == replaced::one_node);
+    CHECK(restart_after(fault_kind::sigkill, who) == restart_is::due);
+    CHECK(restart_after(fault_kind::raise, who) == restart_is::possible);
+  }
+}
+
 TEST_CASE("who was to end and has its process still is told", "[chaos]") {
   CHECK(victim_kept({"node-1"}, replaced::victim, "node-1").empty());
   CHECK_THAT(text_of(victim_kept({}, replaced::victim, "node-1")),

@@ -86,6 +86,14 @@ TEST_CASE("every kind with every role and moment comes once when all are wanted"
   CHECK(seen.contains({fault_kind::sigkill, role::supervisor, ""}));
   CHECK(seen.contains({fault_kind::sigkill, role::lane, "weight-gradient"}));
   CHECK(seen.contains({fault_kind::flipped_bits, role::lane, "updated"}));
+  CHECK(seen.contains({fault_kind::flipped_moment, role::lane, "updated"}));
+  CHECK(seen.contains({fault_kind::flipped_second_moment, role::lane, "updated"}));
+  CHECK(seen.contains({fault_kind::flipped_bits, role::keeper, "redeem"}));
+  CHECK_FALSE(seen.contains({fault_kind::flipped_moment, role::keeper, "redeem"}));
+  CHECK_FALSE(seen.contains({fault_kind::flipped_bits, role::lane, "forward"}));  // not verified
+  CHECK(seen.contains({fault_kind::sigkill, role::keeper, "acknowledged"}));
+  CHECK(seen.contains({fault_kind::sigkill, role::shard_writer, "save"}));
+  CHECK(seen.contains({fault_kind::hang, role::shard_writer, "save"}));
   CHECK_FALSE(seen.contains({fault_kind::link_down, role::node, ""}));
   CHECK_FALSE(seen.contains({fault_kind::exit, role::node, ""}));
   for (const auto moment : {"forward", "reduce", "vote", "decided", "updated", "acknowledged"})

@@ -218,9 +218,11 @@ def check_words(folder):
     refuses("too few for a fault every", *given, "--every-steps", 1000, "--", *JOB)
     refuses("too few for a fault every", *given, "--every-steps", 1000, "--", *JOB, "--save-interval", 5)
     refuses("leave nothing to do", *given, "--roles", "lane", "--moments", "validate", "--", *JOB)
+    refuses("give the job --verify-fraction 1", *given, "--roles", "lane", "--kinds", "flipped-bits", "--moments", "forward",
+            "--", *JOB)
     refuses("--only 3: the plan has runs 1 to 1", *given, "--every-steps", 70, "--only", 3, "--", *JOB)
     page = works("chaos", "--faults")
-    for x in ("flipped-bits", "supervisor", "a successor takes its place"):
+    for x in ("flipped-bits", "flipped-moment", "--verify-fraction 1", "shard_writer", "supervisor", "a successor takes its place"):
         if x not in page:
             raise wrong(f"--faults does not say '{x}'")
 

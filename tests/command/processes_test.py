@@ -1285,6 +1285,57 @@ def check_wrong_bits(folder):
         raise one.fails(f"its events are {told}")
 
 
+def check_wrong_moments(folder):
+    """A bit that is wrong in a moment is found as one in a weight; one on its way to a keeper is refused and comes again."""
+    two = ["--world-size", 2, "--train-iters", 12]
+    wanted = job(folder, *two, processes=1).ends()
+    deaths = ["lane:1.0@4:updated:wrong-moment", "lane:0.0@8:updated:wrong-second-moment"]
+    one = job(folder, *two, "--plant-death", *deaths).ends()
+    require_same(one, wanted, "with wrong moments")
+    told = [(x["who"], x["verdict"]) for x in one.records() if x.get("event") == "wrong bits"]
+    if told != [("stage:1.0", "transient"), ("stage:0.0", "transient")]:
+        raise one.fails(f"its events are {told}")
+    one = job(folder, *two, "--plant-death", "keeper@5:redeem:wrong-bits").ends()
+    require_same(one, wanted, "with a state that was another on its way to its keeper")
+    if one.restarts() or "did not come as it was sealed" not in one.text():
+        raise one.fails(f"it is not told, or it was restarted: {one.restarts()}")
+
+
+def check_keeper_planted(folder):
+    """A keeper dies while it pulls, and when it has said what it keeps; alone, and with its process."""
+    words = [*PIPELINE, "--train-iters", 20]
+    wanted = job(folder, *words, processes=1).ends()
+    one = job(folder, *words, "--plant-death", "keeper@4:redeem", "keeper@9:acknowledged").ends()
+    require_same(one, wanted, "deaths of keepers")
+    told = [(x["event"], x["who"].partition(":")[0]) for x in one.records() if "event" in x]
+    if told != [("replaced", "keeper")] * 2:
+        raise one.fails(f"its events are {told}")
+    one = job(folder, *words, "--plant-death", "keeper@5:redeem:kill", "keeper@12:acknowledged:kill").ends()
+    require_same(one, wanted, "deaths of processes whose keeper was at work")
+    if len(one.restarts()) != 2 or one.text().count("has ended: killed by SIGKILL") != 2:
+        raise one.fails(f"it was restarted {one.restarts()}")
+
+
+def check_shard_writer_planted(folder):
+    """A shard writer dies between two files, alone and with its process: no step is lost, and what is visible is whole."""
+    words = [*PIPELINE, "--train-iters", 20, "--save-interval", 5]
+    judged = folder / "judged"
+    wanted = job(folder, *words, "--save", judged, processes=1).ends()
+    for how in ("throw", "kill"):
+        save = folder / f"save-{how}"
+        one = job(folder, *words, "--save", save, "--plant-death", f"shard_writer@5:save:{how}").ends()
+        require_same(one, wanted, f"the death of a shard writer by {how}")
+        for at in save.glob("iter_*"):
+            works("checkpoint", "verify", at)
+        # The manifest names the generation, of which deaths make more.
+        require_same_files(judged / "iter_0000020", save / "iter_0000020", "*.safetensors")
+        if any(x.name.endswith(".partial") for x in save.iterdir()):
+            raise one.fails(f"half a checkpoint is left: {sorted(save.iterdir())}")
+        told = [(x["event"], x["who"].partition(":")[0]) for x in one.records() if "event" in x]
+        if told.count(("replaced", "shard_writer") if how == "throw" else ("restart", "process")) != 1:
+            raise one.fails(f"its events are {told}")
+
+
 def check_without_recovery(folder):
     """--recovery off: a death ends the run early, in order, with that cause."""
     save = folder / "save"

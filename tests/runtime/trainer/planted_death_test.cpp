@@ -53,6 +53,8 @@ TEST_CASE("whoever comes to a moment by itself can hang there, and who is told a
                                     "loader@4:forward:hang",
                                     "checkpointer@4:save:hang",
                                     "monitor@4:acknowledged:hang",
+                                    "keeper@4:redeem:hang",
+                                    "shard_writer@4:save:hang",
                                     "supervisor@4:vote:hang",
                                     "supervisor@4:reduce:hang",
                                     "node@4:forward:hang");
@@ -65,7 +67,9 @@ TEST_CASE("a hang where nobody would come is refused", "[trainer]") {
                                     "stage:0.1@4:reduce:hang",
                                     "loader@4:vote:hang",
                                     "checkpointer@4:forward:hang",
-                                    "monitor@4:forward:hang");
+                                    "monitor@4:forward:hang",
+                                    "keeper@4:forward:hang",
+                                    "shard_writer@4:acknowledged:hang");
   CHECK_THROWS_AS(planted_death_from(text), input_error);
 }
 
@@ -173,4 +177,62 @@ TEST_CASE("a death that ends a process is for runs of several", "[trainer]") {
   CHECK_THAT(refusal("lane:0.1@4:reduce:" + how), ContainsSubstring("would end the whole run"));
   CHECK_THAT(refusal("node@4:reduce:" + how, several),
              ContainsSubstring("name a lane or a stage that is in it"));
+}
+
+TEST_CASE("keepers and shard writers die where there are some", "[trainer]") {
+  const auto several = [](auto& job) { job.layout.processes = 2; };
+  const std::string keeper = GENERATE("keeper@4:redeem", "keeper@4:acknowledged:kill");
+  CHECK(refusal(keeper, several).empty());
+  CHECK_THAT(refusal(keeper), ContainsSubstring("keepers are where a run has several processes"));
+  CHECK_THAT(refusal(keeper,
+                     [](auto& job) {
+                       job.layout.processes = 2;
+                       job.recovery.on = false;
+                     }),
+             ContainsSubstring("`recovery.on`"));
+  const std::string writer = GENERATE("shard_writer@4:save", "shard_writer@4:forward:kill");
+  CHECK(refusal(writer, several).empty());
+  CHECK_THAT(refusal(writer), ContainsSubstring("shard writers are where several processes"));
+  CHECK_THAT(refusal("shard_writer@4:forward",
+                     [](auto& job) {
+                       job.layout.processes = 2;
+                       job.checkpoints.save.clear();
+                     }),
+             ContainsSubstring("`checkpoints.save`"));
+}
+
+TEST_CASE("a state on its way to a keeper is wrong in any layout", "[trainer]") {
+  const auto changes = [](bool distributed) {
+    return [distributed](training_job& job) {
+      job.layout.processes = 2;
+      job.reduction.distributed_optimizer = distributed;
+    };
+  };
+  CHECK(refusal("keeper@4:redeem:wrong-bits", changes(GENERATE(false, true))).empty());
+  CHECK_THAT(refusal("keeper@4:acknowledged:wrong-bits", changes(false)),
+             ContainsSubstring("nobody would see"));
+}
+
+TEST_CASE("moments are wrong where the optimizer keeps them and two workers have them",
+          "[trainer]") {
+  const std::string first = "lane:0.1@4:updated:wrong-moment";
+  const std::string second = "lane:0.1@4:updated:wrong-second-moment";
+  const auto kept_by = [](optimizer_kind kind, optimizer_kind others = optimizer_kind::adam) {
+    return [kind, others](training_job& job) {
+      job.training.optimizer.kind = kind;
+      job.training.optimizer.muon.others = others;
+    };
+  };
+  using enum optimizer_kind;
+  for (const auto kind : {adam, sgd, lion, muon})
+    CHECK(refusal(first, kept_by(kind)).empty());
+  CHECK(refusal(second, kept_by(adam)).empty());
+  CHECK(refusal(second, kept_by(muon)).empty());
+  for (const auto& one : {kept_by(sgd), kept_by(lion), kept_by(muon, lion)})
+    CHECK_THAT(refusal(second, one),
+               ContainsSubstring("a wrong second moment where there is none"));
+  CHECK_THAT(refusal(first, [](auto& job) { job.reduction.distributed_optimizer = true; }),
+             ContainsSubstring("nobody would see"));
+  CHECK_THAT(refusal("lane:0.1@4:reduce:wrong-moment"),
+             ContainsSubstring("a lane has them, at updated"));
 }

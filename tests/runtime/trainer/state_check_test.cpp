@@ -8,6 +8,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include <set>
+
 using namespace troupe::runtime;
 using namespace troupe::tests;
 namespace kernels = troupe::kernels;
@@ -79,4 +81,68 @@ TEST_CASE("STATE-1: parts of states that are sharded say what they are of", "[tr
     CHECK(digests_of(state) == estate->digests(1));
     CHECK(damaged_parameter(state).empty());
   }
+}
+
+namespace {
+
+/// The parameters under which the digests differ.
+std::set<std::string> differing(const state_digests& a, const state_digests& b) {
+  std::set<std::string> out;
+  for (const auto& [name, x] : a.own)
+    if (b.own.at(name) != x)
+      out.insert(name);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a planted bit is wrong in one parameter and another key chooses another one",
+          "[trainer]") {
+  auto settings = settings_of(tied);
+  settings.precision = types[std::size_t(GENERATE(0, 1))];
+  settings.chunks = {{chunk_id(0), {0, 2, true, true}}};
+  stream stream(kernels::backend::cpu, 1, {});
+  worker x(settings, stream);
+  const auto which = state_array(GENERATE(0, 1, 2));
+  const auto before = x.digests();
+  std::set<std::string> hit;
+  for (std::uint64_t key = 0; key < 20; ++key) {
+    x.flip_state_bit(which, key);
+    const auto found = differing(before, x.digests());
+    CHECK(found.size() == 1);
+    hit.insert(found.begin(), found.end());
+    x.flip_state_bit(which, key);
+    CHECK(x.digests() == before);
+  }
+  CHECK(hit.size() > 3);
+}
+
+TEST_CASE("no bit is wrong in an array that the optimizer does not keep", "[trainer]") {
+  auto settings = settings_of(untied);
+  settings.optimizer.kind = optimizer_kind::sgd;
+  settings.chunks = {{chunk_id(0), {0, 2, true, true}}};
+  stream stream(kernels::backend::cpu, 1, {});
+  worker x(settings, stream);
+  CHECK_NOTHROW(x.flip_state_bit(state_array::first_moment, 1));
+  CHECK_THROWS_AS(x.flip_state_bit(state_array::second_moment, 1), input_error);
+}
+
+TEST_CASE("a planted bit in a state that has left its estate is found there and only there",
+          "[trainer]") {
+  auto settings = settings_of(tied);
+  settings.chunks = {{chunk_id(0), {0, 2, true, true}}};
+  settings.estate = std::make_shared<rank_estate>();
+  stream stream(kernels::backend::cpu, 1, {});
+  worker x(settings, stream);
+  x.seal(8, x.digests());
+  std::set<std::string> hit;
+  for (std::uint64_t key = 0; key < 20; ++key) {
+    auto state = settings.estate->state(8);
+    flip_bit(state, key);
+    hit.insert(damaged_parameter(state));
+  }
+  CHECK_FALSE(hit.contains(""));
+  CHECK(hit.size() > 3);
+  CHECK(damaged_parameter(settings.estate->state(8)).empty());
+  CHECK(x.digests() == settings.estate->digests(8));
 }
