@@ -1302,7 +1302,7 @@ def check_wrong_moments(folder):
 
 
 def check_keeper_planted(folder):
-    """A keeper dies while it pulls, and when it has said what it keeps; alone, and with its process."""
+    """A keeper dies with what it has pulled, and when it has said what it keeps; alone, by hanging, and with its process."""
     words = [*PIPELINE, "--train-iters", 20]
     wanted = job(folder, *words, processes=1).ends()
     one = job(folder, *words, "--plant-death", "keeper@4:redeem", "keeper@9:acknowledged").ends()
@@ -1310,6 +1310,12 @@ def check_keeper_planted(folder):
     told = [(x["event"], x["who"].partition(":")[0]) for x in one.records() if "event" in x]
     if told != [("replaced", "keeper")] * 2:
         raise one.fails(f"its events are {told}")
+    one = job(folder, *words, "--suspicion-seconds", 3, "--plant-death", "keeper@4:redeem:hang").ends()
+    require_same(one, wanted, "a keeper that hangs")
+    if not (told := [x for x in one.records() if x.get("event") == "replaced" and x["who"].startswith("keeper")]):
+        raise one.fails(f"its events are {[x for x in one.records() if 'event' in x]}")
+    if "no progress" not in told[0]["why"]:
+        raise one.fails(f"it is told as {told}")
     one = job(folder, *words, "--plant-death", "keeper@5:redeem:kill", "keeper@12:acknowledged:kill").ends()
     require_same(one, wanted, "deaths of processes whose keeper was at work")
     if len(one.restarts()) != 2 or one.text().count("has ended: killed by SIGKILL") != 2:
@@ -1317,13 +1323,15 @@ def check_keeper_planted(folder):
 
 
 def check_shard_writer_planted(folder):
-    """A shard writer dies between two files, alone and with its process: no step is lost, and what is visible is whole."""
+    """A shard writer dies between two files, alone, by hanging and with its process: no step is lost, and what is visible
+    is whole."""
     words = [*PIPELINE, "--train-iters", 20, "--save-interval", 5]
     judged = folder / "judged"
     wanted = job(folder, *words, "--save", judged, processes=1).ends()
-    for how in ("throw", "kill"):
+    for how in ("throw", "hang", "kill"):
         save = folder / f"save-{how}"
-        one = job(folder, *words, "--save", save, "--plant-death", f"shard_writer@5:save:{how}").ends()
+        one = job(folder, *words, "--suspicion-seconds", 3, "--save", save,
+                  "--plant-death", f"shard_writer@5:save:{how}").ends()
         require_same(one, wanted, f"the death of a shard writer by {how}")
         for at in save.glob("iter_*"):
             works("checkpoint", "verify", at)
@@ -1332,7 +1340,7 @@ def check_shard_writer_planted(folder):
         if any(x.name.endswith(".partial") for x in save.iterdir()):
             raise one.fails(f"half a checkpoint is left: {sorted(save.iterdir())}")
         told = [(x["event"], x["who"].partition(":")[0]) for x in one.records() if "event" in x]
-        if told.count(("replaced", "shard_writer") if how == "throw" else ("restart", "process")) != 1:
+        if (("restart", "process") if how == "kill" else ("replaced", "shard_writer")) not in told:
             raise one.fails(f"its events are {told}")
 
 
