@@ -54,6 +54,7 @@ struct summary {
   void operator()(const runtime::ledger::succeeded&) {}
   void operator()(const runtime::ledger::job&) {}
   void operator()(const runtime::ledger::keepers&) {}
+  void operator()(const runtime::ledger::avoided&) {}
   void operator()(const runtime::ledger::position&) {}
   void operator()(const runtime::ledger::tested&) {}
 };

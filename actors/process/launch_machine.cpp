@@ -57,8 +57,8 @@ launch_actions launch_machine::wanted(int process, runtime::generation_id in, bo
   // it may take part any more.
   const bool lost = value(x.asked) != 0 && epoch_of(in) == epoch_of(x.asked);
   x.asked = in;
-  if (elsewhere)
-    x.avoided.insert(x.agent);
+  if (elsewhere && x.avoided.insert(x.agent).second && agents_.size() > 1)
+    out.emplace_back(act::avoid{process, x.agent});
   if (!refused_.empty()) {
     out.emplace_back(act::refuse{x.who, refused_, refused_by_, true});
   } else if (x.is == phase::none) {

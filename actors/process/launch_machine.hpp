@@ -79,6 +79,11 @@ struct abandon {
   messages::process_name who = {};
 };
 
+/// To the ledger: a successor is to know it, too.
+struct avoid {
+  int process = 0;
+  int agent = 0;
+};
 /// To the user: from now on another agent starts this place.
 struct relocate {
   int process = 0;
@@ -129,6 +134,7 @@ using launch_actions = std::vector<std::variant<launch_action::start,
                                                 launch_action::connect,
                                                 launch_action::forget,
                                                 launch_action::abandon,
+                                                launch_action::avoid,
                                                 launch_action::relocate,
                                                 launch_action::tell_started,
                                                 launch_action::tell_died,
@@ -163,6 +169,8 @@ class launch_machine {
 
   /// At the beginning. It comes again by itself, and has lived; else it is started anew.
   launch_actions take_over(const filled_place& x);
+  /// The same: a launcher before this one was told that the place is to be elsewhere.
+  void avoid(int process, int agent);
 
   // By the supervisor:
 

@@ -27,6 +27,12 @@ launch_actions launch_machine::take_over(const filled_place& before) {
   return out;
 }
 
+// Of a ledger that somebody has changed there may be no such host.
+void launch_machine::avoid(int process, int agent) {
+  if (is_process(process) && agent >= 0 && agent < int(agents_.size()))
+    all_[std::size_t(process)].avoided.insert(agent);
+}
+
 // What was asked of the agent before it was gone may have been done or not: the next one is asked
 // again when it has answered.
 bool launch_machine::adopt(one& x, launch_actions& out) {

@@ -83,6 +83,7 @@ class launcher_state {
   void carry_out(const launch_action::connect& x);
   void carry_out(const launch_action::forget& x);
   void carry_out(const launch_action::abandon& x);
+  void carry_out(const launch_action::avoid& x);
   void carry_out(const launch_action::relocate& x);
   void carry_out(const launch_action::tell_started& x);
   void carry_out(const launch_action::tell_died& x);

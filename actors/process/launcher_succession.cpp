@@ -23,6 +23,8 @@ void launcher_state::find_places(int processes) {
 
 // Who was started by a launcher before this one, then whoever has come meanwhile.
 void launcher_state::take_up() {
+  for (const auto& x : context_->ledger->avoided())
+    machine_->avoid(x.process, x.host);
   for (const auto& x : sites_->filled())
     carry_out(machine_->take_over(x));
   for (const auto& [host, why] : sites_->missing())
@@ -74,6 +76,12 @@ void launcher_state::note_start(const messages::process_name& who) {
         who.process,
         failure.what());
   }
+}
+
+// Before the process is ended: a successor that finds it where it was has it move.
+void launcher_state::carry_out(const launch_action::avoid& x) {
+  context_->ledger->avoid({x.process, x.agent});
+  context_->ledger->flush();
 }
 
 caf::result<messages::admitted> launcher_state::receive(const messages::join& x) {

@@ -54,6 +54,9 @@ struct record_writer {
   }
   json operator()(const ledger::succeeded& x) const { return {{"succeeded", x.epoch}}; }
   json operator()(const ledger::keepers& x) const { return {{"keepers", x.of}}; }
+  json operator()(const ledger::avoided& x) const {
+    return {{"avoided", {{"process", x.process}, {"host", x.host}}}};
+  }
   json operator()(const ledger::position& x) const {
     auto at = json_of_position(x.at);
     if (x.local)
@@ -98,6 +101,9 @@ class record_reader {
       return ledger::succeeded{epoch(x)};
     if (kind == "keepers")
       return ledger::keepers{processes(x)};
+    if (kind == "avoided")
+      return ledger::avoided{process_number(member(x, "process")),
+                             process_number(member(x, "host"))};
     if (kind == "position")
       return ledger::position{position(x), is_local(x)};
     if (kind == "saved")

@@ -6,6 +6,7 @@
 #include "runtime/telemetry/recorder.hpp"
 #include "runtime/trainer/decision.hpp"
 
+#include <compare>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -62,6 +63,14 @@ struct succeeded {
 struct keepers {
   std::vector<int> of;
 };
+/// Its host starts this process only where no other one is left: it computed wrong bits there, or
+/// others did not reach it.
+struct avoided {
+  int process = 0;
+  int host = 0;  ///< of those that the job names, from 0 on
+
+  friend auto operator<=>(const avoided&, const avoided&) = default;
+};
 /// Of a checkpoint that is being saved; or of a step whose states go to local disks.
 struct position {
   training_position at;
@@ -88,6 +97,7 @@ using ledger_record = std::variant<ledger::begun,
                                    ledger::restarted,
                                    ledger::succeeded,
                                    ledger::keepers,
+                                   ledger::avoided,
                                    ledger::position,
                                    ledger::saved,
                                    ledger::validated,

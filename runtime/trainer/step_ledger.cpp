@@ -218,6 +218,7 @@ void step_ledger::take_up(const std::vector<ledger_record>& all) {
     void operator()(const ledger::restarted& x) { to.add(x.what); }
     void operator()(const ledger::succeeded& x) { to.belongs_to(x.epoch); }
     void operator()(const ledger::keepers& x) { to.keepers(x.of); }
+    void operator()(const ledger::avoided& x) { to.avoid(x); }
     void operator()(const ledger::position& x) { to.keep_position(x.at, x.local); }
     void operator()(const ledger::saved& x) { to.saved(x.iteration); }
     void operator()(const ledger::validated& x) { to.validated(x.iteration); }
@@ -308,6 +309,17 @@ void step_ledger::keepers(std::vector<int> of) {
 std::vector<int> step_ledger::keepers() const {
   const std::lock_guard lock(mutex_);
   return keepers_;
+}
+
+void step_ledger::avoid(const ledger::avoided& x) {
+  const std::lock_guard lock(mutex_);
+  if (avoided_.insert(x).second)
+    note(x);
+}
+
+std::set<ledger::avoided> step_ledger::avoided() const {
+  const std::lock_guard lock(mutex_);
+  return avoided_;
 }
 
 void step_ledger::saved(std::uint64_t iteration) {

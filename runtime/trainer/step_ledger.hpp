@@ -116,6 +116,10 @@ class step_ledger {
   void keepers(std::vector<int> of);
   std::vector<int> keepers() const;
 
+  /// By who starts processes, which a supervisor's successor leaves in its place.
+  void avoid(const ledger::avoided& x);
+  std::set<ledger::avoided> avoided() const;
+
   void saved(std::uint64_t iteration);
   std::optional<std::uint64_t> newest_saved() const;
   void validated(std::uint64_t iteration);  ///< its loss was told
@@ -149,6 +153,7 @@ class step_ledger {
   bool tested_ = false;
   std::optional<std::string> draining_;
   std::vector<int> keepers_;
+  std::set<ledger::avoided> avoided_;
   bool says_job_ = false;
 
   bool writes_down_ = false;

@@ -232,7 +232,12 @@ TEST_CASE("a place that computed wrong bits goes to another host and does not co
   launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
   it.stand(0);
   const auto which = it.stand(1);
-  const auto killed = of<launch_action::kill>(it.machine.wanted(1, in(1, 2), true));
+  const auto left = it.machine.wanted(1, in(1, 2), true);
+  const auto avoided = of<launch_action::avoid>(left);
+  REQUIRE(avoided.size() == 1);
+  CHECK(avoided[0].process == 1);
+  CHECK(avoided[0].agent == 1);
+  const auto killed = of<launch_action::kill>(left);
   REQUIRE(killed.size() == 1);
   it.machine.signalled(killed[0].request);
   auto asked = it.machine.died(1, which, "killed by SIGKILL");
@@ -248,11 +253,51 @@ TEST_CASE("a place that computed wrong bits goes to another host and does not co
   CHECK(of<launch_action::start>(asked)[0].agent == 0);
 }
 
+TEST_CASE("a successor gives no place back to the host where it computed wrong bits", "[actors]") {
+  // Both stand on host 0; host 1 has none.
+  const auto offers = [](bool knows) {
+    launching it{.machine = launch_machine{{0, 1}, home}};
+    if (knows)
+      it.machine.avoid(1, 1);
+    it.machine.avoid(1, 7);  // which is none of this run's
+    it.machine.take_over({.who = {0, 1}, .agent = 0, .which = 1, .pid = 101, .watched = true});
+    it.machine.take_over({.who = {1, 2}, .agent = 0, .which = 2, .pid = 202, .watched = true});
+    it.machine.wanted(0, in(2));
+    it.machine.wanted(1, in(2));
+    it.come({0, 1}, 101);
+    REQUIRE(it.machine.joins({1, 2}, 202).empty());
+    std::vector<process_name> out;
+    for (const auto& x : of<launch_action::offer_move>(it.connect(it.machine.present({1, 2}))))
+      out.push_back(x.who);
+    return out;
+  };
+  CHECK(offers(false) == std::vector<process_name>{{1, 2}});
+  CHECK(offers(true) == std::vector<process_name>{{0, 1}});
+}
+
+TEST_CASE("a successor has a place move that still stands where it computed wrong bits",
+          "[actors]") {
+  launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
+  it.machine.avoid(1, 1);
+  it.machine.take_over({.who = {0, 1}, .agent = 0, .which = 1, .pid = 101, .watched = true});
+  it.machine.take_over({.who = {1, 1}, .agent = 1, .which = 1, .pid = 201, .watched = true});
+  it.machine.wanted(0, in(2));
+  it.machine.wanted(1, in(2));
+  it.come({0, 1}, 101);
+  REQUIRE(it.machine.joins({1, 1}, 201).empty());
+  const auto offers = of<launch_action::offer_move>(it.connect(it.machine.present({1, 1})));
+  REQUIRE(offers.size() == 1);
+  CHECK(offers[0].who == process_name{1, 1});
+  CHECK(offers[0].to == 2);
+}
+
 TEST_CASE("with one host a place that computed wrong bits is started where it was", "[actors]") {
   launching it;
   it.stand(0);
   const auto which = it.stand(1);
-  it.machine.signalled(of<launch_action::kill>(it.machine.wanted(1, in(1, 2), true)).at(0).request);
+  const auto left = it.machine.wanted(1, in(1, 2), true);
+  CHECK(of<launch_action::avoid>(left).empty());
+  it.machine.signalled(of<launch_action::kill>(left).at(0).request);
   const auto asked = it.machine.died(1, which, "killed by SIGKILL");
   CHECK(of<launch_action::relocate>(asked).empty());
   CHECK(of<launch_action::start>(asked).at(0).agent == 0);

@@ -173,8 +173,8 @@ struct launched {
   static runtime::generation_id in(std::uint64_t number) {
     return runtime::make_generation(1, number);
   }
-  void want(std::uint64_t number = 1) {
-    (*self)->send(launcher, messages::start_process{in(number), 0, supervisor});
+  void want(std::uint64_t number = 1, bool elsewhere = false) {
+    (*self)->send(launcher, messages::start_process{in(number), 0, supervisor, elsewhere});
   }
   template <class Told>
   std::optional<Told> told() {

@@ -7,6 +7,8 @@
 
 #include <csignal>
 #include <cstdint>
+#include <set>
+#include <string>
 #include <vector>
 
 using namespace troupe;
@@ -115,4 +117,28 @@ TEST_CASE("a successor starts the next of a place whose host was lost with its p
   it.succeed(0);
   it.want(2);
   it.stand(2);
+}
+
+TEST_CASE("a successor does not take a process back to the host where it had wrong bits",
+          "[actors]") {
+  launched it(sleeps, 3, false, true);
+  it.want();
+  it.stand(1);
+  it.want(2, true);
+  const auto second = it.stand(2);
+  const auto& ledger = *it.prepared->node->ledger;
+  CHECK(ledger.avoided() == std::set<runtime::ledger::avoided>{{0, 0}});
+  it.succeed();
+  it.want(3);
+  CHECK(it.come(2, second));
+  // The spare, to which it had moved, is lost: it rather stands beside the other place.
+  for (const std::uint32_t host : {2U, 1U}) {
+    (*it.self)->send_exit(it.nodes->all[host], caf::exit_reason::kill);
+    const auto died = it.told<messages::process_died>();
+    REQUIRE(died);
+    CHECK_THAT(died->how,
+               ContainsSubstring("the node at host-" + std::to_string(host) + ":7000 is gone"));
+    it.want(6 - host);
+    it.stand(5 - host);
+  }
 }

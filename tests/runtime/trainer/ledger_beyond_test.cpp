@@ -32,7 +32,8 @@ std::vector<ledger_record> left() {
                                     ledger::succeeded{1},
                                     ledger::begun{at(10)},
                                     ledger::job{"identity", 2},
-                                    ledger::keepers{{1, 0}}};
+                                    ledger::keepers{{1, 0}},
+                                    ledger::avoided{1, 0}};
   std::uint64_t told = 0;
   for (std::uint64_t n = 11; n <= 17; ++n) {
     out.emplace_back(ledger::committed{at(n), {n, 1}});
@@ -77,6 +78,7 @@ TEST_CASE("COLD-2: a ledger from a checkpoint on has each step since once", "[ru
   for (const auto n : {count<ledger::restarted>(found.records),
                        count<ledger::drained>(found.records),
                        count<ledger::keepers>(found.records),
+                       count<ledger::avoided>(found.records),
                        count<ledger::replayed>(found.records),
                        count<ledger::saved>(found.records)})
     CHECK(n == 0);

@@ -8,6 +8,7 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -16,10 +17,12 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <limits>
+#include <set>
 #include <string>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
+#include <variant>
 #include <vector>
 
 using namespace troupe;
@@ -148,6 +151,9 @@ TEST_CASE("LEDGER-4: what is written down makes an equal ledger") {
   CHECK_FALSE(x.says_job());
   x.is_of({R"({"model":"a \"name\""})", 2, "the model '/one'"});
   x.keepers({1, 0});
+  x.avoid({1, 2});
+  x.avoid({1, 2});
+  x.avoid({0, 2});
   for (std::uint64_t n = 11; n <= 20; ++n) {
     x.commit(step(n));
     x.tell(step_report{.iteration = n,
@@ -175,6 +181,11 @@ TEST_CASE("LEDGER-4: what is written down makes an equal ledger") {
   CHECK(y.newest() == 20);
   CHECK(y.says_job());
   CHECK(y.keepers() == x.keepers());
+  CHECK(y.avoided() == std::set<ledger::avoided>{{0, 2}, {1, 2}});
+  CHECK(std::count_if(all.begin(),
+                      all.end(),
+                      [](const auto& one) { return std::holds_alternative<ledger::avoided>(one); })
+        == 2);
   CHECK(y.restarts() == x.restarts());
   CHECK(y.newest_saved() == 18);
   CHECK(y.newest_validated() == 19);
