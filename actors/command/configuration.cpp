@@ -2,6 +2,8 @@
 
 #include "actors/command/help_text.hpp"
 #include "actors/command/standard_input.hpp"
+#include "runtime/core/base64.hpp"
+#include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/data/utf8.hpp"
 
@@ -12,6 +14,7 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <yaml-cpp/binary.h>
 #include <yaml-cpp/emitter.h>
 #include <yaml-cpp/emittermanip.h>
 #include <yaml-cpp/eventhandler.h>
@@ -23,6 +26,7 @@ namespace troupe::command {
 namespace {
 
 constexpr std::size_t largest = 1 << 20;  // bytes: far more than all flags with all their help
+constexpr const char* binary_tag = "tag:yaml.org,2002:binary";  // base64 follows
 
 /// Of text: zero, or what is no UTF-8; npos when all is right.
 std::size_t first_wrong_byte(const std::string& text) {
@@ -80,6 +84,8 @@ class collector final : public YAML::EventHandler {
                 const std::string& tag,
                 YAML::anchor_t,
                 const std::string& value) override {
+    if (tag == binary_tag && key_)
+      return add(mark, bytes_of(mark, value));
     require_no_tag(mark, tag);
     if (first_wrong_byte(value) != std::string::npos)  // by an escape
       refuse(mark, "an escape in it makes no text; write the character itself");
@@ -90,11 +96,7 @@ class collector final : public YAML::EventHandler {
       refuse_shape(mark);
     if (!key_)
       return begin(mark, value);
-    if (out_.entries.back().words.empty())
-      out_.entries.back().where = place(name_, mark);
-    out_.entries.back().words.push_back(value);
-    if (!out_.entries.back().list)
-      key_.reset();
+    add(mark, value);
   }
 
   void OnSequenceStart(const YAML::Mark& mark,
@@ -149,6 +151,27 @@ class collector final : public YAML::EventHandler {
     key_ = word;
   }
 
+  void add(const YAML::Mark& mark, std::string word) {
+    auto& to = out_.entries.back();
+    if (to.words.empty())
+      to.where = place(name_, mark);
+    to.words.push_back(std::move(word));
+    if (!to.list)
+      key_.reset();
+  }
+
+  std::string bytes_of(const YAML::Mark& mark, const std::string& base64) const {
+    std::string out;
+    try {
+      out = runtime::from_base64(base64);
+    } catch (const runtime::input_error& failure) {
+      refuse(mark, fmt::format("{}, and !!binary stands before it", failure.what()));
+    }
+    if (out.find('\0') != std::string::npos)
+      refuse(mark, "its bytes have a zero among them, which no flag takes");
+    return out;
+  }
+
   std::string name_;
   configuration out_;
   std::map<std::string, std::string> places_;  // of the keys
@@ -167,8 +190,13 @@ std::string text_of_pipe(const std::string& file) {
   return out;
 }
 
-/// Quoted where YAML needs it. The library sees that by itself, but for control characters.
+/// Quoted where YAML needs it. The library sees that by itself, but for control characters. Paths
+/// may be any bytes, and YAML is text: what is none stands as base64.
 void put(YAML::Emitter& out, const std::string& word) {
+  if (first_wrong_byte(word) != std::string::npos || has_no_character(word)) {
+    out << YAML::Binary(reinterpret_cast<const unsigned char*>(word.data()), word.size());
+    return;
+  }
   const auto control = [](char c) { return (c >= 0 && c < ' ') || c == 127; };
   if (std::any_of(word.begin(), word.end(), control))
     out << YAML::DoubleQuoted;

@@ -38,7 +38,7 @@ std::string key_of(std::string_view flag);
 
 /// The text of a file; `name` stands in messages. Throws usage_error with line and column for what
 /// is no YAML, and for what YAML has and a configuration has not: maps below the first, keys twice,
-/// no value, anchors, tags, a second document.
+/// no value, anchors, tags but !!binary, a second document.
 configuration parse_configuration(const std::string& text, const std::string& name);
 
 /// Of the file, of a pipe, or of standard input for "-". Throws usage_error and what read_text
@@ -53,7 +53,7 @@ void merge(configuration& into, configuration later);
 std::vector<std::string> words_for(const configured_flag& entry, const flag_description& flag);
 
 /// The settings as YAML, by groups, each with its help as a comment; `about` are lines of comment
-/// at its head. `parse_configuration` reads back the same words.
+/// at its head, in UTF-8. `parse_configuration` reads back the same words, whatever bytes they are.
 std::string configuration_text(const std::vector<setting>& settings,
                                const std::vector<std::string>& about);
 

@@ -1,5 +1,7 @@
 #include "actors/command/shell_words.hpp"
 
+#include "runtime/data/utf8.hpp"
+
 #include <algorithm>
 #include <cctype>
 #include <fmt/format.h>
@@ -14,11 +16,16 @@ std::string for_shell(const std::string& word) {
   };
   if (std::all_of(word.begin(), word.end(), is_plain))
     return word;
-  const auto is_control = [](char c) { return std::iscntrl(static_cast<unsigned char>(c)) != 0; };
-  if (std::any_of(word.begin(), word.end(), is_control)) {  // a comment is one line
+  // A comment is one line, of text.
+  const bool is_text = runtime::first_invalid_utf8(word) == std::string::npos;
+  const auto is_hidden = [is_text](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return std::iscntrl(byte) != 0 || (!is_text && byte >= 0x80);
+  };
+  if (std::any_of(word.begin(), word.end(), is_hidden)) {
     std::string out = "$'";
     for (const char c : word)
-      out += is_control(c)            ? fmt::format("\\x{:02x}", static_cast<unsigned char>(c))
+      out += is_hidden(c)             ? fmt::format("\\x{:02x}", static_cast<unsigned char>(c))
              : c == '\'' || c == '\\' ? std::string("\\") + c
                                       : std::string(1, c);
     return out + "'";

@@ -6,7 +6,7 @@
 
 namespace troupe::command {
 
-/// As one word of a shell's line, and on one line.
+/// As one word of a shell's line, on one line, in UTF-8 whatever its bytes.
 std::string for_shell(const std::string& word);
 
 }  // namespace troupe::command

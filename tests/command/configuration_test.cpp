@@ -2,7 +2,9 @@
 
 #include "actors/command/flags.hpp"
 #include "actors/command/saved_configuration.hpp"
+#include "actors/command/shell_words.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/data/utf8.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -163,6 +165,10 @@ TEST_CASE("what YAML has and a configuration has not is refused", "[command]") {
   CHECK_THAT(refusal("n: &a 1\n"), ContainsSubstring("anchors are not read"));
   CHECK_THAT(refusal("n: *a\n"), ContainsSubstring("line 1, column"));
   CHECK_THAT(refusal("n: !!int 1\n"), ContainsSubstring("the tag"));
+  CHECK_THAT(refusal("!!binary bg==: 1\n"), ContainsSubstring("the tag"));
+  CHECK_THAT(refusal("name: !!binary a/b\n"),
+             ContainsSubstring("line 1, column 7: 'a/b' is no base64, and !!binary"));
+  CHECK_THAT(refusal("name: !!binary YQBi\n"), ContainsSubstring("a zero among them"));
   for (const auto* text : {"n: a\xEF\xBB\xBF\n", "n: \"\\uFFFF\"\n", "n: \"\\U0001FFFE\"\n"})
     CHECK_THAT(refusal(text), ContainsSubstring("no character"));
   CHECK_THAT(refusal("- n\n"), ContainsSubstring("lines of the form flag: value"));
@@ -185,8 +191,19 @@ TEST_CASE("what YAML has and a configuration has not is refused", "[command]") {
 
 TEST_CASE("settings written as YAML are the same settings when they are read", "[command]") {
   some_flags x;
-  const std::vector<std::string> odd
-      = {"", "~", "a: b", "#", "true", "[", "é", "- x", "a\rb", "a\nb"};
+  const std::vector<std::string> odd = {"",
+                                        "~",
+                                        "a: b",
+                                        "#",
+                                        "true",
+                                        "[",
+                                        "é",
+                                        "- x",
+                                        "a\rb",
+                                        "a\nb",
+                                        "sav\xff/1",
+                                        "\xEF\xBB\xBF",
+                                        "\xed\xa0\x80"};
   x.line.parse({"--name", "it's \"so\": #1",
                 "--on",   "--three",
                 "1",      "2",
@@ -196,12 +213,15 @@ TEST_CASE("settings written as YAML are the same settings when they are read", "
                 odd[2],   odd[3],
                 odd[4],   odd[5],
                 odd[6],   odd[7],
-                odd[8],   odd[9]});
+                odd[8],   odd[9],
+                odd[10],  odd[11],
+                odd[12]});
   const auto text = configuration_text(x.line.settings(), {"About."});
   INFO(text);
   CHECK_THAT(text,
              ContainsSubstring("# About.\n") && ContainsSubstring("# Numbers\n")
                  && ContainsSubstring("n: 1\n"));
+  CHECK(runtime::first_invalid_utf8(text) == std::string::npos);
   const file_of file(text);
   some_flags y;
   y.line.parse({"--config", file.path});
@@ -223,6 +243,12 @@ TEST_CASE("a line end in what is said about a configuration makes no setting", "
   const file_of file(text);
   y.line.parse({"--config", file.path});
   CHECK(y.n == 3);
+}
+
+TEST_CASE("bytes that are no text are escaped for a shell", "[command]") {
+  CHECK(for_shell("caf\xc3\xa9 1") == "'caf\xc3\xa9 1'");
+  CHECK(for_shell("caf\xe9's") == "$'caf\\xe9\\'s'");
+  CHECK(for_shell("a\n") == "$'a\\x0a'");
 }
 
 TEST_CASE("of very many unknown keys the first 1000 are named", "[command][unsanitized]") {

@@ -60,6 +60,18 @@ def check_resumed(folder):
     out = works(*words, "--exit-interval", 6)
     if "config." in out or (folder / "ckpt" / "config.2.yaml").exists():
         raise wrong(f"the same configuration is kept twice:\n{out}")
+    # A path may be any bytes; the configuration is text all the same, and says them.
+    odd = folder / os.fsdecode(b"caf\xe9's")
+    words = ["train", "gpt", *SMALL, *MOCK, "--save", odd, "--load", odd, "--exit-interval"]
+    works(*words, 3)
+    text = (odd / "config.yaml").read_bytes().decode("utf-8", "replace")
+    if "\ufffd" in text or "caf\\xe9\\'s/config.yaml'" not in text or "save: !!binary" not in text:
+        raise wrong(f"a folder whose name is no text stands so in its configuration:\n{text}")
+    if "config." in works(*words, 3):
+        raise wrong("the same configuration of a folder whose name is no text is kept twice")
+    out = works("train", "gpt", "--config", odd / "config.yaml")
+    if "iteration 6 of 6 is already there" not in out:
+        raise wrong(f"its configuration does not go on with the run:\n{out}")
 
 
 def check_refusals(folder):

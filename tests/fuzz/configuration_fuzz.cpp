@@ -10,13 +10,15 @@ std::vector<std::string> fuzz::seeds() {
   return {"# a comment\nnum-layers: 24\nswiglu: true\nlr: 1.5e-4\n",
           "rampup-batch-size: [16, 16, 5000]\ndata-path:\n  - a\n  - 'b c'\n",
           "{num_layers: 2, save: \"x\\ty\"}\n",
+          "save: !!binary \"Yf8vYg==\"\ndata-path: [x, !!binary 77u/]\n",
           "save: |\n  several\n  lines\nload: >\n  folded\n"};
 }
 
 std::vector<std::string> fuzz::dictionary() {
-  return {"&a ",         "*a",  "<<: *a\n", "!!int ",       "~",  "null", ": ", "- ", "? ",
-          "\n---\n",     "...", "[[[",      "{{{",          "'",  "\"",   "#",  "\t", "\\x41",
-          "%YAML 1.2\n", "|2-", ">+",       "\xef\xbb\xbf", ", ", "]",    "}",  "@",  "\xc3\xa9"};
+  return {"&a ", "*a",           "<<: *a\n", "!!int ",  "!!binary ", "~",           "null",
+          ": ",  "- ",           "? ",       "\n---\n", "...",       "[[[",         "{{{",
+          "'",   "\"",           "#",        "\t",      "\\x41",     "%YAML 1.2\n", "|2-",
+          ">+",  "\xef\xbb\xbf", ", ",       "]",       "}",         "@",           "\xc3\xa9"};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
