@@ -186,6 +186,7 @@ void standing_node_state::be_free() {
   const auto before = std::exchange(job_, std::nullopt);
   running_.clear();
   starting_.clear();
+  behind_.clear();
   killed_.clear();
   ending_ = false;
   held_ = false;

@@ -66,9 +66,25 @@ void standing_node_state::tell(messages::agent_told x) {
 void standing_node_state::receive(const messages::start_node& x) {
   if (!is_from_launcher() || ending_)
     return;
+  const auto name = agent_name_of(x.who.process);
+  starting_[name] = x;
+  if (is_being_killed(name))
+    behind_.insert(name);
+  else
+    ask_to_start(name);
+}
+
+bool standing_node_state::is_being_killed(const std::string& name) const {
+  const auto runs = running_.find(name);
+  const auto killed = killed_.find(name);
+  return runs != running_.end() && killed != killed_.end()
+         && killed->second.which == runs->second.it.which;
+}
+
+void standing_node_state::ask_to_start(const std::string& name) {
+  const auto x = starting_.at(name);
   std::string failure;
   try {
-    const auto name = agent_name_of(x.who.process);
     if (x.who.process != job_->process)
       runtime::log_info(" starts process {} of the run {}", x.who.process, job_->run);
     agent_->ask(runtime::start_process{
@@ -77,13 +93,23 @@ void standing_node_state::receive(const messages::start_node& x) {
         .command = settings_.node({x.who.process, x.who.incarnation, job_->address, job_->port}),
         .environment = {},
         .output = runtime::run_folder::open(settings_.run).log_of(name)});
-    starting_[name] = x;
     return;
   } catch (const runtime::error& of_agent) {
     failure = of_agent.what();
   }
-  tell({.answer = runtime::text_of(
-            runtime::agent_answer(runtime::request_refused{x.request, std::move(failure)}))});
+  starting_.erase(name);
+  tell(runtime::agent_answer(runtime::request_refused{x.request, std::move(failure)}));
+}
+
+// A launcher that takes over kills who is of an older incarnation, and starts the next at once.
+void standing_node_state::start_those_behind() {
+  if (ending_)
+    return;
+  for (const auto& name : std::exchange(behind_, {}))
+    if (is_being_killed(name))
+      behind_.insert(name);
+    else
+      ask_to_start(name);
 }
 
 void standing_node_state::receive(const messages::kill_node& x) {
@@ -119,11 +145,14 @@ void standing_node_state::receive(const messages::agent_told& x) {
   if (!x.gone) {
     if (note(runtime::read_answer(x.answer)))
       tell(x);
+    start_those_behind();
     return tell_who_runs();
   }
-  starting_.clear();
+  std::erase_if(starting_, [this](const auto& one) { return !behind_.contains(one.first); });
   if (adopt_again())
     return tell_who_runs();
+  starting_.clear();
+  behind_.clear();
   if (ending_)
     return be_free();
   tell(x);
@@ -143,7 +172,7 @@ bool standing_node_state::note(const runtime::agent_answer& x) {
       killed_.erase(started->name);
     auto& it = running_[started->name];
     it.it = *started;
-    if (const auto asked = starting_.find(started->name); asked != starting_.end()) {
+    if (const auto asked = starting_.find(started->name); anew && asked != starting_.end()) {
       it.who = asked->second.who;
       starting_.erase(asked);
     }

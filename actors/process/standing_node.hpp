@@ -34,6 +34,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -108,6 +109,9 @@ class standing_node_state {
   /// False: the launcher is not to hear it.
   bool note(const runtime::agent_answer& x);
   bool adopt_again();
+  bool is_being_killed(const std::string& name) const;
+  void ask_to_start(const std::string& name);
+  void start_those_behind();
   void end_job();
   void be_free();
 
@@ -127,6 +131,9 @@ class standing_node_state {
   std::map<std::string, started> running_;
   std::map<std::string, messages::start_node> starting_;
   std::map<std::string, runtime::signal_process> killed_;
+  /// Of those that are starting: for whom the agent is asked when the one before, which is being
+  /// killed, has ended, as it has one of a name at a time.
+  std::set<std::string> behind_;
   /// Of which launcher; none: it is free.
   std::optional<messages::serve> job_;
   std::uint64_t jobs_ = 0;  ///< that it has served

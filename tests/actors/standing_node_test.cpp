@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 using namespace troupe;
@@ -172,6 +173,31 @@ TEST_CASE("what its agent says is told to the launcher that it serves", "[actors
   while (!(x = one.told()).gone && x.answer != "nothing") {
   }
   CHECK(x.gone);
+}
+
+TEST_CASE("who is started behind one that is being killed is started when that has ended",
+          "[actors]") {
+  waiting it;
+  player one(it);
+  REQUIRE(one.serve(one.order()).empty());
+  const auto first = one.start({0, 1});
+  one.self->send(it.node, messages::kill_node{8, 0, first.which});
+  one.self->send(it.node, messages::start_node{9, {0, 2}});
+  bool has_died = false;
+  for (bool stands = false; !stands;) {
+    const auto answer = runtime::read_answer(one.told().answer);
+    REQUIRE_FALSE(std::holds_alternative<runtime::request_refused>(answer));
+    if (const auto* const died = std::get_if<runtime::process_died>(&answer)) {
+      CHECK(died->which == first.which);
+      has_died = true;
+    }
+    if (const auto* const started = std::get_if<runtime::process_started>(&answer)) {
+      CHECK(has_died);
+      CHECK(started->request == 9);
+      CHECK(started->which == first.which + 1);
+      stands = true;
+    }
+  }
 }
 
 TEST_CASE("a spare starts whatever place it is told, and several at once", "[actors]") {
