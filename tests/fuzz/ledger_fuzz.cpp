@@ -13,6 +13,7 @@ std::vector<std::string> fuzz::seeds() {
     x.write_down(file);
     x.begin({.iteration = 3, .consumed = 24, .scale = {65536, 1, 2, 0}});
     x.keepers({1, 0});
+    x.avoid({1, 0});
     x.commit({{4, 32, {}, {}}, {4, 5}, {}});
     x.tell(step_report{
         .iteration = 4, .consumed_samples = 32, .global_batch_size = 8, .state = {4, 5}});
