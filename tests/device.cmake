@@ -55,7 +55,7 @@ if(NOT TROUPE_SANITIZE)
   set_tests_properties(bench/gpu_operations bench/gpu_run PROPERTIES
                        ENVIRONMENT "TROUPE_PLUGINS=${PROJECT_BINARY_DIR}/emulated")
 endif()
-foreach(check verdicts missing room choices stopped losses sanitizer ended)
+foreach(check verdicts batches missing room choices quick broken time page stopped losses sanitizer ended)
   troupe_script_test(bench/gpu_run_${check} bench/gpu_run_test.py ${check} UNSANITIZED)
 endforeach()
 foreach(check same_bits choices lost_choices older_gradients refusals memory failing_device several_devices saving occupied missing_attention)

@@ -6,7 +6,6 @@ import pathlib
 import re
 import statistics
 import subprocess
-import sys
 
 from gpu_session import objects
 
@@ -24,6 +23,14 @@ SMOKE = {
     "llama": dict(layers=[2], hidden=32, heads=4, groups=2, ffn=48, T=16, vocab=96, batches=[2], limit=60, eager=60),
 }
 WRAPPER = pathlib.Path(__file__).resolve().with_name("peer_on_device.py")
+# Its variants, those first that need the least memory; the best one counts.
+PEERS = {
+    "compile": ["--compile", "--attention", "flash"],
+    "compile_cudnn": ["--compile", "--attention", "cudnn"],
+    "eager": ["--attention", "flash"],
+    "eager_cudnn": ["--attention", "cudnn"],
+}
+WORTH = 0.85  # of the best one at the batch before: below it a variant is not tried at the next batch
 NO_ROOM = "does not fit"
 
 
@@ -69,18 +76,18 @@ def steps_in(log):
     return out
 
 
-def train(b, name, model, m, layers, batch, steps, limit, more=()):
+def train(b, name, model, m, layers, batch, steps, limit, more=(), env=None, excuse=None):
     """The log of a run, a list of steps, with the most memory that a worker took (0: not known); or None. Of a run that
-    was stopped, what it did is taken if that is more than its first steps."""
+    was stopped, what it did is taken if that is more than its first steps. `excuse`: as of session.end."""
     log = b.out / f"{name}.jsonl"
     words = words_of(model, m, layers, batch, steps, more)
     if "--global-batch-size" not in words:
         words += ["--global-batch-size", batch]
-    text = b.run(name, [b.bin / "troupe", *words, "--log-file", log], limit)
+    text = b.run(name, [b.bin / "troupe", *words, "--log-file", log], limit, env=env, excuse=excuse)
     if text is None and "cannot be taken" in b.log(name) and "--product-choices" in more and "none" not in more:
         b.left_out(f"{name}: product choices", "an earlier run's is refused: once more with the library's first guess")
         at = more.index("--product-choices") + 1
-        return train(b, f"{name}_guessed", model, m, layers, batch, steps, limit, [*more[:at], "none", *more[at + 1:]])
+        return train(b, f"{name}_guessed", model, m, layers, batch, steps, limit, [*more[:at], "none", *more[at + 1:]], env, excuse)
     lines = steps_in(log)
     if text is None and len(lines) < b.dropped + 3:
         return None
@@ -93,18 +100,24 @@ def tokens_per_second(b, run):
     return statistics.median(x["tokens_per_second"] for x in run["lines"][b.dropped:])
 
 
-def peer_words(b, model, m, layers, batch, steps, compiled):
+def peer_words(b, model, m, layers, batch, steps, kind):
     device = "cpu" if b.o.smoke else "cuda"
-    words = [sys.executable, WRAPPER, device, b.o.peer, "--layers", layers, "--hidden", m["hidden"], "--heads", m["heads"],
-             "--seq", m["T"], "--vocab", m["vocab"], "--batch", batch, "--dtype", "bf16", "--attention", "flash",
-             "--steps", steps, "--device", device]
+    words = [b.o.peer_python, WRAPPER, device, b.o.peer, "--layers", layers, "--hidden", m["hidden"], "--heads", m["heads"],
+             "--seq", m["T"], "--vocab", m["vocab"], "--batch", batch, "--dtype", "bf16", "--steps", steps, "--device", device]
     if model == "llama":
         words += ["--llama", "--kv-heads", m["groups"], "--ffn", m["ffn"]]
-    return words + (["--compile"] if compiled else [])
+    return words + PEERS[kind]
+
+
+def kinds_of_peer(b):
+    """On a processor, where the smallest models are tried, there is no attention by cuDNN."""
+    return [] if not b.o.peer else ["eager"] if b.o.smoke else list(PEERS)
 
 
 def no_room(text, code):
-    return NO_ROOM if code is not None and re.search(r"OutOfMemoryError|out of memory", text) else None
+    """As the peer says it, and as our program does before or while it trains."""
+    said = r"OutOfMemoryError|out of memory|on device \d+ .*needs? .*, and it has"
+    return NO_ROOM if code is not None and re.search(said, text) else None
 
 
 def told_by_peer(text):
@@ -113,10 +126,30 @@ def told_by_peer(text):
 
 def peer(b, name, model, m, layers, batch, kind):
     """What it printed, NO_ROOM, or None where it failed."""
-    text = b.run(f"{name}_{kind}", peer_words(b, model, m, layers, batch, b.steps, kind == "compile"), m[kind], excuse=no_room)
+    words, limit = peer_words(b, model, m, layers, batch, b.steps, kind), m["compile" if kind.startswith("compile") else "eager"]
+    text = b.run(f"{name}_{kind}", words, limit, excuse=no_room)
     if text is None:
         return NO_ROOM if no_room(b.log(f"{name}_{kind}"), 1) else None
     return told_by_peer(text)
+
+
+def peers(b, model, m, layers, batch, kinds):
+    """What each of these variants said, by its name."""
+    found = {}
+    for kind in kinds:
+        found[kind] = peer(b, f"{model}_{layers}x{batch}", model, m, layers, batch, kind)
+        if found[kind] == NO_ROOM and kind == kinds[0]:
+            break  # the others need as much or more
+    return found
+
+
+def worth_trying(b, name, kinds, found):
+    """Which of them may be the best at the next batch, too: time is short. Those that were not seen stay."""
+    rates = {k: x["tokens_per_second"] for k, x in found.items() if isinstance(x, dict)}
+    slow = [k for k in kinds if k in rates and rates[k] < WORTH * max(rates.values())]
+    if slow:
+        b.left_out(f"{name}: {', '.join(slow)}", f"slower than {100 * WORTH:.0f} % of the best one at the batch before")
+    return [k for k in kinds if k not in slow]
 
 
 def flops_per_token(model, m, layers):
@@ -145,13 +178,14 @@ def one_model(b, model):
     rate, copy = ceilings(b)
     if not b.o.peer:
         b.left_out("PyTorch", "no --peer was given")
-    kinds = [] if not b.o.peer else ["eager"] if b.o.smoke else ["compile", "eager"]
     told = False
     for layers in m["layers"]:
+        # Where fewer layers follow, having no room is no failure.
+        excuse = no_room if layers != m["layers"][-1] else None
         mine = {}
         for batch in m["batches"]:
             run = train(b, f"{model}_{layers}x{batch}", model, m, layers, batch, b.steps, m["limit"],
-                        [*device_words(b), "--bf16"])
+                        [*device_words(b), "--bf16"], excuse=excuse)
             if run:
                 mine[batch] = run
                 tell(b, model, m, layers, batch, run, rate)
@@ -162,19 +196,22 @@ def one_model(b, model):
             profile(b, model, m, layers, max(mine, key=lambda batch: tokens_per_second(b, mine[batch])), rate, copy)
             if model == "gpt2":
                 stages(b, m)
-        fits = True
-        for batch, run in mine.items():
-            found = {}
-            for kind in kinds:
-                found[kind] = peer(b, f"{model}_{layers}x{batch}", model, m, layers, batch, kind)
-                if found[kind] == NO_ROOM:
-                    break
-            ran = any(isinstance(x, dict) for x in found.values())
-            fits = fits and (ran or NO_ROOM not in found.values())
-            if ran:
-                compare(b, name_of(model, m, layers, batch), run, kinds, found, m, model, layers, rate)
-        if fits:
+        if compare_all(b, model, m, layers, mine, rate):
             return
+
+
+def compare_all(b, model, m, layers, mine, rate):
+    """Of so many layers, at each batch. Whether the peer had room for them."""
+    fits, kinds, found = True, kinds_of_peer(b), {}
+    for batch, run in mine.items():
+        if found:
+            kinds = worth_trying(b, name_of(model, m, layers, batch), kinds, found)
+        found = peers(b, model, m, layers, batch, kinds)
+        ran = any(isinstance(x, dict) for x in found.values())
+        fits = fits and (ran or NO_ROOM not in found.values())
+        if ran:
+            compare(b, name_of(model, m, layers, batch), run, kinds, found, m, model, layers, rate)
+    return fits
 
 
 def name_of(model, m, layers, batch):

@@ -6,6 +6,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -33,6 +34,11 @@ else:
         sys.exit("the algorithm of an earlier run cannot be taken")
     if choices != "none":
         open(choices, "w").close()
+    if int(after("--num-layers")) > int(os.environ.get("OUR_ROOM", 99)):
+        sys.exit("error: cannot start: 1 worker on device 0 (a device) needs 97.1 GB, and it has 85.0 GB")
+    if "BREAKS" in os.environ and os.environ["BREAKS"] == os.environ.get("TROUPE_ATTENTION"):
+        print("one by one:", os.environ.get("CUDA_LAUNCH_BLOCKING"), flush=True)
+        sys.exit("a kernel failed")
     if os.environ.get("HANGS") in words:
         print("it hangs", flush=True)
         time.sleep(60)
@@ -52,8 +58,31 @@ json.dump(dict(complete="--ceilings" in sys.argv, copy_bytes_per_second=4e12, ma
 time.sleep(0 if "--ceilings" in sys.argv else 60)
 '''
 KERNELS = '''#!/bin/sh
+sleep "${SLEEPS:-0}"
+test -z "$FAILING" || { cat "$FAILING"; exit 2; }
 echo 'All tests passed (1 assertion in 1 test case)'
 '''
+FAILED = f"""on a device, compute capability 9.0
+0.100 s: a case that passes
+{"-" * 79}
+a norm of one row
+  in bf16
+{"-" * 79}
+norm_test.cpp:7
+{"." * 79}
+
+norm_test.cpp:9: FAILED:
+  CHECK( false )
+
+{"-" * 79}
+products are added
+{"-" * 79}
+products_test.cpp:3
+{"." * 79}
+
+{"=" * 79}
+test cases: 3 | 1 passed | 2 failed
+"""
 SANITIZER = '''#!/bin/sh
 test "$LD_LIBRARY_PATH" = ours || exit 1
 echo '========= COMPUTE-SANITIZER'
@@ -77,13 +106,15 @@ assert sys.argv[0] == __file__ and torch.made_on == "cuda", "the model is made o
 torch.nn.Module().to("cuda")
 assert torch.made_on is None, "then all is as it was"
 torch.nn.Module().to("cuda")
-layers, kind = int(sys.argv[2]), "compile" if "--compile" in sys.argv else "eager"
+layers, by = int(sys.argv[2]), sys.argv[sys.argv.index("--attention") + 1]
+kind = ("compile" if "--compile" in sys.argv else "eager") + ("_cudnn" if by == "cudnn" else "")
 if layers > int(os.environ.get("ROOM", 99)):
     raise torch.OutOfMemoryError("CUDA out of memory")
 if os.environ.get("FAILS") == kind:
     sys.exit("no")
 print("a warning {of a kind}")
-print(json.dumps({"torch": "0", "tokens_per_second": 1000 if kind == "compile" else 500, "peak_bytes": 3e9}))
+rate = {"compile": 800, "compile_cudnn": 1000, "eager": 500, "eager_cudnn": 600}[kind]
+print(json.dumps({"torch": os.environ.get("NEWEST", "0"), "tokens_per_second": rate, "peak_bytes": 3e9}))
 '''
 
 
@@ -124,25 +155,42 @@ class place:
             return (self.folder / "saved" / f"table.{part}.txt").read_text(), archive.getnames()
 
 
+def in_order(said, *words):
+    places = [said.index(x) for x in words]
+    return places == sorted(places)
+
+
 def check_verdicts(at):
     said, code = at.trained("--part", "1.3b")
     rows = at.rows("1.3b")
     expect(code == 0 and rows["device 0"]["value"].startswith("a device"), "doctor is understood among warnings", said)
     name = "1.3b, 24 layers, T 2048, batch 4: "
     expect(rows[name + "of the best PyTorch"] == dict(what=name + "of the best PyTorch", value="2.00", goal="1.15", reached="yes"),
-           "the best of both variants is what counts", said)
+           "the best of all variants is what counts, here cuDNN's attention, compiled", said)
     expect(rows[name + "peak memory of each"]["reached"] == "yes", "memory too", said)
-    order = [said.index(x) for x in ("[1.3b_24x4]", "[1.3b_profile]", "[1.3b_24x4_compile]", "[1.3b_24x4_eager]")]
-    expect(order == sorted(order), "ours comes first", said)
+    expect(in_order(said, "[1.3b_24x4]", "[1.3b_profile]", "[1.3b_24x4_compile]", "[1.3b_24x4_compile_cudnn]", "[1.3b_24x4_eager]",
+                    "[1.3b_24x4_eager_cudnn]"), "ours comes first", said)
     table, names = at.saved("1.3b")
     expect("2.00" in table and {"1.3b/1.3b_24x4.jsonl", "1.3b/doctor.log", "1.3b/rows.jsonl"} <= set(names), "all of it is saved", names)
 
 
+def check_batches(at):
+    said, code = at.trained("--part", "gpt2", FAILS="eager")
+    rows = at.rows("gpt2")
+    names = [f"gpt2, 12 layers, T 1024, batch {batch}: " for batch in (16, 32)]
+    expect("[gpt2_12x16_eager_cudnn]" in said and "[gpt2_12x32_compile_cudnn]" in said, "the best one is tried at both batches", said)
+    expect(rows[names[1] + "compile, eager_cudnn"]["value"] == "left out" and "[gpt2_12x32_compile]" not in said,
+           "what is far slower is not tried again, and the table says so", said)
+    expect("[gpt2_12x32_eager]" in said, "what failed is", said)
+    expect(all(rows[x + "of the best PyTorch"]["value"] == "2.00" and "eager is missing" in rows[x + "of the best PyTorch"]["goal"]
+               for x in names), "and is missing", rows)
+
+
 def check_missing(at):
-    said, code = at.trained("--part", "1.3b", FAILS="compile")
+    said, code = at.trained("--part", "1.3b", FAILS="compile_cudnn")
     row = at.rows("1.3b")["1.3b, 24 layers, T 2048, batch 4: of the best PyTorch"]
-    expect(code == 1 and row["value"] == "4.00", "the variant that ran is told", said)
-    expect(row["reached"] == "" and "compile is missing" in row["goal"], "there is no verdict", row)
+    expect(code == 1 and row["value"] == "2.50", "the variants that ran are told", said)
+    expect(row["reached"] == "" and "compile_cudnn is missing" in row["goal"], "there is no verdict", row)
 
 
 def check_room(at):
@@ -151,20 +199,67 @@ def check_room(at):
     expect(code == 0, "what does not fit is no failure", said)
     expect("llama, 20 layers, T 4096, batch 1: tokens/s" in rows, "what only we can train is told", said)
     expect("llama, 20 layers, T 4096, batch 1: of the best PyTorch" not in rows, "and not compared", said)
+    expect("[llama_20x1_eager]" not in said, "where the variant that needs least does not fit the others are not tried", said)
     expect(rows["llama, 16 layers, T 4096, batch 1: of the best PyTorch"]["reached"] == "yes", "the most that both can is", said)
     expect("12 layers" not in said, "and nothing below it is tried", said)
+    said, code = at.trained("--part", "llama", OUR_ROOM="12")
+    rows = at.rows("llama")
+    expect(code == 0 and rows["llama_20x1"]["goal"] == "does not fit", "nor is it a failure where ours does not fit", said)
+    expect(rows["llama, 12 layers, T 4096, batch 1: of the best PyTorch"]["reached"] == "yes", "but fewer layers do", said)
+    said, code = at.trained("--part", "llama", OUR_ROOM="11")
+    expect(code == 1 and at.rows("llama")["llama_12x1"]["value"] == "FAILED", "the fewest must", said)
 
 
 def check_choices(at):
     said, code = at.trained("--part", "quick", REFUSES="1")
     rows = at.rows("quick")
-    expect(code == 1 and "first guess" in rows["quick_gpt2_again: product choices"]["goal"], "a refused choice is told", said)
-    expect(rows["quick_gpt2_again: loss"]["reached"] == "yes", "and it trains without", said)
-    said, code = at.trained("--part", "quick")
+    expect(code == 1 and "first guess" in rows["quick_gpt2_own_again: product choices"]["goal"], "a refused choice is told", said)
+    expect(rows["quick_gpt2_own_again: loss"]["reached"] == "yes", "and it trains without", said)
+
+
+def check_quick(at):
+    said, code = at.trained("--part", "quick", SLEEPS="3", NEWEST="2.99")
     rows = at.rows("quick")
     expect(code == 0 and not [x for x in rows.values() if x["reached"] == "NO"], "all goes well where nothing is wrong", said)
-    expect({"tests of kernels", "peer, one layer", "quick_llama: loss", "quick_two_stages: loss", "copy bandwidth",
-            "digests of two runs, gpt2"} <= set(rows), "quick touches everything", said)
+    expect({"tests of kernels", "peer, one layer, compile", "peer, one layer, eager_cudnn", "quick_llama: loss", "quick_two_stages: loss",
+            "copy bandwidth", "digests of two runs, gpt2, own", "digests of two runs, gpt2, cudnn",
+            "loss by cuDNN's attention, from ours"} <= set(rows), "quick touches everything", said)
+    expect(rows["peer, one layer, compile"]["value"].endswith("PyTorch 2.99"), "it says which PyTorch there is", rows)
+    expect(in_order(said, "[quick_gpt2_own]", "[quick_gpt2_cudnn]", "[quick_llama]", "[quick_two_stages]", "[test_kernels_device]",
+                    "[ceilings]", "[quick_speed]", "[peer_compile]"), "right comes before fast, and what is timed is alone", said)
+
+
+def check_broken(at):
+    """One attention and two tests fail: the rest is told, and where to look."""
+    (at.folder / "failed.txt").write_text(FAILED)
+    said, code = at.trained("--part", "quick", BREAKS="own", FAILING=str(at.folder / "failed.txt"))
+    rows = at.rows("quick")
+    expect(code == 1 and rows["quick_gpt2_own"]["goal"].endswith("a kernel failed"), "why it failed is told", rows)
+    expect("one by one: 1" in (at.folder / "out/quick/quick_gpt2_own_one_by_one.log").read_text(), "it is tried one kernel at a time", said)
+    expect("[quick_gpt2_own_again]" not in said, "but not twice", said)
+    expect(rows["digests of two runs, gpt2, cudnn"]["reached"] == "yes", "the other attention is told", rows)
+    expect("loss by cuDNN's attention, from ours" not in rows, "and compared with nothing", rows)
+    expect(rows["tests of kernels" if "tests of kernels" in rows else "test_kernels_device"]["value"] == "FAILED", "tests fail", rows)
+    expect([x.strip() for x in rows if rows[x]["value"] == "fails"] == ["a norm of one row", "products are added"],
+           "those that fail are named", rows)
+
+
+def check_time(at):
+    """A device that is lent for a short time, or a run that hangs: what is right or wrong is known first."""
+    said, code = at.trained("--part", "quick", "--seconds", "9", SLEEPS="30")
+    rows = at.rows("quick")
+    expect(code == 1 and rows["test_kernels_device"]["goal"].startswith("stopped"), "tests that are stopped are a failure", said)
+    expect(rows["digests of two runs, gpt2, own"]["reached"] == "yes", "what was right is told", said)
+    expect(rows["ceilings"]["value"] == "left out" and rows["peer_compile"]["value"] == "left out", "speed is what is not known", said)
+
+
+def check_page(at):
+    """The page has the parts, in their order, with the seconds that each may take."""
+    page = (HERE.parents[1] / "docs/benchmarks/2026-11-21-gpu.md").read_text()
+    told = re.findall(r"^\| `([\w.]+)` \| .+? \| (\d+) s \|", page, re.M)
+    sys.path.insert(0, str(HERE))
+    from gpu_run import PARTS
+    expect(told == [(name, str(seconds)) for name, (_, seconds) in PARTS.items()], "page and program agree", told)
 
 
 def check_stopped(at):

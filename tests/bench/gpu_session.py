@@ -31,6 +31,7 @@ class session:
             if old.is_file():
                 old.unlink()
         self.rows, self.running, self.failed = [], [], 0
+        self.codes = {}  # with which code each command ended; None: it was stopped
         self.steps, self.dropped = (5, 2) if o.smoke else (14, 4)
 
     def row(self, what, value, goal="", ok=None, must=False):
@@ -78,6 +79,7 @@ class session:
             code = None
         stop(child)  # what it has left behind, too
         self.running.remove(child)
+        self.codes[name] = code
         seconds = time.monotonic() - command["began"]
         print(f"[{name}] {'stopped at its limit' if code is None else f'exit code {code}'} after {seconds:.0f} s", flush=True)
         text = self.log(name)
