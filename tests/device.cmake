@@ -58,6 +58,13 @@ endif()
 foreach(check verdicts batches missing room choices quick broken time page stopped losses sanitizer ended)
   troupe_script_test(bench/gpu_run_${check} bench/gpu_run_test.py ${check} UNSANITIZED)
 endforeach()
+foreach(check source header refusals release tests older)
+  troupe_script_test(bench/gpu_rebuild_${check} bench/gpu_rebuild_test.py ${check} UNSANITIZED)
+endforeach()
+if(TARGET plugin_cuda)
+  troupe_script_test(bench/gpu_rebuild_real bench/gpu_rebuild_test.py real $<TARGET_FILE:troupe>
+                     ${PROJECT_BINARY_DIR} NEEDS troupe plugins)
+endif()
 foreach(check same_bits choices lost_choices older_gradients refusals memory failing_device several_devices saving occupied missing_attention)
   troupe_script_test(command/gpu_${check} command/gpu_test.py
                      $<TARGET_FILE:troupe> ${PROJECT_BINARY_DIR}/emulated ${check})

@@ -5,9 +5,11 @@
 #   bash tests/bench/gpu.sh --prebuilt FOLDER      without building: see gpu_carry.sh
 #   bash tests/bench/gpu.sh --smoke                the same with tiny models on the emulated device
 #
-#   --part PART,...  quick: whether all of it works, in 100 s; gpt2, 1.3b, llama: training steps;
-#                    losses; kernels: tests and operations; sanitizer. Default: all
+#   --part PART,...  quick: whether all of it works, in 240 s; losses; gpt2, 1.3b, llama: training
+#                    steps; kernels: tests and operations; sanitizer. Default: all
+#   --rebuild        of what was carried: first compiles those kernels that were changed since
 #   --peer FILE      trains the same models with PyTorch; without it nothing is compared
+#   --peer-python FILE   the Python that has the newest PyTorch; default: python3
 #   --out FOLDER     of the logs; default: build/gpu
 #   --save FOLDER    after every command: the table so far and one archive of the logs of each part
 #   --seconds N      the most that all parts together may take; each has a limit of its own
@@ -19,14 +21,15 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 
-libraries=${LD_LIBRARY_PATH:-} smoke='' prebuilt='' out=$root/build/gpu words=()
+libraries=${LD_LIBRARY_PATH:-} smoke='' prebuilt='' rebuild=--check out=$root/build/gpu words=()
 while (($#)); do
   case $1 in
     --smoke) smoke=yes; shift ;;
     --prebuilt) prebuilt=${2:?--prebuilt needs the folder that gpu_carry.sh made}; shift 2 ;;
     --out) out=${2:?--out needs a folder}; shift 2 ;;
-    --part | --peer | --save | --seconds) words+=("$1" "${2:?$1 needs a value}"); shift 2 ;;
-    -h | --help) sed -n '2,20s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --rebuild) rebuild=''; shift ;;
+    --part | --peer | --peer-python | --save | --seconds) words+=("$1" "${2:?$1 needs a value}"); shift 2 ;;
+    -h | --help) sed -n '2,22s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "gpu.sh: unknown argument '$1' (see --help)" >&2; exit 2 ;;
   esac
 done
@@ -40,6 +43,8 @@ if [[ $prebuilt ]]; then
   mkdir -p "$bin"
   tar -xzf "$prebuilt/troupe.tar.gz" -C "$bin"
   libraries=$bin/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  # Without --rebuild it only says what differs: figures are of what was carried.
+  bash "$root/tests/bench/gpu_rebuild.sh" "$bin" $rebuild || [[ $rebuild ]]
 else
   (cd "$root" && cmake --preset release -DTROUPE_TESTS=ON >"$out/cmake.log")
   targets=(troupe bench_gpu)

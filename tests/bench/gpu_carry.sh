@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Puts what gpu.sh needs into one folder, for a machine with a GPU that has neither our packages nor
 # the network: the programs, the plug-ins and every library that they need beside the system's C and
-# C++ libraries and CUDA's. There: bash tests/bench/gpu.sh --prebuilt FOLDER
+# C++ libraries and CUDA's; and the objects that gpu_rebuild.sh needs, which compiles changed kernels
+# there. There: bash tests/bench/gpu.sh --prebuilt FOLDER
 #
 #   bash tests/bench/gpu_carry.sh FOLDER [BUILD_FOLDER]
 #
@@ -9,7 +10,8 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 to=${1:?usage: gpu_carry.sh FOLDER [BUILD_FOLDER]}
-bin=${2:-$root/build/release}/bin
+build=${2:-$root/build/release}
+bin=$build/bin
 most=$((57 << 20))  # with the sources below 64 MiB
 
 work=$(mktemp -d)
@@ -37,8 +39,11 @@ ldd "${programs[@]}" | awk '$3 ~ "^/" {print $1, $3}' | sort -u | while read -r 
   [[ $name =~ $own ]] || cp -L "$path" "$work/lib/$name"
 done
 
+mkdir "$work/rebuild"
+python3 -B "$root/tests/bench/gpu_rebuild.py" pack "$build" "$work/rebuild"
+
 tar -czf "$to/troupe.tar.gz" -C "$work" .
 size=$(stat -c %s "$to/troupe.tar.gz")
-du -ab "$work" | sort -rn | head -12 | awk -v w="$work" '{sub(w, ""); printf "%10.1f MiB %s\n", $1 / 1048576, $2}'
+du -ab "$work" | sort -rn | awk -v w="$work" 'NR <= 12 {sub(w, ""); printf "%10.1f MiB %s\n", $1 / 1048576, $2}'
 printf 'gpu_carry.sh: %s, %d MiB\n' "$to/troupe.tar.gz" $((size >> 20))
 ((size <= most)) || { echo "gpu_carry.sh: that is more than $((most >> 20)) MiB, and with the sources more than 64: build with -DTROUPE_CUDA_ARCHITECTURES=90a-real" >&2; exit 1; }
