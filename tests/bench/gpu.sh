@@ -7,12 +7,13 @@
 #
 #   --part PART,...  quick: whether all of it works, in 240 s; losses; gpt2, 1.3b, llama: training
 #                    steps; kernels: tests and operations; sanitizer. Default: all
-#   --rebuild        of what was carried: first compiles those kernels that were changed since
+#   --rebuild        with --prebuilt: first compiles those kernels that were changed since, within 150 s
+#   --keep           with --prebuilt: goes on with what an earlier call with this --out unpacked and compiled
 #   --peer FILE      trains the same models with PyTorch; without it nothing is compared
 #   --peer-python FILE   the Python that has the newest PyTorch; default: python3
 #   --out FOLDER     of the logs; default: build/gpu
 #   --save FOLDER    after every command: the table so far and one archive of the logs of each part
-#   --seconds N      the most that all parts together may take; each has a limit of its own
+#   --seconds N      the most that all of it may take; each part has a limit of its own
 #
 # No part needs the network. Building needs our packages (examples/install_packages.sh) and nvcc. Nothing ends the rest: what
 # fails or does not fit in stands in the table. Exit code 1: something failed, or a loss or digest is not as
@@ -21,30 +22,51 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 
-libraries=${LD_LIBRARY_PATH:-} smoke='' prebuilt='' rebuild=--check out=$root/build/gpu words=()
+libraries=${LD_LIBRARY_PATH:-} smoke='' prebuilt='' rebuild='' keep='' seconds='' out=$root/build/gpu words=()
 while (($#)); do
   case $1 in
     --smoke) smoke=yes; shift ;;
     --prebuilt) prebuilt=${2:?--prebuilt needs the folder that gpu_carry.sh made}; shift 2 ;;
     --out) out=${2:?--out needs a folder}; shift 2 ;;
-    --rebuild) rebuild=''; shift ;;
-    --part | --peer | --peer-python | --save | --seconds) words+=("$1" "${2:?$1 needs a value}"); shift 2 ;;
-    -h | --help) sed -n '2,22s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --rebuild) rebuild=yes; shift ;;
+    --keep) keep=yes; shift ;;
+    --seconds) seconds=${2:?--seconds needs a number}; shift 2 ;;
+    --part | --peer | --peer-python | --save) words+=("$1" "${2:?$1 needs a value}"); shift 2 ;;
+    -h | --help) sed -n '2,23s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "gpu.sh: unknown argument '$1' (see --help)" >&2; exit 2 ;;
   esac
 done
+if [[ $rebuild$keep && ! $prebuilt ]]; then
+  echo "gpu.sh: --rebuild and --keep are of what was carried: name its folder with --prebuilt" >&2
+  exit 2
+fi
+left() { echo $((seconds > SECONDS ? seconds - SECONDS : 0)); }
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 
 if [[ $prebuilt ]]; then
   [[ -f $prebuilt/troupe.tar.gz ]] || { echo "gpu.sh: there is no troupe.tar.gz in '$prebuilt'; make it with tests/bench/gpu_carry.sh" >&2; exit 2; }
   bin=$out.carried  # beside the logs, which are all that is brought back
-  rm -rf "$bin"
-  mkdir -p "$bin"
-  tar -xzf "$prebuilt/troupe.tar.gz" -C "$bin"
+  of=$(cksum <"$prebuilt/troupe.tar.gz")
+  if [[ ! $keep || $(cat "$bin/carried" 2>/dev/null) != "$of" ]]; then
+    rm -rf "$bin"
+    mkdir -p "$bin"
+    tar -xzf "$prebuilt/troupe.tar.gz" -C "$bin"
+    echo "$of" >"$bin/carried"
+  fi
   libraries=$bin/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-  # Without --rebuild it only says what differs: figures are of what was carried.
-  bash "$root/tests/bench/gpu_rebuild.sh" "$bin" $rebuild || [[ $rebuild ]]
+  if [[ $rebuild ]]; then
+    limit=150
+    [[ $seconds ]] && (($(left) < limit)) && limit=$(left)
+    status=0
+    timeout -s KILL "$((limit + 1))" bash "$root/tests/bench/gpu_rebuild.sh" "$bin" || status=$?
+    ((status != 137)) || echo "gpu.sh: compiling took more than $limit s: it was ended, and nothing is measured" >&2
+    ((status == 0)) || exit 1
+  else  # figures are of what is there: it only says what differs
+    rm -f "$bin/kernels.txt"
+    bash "$root/tests/bench/gpu_rebuild.sh" "$bin" --check \
+      || echo "gpu.sh: of which sources the programs in '$bin' are is not known" >&2
+  fi
 else
   (cd "$root" && cmake --preset release -DTROUPE_TESTS=ON >"$out/cmake.log")
   targets=(troupe bench_gpu)
@@ -66,4 +88,5 @@ else
     libraries=${libraries:+$libraries:}$folder
   done
 fi
+[[ ! $seconds ]] || words+=(--seconds "$(left)")
 exec python3 -B "$root/tests/bench/gpu_run.py" --bin "$bin" --out "$out" --libraries "$libraries" "${words[@]}"

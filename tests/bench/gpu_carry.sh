@@ -6,11 +6,12 @@
 #
 #   bash tests/bench/gpu_carry.sh FOLDER [BUILD_FOLDER]
 #
-# Built before: cmake --build --preset release --target troupe bench_gpu plugins test_kernels_device
+# It builds them first, so that what is carried is of these sources.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 to=${1:?usage: gpu_carry.sh FOLDER [BUILD_FOLDER]}
 build=${2:-$root/build/release}
+cmake --build "$build" --target troupe bench_gpu plugins test_kernels_device
 bin=$build/bin
 most=$((57 << 20))  # with the sources below 64 MiB
 
@@ -40,7 +41,7 @@ ldd "${programs[@]}" | awk '$3 ~ "^/" {print $1, $3}' | sort -u | while read -r 
 done
 
 mkdir "$work/rebuild"
-python3 -B "$root/tests/bench/gpu_rebuild.py" pack "$build" "$work/rebuild"
+python3 -B "$root/tests/bench/gpu_pack.py" "$build" "$work/rebuild"
 
 tar -czf "$to/troupe.tar.gz" -C "$work" .
 size=$(stat -c %s "$to/troupe.tar.gz")

@@ -32,6 +32,7 @@ PEERS = {
 }
 WORTH = 0.85  # of the best one at the batch before: below it a variant is not tried at the next batch
 NO_ROOM = "does not fit"
+NO_KERNEL = "PyTorch has none"
 
 
 def models_of(b):
@@ -45,9 +46,9 @@ def trains_on_devices(b):
     return at >= 0 and "cuda" in done.stdout[at:at + 500]
 
 
-def device_words(b, *more):
-    """Flags of a run on the GPU."""
-    return ["--backend", "cuda", "--product-choices", b.out / "products.json", *more]
+def device_words(b, *more, choices="products.json"):
+    """Flags of a run on the GPU. Of one file of choices: what the first run measures, the others take."""
+    return ["--backend", "cuda", "--product-choices", b.out / choices, *more]
 
 
 def words_of(model, m, layers, batch, steps, more=()):
@@ -120,17 +121,23 @@ def no_room(text, code):
     return NO_ROOM if code is not None and re.search(said, text) else None
 
 
+def why_not(text, code):
+    """Of a variant of the peer that does not train: what is no failure of it."""
+    if code is not None and "No available kernel" in text:  # of this attention for these shapes
+        return NO_KERNEL
+    return no_room(text, code)
+
+
 def told_by_peer(text):
     return next((x for x in reversed(list(objects(text or ""))) if "tokens_per_second" in x), None)
 
 
 def peer(b, name, model, m, layers, batch, kind):
-    """What it printed, NO_ROOM, or None where it failed."""
+    """What it printed, NO_ROOM, NO_KERNEL, or None where it failed."""
     words, limit = peer_words(b, model, m, layers, batch, b.steps, kind), m["compile" if kind.startswith("compile") else "eager"]
-    text = b.run(f"{name}_{kind}", words, limit, excuse=no_room)
-    if text is None:
-        return NO_ROOM if no_room(b.log(f"{name}_{kind}"), 1) else None
-    return told_by_peer(text)
+    name = f"{name}_{kind}"
+    text = b.run(name, words, limit, excuse=why_not)
+    return why_not(b.log(name), b.codes.get(name)) if text is None else told_by_peer(text)
 
 
 def peers(b, model, m, layers, batch, kinds):
@@ -144,11 +151,13 @@ def peers(b, model, m, layers, batch, kinds):
 
 
 def worth_trying(b, name, kinds, found):
-    """Which of them may be the best at the next batch, too: time is short. Those that were not seen stay."""
-    rates = {k: x["tokens_per_second"] for k, x in found.items() if isinstance(x, dict)}
-    slow = [k for k in kinds if k in rates and rates[k] < WORTH * max(rates.values())]
+    """Which of them may be the best at the next batch, too, in speed or in memory: time is short. Those that were not
+    seen stay."""
+    seen = {k: x for k, x in found.items() if isinstance(x, dict)}
+    best, least = (f((x[what] for x in seen.values()), default=0) for f, what in [(max, "tokens_per_second"), (min, "peak_bytes")])
+    slow = [k for k in kinds if k in seen and seen[k]["tokens_per_second"] < WORTH * best and seen[k]["peak_bytes"] > least]
     if slow:
-        b.left_out(f"{name}: {', '.join(slow)}", f"slower than {100 * WORTH:.0f} % of the best one at the batch before")
+        b.left_out(f"{name}: {', '.join(slow)}", f"slower than {100 * WORTH:.0f} % of the best one at the batch before, and not the least in memory")
     return [k for k in kinds if k not in slow]
 
 
@@ -190,6 +199,7 @@ def one_model(b, model):
                 mine[batch] = run
                 tell(b, model, m, layers, batch, run, rate)
         if not mine:
+            compare_room(b, model, m, layers)
             continue
         if not told:
             told = True
@@ -198,6 +208,18 @@ def one_model(b, model):
                 stages(b, m)
         if compare_all(b, model, m, layers, mine, rate):
             return
+
+
+def compare_room(b, model, m, layers):
+    """Where ours did not train for want of room: whether the variant of the peer that needs least does."""
+    batch, kinds = m["batches"][0], kinds_of_peer(b)
+    name = f"{model}_{layers}x{batch}"
+    if not kinds or not any(no_room(b.log(x), b.codes.get(x)) for x in (name, f"{name}_guessed")):
+        return
+    found = peer(b, name, model, m, layers, batch, kinds[0])
+    theirs = "yes" if isinstance(found, dict) else "no" if found == NO_ROOM else "not known"
+    b.row(f"{model}: room for {layers} layers", f"ours no, PyTorch {theirs}", "no more than PyTorch's",
+          None if b.o.smoke or theirs == "not known" else theirs == "no")
 
 
 def compare_all(b, model, m, layers, mine, rate):
@@ -234,14 +256,14 @@ def tell(b, model, m, layers, batch, run, rate):
 
 
 def compare(b, name, run, kinds, found, m, model, layers, rate):
-    """A verdict only where every variant of the peer ran, or had no room: the best one may be what is missing."""
+    """A verdict only where every variant of the peer ran, had no room, or has no kernel: the best one may be what is missing."""
     mine, theirs = tokens_per_second(b, run), {k: x for k, x in found.items() if isinstance(x, dict)}
     missing = [k for k in kinds if found.get(k) is None]
     lacks = f"; {', '.join(missing)} is missing" if missing else ""
     judged = not missing and not b.o.smoke
     words = [f"{k} {x['tokens_per_second']:.0f}" + (f" ({100 * share(model, m, layers, x['tokens_per_second'], rate):.0f} % MFU)"
                                                     if rate else "") for k, x in theirs.items()]
-    b.row(f"{name}: PyTorch, tokens/s", ", ".join(words + [f"{k} {NO_ROOM}" for k, x in found.items() if x == NO_ROOM]))
+    b.row(f"{name}: PyTorch, tokens/s", ", ".join(words + [f"{k}: {x}" for k, x in found.items() if isinstance(x, str)]))
     ratio = mine / max(x["tokens_per_second"] for x in theirs.values())
     b.row(f"{name}: of the best PyTorch", f"{ratio:.2f}", f"1.15{lacks}", ratio >= 1.15 if judged else None)
     peaks = {"troupe": run["peak"], **{k: x["peak_bytes"] for k, x in theirs.items()}}

@@ -1,5 +1,5 @@
-"""What gpu_rebuild.py compiles, and what it refuses: with a tree of a few files and a script in the place of nvcc;
-`real`: with a build of ours.
+"""What gpu_pack.py carries, and gpu_rebuild.py compiles and refuses: with a tree of a few files and a script in the
+place of nvcc; `real`: with a build of ours.
 
     gpu_rebuild_test.py CHECK [TROUPE BUILD]
 """
@@ -15,18 +15,22 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-from gpu_rebuild import headers_between  # noqa: E402
+from gpu_pack import pack  # noqa: E402
+from gpu_recipe import headers_between  # noqa: E402
+from gpu_run_test import BENCH, TROUPE  # noqa: E402
 
 SOURCES = {
-    "cmake/plugin_build.cmake": "troupe_hash_of_headers(${PROJECT_SOURCE_DIR} hash headers\n  kernels/backend/plugin.hpp)\n",
-    "kernels/backend/plugin.hpp": "#pragma once\n",
+    "cmake/plugin_build.cmake": "troupe_hash_of_headers(${PROJECT_SOURCE_DIR} hash headers\n  kernels/cuda/both.hpp kernels/backend/backend.hpp)\n",
+    "kernels/backend/backend.hpp": "#pragma once\n",
+    "kernels/cuda/both.hpp": "#pragma once\n",
+    "runtime/trainer/step.cpp": "int step() { return 1; }\n",
     "kernels/backend/plugin_build.cpp": 'extern "C" const char* build() { return TROUPE_PLUGIN_BUILD; }\n',
     "kernels/cuda/own.hpp": '#pragma once\n#include "kernels/cuda/deep.cuh"\ninline int own() { return 10; }\n',
     "kernels/cuda/deep.cuh": "#pragma once\ninline int deep() { return 100; }\n",
     "kernels/cuda/one.cu": '#include "kernels/cuda/own.hpp"\nextern "C" int one() { return 1 + own() + deep() + GIVEN; }\n',
-    "kernels/cuda/two.cpp": '#include "kernels/backend/plugin.hpp"\nextern "C" int two() { return 2; }\n',
+    "kernels/cuda/two.cpp": '#include "kernels/backend/backend.hpp"\nextern "C" int two() { return 2; }\n',
     "tests/support.cpp": 'extern "C" int one();\nint supported() { return one(); }\n',
-    "tests/main.cpp": '#include "kernels/backend/plugin.hpp"\n#include <cstdio>\nint supported();\n'
+    "tests/main.cpp": '#include "kernels/backend/backend.hpp"\n#include <cstdio>\nint supported();\n'
                       'int main() { std::printf("%d\\n", supported()); }\n',
 }
 NVCC = '''#!/bin/sh
@@ -60,7 +64,7 @@ class place:
         run("c++", "-shared", "-o", self.kit / "lib64/libcublasLt.so", self.kit / "empty.cpp")
         run("ar", "rc", self.kit / "lib64/libcudart_static.a")
         self.make_build()
-        done = self.call("pack", self.build, self.bin / "rebuild")
+        done = self.pack()
         expect(done.returncode == 0, "it is packed", done.stderr)
         shutil.copytree(self.build / "bin", self.bin, dirs_exist_ok=True)
         (self.kit / "bin/nvcc.calls").unlink()
@@ -101,12 +105,19 @@ class place:
             self.build / "CMakeFiles/plugin_build.dir/kernels/backend/plugin_build.cpp.o")
         run("c++", "-o", self.build / "bin/test_kernels_device", self.build / tests / "main.cpp.o", *built, self.build / "lib/libtest_operations.a")
 
-    def call(self, *words, **env):
-        return subprocess.run([sys.executable, "-B", HERE / "gpu_rebuild.py", "--root", self.root, *words], capture_output=True, text=True,
+    def call(self, program, *words, **env):
+        return subprocess.run([*program, *words], capture_output=True, text=True,
                               env={**os.environ, "CUDACXX": str(self.kit / "bin/nvcc"), **env})
 
+    def pack(self):
+        return self.call([sys.executable, "-B", HERE / "gpu_pack.py", "--root", self.root], self.build, self.bin / "rebuild")
+
     def make(self, *words, **env):
-        return self.call("make", self.bin, *words, **env)
+        return self.call([sys.executable, "-B", HERE / "gpu_rebuild.py", "--root", self.root], self.bin, *words, **env)
+
+    def told(self):
+        """What stands beside the figures."""
+        return (self.bin / "kernels.txt").read_text()
 
     def value(self):
         """Of the plug-in; and of which build it is. In a process of its own: a library is loaded once."""
@@ -128,10 +139,15 @@ def check_source(at):
     at.write("kernels/cuda/one.cu", SOURCES["kernels/cuda/one.cu"].replace("1 +", "5 +"))
     done = at.make("--check")
     expect(done.returncode == 0 and "kernels/cuda/one.cu" in done.stdout and at.compiled() == 0, "what differs is said", done)
+    was = re.search(r"^kernels: as carried, sum (\w+)$", at.told(), re.M)
+    expect(was and "differs: 1 of the plug-ins' sources differs from what is measured, the first kernels/cuda/one.cu\n" in at.told(),
+           "beside the figures, too", at.told())
     done = at.make()
     expect(done.returncode == 0 and "1 of 2 sources" in done.stdout, "one is compiled", done)
     expect(at.value() == f"1115 0.1.0 abc GNU 12, headers {headers_between(at.root)}", "with the build's flags, and it is of that build", at.value())
     expect(at.tested() == "1115", "so are the tests", at.tested())
+    expect("kernels: 1 of 2 sources compiled here" in at.told() and "compiled here: kernels/cuda/one.cu " in at.told() and was[1] not in at.told()
+           and "differs: \n" in at.told() and "tests: \n" in at.told(), "and what they are of stands beside the figures", at.told())
     done = at.make()
     expect("of these sources" in done.stdout and at.compiled() == 1, "once", done)
 
@@ -162,9 +178,15 @@ def check_refusals(at):
     done = at.make()
     expect(done.returncode == 1 and "kernels/cuda/three.cpp" in done.stderr, "a new source is not known there", done)
     (at.root / "kernels/cuda/three.cpp").unlink()
-    at.write("kernels/backend/plugin.hpp", "#pragma once\nstruct more {};\n")
+    at.write("kernels/cuda/both.hpp", "#pragma once\nstruct more {};\n")
     done = at.make()
-    expect(done.returncode == 1 and "build both" in done.stderr, "a header that the program has, too, is refused", done)
+    expect(done.returncode == 1 and "in common" in done.stderr, "a header that the program has, too, is refused", done)
+    at.write("kernels/cuda/both.hpp", SOURCES["kernels/cuda/both.hpp"])
+    at.write("runtime/trainer/step.cpp", "int step() { return 2; }\n")
+    at.write("runtime/trainer/more.cpp", "")
+    done = at.make()
+    expect(done.returncode == 1 and "2 of the program's own files differ" in done.stderr, "so is what the program alone has", done)
+    expect(at.make("--check").returncode == 0 and "2 of the program's own files differ" in at.told(), "which is said where it is measured", at.told())
 
 
 def check_release(at):
@@ -186,14 +208,77 @@ def check_tests(at):
     expect(not (at.bin / "test_kernels_device").exists(), "and leaves none of another text", done)
 
 
+    done = at.make("--check")
+    expect("tests: 1 of the sources of test_kernels_device" in at.told(), "beside the figures, too", at.told())
+    at.write("tests/main.cpp", SOURCES["tests/main.cpp"])
+    done = at.make()
+    expect("linked test_kernels_device" in done.stdout and at.tested() == "1111" and "tests: \n" in at.told(), "until they are as they were", done)
+    at.write("kernels/cuda/one.cu", SOURCES["kernels/cuda/one.cu"].replace("one()", "other()"))
+    at.write("kernels/cuda/two.cpp", SOURCES["kernels/cuda/two.cpp"].replace("2;", "5;"))
+    done = at.make()
+    expect(done.returncode == 0 and "linked libtroupe_cuda.so" in done.stdout and "tests: test_kernels_device cannot be linked" in at.told(),
+           "tests that cannot be linked do not keep the plug-in from it", done)
+    expect(not (at.bin / "test_kernels_device").exists(), "and those of other kernels are not run", done)
+
+
+def check_stale(at):
+    """Programs that were not built after what they are made of."""
+    for name, made in [("CMakeFiles/plugin_cuda.dir/kernels/cuda/one.cu.o", "libtroupe_cuda.so"), ("lib/libtest_operations.a", "test_kernels_device"),
+                       ("../tests/main.cpp", "test_kernels_device"), ("../kernels/backend/backend.hpp", "test_kernels_device")]:
+        file = at.build / name
+        was, later = file.stat().st_mtime, (at.build / "bin" / made).stat().st_mtime + 10
+        os.utime(file, (later, later))
+        done = at.pack()
+        expect(done.returncode == 1 and f"bin/{made}' is older" in done.stderr and "build it first" in done.stderr, f"{name} is newer", done)
+        os.utime(file, (was, was))
+    expect(at.pack().returncode == 0, "what is current is packed")
+
+
 def check_older(at):
     """A source that was changed, but not built, before it was carried."""
     at.write("kernels/cuda/one.cu", SOURCES["kernels/cuda/one.cu"].replace("1 +", "7 +"))
     later = (at.build / "CMakeFiles/plugin_cuda.dir/kernels/cuda/one.cu.o").stat().st_mtime + 10
     os.utime(at.root / "kernels/cuda/one.cu", (later, later))
-    expect(at.call("pack", at.build, at.bin / "rebuild").returncode == 0, "it is packed")
+    expect(at.pack().returncode == 0, "it is packed")
+    expect(at.make("--check").returncode == 0 and "1 of the plug-ins' sources differs" in at.told(), "as what it is", at.told())
     done = at.make()
     expect(done.returncode == 0 and at.value().startswith("1117 "), "it is compiled there", at.value())
+
+
+def check_prebuilt(at):
+    """gpu.sh with what was carried: unpacked, compiled, measured; then once more, and without compiling."""
+    here, carried = at.root / "tests/bench", at.root / "carried"
+    here.mkdir()
+    for file in HERE.glob("gpu*"):
+        if file.is_file():
+            shutil.copy(file, here)
+    carried.mkdir()
+    for name, text in [("troupe", TROUPE), ("bench_gpu", BENCH)]:
+        (at.bin / name).write_text(text)
+        (at.bin / name).chmod(0o755)
+    run("tar", "-czf", carried / "troupe.tar.gz", "-C", at.bin, ".")
+    out, saved = at.root / "out/a", at.root / "saved/a"
+
+    def measured(*words):
+        done = at.call(["bash", here / "gpu.sh", "--prebuilt", carried, "--out", out, "--save", saved, "--part", "quick", *words])
+        return done, (saved / "table.quick.txt").read_text() if done.returncode in (0, 1) and saved.exists() else ""
+
+    at.write("kernels/cuda/one.cu", SOURCES["kernels/cuda/one.cu"].replace("1 +", "5 +"))
+    done, table = measured("--rebuild", "--seconds", "100")
+    expect(done.returncode == 0 and re.search("^kernels +1 of 2 sources compiled here", table, re.M), "it is compiled, and the table says so", done)
+    expect((out / "quick/kernels.txt").read_text() == (out.with_name("a.carried") / "kernels.txt").read_text(), "the logs, too", done)
+    expect("all pass" in table and "1115" in table, "the tests are of these kernels", table)
+    done, table = measured("--keep")
+    expect(re.search("^kernels +1 of 2 sources compiled here", table, re.M), "what was compiled is kept where it is asked for", done)
+    done, table = measured()
+    expect(re.search("^kernels +as carried, .*1 of the plug-ins' sources differs .* NO$", table, re.M), "else it is what was carried", done)
+    at.write("kernels/cuda/one.cu", "no source\n")
+    table = (saved / "table.quick.txt").stat().st_mtime_ns
+    done, _ = measured("--rebuild")
+    expect(done.returncode == 1 and (saved / "table.quick.txt").stat().st_mtime_ns == table, "where it does not compile nothing is measured", done)
+    for words in ["--rebuild"], ["--keep"]:
+        done = at.call(["bash", here / "gpu.sh", *words])
+        expect(done.returncode == 2 and "--prebuilt" in done.stderr, "without what was carried there is nothing to compile", done)
 
 
 def check_real(folder, troupe, build):
@@ -202,14 +287,16 @@ def check_real(folder, troupe, build):
     (bin_ / "rebuild").mkdir(parents=True)
     root = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.+)$", (build / "CMakeCache.txt").read_text(), re.M)[1]
     rebuild = [sys.executable, "-B", HERE / "gpu_rebuild.py", "--root", root]
-    run(*rebuild, "pack", build, bin_ / "rebuild")
+    tests = build / "bin/test_kernels_device"  # built by its name alone: it may be of another day
+    with_tests = tests.exists() and tests.stat().st_mtime > max((build / "bin" / x).stat().st_mtime for x in ["troupe", "libtroupe_cuda.so"])
+    pack(build, bin_ / "rebuild", pathlib.Path(root), with_tests)
     recipe = json.loads((bin_ / "rebuild/recipe.json").read_text())
-    recipe["tests"] = None  # they may not be built here
     for x in recipe["plugins"]["cuda"]:
         x["sum"] = "another text" if x["source"] == "kernels/cuda/count.cu" else x["sum"]
     (bin_ / "rebuild/recipe.json").write_text(json.dumps(recipe))
-    done = subprocess.run([*map(str, rebuild), "make", bin_], capture_output=True, text=True)
+    done = subprocess.run([*map(str, rebuild), bin_], capture_output=True, text=True)
     expect(done.returncode == 0 and "kernels/cuda/count.cu" in done.stdout, "it is compiled and linked", done)
+    expect(("linked test_kernels_device" in done.stdout) == with_tests, "so are the tests, where they are built", done)
     said = subprocess.run([troupe, "doctor", "--json"], capture_output=True, text=True, env={**os.environ, "TROUPE_PLUGINS": str(bin_)}).stdout
     found = json.loads(said[said.index("{"):])["gpu"]["plugins"]["cuda"]
     expect(found["opened"] and found["path"].startswith(str(bin_)), "the program takes it", found)

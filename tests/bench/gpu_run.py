@@ -1,6 +1,7 @@
 """What a machine with a GPU is to show, after the programs are there: called by gpu.sh.
 
-    gpu_run.py --bin FOLDER --out FOLDER [--part PART,...] [--peer FILE] [--save FOLDER] [--smoke] [--seconds N]
+    gpu_run.py --bin FOLDER --out FOLDER [--part PART,...] [--peer FILE] [--peer-python FILE] [--save FOLDER]
+               [--libraries PATH] [--smoke] [--seconds N]
 
 quick       whether all of it works: first what is right or wrong (doctor, tests of kernels, first losses of every
             model and digests of two runs, by cuDNN's attention and by ours), then what is fast or slow, then the peer
@@ -28,7 +29,7 @@ import sys
 import time
 
 from gpu_models import (ceilings, device_words, kinds_of_peer, models_of, one_model, peer_words, told_by_peer,
-                        tokens_per_second, train, trains_on_devices)
+                        tokens_per_second, train, trains_on_devices, why_not)
 from gpu_session import objects, session
 
 
@@ -54,21 +55,63 @@ def machine(b):
     b.row("machine", f"{os.cpu_count()} processors, {int(total[1]) / 2**20 if total else 0:.0f} GiB")
 
 
+def carried(b):
+    """What gpu_rebuild.py wrote of plug-ins that were built elsewhere: of which text they are, and why there are no tests."""
+    file = b.bin / "kernels.txt"
+    return dict(line.split(": ", 1) for line in file.read_text().splitlines()[:3]) if file.exists() else {}
+
+
+def kernels(b):
+    """Which kernels the figures of this part are of."""
+    told = carried(b)
+    if told:
+        shutil.copy(b.bin / "kernels.txt", b.out)
+    b.row("kernels", told.get("kernels", "of this build"), told.get("differs", ""), False if told.get("differs") else None)
+
+
+def program_of_tests(b):
+    """None, and a failure, where there is none; of another text than the sources it is run all the same."""
+    if b.o.smoke:
+        return b.left_out("tests of kernels", "on the emulated device CTest runs them")
+    program, why = b.bin / "test_kernels_device", carried(b).get("tests")
+    if why or not program.exists():
+        b.failure("tests of kernels: of these sources", why or f"there is no {program}: build the target test_kernels_device")
+    return program if program.exists() else None
+
+
 def begin_kernel_tests(b, limit):
-    program = b.bin / "test_kernels_device"
-    if b.o.smoke or not program.exists():
-        return b.left_out("tests of kernels", "not built here")
-    return b.begin("test_kernels_device", [program, "~[emulated]", "--durations", "yes"], limit)
+    program = program_of_tests(b)
+    return program and b.begin("test_kernels_device", [program, "~[emulated]", "--durations", "yes"], limit)
+
+
+def failed_tests(log):
+    """The names of cases that failed, and how, in order. Catch2 writes the name between two rules, with sections below
+    it, before whatever it has to say of a case: also of one that is skipped, or only warns."""
+    _, *found = re.split(r"^-{79}\n(.+)(?:\n.+)*?\n-{79}$", log, flags=re.MULTILINE)
+    cases = {}
+    for name, said in zip(found[::2], found[1::2]):
+        if "SIGTERM" in said:
+            cases[name] = "was running when it was stopped"
+        elif ": FAILED:" in said or "due to a fatal error" in said:
+            cases.setdefault(name, "fails")
+    return cases
 
 
 def end_kernel_tests(b, command):
     text = b.end(command, ok=(0, 77))
     if text is not None:
         return b.row("tests of kernels", text.strip().splitlines()[-1][:80], "all pass", "SKIPPED" not in text, must=True)
-    # Catch2 writes the name of a case between two rules, with sections below it, before what failed.
-    names = re.findall(r"^-{79}\n(.+)(?:\n.+)*\n-{79}$", b.log("test_kernels_device"), re.MULTILINE)
-    for name in list(dict.fromkeys(names))[:12]:
-        b.row(f"  {name[:90]}", "fails", "passes", False)
+    if command is None:
+        return None
+    log = b.log("test_kernels_device")
+    cases = list(failed_tests(log).items())
+    for name, how in cases[:12]:
+        b.row(f"  {name[:90]}", how, "passes", False)
+    if cases[12:]:
+        b.row(f"  and {len(cases) - 12} more", "fail", "pass", False)
+    if b.codes["test_kernels_device"] is None:
+        ended = re.findall(r"^[0-9.]+ s: (.+)$", log, re.MULTILINE)
+        b.row("tests of kernels: the last that ended", ended[-1][:90] if ended else "none")
 
 
 def kernel_tests(b):
@@ -101,9 +144,11 @@ def tell_operations(b, found):
 
 
 def sanitizer(b):
-    program = b.bin / "test_kernels_device"
-    if b.o.smoke or not program.exists() or not shutil.which("compute-sanitizer"):
-        return b.left_out("compute-sanitizer", "not built here, or no compute-sanitizer")
+    if not shutil.which("compute-sanitizer"):
+        return b.left_out("compute-sanitizer", "it is not on the path")
+    program = program_of_tests(b)
+    if program is None:
+        return
 
     def so_far(text, code):
         """Of a run that was stopped: it is slow, and what it has not come to says nothing."""
@@ -159,7 +204,8 @@ def few_steps(b, name, model, layers=None, n=2, more=(), env=None):
         # A kernel's failure is often noticed by a later operation: one at a time, by its own. Once, for
         # the others most likely fail alike.
         if b.codes.get(name) is not None and not any(x.endswith("one_by_one") for x in b.codes):
-            train(b, f"{name}_one_by_one", *words, 60, flags, {**(env or {}), "CUDA_LAUNCH_BLOCKING": "1"})
+            if train(b, f"{name}_one_by_one", *words, 60, flags, {**(env or {}), "CUDA_LAUNCH_BLOCKING": "1"}):
+                b.row(f"{name}: one kernel at a time", "trains: what fails depends on the order of things", "trains either way", False)
         return None
     found = [x["lm_loss"] for x in run["lines"]]
     # Logits have a variance of hidden x 0.02^2, half of which the logarithm of their sum gains.
@@ -175,8 +221,8 @@ def by_each_attention(b, n=3):
     """GPT-2 twice by the library's attention and twice by ours: each alike, and both near each other."""
     found = {}
     for by, env in [("own", {"TROUPE_ATTENTION": "own"}), ("cudnn", {"TROUPE_ATTENTION": "" if b.o.smoke else "cudnn"})]:
-        found[by] = few_steps(b, f"quick_gpt2_{by}", "gpt2", n=n, env=env)
-        again = few_steps(b, f"quick_gpt2_{by}_again", "gpt2", n=n, env=env) if found[by] else None
+        found[by] = guarded(b, few_steps, f"quick_gpt2_{by}", "gpt2", n=n, env=env)
+        again = guarded(b, few_steps, f"quick_gpt2_{by}_again", "gpt2", n=n, env=env) if found[by] else None
         if again:
             tell_digests(b, f"gpt2, {by}", found[by], again, n)
     if all(found.values()):
@@ -193,33 +239,51 @@ def begin_peers(b):
 
 def end_peers(b, commands):
     for kind, command in commands.items():
-        text = b.end(command)
+        text = b.end(command, excuse=why_not)
         said = told_by_peer(text)
         if text is not None and said is None:
             b.failure(f"peer, one layer, {kind}", "there is no JSON with tokens_per_second in what it said")
         elif said:
-            b.row(f"peer, one layer, {kind}", f"{said['tokens_per_second']:.0f} tokens/s, PyTorch {said.get('torch', 'of no name')}")
+            b.row(f"peer, one layer, {kind}", f"runs, PyTorch {said.get('torch', 'of no name')}")
+
+
+def peers_run(b):
+    end_peers(b, begin_peers(b))
+
+
+def quick_speed(b):
+    """With products that are chosen while nothing else runs."""
+    m = models_of(b)["gpt2"]
+    run = train(b, "quick_speed", "gpt2", m, m["layers"][-1], m["batches"][0], b.steps, 40,
+                [*device_words(b, choices="products_alone.json"), "--bf16"])
+    if run:
+        b.row("quick_speed: tokens/s of gpt2", f"{tokens_per_second(b, run):.0f}")
+
+
+def guarded(b, step, *words, **more):
+    """What an exception ends is that step; the rest is to be measured all the same."""
+    try:
+        return step(b, *words, **more)
+    except Exception as e:
+        b.failure(" ".join([step.__name__, *(x for x in words if isinstance(x, str))]), f"{type(e).__name__}: {e}")
 
 
 def quick(b):
     """Everything once, right before fast: where the time does not suffice, it is speed that is not known. The tests of
-    kernels go on beside the first runs, of which no time is told; what is timed has the machine to itself."""
-    m = models_of(b)["gpt2"]
-    machine(b)
-    doctor(b)
-    tests = begin_kernel_tests(b, 150)
-    by_each_attention(b)
-    few_steps(b, "quick_1.3b", "1.3b")
-    few_steps(b, "quick_llama", "llama", layers=2 if b.o.smoke else 4)
-    few_steps(b, "quick_two_stages", "gpt2", more=["--devices", 0, "--global-batch-size", 2 * m["batches"][0],
-                                                  "--pipeline-model-parallel-size", 2])
-    if tests:
-        end_kernel_tests(b, tests)
-    ceilings(b)
-    run = train(b, "quick_speed", "gpt2", m, m["layers"][-1], m["batches"][0], b.steps, 40, [*device_words(b), "--bf16"])
-    if run:
-        b.row("quick_speed: tokens/s of gpt2", f"{tokens_per_second(b, run):.0f}")
-    end_peers(b, begin_peers(b))
+    kernels go on beside the first runs, and the peer's variants beside each other: of neither a time is told. What is
+    timed has the machine to itself."""
+    guarded(b, machine)
+    guarded(b, doctor)
+    tests = guarded(b, begin_kernel_tests, 150)
+    guarded(b, by_each_attention)
+    guarded(b, few_steps, "quick_1.3b", "1.3b")
+    guarded(b, few_steps, "quick_llama", "llama", layers=2 if b.o.smoke else 4)
+    guarded(b, few_steps, "quick_two_stages", "gpt2",
+            more=["--devices", 0, "--global-batch-size", 2 * models_of(b)["gpt2"]["batches"][0], "--pipeline-model-parallel-size", 2])
+    guarded(b, end_kernel_tests, tests)
+    guarded(b, ceilings)
+    guarded(b, quick_speed)
+    guarded(b, peers_run)
 
 
 def trainable(part):
@@ -260,11 +324,8 @@ def measure(o, part, ends):
     pieces, seconds = PARTS[part]
     b = session(o, part, min(ends, time.monotonic() + (300 if o.smoke else seconds)))
     try:
-        for piece in pieces:
-            try:
-                piece(b)
-            except Exception as e:  # the rest is to be measured all the same
-                b.failure(piece.__name__, f"{type(e).__name__}: {e}")
+        for piece in [kernels, *pieces]:
+            guarded(b, piece)
     finally:
         b.close()
     # Of tiny models times say nothing, and so no goal of theirs is in the table.

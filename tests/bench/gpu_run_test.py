@@ -36,7 +36,8 @@ else:
         open(choices, "w").close()
     if int(after("--num-layers")) > int(os.environ.get("OUR_ROOM", 99)):
         sys.exit("error: cannot start: 1 worker on device 0 (a device) needs 97.1 GB, and it has 85.0 GB")
-    if "BREAKS" in os.environ and os.environ["BREAKS"] == os.environ.get("TROUPE_ATTENTION"):
+    blocking = "ORDER" in os.environ and "CUDA_LAUNCH_BLOCKING" in os.environ
+    if "BREAKS" in os.environ and os.environ["BREAKS"] == os.environ.get("TROUPE_ATTENTION") and not blocking:
         print("one by one:", os.environ.get("CUDA_LAUNCH_BLOCKING"), flush=True)
         sys.exit("a kernel failed")
     if os.environ.get("HANGS") in words:
@@ -51,38 +52,38 @@ else:
     print("peak memory per worker: 2 GB (forecast 1 GB)")
 '''
 BENCH = '''#!/usr/bin/env python3
-import json, sys, time
+import json, os, sys, time
 file = sys.argv[sys.argv.index("--json") + 1]
 line = dict(model="gpt2", operation="norm", bound="memory", share=0.9, failure="")
 json.dump(dict(complete="--ceilings" in sys.argv, copy_bytes_per_second=4e12, matrix_flops_per_second=7e14, lines=[line]), open(file, "w"))
+if "GARBLED" in os.environ:
+    open(file, "w").write("no JSON")
 time.sleep(0 if "--ceilings" in sys.argv else 60)
 '''
 KERNELS = '''#!/bin/sh
+trap 'test -z "$STOPPED" || cat "$STOPPED"; exit 143' TERM
+echo '0.010 s: a norm of two rows'
 sleep "${SLEEPS:-0}"
 test -z "$FAILING" || { cat "$FAILING"; exit 2; }
 echo 'All tests passed (1 assertion in 1 test case)'
 '''
-FAILED = f"""on a device, compute capability 9.0
-0.100 s: a case that passes
-{"-" * 79}
-a norm of one row
-  in bf16
-{"-" * 79}
-norm_test.cpp:7
-{"." * 79}
+RULE, ENDS = "-" * 79, "=" * 79
 
-norm_test.cpp:9: FAILED:
-  CHECK( false )
 
-{"-" * 79}
-products are added
-{"-" * 79}
-products_test.cpp:3
-{"." * 79}
+def case(name, said, section=""):
+    """As Catch2 writes of one what it has to say: also of one that is skipped."""
+    return f"{RULE}\n{name}\n{section}{RULE}\na_test.cpp:7\n{'.' * 79}\n\na_test.cpp:9: {said}\n\n"
 
-{"=" * 79}
-test cases: 3 | 1 passed | 2 failed
-"""
+
+FAILED = "".join(["on a device, compute capability 9.0\n0.100 s: a case that passes\n",
+                  case("a norm of one row", "FAILED:\n  CHECK( false )", "  in bf16\n"),
+                  case("a case of another device", "SKIPPED:\nexplicitly with message:\n  it has less memory"),
+                  case("products are added", "FAILED:\n  {Unknown expression after the reported line}\n"
+                       "due to a fatal error condition:\n  SIGSEGV - Segmentation violation signal"),
+                  *(case(f"case {i}", "FAILED:\n  CHECK( false )") for i in range(12)),
+                  f"{ENDS}\ntest cases: 16 | 1 passed | 14 failed | 1 skipped\n"])
+STOPPED = case("products of large matrices", "FAILED:\n  {Unknown expression after the reported line}\n"
+               "due to a fatal error condition:\n  SIGTERM - Termination request signal")
 SANITIZER = '''#!/bin/sh
 test "$LD_LIBRARY_PATH" = ours || exit 1
 echo '========= COMPUTE-SANITIZER'
@@ -100,7 +101,7 @@ class nn:
         def to(self, device): return self
 '''
 PEER = '''
-import json, os, sys
+import json, os, sys, time
 import torch
 assert sys.argv[0] == __file__ and torch.made_on == "cuda", "the model is made on the device"
 torch.nn.Module().to("cuda")
@@ -109,12 +110,17 @@ torch.nn.Module().to("cuda")
 layers, by = int(sys.argv[2]), sys.argv[sys.argv.index("--attention") + 1]
 kind = ("compile" if "--compile" in sys.argv else "eager") + ("_cudnn" if by == "cudnn" else "")
 if layers > int(os.environ.get("ROOM", 99)):
+    print("CUDA out of memory", flush=True)
+    time.sleep(float(os.environ.get("HESITATES", 0)))
     raise torch.OutOfMemoryError("CUDA out of memory")
+if os.environ.get("LACKS") == kind:
+    raise RuntimeError("No available kernel. Aborting execution.")
 if os.environ.get("FAILS") == kind:
     sys.exit("no")
 print("a warning {of a kind}")
 rate = {"compile": 800, "compile_cudnn": 1000, "eager": 500, "eager_cudnn": 600}[kind]
-print(json.dumps({"torch": os.environ.get("NEWEST", "0"), "tokens_per_second": rate, "peak_bytes": 3e9}))
+peak = 2.5e9 if kind == os.environ.get("LEAST", "compile_cudnn") else 3e9
+print(json.dumps({"torch": os.environ.get("NEWEST", "0"), "tokens_per_second": rate, "peak_bytes": peak}))
 '''
 
 
@@ -184,6 +190,9 @@ def check_batches(at):
     expect("[gpt2_12x32_eager]" in said, "what failed is", said)
     expect(all(rows[x + "of the best PyTorch"]["value"] == "2.00" and "eager is missing" in rows[x + "of the best PyTorch"]["goal"]
                for x in names), "and is missing", rows)
+    said, code = at.trained("--part", "gpt2", LEAST="compile")
+    expect("[gpt2_12x32_compile]" in said and at.rows("gpt2")[names[1] + "peak memory of each"]["reached"] == "yes",
+           "what needs the least memory is tried again, however slow, for memory is judged, too", said)
 
 
 def check_missing(at):
@@ -191,6 +200,10 @@ def check_missing(at):
     row = at.rows("1.3b")["1.3b, 24 layers, T 2048, batch 4: of the best PyTorch"]
     expect(code == 1 and row["value"] == "2.50", "the variants that ran are told", said)
     expect(row["reached"] == "" and "compile_cudnn is missing" in row["goal"], "there is no verdict", row)
+    said, code = at.trained("--part", "1.3b", LACKS="compile_cudnn")
+    rows, name = at.rows("1.3b"), "1.3b, 24 layers, T 2048, batch 4: "
+    expect(code == 0 and rows[name + "of the best PyTorch"]["reached"] == "yes", "what PyTorch does not have is not missing", said)
+    expect("compile_cudnn: PyTorch has none" in rows[name + "PyTorch, tokens/s"]["value"], "and is told", rows)
 
 
 def check_room(at):
@@ -206,6 +219,14 @@ def check_room(at):
     rows = at.rows("llama")
     expect(code == 0 and rows["llama_20x1"]["goal"] == "does not fit", "nor is it a failure where ours does not fit", said)
     expect(rows["llama, 12 layers, T 4096, batch 1: of the best PyTorch"]["reached"] == "yes", "but fewer layers do", said)
+    row = rows["llama: room for 16 layers"]
+    expect(row["value"] == "ours no, PyTorch yes" and row["reached"] == "NO", "that PyTorch's would is told", row)
+    said, code = at.trained("--part", "llama", OUR_ROOM="16", ROOM="16")
+    row = at.rows("llama")["llama: room for 20 layers"]
+    expect(row["value"] == "ours no, PyTorch no" and row["reached"] == "yes", "or that it would not", row)
+    said, code = at.trained("--part", "llama", "--seconds", "14", ROOM="16", HESITATES="60")
+    rows = at.rows("llama")
+    expect(rows["llama_20x1_compile"]["goal"].startswith("stopped") and "llama_16x1" not in rows, "what was stopped may have had room", said)
     said, code = at.trained("--part", "llama", OUR_ROOM="11")
     expect(code == 1 and at.rows("llama")["llama_12x1"]["value"] == "FAILED", "the fewest must", said)
 
@@ -224,7 +245,9 @@ def check_quick(at):
     expect({"tests of kernels", "peer, one layer, compile", "peer, one layer, eager_cudnn", "quick_llama: loss", "quick_two_stages: loss",
             "copy bandwidth", "digests of two runs, gpt2, own", "digests of two runs, gpt2, cudnn",
             "loss by cuDNN's attention, from ours"} <= set(rows), "quick touches everything", said)
-    expect(rows["peer, one layer, compile"]["value"].endswith("PyTorch 2.99"), "it says which PyTorch there is", rows)
+    expect(rows["peer, one layer, compile"]["value"] == "runs, PyTorch 2.99", "it says which PyTorch there is, and no speed of two at once", rows)
+    expect((at.folder / "out/quick/products_alone.json").exists(), "products of what is timed are chosen while nothing else runs", said)
+    expect(rows["kernels"]["value"] == "of this build", "and which kernels these are", rows)
     expect(in_order(said, "[quick_gpt2_own]", "[quick_gpt2_cudnn]", "[quick_llama]", "[quick_two_stages]", "[test_kernels_device]",
                     "[ceilings]", "[quick_speed]", "[peer_compile]"), "right comes before fast, and what is timed is alone", said)
 
@@ -239,15 +262,48 @@ def check_broken(at):
     expect("[quick_gpt2_own_again]" not in said, "but not twice", said)
     expect(rows["digests of two runs, gpt2, cudnn"]["reached"] == "yes", "the other attention is told", rows)
     expect("loss by cuDNN's attention, from ours" not in rows, "and compared with nothing", rows)
-    expect(rows["tests of kernels" if "tests of kernels" in rows else "test_kernels_device"]["value"] == "FAILED", "tests fail", rows)
-    expect([x.strip() for x in rows if rows[x]["value"] == "fails"] == ["a norm of one row", "products are added"],
-           "those that fail are named", rows)
+    expect(rows["test_kernels_device"]["value"] == "FAILED", "tests fail", rows)
+    expect([x.strip() for x in rows if rows[x]["value"] == "fails"] == ["a norm of one row", "products are added", *(f"case {i}" for i in range(10))],
+           "those that fail are named, and no others", rows)
+    expect("  and 2 more" in rows, "and how many more there are", rows)
+    said, code = at.trained("--part", "quick", BREAKS="own", ORDER="1")
+    expect(at.rows("quick")["quick_gpt2_own: one kernel at a time"]["reached"] == "NO", "what goes well one kernel at a time is told", said)
+
+
+def check_exception(at):
+    """What comes back is not what was agreed: that step ends, and no other."""
+    said, code = at.trained("--part", "quick", GARBLED="1")
+    rows = at.rows("quick")
+    expect(code == 1 and rows["ceilings"]["value"] == "FAILED" and "JSONDecodeError" in rows["ceilings"]["goal"], "it is told", said)
+    expect("quick_speed: tokens/s of gpt2" in rows and "peer, one layer, compile" in rows, "and the rest is measured", said)
+
+
+def check_untested(at):
+    """Kernels that were compiled after the tests, or tests that are not there."""
+    told = at.folder / "bin/kernels.txt"
+    told.write_text("kernels: 1 of 2 sources compiled here, sum abc\ndiffers: 1 of the sources\ntests: another text\nbuild: of today\n")
+    said, code = at.run("--part", "quick")
+    rows = at.rows("quick")
+    expect(rows["kernels"] == dict(what="kernels", value="1 of 2 sources compiled here, sum abc", goal="1 of the sources", reached="NO"),
+           "which kernels are measured is told", rows)
+    expect("quick/kernels.txt" in at.saved("quick")[1], "and kept", said)
+    row = rows["tests of kernels: of these sources"]
+    expect(code == 1 and row["value"] == "FAILED" and row["goal"] == "another text", "tests of another text are a failure", row)
+    expect("tests of kernels" in rows, "and are run all the same", rows)
+    told.unlink()
+    (at.folder / "bin/test_kernels_device").unlink()
+    said, code = at.run("--part", "quick")
+    row = at.rows("quick")["tests of kernels: of these sources"]
+    expect(code == 1 and row["value"] == "FAILED" and "there is no" in row["goal"], "so is their absence", row)
 
 
 def check_time(at):
     """A device that is lent for a short time, or a run that hangs: what is right or wrong is known first."""
-    said, code = at.trained("--part", "quick", "--seconds", "9", SLEEPS="30")
+    (at.folder / "stopped.txt").write_text(STOPPED)
+    said, code = at.trained("--part", "quick", "--seconds", "20", SLEEPS="60", STOPPED=str(at.folder / "stopped.txt"))
     rows = at.rows("quick")
+    expect(rows["  products of large matrices"]["value"] == "was running when it was stopped", "the one that took too long is named", rows)
+    expect(rows["tests of kernels: the last that ended"]["value"] == "a norm of two rows", "and the one before it", rows)
     expect(code == 1 and rows["test_kernels_device"]["goal"].startswith("stopped"), "tests that are stopped are a failure", said)
     expect(rows["digests of two runs, gpt2, own"]["reached"] == "yes", "what was right is told", said)
     expect(rows["ceilings"]["value"] == "left out" and rows["peer_compile"]["value"] == "left out", "speed is what is not known", said)
