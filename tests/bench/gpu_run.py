@@ -239,7 +239,7 @@ def begin_peers(b):
 
 def end_peers(b, commands):
     for kind, command in commands.items():
-        text = b.end(command, excuse=why_not)
+        text = b.end(command, excuse=why_not(kind))
         said = told_by_peer(text)
         if text is not None and said is None:
             b.failure(f"peer, one layer, {kind}", "there is no JSON with tokens_per_second in what it said")

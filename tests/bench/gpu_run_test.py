@@ -204,6 +204,8 @@ def check_missing(at):
     rows, name = at.rows("1.3b"), "1.3b, 24 layers, T 2048, batch 4: "
     expect(code == 0 and rows[name + "of the best PyTorch"]["reached"] == "yes", "what PyTorch does not have is not missing", said)
     expect("compile_cudnn: PyTorch has none" in rows[name + "PyTorch, tokens/s"]["value"], "and is told", rows)
+    said, code = at.trained("--part", "1.3b", LACKS="compile")
+    expect(code == 1 and at.rows("1.3b")[name + "of the best PyTorch"]["reached"] == "", "but flash attention it has", said)
 
 
 def check_room(at):
