@@ -37,6 +37,7 @@ SOURCES = {
 }
 NVCC = '''#!/bin/sh
 test "$1" != --version || { echo "Cuda compilation tools, release 13.0, V13.0.${MINOR:-88}"; exit 0; }
+test -z "$SLOW" || exec sleep 60
 for x; do case $x in *.cu) echo "$x" >>"$0.calls" ;; esac; done
 exec c++ -x c++ "$@"
 '''
@@ -234,6 +235,9 @@ def check_stale(at):
         expect(done.returncode == 1 and f"bin/{made}' is older" in done.stderr and "build it first" in done.stderr, f"{name} is newer", done)
         os.utime(file, (was, was))
     expect(at.pack().returncode == 0, "what is current is packed")
+    (at.build / "CMakeCache.txt").write_text("")
+    done = at.pack()
+    expect(done.returncode == 1 and "configured without nvcc" in done.stderr, "a build without nvcc has nothing to compile with", done)
 
 
 def check_older(at):
@@ -261,8 +265,8 @@ def check_prebuilt(at):
     run("tar", "-czf", carried / "troupe.tar.gz", "-C", at.bin, ".")
     out, saved = at.root / "out/a", at.root / "saved/a"
 
-    def measured(*words):
-        done = at.call(["bash", here / "gpu.sh", "--prebuilt", carried, "--out", out, "--save", saved, "--part", "quick", *words])
+    def measured(*words, **env):
+        done = at.call(["bash", here / "gpu.sh", "--prebuilt", carried, "--out", out, "--save", saved, "--part", "quick", *words], **env)
         return done, (saved / "table.quick.txt").read_text() if done.returncode in (0, 1) and saved.exists() else ""
 
     at.write(ONE, SOURCES[ONE].replace("1 +", "5 +"))
@@ -278,6 +282,9 @@ def check_prebuilt(at):
     table = (saved / "table.quick.txt").stat().st_mtime_ns
     done, _ = measured("--rebuild")
     expect(done.returncode == 1 and (saved / "table.quick.txt").stat().st_mtime_ns == table, "where it does not compile nothing is measured", done)
+    at.write(ONE, SOURCES[ONE] + "// changed\n")
+    done, _ = measured("--rebuild", "--seconds", "4", SLOW="1")
+    expect(done.returncode == 1 and "compiling took more than" in done.stderr, "nor where compiling takes too long", done)
     for words in ["--rebuild"], ["--keep"]:
         done = at.call(["bash", here / "gpu.sh", *words])
         expect(done.returncode == 2 and "--prebuilt" in done.stderr, "without what was carried there is nothing to compile", done)

@@ -226,7 +226,7 @@ def check_room(at):
     said, code = at.trained("--part", "llama", OUR_ROOM="16", ROOM="16")
     row = at.rows("llama")["llama: room for 20 layers"]
     expect(row["value"] == "ours no, PyTorch no" and row["reached"] == "yes", "or that it would not", row)
-    said, code = at.trained("--part", "llama", "--seconds", "14", ROOM="16", HESITATES="60")
+    said, code = at.trained("--part", "llama", "--seconds", "20", ROOM="16", HESITATES="60")
     rows = at.rows("llama")
     expect(rows["llama_20x1_compile"]["goal"].startswith("stopped") and "llama_16x1" not in rows, "what was stopped may have had room", said)
     said, code = at.trained("--part", "llama", OUR_ROOM="11")
