@@ -5,6 +5,7 @@
 #include "actors/command/chaos/report.hpp"
 #include "actors/command/commands.hpp"
 #include "actors/command/flags.hpp"
+#include "actors/command/hosts.hpp"
 #include "actors/command/signals.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
@@ -55,6 +56,19 @@ runtime::training_job job_of(const std::vector<std::string>& command) {
   if (!job.recovery.on)
     throw usage_error("with --recovery off a death ends the run: leave it on");
   return job;
+}
+
+/// How many nodes the job names, those that are spare with the others.
+std::size_t nodes_of(const std::vector<std::string>& command) {
+  const std::vector<std::string> words(command.begin() + 2, command.end());
+  training_flags flags;
+  command_line line("troupe train gpt", "");
+  declare(line, flags);
+  line.runs([] { return 0; });
+  line.parse(words);
+  host_flags spares;
+  spares.nodes = flags.hosts.spare_nodes;
+  return node_names(flags.hosts).size() + node_names(spares).size();
 }
 
 /// Of the folders of all runs: given, or a temporary one, which stays where something is wrong.
@@ -144,6 +158,7 @@ int tell_end(const chaos_flags& flags,
 
 int disturb(const chaos_flags& flags, const runtime::cancel_token& stop) {
   const auto job = job_of(flags.command);
+  auto hosts = find_node_folders(flags, nodes_of(flags.command));
   chaos_folder folder(flags.folder);
   chaos_job what{.command = {fs::read_symlink("/proc/self/exe").string()},
                  .suspicion = job.recovery.suspicion,
@@ -151,6 +166,7 @@ int disturb(const chaos_flags& flags, const runtime::cancel_token& stop) {
                  .heal = flags.heal,
                  .cut_one_way = flags.cut_one_way,
                  .heal_one_way = flags.heal_one_way,
+                 .node_folders = std::move(hosts),
                  .stop = stop};
   what.command.insert(what.command.end(), flags.command.begin(), flags.command.end());
   chaos_report report{.command = flags.command,

@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace troupe::runtime {
 namespace {
@@ -71,19 +73,34 @@ std::string make_scarce(const process_id& whom,
                         milliseconds time,
                         const may_wait& wait) {
   constexpr rlim_t beginning = 7;  // bytes of a record, which is then torn
-  const int resource = what == scarce::memory ? int(RLIMIT_AS) : int(RLIMIT_FSIZE);
+  // A heap that was reserved before grows within its addresses: that is data, and no address more.
+  const auto resources = what == scarce::memory ? std::vector{int(RLIMIT_AS), int(RLIMIT_DATA)}
+                                                : std::vector{int(RLIMIT_FSIZE)};
   std::error_code none;
   const auto size = what == scarce::last_bytes ? std::filesystem::file_size(file, none) : 0;
   if (none)
     return fmt::format("'{}' is not there: {}", file, none.message());
   const rlim_t soft = what == scarce::memory ? 0 : what == scarce::disk ? 1 : size + beginning;
-  rlim_t before = 0, ignored = 0;
-  if (auto why = limit_of(whom, resource, soft, before); !why.empty())
-    return why;
-  pass(whom, time, wait);
-  if (is_running(whom))
-    return limit_of(whom, resource, before, ignored);
-  return {};
+  std::vector<std::pair<int, rlim_t>> before;
+  std::string why;
+  for (const int resource : resources) {
+    rlim_t was = 0;
+    why = limit_of(whom, resource, soft, was);
+    if (!why.empty())
+      break;
+    before.emplace_back(resource, was);
+  }
+  if (why.empty())
+    pass(whom, time, wait);
+  for (const auto& [resource, was] : before) {
+    if (!is_running(whom))
+      break;
+    rlim_t ignored = 0;
+    const auto then = limit_of(whom, resource, was, ignored);
+    if (why.empty() && is_running(whom))
+      why = then;
+  }
+  return why;
 }
 
 }  // namespace troupe::runtime

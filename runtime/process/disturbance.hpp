@@ -32,7 +32,7 @@ void slow_down(const process_id& whom,
 /// What a process may have is limited for that long, and then as it was. Returns why it cannot be;
 /// empty: it was. The process may be another one than ours, of the same user.
 enum class scarce : std::uint8_t {
-  memory,     ///< no new page of memory: what it allocates fails
+  memory,     ///< no address and no data more: what needs memory from the system fails
   disk,       ///< no file grows: what it writes fails with EFBIG, where SIGXFSZ is ignored
   last_bytes  ///< a file takes the beginning of what is written next, and no more
 };

@@ -1,5 +1,6 @@
 #include "runtime/process/footprint.hpp"
 
+#include "runtime/process/host_parts.hpp"
 #include "runtime/process/segments.hpp"
 
 #include <algorithm>
@@ -47,12 +48,12 @@ bool has_word(const std::string& environment, const std::string& word) {
   return false;
 }
 
-/// Inodes of all sockets on which somebody listens here.
-std::set<std::string> listening_sockets() {
+/// Inodes of all sockets on which somebody listens in the network of that process ("self").
+std::set<std::string> listening_sockets(const std::string& whose) {
   constexpr const char* listens = "0A";
   std::set<std::string> out;
-  for (const auto* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
-    std::ifstream in(table);
+  for (const auto* table : {"tcp", "tcp6"}) {
+    std::ifstream in(fmt::format("/proc/{}/net/{}", whose, table));
     std::string line;
     std::getline(in, line);
     while (std::getline(in, line)) {
@@ -123,6 +124,23 @@ void add_system_v(const std::set<pid_t>& pids, std::vector<std::string>& to) {
   });
 }
 
+bool any_file(const fs::path&) {
+  return true;
+}
+
+bool is_partial(const fs::path& x) {
+  return x.extension() == ".partial";
+}
+
+void add_files(std::vector<std::string>& to,
+               const fs::path& folder,
+               const std::function<bool(const fs::path&)>& wanted) {
+  std::error_code ignored;
+  for (const auto& file : fs::directory_iterator(folder, ignored))
+    if (wanted(file.path()))
+      to.push_back(fmt::format("the file '{}'", file.path().string()));
+}
+
 }  // namespace
 
 std::vector<process_id> footprint::processes() const {
@@ -133,15 +151,28 @@ std::vector<process_id> footprint::processes() const {
       if (has_word(bytes_of(entry.path() / "environ"), mark_))
         if (const auto facts = look_at_process(*pid); facts && facts->state != 'Z')
           out.push_back(facts->id);
+  for (const auto& host : hosts_)
+    for (const auto& one : processes_of_host(host))
+      if (std::find(out.begin(), out.end(), one) == out.end())
+        out.push_back(one);
+  return out;
+}
+
+/// Inodes are those of the machine, whatever the network.
+std::set<std::string> footprint::listening() const {
+  auto out = listening_sockets("self");
+  for (const auto& host : hosts_)
+    if (const auto node = standing_node_of(host))
+      out.merge(listening_sockets(std::to_string(node->pid)));
   return out;
 }
 
 void footprint::look() {
-  const auto listening = listening_sockets();
+  const auto listens = listening();
   for (const auto& one : processes()) {
     pids_.insert(one.pid);
     for (const auto& socket : sockets_of(one.pid))
-      if (listening.contains(socket))
+      if (listens.contains(socket))
         sockets_.insert(socket);
     memory_.merge(memory_of(one.pid));
   }
@@ -154,9 +185,9 @@ std::vector<std::string> footprint::left() const {
     std::replace(command.begin(), command.end(), '\0', ' ');
     out.push_back(fmt::format("process {}: {}", one.pid, command));
   }
-  const auto listening = listening_sockets();
+  const auto listens = listening();
   for (const auto& socket : sockets_)
-    if (listening.contains(socket))
+    if (listens.contains(socket))
       out.push_back(fmt::format("a socket that listens (inode {})", socket));
   std::error_code ignored;
   for (const auto& file : memory_)
@@ -182,19 +213,21 @@ std::vector<std::string> files_left(const fs::path& run,
                                     const fs::path& save,
                                     const fs::path& temporary) {
   std::vector<std::string> out;
-  std::error_code ignored;
-  const auto add_all = [&](const fs::path& folder, const auto& wanted) {
-    for (const auto& file : fs::directory_iterator(folder, ignored))
-      if (wanted(file.path()))
-        out.push_back(fmt::format("the file '{}'", file.path().string()));
-  };
-  const auto any = [](const fs::path&) { return true; };
-  const auto partial = [](const fs::path& x) { return x.extension() == ".partial"; };
-  add_all(run / "sockets", any);
-  add_all(run / "credentials", any);
+  for (const auto& folder : {run / "sockets", run / "credentials", temporary})
+    add_files(out, folder, any_file);
   for (const auto& folder : {run, run / "processes", save})
-    add_all(folder, partial);
-  add_all(temporary, any);
+    add_files(out, folder, is_partial);
+  return out;
+}
+
+std::vector<std::string> files_left_by_host(const fs::path& folder, const std::string& run_id) {
+  std::vector<std::string> out;
+  add_files(out, folder / "sockets", any_file);
+  for (const auto& in : {folder, folder / "processes"})
+    add_files(out, in, is_partial);
+  add_files(out, folder / "runs", [&](const fs::path& x) {
+    return x.filename().string().starts_with(run_id + ".");
+  });
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::runtime {
@@ -23,6 +24,9 @@ class footprint {
   explicit footprint(std::string mark) : mark_(std::move(mark)) {}
 
   const std::string& mark() const { return mark_; }
+  /// Beside those of the mark: whoever the standing node with that folder has started, and what
+  /// they listen on in its network. The node itself stays.
+  void add_host(std::filesystem::path folder) { hosts_.push_back(std::move(folder)); }
   /// Those that run now, zombies left out.
   std::vector<process_id> processes() const;
   /// Remembers on which sockets they listen now, and which shared memory they have mapped.
@@ -34,7 +38,10 @@ class footprint {
   void kill_all() const;
 
  private:
+  std::set<std::string> listening() const;
+
   std::string mark_;
+  std::vector<std::filesystem::path> hosts_ = {};  ///< folders of standing nodes
   std::set<pid_t> pids_;
   std::set<std::string> sockets_;                ///< inodes of those that listened
   std::set<std::filesystem::path> memory_ = {};  ///< below /dev/shm
@@ -45,6 +52,11 @@ class footprint {
 std::vector<std::string> files_left(const std::filesystem::path& run,
                                     const std::filesystem::path& save,
                                     const std::filesystem::path& temporary);
+
+/// The same of the folder of a standing node, which has its credentials for as long as it stands.
+/// `run_id`: of the run that has ended.
+std::vector<std::string> files_left_by_host(const std::filesystem::path& folder,
+                                            const std::string& run_id);
 
 /// The same of shared memory whose name begins with that of the run.
 std::vector<std::string> segments_left(const std::string& run_id);

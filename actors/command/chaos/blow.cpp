@@ -18,11 +18,19 @@ using std::chrono::milliseconds;
 
 constexpr int times_slower = 10;
 constexpr double scarce_seconds = 1;
-constexpr double part_of_suspicion = 0.3;  // in which nobody is suspected yet
-constexpr double beyond_suspicion = 2;     // after which somebody was
+constexpr double longest_without_memory = 5;  // who needs none in that time notices nothing
+constexpr double part_of_suspicion = 0.3;     // in which nobody is suspected yet
+constexpr double beyond_suspicion = 2;        // after which somebody was
 
 milliseconds rounded(double x) {
   return std::chrono::duration_cast<milliseconds>(seconds(x));
+}
+
+/// No step comes any more: it has needed memory. It gets that back, or nobody could mend it.
+bool stands_still(const started_run& run, double step_seconds) {
+  constexpr double shortest = 0.5, steps = 20;
+  return double(now_ns() - run.ledger().newest_ns()) / 1e9
+         > std::max(shortest, steps * step_seconds);
 }
 
 std::string by_shell(const std::string& command) {
@@ -89,14 +97,18 @@ std::string carry_out(const disturbance& what,
           whom, times_slower, rounded(std::clamp(10 * step_seconds, 1.0, 30.0)), look);
       return {};
     case fault_kind::out_of_memory:
-    case fault_kind::disk_full:
-    case fault_kind::short_write: {
-      const auto of = what.kind == fault_kind::out_of_memory ? runtime::scarce::memory
-                      : what.kind == fault_kind::disk_full   ? runtime::scarce::disk
-                                                             : runtime::scarce::last_bytes;
       return runtime::make_scarce(
-          whom, of, run.ledger_file().string(), rounded(scarce_seconds), look);
-    }
+          whom, runtime::scarce::memory, {}, rounded(longest_without_memory), [&] {
+            return look() && !stands_still(run, step_seconds);
+          });
+    case fault_kind::disk_full:
+    case fault_kind::short_write:
+      return runtime::make_scarce(
+          whom,
+          what.kind == fault_kind::disk_full ? runtime::scarce::disk : runtime::scarce::last_bytes,
+          run.ledger_file().string(),
+          rounded(scarce_seconds),
+          look);
     case fault_kind::link_down:
       return cut_and_heal(job.cut, job.heal, noticed, look);
     case fault_kind::one_way:

@@ -1,6 +1,7 @@
 #include "actors/command/chaos/flags.hpp"
 
 #include "actors/command/shell_words.hpp"
+#include "runtime/process/host_parts.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -99,6 +100,28 @@ plan_wish wish_of(const chaos_flags& flags,
   return out;
 }
 
+std::vector<std::filesystem::path> find_node_folders(const chaos_flags& flags, std::size_t count) {
+  std::vector<std::filesystem::path> out;
+  for (const auto& name : names_in(flags.node_folders)) {
+    out.push_back(std::filesystem::absolute(name).lexically_normal());
+    if (!runtime::standing_node_of(out.back()))
+      throw usage_error(
+          "--node-folders: no `troupe node --run` with the folder '{}' is seen on this machine: "
+          "chaos sees hosts that are network namespaces or addresses of this machine, and is to "
+          "run "
+          "where their processes are seen",
+          shown(name));
+  }
+  if (out.size() != count)
+    throw usage_error(
+        "--node-folders names {} folders and the job {} nodes (--nodes, --spare-nodes): their "
+        "processes are seen by the folders alone; give that of each, as `troupe node --run` was "
+        "given it",
+        out.size(),
+        count);
+  return out;
+}
+
 std::string replay_of(const chaos_flags& flags,
                       const plan_wish& wish,
                       const std::filesystem::path& undisturbed) {
@@ -120,6 +143,7 @@ std::string replay_of(const chaos_flags& flags,
   add("--heal-link", flags.heal);
   add("--cut-one-way", flags.cut_one_way);
   add("--heal-one-way", flags.heal_one_way);
+  add("--node-folders", flags.node_folders);
   add("--undisturbed", undisturbed.string());
   words.emplace_back("--");
   words.insert(words.end(), flags.command.begin(), flags.command.end());
@@ -186,6 +210,12 @@ void declare_faults(command_line& to, chaos_flags& flags) {
           "For one-way: cuts one direction of a link between two hosts; a shell runs it.",
           flags.cut_one_way);
   command("--heal-one-way", "For one-way: " + restores("--cut-one-way"), flags.heal_one_way);
+  to.value(
+      {.name = "--node-folders",
+       .type = "DIR,DIR",
+       .help = "Of a job with --nodes: the folder of each, as `troupe node --run` was given it, "
+               "and of each of --spare-nodes. All stand on this machine, and serve nobody else."},
+      text(flags.node_folders));
 }
 
 void declare_telling(command_line& to, chaos_flags& flags) {

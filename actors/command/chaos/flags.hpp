@@ -23,6 +23,7 @@ struct chaos_flags {
   bool all = false, list = false;
   std::filesystem::path report, table, undisturbed, folder;
   std::string cut, heal, cut_one_way, heal_one_way;
+  std::string node_folders;
   std::vector<std::string> command;
 };
 
@@ -33,6 +34,10 @@ void declare_telling(command_line& to, chaos_flags& flags);
 plan_wish wish_of(const chaos_flags& flags,
                   const runtime::training_job& job,
                   const reference_run& reference);
+
+/// Absolute, of --node-folders. `count`: how many nodes the job names. Throws usage_error: there
+/// are not as many, or in one no standing node of this machine has its folder.
+std::vector<std::filesystem::path> find_node_folders(const chaos_flags& flags, std::size_t count);
 
 /// The command that brings the same about, of the same undisturbed run.
 std::string replay_of(const chaos_flags& flags,

@@ -14,6 +14,7 @@
 #include <fmt/ranges.h>
 #include <map>
 #include <thread>
+#include <utility>
 
 namespace troupe::command::chaos {
 namespace {
@@ -143,7 +144,7 @@ sentences survivors_lost(const std::vector<std::string>& replaced_ones,
                          const std::string& victim) {
   const auto is_node = [](const std::string& x) { return x.starts_with("node-"); };
   const auto is_agent
-      = [](const std::string& x) { return x.starts_with("agent-") || x == "guard"; };
+      = [](const std::string& x) { return x.starts_with("agent-") || x.starts_with("guard"); };
   const auto may = [&](const std::string& x) {
     switch (allowed) {
       case replaced::nobody:
@@ -195,6 +196,7 @@ sentences leftovers(const runtime::footprint& of,
                     const fs::path& run,
                     const fs::path& save,
                     const fs::path& temporary,
+                    const std::vector<fs::path>& hosts,
                     double patience_seconds) {
   constexpr auto pause = std::chrono::milliseconds(50);
   const auto end
@@ -203,6 +205,9 @@ sentences leftovers(const runtime::footprint& of,
     auto out = of.left();
     for (auto& more : {runtime::files_left(run, save, temporary), runtime::segments_left(run_id)})
       out.insert(out.end(), more.begin(), more.end());
+    for (const auto& host : hosts)
+      for (auto& more : runtime::files_left_by_host(host, run_id))
+        out.push_back(std::move(more));
     if (out.empty() || std::chrono::steady_clock::now() > end) {
       for (auto& x : out)
         x = "left behind: " + x;

@@ -59,12 +59,14 @@ sentences victim_kept(const std::vector<std::string>& replaced_ones,
                       replaced allowed,
                       const std::string& victim);
 
-/// CHAOS-5. Waits at most `patience_seconds` until nothing is left.
+/// CHAOS-5. `hosts`: folders of standing nodes. Waits at most `patience_seconds` until nothing is
+/// left.
 sentences leftovers(const runtime::footprint& of,
                     const std::string& run_id,
                     const std::filesystem::path& run,
                     const std::filesystem::path& save,
                     const std::filesystem::path& temporary,
+                    const std::vector<std::filesystem::path>& hosts,
                     double patience_seconds);
 
 }  // namespace troupe::command::chaos

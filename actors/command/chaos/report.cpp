@@ -56,6 +56,8 @@ ordered_json json_of(const struck_fault& x) {
   out["lost"] = x.lost;
   out["told"] = x.why;
   out["replaced"] = x.replaced_ones;
+  out["survivors"] = {{"count", x.survivors.size()}, {"processes", x.survivors}};
+  out["had_effect"] = x.had_effect;
   out["wrong"] = x.wrong;
   return out;
 }
@@ -98,8 +100,11 @@ constexpr const char* row_form
 std::string verdict_of(const struck_fault& x) {
   if (!x.wrong.empty())
     return "WRONG: " + fmt::format("{}", fmt::join(x.wrong, "; "));
-  return x.replaced_ones.empty() ? "all kept"
-                                 : fmt::format("replaced {}", fmt::join(x.replaced_ones, ", "));
+  const auto kept = fmt::format("{} kept ({})", x.survivors.size(), fmt::join(x.survivors, ", "));
+  return !x.had_effect ? "no effect, " + kept
+         : x.replaced_ones.empty()
+             ? kept
+             : fmt::format("replaced {}, {}", fmt::join(x.replaced_ones, ", "), kept);
 }
 
 /// Rows of names, columns of names; what stands in each cell.
@@ -153,6 +158,12 @@ std::vector<const struck_fault*> chaos_report::faults() const {
   return out;
 }
 
+std::size_t chaos_report::without_effect() const {
+  const auto all = faults();
+  return std::size_t(
+      std::count_if(all.begin(), all.end(), [](const auto* x) { return !x->had_effect; }));
+}
+
 std::optional<double> percentile(std::vector<double> all, double hundredths) {
   if (all.empty())
     return std::nullopt;
@@ -192,6 +203,7 @@ ordered_json json_of(const chaos_report& x) {
                                      {"p99", or_null(percentile(all, 99))},
                                      {"most", or_null(percentile(all, 100))}};
   }
+  out["without_effect"] = x.without_effect();
   std::uint64_t lost = 0, again = 0;
   for (const auto* fault : x.faults()) {
     lost += fault->lost;
@@ -262,11 +274,13 @@ std::string summary_of(const chaos_report& x) {
                        cell(percentile(all, 100)));
   }
   const auto wrong = x.all_wrong();
+  const auto idle = x.without_effect();
   out += fmt::format(
-      "\n{} in {}: {}\n",
+      "\n{} in {}: {}{}\n",
       runtime::counted(x.faults().size(), "fault"),
       runtime::counted(x.runs.size(), "run"),
-      wrong.empty() ? "all oracles hold" : runtime::counted(wrong.size(), "thing") + " wrong");
+      wrong.empty() ? "all oracles hold" : runtime::counted(wrong.size(), "thing") + " wrong",
+      idle == 0 ? "" : fmt::format("; {} had no effect", idle));
   return out;
 }
 
@@ -284,14 +298,20 @@ std::string markdown_of(const chaos_report& x) {
       add_once(moments, f->what.moment);
     }
   const auto verdict = [&](const auto& is_wanted) -> std::string {
-    std::size_t held = 0, all = 0;
+    std::size_t held = 0, all = 0, idle = 0;
     for (const auto& run : x.runs)
       for (const auto& f : run.faults)
         if (is_wanted(f)) {
           ++all;
           held += run.holds() ? 1 : 0;
+          idle += f.had_effect ? 0 : 1;
         }
-    return all == 0 ? "" : held < all ? "**FAIL**" : all == 1 ? "ok" : fmt::format("{} ok", all);
+    const auto shown = all - idle;
+    return all == 0     ? ""
+           : held < all ? "**FAIL**"
+           : shown == 0 ? "no effect"
+           : shown == 1 ? "ok"
+                        : fmt::format("{} ok", shown);
   };
   std::string out;
   if (!process_roles.empty())

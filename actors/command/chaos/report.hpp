@@ -25,6 +25,8 @@ struct chaos_report {
   /// All that is wrong, in words that name run, fault and how to have it again.
   sentences all_wrong() const;
   std::vector<const struck_fault*> faults() const;
+  /// How many of them had no effect (struck_fault::had_effect).
+  std::size_t without_effect() const;
 };
 
 /// The smallest of them that so many hundredths are not above; nothing of none.
@@ -41,7 +43,8 @@ std::string table_head();
 std::string table_row(const struck_fault& x);
 std::string summary_of(const chaos_report& x);
 
-/// A table of kinds and roles, and one of moments, with "ok", "**FAIL**" or nothing in each cell.
+/// A table of kinds and roles, and one of moments, with "ok", "**FAIL**", "no effect" or nothing in
+/// each cell.
 std::string markdown_of(const chaos_report& x);
 
 }  // namespace troupe::command::chaos

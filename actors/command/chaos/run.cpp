@@ -97,6 +97,9 @@ class disturbed_run {
     }
     note_times(x, recoveries, began);
     look_at_survivors(x, before, !what.is_planted() || looked < began);
+    // Who had all the memory that it needed noticed nothing.
+    x.had_effect = what.kind != fault_kind::out_of_memory
+                   || run_.ledger().recoveries().size() > recoveries || !x.replaced_ones.empty();
     return x;
   }
 
@@ -128,11 +131,9 @@ class disturbed_run {
 
   /// Until what was planted has struck.
   bool await(struck_fault& x, std::uint64_t& began) {
-    const auto id = run_.folder().record().id;
     const auto struck = [&] {
-      const auto at = run_.folder().claimed_at(id, x.what.plants.front());
-      began = at.value_or(0);
-      return at && began > 0;
+      began = run_.struck_at(x.what.plants.front()).value_or(0);
+      return began > 0;
     };
     // Some steps more: who saves does so beside the training.
     constexpr std::uint64_t steps_late = 20;
@@ -207,12 +208,17 @@ class disturbed_run {
     });
     if (!all_stand && run_.exit_code()) {  // it ended meanwhile: what has no entry is not known
       after = last_seen(run_.folder());
-      std::erase_if(before, [](const auto& one) {
-        return one.first == "front" || one.first == "guard" || one.first.starts_with("agent-");
+      std::erase_if(before, [&](const auto& one) {
+        return one.first == "front" || one.first.starts_with("guard")
+               || one.first.starts_with("agent-")
+               || (one.first.starts_with("node-") && !job_.node_folders.empty());
       });
     }
     run_.take_down();
     x.replaced_ones = replaced_between(before, after);
+    for (const auto& [name, process] : before)
+      if (std::find(x.replaced_ones.begin(), x.replaced_ones.end(), name) == x.replaced_ones.end())
+        x.survivors.push_back(name);
     const auto allowed = allowed_after(x.what.kind, x.what.who);
     for (const auto& text : survivors_lost(x.replaced_ones, allowed, x.victim))
       x.wrong.push_back("CHAOS-4: " + text);
@@ -269,6 +275,7 @@ class disturbed_run {
                                run_.run(),
                                run_.save(),
                                run_.temporary(),
+                               job_.node_folders,
                                patience_with_leftovers + job_.suspicion);
     const bool undisturbed = reference_.log.empty();
     if (log.empty())

@@ -32,6 +32,9 @@ struct struck_fault {
   std::uint64_t lost = 0;      ///< committed steps that nobody has any more
   std::string why;             ///< of the restart, as the run told it
   std::vector<std::string> replaced_ones = {};
+  std::vector<std::string> survivors = {};  ///< that have the same process before and after
+  /// False: it struck, and nothing came of it that could be seen, so that nothing is shown by it.
+  bool had_effect = true;
   sentences wrong = {};
 };
 
@@ -69,6 +72,7 @@ struct chaos_job {
   double suspicion = 10;
   /// Commands for a shell that cut a link between hosts and heal it; empty: none can be.
   std::string cut = {}, heal = {}, cut_one_way = {}, heal_one_way = {};
+  std::vector<std::filesystem::path> node_folders = {};  ///< of all standing nodes of the job
   runtime::cancel_token stop = {};
 };
 

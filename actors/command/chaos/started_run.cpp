@@ -60,10 +60,23 @@ started_run::started_run(const chaos_job& job,
       footprint_(new_mark()),
       child_(program_of(job, folder_, footprint_.mark(), plants)),
       front_(child_.id()),
-      ledger_(ledger_file()) {}
+      ledger_(ledger_file()) {
+  for (const auto& host : job.node_folders)
+    footprint_.add_host(host);
+}
 
 started_run::~started_run() {
   footprint_.kill_all();
+}
+
+std::optional<std::uint64_t> started_run::struck_at(const std::string& plant) const {
+  const auto id = opened_->record().id;
+  std::optional<std::uint64_t> out = opened_->claimed_at(id, plant);
+  for (const auto& host : job_.node_folders)  // each claims for what it has started
+    if (const auto there = runtime::run_folder::open(host).claimed_at(id, plant);
+        there.value_or(0) > 0)
+      out = std::min(out.value_or(*there), *there);
+  return out.value_or(0) > 0 ? out : std::nullopt;
 }
 
 void started_run::look() {

@@ -40,7 +40,10 @@ class started_run {
   /// Once a step was committed.
   const runtime::run_folder& folder() const { return *opened_; }
   const runtime::footprint& footprint() const { return footprint_; }
-  standing_processes standing_now() const { return standing(*opened_, front_); }
+  standing_processes standing_now() const { return standing(*opened_, front_, job_.node_folders); }
+  /// When that planted death struck first, in nanoseconds of the steady clock; nothing: it did not,
+  /// or is about to say when.
+  std::optional<std::uint64_t> struck_at(const std::string& plant) const;
 
   /// Takes down what its processes have of the machine now.
   void take_down() { footprint_.look(); }

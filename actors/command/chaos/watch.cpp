@@ -1,10 +1,12 @@
 #include "actors/command/chaos/watch.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/process/host_parts.hpp"
 #include "runtime/process/process_entry.hpp"
 #include "runtime/trainer/ledger_record.hpp"
 
 #include <chrono>
+#include <fmt/format.h>
 #include <fstream>
 #include <utility>
 #include <variant>
@@ -71,7 +73,9 @@ void ledger_watch::take(std::string_view line) {
   }
 }
 
-standing_processes standing(const runtime::run_folder& folder, const runtime::process_id& front) {
+standing_processes standing(const runtime::run_folder& folder,
+                            const runtime::process_id& front,
+                            const std::vector<std::filesystem::path>& hosts) {
   standing_processes out;
   for (const auto& one : runtime::seen_processes(folder, [](const std::string&) {})) {
     if (!one.runs || !*one.runs)
@@ -88,6 +92,16 @@ standing_processes standing(const runtime::run_folder& folder, const runtime::pr
   }
   if (runtime::is_running(front))
     out.emplace("front", front);
+  std::map<std::string, std::uint64_t> newest;  // a place that has moved may end late where it was
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    for (const auto& part : runtime::parts_of_host(hosts[i])) {
+      const bool is_place = part.name.starts_with("node-");
+      const auto name = is_place ? part.name : fmt::format("{}-host-{}", part.name, i + 1);
+      if (newest.contains(name) && newest[name] > part.incarnation)
+        continue;
+      newest[name] = part.incarnation;
+      out.insert_or_assign(name, part.process);
+    }
   return out;
 }
 

@@ -57,11 +57,15 @@ class ledger_watch {
 };
 
 /// The processes of a run that stand, by name: "node-1", "supervisor", "agent-HOST", and "front"
-/// and "guard", which have no entries.
+/// and "guard", which have no entries; "agent-host-1" and "guard-host-1" of a standing node, by its
+/// number.
 using standing_processes = std::map<std::string, runtime::process_id>;
 
-/// `front`: of the command; it is left out when it has ended.
-standing_processes standing(const runtime::run_folder& folder, const runtime::process_id& front);
+/// `front`: of the command; it is left out when it has ended. `hosts`: folders of the standing
+/// nodes.
+standing_processes standing(const runtime::run_folder& folder,
+                            const runtime::process_id& front,
+                            const std::vector<std::filesystem::path>& hosts);
 /// Those that have an entry, whether they run or not: of a run that has ended, who was there last.
 standing_processes last_seen(const runtime::run_folder& folder);
 

@@ -78,6 +78,7 @@ TEST_CASE("what was made scarce is as before afterwards", "[process]") {
   replace_file(folder / "log", "a record\n");
   for (const auto& [what, resource, within] :
        {std::tuple(scarce::memory, int(RLIMIT_AS), rlim_t(0)),
+        {scarce::memory, int(RLIMIT_DATA), rlim_t(0)},
         {scarce::disk, int(RLIMIT_FSIZE), rlim_t(1)},
         {scarce::last_bytes, int(RLIMIT_FSIZE), rlim_t(16)}}) {
     const auto before = soft_limit_of(one, resource);

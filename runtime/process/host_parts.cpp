@@ -1,0 +1,128 @@
+#include "runtime/process/host_parts.hpp"
+
+#include "runtime/process/host_agent.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+#include <functional>
+#include <map>
+#include <string_view>
+
+namespace troupe::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view part_prefix = "troupe:";
+constexpr auto agent_part = std::string_view(agent_word).substr(part_prefix.size());
+
+std::string value_after(const std::vector<std::string>& words, const std::string& name) {
+  const auto found = std::find(words.begin(), words.end(), name);
+  return found == words.end() || found + 1 == words.end() ? "" : *(found + 1);
+}
+
+/// A command line may name it from where its process stood.
+bool is_folder(const std::string& word, pid_t pid, const fs::path& folder) {
+  fs::path named(word);
+  std::error_code none;
+  if (named.is_relative())
+    named = fs::read_symlink(fmt::format("/proc/{}/cwd", pid), none) / named;
+  return fs::equivalent(named, folder, none) && !none;
+}
+
+void each_process(const std::function<void(pid_t, const std::vector<std::string>&)>& take) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
+    const auto name = entry.path().filename().string();
+    pid_t pid = 0;
+    const auto read = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (read.ec == std::errc() && read.ptr == name.data() + name.size())
+      take(pid, command_of(pid));
+  }
+}
+
+struct found_part {
+  part_line line;
+  process_facts facts;
+};
+
+std::vector<found_part> found_parts(const fs::path& folder) {
+  std::vector<found_part> out;
+  each_process([&](pid_t pid, const std::vector<std::string>& words) {
+    auto line = read_part_line(words);
+    if (!line || !is_folder(line->folder, pid, folder))
+      return;
+    if (const auto facts = look_at_process(pid); facts && facts->state != 'Z')
+      out.push_back({std::move(*line), *facts});
+  });
+  return out;
+}
+
+}  // namespace
+
+std::optional<part_line> read_part_line(const std::vector<std::string>& words) {
+  if (words.size() < 2 || !words[1].starts_with(part_prefix))
+    return std::nullopt;
+  part_line out{.name = words[1].substr(part_prefix.size()), .folder = value_after(words, "run")};
+  if (out.folder.empty())
+    return std::nullopt;
+  if (const auto place = value_after(words, "process"); !place.empty())
+    out.name += "-" + place;
+  const auto number = value_after(words, "incarnation");
+  std::from_chars(number.data(), number.data() + number.size(), out.incarnation);
+  return out;
+}
+
+std::optional<std::string> folder_of_standing_node(const std::vector<std::string>& words) {
+  constexpr std::string_view flag = "--run";
+  if (words.size() < 2 || words[1] != "node")
+    return std::nullopt;
+  for (std::size_t i = 2; i < words.size(); ++i) {
+    if (words[i] == flag && i + 1 < words.size())
+      return words[i + 1];
+    if (words[i].starts_with(std::string(flag) + "="))
+      return words[i].substr(flag.size() + 1);
+  }
+  return std::nullopt;
+}
+
+std::vector<host_part> parts_of_host(const fs::path& folder) {
+  const auto all = found_parts(folder);
+  const auto is_guard = [&](const found_part& x) {
+    return x.line.name == agent_part && std::any_of(all.begin(), all.end(), [&](const auto& other) {
+             return other.line.name == agent_part && other.facts.parent == x.facts.id.pid;
+           });
+  };
+  std::map<std::string, const found_part*> newest;
+  for (const auto& x : all) {
+    auto& it = newest[is_guard(x) ? "guard" : x.line.name];
+    if (it == nullptr || it->line.incarnation <= x.line.incarnation)
+      it = &x;
+  }
+  std::vector<host_part> out;
+  for (const auto& [name, part] : newest)
+    out.push_back({name, part->facts.id, part->line.incarnation});
+  return out;
+}
+
+std::vector<process_id> processes_of_host(const fs::path& folder) {
+  std::vector<process_id> out;
+  for (const auto& x : found_parts(folder))
+    out.push_back(x.facts.id);
+  return out;
+}
+
+std::optional<process_id> standing_node_of(const fs::path& folder) {
+  std::optional<process_id> out;
+  each_process([&](pid_t pid, const std::vector<std::string>& words) {
+    const auto named = folder_of_standing_node(words);
+    if (!named || !is_folder(*named, pid, folder))
+      return;
+    if (const auto facts = look_at_process(pid); facts && facts->state != 'Z')
+      out = facts->id;
+  });
+  return out;
+}
+
+}  // namespace troupe::runtime
