@@ -1,6 +1,6 @@
 #include "runtime/process/host_parts.hpp"
 
-#include "runtime/process/host_agent.hpp"
+#include "runtime/process/guard.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -14,8 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view part_prefix = "troupe:";
-constexpr auto agent_part = std::string_view(agent_word).substr(part_prefix.size());
+constexpr std::string_view part_word_prefix = "troupe:";
 
 std::string value_after(const std::vector<std::string>& words, const std::string& name) {
   const auto found = std::find(words.begin(), words.end(), name);
@@ -44,7 +43,7 @@ void each_process(const std::function<void(pid_t, const std::vector<std::string>
 
 struct found_part {
   part_line line;
-  process_facts facts;
+  process_id id;
 };
 
 std::vector<found_part> found_parts(const fs::path& folder) {
@@ -54,7 +53,7 @@ std::vector<found_part> found_parts(const fs::path& folder) {
     if (!line || !is_folder(line->folder, pid, folder))
       return;
     if (const auto facts = look_at_process(pid); facts && facts->state != 'Z')
-      out.push_back({std::move(*line), *facts});
+      out.push_back({std::move(*line), facts->id});
   });
   return out;
 }
@@ -62,9 +61,10 @@ std::vector<found_part> found_parts(const fs::path& folder) {
 }  // namespace
 
 std::optional<part_line> read_part_line(const std::vector<std::string>& words) {
-  if (words.size() < 2 || !words[1].starts_with(part_prefix))
+  if (words.size() < 2 || !words[1].starts_with(part_word_prefix))
     return std::nullopt;
-  part_line out{.name = words[1].substr(part_prefix.size()), .folder = value_after(words, "run")};
+  part_line out{.name = words[1].substr(part_word_prefix.size()),
+                .folder = value_after(words, "run")};
   if (out.folder.empty())
     return std::nullopt;
   if (const auto place = value_after(words, "process"); !place.empty())
@@ -89,27 +89,22 @@ std::optional<std::string> folder_of_standing_node(const std::vector<std::string
 
 std::vector<host_part> parts_of_host(const fs::path& folder) {
   const auto all = found_parts(folder);
-  const auto is_guard = [&](const found_part& x) {
-    return x.line.name == agent_part && std::any_of(all.begin(), all.end(), [&](const auto& other) {
-             return other.line.name == agent_part && other.facts.parent == x.facts.id.pid;
-           });
-  };
   std::map<std::string, const found_part*> newest;
   for (const auto& x : all) {
-    auto& it = newest[is_guard(x) ? "guard" : x.line.name];
+    auto& it = newest[is_guard(x.id.pid) ? "guard" : x.line.name];
     if (it == nullptr || it->line.incarnation <= x.line.incarnation)
       it = &x;
   }
   std::vector<host_part> out;
   for (const auto& [name, part] : newest)
-    out.push_back({name, part->facts.id, part->line.incarnation});
+    out.push_back({name, part->id, part->line.incarnation});
   return out;
 }
 
 std::vector<process_id> processes_of_host(const fs::path& folder) {
   std::vector<process_id> out;
   for (const auto& x : found_parts(folder))
-    out.push_back(x.facts.id);
+    out.push_back(x.id);
   return out;
 }
 

@@ -36,7 +36,6 @@ struct host_part {
   bool operator==(const host_part&) const = default;
 };
 /// Those that run now and have that folder, by name; of a place that has several, the newest.
-/// Agent and guard have one command line; an agent is a child of its guard.
 std::vector<host_part> parts_of_host(const std::filesystem::path& folder);
 /// All of them, whatever their names.
 std::vector<process_id> processes_of_host(const std::filesystem::path& folder);

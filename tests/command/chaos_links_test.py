@@ -1,4 +1,5 @@
-"""`troupe chaos` with links that are cut, between two hosts that are network namespaces. Run by ctest.
+"""`troupe chaos` over hosts: links that are cut between two network namespaces, deaths of what standing nodes have started.
+Run by ctest.
 
     chaos_links_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -9,10 +10,10 @@ import sys
 import chaos_test
 import cli_test
 from cli_test import wrong
-from hosts_test import NODES, keys, network, over
+from hosts_test import NODES, hosts, keys, network, over
 
-FEW = ["--suspicion-seconds", 6]
-STEPS = ["--train-iters", 60, "--lr-decay-iters", 60]  # over those of the job
+FEW = ["--suspicion-seconds", 3]
+STEPS = ["--train-iters", 600, "--lr-decay-iters", 600]  # over those of the job: they outlast a cut
 
 
 class linked(network):
@@ -26,46 +27,59 @@ class linked(network):
     def commands(self):
         second, dev = self.names[1], "dev host0"
         to = [f"ip -n {self.names[1 - x]} neigh" for x in (0, 1)]
-        return {"link-down": ["--cut-link", f"ip -n {second} link set {dev} down",
-                              "--heal-link", f"ip -n {second} link set {dev} up"],
-                "one-way": ["--cut-one-way", f"{to[1]} replace {self.addresses[1]} lladdr 02:00:00:00:00:99 nud permanent {dev}",
-                            "--heal-one-way", f"{to[1]} del {self.addresses[1]} {dev}"]}
+        return ["--cut-link", f"ip -n {second} link set {dev} down", "--heal-link", f"ip -n {second} link set {dev} up",
+                "--cut-one-way", f"{to[1]} replace {self.addresses[1]} lladdr 02:00:00:00:00:99 nud permanent {dev}",
+                "--heal-one-way", f"{to[1]} del {self.addresses[1]} {dev}"]
 
-    def suffers(self, folder, kind):
-        """Its report."""
+    def suffers(self, folder, *words):
+        """The report."""
         there = folder / "there"
         there.write_text(f'#!/bin/sh\nexec {" ".join(self.within(0))} {cli_test.PROGRAM} "$@"\n')
         there.chmod(0o755)
         outside, cli_test.PROGRAM = cli_test.PROGRAM, str(there)
         try:
-            report, _ = chaos_test.chaos(folder, "--kills", 2, "--every-steps", 20, "--seed", 1, "--roles", "node", "--kinds", kind,
-                                         *self.commands()[kind], "--folder", folder / "runs",
+            report, _ = chaos_test.chaos(folder, *words, *self.commands(), *folders(self.standing), "--folder", folder / "runs",
                                          more=[*chaos_test.PIPELINE, *STEPS, *FEW, *over(self.standing, self.credentials)])
         finally:
             cli_test.PROGRAM = outside
         return report
 
 
-def cut(folder, kind):
+def check_cut(folder):
+    """A link is cut and healed, and in another run one direction of it, so that nothing which is sent to one host arrives:
+    no step is lost, and the digest at the end is that of a run without cuts."""
     between = linked(folder)
-    report = between.suffers(folder, kind)
-    if not report["holds"] or [x["kind"] for x in report["faults"]] != [kind, kind]:
-        raise wrong(f"the report is {report}")
+    report = between.suffers(folder, "--all", "--roles", "node", "--kinds", "link-down,one-way")
+    chaos_test.requires(report, ["kind"], [("link-down",), ("one-way",)])
     for x in report["faults"]:
-        if x["lost"] or x["computed_again"] > 2:
+        if x["lost"] or not 1 <= x["computed_again"] <= 2:
             raise wrong(f"of one cut: {x}")
+        if not {"front", "supervisor"} <= set(x["survivors"]["processes"]):
+            raise wrong(f"who was not struck has its process: {x}")
     for one in between.standing:
         one.stop()
 
 
-def check_link_down(folder):
-    """A link is cut twice and healed: no step is lost, and the digest at the end is that of a run without cuts."""
-    cut(folder, "link-down")
+def check_hosts(folder):
+    """Without namespaces, over two nodes of this machine: what they have started is struck, and they are free afterwards."""
+    nodes, credentials = hosts(folder)
+    report, _ = chaos_test.chaos(folder, "--kills", 3, "--every-steps", 35, "--seed", 6, "--roles", "node,agent,lane",
+                                 "--kinds", "SIGKILL", "--moments", "updated", *folders(nodes),
+                                 more=[*chaos_test.PIPELINE, *over(nodes, credentials)])
+    chaos_test.requires(report, ["role"], [("node",), ("agent",), ("lane",)])
+    for x in report["faults"]:
+        places = [name for name in x["replaced"] if name.startswith("node-")]
+        if len(places) != (x["role"] != "agent") or x["role"] != "lane" and x["victim"] not in x["replaced"]:
+            raise wrong(f"of one death: {x}")
+        if not {"front", "supervisor", *{"node-0", "node-1"} - set(places)} <= set(x["survivors"]["processes"]):
+            raise wrong(f"who was not struck has its process: {x}")
+    for at in nodes:
+        at.until("only it is left", lambda: at.left() == [at.process.pid])
+        at.ends()
 
 
-def check_one_way(folder):
-    """The same where nothing that is sent to one host arrives, and what it sends does."""
-    cut(folder, "one-way")
+def folders(nodes):
+    return ["--node-folders", ",".join(str(x.run) for x in nodes)]
 
 
 if __name__ == "__main__":

@@ -166,6 +166,8 @@ TEST_CASE("CHAOS-4: who was not struck and has another process is named", "[chao
       text_of(survivors_lost({"agent-here", "node-0"}, replaced::agent_and_guard, "agent-here")),
       ContainsSubstring("node-0 had another process afterwards"));
   CHECK_FALSE(survivors_lost({"supervisor"}, replaced::agent_and_guard, "guard").empty());
+  CHECK(survivors_lost({"agent-host-2", "guard-host-2"}, replaced::agent_and_guard, "agent-host-2")
+            .empty());
   CHECK(survivors_lost({"supervisor"}, replaced::supervisor, "monitor").empty());
   CHECK_FALSE(survivors_lost({"node-0"}, replaced::supervisor, "supervisor").empty());
   CHECK(survivors_lost({"agent-here", "guard", "node-0"}, replaced::agents_and_nodes, "link")
@@ -269,10 +271,18 @@ TEST_CASE("CHAOS-5: a process that is left is found by its environment and can b
 
 TEST_CASE("CHAOS-5: files and shared memory that are left are found", "[chaos]") {
   const tests::scratch_folder folder;
-  for (const auto* name : {"run", "run/sockets", "run/processes", "save", "tmp"})
+  for (const auto* name : {"run",
+                           "run/sockets",
+                           "run/processes",
+                           "save",
+                           "tmp",
+                           "host/sockets",
+                           "host/processes",
+                           "host/credentials"})
     std::filesystem::create_directories(folder / name);
   const std::string id = fmt::format("chaos{}", ::getpid());
   runtime::footprint none("TROUPE_CHAOS=nobody");
+  std::ofstream(folder / "host/credentials/secret") << "x";  // it stands, and has its own
   const auto found = [&] {
     return text_of(
         leftovers(none, id, folder / "run", folder / "save", folder / "tmp", {folder / "host"}, 0));
@@ -281,7 +291,9 @@ TEST_CASE("CHAOS-5: files and shared memory that are left are found", "[chaos]")
   for (const auto* name : {"run/sockets/agent-here",
                            "save/.iter_0000001.partial",
                            "tmp/troupe-run-abc",
-                           "run/processes/node-0.json.partial"}) {
+                           "run/processes/node-0.json.partial",
+                           "host/sockets/agent-here",
+                           "host/processes/node-1.json.partial"}) {
     std::ofstream(folder / name) << "x";
     CHECK_THAT(found(), ContainsSubstring(name));
     std::filesystem::remove(folder / name);

@@ -180,6 +180,7 @@ TEST_CASE("a report names run and oracle of what is wrong and how to have it aga
   CHECK(x.holds());
   CHECK(effective_share(x, 60) == 60.0 / 63.0);
   CHECK(markdown_of(x).find("| node | ok |") != std::string::npos);
+  CHECK(summary_of(x).find("no effect") == std::string::npos);
   x.runs[0].log = {"iteration 3 stands twice"};
   x.runs[0].faults[0].wrong = {"CHAOS-4: node-0 had another process"};
   CHECK_FALSE(x.holds());
@@ -191,4 +192,31 @@ TEST_CASE("a report names run and oracle of what is wrong and how to have it aga
   CHECK(json["faults"][0]["detect"].is_null());
   CHECK(json["runs"][0]["oracles"]["log"].size() == 1);
   CHECK(markdown_of(x).find("**FAIL**") != std::string::npos);
+}
+
+TEST_CASE("a report names who kept its process and what had no effect", "[chaos]") {
+  chaos_report x{.command = {"train", "gpt"}, .seed = 3, .replay = "troupe chaos --seed 3"};
+  run_result run{.number = 1};
+  struck_fault fault;
+  fault.what = {.kind = fault_kind::out_of_memory, .who = role::node, .step = 9};
+  fault.victim = "node-1";
+  fault.survivors = {"front", "node-0"};
+  fault.replaced_ones = {"node-1"};
+  run.faults.push_back(fault);
+  x.runs.push_back(run);
+  CHECK(table_row(fault).find("replaced node-1, 2 kept (front, node-0)") != std::string::npos);
+  const auto one = json_of(x)["faults"][0];
+  CHECK(one["survivors"]["count"] == 2);
+  CHECK(one["survivors"]["processes"] == std::vector<std::string>{"front", "node-0"});
+  CHECK(one["had_effect"] == true);
+  auto& idle = x.runs[0].faults[0];
+  idle.had_effect = false;
+  idle.replaced_ones.clear();
+  CHECK(x.holds());
+  CHECK(json_of(x)["without_effect"] == 1);
+  CHECK(table_row(idle).find("no effect, 2 kept") != std::string::npos);
+  CHECK(summary_of(x).find("1 had no effect") != std::string::npos);
+  CHECK(markdown_of(x).find("| node | no effect |") != std::string::npos);
+  x.runs[0].faults.push_back(fault);  // the same kind, and it struck
+  CHECK(markdown_of(x).find("| node | ok |") != std::string::npos);
 }

@@ -18,7 +18,7 @@ from cli_test import refuses, works, wrong
 JOB = ["train", "gpt", "--mock-data", "--num-layers", 2, "--hidden-size", 64, "--num-attention-heads", 4,
        "--seq-length", 32, "--max-position-embeddings", 32, "--micro-batch-size", 2, "--global-batch-size", 8,
        "--lr", 1e-3, "--vocab-size", 128, "--tokenizer-type", "NullTokenizer", "--threads-per-worker", 1,
-       "--eval-iters", 0, "--world-size", 2, "--processes", 2, "--train-iters", 400]
+       "--eval-iters", 0, "--world-size", 2, "--processes", 2, "--train-iters", 240]
 PIPELINE = ["--pipeline-model-parallel-size", 2]
 PATIENCE = 150  # seconds, which only a hang reaches
 OURS = "TROUPE_CHAOS="  # in the environment of every process of a run
@@ -69,12 +69,18 @@ def chaos(folder, *words, job=JOB, more=PIPELINE, code=0):
     return json.loads(report.read_text()), done.stdout + done.stderr
 
 
+def requires(report, names, wanted):
+    """All holds, and these came, each at least once: seeds are chosen so."""
+    came = {tuple(x[name] for name in names) for x in report["faults"]}
+    if not report["holds"] or report["wrong"] or came != set(wanted):
+        raise wrong(f"it is to hold, and {sorted(wanted)} are to come: the report is {report}")
+
+
 def check_nodes(folder):
     """Nodes are killed and crash: others take their places, those beside live on, and each part of the time is told."""
-    report, _ = chaos(folder, "--kills", 3, "--every-steps", 70, "--seed", 2, "--roles", "node",
-                      "--kinds", "SIGKILL,SIGSEGV,abort")
-    if len(report["faults"]) != 3 or not report["holds"] or report["wrong"]:
-        raise wrong(f"the report is {report}")
+    report, text = chaos(folder, "--kills", 3, "--every-steps", 35, "--seed", 6, "--roles", "node",
+                         "--kinds", "SIGKILL,SIGSEGV,abort")
+    requires(report, ["kind"], [("SIGKILL",), ("SIGSEGV",), ("abort",)])
     for x in report["faults"]:
         parts = [x[name] for name in ("detect", "release", "respawn", "transfer", "rebuild", "replay", "first_new_step")]
         if None in parts or min(parts) < 0 or x["respawn"] == 0 or x["transfer"] == 0:
@@ -84,6 +90,11 @@ def check_nodes(folder):
             raise wrong(f"the parts add up to {whole}: {x}")
         if len(x["replaced"]) != 1 or x["replaced"] != [x["victim"]] or x["lost"] != 0 or x["computed_again"] > 2:
             raise wrong(f"of one death: {x}")
+        kept = x["survivors"]["processes"]
+        if not {"front", "supervisor", "guard", *{"node-0", "node-1"} - {x["victim"]}} < set(kept) or x["victim"] in kept:
+            raise wrong(f"who was not struck has its process, and is named: {x}")
+        if x["survivors"]["count"] != len(kept) or f"replaced {x['victim']}, {len(kept)} kept ({', '.join(kept)})" not in text:
+            raise wrong(f"the table does not tell of {kept}:\n{text}")
     if report["percentiles"]["detect"]["count"] != 3 or report["steps_lost"] != 0:
         raise wrong(f"the report is {report}")
     for x in report["runs"]:
@@ -97,9 +108,10 @@ def check_nodes(folder):
 
 def check_front(folder):
     """The command that was typed is killed, and stopped: nobody else has another process."""
-    report, _ = chaos(folder, "--kills", 2, "--every-steps", 70, "--seed", 1, "--roles", "front", "--kinds",
+    report, _ = chaos(folder, "--kills", 2, "--every-steps", 35, "--seed", 1, "--roles", "front", "--kinds",
                       "SIGKILL,pause", "--folder", folder / "given", more=[*PIPELINE, "--suspicion-seconds", 2])
-    if not report["holds"] or any(x["computed_again"] or (x["replaced"] not in ([], ["front"])) for x in report["faults"]):
+    requires(report, ["kind"], [("SIGKILL",), ("pause",)])
+    if any(x["computed_again"] or (x["replaced"] not in ([], ["front"])) for x in report["faults"]):
         raise wrong(f"the report is {report}")
     if not all(pathlib.Path(x["folder"], "log.jsonl").exists() for x in report["runs"]):
         raise wrong("of the folder that was given a part is gone")
@@ -107,27 +119,52 @@ def check_front(folder):
 
 def check_moments(folder):
     """A process dies by its own hand at an exact moment, once, and not again when the step runs again."""
-    report, _ = chaos(folder, "--kills", 4, "--every-steps", 70, "--seed", 5, "--roles", "lane,stage",
-                      "--kinds", "SIGKILL,exit,SIGSEGV,abort", "--moments", "weight-gradient,updated,restore,acknowledged")
-    if not report["holds"] or not all(x["plants"] and x["moment"] for x in report["faults"]):
+    kinds, moments = ["SIGKILL", "exit", "SIGSEGV", "abort"], ["weight-gradient", "updated", "restore", "acknowledged"]
+    report, _ = chaos(folder, "--kills", 4, "--every-steps", 35, "--seed", 37, "--roles", "lane,stage",
+                      "--kinds", ",".join(kinds), "--moments", ",".join(moments))
+    requires(report, ["kind"], [(x,) for x in kinds])
+    requires(report, ["moment"], [(x,) for x in moments])
+    requires(report, ["role"], [("lane",), ("stage",)])
+    if not all(x["plants"] for x in report["faults"]):
         raise wrong(f"the report is {report}")
     if not all(len(x["replaced"]) == 1 and x["replaced"][0].startswith("node-") for x in report["faults"]):
         raise wrong(f"the report is {report}")
 
 
 def check_gray(folder):
-    """Stopped for less than the suspicion, slowed down, without disk or memory: nobody has to be replaced who lives."""
-    report, _ = chaos(folder, "--kills", 4, "--every-steps", 70, "--seed", 7, "--roles", "node,supervisor",
-                      "--kinds", "pause,slow,disk-full,short-write", more=[*PIPELINE, "--suspicion-seconds", 3])
-    if not report["holds"]:
+    """Stopped for less than the suspicion, slowed down, without disk: nobody has to be replaced who lives. Nodes write
+    checkpoints and their states on the local disk, and the supervisor's process the ledger."""
+    saves = ["--save-interval", 20, "--non-persistent-save-interval", 10, "--non-persistent-local-ckpt-dir", folder / "local"]
+    job = [*PIPELINE, "--suspicion-seconds", 3, "--train-iters", 400, *saves]
+    report, _ = chaos(folder, "--kills", 3, "--every-steps", 70, "--seed", 6, "--roles", "node", "--kinds", "pause,slow,disk-full",
+                      "--folder", folder / "of-nodes", more=job)
+    requires(report, ["role", "kind"], [("node", "pause"), ("node", "slow"), ("node", "disk-full")])
+    report, _ = chaos(folder, "--kills", 2, "--every-steps", 70, "--seed", 1, "--roles", "supervisor", "--kinds", "slow,short-write",
+                      "--undisturbed", folder / "of-nodes/undisturbed/log.jsonl", more=job)
+    requires(report, ["role", "kind"], [("supervisor", "slow"), ("supervisor", "short-write")])
+
+
+def check_memory(folder):
+    """A node gets no more memory: what it needs fails, and it or its process is replaced; where it needs none, the report says
+    so, and counts it among none that hold."""
+    table = folder / "table.md"
+    report, text = chaos(folder, "--kills", 1, "--every-steps", 35, "--seed", 1, "--roles", "node", "--kinds", "out-of-memory",
+                         "--table", table, more=[*PIPELINE, "--train-iters", 500])
+    requires(report, ["kind"], [("out-of-memory",)])
+    x, = report["faults"]
+    if x["had_effect"] != bool(x["told"] or x["replaced"]) or x["replaced"] not in ([], [x["victim"]]):
+        raise wrong(f"of one fault: {x}")
+    cell = "ok" if x["had_effect"] else "no effect"
+    if f"| node | {cell} |" not in table.read_text() or ("1 had no effect" in text) == x["had_effect"]:
+        raise wrong(f"it had_effect: {x['had_effect']}, and the table says\n{table.read_text()}{text}")
+    if report["without_effect"] != int(not x["had_effect"]):
         raise wrong(f"the report is {report}")
 
 
 def check_agent(folder):
     """The host's agent is killed, and its guard: another agent adopts the nodes, and no step runs again."""
-    report, _ = chaos(folder, "--kills", 3, "--every-steps", 70, "--seed", 1, "--roles", "agent,guard", "--kinds", "SIGKILL")
-    if not report["holds"] or {x["role"] for x in report["faults"]} != {"agent", "guard"}:
-        raise wrong(f"the report is {report}")
+    report, _ = chaos(folder, "--kills", 3, "--every-steps", 35, "--seed", 6, "--roles", "agent,guard", "--kinds", "SIGKILL")
+    requires(report, ["role"], [("agent",), ("guard",)])
     for x in report["faults"]:
         if any(name.startswith("node-") for name in x["replaced"]) or x["computed_again"]:
             raise wrong(f"of one death: {x}")
@@ -137,10 +174,9 @@ def check_agent(folder):
 
 def check_supervisor(folder):
     """The supervisor's process is killed, and stands still for longer than the suspicion: a successor goes on, to the same digest."""
-    report, _ = chaos(folder, "--kills", 3, "--every-steps", 70, "--seed", 1, "--roles", "supervisor", "--kinds", "SIGKILL,SIGSTOP",
+    report, _ = chaos(folder, "--kills", 2, "--every-steps", 35, "--seed", 1, "--roles", "supervisor", "--kinds", "SIGKILL,SIGSTOP",
                       more=[*PIPELINE, "--suspicion-seconds", 2])
-    if not report["holds"] or {x["kind"] for x in report["faults"]} != {"SIGKILL", "SIGSTOP"}:
-        raise wrong(f"the report is {report}")
+    requires(report, ["kind"], [("SIGKILL",), ("SIGSTOP",)])
     for x in report["faults"]:
         if x["replaced"] != ["supervisor"] or x["lost"] or not 1 <= x["computed_again"] <= 3 or not x["told"].startswith("supervisor"):
             raise wrong(f"of one death: {x}")
@@ -151,7 +187,7 @@ def check_supervisor(folder):
 
 def check_flipped(folder):
     """A flipped bit where two replicas hold the same is noticed; at most the process that it was in is exchanged."""
-    report, _ = chaos(folder, "--kills", 2, "--every-steps", 70, "--seed", 1, "--roles", "lane", "--kinds", "flipped-bits",
+    report, _ = chaos(folder, "--kills", 2, "--every-steps", 35, "--seed", 1, "--roles", "lane", "--kinds", "flipped-bits",
                       more=["--recovery", "on"])
     wrongly = [x for x in report["faults"] if x["replaced"] not in ([], ["node-" + x["victim"][5:6]])]
     if not report["holds"] or wrongly:
@@ -163,27 +199,29 @@ def check_violated(folder):
     other = folder / "other"
     other.mkdir()
     works(*JOB, *PIPELINE, "--seed", 4321, "--save", other / "save", "--log-file", other / "log.jsonl")
-    report, text = chaos(folder, "--kills", 1, "--every-steps", 70, "--seed", 3, "--roles", "node", "--kinds", "SIGKILL",
+    report, text = chaos(folder, "--kills", 1, "--every-steps", 35, "--seed", 3, "--roles", "node", "--kinds", "SIGKILL",
                          "--undisturbed", other / "log.jsonl", code=1)
     if report["holds"] or not report["runs"][0]["oracles"]["state"] or not report["runs"][0]["oracles"]["checkpoint"]:
         raise wrong(f"the report is {report}")
     for x in ("CHAOS-1, state", "after iteration 1 ", "CHAOS-1, checkpoint", "troupe chaos --only 1", "--seed 3",
-              "--every-steps 70", f"--undisturbed {other / 'log.jsonl'}"):
+              "--every-steps 35", f"--undisturbed {other / 'log.jsonl'}"):
         if x not in text:
             raise wrong(f"it does not say '{x}':\n{text}")
     if not list(folder.glob("troupe-run-*/run-1/log.jsonl")):
         raise wrong("the folder of the run in which something is wrong is gone")
 
 
+def made_up_log(folder, steps):
+    """Of an undisturbed run that nobody has seen."""
+    log = folder / "log.jsonl"
+    log.write_text("".join(json.dumps({"iteration": n, "state_digest": "0", "elapsed_ms": 10}) + "\n" for n in range(1, steps + 1)))
+    return log
+
+
 def check_never_came(folder):
     """What ends too early to be disturbed is no success."""
-    undisturbed = folder / "calm"
-    report, _ = chaos(folder, "--kills", 1, "--every-steps", 70, "--roles", "node", "--kinds", "SIGKILL", "--folder", undisturbed)
-    longer = folder / "longer.jsonl"
-    lines = (undisturbed / "undisturbed/log.jsonl").read_text().splitlines()
-    longer.write_text("\n".join(lines + [lines[-1].replace('"iteration":400', f'"iteration":{n}') for n in range(401, 2000)]) + "\n")
     report, text = chaos(folder, "--kills", 1, "--every-steps", 600, "--roles", "node", "--kinds", "SIGKILL",
-                         "--undisturbed", longer, code=1)
+                         "--undisturbed", made_up_log(folder, 2000), more=[*PIPELINE, "--train-iters", 40], code=1)
     if "never came" not in text or report["holds"]:
         raise wrong(f"it says {text}")
 
@@ -209,9 +247,11 @@ def check_words(folder):
     refuses("the job has one process", *base, "--", *JOB, "--processes", 1)
     refuses("with --recovery off", *base, "--", *JOB, "--recovery", "off")
     refuses("--num-lyers", *base, "--", *JOB, "--num-lyers", 2)
-    log = folder / "log.jsonl"
-    log.write_text("".join(json.dumps({"iteration": n, "state_digest": "0", "elapsed_ms": 10}) + "\n" for n in range(1, 401)))
-    given = [*base, "--undisturbed", log]
+    over = ["--nodes", "127.0.0.1:1,127.0.0.1:2", "--insecure"]
+    refuses("names 0 folders and the job 2 nodes", *base, "--", *JOB, *over)
+    refuses("names 0 folders and the job 3 nodes", *base, "--", *JOB, *over, "--spare-nodes", "127.0.0.1:3")
+    refuses(f"no `troupe node --run` with the folder '{folder}'", *base, "--node-folders", folder, "--", *JOB, *over)
+    given = [*base, "--undisturbed", made_up_log(folder, 400)]
     refuses("there are SIGKILL, SIGSTOP", *given, "--kinds", "kill", "--", *JOB)
     refuses("there are node, front", *given, "--roles", "nodes", "--", *JOB)
     refuses("needs hosts whose link can be cut", *given, "--kinds", "link-down", "--", *JOB)

@@ -107,6 +107,10 @@ class disturbed_run {
     runtime::process_id whom;
     if (is_link(x.what.kind)) {
       x.victim = "link";
+      if (run_.exit_code()) {
+        give_up(x, "nobody was left to lose the link: " + how_it_stands());
+        return false;
+      }
     } else if (const auto victim = victim_of(x.what, before)) {
       x.victim = *victim;
       whom = before.at(*victim);
