@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <string_view>
+#include <utility>
 
 namespace troupe::runtime {
 namespace {
@@ -89,10 +90,12 @@ std::optional<std::string> folder_of_standing_node(const std::vector<std::string
 
 std::vector<host_part> parts_of_host(const fs::path& folder) {
   const auto all = found_parts(folder);
+  const auto age
+      = [](const found_part& x) { return std::pair(x.line.incarnation, x.id.start_time); };
   std::map<std::string, const found_part*> newest;
   for (const auto& x : all) {
     auto& it = newest[is_guard(x.id.pid) ? "guard" : x.line.name];
-    if (it == nullptr || it->line.incarnation <= x.line.incarnation)
+    if (it == nullptr || age(*it) < age(x))
       it = &x;
   }
   std::vector<host_part> out;

@@ -149,7 +149,7 @@ def check_memory(folder):
     so, and counts it among none that hold."""
     table = folder / "table.md"
     report, text = chaos(folder, "--kills", 1, "--every-steps", 35, "--seed", 1, "--roles", "node", "--kinds", "out-of-memory",
-                         "--table", table, more=[*PIPELINE, "--train-iters", 500])
+                         "--table", table, more=[*PIPELINE, "--suspicion-seconds", 3, "--train-iters", 500])
     requires(report, ["kind"], [("out-of-memory",)])
     x, = report["faults"]
     if x["had_effect"] != bool(x["told"] or x["replaced"]) or x["replaced"] not in ([], [x["victim"]]):

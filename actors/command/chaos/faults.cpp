@@ -23,8 +23,9 @@ constexpr std::array kind_table = {
     kind_row{fault_kind::exit, "exit", "somebody in it calls exit, planted", true, "exit"},
     kind_row{fault_kind::raise, "throw", "an actor fails, planted", false, "throw"},
     kind_row{fault_kind::hang, "hang", "an actor does nothing more, planted", false, "hang"},
-    kind_row{
-        fault_kind::out_of_memory, "out-of-memory", "it gets no new page of memory for a second"},
+    kind_row{fault_kind::out_of_memory,
+             "out-of-memory",
+             "it gets no more memory, until it has needed some"},
     kind_row{fault_kind::slow, "slow", "it runs a tenth of the time for a while"},
     kind_row{fault_kind::disk_full, "disk-full", "none of its files grows for a second"},
     kind_row{fault_kind::short_write,
