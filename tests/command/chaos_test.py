@@ -120,8 +120,8 @@ def check_front(folder):
 def check_moments(folder):
     """A process dies by its own hand at an exact moment, once, and not again when the step runs again."""
     kinds, moments = ["SIGKILL", "exit", "SIGSEGV", "abort"], ["weight-gradient", "updated", "restore", "acknowledged"]
-    report, _ = chaos(folder, "--kills", 4, "--every-steps", 35, "--seed", 37, "--roles", "lane,stage",
-                      "--kinds", ",".join(kinds), "--moments", ",".join(moments))
+    report, _ = chaos(folder, "--kills", 4, "--every-steps", 70, "--seed", 37, "--roles", "lane,stage",
+                      "--kinds", ",".join(kinds), "--moments", ",".join(moments), more=[*PIPELINE, "--train-iters", 400])
     requires(report, ["kind"], [(x,) for x in kinds])
     requires(report, ["moment"], [(x,) for x in moments])
     requires(report, ["role"], [("lane",), ("stage",)])
@@ -187,7 +187,7 @@ def check_supervisor(folder):
 
 def check_flipped(folder):
     """A flipped bit where two replicas hold the same is noticed; at most the process that it was in is exchanged."""
-    report, _ = chaos(folder, "--kills", 2, "--every-steps", 35, "--seed", 1, "--roles", "lane", "--kinds", "flipped-bits",
+    report, _ = chaos(folder, "--kills", 2, "--every-steps", 70, "--seed", 1, "--roles", "lane", "--kinds", "flipped-bits",
                       more=["--recovery", "on"])
     wrongly = [x for x in report["faults"] if x["replaced"] not in ([], ["node-" + x["victim"][5:6]])]
     if not report["holds"] or wrongly:

@@ -41,6 +41,7 @@ class disturbed_run {
   run_result go(const std::vector<disturbance>& faults,
                 const std::function<void(const struck_fault&)>& tell) {
     if (run_.wait(seconds(patience()), [&] { return run_.ledger().commits() > 0; })) {
+      see_who_stands();
       run_.take_down();
       for (const auto& what : faults) {
         if (given_up_)
@@ -76,18 +77,28 @@ class disturbed_run {
     given_up_ = true;
   }
 
+  void see_who_stands() {
+    stood_.ns = now_ns();
+    stood_.recoveries = run_.ledger().recoveries().size();
+    stood_.all = run_.standing_now();
+  }
+
   struck_fault suffer(const disturbance& what) {
     struck_fault x{.what = what, .victim = what.actor};
-    // What is planted strikes by itself, however late this program comes to look.
-    auto before = what.is_planted() ? run_.standing_now() : standing_processes{};
-    const auto looked = now_ns();
+    // What is planted strikes by itself, however late this program comes to look: who stood when
+    // the fault before was over is compared.
+    auto before = stood_.all;
+    const auto looked = stood_.ns;
+    auto recoveries = stood_.recoveries;
     if (!reaches(what.is_planted() && what.step > 1 ? what.step - 2 : what.step)) {
       give_up(x, fmt::format("iteration {} never came: {}", what.step, how_it_stands()));
       return x;
     }
-    if (!what.is_planted())
-      before = run_.standing_now();
-    const auto recoveries = run_.ledger().recoveries().size();
+    if (!what.is_planted()) {
+      see_who_stands();
+      before = stood_.all;
+      recoveries = stood_.recoveries;
+    }
     std::uint64_t began = 0;
     if (!(what.is_planted() ? await(x, began) : strike(x, before, began)))
       return x;
@@ -206,7 +217,8 @@ class disturbed_run {
       before.erase(x.victim);
     standing_processes after;
     const bool all_stand = run_.wait(seconds(patience()), [&] {
-      after = run_.standing_now();
+      see_who_stands();
+      after = stood_.all;
       return std::all_of(
           before.begin(), before.end(), [&](const auto& one) { return after.contains(one.first); });
     });
@@ -299,6 +311,11 @@ class disturbed_run {
   const reference_run& reference_;
   started_run run_;
   run_result result_;
+  struct {
+    standing_processes all;
+    std::uint64_t ns = 0;        ///< when one began to look
+    std::size_t recoveries = 0;  ///< that had been told then
+  } stood_;
   bool given_up_ = false;  ///< what the plan has next could not be done
 };
 
