@@ -63,7 +63,7 @@ def check_cut(folder):
 def check_hosts(folder):
     """Without namespaces, over two nodes of this machine: what they have started is struck, and they are free afterwards."""
     nodes, credentials = hosts(folder)
-    report, _ = chaos_test.chaos(folder, "--kills", 3, "--every-steps", 35, "--seed", 6, "--roles", "node,agent,lane",
+    report, _ = chaos_test.chaos(folder, "--kills", 3, "--every-steps", 35, "--seed", 22, "--roles", "node,agent,lane",
                                  "--kinds", "SIGKILL", "--moments", "updated", *folders(nodes),
                                  more=[*chaos_test.PIPELINE, *over(nodes, credentials)])
     chaos_test.requires(report, ["role"], [("node",), ("agent",), ("lane",)])
