@@ -54,7 +54,7 @@ def check_cut(folder):
     for x in report["faults"]:
         if x["lost"] or not 1 <= x["computed_again"] <= 2:
             raise wrong(f"of one cut: {x}")
-        if not {"front", "supervisor"} <= set(x["survivors"]["processes"]):
+        if "supervisor" not in x["survivors"]["processes"]:
             raise wrong(f"who was not struck has its process: {x}")
     for one in between.standing:
         one.stop()
@@ -65,7 +65,7 @@ def check_hosts(folder):
     nodes, credentials = hosts(folder)
     report, _ = chaos_test.chaos(folder, "--kills", 3, "--every-steps", 35, "--seed", 22, "--roles", "node,agent,lane",
                                  "--kinds", "SIGKILL", "--moments", "updated", *folders(nodes),
-                                 more=[*chaos_test.PIPELINE, *over(nodes, credentials)])
+                                 more=[*chaos_test.PIPELINE, "--train-iters", 400, *over(nodes, credentials)])
     chaos_test.requires(report, ["role"], [("node",), ("agent",), ("lane",)])
     for x in report["faults"]:
         places = [name for name in x["replaced"] if name.startswith("node-")]

@@ -163,7 +163,8 @@ def check_memory(folder):
 
 def check_agent(folder):
     """The host's agent is killed, and its guard: another agent adopts the nodes, and no step runs again."""
-    report, _ = chaos(folder, "--kills", 3, "--every-steps", 35, "--seed", 6, "--roles", "agent,guard", "--kinds", "SIGKILL")
+    report, _ = chaos(folder, "--kills", 3, "--every-steps", 35, "--seed", 6, "--roles", "agent,guard", "--kinds", "SIGKILL",
+                      more=[*PIPELINE, "--train-iters", 320])
     requires(report, ["role"], [("agent",), ("guard",)])
     for x in report["faults"]:
         if any(name.startswith("node-") for name in x["replaced"]) or x["computed_again"]:
