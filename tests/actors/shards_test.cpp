@@ -335,3 +335,48 @@ TEST_CASE(
   CHECK(bytes_in(two.path()) == bytes_in(one.path()));
   CHECK(names_in(two.path()) == names_in(one.path()));
 }
+
+TEST_CASE("who does not lead the run any more stages nothing, and leaves alone what another stages",
+          "[actors]") {
+  const tests::scratch_folder folder;
+  const auto theirs = folder / ".iter_0000003.generation-9.attempt-1.another-host.partial";
+  std::filesystem::create_directory(theirs);
+  saving it(folder.path());
+  it.prepared->node->superseded = [] { return std::string("another host goes on with this run"); };
+  it.play_writers();
+  for (const int attempt : {1, 2}) {  // the second clears away what a first has left
+    it.save(std::uint64_t(attempt));
+    REQUIRE(it.heard<messages::save_failed>() == std::size_t(attempt));
+    CHECK_THAT(it.supervisor.of<messages::save_failed>().back().why,
+               ContainsSubstring("another host goes on with this run; this process saves nothing"));
+    CHECK(it.told.of<messages::write_shards>().empty());
+    CHECK(names_in(folder.path()) == std::set<std::string>{theirs.filename().string()});
+  }
+  CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("who finds at the end of a save that it does not lead any more publishes nothing",
+          "[actors]") {
+  const int processes = GENERATE(1, 2);
+  const bool is_known = GENERATE(true, false);
+  CAPTURE(processes, is_known);
+  const tests::scratch_folder folder;
+  bool leads = true;
+  saving it(folder.path(), processes);
+  it.prepared->node->superseded = [&]() -> std::string {
+    if (!leads && !is_known)
+      throw runtime::io_error("the folder that decides does not answer");
+    return leads ? "" : "another host goes on with this run";
+  };
+  it.prepared->node->before_write = [&leads] { leads = false; };
+  if (processes > 1)
+    it.use_writers();
+  it.save();
+  CHECK_FALSE(leads);
+  CHECK(it.heard<messages::saved>() == 0);
+  REQUIRE(it.heard<messages::save_failed>() == 1);
+  CHECK_THAT(it.supervisor.of<messages::save_failed>()[0].why,
+             ContainsSubstring(is_known ? "saves nothing any more" : "does not answer"));
+  CHECK_FALSE(std::filesystem::exists(folder / runtime::iteration_folder(3)));
+  CHECK_FALSE(runtime::latest_checkpoint(folder.path()).folder);
+}
