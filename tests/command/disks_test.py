@@ -1,4 +1,4 @@
-"""`--save` on a disk that can only be read: training goes on, and what is not durable is not called saved.
+"""`--save` on a disk that can only be read, or is slow: training goes on, and what is not durable is not called saved.
 Run by ctest.
 
     disks_test.py PROGRAM DISK_FAULTS NAME...   runs the named checks, or all
@@ -10,6 +10,7 @@ exists: nothing here depends on how fast a machine is.
 import atexit
 import subprocess
 import sys
+import time
 
 import cli_test
 from cli_test import refuses, works
@@ -55,6 +56,59 @@ def check_read_only(folder):
             raise one.fails("the last iteration is not saved")
         if "Read-only file system" not in one.text():
             raise one.fails("it is not said what the disk said")
+
+
+def check_slow(folder):
+    """While it does not answer training goes on until the next save is due, and waits for it; then both are complete."""
+    wanted, every = judge(folder), 5
+    save, gate = folder / "save", folder / "gate"
+    one = job(folder, *LONG, "--save", save, "--save-interval", every, environment=planted(save, 0, "fsync", gate))
+    one.until("a checkpoint", lambda: visible(save))
+    gate.touch()
+
+    def waits():
+        """The newest step, at which a save is due, while the one before is under way."""
+        newest = one.steps()[-1]["iteration"]
+        held = lambda: newest % every == 0 and newest - every not in visible(save)  # noqa: E731
+        if not held():
+            return None
+        time.sleep(1)  # a step takes some milliseconds
+        return newest if held() and one.steps()[-1]["iteration"] == newest else None
+
+    newest = one.until("training waits", waits)
+    if visible(save)[-1] != newest - 2 * every:
+        raise one.fails(f"at iteration {newest} it has saved {visible(save)}")
+    gate.unlink()
+    one.until("both are saved", lambda: {newest - every, newest} <= set(visible(save)))
+    one.reaches(newest + every)
+    ends_here(one, wanted, "a disk that was slow")
+    if visible(save) != [*range(every, newest + 1, every), *(x for x in visible(save) if x > newest)]:
+        raise one.fails(f"it has saved {visible(save)}")
+    for iteration in (newest - every, newest):
+        works("checkpoint", "verify", save / f"iter_{iteration:07}")
+    if "is not saved" in one.out.read_text() or one.restarts():
+        raise one.fails("a slow disk is taken for one that refuses, or for a death")
+
+
+def check_silent(folder):
+    """A writer for which it does not answer for four suspicions is replaced, and the save is tried again."""
+    wanted = judge(folder)
+    save, gate = folder / "save", folder / "gate"
+    one = job(folder, *LONG, "--save", save, "--save-interval", 5, "--suspicion-seconds", 3,
+              environment=planted(save, 0, "fsync", gate))
+    one.until("a checkpoint", lambda: visible(save))
+    gate.touch()
+    one.until("a writer is replaced", lambda: [x for x in one.records() if x.get("event") == "replaced"
+                                               and x["who"].startswith("shard_writer")])
+    held = visible(save)
+    gate.unlink()
+    one.until("it is saved again", lambda: visible(save)[-1] > held[-1])
+    ends_here(one, wanted, "a disk that did not answer for long")
+    if visible(save)[-1] != one.steps()[-1]["iteration"]:
+        raise one.fails("the last iteration is not saved")
+    works("checkpoint", "verify", save)
+    if "shown no progress" not in one.out.read_text():
+        raise one.fails("it is not said why a writer was replaced")
 
 
 def check_read_only_at_first(folder):
