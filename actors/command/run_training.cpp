@@ -360,6 +360,11 @@ actors::outcome carry_out(const runtime::training_job& job,
   if (any_step) {
     tell(neediest(groups));
     tell_keepers(job, groups);
+    if (request.temporary)
+      runtime::log_info(
+          " its processes are shown by `troupe status --run '{0}'`, and the run by `troupe wait "
+          "--run '{0}'`, also where this command is killed: that folder is gone when the run is",
+          request.run_folder.string());
     if (job.checkpoints.save.empty())
       runtime::log_warning(
           "nothing will be saved: what is trained is lost when the run ends; to keep it, give "

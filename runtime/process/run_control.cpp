@@ -10,6 +10,7 @@
 #include <fstream>
 #include <poll.h>
 #include <sys/stat.h>
+#include <utility>
 
 namespace troupe::runtime {
 namespace {
@@ -169,9 +170,27 @@ void log_follower::give(
 std::optional<run_end> wait_for_end(const run_folder& folder,
                                     const cancel_token& stop,
                                     const std::function<void(const run_status&)>& meanwhile) {
+  run_status status;
+  bool failed = false;
   for (;;) {
-    // A file that cannot be read now is looked at again: it may just be replaced.
-    const auto status = status_of(folder, [](const std::string&) {});
+    try {
+      // A file that cannot be read now is looked at again: it may just be replaced.
+      status = status_of(folder, [](const std::string&) {});
+      failed = false;
+    } catch (const error&) {  // somebody may be removing the folder
+      if (status.record.ended)
+        return status.record.ended;
+      if (!fs::exists(folder.path()))
+        throw input_error(
+            "the run in '{}' is not seen any more: that folder is gone, as a temporary one is with "
+            "its run, and how it ended was not seen; a run that is given a folder leaves its end "
+            "there",
+            folder.path().string());
+      if (std::exchange(failed, true))
+        throw;
+      pause(std::nullopt, stop);
+      continue;
+    }
     meanwhile(status);
     const auto* const decider = status.supervisor();
     if (status.condition == run_condition::ended && decider == nullptr && !folder.is_held())

@@ -73,7 +73,8 @@ class log_follower {
 };
 
 /// Waits until a run ends, at once when it has; calls `meanwhile` some times a second. Returns its
-/// end; nothing: it died. Throws `cancelled`.
+/// end; nothing: it died. Throws `cancelled`, as run_folder, and input_error where the folder is
+/// gone before it was seen how the run ended.
 std::optional<run_end> wait_for_end(const run_folder& folder,
                                     const cancel_token& stop,
                                     const std::function<void(const run_status&)>& meanwhile);

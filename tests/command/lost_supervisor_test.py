@@ -8,13 +8,14 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 
 import cli_test
 import hosts_test
 from cli_test import works, wrong
 from hosts_test import ENDLESS, NODES, hosts, over
-from processes_test import JOBS, children_first, is_same, job, require_same
+from processes_test import JOBS, PATIENCE, children_first, is_same, job, require_same
 
 FEW = ["--suspicion-seconds", 3]
 
@@ -75,6 +76,29 @@ def stops(one, nodes, copy):
         at.ends()
 
 
+class waiting:
+    """`troupe wait` on the folder in which a host goes on with the run."""
+
+    def __init__(self, folder, nodes, copy):
+        self.out = folder / "waited.txt"
+        with open(self.out, "w") as out:
+            self.process = subprocess.Popen([cli_test.PROGRAM, "wait", "--run", str(copy)], stdout=out,
+                                            stderr=subprocess.STDOUT)
+        atexit.register(self.process.kill)
+        seen = self.iteration()
+        waits(nodes, "`troupe wait` shows steps", lambda: self.iteration() > seen + 5)
+
+    def iteration(self):
+        return max((int(x) for x in re.findall(r"iteration +(\d+)/", self.out.read_text())), default=0)
+
+    def ends(self, one):
+        """With the run, as it, at its last step."""
+        code, newest = self.process.wait(PATIENCE), one.steps()[-1]["iteration"]
+        if code != 0 or self.iteration() != newest:
+            raise wrong(f"`troupe wait` has come to iteration {self.iteration()} of {newest} and ends with {code}:\n"
+                        f"{self.out.read_text()[-2000:]}")
+
+
 def check_gone(folder):
     """Front, supervisor and agent die at once, as with their host: whoever computes lives on, and another host leads.
     Then a process dies, and that supervisor: its own host goes on."""
@@ -93,7 +117,9 @@ def check_gone(folder):
     taken_over(nodes, 2)
     goes_on(one, nodes)
     newest = int((folder / "save" / "latest_checkpointed_iteration.txt").read_text())
+    shown = waiting(folder, nodes, copy)
     stops(one, nodes, copy)
+    shown.ends(one)
     if int((folder / "save" / "latest_checkpointed_iteration.txt").read_text()) < newest or not newest:
         raise wrong(f"the newest checkpoint was {newest}, and is an older one")
     require_same_as_undisturbed(folder, one, "the host of the supervisor was lost")

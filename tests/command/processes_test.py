@@ -1085,14 +1085,27 @@ def check_signalled(folder):
         raise one.fails(f"its status is {one.status()}")
 
 
+def shown_after_front(one, run):
+    """A run whose folder goes with it is followed to its end; whether that was seen in time is told."""
+    killed_at = one.steps()[-1]["iteration"]
+    code, out, err = cli_test.run("wait", "--run", run)
+    newest = max((int(x) for x in re.findall(r"iteration +(\d+)/", out)), default=0)
+    if (code, "how it ended was not seen" in err) not in ((0, False), (2, True)) or newest < killed_at + 20:
+        raise one.fails(f"`troupe wait` ends with {code}, has shown iteration {newest}, and says\n{err}")
+
+
 def check_temporary(folder):
     """The folder of a run without --run and --save is gone with the run, whoever was killed."""
     for killed in (None, "front", "supervisor"):
         one = job(folder, *LONG, temporary=True)
         one.reaches(5)
+        told, = set(re.findall(r"--run '(.*?)'`", one.out.read_text()))
+        if pathlib.Path(told) != one.run:
+            raise one.fails(f"its folder is {one.run}, and it tells of {told}")
         if killed == "front":
             one.process.kill()
             one.process.wait()
+            shown_after_front(one, told)
             one.leaves_nothing()
         elif killed == "supervisor":
             os.kill(one.deciding()["pid"], signal.SIGKILL)

@@ -117,6 +117,26 @@ TEST_CASE("who waits for a run gets its end, or that it has none", "[process]") 
                   cancelled);
 }
 
+TEST_CASE("who waits for a run whose folder goes with it gets its end if that was seen",
+          "[process]") {
+  with_supervisor x;
+  int looks = 0;
+  const auto end = wait_for_end(x.folder(), {}, [&](const run_status&) {
+    if (++looks == 1)
+      x.run->end(3, "we failed");
+    else
+      std::filesystem::remove_all(x.above / "run");
+  });
+  REQUIRE(end);
+  CHECK(end->exit_code == 3);
+
+  with_supervisor unseen;
+  const auto remove = [&](const run_status&) { std::filesystem::remove_all(unseen.above / "run"); };
+  CHECK_THROWS_MATCHES(wait_for_end(unseen.folder(), {}, remove),
+                       input_error,
+                       MessageMatches(ContainsSubstring("how it ended was not seen")));
+}
+
 TEST_CASE("logs are followed from their last lines on, each line once and whole", "[process]") {
   const scratch_folder above;
   const held_run_folder run(above / "run", "test", {"test"});
