@@ -131,6 +131,11 @@ def check_keep_last(folder):
     left = sorted(x.name for x in (folder / "run").glob("iter_*"))
     if left != ["iter_0000005", "iter_0000006"]:
         raise wrong(f"--keep-last 2 left {left}")
+    refuses("--keep-every needs --keep-last", *train[:-2], "--save", folder / "none", "--keep-every", 3)
+    works(*train, "--save", folder / "sparse", "--keep-last", 1, "--keep-every", 2)
+    left = sorted(x.name for x in (folder / "sparse").glob("iter_*"))
+    if left != ["iter_0000002", "iter_0000004", "iter_0000006"]:
+        raise wrong(f"--keep-last 1 --keep-every 2 left {left}")
 
 
 def narrow(page):

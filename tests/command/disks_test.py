@@ -1,5 +1,5 @@
 """`--save` on a disk that can only be read, or is slow: training goes on, and what is not durable is not called saved.
-Run by ctest.
+What is synced beside it. Run by ctest.
 
     disks_test.py PROGRAM DISK_FAULTS NAME...   runs the named checks, or all
 
@@ -8,13 +8,16 @@ exists: nothing here depends on how fast a machine is.
 """
 
 import atexit
+import json
+import os
+import signal
 import subprocess
 import sys
 import time
 
 import cli_test
 from cli_test import refuses, works
-from processes_test import JOB, JOBS, LONG, PIPELINE, job, judge, require_same
+from processes_test import JOB, JOBS, LONG, PIPELINE, is_stopped, job, judge, require_same
 
 FAULTS = None
 EROFS = 30
@@ -109,6 +112,26 @@ def check_silent(folder):
     works("checkpoint", "verify", save)
     if "shown no progress" not in one.out.read_text():
         raise one.fails("it is not said why a writer was replaced")
+
+
+def check_ledger_synced(folder):
+    """When a checkpoint is complete the ledger is synced that says so. Who does that stops in that call, once."""
+    wanted = judge(folder)
+    run = folder / f"job-{len(JOBS)}" / "run"
+    stops = {"LD_PRELOAD": FAULTS, "TROUPE_TEST_DISK_FAULT": f"{run} 1 {-signal.SIGSTOP} 1 fdatasync"}
+    one = job(folder, *LONG, "--save", folder / "save", "--save-interval", 20, environment=stops)
+    if one.run != run:
+        raise one.fails(f"its folder is {one.run}, and not {run}")
+    one.reaches(1)
+    at = one.deciding()["pid"]
+    one.until("the ledger is synced", lambda: is_stopped(at))
+    lines = [json.loads(x) for x in (run / "ledger.jsonl").read_text().splitlines()]
+    saved, seen = [x["saved"] for x in lines if "saved" in x], visible(folder / "save")
+    os.kill(at, signal.SIGCONT)
+    if saved != [20] or seen != [20]:
+        raise one.fails(f"the ledger is synced when it says that {saved} are saved, and these are visible: {seen}")
+    one.reaches(30)
+    ends_here(one, wanted, "a ledger that was synced")
 
 
 def check_read_only_at_first(folder):

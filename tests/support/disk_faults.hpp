@@ -9,8 +9,8 @@
 //
 // Counted are open (for writing), write, fsync, rename, unlink, rmdir, mkdir and ftruncate, each
 // with its relatives (openat, pwrite, renameat2 ...). What stdio writes is not seen. Only where
-// they are named, so that the numbers of the others stay: read, and mmap, which is not refused, but
-// maps a page in the middle that cannot be read, as over a broken sector.
+// they are named, so that the numbers of the others stay: fdatasync; read, and mmap, which is not
+// refused, but maps a page in the middle that cannot be read, as over a broken sector.
 
 #pragma once
 
