@@ -225,10 +225,12 @@ std::string memory_text(const training_job& job, const std::vector<memory_foreca
 }
 
 /// What stands in which process, and what that keeps of another one; empty where one hosts all.
-std::string processes_text(const training_job& job, const std::vector<memory_forecast>& needs) {
+std::string processes_text(const training_job& job,
+                           const std::vector<memory_forecast>& needs,
+                           const std::vector<std::string>& hosts) {
   std::string out;
   std::int64_t together = 0;
-  const auto processes = forecast_processes(job, needs);
+  const auto processes = forecast_processes(job, needs, hosts);
   for (std::size_t p = 0; p < processes.size(); ++p) {
     const auto& x = processes[p];
     together += x.peak();
@@ -260,7 +262,7 @@ std::string processes_text(const training_job& job, const std::vector<memory_for
 
 }  // namespace
 
-std::string describe(const training_job& given) {
+std::string describe(const training_job& given, const std::vector<std::string>& hosts) {
   auto job = given;
   const auto start = actors::plan_start(job);  // throws what the run itself would
   const auto& model = job.training.model;
@@ -311,7 +313,7 @@ std::string describe(const training_job& given) {
   std::int64_t together = 0;
   for (const auto& x : all)
     together += x.peak();
-  out += fmt::format("all ranks   {}\n", human_bytes(together)) + processes_text(job, all)
+  out += fmt::format("all ranks   {}\n", human_bytes(together)) + processes_text(job, all, hosts)
          + memory_text(given, all);
   for (const auto& note : pipeline.schedule->notes())
     out += fmt::format("note        {}\n", note);

@@ -188,6 +188,20 @@ run_hosts find_hosts(const host_flags& flags) {
   return out;
 }
 
+std::vector<std::string> hosts_of(const host_flags& flags) {
+  std::vector<std::string> out;
+  for (const auto& name : node_names(flags))
+    out.push_back(runtime::read_host_and_port(name).host);
+  return out;
+}
+
+std::vector<std::string> hosts_of(const run_hosts& hosts) {
+  std::vector<std::string> out;
+  for (const auto& node : hosts.nodes)
+    out.push_back(node.address);
+  return out;
+}
+
 void warn_if_insecure(bool insecure) {
   if (insecure)
     runtime::log_warning(

@@ -42,6 +42,11 @@ struct run_hosts {
 /// has none, is there twice, or is not reached from the same address as the others.
 run_hosts find_hosts(const host_flags& flags);
 
+/// Of each process the host that was named, equal for those of one; none: all are on this one.
+/// One host by two names counts as two until its processes have told what it is called.
+std::vector<std::string> hosts_of(const host_flags& flags);
+std::vector<std::string> hosts_of(const run_hosts& hosts);
+
 /// Says what --insecure gives up, if it was given.
 void warn_if_insecure(bool insecure);
 

@@ -151,8 +151,10 @@ void tell(const runtime::forecast_group& most) {
 }
 
 /// Which process keeps whose states, where several keep each other's.
-void tell_keepers(const runtime::training_job& job, const forecasts& groups) {
-  const auto all = runtime::forecast_processes(job, needs_by_rank(job, groups));
+void tell_keepers(const runtime::training_job& job,
+                  const forecasts& groups,
+                  const run_hosts& hosts) {
+  const auto all = runtime::forecast_processes(job, needs_by_rank(job, groups), hosts_of(hosts));
   for (std::size_t p = 0; p < all.size(); ++p)
     if (all[p].keeps_for >= 0)
       runtime::log_info(" process {} keeps the two newest states of another one's ranks: {}",
@@ -359,7 +361,7 @@ actors::outcome carry_out(const runtime::training_job& job,
   const bool any_step = prepared->description.iteration < job.train_iterations && !job.skip_train;
   if (any_step) {
     tell(neediest(groups));
-    tell_keepers(job, groups);
+    tell_keepers(job, groups, request.hosts);
     if (request.temporary)
       runtime::log_info(
           " its processes are shown by `troupe status --run '{0}'`, and the run by `troupe wait "

@@ -40,7 +40,7 @@ void add_train(command_line& program) {
     }
     const auto job = resolve(*flags);
     if (flags->dry_run) {
-      std::fputs(describe(job).c_str(), stdout);
+      std::fputs(describe(job, hosts_of(flags->hosts)).c_str(), stdout);
       return 0;
     }
     const auto hosts = find_hosts(flags->hosts);

@@ -12,12 +12,16 @@ std::vector<int> keepers_of(const std::vector<std::string>& hosts) {
   const auto n = int(hosts.size());
   if (n < 2)
     return {};
-  std::map<std::string, std::vector<int>> by_host;
-  for (int p = 0; p < n; ++p)
-    by_host[hosts[std::size_t(p)]].push_back(p);
+  std::map<std::string, std::size_t> number_of;  // by which process names it first
+  std::vector<std::vector<int>> by_host;
+  for (int p = 0; p < n; ++p) {
+    const auto number = number_of.emplace(hosts[std::size_t(p)], by_host.size()).first->second;
+    by_host.resize(std::max(by_host.size(), number + 1));
+    by_host[number].push_back(p);
+  }
   std::vector<int> order;
   std::size_t largest = 0;
-  for (const auto& [host, all] : by_host) {
+  for (const auto& all : by_host) {
     order.insert(order.end(), all.begin(), all.end());
     largest = std::max(largest, all.size());
   }

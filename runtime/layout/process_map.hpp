@@ -25,8 +25,8 @@ class process_map {
 };
 
 /// For each process the one that keeps the states of its ranks: another one, on another host where
-/// there is one, and each keeps as few as can be. `hosts`: of each process, by name. Empty for one
-/// process: there is no other.
+/// there is one, and each keeps as few as can be. `hosts`: of each process, by name, or whatever is
+/// equal for those of one host. Empty for one process: there is no other.
 std::vector<int> keepers_of(const std::vector<std::string>& hosts);
 
 /// The same when processes stand on other hosts than `before` was settled for: as few go to another

@@ -8,7 +8,8 @@
 namespace troupe::runtime {
 
 std::vector<process_forecast> forecast_processes(const training_job& job,
-                                                 const std::vector<memory_forecast>& needs) {
+                                                 const std::vector<memory_forecast>& needs,
+                                                 std::vector<std::string> hosts) {
   std::vector<process_forecast> out;
   const int processes = job.layout.processes;
   if (processes < 2)
@@ -22,7 +23,8 @@ std::vector<process_forecast> forecast_processes(const training_job& job,
   }
   if (!job.recovery.on)
     return out;
-  const auto keepers = keepers_of(std::vector<std::string>(std::size_t(processes)));
+  hosts.resize(std::size_t(processes));
+  const auto keepers = keepers_of(hosts);
   for (int p = 0; p < processes; ++p) {
     auto& keeper = out[std::size_t(keepers[std::size_t(p)])];
     keeper.keeps_for = p;

@@ -6,6 +6,7 @@
 #include "runtime/trainer/memory_forecast.hpp"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace troupe::runtime {
@@ -27,9 +28,10 @@ struct process_forecast {
   friend bool operator==(const process_forecast&, const process_forecast&) = default;
 };
 
-/// By the numbers of the processes; empty where one hosts all. `needs`: of each rank. Who keeps
-/// whose states is as on one host.
+/// By the numbers of the processes; empty where one hosts all. `needs`: of each rank. `hosts`: of
+/// each process, equal for those of one host; empty: all are on one.
 std::vector<process_forecast> forecast_processes(const training_job& job,
-                                                 const std::vector<memory_forecast>& needs);
+                                                 const std::vector<memory_forecast>& needs,
+                                                 std::vector<std::string> hosts = {});
 
 }  // namespace troupe::runtime

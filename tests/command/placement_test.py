@@ -1,0 +1,82 @@
+"""Who keeps whose states, by which hosts there are: what --dry-run tells, and what the run does. Run by ctest.
+
+    placement_test.py PROGRAM NAME...   runs the named checks, or all
+"""
+
+import atexit
+import re
+import subprocess
+import sys
+
+import cli_test
+import hosts_test
+from cli_test import works, wrong
+from hosts_test import NODES, node
+from processes_test import JOB, JOBS, PIPELINE, job
+
+WORDS = [*PIPELINE, "--train-iters", 4]
+
+
+def forecast(*words):
+    """Of each process the one that keeps its states, by --dry-run."""
+    said = works(*JOB, *WORDS, "--dry-run", *words)
+    return {int(kept): int(by) for by, kept in re.findall(r"process (\d+) .*two newest states of process (\d+)'s ranks", said)}
+
+
+def kept_in(one):
+    """The same as the run has told it."""
+    told = re.findall(r"the states of process (\d+)'s ranks \(host '(.*?)'\) are kept in process (\d+) \(host '(.*?)'\)",
+                      one.out.read_text())
+    return {int(x): int(by) for x, _, by, _ in told}, {int(x): host for x, host, _, _ in told}
+
+
+def check_told(folder):
+    """By the names of nodes alone: nothing is asked where they are."""
+    cases = [("a:1,a:2,a:3,a:4", {0: 1, 1: 2, 2: 3, 3: 0}),
+             ("a:1,a:2,b:1,b:2", {0: 2, 1: 3, 2: 0, 3: 1}),
+             ("b:1,a:1,b:2,a:2", {0: 1, 1: 0, 2: 3, 3: 2}),
+             ("b:1,c:1,a:1,b:2", {0: 1, 1: 0, 2: 3, 3: 2})]
+    for nodes, keepers in cases:
+        told = forecast("--nodes", nodes, "--insecure")
+        hosts = [x.split(":")[0] for x in nodes.split(",")]
+        if "b" in hosts and any(hosts[x] == hosts[by] for x, by in keepers.items()):
+            raise wrong(f"the expected {keepers} over {nodes} are on one host")
+        if told != keepers:
+            raise wrong(f"over {nodes} the dry run tells of the keepers {told}, and not {keepers}")
+    if (told := forecast("--processes", 4)) != cases[0][1]:
+        raise wrong(f"over this host the dry run tells of the keepers {told}")
+
+
+def check_one_host(folder):
+    """Four processes of one host, that of the command or of nodes."""
+    nodes, credentials = hosts_test.hosts(folder, 4)
+    for where, processes in ((["--processes", 4], 4), (hosts_test.over(nodes, credentials), 4)):
+        one = job(folder, *WORDS, *where, processes=processes).ends()
+        kept, hosts = kept_in(one)
+        if kept != forecast(*where) or len(kept) != 4 or len(set(hosts.values())) != 1:
+            raise one.fails(f"with {where} states are kept in {kept}, and not {forecast(*where)}")
+        if "processes of one host keep each other's states" not in one.out.read_text():
+            raise one.fails("it is not said that one host has all")
+
+
+def check_two_hosts(folder):
+    """Two and two of them: each is kept on the other host. Hosts are told apart by their names."""
+    named = lambda x: ["unshare", "--uts", "sh", "-c", f'hostname {x} && exec "$@"', "sh"]  # noqa: E731
+    if subprocess.run([*named("host-z"), "true"], capture_output=True).returncode != 0:
+        print("skipped: a process may not have a host name of its own here")
+        sys.exit(77)
+    credentials = hosts_test.keys(folder)
+    nodes = [node(folder, credentials=credentials, listen=f"127.0.0.{number}:0", within=named(name))
+             for number, name in ((3, "host-z"), (3, "host-z"), (2, "host-a"), (2, "host-a"))]
+    where = hosts_test.over(nodes, credentials)
+    one = job(folder, *WORDS, *where, "--local-addr", "127.0.0.1", processes=4).ends()
+    kept, hosts = kept_in(one)
+    if hosts != {0: "host-z", 1: "host-z", 2: "host-a", 3: "host-a"}:
+        raise one.fails(f"the processes are on the hosts {hosts}")
+    if kept != forecast(*where) or any(hosts[x] == hosts[by] for x, by in kept.items()):
+        raise one.fails(f"states are kept in {kept}, and the dry run has told {forecast(*where)}")
+
+
+if __name__ == "__main__":
+    atexit.register(lambda: [x.stop() for x in (*NODES, *JOBS)])
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
