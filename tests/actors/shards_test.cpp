@@ -336,7 +336,7 @@ TEST_CASE(
   CHECK(names_in(two.path()) == names_in(one.path()));
 }
 
-TEST_CASE("who does not lead the run any more stages nothing, and leaves alone what another stages",
+TEST_CASE("who does not lead the run any more stages nothing and leaves alone what another stages",
           "[actors]") {
   const tests::scratch_folder folder;
   const auto theirs = folder / ".iter_0000003.generation-9.attempt-1.another-host.partial";

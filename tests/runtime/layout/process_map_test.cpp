@@ -49,7 +49,7 @@ TEST_CASE("a process is kept in another one, on another host where there is one"
   CHECK(keepers_of({"a"}).empty());
 }
 
-TEST_CASE("who keeps whose states depends on who stands together, not on what hosts are called",
+TEST_CASE("who keeps whose states depends on who stands together and not on what hosts are called",
           "[runtime][layout]") {
   CHECK(keepers_of({"a", "c", "b"}) == keepers_of({"10.0.0.7", "10.0.0.8", "10.0.0.9"}));
   CHECK(keepers_of({"z", "z", "m", "a", "m"}) == keepers_of({"1", "1", "2", "3", "2"}));
