@@ -89,14 +89,14 @@ def check_during_recovery(folder):
     wanted = judge(folder)
     one, lost = started(folder)
     first, second = lost
-    survivors = others(one, lost)
+    survivors, dead = others(one, lost), one.node(second)  # nobody is missing yet, of whom they are counted
     for _ in range(5):  # who stands so soon is killed once more
         if pid := coming(one, first):
             break
         one.reaches(one.steps()[-1]["iteration"] + 5)
     else:
         raise one.fails("whoever was started stood before it was seen")
-    dead = killed(one, second)
+    os.kill(dead["pid"], signal.SIGKILL)
     one.until("its death is known", lambda: f"process {dead['pid']}, has ended" in one.text())
     os.kill(pid, signal.SIGCONT)
     replaced(one, second, dead)
