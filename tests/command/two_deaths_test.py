@@ -12,7 +12,7 @@ import signal
 import sys
 
 import cli_test
-from processes_test import JOBS, LONG, is_gone, is_same, is_stopped, job, judge, killed, replaced
+from processes_test import JOBS, LONG, is_gone, is_same, is_stopped, job, judge, replaced
 
 PROCESSES = 4
 
@@ -42,15 +42,17 @@ def require_newest_kept(one, wanted, survivors, what):
         raise one.fails(f"{what}: it is not said where the state came from")
 
 
-def others(one, lost):
-    return [one.node(x) for x in range(PROCESSES) if x not in lost]
+def divided(one, lost):
+    """Those that live on, and those that are to die; of one look, as each takes time."""
+    found = one.until("all are seen", lambda: len(x := one.processes()) == PROCESSES and sorted(x, key=lambda y: y["ranks"]))
+    return [found[x] for x in range(PROCESSES) if x not in lost], [found[x] for x in lost]
 
 
 def check_at_once(folder):
     """They are killed at the same moment: nobody acts on the death of the first before the second."""
     wanted = judge(folder)
     one, lost = started(folder)
-    survivors, dead = others(one, lost), [one.node(x) for x in lost]
+    survivors, dead = divided(one, lost)
     for how in (signal.SIGSTOP, signal.SIGKILL):
         for at in dead:
             os.kill(at["pid"], how)
@@ -73,8 +75,9 @@ def coming(one, number):
                     return pid, incarnation
         return None
     log = one.run / "logs" / f"node-{number}.log"
+    at, = one.until("it is seen", lambda: [x for x in one.processes() if x["name"] == f"node-{number}"])
     started_before = max(map(int, re.findall(r"\(incarnation (\d+)\) stands", log.read_text())))
-    killed(one, number)
+    os.kill(at["pid"], signal.SIGKILL)
     pid, incarnation = one.until("another one is started", find)
     os.kill(pid, signal.SIGSTOP)
     one.until("it has stopped", lambda: is_stopped(pid) or is_gone(pid))
@@ -89,7 +92,7 @@ def check_during_recovery(folder):
     wanted = judge(folder)
     one, lost = started(folder)
     first, second = lost
-    survivors, dead = others(one, lost), one.node(second)  # nobody is missing yet, of whom they are counted
+    survivors, (_, dead) = divided(one, lost)
     for _ in range(5):  # who stands so soon is killed once more
         if pid := coming(one, first):
             break
