@@ -152,7 +152,7 @@ std::vector<process_id> footprint::processes() const {
         if (const auto facts = look_at_process(*pid); facts && facts->state != 'Z')
           out.push_back(facts->id);
   for (const auto& host : hosts_)
-    for (const auto& one : processes_of_host(host))
+    for (const auto& one : processes_of_host(host.folder))
       if (std::find(out.begin(), out.end(), one) == out.end())
         out.push_back(one);
   return out;
@@ -162,8 +162,7 @@ std::vector<process_id> footprint::processes() const {
 std::set<std::string> footprint::listening() const {
   auto out = listening_sockets("self");
   for (const auto& host : hosts_)
-    if (const auto node = standing_node_of(host))
-      out.merge(listening_sockets(std::to_string(node->pid)));
+    out.merge(listening_sockets(std::to_string(host.node.pid)));
   return out;
 }
 

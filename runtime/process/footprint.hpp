@@ -26,7 +26,9 @@ class footprint {
   const std::string& mark() const { return mark_; }
   /// Beside those of the mark: whoever the standing node with that folder has started, and what
   /// they listen on in its network. The node itself stays.
-  void add_host(std::filesystem::path folder) { hosts_.push_back(std::move(folder)); }
+  void add_host(std::filesystem::path folder, const process_id& node) {
+    hosts_.push_back({std::move(folder), node});
+  }
   /// Those that run now, zombies left out.
   std::vector<process_id> processes() const;
   /// Remembers on which sockets they listen now, and which shared memory they have mapped.
@@ -41,7 +43,11 @@ class footprint {
   std::set<std::string> listening() const;
 
   std::string mark_;
-  std::vector<std::filesystem::path> hosts_ = {};  ///< folders of standing nodes
+  struct host {
+    std::filesystem::path folder;
+    process_id node;  ///< the standing node
+  };
+  std::vector<host> hosts_ = {};
   std::set<pid_t> pids_;
   std::set<std::string> sockets_;                ///< inodes of those that listened
   std::set<std::filesystem::path> memory_ = {};  ///< below /dev/shm

@@ -75,14 +75,14 @@ std::optional<part_line> read_part_line(const std::vector<std::string>& words) {
   return out;
 }
 
-std::optional<std::string> folder_of_standing_node(const std::vector<std::string>& words) {
-  constexpr std::string_view flag = "--run";
+std::optional<std::string> folder_of_standing_node(const std::vector<std::string>& words,
+                                                   const std::string& flag) {
   if (words.size() < 2 || words[1] != "node")
     return std::nullopt;
   for (std::size_t i = 2; i < words.size(); ++i) {
     if (words[i] == flag && i + 1 < words.size())
       return words[i + 1];
-    if (words[i].starts_with(std::string(flag) + "="))
+    if (words[i].starts_with(flag + "="))
       return words[i].substr(flag.size() + 1);
   }
   return std::nullopt;
@@ -111,10 +111,10 @@ std::vector<process_id> processes_of_host(const fs::path& folder) {
   return out;
 }
 
-std::optional<process_id> standing_node_of(const fs::path& folder) {
+std::optional<process_id> standing_node_of(const fs::path& folder, const std::string& flag) {
   std::optional<process_id> out;
   each_process([&](pid_t pid, const std::vector<std::string>& words) {
-    const auto named = folder_of_standing_node(words);
+    const auto named = folder_of_standing_node(words, flag);
     if (!named || !is_folder(*named, pid, folder))
       return;
     if (const auto facts = look_at_process(pid); facts && facts->state != 'Z')

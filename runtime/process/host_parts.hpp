@@ -25,9 +25,10 @@ struct part_line {
 /// Nothing: it is no part.
 std::optional<part_line> read_part_line(const std::vector<std::string>& words);
 
-/// The folder that `troupe node --run FOLDER` was given; nothing: it is no standing node, or none
+/// The folder that a standing node was given by `flag`; nothing: it is no standing node, or none
 /// that was given a folder.
-std::optional<std::string> folder_of_standing_node(const std::vector<std::string>& words);
+std::optional<std::string> folder_of_standing_node(const std::vector<std::string>& words,
+                                                   const std::string& flag);
 
 struct host_part {
   std::string name;  ///< "agent", "guard", "node-1"
@@ -40,7 +41,9 @@ std::vector<host_part> parts_of_host(const std::filesystem::path& folder);
 /// All of them, whatever their names.
 std::vector<process_id> processes_of_host(const std::filesystem::path& folder);
 
-/// The standing node itself; nothing: none with that folder runs here.
-std::optional<process_id> standing_node_of(const std::filesystem::path& folder);
+/// The standing node itself, which was given its folder by `flag`; nothing: none with that folder
+/// runs here.
+std::optional<process_id> standing_node_of(const std::filesystem::path& folder,
+                                           const std::string& flag);
 
 }  // namespace troupe::runtime

@@ -147,7 +147,7 @@ def check_gray(folder):
 def check_memory(folder):
     """A node gets no more memory: what it needs fails, and it or its process is replaced; where it needs none, the report says
     so, and counts it among none that hold."""
-    table = folder / "table.md"
+    table = folder / "table.txt"
     report, text = chaos(folder, "--kills", 1, "--every-steps", 35, "--seed", 1, "--roles", "node", "--kinds", "out-of-memory",
                          "--table", table, more=[*PIPELINE, "--suspicion-seconds", 3, "--train-iters", 500])
     requires(report, ["kind"], [("out-of-memory",)])

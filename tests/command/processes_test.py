@@ -159,9 +159,15 @@ class job:
         one, = self.processes("supervisor")
         return one
 
+    def nodes(self):
+        """Which processes have the places now: the ranks of the first begin at 0."""
+        return sorted(self.processes(), key=lambda x: x["ranks"])
+
     def node(self, number):
-        """Which process has that place now: the ranks of the first begin at 0."""
-        return sorted(self.processes(), key=lambda x: x["ranks"])[number]
+        now = self.nodes()
+        if number >= len(now):
+            raise self.fails(f"there is no process {number} among {now}")
+        return now[number]
 
     def ends(self, code=0):
         try:
@@ -778,7 +784,7 @@ def check_agent_killed(folder):
     wanted = judge(folder)
     one = job(folder, *LONG)
     one.reaches(5)
-    nodes = [one.node(0), one.node(1)]
+    nodes = one.nodes()
     for iteration, with_guard in ((5, False), (12, True)):
         one.reaches(iteration)
         agent, = one.processes("agent")
@@ -786,9 +792,9 @@ def check_agent_killed(folder):
         for pid in ([guard] if with_guard else []) + [agent["pid"]]:
             os.kill(pid, signal.SIGKILL)
         one.until("another agent", lambda: [x for x in one.processes("agent") if x["pid"] != agent["pid"]])
-        for number, before in enumerate(nodes):
-            if not is_same(one.node(number), before):
-                raise one.fails(f"process {number} was {before} and is {one.node(number)}")
+        now = one.nodes()
+        if len(now) != len(nodes) or not all(map(is_same, now, nodes)):
+            raise one.fails(f"the processes were {nodes} and are {now}")
     one.until("both are adopted twice", lambda: one.text().count("adopted 'node-") == 4)
     # The newest agent sees the death of one that no agent is the parent of.
     one.reaches(20)

@@ -104,7 +104,7 @@ std::vector<std::filesystem::path> find_node_folders(const chaos_flags& flags, s
   std::vector<std::filesystem::path> out;
   for (const auto& name : names_in(flags.node_folders)) {
     out.push_back(std::filesystem::absolute(name).lexically_normal());
-    if (!runtime::standing_node_of(out.back()))
+    if (!runtime::standing_node_of(out.back(), "--run"))
       throw usage_error(
           "--node-folders: no `troupe node --run` with the folder '{}' is seen on this machine: "
           "chaos sees hosts that are network namespaces or addresses of this machine, and is to "

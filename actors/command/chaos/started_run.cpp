@@ -1,6 +1,7 @@
 #include "actors/command/chaos/started_run.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/process/host_parts.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -62,7 +63,8 @@ started_run::started_run(const chaos_job& job,
       front_(child_.id()),
       ledger_(ledger_file()) {
   for (const auto& host : job.node_folders)
-    footprint_.add_host(host);
+    if (const auto node = runtime::standing_node_of(host, "--run"))
+      footprint_.add_host(host, *node);
 }
 
 started_run::~started_run() {

@@ -47,11 +47,13 @@ TEST_CASE("a part of a run is read from its command line", "[process]") {
 }
 
 TEST_CASE("a standing node is known by the folder that it was given", "[process]") {
-  CHECK(folder_of_standing_node({"troupe", "node", "--listen", "x:1", "--run", "/a"}) == "/a");
-  CHECK(folder_of_standing_node({"troupe", "node", "--run=/a"}) == "/a");
-  CHECK_FALSE(folder_of_standing_node({"troupe", "node", "--listen", "x:1"}));
-  CHECK_FALSE(folder_of_standing_node({"unshare", "--pid", "troupe", "node", "--run", "/a"}));
-  CHECK_FALSE(folder_of_standing_node({"troupe", "supervisor", "--run", "/a"}));
+  CHECK(folder_of_standing_node({"troupe", "node", "--listen", "x:1", "--run", "/a"}, "--run")
+        == "/a");
+  CHECK(folder_of_standing_node({"troupe", "node", "--run=/a"}, "--run") == "/a");
+  CHECK_FALSE(folder_of_standing_node({"troupe", "node", "--listen", "x:1"}, "--run"));
+  CHECK_FALSE(
+      folder_of_standing_node({"unshare", "--pid", "troupe", "node", "--run", "/a"}, "--run"));
+  CHECK_FALSE(folder_of_standing_node({"troupe", "supervisor", "--run", "/a"}, "--run"));
 }
 
 TEST_CASE("the parts of one host are found and no other's", "[process]") {
@@ -71,8 +73,8 @@ TEST_CASE("the parts of one host are found and no other's", "[process]") {
         == std::vector<host_part>{{"agent", agent.id(), 0}, {"node-1", newer.id(), 2}});
   CHECK(processes_of_host(own).size() == 3);
   CHECK(parts_of_host(other) == std::vector<host_part>{{"node-1", elsewhere.id(), 3}});
-  CHECK(standing_node_of(own) == node.id());
-  CHECK_FALSE(standing_node_of(other));
+  CHECK(standing_node_of(own, "--run") == node.id());
+  CHECK_FALSE(standing_node_of(other, "--run"));
   for (auto* one : {&newer, &older})
     if (const auto alive = running_process::find(one->id()))
       alive->signal(SIGKILL);
