@@ -156,11 +156,13 @@ int simulate_many(const simulation_flags& flags, actors::planted_bug bug) {
                                     .progress = [&](std::uint64_t done) { bar.advance_to(done); }});
   if (result.failure)
     return tell_failure(*result.failure, flags.mutant);
-  fmt::print("seeds {} to {} hold: {} turns, somebody died in {} of them\n",
-             flags.first,
-             flags.last,
-             result.turns,
-             result.deaths);
+  fmt::print(
+      "seeds {} to {} hold: {} turns, somebody died in {} of them, a connection broke in {}\n",
+      flags.first,
+      flags.last,
+      result.turns,
+      result.deaths,
+      result.breaks);
   return 0;
 }
 
@@ -179,8 +181,9 @@ void add_simulate(command_line& program) {
   const auto flags = std::make_shared<simulation_flags>();
   auto& to = program.command(
       "simulate",
-      "Searches for holes in the protocol of the actors: trains small models under orders, delays "
-      "and deaths that seeds choose, and compares each run with an undisturbed one.",
+      "Searches for holes in the protocol of the actors: trains small models under orders, delays, "
+      "deaths and broken connections that seeds choose, and compares each run with an undisturbed "
+      "one.",
       [flags] { return simulate(*flags); });
   to.group("What is simulated");
   to.value({.name = "--seeds",

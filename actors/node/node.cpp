@@ -112,7 +112,7 @@ caf::result<messages::generation_ended> node_state::end(const messages::end_gene
   ended_ = std::max(ended_, x.last);
   if (generation_ <= x.last)
     release_generation();
-  if (context_->neighbours)
+  if (context_->neighbours && context_->bug != planted_bug::keep_broken_links)
     for (const int process : x.broken_with)
       context_->neighbours->renew_connections(process);
   auto promise = self_->make_response_promise<messages::generation_ended>();

@@ -53,9 +53,10 @@ runtime::lane_board::place::waiting node_state::waits_for() const {
   return out;
 }
 
+// Before the answer to an order to end, which may follow: what was heard before it comes first.
 void node_state::tell_root(const messages::taken_for_dead& x) {
   if (root_)
-    context_->messages->send(self_, caf::actor_cast<messages::supervisor_actor>(root_), x);
+    context_->messages->send_at_once(self_, caf::actor_cast<messages::supervisor_actor>(root_), x);
 }
 
 // An exit message is enough for a stage whose lane hangs. An actor that hangs itself hears none: so

@@ -49,7 +49,7 @@ class broken_connections {
   std::optional<broken_connection> untold_;
 };
 
-/// Any thread.
+/// Any thread. A simulation has others in its place, between processes that are none.
 class neighbours {
  public:
   /// `windows` may be null: of a process without ranks.
@@ -57,6 +57,7 @@ class neighbours {
              std::shared_ptr<runtime::wire_transport> transport,
              std::shared_ptr<runtime::windows> windows,
              std::shared_ptr<broken_connections> broken = nullptr);
+  virtual ~neighbours() = default;
 
   const messages::process_name& self() const { return self_; }
   /// How the others reach its data planes; its control plane's place is not filled in.
@@ -70,7 +71,7 @@ class neighbours {
 
   /// LINK-1: the process that is known at that place lives, and a connection with it broke. After
   /// the end of the generation: for the next one all are made anew.
-  void renew_connections(int process);
+  virtual void renew_connections(int process);
 
   /// Of a connection that breaks by itself, and is made anew for the next generation.
   void when_broken(broken_connections::hearer x);
@@ -82,10 +83,10 @@ class neighbours {
 
   /// The end of a rank that lives here in a group whose ranks live in those processes, each by its
   /// place in the job. Throws as windows::join; io_error: one of them is not known.
-  std::unique_ptr<runtime::communicator> join(runtime::window_group_description what,
-                                              const std::vector<int>& processes,
-                                              int rank,
-                                              const runtime::cancel_token& until);
+  virtual std::unique_ptr<runtime::communicator> join(runtime::window_group_description what,
+                                                      const std::vector<int>& processes,
+                                                      int rank,
+                                                      const runtime::cancel_token& until);
 
  private:
   const messages::process_name self_;

@@ -22,6 +22,8 @@ std::string_view text_of(kind x) {
       return "ask for the end";
     case kind::part:
       return "part";
+    case kind::break_link:
+      return "break the link of";
     case kind::slow_disk:
       return "slow disk";
     case kind::refuse_disk:
@@ -205,6 +207,25 @@ void strike_savings(choices from, std::vector<disturbance>& to) {
   }
 }
 
+std::uint64_t draw_time_of_hearing(choices& from) {
+  return from.below(from.one_of({1LL, 20'000LL, 1'000'000LL, 100'000'000LL, 5'000'000'000LL}));
+}
+
+/// The same one may break again, so that one of its ends is exchanged. `from` is a copy.
+void break_links(choices from, std::vector<disturbance>& to) {
+  const auto breaks = from.one_of({0, 0, 0, 0, 0, 1, 1, 2, 3});
+  auto which = from.below(64);
+  for (int n = 0; n < breaks; ++n) {
+    if (from.happens(0.3))
+      which = from.below(64);
+    to.push_back({.what = kind::break_link,
+                  .who = from.one_of({"all", "all", "groups", "tickets"}),
+                  .which = which,
+                  .moment = moment_between_processes(from),
+                  .heard_ns = {draw_time_of_hearing(from), draw_time_of_hearing(from)}});
+  }
+}
+
 /// Some of the deaths become those of processes or keepers, and some links are parted for a while.
 void part_processes(choices& from, std::vector<disturbance>& to) {
   for (auto& x : to) {
@@ -281,6 +302,8 @@ std::vector<disturbance> draw_disturbances(choices& from, bool recovers, int pro
                    .moment = moment_of_step{all[from.below(all.size())], 1 + from.below(6)}});
   }
   draw_silent(choices(from.next(), 4), recovers, deaths_drawn, out);
+  if (processes > 1)
+    break_links(choices(from.next(), 5), out);
   return out;
 }
 
@@ -302,6 +325,8 @@ std::string to_string(const disturbance& x) {
     out += fmt::format(", {} ns", x.lasts_ns);
   if (x.how_often > 0)
     out += fmt::format(", {} times", x.how_often);
+  if (x.what == kind::break_link)
+    out += fmt::format(", heard after {} and {} ns", x.heard_ns[0], x.heard_ns[1]);
   return out;
 }
 

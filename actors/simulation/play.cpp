@@ -233,6 +233,8 @@ class played_run {
       return kill_process(x.which);
     if (x.what == disturbance::kind::part)
       return part(x);
+    if (x.what == disturbance::kind::break_link)
+      return break_link(x);
     if (x.what == disturbance::kind::drain && drain_) {
       out_.drained = true;
       return drain_("the simulation");
@@ -275,9 +277,32 @@ class played_run {
     if (all.empty())
       return;
     all.push_back(&process_);
-    const auto from = x.which % all.size();
-    const auto to = (from + 1 + x.which / all.size() % (all.size() - 1)) % all.size();
-    network_.part(*all[from], *all[to], world_.now_ns() + x.lasts_ns);
+    const auto [from, to] = two_of(all, x.which);
+    network_.part(*from, *to, world_.now_ns() + x.lasts_ns);
+  }
+
+  // Over the one of the supervisor's process no tensors go.
+  void break_link(const disturbance& x) {
+    const auto all = hosts_.living();
+    if (all.size() < 2 || out_.end)
+      return;
+    const auto [a, b] = two_of(all, x.which);
+    const auto [first, last]
+        = std::minmax({a->links()->self().process, b->links()->self().process});
+    const auto name = fmt::format("connection:{}-{}", first, last);
+    const broken_planes how{
+        .tickets = x.who != "groups", .groups = x.who != "tickets", .heard_ns = x.heard_ns};
+    if (!network_.wiring().break_off(
+            *a->links(), *b->links(), how, fmt::format("{}: {}", name, broken_text)))
+      return;
+    out_.broken.push_back(name);
+    how_.trace->note(name + " breaks");
+  }
+
+  static std::pair<virtual_process*, virtual_process*> two_of(
+      const std::vector<virtual_process*>& all, std::uint64_t which) {
+    const auto from = which % all.size();
+    return {all[from], all[(from + 1 + which / all.size() % (all.size() - 1)) % all.size()]};
   }
 
   // The lanes of one kind are counted in the order in which they first have work.
@@ -340,6 +365,7 @@ class played_run {
       out_.leased += x->leases().leased();
       out_.dropped += x->leases().counters().dropped - x->taken_back();
     }
+    out_.exchanged = hosts_.exchanged();
     out_.recovers = job_.recovery.on;
     const auto& ledger = *process_.context()->ledger;
     for (const auto& x : ledger.restarts())

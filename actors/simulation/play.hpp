@@ -42,7 +42,9 @@ struct seen_run {
   std::map<std::string, std::string> saved = {};  ///< files of weights and moments, by name: hashes
   /// Who was, while the run went on: "stage#12", "lane 0.1".
   std::vector<std::string> killed = {};
-  bool drained = false;  ///< an early end was asked for
+  std::vector<std::string> broken = {};     ///< connections, by both ends: "connection:0-1"
+  std::vector<std::string> exchanged = {};  ///< processes that lived: "process:1"
+  bool drained = false;                     ///< an early end was asked for
   bool disk_refused = false;
   bool state_lost = false;                      ///< what a rank had kept was damaged
   bool recovers = false;                        ///< who dies is replaced

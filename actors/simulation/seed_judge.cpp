@@ -14,6 +14,26 @@ namespace {
 /// So many without a step more end a run that recovers (MEMBER-5).
 constexpr std::size_t deaths_in_a_row = 4;
 
+std::size_t accidents(const seen_run& x) {
+  return x.killed.size() + x.broken.size();
+}
+
+/// Who died, and what broke.
+std::vector<std::string> accident_names(const seen_run& x) {
+  auto out = x.killed;
+  out.insert(out.end(), x.broken.begin(), x.broken.end());
+  return out;
+}
+
+/// Whether the end of a run names this one of them as its cause.
+bool names(const std::string& reason, const std::string& who) {
+  const auto has = [&](const std::string& part) { return reason.find(part) != std::string::npos; };
+  return has(fmt::format("{}: {}", who, killed_text))
+         || has(fmt::format("{}: {}", who, broken_text))
+         || (who.starts_with("process:") && has(who + ": "))
+         || (who.ends_with("wrong-bits") && names_wrong_bits(reason));
+}
+
 void look_at_rest(const seen_run& x, std::vector<std::string>& to) {
   if (!x.end)
     to.push_back(
@@ -64,10 +84,10 @@ void look_at_records(const seen_run& x, const seen_run& calm, std::vector<std::s
       return to.push_back(
           fmt::format("the ledger has another state of step {} than undisturbed", i + 1));
   // All ranks have kept the newest step or the one before; only what strikes again and again goes
-  // back further.
+  // back further. Connections that break cost no step, however often (MEMBER-7).
+  const bool goes_back = x.state_lost || (!x.killed.empty() && accidents(x) > 2);
   for (const auto& event : x.events)
-    if (event.kind == "restart" && x.killed.size() < 3 && !x.state_lost
-        && event.resumed + 1 < event.iteration)
+    if (event.kind == "restart" && !goes_back && event.resumed + 1 < event.iteration)
       to.push_back(fmt::format("after {} steps it went on from step {}, of {}",
                                event.iteration,
                                event.resumed,
@@ -75,10 +95,10 @@ void look_at_records(const seen_run& x, const seen_run& calm, std::vector<std::s
   std::vector<std::string> told;
   for (const auto& event : x.events)
     told.push_back(fmt::format("{} ({})", event.who, event.why));
-  if (x.recovers && x.restarts.size() > x.killed.size())
+  if (x.recovers && x.restarts.size() > accidents(x))
     to.push_back(fmt::format("more restarts than deaths: {} for {}; as told: {}",
                              fmt::join(x.restarts, ", "),
-                             fmt::join(x.killed, ", "),
+                             fmt::join(accident_names(x), ", "),
                              fmt::join(told, ", ")));
 }
 
@@ -107,7 +127,8 @@ void look_at_end(const seen_run& x, const seen_run& calm, std::vector<std::strin
     to.push_back(
         fmt::format("{} of {} steps are committed", x.committed.size(), calm.committed.size()));
   // Whoever hands tensors on may die with them.
-  const bool all_told = std::all_of(x.killed.begin(), x.killed.end(), [](const std::string& who) {
+  const auto all = accident_names(x);
+  const bool all_told = std::all_of(all.begin(), all.end(), [](const std::string& who) {
     return who.starts_with("loader") || who.starts_with("monitor");
   });
   if (all_told && x.dropped > 0)
@@ -141,19 +162,17 @@ std::vector<std::string> complaints(const seen_run& seen, const seen_run& undist
   const bool failed = seen.end->exit_code != 0;
   if (!failed)
     look_at_end(seen, undisturbed, out);
-  else if (seen.killed.empty())
+  else if (accidents(seen) == 0)
     out.push_back(fmt::format("nobody died, and the run ended early: {}", seen.end->reason));
-  else if (seen.recovers && seen.killed.size() < deaths_in_a_row)
+  else if (seen.recovers && seen.killed.size() < deaths_in_a_row
+           && seen.broken.size() < deaths_in_a_row)
     out.push_back(fmt::format("a death ended the run: {}", seen.end->reason));
-  else if (std::none_of(seen.killed.begin(), seen.killed.end(), [&](const std::string& who) {
-             return seen.end->reason.find(fmt::format("{}: {}", who, killed_text))
-                        != std::string::npos
-                    || (who.starts_with("process:")
-                        && seen.end->reason.find(who + ": ") != std::string::npos)
-                    || (who.ends_with("wrong-bits") && names_wrong_bits(seen.end->reason));
+  else if (const auto all = accident_names(seen);
+           std::none_of(all.begin(), all.end(), [&](const std::string& who) {
+             return names(seen.end->reason, who);
            }))
     out.push_back(fmt::format("{} died, and the reason of the end names another: {}",
-                              fmt::join(seen.killed, " and "),
+                              fmt::join(all, " and "),
                               seen.end->reason));
   return out;
 }
@@ -224,6 +243,7 @@ seed_verdict seed_judge::judge(std::uint64_t seed, const seed_options& options) 
     out.turns = seen.turns;
     out.ns = seen.ns;
     out.died = !seen.killed.empty();
+    out.broke = !seen.broken.empty();
     out.wrong = complaints(seen, of_shape.undisturbed);
     for (const auto& x : out.wrong)
       how.trace->note(x);

@@ -3,12 +3,12 @@
 // Of every run:   it ends; nothing is leased, no actor and no fiber is left, no lane hangs in its
 //                 end; no stage has more leased than its credits; each committed step is told once,
 //                 ascending, with the digest of the undisturbed run. So for the monitor and the
-//                 ledger. Nobody restarts more often than somebody was killed: what broke a promise
-//                 would be hidden by its repair.
-// With an error:  somebody was killed, the run does not recover, and the reason names one of those
-//                 who were.
+//                 ledger. Nobody restarts more often than somebody was killed or a connection
+//                 broke: what broke a promise would be hidden by its repair.
+// With an error:  somebody was killed or a connection broke, the run does not recover, and the
+//                 reason names one of those.
 // Without:        all steps are committed, unless an early end was asked for; every ticket was
-//                 redeemed unless somebody was killed, each sample asked for; what was told of
+//                 redeemed unless such a thing happened, each sample asked for; what was told of
 //                 validations and the files of checkpoints are those of the undisturbed run; the
 //                 last iteration is saved. So for a run that outlives a death, too.
 
@@ -35,7 +35,8 @@ struct seed_verdict {
   std::vector<std::string> wrong = {};  ///< empty: all is well
   std::uint64_t hash = 0;               ///< of every choice
   std::uint64_t turns = 0, ns = 0;
-  bool died = false;  ///< somebody was killed
+  bool died = false;   ///< somebody was killed
+  bool broke = false;  ///< a connection did, between two who lived
 };
 
 /// Runs seeds, one after the other. Undisturbed runs are kept, by shape of their jobs.

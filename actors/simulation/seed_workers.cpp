@@ -43,7 +43,7 @@ std::string on_one_line(std::string text) {
   return text;
 }
 
-/// "begin SEED", "wrong SEED TEXT" for each fault, "end SEED TURNS DIED".
+/// "begin SEED", "wrong SEED TEXT" for each fault, "end SEED TURNS DIED BROKE".
 [[noreturn]] void work(const search_settings& settings, int number, int to) {
   const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   ::dup2(nothing, STDOUT_FILENO);
@@ -57,7 +57,8 @@ std::string on_one_line(std::string text) {
       const auto verdict = judge.judge(seed, {.bug = settings.bug});
       for (const auto& x : verdict.wrong)
         say(to, fmt::format("wrong {} {}\n", seed, on_one_line(x)));
-      say(to, fmt::format("end {} {} {}\n", seed, verdict.turns, verdict.died ? 1 : 0));
+      say(to,
+          fmt::format("end {} {} {:d} {:d}\n", seed, verdict.turns, verdict.died, verdict.broke));
     }
   } catch (const std::exception& failure) {
     say(to, fmt::format("broken {}\n", on_one_line(failure.what())));
@@ -159,7 +160,9 @@ class crew {
       ++out_.done;
       const auto counts = rest.substr(used + 1);
       out_.turns += std::stoull(counts, &used);
-      out_.deaths += counts.substr(used + 1) == "1" ? 1 : 0;
+      const auto what = counts.substr(used + 1);
+      out_.deaths += what.starts_with('1') ? 1 : 0;
+      out_.breaks += what.ends_with('1') ? 1 : 0;
       if (!from.wrong.empty() && !out_.failure)
         out_.failure = found_failure{seed, std::exchange(from.wrong, {})};
     }

@@ -26,7 +26,8 @@ struct found_failure {
 };
 
 struct search_result {
-  std::uint64_t done = 0, deaths = 0, turns = 0;
+  std::uint64_t done = 0, turns = 0;
+  std::uint64_t deaths = 0, breaks = 0;  ///< seeds in which somebody died, or a connection broke
   std::optional<found_failure> failure = {};  ///< the first that was found; then the rest is left
 };
 

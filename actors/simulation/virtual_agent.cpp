@@ -77,10 +77,12 @@ void virtual_hosts::start(const messages::start_process& x) {
   if (stands && !lost)
     return answer(x.process, true);
   at.starting = true;
-  if (stands)  // not within a turn
+  if (stands) {  // not within a turn
+    exchanged_.push_back(name_of(at.process));
     world.at(world.now_ns(),
              fmt::format("process {} is killed, as its supervisor has lost it", x.process),
              [this, process = at.process] { network_.kill(*process); });
+  }
   world.at(world.now_ns() + network_.chance().below(longest_start_ns),
            fmt::format("process {} starts", x.process),
            [this, p = x.process] { come(p); });
@@ -93,6 +95,7 @@ void virtual_hosts::come(int process) {
     return;
   ++at.incarnation;
   auto& made = network_.add_process(*hosts_[std::size_t(process) % hosts_.size()], told_());
+  made.take_place({process, at.incarnation});
   at.process = &made;
   const std::shared_ptr<const node_context> context = made.context();
   at.node = network_.in().system().spawn(node, context);

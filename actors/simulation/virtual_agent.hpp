@@ -34,6 +34,8 @@ class virtual_hosts {
   std::vector<virtual_process*> living() const;
   /// "process:1", by its place in the job; empty: it is none of these.
   std::string name_of(const virtual_process* x) const;
+  /// Those that lived and were killed because their supervisor asked for others in their place.
+  const std::vector<std::string>& exchanged() const { return exchanged_; }
 
  private:
   struct hosted {
@@ -53,6 +55,7 @@ class virtual_hosts {
   std::function<node_context()> told_;
   std::vector<virtual_host*> hosts_;
   std::vector<hosted> all_;
+  std::vector<std::string> exchanged_;
   bool ended_ = false;
 };
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 namespace troupe::actors::simulation {
@@ -112,6 +113,12 @@ virtual_process::virtual_process(virtual_network& of,
 
 virtual_process::~virtual_process() = default;
 
+void virtual_process::take_place(messages::process_name who) {
+  links_ = std::make_shared<virtual_links>(network_, *this, who);
+  context_->neighbours = links_;
+  network_.wiring().add(*links_);
+}
+
 virtual_network::virtual_network(world& in, choices from, mix how)
     : world_(in), choices_(from), mix_(std::move(how)) {
   // An actor belongs to the process of whoever spawned it.
@@ -180,8 +187,7 @@ void virtual_network::watch(const caf::actor_addr& watcher, const caf::actor& wa
             if (const auto alive = caf::actor_cast<caf::actor>(to))
               caf::anon_send<caf::message_priority::high>(alive, caf::down_msg{of, told});
           };
-    const auto late = mix_.network_latency_ns + choices_.below(mix_.longest_delay_ns + 1);
-    world_.at(world_.now_ns() + late, fmt::format("news of the death of #{}", number), tell);
+    world_.at(world_.now_ns() + news_ns(), fmt::format("news of the death of #{}", number), tell);
   });
 }
 
@@ -193,6 +199,8 @@ void virtual_network::kill(virtual_process& x) {
     if (home == &x)
       actors.push_back(number);
   world_.end_at_once(actors);
+  if (x.links() != nullptr)
+    wiring_.lose(*x.links());
   if (killed_)
     killed_(x);
 }
@@ -213,6 +221,8 @@ void virtual_transport::take_back(std::span<const runtime::ticket> tickets) {
 void virtual_transport::end_generation(runtime::generation_id last) {
   ended_ = std::max(ended_, last);
   process_.leases().end_generation(last);
+  if (process_.links() != nullptr)
+    process_.links()->end_generation();
 }
 
 virtual_process* virtual_transport::holder_of(const runtime::ticket& x) const {
@@ -227,17 +237,24 @@ void virtual_transport::wait_for(virtual_process& holder,
                                  const runtime::redeemer& by) {
   auto& network = process_.network();
   const auto& fibers = network.in();
+  std::optional<virtual_links::redeeming> over;
+  if (process_.links() != nullptr && holder.links() != nullptr)
+    over.emplace(*process_.links(), *holder.links(), x.generation);
   const auto arrival
       = fibers.now_ns() + network.latency(process_, holder) + network.latency(holder, process_);
   const auto is_over = [&] { return by.until.is_cancelled() || x.generation <= ended_; };
   // So that the clock goes on to the arrival although nobody else has anything to do.
   network.in().at(arrival, "bytes arrive", [] {});
   const runtime::flagged_wait told;
-  runtime::running_fiber::current()->wait(
-      [&] { return is_over() || holder.is_dead() || fibers.now_ns() >= arrival; });
+  runtime::running_fiber::current()->wait([&] {
+    const bool is_there = fibers.now_ns() >= arrival && (!over || over->carries());
+    return is_over() || (over ? over->is_lost() : holder.is_dead()) || is_there;
+  });
   if (is_over())
     throw runtime::cancelled();
-  if (holder.is_dead())
+  if (over)
+    over->throw_if_lost();
+  else if (holder.is_dead())
     throw runtime::peer_lost("the process {} that holds a ticket has died", holder.number());
 }
 

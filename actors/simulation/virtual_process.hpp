@@ -6,13 +6,15 @@
 //
 // Between processes it is as between real ones: a message to the dead vanishes, a request of the
 // dead is never answered, news of a death comes later, with the reason that the link gives and not
-// the one with which the actor ended, before or after what the dead had sent. A connection is a
-// stream: what it carries is delayed while the network is parted, and lost by death alone. What CAF
-// sends by itself, answers to requests, takes no time and passes a parted network.
+// the one with which the actor ended, before or after what the dead had sent. A connection over
+// which actors speak is a stream: what it carries is delayed while the network is parted, and lost
+// by death alone. What CAF sends by itself, answers to requests, takes no time and passes a parted
+// network. Connections of data break between the living, too (virtual_links.hpp).
 
 #pragma once
 
 #include "actors/node/context.hpp"
+#include "actors/simulation/virtual_links.hpp"
 #include "actors/simulation/world.hpp"
 #include "runtime/transport/local/local_transport.hpp"
 
@@ -58,6 +60,16 @@ class virtual_network {
   /// other way is open.
   void part(const virtual_process& from, const virtual_process& to, std::uint64_t until_ns);
 
+  /// Connections of data.
+  virtual_wiring& wiring() { return wiring_; }
+  /// Where ranks of several processes meet.
+  group_meeting& meeting() { return *meeting_; }
+
+  /// How late it is heard that somebody is gone or a connection closed, this time.
+  std::uint64_t news_ns() {
+    return mix_.network_latency_ns + choices_.below(mix_.longest_delay_ns + 1);
+  }
+
   /// What it takes from one process to another that leaves now.
   std::uint64_t latency(const virtual_process& from, const virtual_process& to);
 
@@ -87,6 +99,7 @@ class virtual_network {
   std::vector<std::unique_ptr<virtual_process>> processes_;
   std::map<caf::actor_id, virtual_process*> of_actor_;
   std::shared_ptr<group_meeting> meeting_ = std::make_shared<group_meeting>();
+  virtual_wiring wiring_{*this};
   std::map<std::pair<int, int>, std::uint64_t> parted_until_;
   std::map<std::pair<caf::actor_id, caf::actor_id>, std::uint64_t> last_arrival_;
   caf::actor nowhere_;
@@ -99,6 +112,10 @@ class virtual_process {
  public:
   virtual_process(virtual_network& of, virtual_host& on, int number, const node_context& told);
   ~virtual_process();
+
+  /// From now on it is that one of the job, and has connections of data with the others.
+  void take_place(messages::process_name who);
+  virtual_links* links() const { return links_.get(); }  ///< null: it has none
 
   int number() const { return number_; }
   const virtual_host& host() const { return host_; }
@@ -121,11 +138,12 @@ class virtual_process {
   std::uint64_t taken_back_ = 0;
   std::shared_ptr<runtime::local_transport> leases_;
   std::shared_ptr<node_context> context_;
+  std::shared_ptr<virtual_links> links_;
 };
 
 /// Tickets of one virtual process: its own change hands as in any process; those of others are
-/// asked for, and arrive after the network's latency. Throws as transport.hpp says; peer_lost when
-/// the holder is dead. Waits on a fiber.
+/// asked for, and arrive after the network's latency, unless the connection breaks. Throws as
+/// transport.hpp says; peer_lost when the holder is dead. Waits on a fiber.
 class virtual_transport final : public runtime::transport {
  public:
   explicit virtual_transport(virtual_process& of) : process_(of) {}

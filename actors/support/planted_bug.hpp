@@ -39,6 +39,7 @@ enum class planted_bug {
   ignore_credits,
   lose_credit,
   commit_before_written,
+  keep_broken_links,
 };
 
 struct named_bug {
@@ -47,7 +48,7 @@ struct named_bug {
   std::string_view about;  ///< what goes wrong, in a line
 };
 
-inline constexpr std::array<named_bug, 28> planted_bugs = {{
+inline constexpr std::array<named_bug, 29> planted_bugs = {{
     {planted_bug::lose_gradient,
      "lose-gradient",
      "a stage leaves out the weight gradients of its last micro-batch, in step 2"},
@@ -126,6 +127,9 @@ inline constexpr std::array<named_bug, 28> planted_bugs = {{
     {planted_bug::commit_before_written,
      "commit-before-written",
      "the checkpointer commits when all processes but one have written their shards"},
+    {planted_bug::keep_broken_links,
+     "keep-broken-links",
+     "a node does not close what is left between it and a process with which a connection broke"},
 }};
 
 constexpr std::optional<planted_bug> planted_bug_from(std::string_view name) {

@@ -12,6 +12,7 @@
 #include <catch2/generators/catch_generators_range.hpp>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -213,6 +214,29 @@ TEST_CASE("each oracle complains of what it looks for, and of nothing else", "[s
   };
   CHECK(says(killed("replica:0: lane_done: cancelled"), "names another"));
   CHECK(killed("replica:0: stage#9: killed by the simulation").empty());
+  const auto parted = [](const std::string& reason) {
+    return wrong_with([&](seen_run& x) {
+      x.broken = {"connection:0-1"};
+      x.end = outcome{3, reason};
+    });
+  };
+  CHECK(parted("replica:0: stage:0.1: connection:0-1: broken by the simulation").empty());
+  CHECK(says(parted("replica:0: stage:0.1: connection:0-2: broken"), "names another"));
+  const auto reconnected = [&](const std::function<void(seen_run&)>& change) {
+    return recovering([&](seen_run& x) {
+      x.killed.clear();
+      x.broken = {"connection:0-1"};
+      change(x);
+    });
+  };
+  CHECK(reconnected([](seen_run&) {}).empty());
+  CHECK(says(reconnected([](seen_run& x) { x.restarts.emplace_back("again"); }), "more restarts"));
+  CHECK(says(reconnected([](seen_run& x) { x.end = outcome{3, "why"}; }), "ended the run: why"));
+  CHECK(says(reconnected([](seen_run& x) {
+               x.broken = {"connection:0-1", "connection:0-1", "connection:0-1"};
+               x.events[0].resumed = 0;  // MEMBER-7
+             }),
+             "went on from step 0"));
   const auto flipped = [](const std::string& reason) {
     return wrong_with([&](seen_run& x) {
       x.killed = {"lane:0.1@2:updated:wrong-bits"};
@@ -226,11 +250,13 @@ TEST_CASE("each oracle complains of what it looks for, and of nothing else", "[s
 namespace {
 
 /// Two replicas of two stages, which hold the same; saves after each step, and leaves none out.
-runtime::training_job alike_replicas(const std::filesystem::path& folder, bool recovers) {
+runtime::training_job alike_replicas(const std::filesystem::path& folder,
+                                     bool recovers,
+                                     int processes = 1) {
   auto job = small_job(0, folder, recovers);
   job.training.precision = runtime::dtype::f32;
   job.training.batch = {.micro = 1, .global = 4, .data_parallel = 2};
-  job.layout = {.world = 4, .pipeline = 2};
+  job.layout = {.world = 4, .pipeline = 2, .processes = processes};
   job.reduction = {};
   job.watch.eval_interval = job.watch.eval_batches = 1;
   job.checkpoints.save = folder;
@@ -242,12 +268,12 @@ runtime::training_job alike_replicas(const std::filesystem::path& folder, bool r
 struct two_runs {
   seen_run calm, disturbed;
 };
-two_runs run_with(const std::vector<disturbance>& what) {
+two_runs run_with(const std::vector<disturbance>& what, int processes = 1) {
   const tests::scratch_folder folder;
   two_runs out;
   out.calm = play(prepare_small(alike_replicas(folder / "saved", false)), {});
-  out.disturbed
-      = play(prepare_small(alike_replicas(folder / "saved", true)), {.disturbances = what});
+  out.disturbed = play(prepare_small(alike_replicas(folder / "saved", true, processes)),
+                       {.hosts = processes, .disturbances = what});
   return out;
 }
 
@@ -354,4 +380,66 @@ TEST_CASE("the last checkpoint is written, however often a disk refused it at fi
   const auto x = run_with({{.what = disturbance::kind::refuse_last, .how_often = 3}});
   CHECK(x.disturbed.disk_refused);
   CHECK(complaints(x.disturbed, x.calm).empty());
+}
+
+namespace {
+
+/// Between both processes, when a gradient has been summed or a state is about to be kept.
+disturbance broken_at(std::uint64_t vote,
+                      const std::string& planes = "all",
+                      std::array<std::uint64_t, 2> heard_ns = {}) {
+  return {.what = disturbance::kind::break_link,
+          .who = planes,
+          .moment = moment_of_step{"vote", vote},
+          .heard_ns = heard_ns};
+}
+
+}  // namespace
+
+TEST_CASE(
+    "LINK-1: a connection that breaks costs one generation, whoever hears of it first and how late "
+    "the other",
+    "[simulation]") {
+  const quiet here;
+  const std::string planes = GENERATE("all", "groups", "tickets");
+  const std::uint64_t first = GENERATE(0, 1'000'000);
+  const std::uint64_t other = GENERATE(0, 2'000'000, 5'000'000'000);
+  CAPTURE(planes, first, other);
+  const auto x = run_with({broken_at(3, planes, {first, other})}, 2);
+  CHECK(complaints(x.disturbed, x.calm).empty());
+  CHECK(x.disturbed.broken == std::vector<std::string>{"connection:0-1"});
+  CHECK(x.disturbed.killed.empty());
+  CHECK(x.disturbed.exchanged.empty());
+  REQUIRE(x.disturbed.events.size() == 1);
+  CHECK(x.disturbed.events[0].who == "connection:0-1");
+  CHECK(says(x.disturbed.events[0].why, "the data connection between process"));
+  CHECK(x.disturbed.events[0].from == "estate");
+  CHECK(x.disturbed.restarts.size() == 1);
+}
+
+TEST_CASE(
+    "MEMBER-7: where a connection breaks again one of its ends is exchanged, and no step lost",
+    "[simulation]") {
+  const quiet here;
+  const auto x = run_with({broken_at(3), broken_at(7)}, 2);
+  CHECK(complaints(x.disturbed, x.calm).empty());
+  CHECK(x.disturbed.broken.size() == 2);
+  CHECK(x.disturbed.killed.empty());
+  CHECK(x.disturbed.exchanged.size() == 1);
+  REQUIRE(x.disturbed.events.size() == 2);
+  CHECK(x.disturbed.events[1].from == "keeper");
+  CHECK(x.disturbed.restarts.size() == 2);
+}
+
+TEST_CASE("a connection that breaks ends a run that does not recover, and is named",
+          "[simulation]") {
+  const quiet here;
+  const tests::scratch_folder folder;
+  const auto calm = play(prepare_small(alike_replicas(folder / "saved", false)), {});
+  const auto x = play(prepare_small(alike_replicas(folder / "saved", false, 2)),
+                      {.hosts = 2, .disturbances = {broken_at(3, "groups", {0, 1'000'000})}});
+  CHECK(complaints(x, calm).empty());
+  REQUIRE(x.end);
+  CHECK(x.end->exit_code != 0);
+  CHECK(says(x.end->reason, "connection:0-1"));
 }

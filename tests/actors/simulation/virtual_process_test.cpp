@@ -11,9 +11,12 @@
 #include <caf/exit_reason.hpp>
 #include <caf/send.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include <algorithm>
+#include <array>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -79,9 +82,22 @@ struct two_hosts {
       a->context()->messages->send(self, of_b.self, messages::drain{what});
     });
   }
-  runtime::ticket deposit(virtual_process& at) const {
+  /// Both are of the job, and have connections of data.
+  void take_places() {
+    a->take_place({0, 1});
+    b->take_place({1, 1});
+    for (auto [process, told] : {std::pair(a, &told_a), std::pair(b, &told_b)})
+      process->context()->neighbours->when_broken(
+          [to = told](const broken_connection& x) { to->push_back(name_of_connection(x.to)); });
+  }
+  /// `heard_ns`: by `a`, and by `b`.
+  bool break_off(std::array<std::uint64_t, 2> heard_ns) {
+    return network.wiring().break_off(*a->links(), *b->links(), {.heard_ns = heard_ns}, "cut");
+  }
+  runtime::ticket deposit(virtual_process& at,
+                          runtime::generation_id generation = runtime::generation_id(1)) const {
     runtime::tensor x(at.context()->pool.allocate(16), runtime::dtype::f32, {4});
-    return at.context()->transport->deposit(std::move(x), runtime::generation_id(1));
+    return at.context()->transport->deposit(std::move(x), generation);
   }
 
   node_context told;
@@ -89,6 +105,7 @@ struct two_hosts {
   virtual_network network;
   virtual_process *a = nullptr, *b = nullptr;
   probe of_a, of_b;
+  std::vector<std::string> told_a, told_b;  ///< connections that broke
 };
 
 /// Redeems on a fiber of the world; what came of it.
@@ -264,4 +281,146 @@ TEST_CASE("ranks of several processes meet, and each is released by its own proc
   of_b.cancel();
   at.run();
   CHECK(seen.back() == "b released");
+}
+
+TEST_CASE("who waits over a connection that breaks is told when that end hears of it",
+          "[simulation]") {
+  two_hosts at;
+  at.take_places();
+  const auto ticket = at.deposit(*at.b);
+  const auto begin = at.in.now_ns();
+  const redeeming under_test(at, *at.a, ticket, {});
+  at.in.turn();
+  CHECK(at.break_off({100 * latency, 0}));
+  at.run();
+  CHECK(under_test.outcome.find("cut") != std::string::npos);
+  CHECK(under_test.ended >= begin + 100 * latency);
+  CHECK(at.told_a == std::vector<std::string>{"connection:1.1"});
+  CHECK(at.told_b.empty());  // it misses nothing
+  const redeeming again(at, *at.a, ticket, {});
+  at.run();
+  CHECK(again.outcome.find("cut") != std::string::npos);  // of that generation
+}
+
+TEST_CASE("LINK-1: a connection that broke is made anew for the next generation", "[simulation]") {
+  two_hosts at;
+  at.take_places();
+  const redeeming lost(at, *at.a, at.deposit(*at.b), {});
+  at.in.turn();
+  at.break_off({0, 0});
+  at.run();
+  for (auto* const x : {at.a, at.b})
+    x->context()->transport->end_generation(runtime::generation_id(1));
+  const redeeming next(at, *at.a, at.deposit(*at.b, runtime::generation_id(2)), {});
+  at.run();
+  CHECK(next.outcome == "16 bytes");
+}
+
+TEST_CASE("of a connection over which nobody waits nobody is told, and the next ticket has another",
+          "[simulation]") {
+  two_hosts at;
+  at.take_places();
+  CHECK_FALSE(at.break_off({0, 0}));  // there is none
+  const redeeming first(at, *at.a, at.deposit(*at.b), {});
+  at.run();
+  CHECK(at.break_off({0, 0}));
+  at.run();
+  const redeeming second(at, *at.a, at.deposit(*at.b), {});
+  at.run();
+  CHECK(second.outcome == "16 bytes");
+  CHECK(at.told_a.empty());
+}
+
+namespace {
+
+/// A rank that comes to a barrier of a group with the other process, on a fiber.
+struct meeting_rank {
+  runtime::cancel_token until;
+  std::string outcome = "waits";
+  std::unique_ptr<runtime::communicator> group;
+
+  meeting_rank(virtual_process& at, int rank, std::uint64_t generation)
+      : group(at.context()->neighbours->join(
+          {.name = "data", .generation = runtime::generation_id(generation)},
+          {0, 1},
+          rank,
+          until)) {}
+  void meet(two_hosts& at) {
+    outcome = "waits";
+    at.in.fibers()->start("meets", [this] {
+      try {
+        group->barrier();
+        outcome = "met";
+      } catch (const runtime::cancelled&) {
+        outcome = "cancelled";
+      } catch (const runtime::peer_lost& failure) {
+        outcome = failure.what();
+      }
+    });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a group whose connection broke meets no more, and each end hears of it by itself",
+          "[simulation]") {
+  two_hosts at;
+  at.take_places();
+  meeting_rank of_a(*at.a, 0, 1), of_b(*at.b, 1, 1);
+  of_a.meet(at);
+  of_b.meet(at);
+  at.run();
+  CHECK(of_a.outcome == "met");
+  CHECK(of_b.outcome == "met");
+  of_a.meet(at);
+  at.in.turn();
+  CHECK(at.break_off({0, 50 * latency}));
+  of_b.meet(at);
+  const auto begin = at.in.now_ns();
+  while (of_a.outcome == "waits" && at.in.turn()) {
+  }
+  CHECK(of_a.outcome.find("cut") != std::string::npos);
+  CHECK(of_b.outcome == "waits");
+  at.run();
+  CHECK(of_b.outcome.find("cut") != std::string::npos);
+  CHECK(at.in.now_ns() >= begin + 50 * latency);
+  CHECK(at.told_a == std::vector<std::string>{"connection:1.1"});
+  CHECK(at.told_b == std::vector<std::string>{"connection:0.1"});
+}
+
+TEST_CASE("LINK-1: an end that closes what broke hears nothing of it later, and the other one does",
+          "[simulation]") {
+  two_hosts at;
+  at.take_places();
+  const bool both = GENERATE(false, true);
+  {
+    const meeting_rank of_a(*at.a, 0, 1), of_b(*at.b, 1, 1);
+    at.break_off({0, 50 * latency});
+    at.in.turn();  // `a` hears
+  }
+  REQUIRE(at.told_a.size() == 1);
+  at.a->context()->neighbours->renew_connections(1);
+  if (both)
+    at.b->context()->neighbours->renew_connections(0);
+  meeting_rank of_a(*at.a, 0, 2), of_b(*at.b, 1, 2);
+  of_a.meet(at);
+  of_b.meet(at);
+  at.run();
+  CHECK(of_a.outcome == (both ? "met" : "waits"));
+  CHECK(at.told_b.size() == (both ? 0 : 1));
+  of_a.until.cancel();
+  at.run();
+}
+
+TEST_CASE("the connections of who has died break for the others", "[simulation]") {
+  two_hosts at;
+  at.take_places();
+  meeting_rank of_a(*at.a, 0, 1);
+  const meeting_rank of_b(*at.b, 1, 1);
+  of_a.meet(at);
+  at.in.turn();
+  at.network.kill(*at.b);
+  at.run();
+  CHECK(of_a.outcome.find("process:1: its connection is gone") != std::string::npos);
+  CHECK(at.told_a == std::vector<std::string>{"connection:1.1"});
 }
