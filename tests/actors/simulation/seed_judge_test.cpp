@@ -384,14 +384,13 @@ TEST_CASE("the last checkpoint is written, however often a disk refused it at fi
 
 namespace {
 
-/// Between both processes, when a gradient has been summed or a state is about to be kept.
-disturbance broken_at(std::uint64_t vote,
+/// Between both processes. With `keep` a keeper is about to ask for tensors; the first four of a
+/// generation are of the state that it begins with.
+disturbance broken_at(const moment_of_step& moment,
                       const std::string& planes = "all",
                       std::array<std::uint64_t, 2> heard_ns = {}) {
-  return {.what = disturbance::kind::break_link,
-          .who = planes,
-          .moment = moment_of_step{"vote", vote},
-          .heard_ns = heard_ns};
+  return {
+      .what = disturbance::kind::break_link, .who = planes, .moment = moment, .heard_ns = heard_ns};
 }
 
 }  // namespace
@@ -405,7 +404,7 @@ TEST_CASE(
   const std::uint64_t first = GENERATE(0, 1'000'000);
   const std::uint64_t other = GENERATE(0, 2'000'000, 5'000'000'000);
   CAPTURE(planes, first, other);
-  const auto x = run_with({broken_at(3, planes, {first, other})}, 2);
+  const auto x = run_with({broken_at({"keep", 6}, planes, {first, other})}, 2);
   CHECK(complaints(x.disturbed, x.calm).empty());
   CHECK(x.disturbed.broken == std::vector<std::string>{"connection:0-1"});
   CHECK(x.disturbed.killed.empty());
@@ -421,7 +420,7 @@ TEST_CASE(
     "MEMBER-7: where a connection breaks again one of its ends is exchanged, and no step lost",
     "[simulation]") {
   const quiet here;
-  const auto x = run_with({broken_at(3), broken_at(7)}, 2);
+  const auto x = run_with({broken_at({"keep", 6}), broken_at({"keep", 14})}, 2);
   CHECK(complaints(x.disturbed, x.calm).empty());
   CHECK(x.disturbed.broken.size() == 2);
   CHECK(x.disturbed.killed.empty());
@@ -436,8 +435,9 @@ TEST_CASE("a connection that breaks ends a run that does not recover, and is nam
   const quiet here;
   const tests::scratch_folder folder;
   const auto calm = play(prepare_small(alike_replicas(folder / "saved", false)), {});
-  const auto x = play(prepare_small(alike_replicas(folder / "saved", false, 2)),
-                      {.hosts = 2, .disturbances = {broken_at(3, "groups", {0, 1'000'000})}});
+  const auto x
+      = play(prepare_small(alike_replicas(folder / "saved", false, 2)),
+             {.hosts = 2, .disturbances = {broken_at({"vote", 3}, "groups", {0, 1'000'000})}});
   CHECK(complaints(x, calm).empty());
   REQUIRE(x.end);
   CHECK(x.end->exit_code != 0);

@@ -2,6 +2,7 @@
 
 #include "actors/simulation/virtual_process.hpp"
 
+#include "actors/job/prepare.hpp"
 #include "actors/node/registries.hpp"
 #include "messages/core/error.hpp"
 #include "messages/protocol/actors.hpp"
