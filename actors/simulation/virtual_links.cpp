@@ -269,7 +269,10 @@ void virtual_links::hear(data_plane plane,
   told_->tell({other.self(), generation, why});
 }
 
+// As windows.hpp and wire_transport.hpp have it: no group of the ended generation is joined any
+// more, and who redeems connects anew.
 void virtual_links::renew_connections(int process) {
+  static const std::string why = "it was closed, and is made anew for the next generation";
   auto& wiring = network_.wiring();
   auto* const other = wiring.at(process);
   if (other == nullptr || other == this)
@@ -277,8 +280,8 @@ void virtual_links::renew_connections(int process) {
   for (const auto plane : both_planes) {
     auto& at = ends_[{plane, other->number()}];
     if (at.over)
-      release(*at.over, "it was closed");
-    at = {};
+      release(*at.over, why);
+    at = {.lost = plane == data_plane::groups ? why : ""};
   }
   wiring.close(*this, *other);
 }

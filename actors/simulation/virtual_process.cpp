@@ -237,6 +237,8 @@ void virtual_transport::wait_for(virtual_process& holder,
                                  const runtime::redeemer& by) {
   auto& network = process_.network();
   const auto& fibers = network.in();
+  if (x.generation <= ended_)
+    throw runtime::cancelled();  // before it connects
   std::optional<virtual_links::redeeming> over;
   if (process_.links() != nullptr && holder.links() != nullptr)
     over.emplace(*process_.links(), *holder.links(), x.generation);
