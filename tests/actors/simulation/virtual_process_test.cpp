@@ -87,9 +87,9 @@ struct two_hosts {
   void take_places() {
     a->take_place({0, 1});
     b->take_place({1, 1});
-    for (auto [process, told] : {std::pair(a, &told_a), std::pair(b, &told_b)})
+    for (auto [process, heard] : {std::pair(a, &told_a), std::pair(b, &told_b)})
       process->context()->neighbours->when_broken(
-          [to = told](const broken_connection& x) { to->push_back(name_of_connection(x.to)); });
+          [to = heard](const broken_connection& x) { to->push_back(name_of_connection(x.to)); });
   }
   /// `heard_ns`: by `a`, and by `b`.
   bool break_off(std::array<std::uint64_t, 2> heard_ns) {
