@@ -21,7 +21,7 @@ front_state::~front_state() {
 void front_state::start(messages::job_description told,
                         std::shared_ptr<const node_context> context,
                         std::function<void(const outcome&)> ended,
-                        std::optional<std::uint64_t> before_gone_ns) {
+                        std::optional<lost_process> before) {
   told_ = std::move(told);
   context_ = std::move(context);
   ended_ = std::move(ended);
@@ -35,10 +35,10 @@ void front_state::start(messages::job_description told,
   if (context_->agent)
     self_->monitor(context_->agent);
   after_.epoch = context_->ledger->epoch();
-  if (after_.epoch > 0 && !before_gone_ns)
+  if (after_.epoch > 0 && !before)
     after_ = {after_.epoch, "none of its processes is left", true};
-  if (before_gone_ns) {
-    after_.noticed_ns = *before_gone_ns;
+  if (before) {
+    after_.noticed_ns = before->noticed_ns;
     replace(
         "supervisor",
         messages::make_error(messages::ec::protocol_violated, "supervisor: its process is gone"));
@@ -227,8 +227,8 @@ messages::front_actor::behavior_type front(
     messages::job_description told,
     std::shared_ptr<const node_context> context,
     std::function<void(const outcome&)> ended,
-    std::optional<std::uint64_t> before_gone_ns) {
-  self->state.start(std::move(told), std::move(context), std::move(ended), before_gone_ns);
+    std::optional<lost_process> before) {
+  self->state.start(std::move(told), std::move(context), std::move(ended), before);
   return {receives<messages::job_over>(self),
           receives<messages::suspected>(self),
           receives<messages::drain>(self)};

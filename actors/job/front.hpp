@@ -24,6 +24,11 @@
 
 namespace troupe::actors {
 
+/// A supervisor that was in another process, which is gone.
+struct lost_process {
+  std::uint64_t noticed_ns = 0;  ///< by the actors' clock
+};
+
 class front_state {
  public:
   static constexpr const char* name = "front";
@@ -33,7 +38,7 @@ class front_state {
   void start(messages::job_description told,
              std::shared_ptr<const node_context> context,
              std::function<void(const outcome&)> ended,
-             std::optional<std::uint64_t> before_gone_ns);
+             std::optional<lost_process> before);
   ~front_state();
 
   void receive(const messages::job_over& x);
@@ -67,14 +72,13 @@ class front_state {
 };
 
 /// `ended` is called when node and supervisor are gone for good, or left behind; and where nothing
-/// in the process can go on, by another thread. `before_gone_ns`: the supervisor before this
-/// one was in another process, and when its loss was noticed, by the actors' clock; the ledger is
-/// its.
+/// in the process can go on, by another thread. `before`: whose ledger that is; nothing:
+/// there was none.
 messages::front_actor::behavior_type front(
     messages::front_actor::stateful_pointer<front_state> self,
     messages::job_description told,
     std::shared_ptr<const node_context> context,
     std::function<void(const outcome&)> ended,
-    std::optional<std::uint64_t> before_gone_ns);
+    std::optional<lost_process> before);
 
 }  // namespace troupe::actors

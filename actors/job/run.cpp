@@ -197,11 +197,12 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
     add_launcher(system, description, context, *processes, *std::move(standing));
   const std::shared_ptr<const node_context> shared = context;
   // Held until the end: CAF ends an actor that nobody refers to.
-  const auto root = system.spawn(front,
-                                 description,
-                                 shared,
-                                 tell,
-                                 goes_on ? std::optional(runtime::owner_gone_ns()) : std::nullopt);
+  const auto root = system.spawn(
+      front,
+      description,
+      shared,
+      tell,
+      goes_on ? std::optional(lost_process{runtime::owner_gone_ns()}) : std::nullopt);
   root->attach_functor([tell](const caf::error& reason) { tell(outcome_of(reason)); });
   ask->set(drain_by(root, context->messages));
   auto result = ended->get_future().get();

@@ -63,7 +63,7 @@ class played_run {
     }
     // Whom it spawns belongs where it does.
     auto root = world_.system().spawn(
-        front, description, context, [this](const outcome& x) { out_.end = x; }, false);
+        front, description, context, [this](const outcome& x) { out_.end = x; }, std::nullopt);
     network_.belongs(root.id(), process_);
     process_.context()->drain = drain_by(root, context->messages);
     while (goes_on() && world_.turns() < faulty_turns && world_.turn()) {

@@ -23,7 +23,7 @@ TEST_CASE("FRONT-1: an end that the supervisor who stands has not told is none",
       prepared->description,
       std::shared_ptr<const actors::node_context>(prepared->node),
       [&](const actors::outcome& x) { end = x; },
-      false));
+      std::nullopt));
   // As one that was left behind, and goes on.
   system.tell(root, messages::job_over{3, "told by somebody else"});
   REQUIRE(end);
@@ -45,7 +45,7 @@ TEST_CASE("HANG-4: a front is on the board of its process while it handles a mes
       [&](const actors::outcome&) {  // called by it; another thread looks
         const std::jthread looks([&] { seen = prepared->node->lanes->all(); });
       },
-      false));
+      std::nullopt));
   system.run();
   const auto its
       = std::find_if(seen.begin(), seen.end(), [](const auto& x) { return x.who == "front"; });

@@ -779,26 +779,38 @@ def parent_of(pid):
     return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+@contextlib.contextmanager
+def held(process):
+    """It stands still meanwhile, so that the run does not end while somebody looks at it."""
+    os.kill(process["pid"], signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process["pid"], signal.SIGCONT)
+
+
 def check_agent_killed(folder):
     """The death of the host agent, also together with its guard, costs no process: another one adopts them all."""
     wanted = judge(folder)
-    one = job(folder, *LONG)
+    one = job(folder, *LONG, "--suspicion-seconds", 100)
     one.reaches(5)
     nodes = one.nodes()
     for iteration, with_guard in ((5, False), (12, True)):
         one.reaches(iteration)
-        agent, = one.processes("agent")
-        guard = parent_of(agent["pid"])
-        for pid in ([guard] if with_guard else []) + [agent["pid"]]:
-            os.kill(pid, signal.SIGKILL)
-        one.until("another agent", lambda: [x for x in one.processes("agent") if x["pid"] != agent["pid"]])
-        now = one.nodes()
-        if len(now) != len(nodes) or not all(map(is_same, now, nodes)):
-            raise one.fails(f"the processes were {nodes} and are {now}")
+        with held(nodes[1]):
+            agent, = one.processes("agent")
+            guard = parent_of(agent["pid"])
+            for pid in ([guard] if with_guard else []) + [agent["pid"]]:
+                os.kill(pid, signal.SIGKILL)
+            one.until("another agent", lambda: [x for x in one.processes("agent") if x["pid"] != agent["pid"]])
+            now = one.nodes()
+            if len(now) != len(nodes) or not all(map(is_same, now, nodes)):
+                raise one.fails(f"the processes were {nodes} and are {now}")
     one.until("both are adopted twice", lambda: one.text().count("adopted 'node-") == 4)
     # The newest agent sees the death of one that no agent is the parent of.
     one.reaches(20)
-    replaced(one, 1, killed(one, 1))
+    os.kill(nodes[1]["pid"], signal.SIGKILL)
+    replaced(one, 1, nodes[1])
     one.goes_on(wanted, "the deaths of two host agents")
     if len(one.restarts()) != 1:
         raise one.fails(f"one process has died, and the log tells of {one.restarts()}")

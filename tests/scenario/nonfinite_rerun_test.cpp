@@ -29,9 +29,9 @@ TEST_CASE("VERIFY-3: NaN that comes once leaves no trace in the weights", "[scen
   const bool distributed = GENERATE(false, true);
   CAPTURE(planted, distributed);
   auto what = of_replicas(replicas);
+  what.job.reduction.grain = 256;
   const auto calm = tests::undisturbed(what);
   what.job.reduction.distributed_optimizer = distributed;
-  what.job.reduction.grain = 256;
   what.job.faults.fault = planted + "@4";
   const auto x = tests::live(what);
   CHECK(tests::look_at_whole(x, what.job) == tests::sentences{});

@@ -140,7 +140,10 @@ TEST_CASE("VERIFY-1: of three replicas the one whose bits are wrong is named at 
   CHECK(x.events[0]["event"] == "wrong bits");
   CHECK(x.events[0]["verdict"] == "outvoted");
   CHECK(x.events[0]["who"] == "stage" + at.substr(4, 4));
-  CHECK_THAT(why(x), ContainsSubstring("than the 2 other replicas ("));
+  // A gradient that was 0 may be one whose square still is: then no parameter is named.
+  const bool is_named = at.ends_with("updated");
+  CHECK_THAT(why(x),
+             ContainsSubstring(is_named ? "than the 2 other replicas (" : "than the 2 other"));
 }
 
 TEST_CASE(
@@ -154,7 +157,8 @@ TEST_CASE(
   CHECK(x.events[1]["event"] == "wrong bits");
   CHECK(x.events[1]["verdict"] == "transient");
   CHECK(x.events[1]["who"] == "stage" + who.substr(4));
-  CHECK_THAT(why(x, 1), ContainsSubstring("of step 4 ("));
+  // Of a gradient that was 0 the square may still be 0: then no parameter is named.
+  CHECK_THAT(why(x, 1), ContainsSubstring(at == "updated" ? "of step 4 (" : "of step 4"));
 }
 
 TEST_CASE("VERIFY-1: bits that are wrong again when the step runs again are named persistent",
