@@ -63,9 +63,9 @@ def check_cut(folder):
 def check_hosts(folder):
     """Without namespaces, over two nodes of this machine: what they have started is struck, and they are free afterwards."""
     nodes, credentials = hosts(folder)
-    report, _ = chaos_test.chaos(folder, "--kills", 3, "--every-steps", 35, "--seed", 22, "--roles", "node,agent,lane",
+    report, _ = chaos_test.chaos(folder, "--kills", 3, "--every-steps", 90, "--seed", 22, "--roles", "node,agent,lane",
                                  "--kinds", "SIGKILL", "--moments", "updated", *folders(nodes),
-                                 more=[*chaos_test.PIPELINE, "--train-iters", 400, *over(nodes, credentials)])
+                                 more=[*chaos_test.PIPELINE, "--train-iters", 600, *over(nodes, credentials)])
     chaos_test.requires(report, ["role"], [("node",), ("agent",), ("lane",)])
     for x in report["faults"]:
         places = [name for name in x["replaced"] if name.startswith("node-")]

@@ -316,7 +316,7 @@ def check_supervisor_stopped(folder):
 def check_supervisor_and_host(folder):
     """With it a whole host is lost: the successor has its place go on elsewhere, as the next incarnation of it. Then a
     process dies whom no launcher of its own has started."""
-    few = ["--suspicion-seconds", 3]
+    few = ["--suspicion-seconds", 8]
     nodes, credentials = hosts(folder, 3, None, *few)
     one = job(folder, *ENDLESS, *few, *over(nodes[:2], credentials, nodes[2:]))
     one.reaches(10)

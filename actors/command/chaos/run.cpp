@@ -78,9 +78,9 @@ class disturbed_run {
   }
 
   void see_who_stands() {
-    stood_.ns = now_ns();
     stood_.recoveries = run_.ledger().recoveries().size();
     stood_.all = run_.standing_now();
+    stood_.ns = now_ns();
   }
 
   struck_fault suffer(const disturbance& what) {
@@ -313,7 +313,7 @@ class disturbed_run {
   run_result result_;
   struct {
     standing_processes all;
-    std::uint64_t ns = 0;        ///< when one began to look
+    std::uint64_t ns = 0;        ///< when one had looked
     std::size_t recoveries = 0;  ///< that had been told then
   } stood_;
   bool given_up_ = false;  ///< what the plan has next could not be done
