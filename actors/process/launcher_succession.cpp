@@ -78,7 +78,9 @@ void launcher_state::note_start(const messages::process_name& who) {
   }
 }
 
-// Before the process is ended: a successor that finds it where it was has it move.
+// A successor that finds it where it was has it move. It is written down before the process is
+// ended, or with the next record where somebody else writes just now: a disk that hangs holds
+// nobody here.
 void launcher_state::carry_out(const launch_action::avoid& x) {
   context_->ledger->avoid({x.process, x.agent});
   context_->ledger->flush();

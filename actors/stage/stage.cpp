@@ -206,6 +206,7 @@ void stage_state::vote() {
        where = where_,
        counts = job_->job.watch.log_zero_gradients,
        compared = job_->replicas() > 1,
+       runs_again = job_->job.recovery.on,
        overlapped = overlaps_gradients()](stage_context& context, runtime::stream& by) {
         faults->inject("lane:" + where, runtime::value(result->step));
         const auto fate = faults->pass("lane:" + where, value(result->step), moment::reduce);
@@ -225,8 +226,14 @@ void stage_state::vote() {
           context.worker->zero_gradients(wanted, result->zeros);
         wanted.finish();
         if (const auto found = context.worker->first_nonfinite(result->square_norms);
-            found.entry >= 0)
+            found.entry >= 0) {
           result->nonfinite = {found.name, where, found.chunk, found.entry};
+          if (!compared && runs_again) {
+            runtime::reads all(by);
+            context.worker->vote_digest(all, result->gradients);
+            all.finish();
+          }
+        }
         add_times(by);
       },
       report);

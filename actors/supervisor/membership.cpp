@@ -157,7 +157,7 @@ membership::orders membership::lost(const member_death& x, std::uint64_t now_ns)
       if (is_looking_ || exchanged_)
         return {};  // everybody had ended
       // MEMBER-4: of causes the first that is heard, and a cause before what it caused.
-      if (!cause_ || x.cause < cause_->cause || (cause_->runs_again && x.cause == death_cause::own))
+      if (!cause_ || x.cause < cause_->cause)
         cause_ = x;
       return {};
     }
@@ -251,11 +251,13 @@ membership::orders membership::form_if_all_ended(std::uint64_t now_ns) {
   if (auto again = close_what_broke(); !again.empty())
     return again;
   const auto cause = std::exchange(cause_, std::nullopt);
-  if (cause)
+  if (cause) {
+    by_accident_ = cause->is_accident();
     if (auto stop = stop_if_too_many(*cause, now_ns)) {
       phase_ = phase::stopped;
       return {std::move(*stop)};
     }
+  }
   is_settled_ = true;
   stored_.reset();
   if (auto exchange = exchange_unreachable(cause ? cause->why : "", now_ns); !exchange.empty())
@@ -286,6 +288,7 @@ membership::orders membership::looked(std::uint64_t number,
 membership::orders membership::form() {
   auto from = sources();
   cause_.reset();
+  by_accident_ = true;
   broken_.clear();
   exchanged_ = false;
   is_settled_ = false;

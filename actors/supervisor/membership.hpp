@@ -275,7 +275,7 @@ class membership {
   /// The newest that everybody has at hand; empty: there is none.
   std::vector<runtime::state_source> at_hand() const;
   /// What strikes again and again may lie in what was kept.
-  bool wants_older() const { return restarts_.is_last(furthest_ + 1); }
+  bool wants_older() const { return by_accident_ && restarts_.is_last(furthest_ + 1); }
   std::vector<runtime::state_source> all_from(runtime::state_tier tier, std::uint64_t step) const;
 
   restart_limits limits_;
@@ -294,6 +294,7 @@ class membership {
   std::uint64_t start_, kept_;
   std::uint64_t furthest_;  ///< step that was ever kept: progress is beyond it
   std::optional<member_death> cause_;
+  bool by_accident_ = true;          ///< the generation that is being ended, as far as it is known
   std::vector<broken_link> broken_;  ///< in the generation that is being ended: each pair once
   /// All of the generation have ended, and its cause was counted: until the next is formed.
   bool is_settled_ = false;

@@ -40,7 +40,7 @@ membership::orders membership::broke(const broken_link& x,
                            .who = fmt::format("connection:{}-{}", pair.from, pair.to),
                            .cause = death_cause::connection,
                            .why = why};
-  if (!cause_ || death.cause < cause_->cause)
+  if (!cause_ || death.cause < cause_->cause || cause_->runs_again)
     cause_ = death;  // MEMBER-4
   return phase_ == phase::ending ? orders{} : end_all();
 }

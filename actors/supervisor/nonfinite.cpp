@@ -9,16 +9,15 @@
 
 namespace troupe::actors {
 
-// An overflow by which a loss scale is found is ordinary, and so is what was left out before and
-// runs again after a death.
+// An overflow by which a loss scale is found is ordinary, and so is what the ledger has as left out
+// and runs again after a death. Of what was committed with an update it is not, whoever wants to
+// end: without one it would come out with another state (LEDGER-2).
 bool supervisor_state::is_to_run_again(const runtime::step_verdict& verdict,
                                        const std::string& where) {
   const auto step = value(now_->step);
   const bool counts = !verdict.fault.empty() && !verdict.overflows;
-  if (!job_->job.recovery.on || (!counts && !twice_.awaits(step)))
-    return false;
-  if (const auto before = context_->ledger->position(step);
-      replays() && before && before->skipped.iterations == verdict.skipped.iterations)
+  const bool is_known = replays() ? context_->ledger->was_left_out(step) : draining_;
+  if (!job_->job.recovery.on || (!twice_.awaits(step) && (!counts || is_known)))
     return false;
   auto now = run_of(votes_, job_->job.reduction.distributed_optimizer);
   now.fault = verdict.fault;
@@ -48,7 +47,9 @@ std::string supervisor_state::place_of(const second_runs::finding& x) const {
 
 void supervisor_state::tell_of(const second_runs::finding& x) {
   const auto step = value(now_->step);
-  const auto again = x.verdict == bits_verdict::transient ? "when it ran again all was finite"
+  const bool repeats = x.transients > 1;
+  const auto again = repeats ? "when it ran again all was finite, and not for the first time"
+                     : x.verdict == bits_verdict::transient ? "when it ran again all was finite"
                      : x.verdict == bits_verdict::reproducible
                          ? "when it ran again it had the same bits: no fault of a machine"
                          : "when it ran again it was not finite either, and had other bits";
@@ -58,7 +59,7 @@ void supervisor_state::tell_of(const second_runs::finding& x) {
         .who = place_of(x),
         .why = why,
         .verdict = to_string(x.verdict)});
-  if (x.verdict == bits_verdict::persistent && keeps() && x.replicas.size() == 1)
+  if ((repeats || x.verdict == bits_verdict::persistent) && keeps() && x.replicas.size() == 1)
     doubt_if_alone(x.replicas.front(), why);
 }
 

@@ -202,11 +202,11 @@ void supervisor_state::lose_node(int process, const caf::error& reason) {
     return lose_process(process, incarnation, messages::text_of(because_of(who, reason)));
   if (job_->job.recovery.on)
     return lose_process(process, incarnation, connection_gone(who));
+  const messages::process_died x{generation(), process, incarnation, "its connection is gone"};
+  if (!unreachable_)
+    unreachable_ = x;
   context_->messages->send_later(
-      self_,
-      messages::supervisor_actor(self_),
-      patience_with_causes(),
-      messages::process_died{generation(), process, incarnation, "its connection is gone"});
+      self_, messages::supervisor_actor(self_), patience_with_causes(), x);
 }
 
 void supervisor_state::forget_process(int process) {

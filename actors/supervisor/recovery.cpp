@@ -125,12 +125,18 @@ void supervisor_state::receive(const messages::abandoned& x) {
   begin_when_ready();
 }
 
+std::optional<runtime::training_position> supervisor_state::position(std::uint64_t step) const {
+  if (at_.iteration == step)
+    return at_;
+  return before_ && before_->iteration == step ? before_ : context_->ledger->position(step);
+}
+
 void supervisor_state::carry_out(const order_form& x) {
-  const auto step = value(x.step());
-  if (const auto at = context_->ledger->position(step))
-    at_ = *at;
-  else
+  const auto at = position(value(x.step()));
+  if (!at)
     throw runtime::broken_promise("MEMBER-3: the run goes back to a step whose position is known");
+  at_ = *at;
+  before_.reset();
   forming_ = x;
   kept_by_.clear();
   told_to_store_ = 0;
@@ -330,11 +336,14 @@ void supervisor_state::lose(const caf::down_msg& x) {
   if (where.lives_in != home && x.reason == caf::exit_reason::remote_link_unreachable)
     return lose_node(where.lives_in, x.reason);
   // The process whose end a peer tells of has a cause of its own, which its host is about to tell.
-  if (!job_->job.recovery.on && processes_.size() > 1 && cause_of(x.reason) == death_cause::peer
-      && awaits_cause_.insert(x.source).second) {
-    caf::delayed_anon_send(
-        caf::actor_cast<caf::actor>(self_), patience_with_causes(), caf::down_msg(x));
-    return;
+  if (!job_->job.recovery.on && processes_.size() > 1 && cause_of(x.reason) == death_cause::peer) {
+    if (awaits_cause_.insert(x.source).second) {
+      caf::delayed_anon_send(
+          caf::actor_cast<caf::actor>(self_), patience_with_causes(), caf::down_msg(x));
+      return;
+    }
+    if (unreachable_)  // MEMBER-4: it was heard after what it caused
+      return receive(messages::process_died(*unreachable_));
   }
   const bool known
       = is(x.reason, messages::ec::refused) || is(x.reason, messages::ec::protocol_violated);

@@ -24,7 +24,8 @@ run_of_step run_of(const std::vector<messages::vote>& votes, bool sums_norms) {
 second_runs::answer second_runs::compare(std::uint64_t step, run_of_step now) {
   const auto known = first_.find(step);
   if (known == first_.end()) {
-    if (now.fault.empty())
+    const auto judged = judged_.find(step);
+    if (now.fault.empty() || (judged != judged_.end() && now.has_bits_of(judged->second)))
       return {};
     first_.emplace(step, std::move(now));
     return {.again = true};
@@ -44,6 +45,11 @@ second_runs::answer second_runs::compare(std::uint64_t step, run_of_step now) {
     if (accused && (out.replicas.empty() || out.replicas.back() != loss.replica))
       out.replicas.push_back(loss.replica);
   }
+  if (out.verdict == bits_verdict::transient)
+    for (const int r : out.replicas)
+      out.transients = std::max(out.transients, ++transients_[r]);
+  else
+    judged_.insert_or_assign(step, std::move(now));
   return {.found = std::move(out)};
 }
 

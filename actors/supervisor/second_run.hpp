@@ -7,7 +7,7 @@
 // docs/protocol/verification.md has its table.
 //
 //   VERIFY-3  A step whose loss or gradient is not finite is judged when it has run twice, and is
-//             not run again for that a third time.
+//             not run again for that a third time with the bits that it was judged by.
 
 #pragma once
 
@@ -52,18 +52,25 @@ class second_runs {
     std::vector<int> replicas = {};
     /// The stage whose gradient was found not finite first, as run_of_step has it; empty: none.
     std::string where = {};
+    /// With this one: that were transient, in this run, of whom of `replicas` had most.
+    int transients = 0;
   };
   struct answer {
     bool again = false;  ///< the step is to run again, before anything is decided
     std::optional<finding> found = {};
   };
+  /// A step that was judged may run once more before it is committed, after a death: with the bits
+  /// that it was judged by it is neither run again nor judged.
   answer compare(std::uint64_t step, run_of_step now);
+  void commit(std::uint64_t step) { judged_.erase(step); }
 
   /// Whether that step has run once and is not judged yet.
   bool awaits(std::uint64_t step) const { return first_.contains(step); }
 
  private:
-  std::map<std::uint64_t, run_of_step> first_;  ///< by step
+  std::map<std::uint64_t, run_of_step> first_;   ///< by step
+  std::map<std::uint64_t, run_of_step> judged_;  ///< not finite; until the step is committed
+  std::map<int, int> transients_;                ///< by replica
 };
 
 }  // namespace troupe::actors

@@ -112,6 +112,8 @@ class supervisor_state {
   /// Who has the state that the ranks of a process begin with; null: they have it themselves, or it
   /// is elsewhere.
   messages::keeper_actor holder_for(int process) const;
+  /// Of a step that the run may go back to. Of those that run again the ledger may know it no more.
+  std::optional<runtime::training_position> position(std::uint64_t step) const;
   void forget_step();
   void abandon_save();
   void tell_restart();
@@ -292,7 +294,8 @@ class supervisor_state {
     caf::actor_addr address;
   };
   std::vector<watched_actor> watched_;
-  std::set<caf::actor_addr> awaits_cause_;  ///< whose deaths wait for that of a process
+  std::set<caf::actor_addr> awaits_cause_;             ///< whose deaths wait for that of a process
+  std::optional<messages::process_died> unreachable_;  ///< the first, while its cause is waited for
   caf::actor_addr node_address_;
   std::vector<messages::replica_actor> replicas_;
   messages::monitor_actor monitor_;
@@ -337,7 +340,8 @@ class supervisor_state {
     double transfer = 0;  ///< seconds, of the slowest replica
   } loss_;
 
-  runtime::training_position at_;  ///< the newest committed step
+  runtime::training_position at_;                     ///< the newest committed step
+  std::optional<runtime::training_position> before_;  ///< the one before, of this generation
   std::optional<messages::run_step> now_;
   std::chrono::steady_clock::time_point began_at_;  ///< the step that is running
   runtime::step_report report_;

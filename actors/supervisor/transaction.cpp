@@ -99,11 +99,11 @@ void supervisor_state::decide() {
   }
   if (!passes_agree() || !votes_agree())
     return;
-  look_for_stragglers();
   const auto result = sum_votes();
   const auto verdict = runtime::decide(job_->job.training, at_, result);
   if (is_to_run_again(verdict, result.nonfinite_where))
     return;
+  look_for_stragglers();  // of the runs of a step the one that counts
   votes_.clear();
   if (verdict.stops) {
     diagnosis_ = runtime::diagnosis(verdict, at_);
@@ -192,7 +192,8 @@ void supervisor_state::commit() {
   done.at.scale = report_.scale;
   if (again)
     pen()->replay(done);
-  at_ = done.at;
+  before_ = std::exchange(at_, done.at);
+  twice_.commit(at_.iteration);
   if (is_stored(at_.iteration))
     pen()->keep_position(at_, true);
   // Each rank has sealed it in its estate before it said so; its keeper may have been faster than

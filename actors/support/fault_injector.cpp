@@ -249,12 +249,16 @@ const fault_injector::injected_fault* fault_injector::find(const std::string& wh
 }
 
 bool fault_injector::injects(const std::string& who, std::uint64_t step) const {
+  if (faults_.empty())
+    return false;
   if (find(who, step) != nullptr)
     return true;
   const auto colon = std::min(who.find(':'), who.size());
   const auto* const once = find(who.substr(0, colon) + "-once" + who.substr(colon), step);
+  if (once == nullptr)
+    return false;
   const std::lock_guard lock(mutex_);
-  return once != nullptr && struck_once_.emplace(once, step).second;
+  return struck_once_.emplace(once, step).second;
 }
 
 void fault_injector::inject(const std::string& who, std::uint64_t step) const {

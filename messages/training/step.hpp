@@ -149,8 +149,8 @@ struct vote {
   std::vector<loss_part> losses = {};  ///< of each logical replica; of the head's first rank
   std::map<std::string, runtime::exact_sum> square_norms
       = {};  ///< of reduced gradients, by parameter
-  /// Of all reduced gradients that the sender holds. Where there is one replica nobody compares it,
-  /// and no stage takes it.
+  /// Of all reduced gradients that the sender holds. Where there is one replica a stage takes it
+  /// only where one of them is not finite and the step may run again (VERIFY-3).
   runtime::digest gradients = {};
   std::vector<runtime::digest> by_stage = {};  ///< of a replica: the same of each of its stages
   nonfinite_gradient nonfinite = {};

@@ -180,7 +180,8 @@ std::optional<run_end> wait_for_end(const run_folder& folder,
     } catch (const error&) {  // somebody may be removing the folder
       if (status.record.ended)
         return status.record.ended;
-      if (!fs::exists(folder.path()))
+      std::error_code unseen;
+      if (!fs::exists(folder.path(), unseen) && !unseen)
         throw input_error(
             "the run in '{}' is not seen any more: that folder is gone, as a temporary one is with "
             "its run, and how it ended was not seen; a run that is given a folder leaves its end "

@@ -177,7 +177,12 @@ void step_ledger::commit(committed_step step) {
   const ledger::committed record{step.at, step.state};
   ensure(step.at.iteration == start_ + states_.size() + 1,
          "LEDGER-1: a step is committed once, after the one before");
+  const auto begun = positions_.find(start_);
+  const auto before = !whole_.empty()             ? whole_.back().at.skipped
+                      : begun != positions_.end() ? begun->second.skipped
+                                                  : skipped_steps{};
   states_.push_back(step.state);
+  left_out_.push_back(step.at.skipped.iterations > before.iterations);
   whole_.push_back(std::move(step));
   if (whole_.size() > kept_whole)
     whole_.pop_front();
@@ -270,6 +275,12 @@ digest step_ledger::state(std::uint64_t iteration) const {
   return iteration > start_ && iteration - start_ <= states_.size()
              ? states_[std::size_t(iteration - start_ - 1)]
              : digest{};
+}
+
+bool step_ledger::was_left_out(std::uint64_t iteration) const {
+  const std::lock_guard lock(mutex_);
+  return iteration > start_ && iteration - start_ <= left_out_.size()
+         && left_out_[std::size_t(iteration - start_ - 1)];
 }
 
 std::uint64_t step_ledger::tell(watched fact) {

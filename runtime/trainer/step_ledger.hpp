@@ -103,6 +103,8 @@ class step_ledger {
   /// save is under way, its position stays.
   void keep_position(const training_position& at, bool local = false);
   digest state(std::uint64_t iteration) const;  ///< after that step; zero of the start
+  /// Of any step, however long ago; of none that was not committed.
+  bool was_left_out(std::uint64_t iteration) const;
 
   /// What a monitor is told, numbered from 1 on, so that one that comes after another's death
   /// neither misses nor repeats anything: the newest few hundred are kept.
@@ -143,6 +145,7 @@ class step_ledger {
   mutable std::mutex mutex_;
   std::uint64_t start_ = 0;
   std::vector<digest> states_;  ///< after each step, from start_ + 1 on
+  std::vector<bool> left_out_;  ///< of each of these
   std::deque<committed_step> whole_;
   std::map<std::uint64_t, training_position> positions_;
   std::set<std::uint64_t> local_;  ///< of these, those of local steps alone

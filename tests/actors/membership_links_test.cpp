@@ -88,6 +88,21 @@ TEST_CASE("a connection that breaks ends the generation and both processes go on
   CHECK(told[0].who == "connection:0-1");
 }
 
+TEST_CASE("a connection that breaks while a step is on its way to run again is an accident",
+          "[actors][membership]") {
+  linked it;
+  CHECK(it.x.lost({.generation = it.x.generation(), .who = "step 8", .runs_again = true}, it.now)
+            .size()
+        == 3);
+  CHECK(it.breaks(1, 0).empty());
+  REQUIRE(it.x.cause());
+  CHECK(it.x.cause()->who == "connection:0-1");
+  it.formed(it.end());
+  const auto told = it.x.take_restarts();
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].who == "connection:0-1");
+}
+
 TEST_CASE("LINK-1: both ends of what broke close what is left between them before they go on",
           "[actors][membership]") {
   linked it(4);

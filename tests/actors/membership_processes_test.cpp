@@ -247,6 +247,22 @@ TEST_CASE("MEMBER-4: a process's death is the cause of what its peers tell",
   CHECK(it.x.cause()->who == "process:1");
 }
 
+TEST_CASE("MEMBER-5: the death of a process while a step is on its way to run again is an accident",
+          "[actors][membership]") {
+  of_three it;
+  it.run(7);
+  auto again = death(it.x.generation(), "step 8");
+  again.runs_again = true;
+  CHECK(it.x.lost(again, second).size() == 3);
+  CHECK(only<order_start>(it.x.lost(1, 1, "process:1: killed", second)).process == 1);
+  REQUIRE(it.x.cause());
+  CHECK(it.x.cause()->who == "process:1");
+  it.ended(0, {7, 8}, {6, 7});
+  it.x.stands(1, 2, false, second);
+  only<order_form>(it.ended(2, {6, 7}, {7, 8}));
+  CHECK(it.x.take_restarts().size() == 1);
+}
+
 TEST_CASE("MEMBER-5: a process that dies whenever it has come ends the run",
           "[actors][membership]") {
   of_three it;

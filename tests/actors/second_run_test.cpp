@@ -72,6 +72,37 @@ TEST_CASE("VERIFY-3: a step that is not finite runs again once, and then it is j
   CHECK_FALSE(x.awaits(4));
 }
 
+TEST_CASE("VERIFY-3: a step that was judged and runs once more is judged by the same bits",
+          "[actors]") {
+  second_runs x;
+  const auto bad = with_bits({2, not_a_number}, 9, "it is nan");
+  CHECK(x.compare(4, bad).again);
+  CHECK(x.compare(4, bad).found);
+  for (int n = 0; n < 2; ++n) {
+    const auto said = x.compare(4, bad);
+    CHECK_FALSE(said.again);
+    CHECK_FALSE(said.found);
+  }
+  CHECK(x.compare(4, with_bits({2, overflown}, 9, "it is infinite")).again);
+  CHECK(x.compare(4, bad).found->verdict == bits_verdict::persistent);
+  CHECK_FALSE(x.compare(4, bad).again);
+  x.commit(4);
+  CHECK(x.compare(4, bad).again);
+}
+
+TEST_CASE("of who is not finite once and once again it is counted", "[actors]") {
+  second_runs x;
+  const auto transients = [&](std::uint64_t step, std::vector<double> losses) {
+    CHECK(x.compare(step, with_bits(std::move(losses), 9, "it is nan")).again);
+    return x.compare(step, with_bits({2, 2}, 9)).found->transients;
+  };
+  CHECK(transients(4, {2, not_a_number}) == 1);
+  CHECK(transients(5, {not_a_number, 2}) == 1);
+  CHECK(transients(9, {2, overflown}) == 2);
+  CHECK(x.compare(10, with_bits({2, 2}, overflown, "w is not finite")).again);
+  CHECK(x.compare(10, with_bits({2, 2}, 9)).found->transients == 0);  // it is nobody's
+}
+
 TEST_CASE("of a gradient that is not finite the stage is known and no replica", "[actors]") {
   const bool same = GENERATE(true, false);
   second_runs x;

@@ -174,6 +174,19 @@ TEST_CASE("a stage takes gradients in any order, and votes the same", "[actors]"
   CHECK(norms == norms_after(1, 0));
 }
 
+TEST_CASE("VERIFY-3: gradients of one replica have a digest where the step may run again",
+          "[actors]") {
+  const auto [fault, recovers, digested] = GENERATE(table<std::string, bool, bool>(
+      {{"nan:0.0@1", true, true}, {"nan:0.0@1", false, false}, {"", true, false}}));
+  staged it(0, fault, true, recovers);
+  it.system.tell(it.stage, staged::step(1));
+  for (int m = 0; m < microbatches; ++m)
+    it.system.tell(it.stage, it.gradient(m));
+  REQUIRE(it.votes().size() == 1);
+  CHECK(it.votes().front().nonfinite.parameter.empty() == fault.empty());
+  CHECK((it.votes().front().gradients != runtime::digest{}) == digested);
+}
+
 TEST_CASE("what a stage receives before its step begins waits for it", "[actors]") {
   staged it(1);
   it.system.tell(it.stage, it.activation(0));

@@ -32,12 +32,36 @@ struct voted_run : tests::supervised_processes {
                   messages::vote{.generation = now,
                                  .step = runtime::step_id(step),
                                  .replica = r,
-                                 .losses = {{r == 0 ? first : second, 1, 0}}});
+                                 .losses = {{r == 0 ? first : second, 1, 0}},
+                                 .times = {{.computing = r == 1 && is_slow ? 0.9 : 0.3}}});
   }
-  void next_generation() {
+  void next_generation(std::uint64_t kept = 0) {
     now = runtime::next(now);
     run(now);
-    keep(0, now);
+    keep(kept, now);
+  }
+  /// A step of finite losses, up to its being kept.
+  void pass(std::uint64_t step) {
+    lose_with(2, 2, step);
+    apply(step, now);
+    keep(step, now);
+  }
+  /// As a step that is left out: the state is that of the one before.
+  void leave_out(std::uint64_t step) {
+    for (int r = 0; r < 2; ++r)
+      system.tell(supervisor,
+                  messages::applied{.generation = now,
+                                    .step = runtime::step_id(step),
+                                    .replica = r,
+                                    .own = {{"w", {step - 1, 7}}}});
+  }
+  /// Nothing is left in memory, and there is no checkpoint: from the start on all runs again.
+  void lose_all(std::uint32_t incarnation) {
+    for (const int p : {0, 1})
+      system.tell(supervisor, messages::process_died{now, p, incarnation, "killed"});
+    for (const int p : {0, 1})
+      come(p, incarnation + 1);
+    next_generation();
   }
   const messages::decision& decided() {
     REQUIRE(decisions() > 0);
@@ -45,6 +69,7 @@ struct voted_run : tests::supervised_processes {
   }
 
   runtime::generation_id now = first_generation;
+  bool is_slow = false;  ///< the second replica
 };
 
 void skip_some(runtime::training_job& job) {
@@ -129,6 +154,136 @@ TEST_CASE("a step that was left out is not tried again when it is replayed", "[a
   CHECK_FALSE(it.end->has_come());
 }
 
+TEST_CASE("VERIFY-3: a step that dies between its verdict and its commit is not judged again",
+          "[actors]") {
+  voted_run it(skip_some);
+  it.lose_with(2, undefined_loss);
+  it.next_generation();
+  it.lose_with(2, undefined_loss);
+  REQUIRE(it.happened.size() == 2);
+  it.system.tell(it.supervisor, messages::process_died{it.now, 1, 1, "killed"});
+  it.come(1, 2);
+  it.next_generation();
+  const auto ended = it.nodes[0].ended.size();
+  const auto before = it.decisions();
+  it.lose_with(2, undefined_loss);
+  CHECK(it.decisions() == before + 1);
+  CHECK(it.decided().skip);
+  CHECK(it.nodes[0].ended.size() == ended);
+  REQUIRE(it.happened.size() == 3);
+  CHECK(it.happened[2].kind == "restart");
+}
+
+TEST_CASE("in a replay of whatever length what was left out is, and what was finite runs once more",
+          "[actors]") {
+  constexpr std::uint64_t newest = 8;  // of which the ledger has three with their positions
+  voted_run it([](auto& job) {
+    skip_some(job);
+    job.train_iterations = newest + 2;
+  });
+  const std::uint64_t left_out = GENERATE(1, 2);
+  for (std::uint64_t n = 1; n <= newest; ++n) {
+    for (auto& x : it.nodes)
+      x.own = x.kept = {n - 1, n};
+    if (n != left_out) {
+      it.pass(n);
+      continue;
+    }
+    it.lose_with(2, undefined_loss, n);
+    it.next_generation(n - 1);
+    it.lose_with(2, undefined_loss, n);
+    it.leave_out(n);
+    it.keep(n, it.now);
+  }
+  REQUIRE(it.prepared->node->ledger->newest() == newest);
+  it.lose_all(1);
+  const auto ended = it.nodes[0].ended.size();
+  for (std::uint64_t n = 1; n <= left_out; ++n) {
+    if (n != left_out) {
+      it.pass(n);
+      continue;
+    }
+    it.lose_with(2, undefined_loss, n);
+    CHECK(it.decided().skip);
+    it.leave_out(n);
+    it.keep(n, it.now);
+  }
+  CHECK(it.nodes[0].ended.size() == ended);
+
+  const auto wrong = left_out + 1;
+  for (auto& x : it.nodes)
+    x.own = x.kept = {left_out, wrong};
+  const auto happened = it.happened.size();
+  it.lose_with(2, undefined_loss, wrong);
+  CHECK(it.nodes[0].ended.size() == ended + 1);
+  CHECK_FALSE(it.end->has_come());
+  it.next_generation(left_out);
+  REQUIRE(it.happened.size() == happened + 1);
+  CHECK(it.happened.back().kind == "rerun");
+  CHECK(it.happened.back().resumed == left_out);
+  it.lose_with(2, 2, wrong);
+  CHECK_FALSE(it.decided().skip);
+  REQUIRE(it.happened.size() == happened + 2);
+  CHECK(it.happened.back().verdict == "transient");
+  for (auto n = wrong; n <= newest; ++n) {
+    if (n > wrong)
+      it.lose_with(2, 2, n);
+    it.apply(n, it.now);
+    it.keep(n, it.now);
+  }
+  CHECK(it.nodes[0].ended.size() == ended + 1);
+  CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("MEMBER-3: a process dies in a long replay before the newest step of it is kept",
+          "[actors]") {
+  voted_run it([](auto& job) { job.train_iterations = 10; });
+  for (std::uint64_t n = 1; n <= 8; ++n)
+    it.pass(n);
+  it.lose_all(1);
+  it.pass(1);
+  it.lose_with(2, 2, 2);
+  it.apply(2, it.now);
+  for (auto& x : it.nodes)
+    x.own = x.kept = {1, 2};
+  it.system.tell(it.supervisor, messages::process_died{it.now, 1, 2, "killed"});
+  it.come(1, 3);
+  CHECK_FALSE(it.end->has_come());
+  it.next_generation(1);
+  CHECK(it.happened.back().kind == "restart");
+  CHECK(it.happened.back().resumed == 1);
+  it.pass(2);
+  CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("a place that is not finite once and once again is replaced", "[actors]") {
+  voted_run it([](auto&) {});
+  const auto& asked = it.agent.of<messages::start_process>();
+  for (const std::uint64_t step : {1, 2}) {
+    for (auto& x : it.nodes)
+      x.own = x.kept = {step - 1, step};
+    it.lose_with(2, undefined_loss, step);
+    it.next_generation(step - 1);
+    it.pass(step);
+    CHECK(asked.size() == 1 + step);
+  }
+  CHECK(asked.back().process == 1);
+  CHECK(asked.back().elsewhere);
+  const auto& told = it.happened.back();
+  CHECK(told.kind == "wrong bits");
+  CHECK(told.verdict == "transient");
+  CHECK_THAT(told.why, ContainsSubstring("and not for the first time"));
+}
+
+TEST_CASE("of a run that is to end no step runs again", "[actors]") {
+  voted_run it(skip_some);
+  it.system.tell(it.supervisor, messages::drain{"SIGINT"});
+  it.lose_with(2, undefined_loss);
+  CHECK(it.decided().skip);
+  CHECK(it.nodes[0].ended.empty());
+  CHECK(it.happened.empty());
+}
+
 TEST_CASE("an overflow that lowers the loss scale costs no second run", "[actors]") {
   voted_run it([](auto& job) { job.training.precision = runtime::dtype::f16; });
   it.lose_with(2, infinite_loss);
@@ -150,14 +305,9 @@ TEST_CASE("without recovery a step that is not finite is judged at once", "[acto
 TEST_CASE("STRAGGLER-1: of several processes that of a slow worker is told with its host",
           "[actors]") {
   voted_run it([](auto& job) { job.watch.straggler_ratio = 1.5; });
+  it.is_slow = true;
   for (std::uint64_t step = 1; step <= 3; ++step) {
-    for (int r = 0; r < 2; ++r)
-      it.system.tell(it.supervisor,
-                     messages::vote{.generation = it.now,
-                                    .step = runtime::step_id(step),
-                                    .replica = r,
-                                    .losses = {{2, 1, 0}},
-                                    .times = {{.computing = r == 1 ? 0.9 : 0.3}}});
+    it.lose_with(2, 2, step);
     CHECK(it.happened.size() == (step == 3 ? 1 : 0));
     it.apply(step);
     it.keep(step);
@@ -166,4 +316,21 @@ TEST_CASE("STRAGGLER-1: of several processes that of a slow worker is told with 
   CHECK(it.happened[0].kind == "straggler");
   CHECK(it.happened[0].who == "stage:1.0");
   CHECK_THAT(it.happened[0].why, StartsWith("stage:1.0 (process 1 on host 'here') computed for"));
+}
+
+TEST_CASE("STRAGGLER-1: a run of a step that is thrown away says nothing of who is slow",
+          "[actors]") {
+  voted_run it([](auto& job) { job.watch.straggler_ratio = 1.5; });
+  it.is_slow = true;
+  it.lose_with(2, undefined_loss);
+  it.next_generation();
+  for (std::uint64_t step = 1; step <= 3; ++step) {
+    for (auto& x : it.nodes)
+      x.own = x.kept = {step - 1, step};
+    it.lose_with(2, 2, step);
+    CHECK(it.happened.size() == (step == 3 ? 3 : 2));
+    it.apply(step, it.now);
+    it.keep(step, it.now);
+  }
+  CHECK(it.happened.back().kind == "straggler");
 }

@@ -145,9 +145,10 @@ struct supervised_processes {
   }
 
   messages::loader_actor new_loader() {
-    return system.keep(system.home().spawn([]() -> messages::loader_actor::behavior_type {
-      return {[](const messages::request_batch& x) { return messages::batch_ready{x.at, {}}; }};
-    }));
+    return loaders.emplace_back(
+        system.keep(system.home().spawn([]() -> messages::loader_actor::behavior_type {
+          return {[](const messages::request_batch& x) { return messages::batch_ready{x.at, {}}; }};
+        })));
   }
   messages::monitor_actor new_monitor() {
     return system.keep(system.home().spawn([this]() -> messages::monitor_actor::behavior_type {
@@ -209,6 +210,7 @@ struct supervised_processes {
   std::array<heard_by<messages::replica_actor>, 2> heard;
   std::deque<heard_by<messages::keeper_actor>> keepers;  ///< as they were spawned
   std::vector<messages::keeper_actor> keeper_handles;    ///< of them
+  std::vector<messages::loader_actor> loaders;           ///< as they were spawned
   std::vector<int> kept_of;                              ///< whose states each keeps
   heard_by<messages::checkpointer_actor> saver;
   heard_by<messages::shard_writer_actor> writers;

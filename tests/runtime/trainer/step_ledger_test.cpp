@@ -70,6 +70,32 @@ TEST_CASE("LEDGER-2: a step that runs again comes out with the state that it had
   CHECK_THROWS_AS(x.replay(step(21)), broken_promise);
 }
 
+TEST_CASE("a ledger knows of every step whether it was left out") {
+  const tests::scratch_folder folder;
+  const auto file = folder.path() / "ledger";
+  const std::set<std::uint64_t> left_out{11, 13, 14, 20};
+  const auto knows_all = [&](const step_ledger& x) {
+    for (std::uint64_t n = 9; n <= 22; ++n)
+      CHECK(x.was_left_out(n) == left_out.contains(n));
+  };
+  {
+    step_ledger x;
+    x.write_down(file);
+    training_position at{.iteration = 10, .consumed = 80, .skipped = {.iterations = 3}};
+    x.begin(at);
+    while (at.iteration < 20) {
+      ++at.iteration;
+      at.skipped.iterations += left_out.contains(at.iteration) ? 1 : 0;
+      x.commit({at, {at.iteration, 0}, {}});
+    }
+    knows_all(x);
+    x.flush();
+  }
+  step_ledger again;
+  again.take_up(read_ledger(file));
+  knows_all(again);
+}
+
 TEST_CASE("LEDGER-3: a supervisor that has a successor writes nothing any more") {
   step_ledger x;
   x.by(0)->begin({.iteration = 10, .consumed = 80});
