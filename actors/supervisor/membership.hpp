@@ -294,7 +294,7 @@ class membership {
   std::uint64_t start_, kept_;
   std::uint64_t furthest_;  ///< step that was ever kept: progress is beyond it
   std::optional<member_death> cause_;
-  bool by_accident_ = true;          ///< the generation that is being ended, as far as it is known
+  bool by_accident_ = true;          ///< why the generation is being ended; or it is not known
   std::vector<broken_link> broken_;  ///< in the generation that is being ended: each pair once
   /// All of the generation have ended, and its cause was counted: until the next is formed.
   bool is_settled_ = false;
