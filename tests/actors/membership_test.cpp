@@ -181,7 +181,7 @@ TEST_CASE("MEMBER-5: a step that runs again is no accident", "[actors][membershi
   CHECK(x.take_restarts().empty());
 }
 
-TEST_CASE("MEMBER-5: a step that runs again does so from what was kept, whatever struck before",
+TEST_CASE("MEMBER-5: a step that runs again goes back to what was kept whatever struck before",
           "[actors][membership]") {
   auto x = running(recovers, 7);
   x.saved(3);

@@ -174,7 +174,7 @@ TEST_CASE("VERIFY-3: a step that dies between its verdict and its commit is not 
   CHECK(it.happened[2].kind == "restart");
 }
 
-TEST_CASE("in a replay of whatever length what was left out is, and what was finite runs once more",
+TEST_CASE("in a replay of any length what was left out is again and what was finite runs once more",
           "[actors]") {
   constexpr std::uint64_t newest = 8;  // of which the ledger has three with their positions
   voted_run it([](auto& job) {
