@@ -1,5 +1,6 @@
 #include "actors/command/chaos/blow.hpp"
 
+#include "runtime/core/log.hpp"
 #include "runtime/process/disturbance.hpp"
 
 #include <algorithm>
@@ -38,15 +39,22 @@ std::string by_shell(const std::string& command) {
   return how == 0 ? "" : fmt::format("'{}' ended with {}", command, how);
 }
 
-/// Cut for twice the suspicion, so that it is noticed; then healed, whatever came of it.
+/// Cut for twice the suspicion, so that it is noticed; then healed, whatever came of it: also where
+/// `wait` throws, as this program is to end.
 std::string cut_and_heal(const std::string& cut,
                          const std::string& heal,
                          double time,
                          const runtime::may_wait& wait) {
   auto why = by_shell(cut);
-  const auto end = std::chrono::steady_clock::now() + seconds(time);
-  while (why.empty() && std::chrono::steady_clock::now() < end && wait())
-    std::this_thread::sleep_for(milliseconds(10));
+  try {
+    const auto end = std::chrono::steady_clock::now() + seconds(time);
+    while (why.empty() && std::chrono::steady_clock::now() < end && wait())
+      std::this_thread::sleep_for(milliseconds(10));
+  } catch (...) {
+    if (const auto then = by_shell(heal); !then.empty())
+      runtime::log_error("the link that was cut is not healed: {}", then);
+    throw;
+  }
   const auto then = by_shell(heal);
   return why.empty() ? then : why;
 }

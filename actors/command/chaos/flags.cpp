@@ -70,7 +70,10 @@ plan_wish wish_of(const chaos_flags& flags,
                 .last = reference.last(),
                 .save_every = job.checkpoints.save_interval,
                 .validate_every = job.watch.eval_batches > 0 ? job.watch.eval_interval : 0,
-                .link_commands = true};
+                .link_commands = true,
+                .over_hosts = !flags.node_folders.empty(),
+                .suspicion = job.recovery.suspicion,
+                .step_seconds = reference.step_seconds};
   const auto steps = std::ceil(flags.every / std::max(reference.step_seconds, 1e-6));
   out.every = std::uint64_t(flags.every_steps.value_or(std::int64_t(std::clamp(steps, 1.0, 1e9))));
   for (const auto& row : roles())
@@ -103,14 +106,25 @@ plan_wish wish_of(const chaos_flags& flags,
 std::vector<std::filesystem::path> find_node_folders(const chaos_flags& flags, std::size_t count) {
   std::vector<std::filesystem::path> out;
   for (const auto& name : names_in(flags.node_folders)) {
-    out.push_back(std::filesystem::absolute(name).lexically_normal());
-    if (!runtime::standing_node_of(out.back(), "--run"))
+    const auto folder = std::filesystem::absolute(name).lexically_normal();
+    if (!runtime::standing_node_of(folder, "--run"))
       throw usage_error(
           "--node-folders: no `troupe node --run` with the folder '{}' is seen on this machine: "
           "chaos sees hosts that are network namespaces or addresses of this machine, and is to "
           "run "
           "where their processes are seen",
           shown(name));
+    std::error_code none;
+    for (const auto& other : out)
+      if (std::filesystem::equivalent(other, folder, none))
+        throw usage_error(
+            "--node-folders names the folder '{}' twice: give that of each node once", shown(name));
+    if (!runtime::processes_of_host(folder).empty())
+      throw usage_error(
+          "--node-folders: the node with the folder '{}' serves a run: chaos kills whatever its "
+          "nodes have started, so that run, too; wait until the node is free, or start others",
+          shown(name));
+    out.push_back(folder);
   }
   if (out.size() != count)
     throw usage_error(
@@ -214,7 +228,8 @@ void declare_faults(command_line& to, chaos_flags& flags) {
       {.name = "--node-folders",
        .type = "DIR,DIR",
        .help = "Of a job with --nodes: the folder of each, as `troupe node --run` was given it, "
-               "and of each of --spare-nodes. All stand on this machine, and serve nobody else."},
+               "and of each of --spare-nodes. All stand on this machine, and serve nobody else; after "
+               "each run whatever they have started is killed."},
       text(flags.node_folders));
 }
 

@@ -36,7 +36,8 @@ plan_wish wish_of(const chaos_flags& flags,
                   const reference_run& reference);
 
 /// Absolute, of --node-folders. `count`: how many nodes the job names. Throws usage_error: there
-/// are not as many, or in one no standing node of this machine has its folder.
+/// are not as many, one is named twice, or a folder is none of a standing node of this machine that
+/// is free.
 std::vector<std::filesystem::path> find_node_folders(const chaos_flags& flags, std::size_t count);
 
 /// The command that brings the same about, of the same undisturbed run.

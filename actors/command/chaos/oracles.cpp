@@ -145,6 +145,8 @@ sentences survivors_lost(const std::vector<std::string>& replaced_ones,
   const auto is_node = [](const std::string& x) { return x.starts_with("node-"); };
   const auto is_agent
       = [](const std::string& x) { return x.starts_with("agent-") || x.starts_with("guard"); };
+  // Of "agent-host-2" only "guard-host-2" goes, too; an agent of a host called host-2 has a "guard".
+  const bool of_host = victim.starts_with("agent-host-") || victim.starts_with("guard-host-");
   const auto may = [&](const std::string& x) {
     switch (allowed) {
       case replaced::nobody:
@@ -156,7 +158,8 @@ sentences survivors_lost(const std::vector<std::string>& replaced_ones,
       case replaced::supervisor:
         return x == "supervisor";
       case replaced::agent_and_guard:
-        return is_agent(x);
+        return is_agent(x)
+               && (!of_host || x == "guard" || x.ends_with(victim.substr(victim.find("-host-"))));
       case replaced::agents_and_nodes:
         return is_node(x) || is_agent(x);
     }

@@ -51,6 +51,25 @@ runtime::child_program program_of(const chaos_job& job,
   return out;
 }
 
+/// Of the run and of what standing nodes start for it, all of which is killed in the end: nodes that
+/// serve another run are refused.
+runtime::footprint footprint_of(const chaos_job& job) {
+  runtime::footprint out(new_mark());
+  for (const auto& host : job.node_folders) {
+    const auto node = runtime::standing_node_of(host, "--run");
+    if (!node)
+      throw runtime::input_error(
+          "the standing node with the folder '{}' has ended: start it again (`troupe node --run`)",
+          host.string());
+    if (!runtime::processes_of_host(host).empty())
+      throw runtime::input_error(
+          "the standing node with the folder '{}' serves another run: give chaos nodes of its own",
+          host.string());
+    out.add_host(host, *node);
+  }
+  return out;
+}
+
 }  // namespace
 
 started_run::started_run(const chaos_job& job,
@@ -58,14 +77,10 @@ started_run::started_run(const chaos_job& job,
                          const std::vector<std::string>& plants)
     : job_(job),
       folder_(fs::absolute(folder)),
-      footprint_(new_mark()),
+      footprint_(footprint_of(job)),
       child_(program_of(job, folder_, footprint_.mark(), plants)),
       front_(child_.id()),
-      ledger_(ledger_file()) {
-  for (const auto& host : job.node_folders)
-    if (const auto node = runtime::standing_node_of(host, "--run"))
-      footprint_.add_host(host, *node);
-}
+      ledger_(ledger_file()) {}
 
 started_run::~started_run() {
   footprint_.kill_all();

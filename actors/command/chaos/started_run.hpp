@@ -21,7 +21,8 @@ namespace troupe::command::chaos {
 /// One thread. When this object ends, however, no process of the run is left.
 class started_run {
  public:
-  /// `plants`: as --plant-death takes them. Throws io_error.
+  /// `plants`: as --plant-death takes them. Throws io_error; and input_error, before anything is
+  /// started: a standing node of the job has ended, or serves another run.
   started_run(const chaos_job& job,
               const std::filesystem::path& folder,
               const std::vector<std::string>& plants);
