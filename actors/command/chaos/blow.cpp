@@ -18,14 +18,6 @@ using seconds = std::chrono::duration<double>;
 using std::chrono::milliseconds;
 
 constexpr int times_slower = 10;
-constexpr double scarce_seconds = 1;
-constexpr double longest_without_memory = 5;  // who needs none in that time notices nothing
-constexpr double part_of_suspicion = 0.3;     // in which nobody is suspected yet
-constexpr double beyond_suspicion = 2;        // after which somebody was
-
-milliseconds rounded(double x) {
-  return std::chrono::duration_cast<milliseconds>(seconds(x));
-}
 
 /// No step comes any more: it has needed memory. It gets that back, or nobody could mend it.
 bool stands_still(const started_run& run, double step_seconds) {
@@ -85,7 +77,8 @@ std::string carry_out(const disturbance& what,
   const auto signalled = [&](int number) -> std::string {
     return runtime::strike(whom, number) ? "" : "it had ended before it was struck";
   };
-  const double noticed = beyond_suspicion * job.suspicion;
+  const double lasts = seconds_of(what.kind, job.suspicion, step_seconds);
+  const auto time = std::chrono::duration_cast<milliseconds>(seconds(lasts));
   began_ns = now_ns();
   switch (what.kind) {
     case fault_kind::sigkill:
@@ -95,32 +88,28 @@ std::string carry_out(const disturbance& what,
     case fault_kind::abort:
       return signalled(SIGABRT);
     case fault_kind::sigstop:
-      runtime::hold_still(whom, rounded(noticed), look);
-      return {};
     case fault_kind::pause:
-      runtime::hold_still(whom, rounded(part_of_suspicion * job.suspicion), look);
+      runtime::hold_still(whom, time, look);
       return {};
     case fault_kind::slow:
-      runtime::slow_down(
-          whom, times_slower, rounded(std::clamp(10 * step_seconds, 1.0, 30.0)), look);
+      runtime::slow_down(whom, times_slower, time, look);
       return {};
     case fault_kind::out_of_memory:
-      return runtime::make_scarce(
-          whom, runtime::scarce::memory, {}, rounded(longest_without_memory), [&] {
-            return look() && !stands_still(run, step_seconds);
-          });
+      return runtime::make_scarce(whom, runtime::scarce::memory, {}, time, [&] {
+        return look() && !stands_still(run, step_seconds);
+      });
     case fault_kind::disk_full:
     case fault_kind::short_write:
       return runtime::make_scarce(
           whom,
           what.kind == fault_kind::disk_full ? runtime::scarce::disk : runtime::scarce::last_bytes,
           run.ledger_file().string(),
-          rounded(scarce_seconds),
+          time,
           look);
     case fault_kind::link_down:
-      return cut_and_heal(job.cut, job.heal, noticed, look);
+      return cut_and_heal(job.cut, job.heal, lasts, look);
     case fault_kind::one_way:
-      return cut_and_heal(job.cut_one_way, job.heal_one_way, noticed, look);
+      return cut_and_heal(job.cut_one_way, job.heal_one_way, lasts, look);
     case fault_kind::exit:
     case fault_kind::raise:
     case fault_kind::hang:

@@ -150,6 +150,11 @@ bool is_link(fault_kind x) {
   return x == fault_kind::link_down || x == fault_kind::one_way;
 }
 
+bool is_service(role x) {
+  return x == role::loader || x == role::checkpointer || x == role::monitor || x == role::keeper
+         || x == role::shard_writer;
+}
+
 bool flips(fault_kind x) {
   return x == fault_kind::flipped_bits || x == fault_kind::flipped_moment
          || x == fault_kind::flipped_second_moment;
@@ -199,8 +204,6 @@ bool leaves_nobody(fault_kind kind, role who) {
 
 restart_is restart_after(fault_kind kind, role who) {
   using enum restart_is;
-  const bool service = who == role::loader || who == role::checkpointer || who == role::monitor
-                       || who == role::keeper || who == role::shard_writer;
   if (flips(kind) && who == role::keeper)
     return wrong;
   switch (kind) {
@@ -216,7 +219,7 @@ restart_is restart_after(fault_kind kind, role who) {
       return possible;
     case fault_kind::raise:
     case fault_kind::hang:
-      return service ? possible : due;  // one at restore strikes beside another death
+      return is_service(who) ? possible : due;  // one at restore strikes beside another death
     default:
       break;
   }
@@ -226,7 +229,61 @@ restart_is restart_after(fault_kind kind, role who) {
   return due;
 }
 
-std::string why_not(fault_kind kind, role who, bool link_commands) {
+trace trace_of(fault_kind kind, role who) {
+  switch (kind) {
+    case fault_kind::out_of_memory:
+    case fault_kind::link_down:
+    case fault_kind::one_way:
+      return trace::restart;
+    case fault_kind::disk_full:
+    case fault_kind::short_write:
+      return trace::refused_write;
+    case fault_kind::raise:
+    case fault_kind::hang:
+      return is_service(who) ? trace::successor : trace::certain;
+    case fault_kind::flipped_bits:
+      return who == role::keeper ? trace::refused_state : trace::certain;
+    default:
+      return trace::certain;
+  }
+}
+
+std::span<const std::string_view> words_of(trace x) {
+  // A node that may not write cannot write to its log either: it tells of local states afterwards.
+  static constexpr std::string_view write[] = {"the run goes on, and it is tried again",
+                                               "is not saved: ",
+                                               "states are written to the local disk again"};
+  static constexpr std::string_view state[] = {"did not come as it was sealed"};
+  if (x == trace::refused_write)
+    return write;
+  if (x == trace::refused_state)
+    return state;
+  return {};
+}
+
+double seconds_of(fault_kind kind, double suspicion, double step_seconds) {
+  constexpr double part_of_suspicion = 0.3;  // in which nobody is suspected yet
+  constexpr double beyond_suspicion = 2;     // after which somebody was
+  switch (kind) {
+    case fault_kind::sigstop:
+    case fault_kind::link_down:
+    case fault_kind::one_way:
+      return beyond_suspicion * suspicion;
+    case fault_kind::pause:
+      return part_of_suspicion * suspicion;
+    case fault_kind::slow:
+      return std::clamp(10 * step_seconds, 1.0, 30.0);
+    case fault_kind::out_of_memory:
+      return 5;  // who needs none in that time notices nothing
+    case fault_kind::disk_full:
+    case fault_kind::short_write:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+std::string why_not(fault_kind kind, role who, bool link_commands, bool over_hosts) {
   const auto& of = row_of(who);
   const auto& what = row_of(kind);
   if (is_link(kind) && !link_commands)
@@ -236,6 +293,13 @@ std::string why_not(fault_kind kind, role who, bool link_commands) {
         what.name);
   if (is_link(kind))
     return who == role::node ? "" : "a link is cut between nodes";
+  if (over_hosts && what.ends_process
+      && (who == role::keeper || who == role::shard_writer || who == role::loader))
+    return fmt::format(
+        "each host has a {} that dies where {} is planted: over several hosts nodes of all would "
+        "end at once",
+        of.name,
+        what.name);
   if (!of.is_process)
     return what.planted.empty() ? fmt::format("{} strikes whole processes", what.name)
            : flips(kind) && who != role::lane

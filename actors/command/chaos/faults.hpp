@@ -86,6 +86,8 @@ std::span<const role_row> roles();
 const role_row& row_of(role x);
 
 bool is_link(fault_kind x);
+/// What ranks are served by: another one takes its place, and they live on.
+bool is_service(role x);
 /// Nobody dies of it: a bit is another.
 bool flips(fault_kind x);
 
@@ -100,9 +102,24 @@ bool leaves_nobody(fault_kind kind, role who);
 enum class restart_is : std::uint8_t { due, wrong, possible };
 restart_is restart_after(fault_kind kind, role who);
 
+/// By what it is seen that a fault had an effect.
+enum class trace : std::uint8_t {
+  certain,        ///< whoever it strikes has it
+  restart,        ///< all ranks are built anew, or somebody is another process
+  successor,      ///< the same, or the run tells who was replaced
+  refused_write,  ///< the same, or the run tells what could not be written
+  refused_state   ///< a keeper tells that what came is not what was sealed
+};
+trace trace_of(fault_kind kind, role who);
+/// What the logs of a run have where there is that trace; none: no log has it.
+std::span<const std::string_view> words_of(trace x);
+
+/// For how long it lasts, at most, where it is carried out from outside: 0 of what is over at once.
+double seconds_of(fault_kind kind, double suspicion, double step_seconds);
+
 /// Why this kind cannot strike that role; empty: it can. `link_commands`: how a link is cut was
-/// said.
-std::string why_not(fault_kind kind, role who, bool link_commands);
+/// said. `over_hosts`: standing nodes start the processes that compute.
+std::string why_not(fault_kind kind, role who, bool link_commands, bool over_hosts);
 
 /// The names of all moments at which that role can be struck so in this job; of a process none.
 std::vector<std::string> moments_for(fault_kind kind, role who, const runtime::training_job& job);

@@ -96,7 +96,7 @@ plan_wish wish_of(const chaos_flags& flags,
     const auto& heal = one_way ? flags.heal_one_way : flags.heal;
     if (is_link(kind) && (cut.empty() || heal.empty()))
       throw usage_error("--kinds: {}: --cut-{} and --heal-{}",
-                        why_not(kind, role::node, false),
+                        why_not(kind, role::node, false, out.over_hosts),
                         one_way ? "one-way" : "link",
                         one_way ? "one-way" : "link");
   }
@@ -117,8 +117,8 @@ std::vector<std::filesystem::path> find_node_folders(const chaos_flags& flags, s
     std::error_code none;
     for (const auto& other : out)
       if (std::filesystem::equivalent(other, folder, none))
-        throw usage_error(
-            "--node-folders names the folder '{}' twice: give that of each node once", shown(name));
+        throw usage_error("--node-folders names the folder '{}' twice: give that of each node once",
+                          shown(name));
     if (!runtime::processes_of_host(folder).empty())
       throw usage_error(
           "--node-folders: the node with the folder '{}' serves a run: chaos kills whatever its "
@@ -227,9 +227,10 @@ void declare_faults(command_line& to, chaos_flags& flags) {
   to.value(
       {.name = "--node-folders",
        .type = "DIR,DIR",
-       .help = "Of a job with --nodes: the folder of each, as `troupe node --run` was given it, "
-               "and of each of --spare-nodes. All stand on this machine, and serve nobody else; after "
-               "each run whatever they have started is killed."},
+       .help
+       = "Of a job with --nodes: the folder of each, as `troupe node --run` was given it, "
+         "and of each of --spare-nodes. All stand on this machine, and serve nobody else; after "
+         "each run whatever they have started is killed."},
       text(flags.node_folders));
 }
 

@@ -145,7 +145,8 @@ sentences survivors_lost(const std::vector<std::string>& replaced_ones,
   const auto is_node = [](const std::string& x) { return x.starts_with("node-"); };
   const auto is_agent
       = [](const std::string& x) { return x.starts_with("agent-") || x.starts_with("guard"); };
-  // Of "agent-host-2" only "guard-host-2" goes, too; an agent of a host called host-2 has a "guard".
+  // Of "agent-host-2" only "guard-host-2" goes, too; an agent of a host called host-2 has a
+  // "guard".
   const bool of_host = victim.starts_with("agent-host-") || victim.starts_with("guard-host-");
   const auto may = [&](const std::string& x) {
     switch (allowed) {

@@ -4,6 +4,7 @@
 #include "runtime/core/random.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <optional>
 #include <utility>
@@ -41,7 +42,7 @@ std::vector<pairing> pairings_of(const plan_wish& wish, const runtime::training_
   std::vector<pairing> out;
   for (const auto kind : wish.kinds)
     for (const auto who : wish.roles) {
-      if (!why_not(kind, who, wish.link_commands).empty())
+      if (!why_not(kind, who, wish.link_commands, wish.over_hosts).empty())
         continue;
       pairing x{kind, who, moments_for(kind, who, job)};
       const auto& wanted = wish.moments;
@@ -74,7 +75,7 @@ std::vector<pairing> some_pairings_of(const plan_wish& wish, const runtime::trai
     return out;
   for (const auto kind : wish.kinds)
     for (const auto who : wish.roles)
-      if (const auto why = why_not(kind, who, wish.link_commands); !why.empty())
+      if (const auto why = why_not(kind, who, wish.link_commands, wish.over_hosts); !why.empty())
         throw usage_error("--kinds and --roles leave nothing to do: {}", why);
   throw usage_error(
       "--kinds, --roles and --moments leave nothing to do: none of these moments comes in this "
@@ -122,13 +123,23 @@ bool place(disturbance& x,
   return x.step > wish.first && x.step <= last_step(wish);
 }
 
+/// How many steps may come while it lasts, and some more. Nothing: whoever serves others and hangs
+/// is noticed late, after any number of them.
+std::optional<std::uint64_t> steps_of(const disturbance& x, const plan_wish& wish) {
+  if (x.kind == fault_kind::hang && is_service(x.who))
+    return std::nullopt;
+  const auto lasts = seconds_of(x.kind, wish.suspicion, wish.step_seconds);
+  return steps_after
+         + (wish.step_seconds > 0 ? std::uint64_t(std::ceil(lasts / wish.step_seconds)) : 0);
+}
+
 /// Whether one run can suffer this one, too.
-bool fits(const disturbance& x, const std::vector<disturbance>& before) {
+bool fits(const disturbance& x, const std::vector<disturbance>& before, const plan_wish& wish) {
   std::size_t plants = x.plants.size();
   for (const auto& other : before) {
     if (other.run != x.run)
       continue;
-    if (x.step < other.step + steps_after)
+    if (const auto steps = steps_of(other, wish); !steps || x.step < other.step + *steps)
       return false;
     if (x.who == other.who && leaves_nobody(other.kind, other.who))
       return false;
@@ -154,7 +165,7 @@ std::vector<disturbance> plan_of(const plan_wish& wish, const runtime::training_
     const auto step
         = std::max(newest + wish.every + std::uint64_t(by.share() * double(wish.every) / 2),
                    newest + steps_after);
-    if (place(x, of, step, wish, job, by) && fits(x, out)) {
+    if (place(x, of, step, wish, job, by) && fits(x, out, wish)) {
       newest = x.step;
       out.push_back(std::move(x));
     } else if (newest == wish.first) {

@@ -37,6 +37,8 @@ struct plan_wish {
   std::uint64_t save_every = 0;  ///< steps; 0: only at the end
   std::uint64_t validate_every = 0;
   bool link_commands = false;
+  bool over_hosts = false;                 ///< standing nodes start the processes that compute
+  double suspicion = 0, step_seconds = 0;  ///< of the job; 0: whatever lasts is over within a step
 };
 
 /// `count` of them. Throws usage_error: no kind strikes any of the roles, or the run has too few

@@ -57,6 +57,7 @@ ordered_json json_of(const struck_fault& x) {
   out["told"] = x.why;
   out["replaced"] = x.replaced_ones;
   out["survivors"] = {{"count", x.survivors.size()}, {"processes", x.survivors}};
+  out["processes_seen"] = x.processes_seen;
   out["had_effect"] = x.had_effect;
   out["wrong"] = x.wrong;
   return out;
@@ -94,17 +95,19 @@ std::string cell(const std::optional<double>& x) {
 }
 
 constexpr const char* row_form
-    = "{:>4} {:>4} {:>6}  {:<12} {:<13} {:<15} {:<12} {:>7} {:>7} {:>7} {:>8} {:>7} {:>7} {:>8} "
+    = "{:>4} {:>4} {:>6}  {:<12} {:<21} {:<15} {:<12} {:>7} {:>7} {:>7} {:>8} {:>7} {:>7} {:>8} "
       "{:>5}  {}\n";
 
 std::string verdict_of(const struck_fault& x) {
   if (!x.wrong.empty())
     return "WRONG: " + fmt::format("{}", fmt::join(x.wrong, "; "));
   const auto kept = fmt::format("{} kept ({})", x.survivors.size(), fmt::join(x.survivors, ", "));
-  return !x.had_effect ? "no effect, " + kept
-         : x.replaced_ones.empty()
-             ? kept
-             : fmt::format("replaced {}, {}", fmt::join(x.replaced_ones, ", "), kept);
+  const auto seen = x.processes_seen ? "" : "; struck before one had looked who stands";
+  return (!x.had_effect ? "no effect, " + kept
+          : x.replaced_ones.empty()
+              ? kept
+              : fmt::format("replaced {}, {}", fmt::join(x.replaced_ones, ", "), kept))
+         + seen;
 }
 
 /// Rows of names, columns of names; what stands in each cell.

@@ -21,6 +21,8 @@ using seconds = std::chrono::duration<double>;
 constexpr double shortest_patience = 60;
 constexpr double patience_suspicions = 15, patience_steps = 50;
 constexpr double patience_with_leftovers = 20;
+// Steps in which the run tells what it could not write.
+constexpr std::uint64_t steps_until_told = 8;
 
 double between(std::uint64_t from_ns, std::uint64_t to_ns) {
   return (double(to_ns) - double(from_ns)) / 1e9;
@@ -36,6 +38,7 @@ class disturbed_run {
       : job_(job), reference_(reference), run_(job, folder, plants_of_all(faults)) {
     result_.number = faults.empty() ? 0 : faults.front().run;
     result_.folder = folder;
+    refused_states_ = run_.times_told(trace::refused_state);
   }
 
   run_result go(const std::vector<disturbance>& faults,
@@ -78,7 +81,6 @@ class disturbed_run {
   }
 
   void see_who_stands() {
-    stood_.recoveries = run_.ledger().recoveries().size();
     stood_.all = run_.standing_now();
     stood_.ns = now_ns();
   }
@@ -89,7 +91,6 @@ class disturbed_run {
     // the fault before was over is compared.
     auto before = stood_.all;
     const auto looked = stood_.ns;
-    auto recoveries = stood_.recoveries;
     if (!reaches(what.is_planted() && what.step > 1 ? what.step - 2 : what.step)) {
       give_up(x, fmt::format("iteration {} never came: {}", what.step, how_it_stands()));
       return x;
@@ -97,21 +98,65 @@ class disturbed_run {
     if (!what.is_planted()) {
       see_who_stands();
       before = stood_.all;
-      recoveries = stood_.recoveries;
     }
+    told_before_ = what.is_planted() ? refused_states_ : run_.times_told(trace_of(what));
     std::uint64_t began = 0;
     if (!(what.is_planted() ? await(x, began) : strike(x, before, began)))
       return x;
-    if (!goes_on(x, recoveries)) {
+    if (!goes_on(what, began)) {
       give_up(x, "no step was committed after it: " + how_it_stands());
       return x;
     }
-    note_times(x, recoveries, began);
-    look_at_survivors(x, before, !what.is_planted() || looked < began);
-    // Who had all the memory that it needed noticed nothing.
-    x.had_effect = what.kind != fault_kind::out_of_memory
-                   || run_.ledger().recoveries().size() > recoveries || !x.replaced_ones.empty();
+    if (const auto* const its = recovery_from(what, began))
+      note_times(x, *its, began);
+    x.processes_seen = !what.is_planted() || looked < began;
+    look_at_survivors(x, before);
+    x.had_effect = !x.replaced_ones.empty() || leaves_trace(what, began);
+    // An actor that fails is missed at once; one that hangs may do so until the run has ended.
+    if (!x.had_effect && what.kind == fault_kind::raise)
+      x.wrong.push_back("nobody was told to have taken the place of " + x.victim);
+    if (trace_of(what) == trace::refused_state)
+      refused_states_ = run_.times_told(trace::refused_state);
     return x;
+  }
+
+  static trace trace_of(const disturbance& what) { return chaos::trace_of(what.kind, what.who); }
+
+  /// The restart that came of it, once a step that is new has followed; nothing: none.
+  const seen_recovery* recovery_from(const disturbance& what, std::uint64_t began) const {
+    const auto& all = run_.ledger().recoveries();
+    const bool at_end = run_.ledger().newest() >= reference_.last();
+    const auto found = std::find_if(all.begin(), all.end(), [&](const seen_recovery& one) {
+      if (!one.first_new && !(at_end && &one == &all.back()))
+        return false;
+      // What strikes who is restored does so while another death is mended, known before.
+      return one.event.parts.news_ns >= began
+             || (what.moment == "restore" && one.first_new.value_or(what.step) >= what.step);
+    });
+    return found == all.end() ? nullptr : &*found;
+  }
+
+  /// Whether it can be seen by now that something came of it, besides other processes.
+  bool leaves_trace(const disturbance& what, std::uint64_t began) const {
+    const auto by = trace_of(what);
+    const auto& all = run_.ledger().successors();
+    const auto is_its = [&](const seen_successor& one) {
+      return one.seen_ns >= began
+             && one.event.who.substr(0, one.event.who.find(':')) == row_of(what.who).name;
+    };
+    switch (by) {
+      case trace::certain:
+        return true;
+      case trace::refused_state:
+        return run_.times_told(by) > told_before_;
+      case trace::restart:
+        return recovery_from(what, began) != nullptr;
+      case trace::successor:
+        return recovery_from(what, began) != nullptr || std::any_of(all.begin(), all.end(), is_its);
+      case trace::refused_write:
+        return recovery_from(what, began) != nullptr || run_.times_told(by) > told_before_;
+    }
+    return true;
   }
 
   bool strike(struck_fault& x, const standing_processes& before, std::uint64_t& began) {
@@ -166,32 +211,30 @@ class disturbed_run {
     return true;
   }
 
-  bool goes_on(struck_fault& x, std::size_t recoveries) {
-    const auto expected = restart_after(x.what.kind, x.what.who);
+  bool goes_on(const disturbance& what, std::uint64_t began) {
     const auto& ledger = run_.ledger();
+    if (restart_after(what.kind, what.who) == restart_is::due)
+      return run_.wait(seconds(patience(4)), [&] { return recovery_from(what, began) != nullptr; });
     // The step that was running when it struck may be committed before anybody has noticed.
     const auto target = std::min(ledger.newest() + 2, reference_.last());
-    const auto recovered = [&] {
-      const auto& all = ledger.recoveries();
-      return all.size() > recoveries
-             && (all.back().first_new || ledger.newest() >= reference_.last());
-    };
     const auto settled = [&] {
-      return ledger.newest() >= target && (ledger.recoveries().size() == recoveries || recovered());
+      const auto& all = ledger.recoveries();
+      return ledger.newest() >= target
+             && (all.empty() || all.back().first_new || ledger.newest() >= reference_.last());
     };
-    return run_.wait(seconds(patience(4)),
-                     [&] { return expected == restart_is::due ? recovered() : settled(); });
+    const auto by = trace_of(what);
+    const auto told = [&] {
+      return by == trace::certain || by == trace::restart
+             || (by == trace::refused_write && ledger.newest() >= target + steps_until_told)
+             || leaves_trace(what, began);
+    };
+    return run_.wait(seconds(patience(4)), [&] { return settled() && told(); }) || settled();
   }
 
-  void note_times(struck_fault& x, std::size_t recoveries, std::uint64_t began) {
-    const auto& all = run_.ledger().recoveries();
-    const auto expected = restart_after(x.what.kind, x.what.who);
-    if (all.size() == recoveries)
-      return;
-    const auto& seen = all.back();
+  void note_times(struck_fault& x, const seen_recovery& seen, std::uint64_t began) {
     const auto& event = seen.event;
     x.why = event.who + ": " + event.why;
-    if (expected == restart_is::wrong)
+    if (restart_after(x.what.kind, x.what.who) == restart_is::wrong)
       x.wrong.push_back("all ranks were built anew, and nobody had died: " + x.why);
     // Another death may have been noticed before this one, which was planted in what followed.
     if (event.parts.news_ns >= began)
@@ -211,8 +254,7 @@ class disturbed_run {
     x.replay = between(event.parts.news_ns, *seen.first_new_ns) - event.seconds;
   }
 
-  /// `in_time`: they were looked at before it struck.
-  void look_at_survivors(struck_fault& x, standing_processes before, bool in_time) {
+  void look_at_survivors(struck_fault& x, standing_processes before) {
     if (leaves_nobody(x.what.kind, x.what.who))
       before.erase(x.victim);
     standing_processes after;
@@ -239,7 +281,7 @@ class disturbed_run {
     for (const auto& text : survivors_lost(x.replaced_ones, allowed, x.victim))
       x.wrong.push_back("CHAOS-4: " + text);
     const bool is_known = x.what.is_planted() || before.contains(x.victim);
-    if (in_time && is_known && is_replaced_after(x.what.kind, x.what.who))
+    if (x.processes_seen && is_known && is_replaced_after(x.what.kind, x.what.who))
       for (const auto& text : victim_kept(x.replaced_ones, allowed, x.victim))
         x.wrong.push_back(text);
   }
@@ -313,10 +355,11 @@ class disturbed_run {
   run_result result_;
   struct {
     standing_processes all;
-    std::uint64_t ns = 0;        ///< when one had looked
-    std::size_t recoveries = 0;  ///< that had been told then
+    std::uint64_t ns = 0;  ///< when one had looked
   } stood_;
-  bool given_up_ = false;  ///< what the plan has next could not be done
+  std::size_t told_before_ = 0;     ///< of the trace of the fault that is suffered
+  std::size_t refused_states_ = 0;  ///< told for faults before, and for runs before
+  bool given_up_ = false;           ///< what the plan has next could not be done
 };
 
 }  // namespace

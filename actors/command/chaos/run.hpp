@@ -33,6 +33,9 @@ struct struck_fault {
   std::string why;             ///< of the restart, as the run told it
   std::vector<std::string> replaced_ones = {};
   std::vector<std::string> survivors = {};  ///< that have the same process before and after
+  /// False: it struck before this program had looked who stands, so whether somebody else is in the
+  /// victim's place is not known.
+  bool processes_seen = true;
   /// False: it struck, and nothing came of it that could be seen, so that nothing is shown by it.
   bool had_effect = true;
   sentences wrong = {};
@@ -59,7 +62,7 @@ struct run_result {
 struct reference_run {
   std::vector<logged_step> log;
   std::filesystem::path save;  ///< empty: its checkpoints are not known
-  double step_seconds = 0;     ///< that a step takes, in the middle
+  double step_seconds = 0;     ///< that a step takes, the median
 
   std::uint64_t first() const { return log.front().iteration; }
   std::uint64_t last() const { return log.back().iteration; }

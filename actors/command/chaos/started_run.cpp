@@ -51,8 +51,8 @@ runtime::child_program program_of(const chaos_job& job,
   return out;
 }
 
-/// Of the run and of what standing nodes start for it, all of which is killed in the end: nodes that
-/// serve another run are refused.
+/// Of the run and of what standing nodes start for it, all of which is killed in the end: nodes
+/// that serve another run are refused.
 runtime::footprint footprint_of(const chaos_job& job) {
   runtime::footprint out(new_mark());
   for (const auto& host : job.node_folders) {
@@ -94,6 +94,17 @@ std::optional<std::uint64_t> started_run::struck_at(const std::string& plant) co
         there.value_or(0) > 0)
       out = std::min(out.value_or(*there), *there);
   return out.value_or(0) > 0 ? out : std::nullopt;
+}
+
+std::size_t started_run::times_told(trace x) const {
+  std::vector<fs::path> files{folder_ / "out.txt"}, folders{run() / "logs"};
+  for (const auto& host : job_.node_folders)
+    folders.push_back(host / "logs");
+  std::error_code ignored;
+  for (const auto& folder : folders)
+    for (const auto& file : fs::directory_iterator(folder, ignored))
+      files.push_back(file.path());
+  return times_said(files, words_of(x));
 }
 
 void started_run::look() {

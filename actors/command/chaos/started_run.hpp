@@ -46,6 +46,10 @@ class started_run {
   /// or is about to say when.
   std::optional<std::uint64_t> struck_at(const std::string& plant) const;
 
+  /// How often that trace is in what the run has told until now: the command that was typed, and
+  /// the logs of all processes. A standing node's logs have those of runs before, too.
+  std::size_t times_told(trace x) const;
+
   /// Takes down what its processes have of the machine now.
   void take_down() { footprint_.look(); }
   /// Looks at the ledger. Throws `cancelled` when this program is to end.

@@ -28,6 +28,7 @@ void ledger_watch::look() {
     at_ = newest_ = commits_ = 0;
     recoveries_.clear();
     moves_.clear();
+    successors_.clear();
   }
   std::ifstream in(file_, std::ios::binary);
   in.seekg(std::streamoff(at_));
@@ -64,6 +65,8 @@ void ledger_watch::take(std::string_view line) {
       ++newest_of_->back().replayed;
   } else if (const auto* const told = std::get_if<runtime::ledger::told>(&*read)) {
     if (const auto* const event = std::get_if<runtime::run_event>(&told->fact)) {
+      if (event->kind == "replaced" || event->kind == "given up")
+        successors_.push_back({*event, now_ns()});
       const bool moves = event->kind == "move";
       if (!moves && event->kind != "restart")
         return;
@@ -102,6 +105,18 @@ standing_processes standing(const runtime::run_folder& folder,
       newest[name] = part.incarnation;
       out.insert_or_assign(name, part.process);
     }
+  return out;
+}
+
+std::size_t times_said(const std::vector<std::filesystem::path>& files,
+                       std::span<const std::string_view> words) {
+  std::size_t out = 0;
+  for (const auto& file : files) {
+    std::ifstream in(file, std::ios::binary);
+    for (std::string line; std::getline(in, line);)
+      for (const auto word : words)
+        out += line.find(word) != std::string::npos ? 1 : 0;
+  }
   return out;
 }
 

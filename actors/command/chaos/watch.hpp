@@ -10,7 +10,9 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace troupe::command::chaos {
@@ -24,6 +26,12 @@ struct seen_recovery {
   std::uint64_t replayed = 0;  ///< committed steps that ran again
   /// The first that was committed anew, and when that was seen; nothing: none yet.
   std::optional<std::uint64_t> first_new, first_new_ns;
+};
+
+/// Somebody who serves the ranks has died: another one has its place, or nobody any more.
+struct seen_successor {
+  runtime::run_event event;
+  std::uint64_t seen_ns = 0;
 };
 
 /// Follows a ledger as it grows. One thread.
@@ -44,6 +52,7 @@ class ledger_watch {
   const std::vector<seen_recovery>& recoveries() const { return recoveries_; }
   /// Places that went to another host which is there again: nobody died of it.
   const std::vector<seen_recovery>& moves() const { return moves_; }
+  const std::vector<seen_successor>& successors() const { return successors_; }
 
  private:
   void take(std::string_view line);
@@ -53,6 +62,7 @@ class ledger_watch {
   std::uint64_t newest_ = 0, newest_ns_ = 0, commits_ = 0;
   std::optional<std::uint64_t> first_ns_;
   std::vector<seen_recovery> recoveries_, moves_;
+  std::vector<seen_successor> successors_;
   std::vector<seen_recovery>* newest_of_ = &recoveries_;  ///< whose last one steps belong to
 };
 
@@ -66,6 +76,10 @@ using standing_processes = std::map<std::string, runtime::process_id>;
 standing_processes standing(const runtime::run_folder& folder,
                             const runtime::process_id& front,
                             const std::vector<std::filesystem::path>& hosts);
+/// How often these files have any of those words; files that are not there have none.
+std::size_t times_said(const std::vector<std::filesystem::path>& files,
+                       std::span<const std::string_view> words);
+
 /// Those that have an entry, whether they run or not: of a run that has ended, who was there last.
 standing_processes last_seen(const runtime::run_folder& folder);
 
