@@ -168,6 +168,10 @@ TEST_CASE("CHAOS-4: who was not struck and has another process is named", "[chao
   CHECK_FALSE(survivors_lost({"supervisor"}, replaced::agent_and_guard, "guard").empty());
   CHECK(survivors_lost({"agent-host-2", "guard-host-2"}, replaced::agent_and_guard, "agent-host-2")
             .empty());
+  CHECK_FALSE(survivors_lost({"agent-host-1"}, replaced::agent_and_guard, "agent-host-2").empty());
+  CHECK_FALSE(survivors_lost({"guard"}, replaced::agent_and_guard, "guard-host-2").empty());
+  CHECK(survivors_lost({"agent-host-1", "guard"}, replaced::agent_and_guard, "agent-host-1")
+            .empty());  // of a host that is called host-1
   CHECK(survivors_lost({"supervisor"}, replaced::supervisor, "monitor").empty());
   CHECK_FALSE(survivors_lost({"node-0"}, replaced::supervisor, "supervisor").empty());
   CHECK(survivors_lost({"agent-here", "guard", "node-0"}, replaced::agents_and_nodes, "link")
@@ -241,6 +245,42 @@ TEST_CASE("steps that run again after a move belong to no death", "[chaos]") {
   CHECK((x.moves()[0].replayed == 2 && x.moves()[0].first_new == 5));
 }
 
+TEST_CASE("who serves the ranks and is replaced is told apart from a restart", "[chaos]") {
+  const tests::scratch_folder folder;
+  ledger_watch x(ledger_in(folder, [](runtime::step_ledger& ledger) {
+    ledger.tell(runtime::run_event{.iteration = 3, .kind = "replaced", .who = "shard_writer:1"});
+    ledger.tell(runtime::run_event{.iteration = 3, .kind = "given up", .who = "monitor"});
+  }));
+  x.look();
+  CHECK(x.recoveries().empty());
+  REQUIRE(x.successors().size() == 2);
+  CHECK(x.successors()[0].event.who == "shard_writer:1");
+  CHECK(x.successors()[0].seen_ns > 0);
+}
+
+TEST_CASE("what a run says of a fault is counted in its logs", "[chaos]") {
+  const tests::scratch_folder folder;
+  const auto words = words_of(trace::refused_write);
+  std::ofstream(folder / "a.log") << "troupe: error: iteration 5 is not saved: File too large\n"
+                                  << "saved iteration 10\n";
+  std::ofstream(folder / "b.log") << "cannot write; the run goes on, and it is tried again\n";
+  CHECK(times_said({folder / "a.log", folder / "b.log", folder / "none"}, words) == 2);
+  CHECK(times_said({folder / "a.log"}, words_of(trace::refused_state)) == 0);
+  CHECK(words_of(trace::restart).empty());
+}
+
+TEST_CASE("of what nobody has to notice it is looked for a trace", "[chaos]") {
+  using enum fault_kind;
+  CHECK(trace_of(sigkill, role::node) == trace::certain);
+  CHECK(trace_of(raise, role::lane) == trace::certain);
+  CHECK(trace_of(raise, role::keeper) == trace::successor);
+  CHECK(trace_of(hang, role::shard_writer) == trace::successor);
+  CHECK(trace_of(flipped_bits, role::keeper) == trace::refused_state);
+  CHECK(trace_of(flipped_bits, role::lane) == trace::certain);
+  CHECK(trace_of(link_down, role::node) == trace::restart);
+  CHECK(trace_of(short_write, role::supervisor) == trace::refused_write);
+}
+
 TEST_CASE("a line that a successor removes from the ledger is not counted", "[chaos]") {
   const tests::scratch_folder folder;
   const auto file = ledger_in(folder);
@@ -269,6 +309,43 @@ TEST_CASE("CHAOS-5: a process that is left is found by its environment and can b
   CHECK(runtime::is_running(other.id()));
 }
 
+TEST_CASE("CHAOS-5: what a standing node has started is found by its command line and can be ended",
+          "[chaos]") {
+  const tests::scratch_folder folder;
+  const auto own = folder / "own", other = folder / "other", scripts = folder / "scripts";
+  for (const auto& x : {own, other, scripts})
+    std::filesystem::create_directories(x);
+  std::ofstream(scripts / "troupe:node") << "kill -STOP $$\n";
+  const auto part_of = [&](const std::filesystem::path& run) {
+    runtime::child_process out({.command = {"/usr/bin/env",
+                                            "-C",
+                                            scripts.string(),
+                                            "/bin/sh",
+                                            "troupe:node",
+                                            "run",
+                                            run.string(),
+                                            "process",
+                                            "1"}});
+    REQUIRE(tests::soon([&] {
+      const auto words = runtime::command_of(out.id().pid);
+      return words.size() > 1 && words[1] == "troupe:node";
+    }));
+    return out;
+  };
+  runtime::footprint x("TROUPE_CHAOS=nobody");
+  const auto node = sleeper("TROUPE_CHAOS_TEST=node");  // stays: it is who has started them
+  x.add_host(own, node.id());
+  CHECK(x.left().empty());
+  auto one = part_of(own);
+  const auto elsewhere = part_of(other);
+  CHECK(x.processes() == std::vector{one.id()});
+  CHECK_THAT(text_of(x.left()), ContainsSubstring(std::to_string(one.id().pid)));
+  x.kill_all();
+  CHECK(one.wait().signal == SIGKILL);
+  CHECK(x.left().empty());
+  CHECK((runtime::is_running(node.id()) && runtime::is_running(elsewhere.id())));
+}
+
 TEST_CASE("CHAOS-5: files and shared memory that are left are found", "[chaos]") {
   const tests::scratch_folder folder;
   for (const auto* name : {"run",
@@ -278,6 +355,7 @@ TEST_CASE("CHAOS-5: files and shared memory that are left are found", "[chaos]")
                            "tmp",
                            "host/sockets",
                            "host/processes",
+                           "host/runs",
                            "host/credentials"})
     std::filesystem::create_directories(folder / name);
   const std::string id = fmt::format("chaos{}", ::getpid());
@@ -298,6 +376,11 @@ TEST_CASE("CHAOS-5: files and shared memory that are left are found", "[chaos]")
     CHECK_THAT(found(), ContainsSubstring(name));
     std::filesystem::remove(folder / name);
   }
+  std::filesystem::create_directory(folder / "host/runs" / (id + ".1"));
+  std::filesystem::create_directory(folder / "host/runs/another.1");  // of a run that goes on
+  CHECK_THAT(found(), ContainsSubstring("host/runs/" + id + ".1"));
+  CHECK_THAT(found(), !ContainsSubstring("another"));
+  std::filesystem::remove(folder / "host/runs" / (id + ".1"));
   CHECK(found().empty());
   const auto segment = runtime::segment_prefix(id) + "x";
   const int made = ::shm_open(segment.c_str(), O_RDWR | O_CREAT, 0600);

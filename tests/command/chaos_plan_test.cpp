@@ -70,7 +70,7 @@ TEST_CASE("faults of one run follow each other and leave steps after them", "[ch
       CHECK(all[i].step >= all[i - 1].step + 3);
     else
       CHECK(all[i].run == (i == 0 ? 1 : all[i - 1].run + 1));
-    CHECK(why_not(all[i].kind, all[i].who, false).empty());
+    CHECK(why_not(all[i].kind, all[i].who, false, false).empty());
     CHECK(all[i].is_planted() == !row_of(all[i].who).is_process);
     if (all[i].moment == "save" || all[i].moment == "snapshot")
       CHECK(all[i].step % 10 == 0);
@@ -98,6 +98,46 @@ TEST_CASE("every kind with every role and moment comes once when all are wanted"
   CHECK_FALSE(seen.contains({fault_kind::exit, role::node, ""}));
   for (const auto moment : {"forward", "reduce", "vote", "decided", "updated", "acknowledged"})
     CHECK(seen.contains({fault_kind::sigkill, role::stage, moment}));
+}
+
+TEST_CASE("the next fault of a run comes when the one before is over", "[chaos]") {
+  const auto job = small_job();
+  auto wish = all_of_it();
+  wish.roles = {role::supervisor};
+  wish.kinds = {fault_kind::pause};
+  wish.count = 3;
+  wish.suspicion = 10;
+  wish.step_seconds = 0.1;
+  for (const auto& all = plan_of(wish, job); const auto& x : all)  // 3 s: 30 steps, and 10
+    for (const auto& other : all)
+      CHECK((x.run != other.run || x.step <= other.step || x.step >= other.step + 40));
+  wish.step_seconds = 0.01;
+  std::set<std::uint64_t> runs;
+  for (const auto& x : plan_of(wish, job))
+    CHECK(runs.insert(x.run).second);
+  wish.roles = {role::loader};
+  wish.kinds = {fault_kind::hang};
+  wish.step_seconds = 0;
+  runs.clear();
+  for (const auto& x : plan_of(wish, job))  // whenever that is noticed
+    CHECK(runs.insert(x.run).second);
+}
+
+TEST_CASE("over several hosts nobody is planted who would end on all at once", "[chaos]") {
+  auto wish = all_of_it();
+  wish.over_hosts = true;
+  bool others = false;
+  for (const auto& x : plan_of_all(wish, small_job())) {
+    const bool on_all
+        = x.who == role::keeper || x.who == role::shard_writer || x.who == role::loader;
+    CHECK_FALSE((on_all && row_of(x.kind).ends_process));
+    others = others || on_all;
+  }
+  CHECK(others);
+  wish.kinds = {fault_kind::sigkill};
+  wish.roles = {role::keeper};
+  CHECK_THROWS_WITH(plan_of(wish, small_job()),
+                    Catch::Matchers::ContainsSubstring("nodes of all would end at once"));
 }
 
 TEST_CASE("who is restored is struck while somebody else's death is being mended", "[chaos]") {
@@ -208,7 +248,10 @@ TEST_CASE("a report names who kept its process and what had no effect", "[chaos]
   const auto one = json_of(x)["faults"][0];
   CHECK(one["survivors"]["count"] == 2);
   CHECK(one["survivors"]["processes"] == std::vector<std::string>{"front", "node-0"});
-  CHECK(one["had_effect"] == true);
+  CHECK((one["had_effect"] == true && one["processes_seen"] == true));
+  auto unseen = fault;
+  unseen.processes_seen = false;
+  CHECK(table_row(unseen).find("2 kept (front, node-0); struck before") != std::string::npos);
   auto& idle = x.runs[0].faults[0];
   idle.had_effect = false;
   idle.replaced_ones.clear();

@@ -129,9 +129,9 @@ class disturbed_run {
     const auto found = std::find_if(all.begin(), all.end(), [&](const seen_recovery& one) {
       if (!one.first_new && !(at_end && &one == &all.back()))
         return false;
-      // What strikes who is restored does so while another death is mended, known before.
+      // What strikes while another death is being mended has no news of its own.
       return one.event.parts.news_ns >= began
-             || (what.moment == "restore" && one.first_new.value_or(what.step) >= what.step);
+             || (one.seen_ns >= began && one.first_new.value_or(what.step) >= what.step);
     });
     return found == all.end() ? nullptr : &*found;
   }

@@ -71,7 +71,7 @@ void ledger_watch::take(std::string_view line) {
       if (!moves && event->kind != "restart")
         return;
       newest_of_ = moves ? &moves_ : &recoveries_;
-      newest_of_->push_back({.event = *event});
+      newest_of_->push_back({.event = *event, .seen_ns = now_ns()});
     }
   }
 }

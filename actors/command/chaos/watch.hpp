@@ -23,6 +23,7 @@ std::uint64_t now_ns();
 /// A restart, as the ledger tells of it, and how the run went on.
 struct seen_recovery {
   runtime::run_event event;
+  std::uint64_t seen_ns = 0;   ///< when it was seen that work went on
   std::uint64_t replayed = 0;  ///< committed steps that ran again
   /// The first that was committed anew, and when that was seen; nothing: none yet.
   std::optional<std::uint64_t> first_new, first_new_ns;
