@@ -160,7 +160,8 @@ sentences survivors_lost(const std::vector<std::string>& replaced_ones,
         return x == "supervisor";
       case replaced::agent_and_guard:
         return is_agent(x)
-               && (!of_host || x == "guard" || x.ends_with(victim.substr(victim.find("-host-"))));
+               && (!of_host || (x == "guard" && victim.starts_with("agent-"))
+                   || x.ends_with(victim.substr(victim.find("-host-"))));
       case replaced::agents_and_nodes:
         return is_node(x) || is_agent(x);
     }
