@@ -79,7 +79,7 @@ def requires(report, names, wanted):
 def check_nodes(folder):
     """Nodes are killed and crash: others take their places, those beside live on, and each part of the time is told."""
     report, text = chaos(folder, "--kills", 3, "--every-steps", 35, "--seed", 6, "--roles", "node",
-                         "--kinds", "SIGKILL,SIGSEGV,abort")
+                         "--kinds", "SIGKILL,SIGSEGV,abort", more=[*PIPELINE, "--train-iters", 320])
     requires(report, ["kind"], [("SIGKILL",), ("SIGSEGV",), ("abort",)])
     for x in report["faults"]:
         parts = [x[name] for name in ("detect", "release", "respawn", "transfer", "rebuild", "replay", "first_new_step")]
@@ -131,17 +131,33 @@ def check_moments(folder):
         raise wrong(f"the report is {report}")
 
 
+def struck_and_told(report):
+    """Who was held or slowed down was struck; of what could not be written, as much is said as the run has told."""
+    told = ("is not saved: ", "the run goes on, and it is tried again", "states are written to the local disk again")
+    for x in report["faults"]:
+        at = pathlib.Path(next(run["folder"] for run in report["runs"] if run["number"] == x["run"]))
+        texts = [file.read_text(errors="replace") for file in [at / "out.txt", *(at / "run/logs").iterdir()]]
+        if x["kind"] in ("pause", "slow") and not x["had_effect"]:
+            raise wrong(f"nobody was struck: {x}")
+        if x["had_effect"] and x["kind"] in ("disk-full", "short-write") and not any(word in text for word in told for text in texts):
+            raise wrong(f"it is said to have had an effect, and nobody tells that something could not be written: {x}")
+    if report["without_effect"] != sum(not x["had_effect"] for x in report["faults"]):
+        raise wrong(f"the report is {report}")
+
+
 def check_gray(folder):
     """Stopped for less than the suspicion, slowed down, without disk: nobody has to be replaced who lives. Nodes write
     checkpoints and their states on the local disk, and the supervisor's process the ledger."""
     saves = ["--save-interval", 20, "--non-persistent-save-interval", 10, "--non-persistent-local-ckpt-dir", folder / "local"]
-    job = [*PIPELINE, "--suspicion-seconds", 3, "--train-iters", 400, *saves]
+    job = [*PIPELINE, "--suspicion-seconds", 3, "--train-iters", 800, *saves]
     report, _ = chaos(folder, "--kills", 3, "--every-steps", 70, "--seed", 6, "--roles", "node", "--kinds", "pause,slow,disk-full",
                       "--folder", folder / "of-nodes", more=job)
     requires(report, ["role", "kind"], [("node", "pause"), ("node", "slow"), ("node", "disk-full")])
+    struck_and_told(report)
     report, _ = chaos(folder, "--kills", 2, "--every-steps", 70, "--seed", 1, "--roles", "supervisor", "--kinds", "slow,short-write",
-                      "--undisturbed", folder / "of-nodes/undisturbed/log.jsonl", more=job)
+                      "--undisturbed", folder / "of-nodes/undisturbed/log.jsonl", "--folder", folder / "of-supervisor", more=job)
     requires(report, ["role", "kind"], [("supervisor", "slow"), ("supervisor", "short-write")])
+    struck_and_told(report)
 
 
 def check_memory(folder):

@@ -54,6 +54,11 @@ constexpr std::array kind_table = {
     kind_row{fault_kind::one_way, "one-way", "--cut-one-way, then --heal-one-way"},
 };
 
+constexpr std::string_view built_again
+    = "all ranks are built again; where its process dies of it, as when a node dies";
+constexpr std::string_view in_supervisor
+    = "another one takes its place; where its process dies of it, as when the supervisor's dies";
+
 constexpr std::array role_table = {
     role_row{role::node,
              "node",
@@ -88,30 +93,10 @@ constexpr std::array role_table = {
              false,
              replaced::agent_and_guard,
              false},
-    role_row{role::lane,
-             "lane",
-             "all ranks are built again; where its process dies of it, as when a node dies",
-             false,
-             true,
-             replaced::one_node},
-    role_row{role::stage,
-             "stage",
-             "all ranks are built again; where its process dies of it, as when a node dies",
-             false,
-             true,
-             replaced::one_node},
-    role_row{role::replica,
-             "replica",
-             "all ranks are built again; where its process dies of it, as when a node dies",
-             false,
-             true,
-             replaced::one_node},
-    role_row{role::wire,
-             "wire",
-             "all ranks are built again; where its process dies of it, as when a node dies",
-             false,
-             true,
-             replaced::one_node},
+    role_row{role::lane, "lane", built_again, false, true, replaced::one_node},
+    role_row{role::stage, "stage", built_again, false, true, replaced::one_node},
+    role_row{role::replica, "replica", built_again, false, true, replaced::one_node},
+    role_row{role::wire, "wire", built_again, false, true, replaced::one_node},
     role_row{
         role::loader,
         "loader",
@@ -120,20 +105,8 @@ constexpr std::array role_table = {
         false,
         true,
         replaced::one_node},
-    role_row{
-        role::checkpointer,
-        "checkpointer",
-        "another one takes its place; where its process dies of it, as when the supervisor's dies",
-        false,
-        false,
-        replaced::supervisor},
-    role_row{
-        role::monitor,
-        "monitor",
-        "another one takes its place; where its process dies of it, as when the supervisor's dies",
-        false,
-        false,
-        replaced::supervisor},
+    role_row{role::checkpointer, "checkpointer", in_supervisor, false, false, replaced::supervisor},
+    role_row{role::monitor, "monitor", in_supervisor, false, false, replaced::supervisor},
     role_row{
         role::keeper,
         "keeper",

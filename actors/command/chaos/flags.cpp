@@ -178,11 +178,14 @@ void declare_faults(command_line& to, chaos_flags& flags) {
        .help = "Between two, about: it is counted in steps of the undisturbed run. Each run of "
                "the job suffers as many as it is long enough for."},
       real(flags.every, 0, 1e6));
-  to.value({.name = "--every-steps",
-            .type = "N",
-            .unit = "steps",
-            .help = "The same in steps, whatever one takes: the plan is then the seed's alone."},
-           whole(flags.every_steps, 1, most_faults));
+  to.value(
+      {.name = "--every-steps",
+       .type = "N",
+       .unit = "steps",
+       .help
+       = "The same in steps, whatever one takes: kinds, victims and moments are then the seed's "
+         "alone."},
+      whole(flags.every_steps, 1, most_faults));
   to.value({.name = "--seed", .type = "K", .help = "Chooses kinds, victims and moments."},
            whole(flags.seed, 0, largest_count));
   to.value({.name = "--kinds",
