@@ -5,11 +5,12 @@ Run by ctest.
 """
 
 import atexit
+import subprocess
 import sys
 
 import chaos_test
 import cli_test
-from cli_test import wrong
+from cli_test import refuses, wrong
 from hosts_test import NODES, hosts, keys, network, over
 
 FEW = ["--suspicion-seconds", 3]
@@ -60,9 +61,25 @@ def check_cut(folder):
         one.stop()
 
 
+def refuses_others_runs(folder, nodes, job):
+    """After each run it kills what its nodes have started: neither a folder that counts twice nor a node that serves a run is taken."""
+    first, second = (x.run for x in nodes)
+    refuses(f"names the folder '{first}' twice", "chaos", "--kills", 1, "--node-folders", f"{first},{first}", *job)
+    (folder / "troupe:agent").write_text("kill -STOP $$\n")  # a process whose words are those of an agent
+    other = subprocess.Popen(["/bin/sh", "troupe:agent", "run", second], cwd=folder)
+    try:
+        refuses(f"the node with the folder '{second}' serves a run", "chaos", "--kills", 1, *folders(nodes), *job)
+        if other.poll() is not None:
+            raise wrong(f"the process of another run has ended with {other.returncode}")
+    finally:
+        other.kill()
+        other.wait()
+
+
 def check_hosts(folder):
     """Without namespaces, over two nodes of this machine: what they have started is struck, and they are free afterwards."""
     nodes, credentials = hosts(folder)
+    refuses_others_runs(folder, nodes, ["--", *chaos_test.JOB, *chaos_test.PIPELINE, *over(nodes, credentials)])
     report, _ = chaos_test.chaos(folder, "--kills", 3, "--every-steps", 90, "--seed", 22, "--roles", "node,agent,lane",
                                  "--kinds", "SIGKILL", "--moments", "updated", *folders(nodes),
                                  more=[*chaos_test.PIPELINE, "--train-iters", 600, *over(nodes, credentials)])

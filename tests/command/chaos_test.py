@@ -150,11 +150,11 @@ def check_gray(folder):
     checkpoints and their states on the local disk, and the supervisor's process the ledger."""
     saves = ["--save-interval", 20, "--non-persistent-save-interval", 10, "--non-persistent-local-ckpt-dir", folder / "local"]
     job = [*PIPELINE, "--suspicion-seconds", 3, "--train-iters", 800, *saves]
-    report, _ = chaos(folder, "--kills", 3, "--every-steps", 70, "--seed", 6, "--roles", "node", "--kinds", "pause,slow,disk-full",
+    report, _ = chaos(folder, "--kills", 3, "--every-steps", 150, "--seed", 6, "--roles", "node", "--kinds", "pause,slow,disk-full",
                       "--folder", folder / "of-nodes", more=job)
     requires(report, ["role", "kind"], [("node", "pause"), ("node", "slow"), ("node", "disk-full")])
     struck_and_told(report)
-    report, _ = chaos(folder, "--kills", 2, "--every-steps", 70, "--seed", 1, "--roles", "supervisor", "--kinds", "slow,short-write",
+    report, _ = chaos(folder, "--kills", 2, "--every-steps", 150, "--seed", 1, "--roles", "supervisor", "--kinds", "slow,short-write",
                       "--undisturbed", folder / "of-nodes/undisturbed/log.jsonl", "--folder", folder / "of-supervisor", more=job)
     requires(report, ["role", "kind"], [("supervisor", "slow"), ("supervisor", "short-write")])
     struck_and_told(report)
