@@ -128,8 +128,10 @@ bool place(disturbance& x,
 std::optional<std::uint64_t> steps_of(const disturbance& x, const plan_wish& wish) {
   if (x.kind == fault_kind::hang && is_service(x.who))
     return std::nullopt;
+  const auto by = trace_of(x.kind, x.who);
+  const bool is_refused = by == trace::refused_write || by == trace::refused_state;
   const auto lasts = seconds_of(x.kind, wish.suspicion, wish.step_seconds);
-  return steps_after
+  return (is_refused ? 3 : 1) * steps_after  // what was refused is told some steps later
          + (wish.step_seconds > 0 ? std::uint64_t(std::ceil(lasts / wish.step_seconds)) : 0);
 }
 

@@ -21,7 +21,7 @@ using seconds = std::chrono::duration<double>;
 constexpr double shortest_patience = 60;
 constexpr double patience_suspicions = 15, patience_steps = 50;
 constexpr double patience_with_leftovers = 20;
-// Steps in which the run tells what it could not write.
+// Steps in which the run tells what it could not write, or keep.
 constexpr std::uint64_t steps_until_told = 8;
 
 double between(std::uint64_t from_ns, std::uint64_t to_ns) {
@@ -224,8 +224,9 @@ class disturbed_run {
     };
     const auto by = trace_of(what);
     const auto told = [&] {
+      const bool is_refused = by == trace::refused_write || by == trace::refused_state;
       return by == trace::certain || by == trace::restart
-             || (by == trace::refused_write && ledger.newest() >= target + steps_until_told)
+             || (is_refused && ledger.newest() >= target + steps_until_told)
              || leaves_trace(what, began);
     };
     return run_.wait(seconds(patience(4)), [&] { return settled() && told(); }) || settled();
