@@ -131,7 +131,7 @@ std::optional<std::uint64_t> steps_of(const disturbance& x, const plan_wish& wis
   const auto by = trace_of(x.kind, x.who);
   const bool is_refused = by == trace::refused_write || by == trace::refused_state;
   const auto lasts = seconds_of(x.kind, wish.suspicion, wish.step_seconds);
-  return (is_refused ? 3 : 1) * steps_after  // what was refused is told some steps later
+  return (is_refused ? 3 * steps_after : steps_after)  // what was refused is told later
          + (wish.step_seconds > 0 ? std::uint64_t(std::ceil(lasts / wish.step_seconds)) : 0);
 }
 
