@@ -1,6 +1,9 @@
 """Two processes die that are not each other's keepers: the newest state is there all the same. Run by ctest.
 
-    two_deaths_test.py PROGRAM NAME...   runs the named checks, or all
+    two_deaths_test.py PROGRAM DISK_FAULTS NAME...   runs the named checks, or all
+
+DISK_FAULTS is the library of tests/support/disk_faults.hpp, preloaded so that a process that is started waits for as long
+as a file exists. The runs have no end of their own, and nobody is suspected: nothing here depends on how fast a machine is.
 """
 
 import atexit
@@ -12,14 +15,15 @@ import signal
 import sys
 
 import cli_test
-from processes_test import JOBS, LONG, is_gone, is_same, is_stopped, job, judge, replaced
+from processes_test import ENDLESS, JOBS, is_same, job, judge, replaced, require_same
 
+FAULTS = None
 PROCESSES = 4
 
 
-def started(folder):
+def started(folder, environment=None):
     """A run of four processes, and two of them of which neither keeps the other's states, by what the run has told."""
-    one = job(folder, *LONG, "--max-restarts", 20, processes=PROCESSES)
+    one = job(folder, *ENDLESS, "--suspicion-seconds", 100, processes=PROCESSES, environment=environment)
     one.reaches(10)
     told = re.findall(r"the states of process (\d+)'s ranks \(host '.*'\) are kept in process (\d+) ", one.out.read_text())
     keeper = {int(process): int(of) for process, of in told}
@@ -29,12 +33,14 @@ def started(folder):
     return one, apart[0]
 
 
-def require_newest_kept(one, wanted, survivors, what):
+def require_newest_kept(folder, one, survivors, what):
     one.reaches(one.steps()[-1]["iteration"] + 5)
     then = {x["name"]: x for x in one.processes()}
     if not all(x["name"] in then and is_same(then[x["name"]], x) for x in survivors):
         raise one.fails(f"{what}: those that lived were {survivors}, and all are {then}")
-    one.goes_on(wanted, what)
+    one.process.terminate()
+    one.ends()
+    require_same(one, judge(folder, *ENDLESS, "--exit-interval", one.steps()[-1]["iteration"]), what)
     restarts = one.restarts()
     if not restarts or any(x["state_from"] != "keeper" or x["iteration"] - x["resumed_from"] > 2 for x in restarts):
         raise one.fails(f"{what}: more than two steps ran again, or the state was not a keeper's: {restarts}")
@@ -50,7 +56,6 @@ def divided(one, lost):
 
 def check_at_once(folder):
     """They are killed at the same moment: nobody acts on the death of the first before the second."""
-    wanted = judge(folder)
     one, lost = started(folder)
     survivors, dead = divided(one, lost)
     for how in (signal.SIGSTOP, signal.SIGKILL):
@@ -58,54 +63,45 @@ def check_at_once(folder):
             os.kill(at["pid"], how)
     for number, at in zip(lost, dead):
         replaced(one, number, at)
-    require_newest_kept(one, wanted, survivors, "two deaths at once")
+    require_newest_kept(folder, one, survivors, "two deaths at once")
 
 
-def coming(one, number):
-    """Who is started in the place of that process and has not taken part in the run yet, stopped there; None: nobody any more."""
-    def find():
-        for pid in one.left():
-            try:
-                words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if b"incarnation" in words and words[words.index(b"process") + 1] == b"%d" % number:
-                incarnation = int(words[words.index(b"incarnation") + 1])
-                if incarnation > started_before:
-                    return pid, incarnation
-        return None
-    log = one.run / "logs" / f"node-{number}.log"
-    at, = one.until("it is seen", lambda: [x for x in one.processes() if x["name"] == f"node-{number}"])
-    started_before = max(map(int, re.findall(r"\(incarnation (\d+)\) stands", log.read_text())))
-    os.kill(at["pid"], signal.SIGKILL)
-    pid, incarnation = one.until("another one is started", find)
-    os.kill(pid, signal.SIGSTOP)
-    one.until("it has stopped", lambda: is_stopped(pid) or is_gone(pid))
-    if f"(incarnation {incarnation}) stands" in log.read_text():
-        os.kill(pid, signal.SIGCONT)
-        return None
-    return pid
+def is_coming(one, number, after):
+    """Whether somebody is started in that place as a later incarnation."""
+    for pid in one.left():
+        try:
+            words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"incarnation" in words and words[words.index(b"process") + 1] == b"%d" % number:
+            if int(words[words.index(b"incarnation") + 1]) > after:
+                return True
+    return False
 
 
 def check_during_recovery(folder):
-    """The second one is killed while another one is started in the place of the first, and stands nowhere yet."""
-    wanted = judge(folder)
-    one, lost = started(folder)
-    first, second = lost
-    survivors, (_, dead) = divided(one, lost)
-    for _ in range(5):  # who stands so soon is killed once more
-        if pid := coming(one, first):
-            break
-        one.reaches(one.steps()[-1]["iteration"] + 5)
-    else:
-        raise one.fails("whoever was started stood before it was seen")
-    os.kill(dead["pid"], signal.SIGKILL)
-    one.until("its death is known", lambda: f"process {dead['pid']}, has ended" in one.text())
-    os.kill(pid, signal.SIGCONT)
-    replaced(one, second, dead)
-    require_newest_kept(one, wanted, survivors, "a death during the recovery from another")
+    """The second one is killed while another one is started in the place of the first, and stands nowhere yet: as long as
+    the gate is there, nobody who is started reads which run it belongs to."""
+    record, gate = folder / f"job-{len(JOBS)}" / "run" / "run.json", folder / "gate"
+    one, lost = started(folder, {"LD_PRELOAD": FAULTS, "TROUPE_TEST_DISK_FAULT": f"{record} 1 0 1000000000 read {gate}"})
+    if one.run != record.parent:
+        raise one.fails(f"its folder is {one.run}, and not {record.parent}")
+    survivors, (first, second) = divided(one, lost)
+    gate.touch()
+    os.kill(first["pid"], signal.SIGKILL)
+    one.until("another one is started", lambda: is_coming(one, lost[0], first["incarnation"]))
+    os.kill(second["pid"], signal.SIGKILL)
+    one.until("its death is known", lambda: f"process {second['pid']}, has ended" in one.text())
+    stood = re.findall(r"\(incarnation (\d+)\) stands", (one.run / "logs" / f"node-{lost[0]}.log").read_text())
+    if int(stood[-1]) != first["incarnation"]:
+        raise one.fails(f"incarnations {stood} of process {lost[0]} have stood, and the last was to wait")
+    gate.unlink()
+    for number, at in zip(lost, (first, second)):
+        replaced(one, number, at)
+    require_newest_kept(folder, one, survivors, "a death during the recovery from another")
 
 
 if __name__ == "__main__":
     atexit.register(lambda: [one.stop() for one in JOBS])
+    FAULTS = sys.argv.pop(2)
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
