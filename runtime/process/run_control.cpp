@@ -10,7 +10,6 @@
 #include <fstream>
 #include <poll.h>
 #include <sys/stat.h>
-#include <utility>
 
 namespace troupe::runtime {
 namespace {
@@ -18,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr auto between_looks = std::chrono::milliseconds(200);
+constexpr int most_failed_looks = 25;  // in a row: a folder may be half removed for a while
 
 /// A run ends by its word, a node that waits for jobs by its own.
 bool decides(const process_entry& x) {
@@ -171,12 +171,12 @@ std::optional<run_end> wait_for_end(const run_folder& folder,
                                     const cancel_token& stop,
                                     const std::function<void(const run_status&)>& meanwhile) {
   run_status status;
-  bool failed = false;
+  int failed = 0;
   for (;;) {
     try {
       // A file that cannot be read now is looked at again: it may just be replaced.
       status = status_of(folder, [](const std::string&) {});
-      failed = false;
+      failed = 0;
     } catch (const error&) {  // somebody may be removing the folder
       if (status.record.ended)
         return status.record.ended;
@@ -187,7 +187,7 @@ std::optional<run_end> wait_for_end(const run_folder& folder,
             "its run, and how it ended was not seen; a run that is given a folder leaves its end "
             "there",
             folder.path().string());
-      if (std::exchange(failed, true))
+      if (++failed == most_failed_looks)
         throw;
       pause(std::nullopt, stop);
       continue;

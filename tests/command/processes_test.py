@@ -496,7 +496,10 @@ def state_of(pid):
 
 
 def is_stopped(pid):
-    return state_of(pid) == "T"
+    try:
+        return state_of(pid) == "T"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def is_gone(pid):
@@ -773,10 +776,6 @@ def check_stopped(folder):
     replaced(one, 1, still)
     one.until("who stood still is killed", lambda: still["pid"] not in one.left())
     one.goes_on(wanted, "a process that stands still")
-
-
-def parent_of(pid):
-    return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 @contextlib.contextmanager
@@ -1104,25 +1103,37 @@ def check_signalled(folder):
 
 
 def shown_after_front(one, run):
-    """A run whose folder goes with it is followed to its end; whether that was seen in time is told."""
-    killed_at = one.steps()[-1]["iteration"]
-    code, out, err = cli_test.run("wait", "--run", run)
-    newest = max((int(x) for x in re.findall(r"iteration +(\d+)/", out)), default=0)
-    if (code, "how it ended was not seen" in err) not in ((0, False), (2, True)) or newest < killed_at + 20:
-        raise one.fails(f"`troupe wait` ends with {code}, has shown iteration {newest}, and says\n{err}")
+    """A run whose folder goes with it is followed to its end; whether that was seen in time is told. It stands still until
+    it is followed."""
+    out, err = (one.folder / f"wait-{x}.txt" for x in ("out", "err"))
+    with held(one.node(1)):
+        one.process.kill()
+        one.process.wait()
+        killed_at = one.steps()[-1]["iteration"]
+        with open(out, "w") as to, open(err, "w") as errors:
+            follower = subprocess.Popen([cli_test.PROGRAM, "wait", "--run", run], stdout=to, stderr=errors)
+        end = time.monotonic() + PATIENCE
+        while not out.read_text() and follower.poll() is None and time.monotonic() < end:
+            time.sleep(0.02)
+    try:
+        code = follower.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        follower.kill()
+        raise one.fails(f"`troupe wait` does not end in {PATIENCE} seconds")
+    newest = max((int(x) for x in re.findall(r"iteration +(\d+)/", out.read_text())), default=0)
+    if (code, "how it ended was not seen" in err.read_text()) not in ((0, False), (2, True)) or newest < killed_at + 20:
+        raise one.fails(f"`troupe wait` ends with {code}, has shown iteration {newest}, and says\n{err.read_text()}")
 
 
 def check_temporary(folder):
     """The folder of a run without --run and --save is gone with the run, whoever was killed."""
     for killed in (None, "front", "supervisor"):
-        one = job(folder, *LONG, temporary=True)
+        one = job(folder, *LONG, "--suspicion-seconds", 100, temporary=True)
         one.reaches(5)
         told, = set(re.findall(r"--run '(.*?)'`", one.out.read_text()))
         if pathlib.Path(told) != one.run:
             raise one.fails(f"its folder is {one.run}, and it tells of {told}")
         if killed == "front":
-            one.process.kill()
-            one.process.wait()
             shown_after_front(one, told)
             one.leaves_nothing()
         elif killed == "supervisor":
