@@ -75,7 +75,7 @@ def check_slow(folder):
         held = lambda: newest % every == 0 and newest - every not in visible(save)  # noqa: E731
         if not held():
             return None
-        time.sleep(1)  # a step takes some milliseconds
+        time.sleep(3 * max(x["elapsed_ms"] for x in one.steps()) / 1000)  # by then it would have committed another step
         return newest if held() and one.steps()[-1]["iteration"] == newest else None
 
     newest = one.until("training waits", waits)
@@ -119,7 +119,8 @@ def check_ledger_synced(folder):
     wanted = judge(folder)
     run = folder / f"job-{len(JOBS)}" / "run"
     stops = {"LD_PRELOAD": FAULTS, "TROUPE_TEST_DISK_FAULT": f"{run} 1 {-signal.SIGSTOP} 1 fdatasync"}
-    one = job(folder, *LONG, "--save", folder / "save", "--save-interval", 20, environment=stops)
+    one = job(folder, *LONG, "--save", folder / "save", "--save-interval", 20, "--suspicion-seconds", 100,
+              environment=stops)
     if one.run != run:
         raise one.fails(f"its folder is {one.run}, and not {run}")
     one.reaches(1)
