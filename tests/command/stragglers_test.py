@@ -3,8 +3,8 @@
     stragglers_test.py PROGRAM NAME...   runs the named checks, or all
 
 What is planted takes 100 ms longer each time. A step takes some milliseconds, and seconds in which a worker has no core are
-left out: nothing here depends on how fast a machine is. On a busy one others may be named, too, or several slow steps by
-chance have the run wait for more of them; so it is tried again, some times.
+left out. On a busy machine others may be named, too, and several slow steps by chance have the run wait for more of them: so
+of three runs one may name the worker later. None may name it for that reason before, and none may not name it.
 """
 
 import atexit
@@ -15,8 +15,9 @@ import cli_test
 from processes_test import JOB, JOBS, PIPELINE, job, judge, require_same, with_flags
 
 FROM = 60  # the first slow step: what is usual is known by then
-WORDS = [*PIPELINE, "--train-iters", FROM + 10]
-TRIES = 5
+THIRD = (FROM + 2, FROM + 3)  # the first may not stand out on a busy machine
+WORDS = [*PIPELINE, "--train-iters", FROM + 20]
+RUNS = 3
 
 
 def named(one, who, cause):
@@ -30,17 +31,18 @@ def finds(folder, planted, who, cause):
     """STRAGGLER-1, and no bit is changed, nobody replaced."""
     wanted = judge(folder, *WORDS)
     told = []
-    for _ in range(TRIES):
+    for _ in range(RUNS):
         one = job(folder, *WORDS, "--plant-death", planted, processes=4, base=with_flags(JOB, "--straggler-ratio", 1.5)).ends()
         require_same(one, wanted, f"with {planted}")
         if one.restarts():
             raise one.fails(f"somebody was replaced for being slow: {one.restarts()}")
         told.append(named(one, who, cause))
-        if told[-1] is not None and FROM + 2 <= told[-1] <= FROM + 3:
-            if f" slow: {cause} (" not in one.out.read_text():
-                raise one.fails("the command does not show it")
-            return
-    raise one.fails(f"{who}, slow from step {FROM} on, is named for {cause} in the steps {told}")
+        if told[-1] is None or told[-1] < THIRD[0]:
+            raise one.fails(f"{who}, slow from step {FROM} on, is named for {cause} in step {told[-1]}")
+        if f" slow: {cause} (" not in one.out.read_text():
+            raise one.fails("the command does not show it")
+    if 2 * sum(x in THIRD for x in told) <= RUNS:
+        raise one.fails(f"{who}, slow from step {FROM} on, is named for {cause} in the steps {told}, not in the third")
 
 
 def check_compute(folder):
