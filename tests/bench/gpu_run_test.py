@@ -321,7 +321,7 @@ def check_page(at):
 
 
 def check_stopped(at):
-    said, code = at.run("--part", "kernels", "--seconds", "10")
+    said, code = at.run("--part", "kernels", "--seconds", "20")
     rows = at.rows("kernels")
     expect(code == 1 and rows["bench_gpu"]["goal"].startswith("stopped"), "a command that is stopped is a failure", said)
     expect(rows["memory-bound operations"]["value"].startswith("1 of 1") and rows["memory-bound operations"]["reached"] == "",
@@ -341,7 +341,7 @@ def check_losses(at):
 
 def check_sanitizer(at):
     for found, code_of in [("", 0), ("========= Race reported between threads", 1)]:
-        said, code = at.run("--part", "sanitizer", "--seconds", "8", "--libraries", "ours", SAYS=found,
+        said, code = at.run("--part", "sanitizer", "--seconds", "20", "--libraries", "ours", SAYS=found,
                             PATH=f"{at.folder / 'path'}:{os.environ['PATH']}")
         rows = at.rows("sanitizer")
         expect(rows["compute-sanitizer memcheck"]["reached"] == "yes", "our programs find their libraries under it", said)
