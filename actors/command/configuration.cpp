@@ -290,7 +290,7 @@ std::string configuration_text(const std::vector<setting>& settings,
     if (x.group != group)
       out += fmt::format("\n# {}\n", group = x.group);
     const auto line = fmt::format("{}: {}", x.flag.name.substr(2), value_text(x));
-    std::istringstream help(wrapped(full_help(x.flag), 0, 96));
+    std::istringstream help(wrapped_lines(full_help(x.flag), 0, 96));
     for (std::string comment; std::getline(help, comment);)
       out += "#   " + comment + "\n";
     out += line + "\n";

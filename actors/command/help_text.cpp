@@ -29,6 +29,14 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t pag
   return out;
 }
 
+std::string wrapped_lines(const std::string& text, std::size_t indent, std::size_t page) {
+  std::istringstream in(text);
+  std::string out;
+  for (std::string line; std::getline(in, line);)
+    out += (out.empty() ? "" : "\n" + std::string(indent, ' ')) + wrapped(line, indent, page);
+  return out;
+}
+
 std::string format_list(const std::vector<std::string>& entries) {
   constexpr std::size_t page = 80, indent = 2;
   std::string out;
@@ -70,7 +78,7 @@ std::string format_help(const std::string& name,
         out += "\n" + std::string(width + 4, ' ');
       else
         out += std::string(width + 2 - entry.words.size(), ' ');
-      out += wrapped(entry.help, width + 4) + "\n";
+      out += wrapped_lines(entry.help, width + 4) + "\n";
     }
   }
   for (const auto& note : notes)

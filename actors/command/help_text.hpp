@@ -20,6 +20,9 @@ struct help_section {
 /// The text, broken at spaces before column `page`, continued in column `indent`, where it begins.
 std::string wrapped(const std::string& text, std::size_t indent, std::size_t page = 80);
 
+/// The same of each line of the text.
+std::string wrapped_lines(const std::string& text, std::size_t indent, std::size_t page = 80);
+
 /// Lines of at most 80 columns of what is never broken itself, with commas between them; indented.
 std::string format_list(const std::vector<std::string>& entries);
 

@@ -22,6 +22,8 @@ std::string roff(const std::string& text) {
       out += "\\e";
     else if (c == '-')
       out += "\\-";
+    else if (c == '\n')
+      out += "\n.br\n";
     else
       out += c;
   }

@@ -365,7 +365,8 @@ actors::outcome carry_out(const runtime::training_job& job,
     if (request.temporary)
       runtime::log_info(
           " its processes are shown by `troupe status --run '{0}'`, and the run by `troupe wait "
-          "--run '{0}'`, also where this command is killed: that folder is gone when the run is",
+          "--run '{0}'`, also where this command is killed: the folder is removed when the run "
+          "ends",
           request.run_folder.string());
     if (job.checkpoints.save.empty())
       runtime::log_warning(

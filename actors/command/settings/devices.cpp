@@ -84,19 +84,20 @@ void declare_testing(command_line& line, training_flags& to) {
          "step runs again: what --recovery on is tried with. WHO as of --plant-fault, and with "
          "several processes keeper, or shard_writer where they save: that of one of them. MOMENT: "
          "restore, forward, input-gradient, weight-gradient, redeem, reduce, vote, decided, "
-         "updated, acknowledged, snapshot, save or validate. HOW: throw, if it is left out; hang, "
-         "of a lane, stage or replica where it comes to that moment, of a loader at forward, a "
-         "checkpointer at snapshot or save, a monitor at acknowledged, a keeper at redeem or "
-         "acknowledged, a shard_writer at save; wrong-bits, of a lane at "
-         "reduce or updated where several replicas have the same gradients and states, and with "
-         "--verify-fraction 1 at forward, input-gradient or weight-gradient: a bit of its result "
-         "is flipped, at updated of a weight; of a keeper at redeem: a bit of a state that it "
-         "gets; wrong-moment or wrong-second-moment, of a lane at updated: the same of what the "
-         "optimizer keeps; or slow, of a lane at forward, input-gradient, weight-gradient or "
-         "redeem, or of a loader at forward: from that step on each takes 100 ms longer. With "
-         "several processes also kill, segv, abort or exit: the process that it is in ends so. "
-         "What "
-         "nobody would notice is refused.",
+         "updated, acknowledged, snapshot, save or validate. What nobody would notice is refused. "
+         "HOW, throw if it is left out:\n"
+         "throw: it fails with an error.\n"
+         "hang: it does nothing more: a lane, stage or replica where it comes to that moment, a "
+         "loader at forward, a checkpointer at snapshot or save, a monitor at acknowledged, a "
+         "keeper at redeem or acknowledged, a shard_writer at save.\n"
+         "wrong-bits: a bit is flipped: of a lane's result at reduce, or of a weight at updated, "
+         "where several replicas have the same; of a lane's result at forward, input-gradient or "
+         "weight-gradient with --verify-fraction 1; of a state that a keeper gets at redeem.\n"
+         "wrong-moment, wrong-second-moment: a bit is flipped of what the optimizer keeps, of a "
+         "lane at updated.\n"
+         "slow: from that step on each takes 100 ms longer: a lane at forward, input-gradient, "
+         "weight-gradient or redeem, a loader at forward.\n"
+         "kill, segv, abort, exit: with several processes, the process that it is in ends so.",
        .least = 1,
        .most = most_faults},
       [&d](const std::string&, const std::vector<std::string>& words) {
