@@ -17,7 +17,7 @@ import time
 
 import cli_test
 from cli_test import refuses, works
-from processes_test import JOB, JOBS, LONG, PIPELINE, is_stopped, job, judge, require_same
+from process_runs import JOB, JOBS, LONG, PIPELINE, is_stopped, job, judge, require_same
 
 FAULTS = None
 EROFS = 30

@@ -18,9 +18,9 @@ import tempfile
 import time
 
 import cli_test
-import processes_test
+import process_runs
 from cli_test import works, wrong
-from processes_test import JOBS, job, require_same
+from process_runs import JOBS, job, require_same
 
 # Eight workers each, so that eight processes have one.
 SIZES = ["--world-size", 8, "--num-layers", 8, "--micro-batch-size", 1, "--global-batch-size", 16,
@@ -117,7 +117,7 @@ def check_one_credit(folder):
 
 
 def table(word="", of_columns=""):
-    processes_test.PATIENCE = 600  # hundreds of small sums in eight processes on a machine with two cores
+    process_runs.PATIENCE = 600  # hundreds of small sums in eight processes on a machine with two cores
     columns = [(n, wire) for wire in WIRES for n in (2, 4, 8) if of_columns in f"{n} processes, {wire}"]
     print("| arrangement | " + " | ".join(f"{n} processes, {wire}" for n, wire in columns) + " | seconds |")
     print("|---" * (len(columns) + 2) + "|")

@@ -18,9 +18,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import cli_test
-import processes_test
+import process_runs
 from cli_test import refuses, works, wrong
-from processes_test import JOB, LONG, PATIENCE, PIPELINE, job, judge, require_same
+from process_runs import JOB, LONG, PATIENCE, PIPELINE, job, judge, require_same
 
 ENDLESS = [*PIPELINE, "--train-iters", 100000, "--lr-decay-style", "constant"]
 
@@ -60,7 +60,7 @@ class node:
 
     def left(self):
         """What it has started, and itself."""
-        return processes_test.job.left(self)
+        return process_runs.job.left(self)
 
     def ends(self, code=0, by=signal.SIGTERM):
         if by:
@@ -265,12 +265,12 @@ def replaced_supervisor(one, how=signal.SIGKILL, beside=lambda: None):
     old = one.deciding()
     os.kill(old["pid"], how)
     beside()
-    processes_test.succeeded(one, old)
+    process_runs.succeeded(one, old)
 
 
 def require_same_processes(one, nodes, before):
     now = [hosted(one, nodes, x) for x in range(len(before))]
-    if not all(map(processes_test.is_same, now, before)):
+    if not all(map(process_runs.is_same, now, before)):
         raise one.fails(f"the hosts have the processes {now}, and had {before}")
 
 
@@ -326,7 +326,7 @@ def check_supervisor_and_host(folder):
     says(one, f"process:1 moves to the node at {nodes[2].at}")
     moved = hosted(one, nodes, 2)
     goes_on(one)
-    if not processes_test.is_same(hosted(one, nodes, 0), beside) or moved["incarnation"] <= first["incarnation"]:
+    if not process_runs.is_same(hosted(one, nodes, 0), beside) or moved["incarnation"] <= first["incarnation"]:
         raise one.fails(f"beside was {beside}, and what moved is {moved}, not the next of {first}")
     os.kill(beside["pid"], signal.SIGKILL)
     hosted(one, nodes, 0, but=beside["pid"])
@@ -357,7 +357,7 @@ def check_supervisor_in_vain(folder):
     os.kill(decides["pid"], signal.SIGSTOP)  # it would end in order
     for _ in range(2):
         one.process.send_signal(signal.SIGINT)
-        one.until("the signal has come", lambda: not processes_test.pending(one.process.pid))
+        one.until("the signal has come", lambda: not process_runs.pending(one.process.pid))
     if one.process.wait(PATIENCE) != 130:
         raise one.fails("a second Ctrl-C does not end it")
     is_free()
@@ -579,7 +579,7 @@ class proxy:
 def ports_of(pids):
     """On which those processes listen."""
     rows = [line.split() for line in open("/proc/net/tcp").readlines()[1:]]
-    mine = processes_test.listening(pids)
+    mine = process_runs.listening(pids)
     return {int(x[1].split(":")[1], 16) for x in rows if x[3] == "0A" and x[9] in mine}
 
 
@@ -817,5 +817,5 @@ def check_cut_off(folder):
 
 
 if __name__ == "__main__":
-    atexit.register(lambda: [one.stop() for one in [*processes_test.JOBS, *NODES]])
+    atexit.register(lambda: [one.stop() for one in [*process_runs.JOBS, *NODES]])
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

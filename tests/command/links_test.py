@@ -18,7 +18,7 @@ import sys
 
 import cli_test
 from cli_test import wrong
-from processes_test import JOBS, LONG, is_same, job, judge
+from process_runs import JOBS, LONG, is_same, job, judge
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 PIDFD_OPEN, PIDFD_GETFD = 434, 438  # of all architectures

@@ -15,7 +15,7 @@ import cli_test
 import hosts_test
 from cli_test import works, wrong
 from hosts_test import ENDLESS, NODES, hosts, over
-from processes_test import JOBS, PATIENCE, children_first, is_same, job, require_same
+from process_runs import JOBS, PATIENCE, children_first, is_same, job, require_same
 
 FEW = ["--suspicion-seconds", 3]
 

@@ -12,7 +12,7 @@ import cli_test
 import hosts_test
 from cli_test import works, wrong
 from hosts_test import NODES, node
-from processes_test import JOB, JOBS, PIPELINE, job
+from process_runs import JOB, JOBS, PIPELINE, job
 
 WORDS = [*PIPELINE, "--train-iters", 4]
 

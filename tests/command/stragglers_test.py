@@ -12,7 +12,7 @@ import re
 import sys
 
 import cli_test
-from processes_test import JOB, JOBS, PIPELINE, job, judge, require_same, with_flags
+from process_runs import JOB, JOBS, PIPELINE, job, judge, require_same, with_flags
 
 FROM = 60  # the first slow step: what is usual is known by then
 THIRD = (FROM + 2, FROM + 3)  # the first may not stand out on a busy machine

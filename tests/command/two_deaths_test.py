@@ -15,7 +15,7 @@ import signal
 import sys
 
 import cli_test
-from processes_test import ENDLESS, JOBS, is_same, job, judge, replaced, require_same
+from process_runs import ENDLESS, JOBS, is_same, job, judge, replaced, require_same
 
 FAULTS = None
 PROCESSES = 4

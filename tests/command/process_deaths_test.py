@@ -1,0 +1,194 @@
+"""Processes of a run die, or stand still, also while they save, and the run goes on to the same bits. Run by ctest.
+
+    process_deaths_test.py PROGRAM NAME...   runs the named checks, or all
+"""
+
+import atexit
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import cli_test
+from cli_test import works
+from process_runs import (JOBS, LONG, LONG_STEPS, PIPELINE, held, is_same, job, judge, killed, parent_of, replaced,
+                          require_same, require_same_files)
+
+
+def check_shards(folder):
+    """A process is killed while it writes its shards: what is visible is whole, and the run goes on to the same bits."""
+    words = [*PIPELINE, "--train-iters", 40, "--hidden-size", 256, "--use-distributed-optimizer", "--keep-last", 2]
+    judged, save = folder / "judged", folder / "save"
+    wanted = job(folder, *words, "--save", judged, "--save-interval", 40, processes=1).ends()
+    one = job(folder, *words, "--save", save, "--save-interval", 1)
+    writing = lambda: [x for x in save.glob(".*.partial") if any(x.iterdir())]  # noqa: E731
+    killed_while = []
+    for number, iteration in ((1, 3), (0, 12)):
+        one.reaches(iteration)
+        at = one.node(number)
+        killed_while += [x.name for x in one.until("somebody writes shards", writing)]
+        os.kill(at["pid"], signal.SIGKILL)
+        replaced(one, number, at)
+        newest = (save / "latest_checkpointed_iteration.txt").read_text().strip()
+        if int(newest) < 1:
+            raise one.fails(f"the newest checkpoint is {newest}")
+    one.ends()
+    print("shards: killed while writing", *killed_while)
+    require_same(one, wanted, "deaths of processes that were writing")
+    for at in save.glob("iter_*"):
+        works("checkpoint", "verify", at)
+    # The manifest names the generation, of which deaths make more.
+    require_same_files(judged / "iter_0000040", save / "iter_0000040", "*.safetensors")
+    if any(x.name.endswith(".partial") for x in save.iterdir()):
+        raise one.fails(f"half a checkpoint is left: {sorted(save.iterdir())}")
+
+
+def check_full_disk(folder):
+    """The disk of checkpoints is full while several processes write: training goes on, and it is said who could not."""
+    save = folder / "save"
+    save.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", save], capture_output=True).returncode != 0:
+        print("skipped: no mount is allowed here")
+        sys.exit(77)
+    try:
+        (save / "filler").write_bytes(bytes(2 << 20))
+        wanted = judge(folder, *PIPELINE, "--train-iters", 12)
+        one = job(folder, *PIPELINE, "--train-iters", 12, "--save", save, "--save-interval", 4).ends(2)
+        require_same(one, wanted, "a full disk")
+        for text in ("No space left on device", "training goes on", "tried again", "process ", "on host '"):
+            if text not in one.text():
+                raise one.fails(f"a full disk is not told with '{text}'")
+        if list(save.glob("iter_*")) or list(save.glob(".*.partial")):
+            raise one.fails(f"half a checkpoint is left: {sorted(save.iterdir())}")
+        (save / "filler").unlink()
+        job(folder, *PIPELINE, "--train-iters", 12, "--save", save, "--save-interval", 12).ends()
+        works("checkpoint", "verify", save)
+    finally:
+        subprocess.run(["umount", "--lazy", save], check=True)
+
+
+def check_killed(folder):
+    """A process dies, and another one takes its place; the one beside it lives on."""
+    wanted = judge(folder)
+    one = job(folder, *LONG)
+    one.reaches(10)
+    beside = one.node(0)
+    for deaths in (1, 2):
+        one.reaches(one.steps()[-1]["iteration"] + 5)
+        replaced(one, 1, killed(one, 1))
+        one.until("it goes on", lambda: len(one.restarts()) == deaths)
+    if not is_same(one.node(0), beside):
+        raise one.fails(f"the process beside was {beside} and is {one.node(0)}")
+    one.goes_on(wanted, "two deaths of a process")
+    told = [json.dumps(x) for x in one.restarts()]
+    # That its connection has broken may be heard first, and its own host's word too late to be told.
+    causes = ("killed by SIGKILL", "its connection is gone")
+    if len(told) != 2 or not all('"who": "process:1"' in x and any(y in x for y in causes) for x in told):
+        raise one.fails(f"the log tells of {told}")
+    if one.text().count("has ended: killed by SIGKILL") != 2:
+        raise one.fails("the host agent does not tell of two deaths")
+
+
+def check_all_killed(folder):
+    """With all that keep states dead, it goes back to what was saved, or to the start."""
+    wanted = judge(folder)
+    for more in ([], ["--save", folder / "save", "--save-interval", 5]):
+        one = job(folder, *LONG, *more)
+        one.reaches(10)
+        all_of_them, before = one.processes(), time.time() - 0.2
+        for at in all_of_them:
+            os.kill(at["pid"], signal.SIGKILL)
+        one.goes_on(wanted, f"the death of all processes at once {more}")
+        if not one.restarts():
+            raise one.fails("the log tells of no restart")
+        saved = more and (folder / "save" / "iter_0000005" / "manifest.json").stat().st_mtime < before
+        if saved and "from the checkpoint" not in one.out.read_text():
+            raise one.fails("it had a checkpoint, and went on from elsewhere")
+
+
+def check_save_vanishes(folder):
+    """The folder of checkpoints goes away while several processes write there, comes back, and is used again; where it
+    stays away the run ends with 2, and has trained all the same."""
+    wanted = judge(folder, *LONG)
+    for comes_back in (True, False):
+        mount = folder / f"mount-{comes_back}"
+        mount.mkdir()
+        save = mount / "save"
+        one = job(folder, *LONG, "--save", save, "--save-interval", 5)
+        one.until("a checkpoint", lambda: list(save.glob("iter_*")))
+        save.rename(mount / "away")
+        save.write_text("what is here is no folder")
+        one.until("a refusal", lambda: "training goes on" in one.out.read_text())
+        if comes_back:
+            save.unlink()
+            (mount / "away").rename(save)
+        one.ends(0 if comes_back else 2)
+        require_same(one, wanted, f"a folder of checkpoints that vanishes, comes back: {comes_back}")
+        if comes_back:
+            works("checkpoint", "verify", save)
+            if (save / "latest_checkpointed_iteration.txt").read_text().strip() != str(LONG_STEPS):
+                raise one.fails("the last iteration is not saved")
+
+
+def check_stopped(folder):
+    """A process that stands still is taken for dead, replaced, and killed."""
+    wanted = judge(folder)
+    one = job(folder, *LONG, "--suspicion-seconds", 2)
+    one.reaches(10)
+    still = killed(one, 1, signal.SIGSTOP)
+    replaced(one, 1, still)
+    one.until("who stood still is killed", lambda: still["pid"] not in one.left())
+    one.goes_on(wanted, "a process that stands still")
+
+
+def check_agent_killed(folder):
+    """The death of the host agent, also together with its guard, costs no process: another one adopts them all."""
+    wanted = judge(folder)
+    one = job(folder, *LONG, "--suspicion-seconds", 100)
+    one.reaches(5)
+    nodes = one.nodes()
+    for iteration, with_guard in ((5, False), (12, True)):
+        one.reaches(iteration)
+        with held(nodes[1]):
+            agent, = one.processes("agent")
+            guard = parent_of(agent["pid"])
+            for pid in ([guard] if with_guard else []) + [agent["pid"]]:
+                os.kill(pid, signal.SIGKILL)
+            one.until("another agent", lambda: [x for x in one.processes("agent") if x["pid"] != agent["pid"]])
+            now = one.nodes()
+            if len(now) != len(nodes) or not all(map(is_same, now, nodes)):
+                raise one.fails(f"the processes were {nodes} and are {now}")
+    one.until("both are adopted twice", lambda: one.text().count("adopted 'node-") == 4)
+    # The newest agent sees the death of one that no agent is the parent of.
+    one.reaches(20)
+    os.kill(nodes[1]["pid"], signal.SIGKILL)
+    replaced(one, 1, nodes[1])
+    one.goes_on(wanted, "the deaths of two host agents")
+    if len(one.restarts()) != 1:
+        raise one.fails(f"one process has died, and the log tells of {one.restarts()}")
+    for told in ("the host agent is gone", "has ended: its end was not seen by a parent"):
+        if told not in one.text():
+            raise one.fails(f"nobody tells '{told}'")
+
+
+def check_without_recovery(folder):
+    """--recovery off: a death ends the run early, in order, with that cause."""
+    save = folder / "save"
+    one = job(folder, *PIPELINE, "--train-iters", 100000, "--recovery", "off", "--save", save, "--save-interval", 5)
+    one.reaches(12)
+    killed(one, 1)
+    one.ends(3)
+    told = one.status()["ended"]["reason"]
+    if "process:1" not in told or "killed by SIGKILL" not in told:
+        raise one.fails(f"the cause is {told!r}")
+    newest = int((save / "latest_checkpointed_iteration.txt").read_text())
+    if newest < 5:
+        raise one.fails(f"the newest checkpoint is {newest}")
+    works("checkpoint", "verify", save / f"iter_{newest:07}")
+
+
+if __name__ == "__main__":
+    atexit.register(lambda: [one.stop() for one in JOBS])
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

@@ -1,0 +1,351 @@
+"""The supervisor's process or the command that was typed dies, or stands still, and the run goes on. Run by ctest.
+
+    succession_test.py PROGRAM NAME...   runs the named checks, or all
+"""
+
+import atexit
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import cli_test
+from cli_test import works, wrong
+from process_runs import (ENDLESS, HALF, JOB, JOBS, LONG, LONG_STEPS, PATIENCE, PIPELINE, digests, held, is_same, job,
+                          judge, listening, pending, replaced, require_same, require_whole, shared_memory, succeeded)
+
+
+def check_front_killed(folder):
+    """SHOWN-2: without the command that was typed the run goes on to its end, and others see it."""
+    wanted = judge(folder)
+    one = job(folder, *HALF)
+    one.reaches(5)
+    deciding = one.deciding()
+    if deciding["pid"] == one.process.pid or one.process.pid in [x["pid"] for x in one.status()["processes"]]:
+        raise one.fails(f"the front is a process of the run: {one.status()}")
+    one.process.kill()
+    one.process.wait()
+    if one.status()["state"] != "running" or not is_same(one.deciding(), deciding):
+        raise one.fails(f"its status is {one.status()}")
+    shown = works("wait", "--run", one.run, "--lines", 100000)
+    one.leaves_nothing()
+    require_same(one, wanted, "the death of the front", until=LONG_STEPS // 2)
+    last = f"iteration {LONG_STEPS // 2:8}/"
+    if one.status()["ended"]["exit_code"] != 0 or last not in shown or "iteration        1/" not in shown:
+        raise one.fails(f"its status is {one.status()}, and wait has shown\n{shown}")
+
+
+def require_lost(one, how):
+    """The front has told of it, and so does the folder."""
+    ended = one.status()["ended"]
+    text = one.text()
+    if not ended or ended["exit_code"] != 3 or how not in ended["reason"] or how not in text:
+        raise one.fails(f"its status is {one.status()}, and not '{how}'")
+    if text.count("troupe: error: ") != 1:
+        raise one.fails("it is not told once")
+
+
+def survivors(one):
+    return {x["name"]: (x["pid"], x["start_time"]) for x in one.status()["processes"] if x["role"] != "supervisor"}
+
+
+def check_supervisor_killed(folder):
+    """SUCCESSION-1: another process takes the supervisor's place, twice; the others are those that they were."""
+    wanted = judge(folder)
+    one = job(folder, *LONG)
+    one.reaches(10)
+    before = survivors(one)
+    for incarnation, iteration in ((2, 10), (3, 60)):
+        one.reaches(iteration)
+        old = one.deciding()
+        os.kill(old["pid"], signal.SIGKILL)
+        if (now := succeeded(one, old))["incarnation"] != incarnation:
+            raise one.fails(f"who decides now is {now}")
+    one.reaches(100)
+    if survivors(one) != before:
+        raise one.fails(f"the others were {before} and are {survivors(one)}")
+    one.goes_on(wanted, "two deaths of the supervisor's process")
+    require_whole(one)
+    if one.out.read_text().count("was killed by SIGKILL; another one takes over") != 1:
+        raise one.fails("the front does not tell of it")
+    if len([x for x in one.restarts() if x["who"] == "supervisor"]) != 2:
+        raise one.fails(f"the log tells of {one.restarts()}")
+
+
+def check_supervisor_and_front_killed(folder):
+    """The same without the command that was typed, while checkpoints are written; and it can still be asked to end."""
+    save = folder / "save"
+    one = job(folder, *ENDLESS, "--save", save, "--save-interval", 2)
+    one.reaches(9)
+    one.process.kill()
+    one.process.wait()
+    old = one.deciding()
+    os.kill(old["pid"], signal.SIGKILL)
+    succeeded(one, old)
+    newest, end = one.steps()[-1]["iteration"], time.monotonic() + PATIENCE
+    while one.steps()[-1]["iteration"] < newest + 10 and time.monotonic() < end:
+        time.sleep(0.02)
+    works("stop", "--run", one.run)
+    one.leaves_nothing()
+    require_whole(one)
+    if one.status()["ended"]["exit_code"] != 0:
+        raise one.fails(f"its status is {one.status()}")
+    steps = int((save / "latest_checkpointed_iteration.txt").read_text())
+    alone = judge(folder, *PIPELINE, "--train-iters", steps, "--save", folder / "alone", "--lr-decay-iters", 100000)
+    if digests(one)[-1] != digests(alone)[-1]:
+        raise one.fails(f"it ends with {digests(one)[-1]}, and alone with {digests(alone)[-1]}")
+    works("checkpoint", "diff", save, folder / "alone")
+
+
+def check_supervisor_with_others_killed(folder):
+    """It dies together with a process that computes: one is followed, the other started again."""
+    wanted = judge(folder)
+    one = job(folder, *LONG)
+    one.reaches(10)
+    old, beside = one.deciding(), one.node(0)
+    lost = one.node(1)
+    for pid in (old["pid"], lost["pid"]):
+        os.kill(pid, signal.SIGKILL)
+    succeeded(one, old)
+    replaced(one, 1, lost)
+    if not is_same(one.node(0), beside):
+        raise one.fails(f"the process beside was {beside} and is {one.node(0)}")
+    one.goes_on(wanted, "the death of the supervisor's process and one more")
+    require_whole(one)
+
+
+def check_supervisor_and_agent_killed(folder):
+    """It dies together with the agent, who would start another one: the front does; the nodes live on."""
+    wanted = judge(folder)
+    one = job(folder, *LONG)
+    one.reaches(10)
+    old, nodes = one.deciding(), [one.node(0), one.node(1)]
+    agent, = one.processes("agent")
+    for how in (signal.SIGSTOP, signal.SIGKILL):  # nobody acts on the death of the other
+        for pid in (old["pid"], agent["pid"]):
+            os.kill(pid, how)
+    succeeded(one, old)
+    one.goes_on(wanted, "the death of the supervisor's process and the agent")
+    require_whole(one)
+    for number, before in enumerate(nodes):
+        log = (one.run / f"logs/node-{number}.log").read_text()
+        if log.count("stands at") != 1:
+            raise one.fails(f"process {number} was {before}, and another one has come")
+
+
+def check_supervisor_and_agent_in_turn(folder):
+    """The supervisor's process is killed, then the agent, which its successor replaces, then that successor: the
+    agent that it has started starts the next one, and nobody else dies."""
+    wanted = judge(folder)
+    one = job(folder, *LONG)
+    one.reaches(10)
+    nodes = [one.node(0), one.node(1)]
+    for _ in range(2):
+        old = one.deciding()
+        os.kill(old["pid"], signal.SIGKILL)
+        deciding = succeeded(one, old)
+        one.reaches(one.steps()[-1]["iteration"] + 5)
+        agent, = one.processes("agent")
+        os.kill(agent["pid"], signal.SIGKILL)
+        one.until("another agent", lambda: [x for x in one.processes("agent") if x["pid"] != agent["pid"]])
+        one.reaches(one.steps()[-1]["iteration"] + 5)
+        if not is_same(one.deciding(), deciding):
+            raise one.fails(f"with the agent the supervisor's process {deciding} was lost")
+    old = one.deciding()
+    os.kill(old["pid"], signal.SIGKILL)
+    succeeded(one, old)
+    one.reaches(one.steps()[-1]["iteration"] + 5)
+    for number, before in enumerate(nodes):
+        if not is_same(one.node(number), before):
+            raise one.fails(f"process {number} was {before} and is {one.node(number)}")
+    one.goes_on(wanted, "deaths of the supervisor's process and the agent in turn")
+    require_whole(one)
+
+
+def check_supervisor_lost(folder):
+    """SHOWN-3: without recovery the front tells which process was lost, and what was saved goes on."""
+    save = folder / "save"
+    one = job(folder, *LONG, "--save", save, "--save-interval", 5, "--recovery", "off")
+    one.reaches(12)
+    deciding = one.deciding()["pid"]
+    os.kill(deciding, signal.SIGKILL)
+    one.ends(3)
+    require_lost(one, f"the supervisor's process {deciding} was killed by SIGKILL")
+    newest = (save / "latest_checkpointed_iteration.txt").read_text()
+    if f"iter_{int(newest):07}" not in one.text() or f"--load {save}" not in one.text():
+        raise one.fails("it does not say how to go on")
+    wanted = judge(folder)
+    again = job(folder, *LONG, "--save", save, "--load", save).ends()
+    if digests(again)[-1] != digests(wanted)[-1]:
+        raise again.fails(f"gone on, it ends with {digests(again)[-1]}, not {digests(wanted)[-1]}")
+
+
+def check_supervisor_crashed(folder):
+    """The same at once, before there is any other process, by another signal."""
+    one = job(folder, *ENDLESS)
+    one.until("it has an entry", lambda: (one.run / "processes/supervisor.json").exists())
+    os.kill(one.deciding()["pid"], signal.SIGSEGV)
+    one.ends(3)
+    require_lost(one, "was killed by SIGSEGV")
+
+
+def check_supervisor_stopped(folder):
+    """One that stands still for the time of suspicion is killed, and another one takes its place."""
+    wanted = judge(folder)
+    one = job(folder, *LONG, "--suspicion-seconds", 1)
+    one.reaches(5)
+    old = one.deciding()
+    os.kill(old["pid"], signal.SIGSTOP)
+    succeeded(one, old)
+    if pathlib.Path(f"/proc/{old['pid']}").exists():
+        raise one.fails("who stood still was not killed")
+    one.goes_on(wanted, "a supervisor's process that stands still")
+    require_whole(one)
+
+
+def check_front_stopped(folder):
+    """SHOWN-1: a front that stands still, as by Ctrl-Z, delays nothing, and shows all when it goes on."""
+    wanted = judge(folder)
+    one = job(folder, *HALF, "--suspicion-seconds", 1)
+    one.reaches(5)
+    one.process.send_signal(signal.SIGSTOP)
+    one.until("it ends without its front", lambda: one.status()["ended"])
+    one.process.send_signal(signal.SIGCONT)
+    one.ends()
+    require_same(one, wanted, "a front that stands still", until=LONG_STEPS // 2)
+    if one.out.read_text().count(" iteration ") != (one.run / "logs/supervisor.log").read_text().count(" iteration "):
+        raise one.fails("the front has not shown all")
+
+
+def check_all_alone(folder):
+    """Where all who could start another supervisor's process die at once, the others end by themselves."""
+    one = job(folder, *ENDLESS, "--suspicion-seconds", 0.5)
+    one.reaches(5)
+    agent, = one.processes("agent")
+    guard = int(pathlib.Path(f"/proc/{agent['pid']}/stat").read_text().rpartition(") ")[2].split()[1])
+    lost = (agent["pid"], guard, one.deciding()["pid"], one.process.pid)  # children first, as in `dies`
+    for how in (signal.SIGSTOP, signal.SIGKILL):  # nobody acts on the death of another
+        for pid in lost:
+            os.kill(pid, how)
+    one.process.wait()
+    end = time.monotonic() + PATIENCE  # ten suspicions are 5 s; the bound is for slow machines
+    while one.left() and time.monotonic() < end:
+        time.sleep(0.05)
+    if one.left() or shared_memory() - one.shared or one.ports & listening():
+        raise one.fails(f"it leaves processes {one.left()}, shared memory {shared_memory() - one.shared}")
+    if one.status()["state"] != "died":
+        raise one.fails(f"its status is {one.status()}")
+
+
+def check_signalled(folder):
+    """The front passes signals on, each once: the run ends in order. A second one ends it at once."""
+    for how in (signal.SIGINT, signal.SIGHUP):
+        one = job(folder, *ENDLESS, "--save", folder / how.name)
+        one.reaches(3)
+        one.process.send_signal(how)
+        one.ends()
+        if f"{how.name}: finishing iteration" not in one.text():
+            raise one.fails(f"it does not tell of {how.name}")
+    # Some tell every process of a job: that is no second signal.
+    for how in (signal.SIGTERM, signal.SIGUSR1):
+        save = folder / f"all-{how.name}"
+        one = job(folder, *ENDLESS, "--save", save)
+        one.reaches(3)
+        for pid in {one.process.pid, *one.left()}:
+            os.kill(pid, how)
+        one.ends()
+        if not (save / "latest_checkpointed_iteration.txt").exists():
+            raise one.fails(f"{how.name} to all of its processes costs the checkpoint")
+    # What is not of the run is none of its business: a child of who was there before `exec`, and SIGCHLD ignored.
+    done = subprocess.run(["bash", "-c", 'trap "" CHLD; sleep 300 >/dev/null 2>&1 & echo $!; exec "$@"', "bash", cli_test.PROGRAM,
+                           *map(str, [*JOB, *PIPELINE, "--train-iters", 3, "--processes", 2])],
+                          capture_output=True, text=True, timeout=PATIENCE)
+    sleeper = int(done.stdout.split()[0])
+    try:
+        os.kill(sleeper, signal.SIGKILL)
+    except ProcessLookupError:
+        raise wrong("a run has ended a process that is not its own")
+    if done.returncode != 0:
+        raise wrong(f"where SIGCHLD was ignored a run ends with {done.returncode}: {done.stderr}")
+    one = job(folder, *ENDLESS)
+    one.reaches(3)
+    os.kill(one.deciding()["pid"], signal.SIGSTOP)  # so that the first one cannot end it
+    one.process.send_signal(signal.SIGINT)
+    one.until("the first signal is taken", lambda: not pending(one.process.pid))  # else the kernel makes one of two
+    one.process.send_signal(signal.SIGINT)
+    one.ends(128 + signal.SIGINT)
+    if one.status()["ended"] is None or "SIGINT" not in one.status()["ended"]["reason"]:
+        raise one.fails(f"its status is {one.status()}")
+
+
+def shown_after_front(one, run):
+    """A run whose folder goes with it is followed to its end; whether that was seen in time is told. It stands still until
+    it is followed."""
+    out, err = (one.folder / f"wait-{x}.txt" for x in ("out", "err"))
+    with held(one.node(1)):
+        one.process.kill()
+        one.process.wait()
+        killed_at = one.steps()[-1]["iteration"]
+        with open(out, "w") as to, open(err, "w") as errors:
+            follower = subprocess.Popen([cli_test.PROGRAM, "wait", "--run", run], stdout=to, stderr=errors)
+        end = time.monotonic() + PATIENCE
+        while not out.read_text() and follower.poll() is None and time.monotonic() < end:
+            time.sleep(0.02)
+    try:
+        code = follower.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        follower.kill()
+        raise one.fails(f"`troupe wait` does not end in {PATIENCE} seconds")
+    newest = max((int(x) for x in re.findall(r"iteration +(\d+)/", out.read_text())), default=0)
+    if (code, "how it ended was not seen" in err.read_text()) not in ((0, False), (2, True)) or newest < killed_at + 20:
+        raise one.fails(f"`troupe wait` ends with {code}, has shown iteration {newest}, and says\n{err.read_text()}")
+
+
+def check_temporary(folder):
+    """The folder of a run without --run and --save is gone with the run, whoever was killed."""
+    for killed in (None, "front", "supervisor"):
+        one = job(folder, *LONG, "--suspicion-seconds", 100, temporary=True)
+        one.reaches(5)
+        told, = set(re.findall(r"--run '(.*?)'`", one.out.read_text()))
+        if pathlib.Path(told) != one.run:
+            raise one.fails(f"its folder is {one.run}, and it tells of {told}")
+        if killed == "front":
+            shown_after_front(one, told)
+            one.leaves_nothing()
+        elif killed == "supervisor":
+            os.kill(one.deciding()["pid"], signal.SIGKILL)
+            one.ends()
+        else:
+            one.ends()
+        if one.steps()[-1]["iteration"] != LONG_STEPS:
+            raise one.fails(f"it came to {one.steps()[-1]}")
+        if left := list(one.above.iterdir()):
+            raise one.fails(f"({killed} killed) it leaves {left}")
+
+
+def check_temporary_without_successor(folder):
+    """The same where nobody can take the place of the supervisor's process, and the command that was typed is gone."""
+    for how in ("its successors fail", "the agent is killed, too"):
+        one = job(folder, *LONG, "--suspicion-seconds", 1, temporary=True)
+        one.reaches(5)
+        one.process.kill()
+        one.process.wait()
+        pids = [one.deciding()["pid"]]
+        if how == "its successors fail":
+            (one.run / "order").unlink()
+        else:
+            pids += [x["pid"] for x in one.processes("agent")]
+        for what in (signal.SIGSTOP, signal.SIGKILL):  # nobody acts on the death of the other
+            for pid in pids:
+                os.kill(pid, what)
+        one.leaves_nothing()
+        if left := list(one.above.iterdir()):
+            raise one.fails(f"({how}) it leaves {left}: {[str(x) for at in left for x in at.rglob('*')]}")
+
+
+if __name__ == "__main__":
+    atexit.register(lambda: [one.stop() for one in JOBS])
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
