@@ -11,7 +11,7 @@ import sys
 import chaos_test
 import cli_test
 from cli_test import refuses, wrong
-from hosts_test import NODES, hosts, keys, network, over
+from host_runs import NODES, hosts, keys, network, over
 
 FEW = ["--suspicion-seconds", 3]
 STEPS = ["--train-iters", 600, "--lr-decay-iters", 600]  # over those of the job: they outlast a cut

@@ -12,9 +12,9 @@ import subprocess
 import sys
 
 import cli_test
-import hosts_test
+import host_runs
 from cli_test import works, wrong
-from hosts_test import ENDLESS, NODES, hosts, over
+from host_runs import ENDLESS, NODES, hosts, over
 from process_runs import JOBS, PATIENCE, children_first, is_same, job, require_same
 
 FEW = ["--suspicion-seconds", 3]
@@ -201,8 +201,8 @@ def check_typed_again(folder):
 def check_partition(folder):
     """Two hosts lose each other while both live and see `--save`: one goes on, the other one finds that it has lost, and is
     a host like any other when they find each other again."""
-    between = hosts_test.network()
-    credentials = hosts_test.keys(folder)
+    between = host_runs.network()
+    credentials = host_runs.keys(folder)
     nodes = between.nodes(folder, credentials, *FEW)
     one = between.job(folder, *ENDLESS, *FEW, "--save", folder / "save", "--save-interval", 20, *over(nodes, credentials))
     one.reaches(10)
@@ -210,16 +210,16 @@ def check_partition(folder):
         between.deafen(host)
     logs = lambda: [x.read_text() for x in (nodes[1].run / "runs").glob("*/logs/supervisor.log")]  # noqa: E731
     nodes[1].until("it has lost", lambda: any("goes on with this run" in x and "this process does not" in x for x in logs()))
-    one.until("both stand on one host", lambda: hosts_test.hosted_there(nodes[0]) == 2)
-    hosts_test.goes_on(one)
+    one.until("both stand on one host", lambda: host_runs.hosted_there(nodes[0]) == 2)
+    host_runs.goes_on(one)
     if "incarnation 2" in nodes[1].text():
         raise wrong(f"the host that has lost goes on:\n{nodes[1].text()}")
     for host in (0, 1):
         between.heal(host)
     one.until("it is there again", lambda: "is there again" in one.out.read_text())
-    one.until("one is back", lambda: [hosts_test.hosted_there(x) for x in nodes] == [1, 1])
-    hosts_test.goes_on(one)
-    hosts_test.require_undisturbed(folder, one, "after two hosts had lost each other")
+    one.until("one is back", lambda: [host_runs.hosted_there(x) for x in nodes] == [1, 1])
+    host_runs.goes_on(one)
+    host_runs.require_undisturbed(folder, one, "after two hosts had lost each other")
     for at in nodes:
         at.stop()
 

@@ -9,9 +9,9 @@ import subprocess
 import sys
 
 import cli_test
-import hosts_test
+import host_runs
 from cli_test import works, wrong
-from hosts_test import NODES, node
+from host_runs import NODES, node
 from process_runs import JOB, JOBS, PIPELINE, job
 
 WORDS = [*PIPELINE, "--train-iters", 4]
@@ -49,8 +49,8 @@ def check_told(folder):
 
 def check_one_host(folder):
     """Four processes of one host, that of the command or of nodes."""
-    nodes, credentials = hosts_test.hosts(folder, 4)
-    for where, processes in ((["--processes", 4], 4), (hosts_test.over(nodes, credentials), 4)):
+    nodes, credentials = host_runs.hosts(folder, 4)
+    for where, processes in ((["--processes", 4], 4), (host_runs.over(nodes, credentials), 4)):
         one = job(folder, *WORDS, *where, processes=processes).ends()
         kept, hosts = kept_in(one)
         if kept != forecast(*where) or len(kept) != 4 or len(set(hosts.values())) != 1:
@@ -65,10 +65,10 @@ def check_two_hosts(folder):
     if subprocess.run([*named("host-z"), "true"], capture_output=True).returncode != 0:
         print("skipped: a process may not have a host name of its own here")
         sys.exit(77)
-    credentials = hosts_test.keys(folder)
+    credentials = host_runs.keys(folder)
     nodes = [node(folder, credentials=credentials, listen=f"127.0.0.{number}:0", within=named(name))
              for number, name in ((3, "host-z"), (3, "host-z"), (2, "host-a"), (2, "host-a"))]
-    where = hosts_test.over(nodes, credentials)
+    where = host_runs.over(nodes, credentials)
     one = job(folder, *WORDS, *where, "--local-addr", "127.0.0.1", processes=4).ends()
     kept, hosts = kept_in(one)
     if hosts != {0: "host-z", 1: "host-z", 2: "host-a", 3: "host-a"}:

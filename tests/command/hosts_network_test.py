@@ -1,0 +1,93 @@
+"""Runs over hosts with a network between them, also when one does not hear the other. Run by ctest.
+
+    hosts_network_test.py PROGRAM NAME...   runs the named checks, or all
+"""
+
+import atexit
+import os
+import signal
+import sys
+import time
+
+import cli_test
+from host_runs import ENDLESS, NODES, cmdline, goes_on, hosted_there, keys, network, over, require_undisturbed, says
+from process_runs import JOBS, LONG, judge
+
+
+def check_namespaces(folder):
+    """Over two hosts: the same bits, also after a death."""
+    between = network()
+    credentials = keys(folder)
+    wanted = judge(folder)
+    nodes = between.nodes(folder, credentials)
+    one = between.job(folder, *LONG, *over(nodes, credentials))
+    one.reaches(10)
+    child, = [x for x in nodes[1].left() if b"\0troupe:node\0" in cmdline(x)]
+    os.kill(child, signal.SIGKILL)
+    one.goes_on(wanted, "over two hosts, with a death")
+    if len(one.restarts()) != 1:
+        raise one.fails(f"the log tells of {one.restarts()}")
+    if f"stands at {between.addresses[1]}:" not in (nodes[1].run / "logs" / "node-1.log").read_text():
+        raise one.fails("the second process does not listen on its host's address")
+    for at in nodes:
+        at.stop()
+
+
+def check_one_way(folder):
+    """One host does not hear the other one, which hears it: both find out, long before a process gives up by itself, its
+    place moves, and what is told on the other side has no part in the run. Afterwards it is a host like any other."""
+    suspicion = 4
+    few = ["--suspicion-seconds", suspicion]
+    between = network()
+    credentials = keys(folder)
+    nodes = between.nodes(folder, credentials, *few)
+    one = between.job(folder, *ENDLESS, *few, *over(nodes, credentials))
+    one.reaches(10)
+    for round, deaf in enumerate((1, 0), 1):
+        began = time.monotonic()
+        between.deafen(deaf)
+        one.until("its place moves", lambda: one.out.read_text().count("as no other node is left") == round)
+        nodes[1].until("that host is free", lambda: nodes[1].text().count("is over here") == round)
+        nodes[1].until("nothing of the run is left there", lambda: hosted_there(nodes[1]) == 0)
+        took = time.monotonic() - began
+        print(f"host {deaf} hears nothing: found by both in {took:.1f} s, suspicion {suspicion} s")
+        if took > 9 * suspicion:  # a process that is alone ends after ten
+            raise one.fails(f"host {deaf} is deaf, which took {took} s to find out")
+        one.until("both stand on one host", lambda: hosted_there(nodes[0]) == 2)
+        goes_on(one)
+        between.heal(deaf)
+        one.until("it is there again", lambda: one.out.read_text().count("is there again") == round)
+        one.until("one is back", lambda: (hosted_there(nodes[0]), hosted_there(nodes[1])) == (1, 1))
+        goes_on(one)
+    require_undisturbed(folder, one, "after a host was deaf, and then the other one")
+    for at in nodes:
+        at.stop()
+
+
+def check_cut_off(folder):
+    """A host is cut off, and stays so: the run goes on without it and ends in order while it is looked for, and that host
+    has ended by itself what it had of the run."""
+    suspicion = 3
+    few = ["--suspicion-seconds", suspicion]
+    between = network()
+    credentials = keys(folder)
+    nodes = between.nodes(folder, credentials, *few)
+    one = between.job(folder, *ENDLESS, *few, *over(nodes, credentials))
+    one.reaches(10)
+    for host in (0, 1):
+        between.deafen(host)
+    says(one, f"process:1 moves to the node at {nodes[0].at}, as no other node is left")
+    nodes[1].until("that host is free", lambda: "is over here" in nodes[1].text() and hosted_there(nodes[1]) == 0)
+    one.until("both stand on one host", lambda: hosted_there(nodes[0]) == 2)
+    goes_on(one)
+    time.sleep(2 * suspicion)  # by now it is looked for
+    require_undisturbed(folder, one, "with a host that stays away")
+    if "is there again" in one.out.read_text():
+        raise one.fails("the host that was cut off was found")
+    for at in nodes:
+        at.stop()
+
+
+if __name__ == "__main__":
+    atexit.register(lambda: [one.stop() for one in [*JOBS, *NODES]])
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
