@@ -10,9 +10,12 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <optional>
+#include <thread>
 
 using namespace troupe::runtime;
 using namespace troupe::tests;
@@ -135,6 +138,20 @@ TEST_CASE("who waits for a run whose folder goes with it gets its end if that wa
   CHECK_THROWS_MATCHES(wait_for_end(unseen.folder(), {}, remove),
                        input_error,
                        MessageMatches(ContainsSubstring("how it ended was not seen")));
+
+  with_supervisor half;
+  std::thread removal;
+  const auto remove_slowly = [&](const run_status&) {
+    std::filesystem::remove(half.above / "run" / "run.json");
+    removal = std::thread([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(700));  // it is looked at in between
+      std::filesystem::remove_all(half.above / "run");
+    });
+  };
+  CHECK_THROWS_MATCHES(wait_for_end(half.folder(), {}, remove_slowly),
+                       input_error,
+                       MessageMatches(ContainsSubstring("how it ended was not seen")));
+  removal.join();
 }
 
 TEST_CASE("logs are followed from their last lines on, each line once and whole", "[process]") {
