@@ -92,22 +92,35 @@ void unpublish_last(const Handle& whom) {
 }
 
 struct port_of_ours {
-  const char* advice;
-  /// Of who does not answer: what the system says of his port, for as long again. CAF does not tell
-  /// it. Who answers is not asked: he would take us for a stranger.
-  bool ask_system = false;
+  const char* if_nobody;   ///< follows what the system says of a port at which nobody is
+  const char* if_another;  ///< where somebody is, who does not speak as ours do
 };
 constexpr port_of_ours of_this_run{
-    "nobody of this run listens there, or the network is cut. `troupe status` shows whether the "
-    "run lives"};
+    ". Nobody of this run listens there, or the network is cut: `troupe status` shows whether the "
+    "run lives",
+    "who listens there is nobody of this run"};
 constexpr port_of_ours of_these_credentials{
+    "",
     "who listens there has other credentials, is no standing node of this build, or one of both "
-    "sides is without TLS (`hosts.insecure`)",
-    true};
+    "sides is without TLS (`hosts.insecure`)"};
 
 caf::io::middleman_actor who_connects(caf::actor_system& system) {
   return system.has_openssl_manager() ? system.openssl_manager().actor_handle()
                                       : system.middleman().actor_handle();
+}
+
+// CAF's thread that connects waits for as long as the system tries to reach a host that is silent,
+// two minutes, and all others who connect from this process wait with it. So whether anybody is
+// there is asked first, by the caller's own thread.
+void require_somebody(const std::string& address,
+                      std::uint16_t port,
+                      std::chrono::milliseconds patience,
+                      const port_of_ours& as) {
+  try {
+    runtime::require_listener(address, port, patience);
+  } catch (const runtime::io_error& nobody) {
+    throw runtime::io_error("{}{}", nobody.what(), as.if_nobody);
+  }
 }
 
 // caf::openssl::remote_actor would wait for ever for one who accepts and says nothing.
@@ -117,29 +130,33 @@ Handle remote(caf::actor_system& system,
               std::uint16_t port,
               std::chrono::milliseconds patience,
               const port_of_ours& as) {
+  const auto until = std::chrono::steady_clock::now() + patience;
+  require_somebody(address, port, patience, as);
+  const auto left
+      = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
   caf::strong_actor_ptr found;
   std::set<std::string> takes;
   std::string failure;
-  bool answers = true;
   caf::scoped_actor caller(system, true);
-  caller->request(who_connects(system), patience, caf::connect_atom::value, address, port)
+  caller
+      ->request(who_connects(system),
+                std::max(left, std::chrono::milliseconds(1)),
+                caf::connect_atom::value,
+                address,
+                port)
       .receive(
           [&](const caf::node_id&, caf::strong_actor_ptr& actor, std::set<std::string>& messages) {
             found = std::move(actor);
             takes = std::move(messages);
           },
-          [&](const caf::error& why) {
-            failure = system.render(why);
-            answers = why != caf::sec::cannot_connect_to_node && why != caf::sec::request_timeout;
-          });
-  if (!answers && as.ask_system)
-    runtime::require_listener(address, port, patience);
+          [&](const caf::error& why) { failure = system.render(why); });
   if (failure.empty() && !found)
     failure = "nothing is published there";
   else if (failure.empty() && !system.assignable(takes, system.message_types(Handle())))
     failure = "another kind of actor is published there";
   if (!failure.empty())
-    throw runtime::io_error("cannot connect to {}:{} ({}): {}", address, port, failure, as.advice);
+    throw runtime::io_error(
+        "cannot connect to {}:{} ({}): {}", address, port, failure, as.if_another);
   return caf::actor_cast<Handle>(found);
 }
 

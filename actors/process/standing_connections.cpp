@@ -5,7 +5,6 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/core/thread.hpp"
-#include "runtime/process/host_address.hpp"
 
 #include <caf/actor_system.hpp>
 
@@ -45,7 +44,6 @@ std::vector<messages::standing_node_actor> connect_with_those_there(
     auto look
         = runtime::start_thread("search", [&x = nodes[i], &found = out[i], &system, patience] {
             try {
-              runtime::require_listener(x.address, x.port, patience);
               found = standing_node_at(system, x.address, x.port, patience);
             } catch (const runtime::error& failure) {
               runtime::log_warning(

@@ -5,6 +5,7 @@
 #include "messages/control/rendezvous.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/process/credentials.hpp"
+#include "runtime/process/descriptor.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/tcp_caller.hpp"
 
@@ -16,15 +17,20 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <ctime>
 #include <deque>
 #include <filesystem>
 #include <memory>
+#include <netinet/in.h>
 #include <openssl/ssl.h>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <sys/socket.h>
 #include <thread>
 
 using namespace troupe;
@@ -93,6 +99,34 @@ double processor_seconds() {  // of this process
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &out);
   return double(out.tv_sec) + double(out.tv_nsec) / 1e9;
 }
+
+/// Where so many wait to be accepted that the system answers nobody else.
+class silent_port {
+ public:
+  silent_port() {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const auto at = reinterpret_cast<sockaddr*>(&address);
+    socklen_t size = sizeof address;
+    if (::bind(listens_.number(), at, size) != 0 || ::listen(listens_.number(), 0) != 0
+        || ::getsockname(listens_.number(), at, &size) != 0)
+      throw std::runtime_error("no port");
+    number_ = ntohs(address.sin_port);
+    for (auto& x : waiting_)
+      (void)::connect(x.number(), at, size);
+  }
+  std::uint16_t number() const { return number_; }
+
+ private:
+  static runtime::descriptor end(int flags) {
+    return runtime::descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
+  }
+  runtime::descriptor listens_ = end(0);
+  std::array<runtime::descriptor, 4> waiting_{
+      end(SOCK_NONBLOCK), end(SOCK_NONBLOCK), end(SOCK_NONBLOCK), end(SOCK_NONBLOCK)};
+  std::uint16_t number_ = 0;
+};
 
 /// TLS as anybody speaks it, with nothing to show.
 class stranger_with_tls {
@@ -231,7 +265,19 @@ TEST_CASE("where nobody listens the address is named", "[actors]") {
     nobodys = gone.port;
   }
   CHECK_THROWS_WITH(actors::rendezvous_at(node.system, here, nobodys, patience),
-                    ContainsSubstring(std::string(here) + ":" + std::to_string(nobodys)));
+                    ContainsSubstring(std::string(here) + " port " + std::to_string(nobodys)));
+}
+
+// As behind a cut link: the system drops who calls at a port where too many wait to be accepted.
+TEST_CASE("one who calls a silent host keeps no other caller of its process waiting", "[actors]") {
+  const tests::scratch_folder folder;
+  run ours(folder, "ours");
+  process node(ours.credentials);
+  const silent_port silent;
+  CHECK_THROWS_WITH(
+      actors::rendezvous_at(node.system, here, silent.number(), std::chrono::milliseconds(100)),
+      ContainsSubstring("port " + std::to_string(silent.number())));
+  CHECK(is_answered(node, connect(node, ours.port), "one"));
 }
 
 TEST_CASE("credentials that are missing or that others may read are refused by name", "[actors]") {
