@@ -36,6 +36,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::actors {
@@ -139,7 +140,11 @@ class standing_node_state {
   std::uint64_t jobs_ = 0;  ///< that it has served
   bool held_ = false;       ///< its launcher is gone, and another one may go on with it
   std::optional<run_copy> copy_;
-  std::vector<run_copy> dropped_;  ///< that a process looks at yet
+  /// Whose launcher the process that was started from `copy_` is to succeed; none: it has ended.
+  std::optional<messages::succeed_here> lent_for_;
+  /// Copies that a process has yet, or looks at: their folders keep their names until it has ended,
+  /// as in the next copy it would win what is decided after it has lost.
+  std::vector<std::pair<std::optional<messages::succeed_here>, run_copy>> dropped_;
   std::shared_ptr<std::atomic<bool>>
       fits_;                   ///< this host could go on with the run, as a thread saw
   bool refused_copy_ = false;  ///< the disk has, and that was told

@@ -99,7 +99,8 @@ void standing_node_state::succeed_later(std::chrono::milliseconds pause) {
 }
 
 void standing_node_state::receive(const messages::succeed_here& x) {
-  if (!held_ || x.job != jobs_ || x.incarnation != job_->incarnation || !copy_ || over_)
+  if (!held_ || x.job != jobs_ || x.incarnation != job_->incarnation || !copy_ || over_
+      || lent_for_)
     return;
   try {
     start_successor();
@@ -152,13 +153,21 @@ void standing_node_state::start_successor() {
           path->send_from_outside(caf::actor_cast<messages::standing_node_actor>(alive), out);
       })
       .detach();
+  lent_for_ = {jobs_, job_->incarnation};
 }
 
 // Who has lost looks again as long as it holds: the winner may resign. One that leads serves this
 // node soon, and whom its own host starts after it. A round that was won by one that has died the
 // next one here has, too, and after the last the others.
 void standing_node_state::receive(const messages::successor_ended& x) {
-  std::erase_if(dropped_, [](const auto& copy) { return copy.remove_unless_used(); });
+  const messages::succeed_here of{x.job, x.incarnation};
+  if (lent_for_ == of)
+    lent_for_.reset();
+  std::erase_if(dropped_, [&of](auto& copy) {
+    if (copy.first == of)
+      copy.first.reset();
+    return !copy.first && copy.second.remove_unless_used();
+  });
   if (!held_ || x.job != jobs_ || x.incarnation != job_->incarnation || !copy_)
     return;
   if (x.failed)
@@ -174,9 +183,10 @@ void standing_node_state::receive(const messages::successor_ended& x) {
 
 // One that a process looks at is removed when that has ended, which has found that it has lost.
 void standing_node_state::forget_copy() {
-  if (copy_ && !copy_->remove_unless_used())
-    dropped_.push_back(*copy_);
+  if (copy_ && (lent_for_ || !copy_->remove_unless_used()))
+    dropped_.emplace_back(lent_for_, *copy_);
   copy_.reset();
+  lent_for_.reset();
   fits_.reset();
   refused_copy_ = false;
 }

@@ -5,12 +5,14 @@
 
 #include "actors/process/control_plane.hpp"
 #include "messages/core/error.hpp"
+#include "runtime/core/file.hpp"
 #include "runtime/process/host_agent.hpp"
 #include "runtime/process/process_id.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/process/run_succession.hpp"
 #include "runtime/trainer/build.hpp"
 #include "tests/support/places.hpp"
+#include "tests/support/soon.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
@@ -20,6 +22,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <variant>
@@ -27,13 +30,14 @@
 
 using namespace troupe;
 using Catch::Matchers::ContainsSubstring;
+namespace fs = std::filesystem;
 
 namespace {
 
 constexpr auto patience = std::chrono::seconds(60);  // which only a hang reaches
 
 struct waiting {
-  explicit waiting(bool once = false) {
+  explicit waiting(bool once = false, const std::string& successor = "") {
     const auto player = tests::bin_dir() + "/process_player";
     actors::standing_node_settings settings{
         .run = folder.path(),
@@ -44,6 +48,12 @@ struct waiting {
         .node = [](const actors::node_program&) {
           return std::vector<std::string>{"/bin/sleep", "1000"};
         }};
+    settings.copies = copies();
+    if (!successor.empty())
+      settings.successor = [in_folder = "cd '" + folder.path().string() + "'; "
+                                        + successor](const actors::run_copy&) {
+        return std::vector<std::string>{"/bin/sh", "-c", in_folder};
+      };
     node = system.spawn(actors::standing_node, settings);
   }
   ~waiting() {
@@ -54,6 +64,8 @@ struct waiting {
   }
   waiting(const waiting&) = delete;
   waiting& operator=(const waiting&) = delete;
+
+  fs::path copies() const { return folder.path() / "copies"; }
 
   runtime::held_run_folder folder = runtime::held_run_folder::temporary("test", {"test"});
   std::unique_ptr<caf::actor_system_config> config = actors::make_configuration(true);
@@ -104,6 +116,22 @@ struct player {
         .receive([&](const messages::serving& answer) { out = answer.running; },
                  [&](const caf::error& why) { FAIL(messages::text_of(why)); });
     return out;
+  }
+  /// What it needs of the run, so that another process goes on from there.
+  void leave_copy(std::uint32_t incarnation) {
+    const runtime::run_record record{
+        .id = "one", .program = "test", .command = {"troupe"}, .started = "now", .ended = {}};
+    self->send(it.node,
+               messages::keep_run{.incarnation = incarnation,
+                                  .address = "127.0.0.1",
+                                  .port = 1,
+                                  .record = runtime::text_of(record),
+                                  .order = "order",
+                                  .description = "{}",
+                                  .secret = std::string(64, 'a'),
+                                  .save = it.folder.path().string(),
+                                  .directory = it.folder.path().string(),
+                                  .round = incarnation + 1});
   }
   messages::agent_told told() {
     messages::agent_told out{.answer = "nothing"};
@@ -350,6 +378,30 @@ TEST_CASE("a successor hears of whoever is on the way when it comes", "[actors]"
   REQUIRE(found.size() == 1);
   CHECK(found[0].who == messages::process_name{0, 3});
   CHECK(found[0].pid != 0);
+}
+
+// Else the process, which has lost, would find the copy after its own there, and the round that is
+// still to be decided, and win that.
+TEST_CASE("the copy that a process is to go on from keeps its folder until that has ended",
+          "[actors]") {
+  waiting it(false, "touch begun; while [ ! -e lost ]; do sleep 0.02; done");
+  player next(it);
+  {
+    player one(it);
+    REQUIRE(one.serve(one.order_of(1)).empty());
+    one.leave_copy(1);
+  }
+  // Until the node has heard that the launcher is gone it goes on with nothing.
+  REQUIRE(tests::soon([&] {
+    next.self->send(it.node, messages::succeed_here{1, 1});
+    return fs::exists(it.folder.path() / "begun");
+  }));
+  next.take_over(next.order_of(2));
+  next.leave_copy(2);
+  REQUIRE(tests::soon([&] { return fs::exists(it.copies() / "one.1" / "rendezvous.json"); }));
+  CHECK(runtime::find_rendezvous(runtime::run_folder::open(it.copies() / "one.0"))->round == 2);
+  runtime::replace_file(it.folder.path() / "lost", "");
+  CHECK(tests::soon([&] { return !fs::exists(it.copies() / "one.0"); }));
 }
 
 TEST_CASE("a launcher that has lost a node and finds it again finds nobody there", "[actors]") {
