@@ -6,6 +6,7 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/flags.hpp"
 #include "actors/command/hosts.hpp"
+#include "actors/command/print.hpp"
 #include "actors/command/signals.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
@@ -31,12 +32,12 @@ namespace fs = std::filesystem;
 constexpr int something_wrong = 1;  // exit code
 
 int list_faults() {
-  fmt::print("kinds\n");
+  print_page("kinds\n");
   for (const auto& row : kinds())
-    fmt::print("  {:<23}{}\n", row.name, row.about);
-  fmt::print("roles, and what is expected when one dies\n");
+    print_page("  {:<23}{}\n", row.name, row.about);
+  print_page("roles, and what is expected when one dies\n");
   for (const auto& row : roles())
-    fmt::print("  {:<23}{}\n", row.name, row.about);
+    print_page("  {:<23}{}\n", row.name, row.about);
   return 0;
 }
 
@@ -111,7 +112,7 @@ reference_run find_reference(const chaos_flags& flags,
                              chaos_report& report) {
   if (!flags.undisturbed.empty())
     return read_reference(fs::absolute(flags.undisturbed));
-  fmt::print("the job, undisturbed\n");
+  print_page("the job, undisturbed\n");
   std::fflush(stdout);
   const auto own = folder.part("undisturbed");
   report.undisturbed = run_undisturbed(job, own);
@@ -139,7 +140,7 @@ int tell_end(const chaos_flags& flags,
     report.replay = replay_of(
         flags, wish, flags.undisturbed.empty() ? fs::path() : fs::absolute(flags.undisturbed));
   }
-  std::fputs(summary_of(report).c_str(), stdout);
+  print_page(summary_of(report));
   write(flags.report, runtime::json_text_replacing(json_of(report), 1) + "\n");
   write(flags.table, markdown_of(report));
   if (report.holds())
@@ -149,7 +150,7 @@ int tell_end(const chaos_flags& flags,
     runtime::log_error("{}", x);
   for (const auto& run : report.runs)
     if (!run.holds())
-      fmt::print("run {} again: {}\n",
+      print_page("run {} again: {}\n",
                  run.number,
                  "troupe chaos --only " + std::to_string(run.number)
                      + report.replay.substr(std::string("troupe chaos").size()));
@@ -188,11 +189,11 @@ int disturb(const chaos_flags& flags, const runtime::cancel_token& stop) {
       runs[x.run].push_back(x);
   if (runs.empty())
     throw usage_error("--only {}: the plan has runs 1 to {}", *flags.only, plan.back().run);
-  std::fputs(table_head().c_str(), stdout);
+  print_page(table_head());
   for (const auto& [number, faults] : runs) {
     const auto own = folder.part(fmt::format("run-{}", number));
     report.runs.push_back(run_disturbed(what, own, faults, reference, [](const struck_fault& x) {
-      std::fputs(table_row(x).c_str(), stdout);
+      print_page(table_row(x));
       std::fflush(stdout);
     }));
     if (report.runs.back().holds() && folder.is_temporary()) {

@@ -1,15 +1,14 @@
 #include "actors/command/checkpoint_hub.hpp"
 #include "actors/command/checkpoint_pages.hpp"
 #include "actors/command/commands.hpp"
+#include "actors/command/print.hpp"
 #include "actors/command/setting_names.hpp"
 #include "runtime/checkpoint/own_parameters.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/progress.hpp"
-#include "runtime/core/terminal_text.hpp"
 
-#include <cstdio>
 #include <memory>
 
 namespace troupe::command {
@@ -33,14 +32,14 @@ const std::string& only_folder(const checkpoint_flags& flags) {
   return flags.folders.front();
 }
 
-/// Names come from files that nobody vouches for: none of them steers the terminal.
 int print(const std::string& text, int code = 0) {
-  std::fputs(runtime::without_control(text).c_str(), stdout);
+  print_page(text);
   return code;
 }
 
 int print(const ordered_json& x, int code = 0) {
-  return print(runtime::json_text_replacing(x, 1) + "\n", code);
+  print_json(runtime::json_text_replacing(x, 1));
+  return code;
 }
 
 int list(const checkpoint_flags& flags) {

@@ -3,6 +3,7 @@
 
 #include "actors/command/checkpoint_hub.hpp"
 
+#include "actors/command/print.hpp"
 #include "actors/command/tokenizer_flags.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/hub_export.hpp"
@@ -89,7 +90,7 @@ int export_to_hub(const export_flags& flags) {
         },
         [&](auto done) { bar.advance_to(done); });
   }
-  fmt::print("wrote '{}': iteration {}, {} of {}, {}\n",
+  print_page("wrote '{}': iteration {}, {} of {}, {}\n",
              flags.hub.string(),
              from.manifest().iteration,
              runtime::human_bytes(double(bytes)),
@@ -130,9 +131,9 @@ int import_from_hub(const import_flags& flags) {
     folder = runtime::save_hub_model(
         model, flags.save, runtime::json_text(identity), [&](auto done) { bar.advance_to(done); });
   }
-  fmt::print("wrote '{}': {} parameters\n", folder.string(), count);
+  print_page("wrote '{}': {} parameters\n", folder.string(), count);
   if (identity["tokenizer"]["type"] == runtime::null_tokenizer::type_name)
-    fmt::print(
+    print_page(
         "there is no tokenizer.json or vocab.json in '{}', so texts are written as ids; if you "
         "have "
         "one, import again and give this command --tokenizer DIR\n",

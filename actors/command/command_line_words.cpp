@@ -2,10 +2,10 @@
 
 #include "actors/command/command_line_parts.hpp"
 #include "actors/command/configuration.hpp"
+#include "actors/command/print.hpp"
 
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
 #include <set>
 #include <utility>
 
@@ -87,7 +87,7 @@ command_line::work command_line::parse_here_or_below(const std::vector<std::stri
     throw usage_error("'{}' needs a command: {}", path_, names_below());
   if (words.empty() || words[0] == "--help" || words[0] == "-h")
     return [this] {
-      std::fputs(help().c_str(), stdout);
+      print_page(help());
       return 0;
     };
   for (auto& below : commands)
@@ -134,7 +134,7 @@ command_line::work command_line::parse_flags(std::vector<std::string> words) {
   const auto wanted = parts_->cut(last_uses(words));
   if (wanted != parts::help_wanted::none)
     return [this, wanted] {
-      std::fputs((wanted == parts::help_wanted::flags ? short_help() : help()).c_str(), stdout);
+      print_page(wanted == parts::help_wanted::flags ? short_help() : help());
       return 0;
     };
   take_words();

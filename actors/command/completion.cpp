@@ -1,8 +1,8 @@
 #include "actors/command/completion.hpp"
 
 #include "actors/command/commands.hpp"
+#include "actors/command/print.hpp"
 
-#include <cstdio>
 #include <memory>
 
 namespace troupe::command {
@@ -28,7 +28,7 @@ void add_completion(command_line& program) {
         .command(shell,
                  fmt::format("prints the completion for {}.", shell),
                  [&program, script] {
-                   std::fputs(script(program.describe()).c_str(), stdout);
+                   print_data(script(program.describe()));
                    return 0;
                  })
         .note(note);

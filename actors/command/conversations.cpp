@@ -1,4 +1,5 @@
 #include "actors/command/commands.hpp"
+#include "actors/command/print.hpp"
 #include "actors/command/signals.hpp"
 #include "actors/command/tokenizer_chat.hpp"
 #include "runtime/core/counted.hpp"
@@ -44,7 +45,7 @@ int write_all(conversations_flags& flags, const runtime::cancel_token& stop) {
                                                   .now = std::time(nullptr),
                                                   .stop = stop},
                                                  what);
-  fmt::print(
+  print_page(
       "wrote '{}' and '{}' (.bin and .idx): {}, {}, {} of them in answers; the longest has {}\n",
       made.prefix.string(),
       runtime::answers_prefix(made.prefix).filename().string(),

@@ -1,6 +1,7 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/doctor_gpu.hpp"
 #include "actors/command/help_text.hpp"
+#include "actors/command/print.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/libraries.hpp"
@@ -8,7 +9,6 @@
 
 #include <caf/config.hpp>
 
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -199,9 +199,10 @@ int examine(const doctor_flags& flags) {
   constexpr int something_missing = 2;
   const auto facts = look(flags);
   const auto all = findings_of(facts);
-  const auto text
-      = flags.json ? runtime::json_text_replacing(as_json(facts, all), 1) + "\n" : page(facts, all);
-  std::fputs(text.c_str(), stdout);
+  if (flags.json)
+    print_json(runtime::json_text_replacing(as_json(facts, all), 1));
+  else
+    print_page(page(facts, all));
   return can_train(all) ? 0 : something_missing;
 }
 

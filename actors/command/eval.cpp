@@ -1,5 +1,6 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/model_flags.hpp"
+#include "actors/command/print.hpp"
 #include "runtime/checkpoint/safetensors.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
@@ -143,7 +144,7 @@ std::string json_of(const evaluation& x, const eval_flags& flags) {
                                 {"bits_per_byte", x.bits_per_byte()}};
   if (x.trigram_bits)
     out["trigram_bits_per_byte"] = *x.trigram_bits / double(x.bytes);
-  return runtime::json_text_replacing(out, 1) + "\n";
+  return runtime::json_text_replacing(out, 1);
 }
 
 std::string page_of(const evaluation& x, const eval_flags& flags) {
@@ -186,7 +187,10 @@ int evaluate(const eval_flags& flags) {
   measure(documents, flags, found);
   if (!flags.trigram_from.empty())
     found.trigram_bits = trigram_bits(documents, flags);
-  fmt::print("{}", flags.json ? json_of(found, flags) : page_of(found, flags));
+  if (flags.json)
+    print_json(json_of(found, flags));
+  else
+    print_page(page_of(found, flags));
   return 0;
 }
 

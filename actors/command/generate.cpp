@@ -1,6 +1,7 @@
 #include "actors/command/generate.hpp"
 
 #include "actors/command/commands.hpp"
+#include "actors/command/print.hpp"
 #include "runtime/inference/text_stream.hpp"
 #include "runtime/tokenizer/null_tokenizer.hpp"
 
@@ -12,7 +13,7 @@
 namespace troupe::command {
 
 void show(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  print_data(text);
   std::fflush(stdout);
 }
 

@@ -1,5 +1,6 @@
 #include "actors/command/generate.hpp"
 #include "actors/command/setting_names.hpp"
+#include "runtime/core/terminal_text.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -90,7 +91,8 @@ void answer_lines(generate_flags& flags, const std::string& opening, const line_
       else
         answer(line, [] { return interrupted == 0; });
     } catch (const runtime::error& failure) {  // the next line may do
-      std::fprintf(stderr, "troupe: %s\n", with_flags(failure.what()).c_str());
+      std::fprintf(
+          stderr, "troupe: %s\n", runtime::message_text(with_flags(failure.what())).c_str());
     }
     interrupted = 0;
   }

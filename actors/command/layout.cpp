@@ -1,10 +1,10 @@
 #include "actors/command/commands.hpp"
+#include "actors/command/print.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/layout/mesh.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -146,7 +146,10 @@ int print_layout(const layout_flags& flags) {
   auto experts = runtime::fold_experts(
       dense, int(flags.expert), int(flags.expert_tensor.value_or(flags.tensor)));
   const two_views both{std::move(dense), std::move(experts)};
-  fmt::print("{}", flags.json ? as_json(both) + "\n" : as_text(both));
+  if (flags.json)
+    print_json(as_json(both));
+  else
+    print_page(as_text(both));
   return 0;
 }
 

@@ -1,15 +1,14 @@
 // `troupe ledger`: what a run has committed, by the file in its folder.
 
 #include "actors/command/commands.hpp"
+#include "actors/command/print.hpp"
 #include "actors/command/run_flag.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
-#include "runtime/core/terminal_text.hpp"
 #include "runtime/trainer/ledger_record.hpp"
 
-#include <cstdio>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -64,7 +63,7 @@ std::string page(const std::filesystem::path& file,
                  const std::vector<std::string>& wrong) {
   std::string out;
   const auto fact = [&](const char* name, const std::string& value) {
-    out += fmt::format("{:<11}{}\n", name, runtime::without_control(value));
+    out += fmt::format("{:<11}{}\n", name, value);
   };
   const auto iterations = [](const std::vector<std::uint64_t>& all) {
     return all.empty() ? std::string("-") : fmt::format("{}", fmt::join(all, ", "));
@@ -137,9 +136,10 @@ int show_ledger(const ledger_flags& flags) {
   for (const auto& one : all)
     std::visit(x, one);
   const auto wrong = runtime::complaints_of(all);
-  const auto text = flags.json ? runtime::json_text_replacing(json_of(file, x, wrong), 1) + "\n"
-                               : page(file, x, wrong);
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (flags.json)
+    print_json(runtime::json_text_replacing(json_of(file, x, wrong), 1));
+  else
+    print_page(page(file, x, wrong));
   if (!flags.check)
     return 0;
   for (const auto& one : wrong)

@@ -1,11 +1,11 @@
 // Manual pages, one a command, made from the description of the commands.
 
 #include "actors/command/commands.hpp"
+#include "actors/command/print.hpp"
 #include "runtime/core/file.hpp"
 
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -184,7 +184,7 @@ int write_manual(const command_description& program, const manual_flags& flags) 
   if (flags.format == "markdown") {
     const auto text = markdown_manual(program);
     if (flags.output.empty())
-      std::fputs(text.c_str(), stdout);
+      print_data(text);
     else
       runtime::write_text(flags.output, text);
     return 0;
@@ -195,7 +195,7 @@ int write_manual(const command_description& program, const manual_flags& flags) 
   runtime::make_folder(flags.output);
   for (const auto& [name, text] : pages)
     runtime::write_text(flags.output / name, text);
-  fmt::print("wrote {} pages to '{}'; read one: man -l '{}'\n",
+  print_page("wrote {} pages to '{}'; read one: man -l '{}'\n",
              pages.size(),
              flags.output.string(),
              (flags.output / "troupe-train-gpt.1").string());

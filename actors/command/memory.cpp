@@ -1,13 +1,13 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/flags.hpp"
 #include "actors/command/memory_advice.hpp"
+#include "actors/command/print.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/trainer/process_forecast.hpp"
 #include "runtime/trainer/theoretical_memory.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -291,9 +291,10 @@ void add_memory(command_line& program) {
   line.runs([flags, json] {
     const auto job = resolve(shape_and_layout(*flags));
     const auto groups = runtime::forecast_workers(job);
-    const auto text
-        = *json ? runtime::json_text(as_json(job, groups), 1) + "\n" : page(job, groups);
-    std::fputs(text.c_str(), stdout);
+    if (*json)
+      print_json(runtime::json_text(as_json(job, groups), 1));
+    else
+      print_page(page(job, groups));
     return 0;
   });
 }

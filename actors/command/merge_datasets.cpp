@@ -1,6 +1,7 @@
 #include "runtime/data/merge_datasets.hpp"
 
 #include "actors/command/commands.hpp"
+#include "actors/command/print.hpp"
 #include "actors/command/signals.hpp"
 #include "runtime/core/counted.hpp"
 
@@ -16,7 +17,7 @@ int merge_all(runtime::merge_options& what, const runtime::cancel_token& stop) {
   if (what.output_prefix.empty())
     throw usage_error("--output-prefix PREFIX is missing: the name of the output");
   const auto made = runtime::merge_datasets(what);
-  fmt::print("wrote '{}.bin' and '.idx': {}, {} of {}{}\n",
+  print_page("wrote '{}.bin' and '.idx': {}, {} of {}{}\n",
              what.output_prefix.string(),
              runtime::counted(made.documents, "document"),
              runtime::counted(made.tokens, "token"),

@@ -1,16 +1,15 @@
 #include "runtime/telemetry/plot.hpp"
 
 #include "actors/command/commands.hpp"
+#include "actors/command/print.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/core/same_file.hpp"
-#include "runtime/core/terminal_text.hpp"
 #include "runtime/telemetry/run_table.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <memory>
 #include <utility>
 
@@ -183,11 +182,11 @@ void print_table(const std::vector<named_run>& runs) {
   for (const auto& run : runs)
     widest = std::max(widest, run.name.size());
   const auto row = [&](const auto&... cells) {
-    fmt::print("{:<{}}  {:>9}  {:>9}  {:>18}  {:>10}  {:>8}\n", cells...);
+    print_page("{:<{}}  {:>9}  {:>9}  {:>18}  {:>10}  {:>8}\n", cells...);
   };
   row("run", widest, "iteration", "last loss", "best validation", "tokens/s", "skipped");
   for (const auto& run : runs)
-    row(runtime::without_control(run.name),
+    row(run.name,
         widest,
         run.table.last_iteration(),
         number_or_dash(last_of(run.table, "lm_loss"), "{:.4f}"),
@@ -217,14 +216,14 @@ int plot_runs(const plot_flags& flags) {
                                           : flags.y;
   const auto picture = runtime::svg_plot({title, x, y_label(flags.y), flags.logarithmic}, curves);
   if (flags.output == "-") {
-    std::fwrite(picture.data(), 1, picture.size(), stdout);
+    print_data(picture);
     return 0;
   }
   runtime::write_text(flags.output, picture);
   std::error_code failure;
   if (fs::is_regular_file(flags.output, failure)) {  // else it may be where we print
     print_table(runs);
-    fmt::print("wrote '{}'\n", flags.output.string());
+    print_page("wrote '{}'\n", flags.output.string());
   }
   return 0;
 }

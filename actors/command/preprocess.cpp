@@ -1,6 +1,7 @@
 #include "runtime/data/preprocess.hpp"
 
 #include "actors/command/commands.hpp"
+#include "actors/command/print.hpp"
 #include "actors/command/signals.hpp"
 #include "actors/command/tokenizer_flags.hpp"
 #include "runtime/core/counted.hpp"
@@ -21,7 +22,7 @@ struct preprocess_flags {
 };
 
 void tell(const runtime::preprocess_result& made) {
-  fmt::print(
+  print_page(
       "wrote '{}.bin' and '.idx': {}{}, {} from {} ({:.2f} bytes a token) in {:.1f} s{}\n",
       made.prefix.string(),
       runtime::counted(made.documents, "document"),

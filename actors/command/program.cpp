@@ -1,4 +1,5 @@
 #include "actors/command/commands.hpp"
+#include "actors/command/print.hpp"
 #include "actors/command/setting_names.hpp"
 #include "actors/job/run.hpp"
 #include "actors/process/part_commands.hpp"
@@ -101,7 +102,7 @@ int run_program(const std::vector<std::string>& words) {
         "Prints version, commit, compiler, its options and the instruction set, and exits.",
         [] {});
     program.runs([] {
-      std::puts(runtime::version_text().c_str());
+      print_page(runtime::version_text() + "\n");
       return 0;
     });
     program.note("`troupe COMMAND --help` explains a command.");

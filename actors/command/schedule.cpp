@@ -1,4 +1,5 @@
 #include "actors/command/commands.hpp"
+#include "actors/command/print.hpp"
 #include "actors/command/schedule_plans.hpp"
 #include "actors/command/setting_names.hpp"
 #include "runtime/core/counted.hpp"
@@ -10,7 +11,6 @@
 #include "runtime/schedule/lower.hpp"
 #include "runtime/schedule/plan_graph.hpp"
 
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -51,7 +51,7 @@ std::string list_of_schedules() {
 
 int print_plan(const plan_flags& flags, const command_line& line) {
   if (flags.names.empty()) {
-    std::fputs(list_of_schedules().c_str(), stdout);
+    print_page(list_of_schedules());
     return 0;
   }
   const auto& name = only_name(flags, line);
@@ -60,11 +60,11 @@ int print_plan(const plan_flags& flags, const command_line& line) {
   const auto made = sound_plan_of(name, flags);
   const auto csv = runtime::to_csv(made.what);
   if (flags.output.empty() || flags.output == "-") {
-    std::fwrite(csv.data(), 1, csv.size(), stdout);
+    print_data(csv);
     return 0;
   }
   runtime::write_text(flags.output, csv);
-  fmt::print("wrote '{}': {}\n", flags.output.string(), size_of(made.what));
+  print_page("wrote '{}': {}\n", flags.output.string(), size_of(made.what));
   return 0;
 }
 
@@ -189,18 +189,18 @@ int check_plans(const check_flags& flags, const command_line& line) {
     if (flags.json)
       continue;
     if (seen.report.is_sound())
-      fmt::print("{}: valid: {}, {}\n",
+      print_page("{}: valid: {}, {}\n",
                  name,
                  size_of(seen.what),
                  runtime::counted(std::int64_t(actions_of(seen.what)), "action"));
     for (const auto& note : seen.report.notes)
-      fmt::print("  note: {}\n", note);
+      print_page("  note: {}\n", note);
     if (seen.report.is_sound() && (flags.handoffs || flags.credits > 0 || flags.result_bytes > 0))
       for (const auto& x : seen.handoffs)
-        fmt::print("  outstanding at most, {}\n", text_of(x, seen.what, flags.result_bytes));
+        print_page("  outstanding at most, {}\n", text_of(x, seen.what, flags.result_bytes));
   }
   if (flags.json)
-    fmt::print("{}\n", runtime::json_text_replacing(all.size() == 1 ? all.front() : all, 1));
+    print_json(runtime::json_text_replacing(all.size() == 1 ? all.front() : all, 1));
   if (!wrong.empty())
     throw runtime::input_error("{}", wrong);
   return 0;

@@ -1,7 +1,9 @@
+#include "actors/command/print.hpp"
 #include "actors/command/schedule_plans.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/core/same_file.hpp"
+#include "runtime/core/terminal_text.hpp"
 #include "runtime/schedule/draw.hpp"
 #include "runtime/schedule/lower.hpp"
 
@@ -82,7 +84,7 @@ std::vector<std::string> notes_on(const runtime::executed_step& x) {
   if (!x.other_order.empty())
     out.emplace_back("in another order than planned");
   for (const auto& rank : x.other_order)
-    fmt::print(stderr, "note: {}\n", rank);
+    std::fprintf(stderr, "note: %s\n", runtime::message_text(rank).c_str());
   if (x.pairs_apart > 0)
     out.push_back(fmt::format("the two of {} ran one after the other (a lane does one at a time)",
                               x.pairs_apart == x.pairs
@@ -106,8 +108,9 @@ std::vector<drawn_timeline> planned_and_executed(const draw_flags& flags,
     by.costs = mean_costs(plan, executed.what);
   auto planned = runtime::simulate(plan, by);
   const auto notes = notes_on(executed);
-  return {{fmt::format("{}, planned", name), std::move(planned), plan.copies, "ms"},
-          {fmt::format("{}, executed, step {}", name, *flags.step),
+  const auto title = runtime::without_control(name);
+  return {{fmt::format("{}, planned", title), std::move(planned), plan.copies, "ms"},
+          {fmt::format("{}, executed, step {}", title, *flags.step),
            std::move(executed.what),
            plan.copies,
            "ms",
@@ -120,7 +123,9 @@ std::vector<drawn_timeline> timelines(const draw_flags& flags, const command_lin
   std::vector<drawn_timeline> out;
   for (const auto& name : flags.names) {
     const auto plan = sound_plan_of(name, flags).what;
-    out.push_back({name, runtime::simulate(plan, costs_of(plan, flags)), plan.copies});
+    out.push_back({runtime::without_control(name),
+                   runtime::simulate(plan, costs_of(plan, flags)),
+                   plan.copies});
   }
   return out;
 }
@@ -129,13 +134,13 @@ void write(const fs::path& to, const std::string& text) {
   if (to.empty())
     return;
   if (to == "-") {
-    std::fwrite(text.data(), 1, text.size(), stdout);
+    print_data(text);
     return;
   }
   runtime::write_text(to, text);
   std::error_code failure;
   if (fs::is_regular_file(to, failure))  // else it may be where we print
-    fmt::print("wrote '{}'\n", to.string());
+    print_page("wrote '{}'\n", to.string());
 }
 
 runtime::text_settings terminal() {
@@ -156,8 +161,7 @@ int draw(const draw_flags& flags, const command_line& line) {
   if (flags.svg.empty() && flags.trace.empty()) {
     auto settings = terminal();
     settings.width = flags.width.value_or(settings.width);
-    const auto text = runtime::to_text(all, settings);
-    std::fwrite(text.data(), 1, text.size(), stdout);
+    print_data(runtime::to_text(all, settings));
     return 0;
   }
   if (!flags.svg.empty())

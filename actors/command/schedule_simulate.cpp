@@ -1,10 +1,10 @@
+#include "actors/command/print.hpp"
 #include "actors/command/schedule_plans.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/schedule/accumulation.hpp"
 #include "runtime/schedule/simulate.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -163,11 +163,10 @@ int simulate_plans(const simulate_flags& flags, const command_line& line) {
     auto out = ordered_json::array();
     for (const auto& x : all)
       out.push_back(as_json(x, flags));
-    fmt::print("{}\n", runtime::json_text_replacing(out.size() == 1 ? out.front() : out, 1));
+    print_json(runtime::json_text_replacing(out.size() == 1 ? out.front() : out, 1));
     return 0;
   }
-  const auto text = all.size() == 1 ? page(all.front(), flags) : table(all, flags);
-  std::fputs(text.c_str(), stdout);
+  print_page(all.size() == 1 ? page(all.front(), flags) : table(all, flags));
   return 0;
 }
 

@@ -1,4 +1,5 @@
 #include "actors/command/commands.hpp"
+#include "actors/command/print.hpp"
 #include "actors/simulation/seed_workers.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
@@ -53,7 +54,7 @@ std::vector<std::string> mutant_names() {
 
 int list_mutants() {
   for (const auto& x : actors::planted_bugs)
-    fmt::print("{:<23}{}\n", x.name, x.about);
+    print_page("{:<23}{}\n", x.name, x.about);
   return 0;
 }
 
@@ -100,10 +101,10 @@ std::string replay(std::uint64_t seed, const std::string& mutant) {
 }
 
 int tell_failure(const found_failure& x, const std::string& mutant) {
-  fmt::print("seed {} fails:\n", x.seed);
+  print_page("seed {} fails:\n", x.seed);
   for (const auto& text : x.wrong)
-    fmt::print("  {}\n", text);
-  fmt::print("to see it again: {}\n", replay(x.seed, mutant));
+    print_page("  {}\n", text);
+  print_page("to see it again: {}\n", replay(x.seed, mutant));
   return 1;
 }
 
@@ -134,7 +135,7 @@ int simulate_one(const simulation_flags& flags, actors::planted_bug bug) {
         "the trace '{}' is not whole: {}", flags.trace.string(), runtime::system_message(refused));
   if (!verdict.wrong.empty())
     return tell_failure({seed, verdict.wrong}, flags.mutant);
-  fmt::print("seed {} holds: {} turns, {:.3f} s of virtual time, choices {:016x}\n",
+  print_page("seed {} holds: {} turns, {:.3f} s of virtual time, choices {:016x}\n",
              seed,
              verdict.turns,
              double(verdict.ns) / 1e9,
@@ -156,7 +157,7 @@ int simulate_many(const simulation_flags& flags, actors::planted_bug bug) {
                                     .progress = [&](std::uint64_t done) { bar.advance_to(done); }});
   if (result.failure)
     return tell_failure(*result.failure, flags.mutant);
-  fmt::print(
+  print_page(
       "seeds {} to {} hold: {} turns, somebody died in {} of them, a connection broke in {}\n",
       flags.first,
       flags.last,

@@ -1,13 +1,12 @@
 #include "actors/command/commands.hpp"
+#include "actors/command/print.hpp"
 #include "actors/command/run_flag.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
-#include "runtime/core/terminal_text.hpp"
 #include "runtime/process/run_control.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <filesystem>
 #include <fmt/format.h>
 #include <memory>
@@ -47,7 +46,7 @@ std::string listed_words(const std::vector<std::string>& words) {
 std::string status_page(const runtime::run_folder& folder, const runtime::run_status& x) {
   std::string out;
   const auto fact = [&](const char* name, const std::string& value) {
-    out += fmt::format("{:<9}{}\n", name, runtime::without_control(value));
+    out += fmt::format("{:<9}{}\n", name, value);
   };
   fact("run", std::filesystem::absolute(folder.path()).string() + " (" + x.record.id + ")");
   fact("state", runtime::name_of(x.condition));
@@ -86,7 +85,7 @@ std::string status_page(const runtime::run_folder& folder, const runtime::run_st
         width = std::max(width, other[i].size());
       line += i + 1 == cells.size() ? cells[i] : fmt::format("{:<{}}  ", cells[i], width);
     }
-    out += runtime::without_control(line) + "\n";
+    out += line + "\n";
   }
   return out;
 }
@@ -136,9 +135,10 @@ void add_status(command_line& program) {
     const auto run = open_run(*folder);
     const auto status = runtime::status_of(
         run, [](const std::string& damage) { runtime::log_warning("{}", damage); });
-    const auto text = *json ? runtime::json_text_replacing(status_json(run, status), 1) + "\n"
-                            : status_page(run, status);
-    std::fputs(text.c_str(), stdout);
+    if (*json)
+      print_json(runtime::json_text_replacing(status_json(run, status), 1));
+    else
+      print_page(status_page(run, status));
     return 0;
   });
 }

@@ -1,4 +1,5 @@
 #include "actors/command/commands.hpp"
+#include "actors/command/print.hpp"
 #include "actors/command/signals.hpp"
 #include "actors/command/standard_input.hpp"
 #include "actors/command/tokenizer_chat.hpp"
@@ -10,7 +11,6 @@
 #include "runtime/data/text_reader.hpp"
 #include "runtime/tokenizer/bpe_trainer.hpp"
 
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -87,13 +87,13 @@ int train_tokenizer(const training_options& options, const runtime::cancel_token
   }
   runtime::make_folder(options.output);
   runtime::save_bpe_vocabulary(learnt, options.output);
-  fmt::print("learnt {} tokens from {} distinct words; wrote '{}' and '{}'\n",
+  print_page("learnt {} tokens from {} distinct words; wrote '{}' and '{}'\n",
              learnt.tokens.size(),
              trainer.distinct_words(),
              (options.output / "vocab.json").string(),
              (options.output / "merges.txt").string());
   if (learnt.tokens.size() < wanted)
-    fmt::print(
+    print_page(
         "{} were wanted, but no other pair occurs {} times\n", wanted, options.minimum_count);
   return 0;
 }
@@ -153,7 +153,7 @@ void add_encoding(command_line& tokenizer) {
         ids,
         options->specials ? runtime::special_tokens::recognised : runtime::special_tokens::as_text);
     ids.insert(ids.end(), frame.after.begin(), frame.after.end());
-    fmt::print("{}\n", fmt::join(ids, " "));
+    print_page("{}\n", fmt::join(ids, " "));
     return 0;
   });
 }
@@ -186,8 +186,7 @@ void add_decoding(command_line& tokenizer) {
       ids.push_back(std::int32_t(parse_whole("token id", word, {0, with->vocabulary_size() - 1})));
     if (!options->specials)
       std::erase_if(ids, [&](auto id) { return with->is_special(id); });
-    const auto out = with->decode(ids);
-    std::fwrite(out.data(), 1, out.size(), stdout);
+    print_data(with->decode(ids));
     return 0;
   });
 }

@@ -1,12 +1,12 @@
 #include "actors/command/tokenizer_chat.hpp"
 
+#include "actors/command/print.hpp"
 #include "actors/command/standard_input.hpp"
 #include "actors/command/tokenizer_flags.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/tokenizer/chat_template.hpp"
 
-#include <cstdio>
 #include <ctime>
 #include <memory>
 
@@ -94,12 +94,12 @@ int print_prompt(const chat_options& options) {
       = chat_template_for(chat_folder(options.tokenizer), options.chosen, !request.tools.is_null());
   const auto prompt = with.render(std::move(request)).text;
   if (options.ids)
-    fmt::print(
+    print_page(
         "{}\n",
         fmt::join(make(options.tokenizer)->encode(prompt, runtime::special_tokens::recognised),
                   " "));
   else
-    std::fwrite(prompt.data(), 1, prompt.size(), stdout);
+    print_data(prompt);
   return 0;
 }
 

@@ -4,13 +4,13 @@
 #include "actors/command/flag_table.hpp"
 #include "actors/command/flags.hpp"
 #include "actors/command/hosts.hpp"
+#include "actors/command/print.hpp"
 #include "actors/command/run_front.hpp"
 #include "actors/command/run_training.hpp"
 #include "actors/command/saved_configuration.hpp"
 #include "actors/command/shell_words.hpp"
 #include "runtime/trainer/build.hpp"
 
-#include <cstdio>
 #include <fmt/format.h>
 #include <memory>
 #include <string>
@@ -35,12 +35,12 @@ void add_train(command_line& program) {
   declare(gpt, *flags);
   gpt.runs([flags, table, &gpt] {
     if (*table != nullptr) {
-      std::fputs((*table)().c_str(), stdout);
+      print_page((*table)());
       return 0;
     }
     const auto job = resolve(*flags);
     if (flags->dry_run) {
-      std::fputs(describe(job, hosts_of(flags->hosts)).c_str(), stdout);
+      print_page(describe(job, hosts_of(flags->hosts)));
       return 0;
     }
     const auto hosts = find_hosts(flags->hosts);

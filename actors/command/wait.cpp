@@ -1,10 +1,10 @@
 // `troupe wait` and `troupe stop`: both end with the run, and as it did.
 
 #include "actors/command/commands.hpp"
+#include "actors/command/print.hpp"
 #include "actors/command/run_flag.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
-#include "runtime/core/terminal_text.hpp"
 #include "runtime/process/run_control.hpp"
 
 #include <algorithm>
@@ -37,9 +37,7 @@ int wait_for_run(const runtime::run_folder& folder, std::int64_t lines) {
   const auto show = [&](bool all) {
     logs.give(
         [](const std::string& process, std::string_view line) {
-          fmt::print("{}{}\n",
-                     process == only_log ? "" : "[" + process + "] ",
-                     runtime::without_control(line));
+          print_page("{}{}\n", process == only_log ? "" : "[" + process + "] ", line);
         },
         all);
     std::fflush(stdout);

@@ -3,6 +3,7 @@
     inputs_test.py PROGRAM NAME...   runs the named checks, or all
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -41,6 +42,38 @@ def check_messages(folder):
     out = expect(0, "plot", folder / "\x1b[2J.jsonl", "--output", folder / "loss.svg", says="line 2 is no record")
     if "\x1b" in out:
         raise wrong(f"the table of a run steers the terminal: {out!r}")
+
+
+def check_pages(folder):
+    """No name in what a command prints steers the terminal; in JSON it is escaped, and the same name."""
+    odd, shown = os.fsdecode(b"\x1b[2J\x7f\xc2\x9b"), r"\x1b[2J\x7f\xc2\x9b"
+
+    def page(*words, says=shown):
+        done = subprocess.run(words_of(*words), capture_output=True, timeout=PATIENCE)
+        what = f"{[str(x) for x in words]}: exit code {done.returncode}: {done.stdout!r} {done.stderr!r}"
+        if done.returncode != 0 or says not in done.stdout.decode():
+            raise wrong(f"{what}\nnothing says '{says}'")
+        if any(x < 32 and x not in b"\n\t" or x == 127 for x in done.stdout) or b"\xc2\x9b" in done.stdout:
+            raise wrong(f"{what}\nthe terminal would obey that")
+        return done.stdout
+
+    run, text, plan = folder / f"{odd}run", folder / f"{odd}.txt", folder / f"{odd}.csv"
+    text.write_text("1 2 3\n\n4 5\n")
+    expect(0, "train", "gpt", *SMALL, *MOCK, "--save", run)
+    page("train", "gpt", *SMALL, *MOCK, "--load", run, "--dry-run")
+    page("eval", "--load", run, "--input", text)
+    page("preprocess", "--input", text, "--output-prefix", folder / f"{odd}data", *MOCK[1:5])
+    page("merge-datasets", "--input", folder / f"{odd}data_text_document", "--output-prefix", folder / f"{odd}merged")
+    page("tokenizer", "train", "--input", text, "--vocab-size", 260, "--output", folder / f"{odd}tok")
+    page("checkpoint", "export", run, "--hf", folder / f"{odd}hub")
+    page("checkpoint", "import", "--hf", folder / f"{odd}hub", "--save", folder / f"{odd}back")
+    page("manual", "--output", folder / f"{odd}man")
+    page("schedule", "plan", "1f1b", "--ranks", 2, "--microbatches", 2, "--output", plan)
+    for command in ["check", "simulate", "draw"]:
+        page("schedule", command, plan)
+    found = json.loads(page("schedule", "check", plan, "--json", says=r"\u001b[2J\u007f\u009b"))
+    if found["name"] != str(plan):
+        raise wrong(f"as JSON '{plan}' is '{found['name']}'")
 
 
 def check_odd_paths(folder):
