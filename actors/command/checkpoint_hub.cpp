@@ -135,8 +135,7 @@ int import_from_hub(const import_flags& flags) {
   if (identity["tokenizer"]["type"] == runtime::null_tokenizer::type_name)
     print_page(
         "there is no tokenizer.json or vocab.json in '{}', so texts are written as ids; if you "
-        "have "
-        "one, import again and give this command --tokenizer DIR\n",
+        "have one, import into another folder, with --tokenizer DIR\n",
         flags.hub.string());
   return 0;
 }

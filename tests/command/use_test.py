@@ -100,9 +100,21 @@ def check_export_refusals(folder):
     if "without a tokenizer" not in said or (folder / "hub" / "vocab.json").exists():
         raise wrong(f"a model of ids has no tokenizer to export: {said}")
     said = works("checkpoint", "import", "--hf", folder / "hub", "--save", folder / "back")
-    if "written as ids" not in said:
+    if "written as ids" not in said or "import into another folder, with --tokenizer DIR" not in said:
         raise wrong(f"import without a tokenizer says: {said}")
     works("generate", "--load", folder / "back", "--prompt", "1 2 3", "--tokens", 3)
+    # What it advises works: the tokenizer of another folder, into a folder of its own.
+    texts, hub = trained(folder, *LLAMA), folder / "without"
+    works("checkpoint", "export", texts, "--hf", hub)
+    for name in ["tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt"]:
+        (hub / name).unlink()
+    words = ["checkpoint", "import", "--hf", hub, "--save"]
+    if "written as ids" not in works(*words, folder / "ids"):
+        raise wrong("an import without a tokenizer does not say so")
+    refuses("has checkpoints already", *words, folder / "ids", "--tokenizer", folder / "tok")
+    works(*words, folder / "texts", "--tokenizer", folder / "tok")
+    ask = ["generate", "--prompt", "The actor", "--tokens", 8, "--greedy", "--load"]
+    expect(works(*ask, folder / "texts"), works(*ask, texts), "texts after the advice")
 
 
 def check_eval(folder):
