@@ -17,7 +17,7 @@ KINDS = {"F": ("forward", "#4878a8"), "R": ("forward again", "#8fb4d9"),
          "I": ("input gradients", "#d98b3a"), "W": ("weight gradients", "#5f9f57"),
          "reduce": ("sums over replicas, vote", "#b8504f"), "gather": ("gathered values", "#b58fbf"),
          "update": ("update", "#7a5aa0"), "": ("other", "#b0b0b0")}
-LEFT, WIDTH, ROW, BAR = 90, 900, 34, 22
+LEFT, WIDTH, ROW, BAR = 130, 900, 34, 22
 
 
 def kind_of(name):
@@ -40,7 +40,12 @@ def read(path, step):
     return {track: sorted(spans[track]) for track in sorted(spans)}, tracks
 
 
-def account(spans):
+def label_of(rank, track, tracks):
+    """Of a row: rank 0 for what computes there, rank 0, communicates for what goes on beside it."""
+    return f"rank {rank}" + ("" if track == 0 else f", {tracks[rank, track]}")
+
+
+def account(spans, tracks):
     begin = min(row[0][0] for row in spans.values())
     end = max(ts + dur for row in spans.values() for ts, dur, _ in row)
     print(f"{end - begin:.1f} ms from the first span to the last")
@@ -49,7 +54,7 @@ def account(spans):
         for _, dur, name in row:
             took[kind_of(name)] += dur
         idle = end - begin - sum(took.values())
-        print(f"rank {rank}{' wire' if track else ''}:",
+        print(f"{label_of(rank, track, tracks)}:",
               ", ".join(f"{kind or 'other'} {took[kind]:.1f}" for kind in KINDS if took[kind] > 0),
               f"ms; nothing to do {idle:.1f} ms ({100 * idle / (end - begin):.0f} %)")
     return begin, end
@@ -64,7 +69,7 @@ def draw(spans, tracks, begin, end, title):
            f'<text x="{LEFT}" y="20" font-size="14">{escape(title)}</text>']
     for line, ((rank, track), row) in enumerate(spans.items()):
         y = 40 + line * ROW
-        label = f"rank {rank}" + ("" if track == 0 else f", {tracks.get((rank, track), 'wire')}")
+        label = label_of(rank, track, tracks)
         out.append(f'<text x="{LEFT - 8}" y="{y + 15}" text-anchor="end">{escape(label)}</text>')
         out.append(f'<rect x="{LEFT}" y="{y}" width="{WIDTH}" height="{BAR}" fill="#f0f0f0"/>')
         for ts, dur, name in row:
@@ -103,7 +108,7 @@ def main():
     words.add_argument("--title", help="above it")
     given = words.parse_args()
     spans, tracks = read(given.trace, given.step)
-    begin, end = account(spans)
+    begin, end = account(spans, tracks)
     if given.output:
         with open(given.output, "w") as file:
             file.write(draw(spans, tracks, begin, end, given.title or f"step {given.step}"))

@@ -30,11 +30,16 @@ def complaints(program, sources, folder):
         return
     spans = [x for x in json.loads(trace.read_text())["traceEvents"]
              if x["ph"] == "X" and x["args"]["step"] == 2]
-    drawn = xml.parse(drawing).getroot().iter("{http://www.w3.org/2000/svg}title")
-    if len(list(drawn)) != len(spans):
+    svg = "{http://www.w3.org/2000/svg}"
+    picture = xml.parse(drawing).getroot()
+    if len(list(picture.iter(f"{svg}title"))) != len(spans):
         yield f"{len(spans)} spans, but the drawing has others"
+    labels = {x.text for x in picture.iter(f"{svg}text") if x.get("text-anchor") == "end"}
+    called = {f"rank {x['pid']}" + ("" if x["tid"] == 0 else ", communicates") for x in spans}
+    if labels != called:
+        yield f"the rows of the drawing are called {labels}, and the tracks {called}"
     length = float(re.match(r"([\d.]+) ms", done.stdout)[1])
-    tracks = re.findall(r"^rank \d+( wire)?: (.*) ms; nothing to do ([\d.]+) ms", done.stdout, re.M)
+    tracks = re.findall(r"^rank \d+(, communicates)?: (.*) ms; nothing to do ([\d.]+) ms", done.stdout, re.M)
     if len(tracks) != len({(x["pid"], x["tid"]) for x in spans}) or not any(x for x, _, _ in tracks):
         yield f"the account has other tracks than the trace:\n{done.stdout}"
     for _, parts, idle in tracks:
