@@ -29,6 +29,8 @@ TEST_CASE("what this build cannot do is refused with the reason", "[command]") {
   CHECK_THAT(refused("--optimizer muon --muon-fp32-matmul-prec medium"),
              ContainsSubstring("in fp32"));
   CHECK_THAT(refused("--window-attn-skip-freq 4"), ContainsSubstring("same window"));
+  CHECK_THAT(refused("--openai-gelu"), ContainsSubstring("unless --disable-bias-linear"));
+  CHECK_THAT(refused("--no-rope-freq 4"), ContainsSubstring("rotary embedding"));
   CHECK_THAT(refused("--recompute-modules core_attn moe_act"),
              ContainsSubstring("moe_act is refused"));
   CHECK_THAT(refused("--decoupled-min-lr 5e-4"), ContainsSubstring("needs --decoupled-lr"));

@@ -108,7 +108,7 @@ void declare_function(command_line& line, training_flags& to) {
       {.name = "--disable-bias-linear",
        .field = "model.linear_bias=false",
        .help = "No biases in matrix products; GELU is then exact, as with --no-bias-gelu-fusion.",
-       .megatron = "",
+       .megatron = "GELU is then exact, as there",
        .resume = at_resume::refused},
       set(m.no_linear_bias));
   line.toggle({.name = "--add-qkv-bias",
