@@ -141,7 +141,7 @@ void add_checkpoint(command_line& program) {
       = "The --save folder of a run, or one checkpoint in it, as DIR/iter_0000100.";
   add(group, "ls", "lists the checkpoints of a run, a line each.", "DIR", all, list)
       .note(
-          "A * marks the latest checkpoint: where --load resumes. `sound` says that "
+          "A * marks the latest checkpoint: where --load resumes. `complete` says that "
           "manifest, sizes and headers fit together; only `troupe checkpoint verify` reads the "
           "elements.");
   add(group, "show", "tells what a checkpoint says of itself.", "DIR", one, show_one)
@@ -150,7 +150,7 @@ void add_checkpoint(command_line& program) {
           "Any other layout can load it.");
   add(group, "verify", "reads every byte and compares every hash.", "DIR", all, verify)
       .note(
-          "Exit code 0 when all is sound; 2 when something is damaged, which is named: the file, "
+          "Exit code 0 when all are valid; 2 when something is damaged, which is named: the file, "
           "and the tensor or the part of it.");
   add(group, "diff", "compares two checkpoints, tensor by tensor.", "A B", two, diff)
       .note(

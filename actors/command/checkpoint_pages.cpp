@@ -98,12 +98,12 @@ std::string list_page(const std::vector<listed_checkpoint>& all) {
                        runtime::human_bytes(double(x.bytes)),
                        x.manifest ? layout_text(*x.manifest) : "?",
                        minute(x.saved),
-                       x.manifest ? "sound" : "wrong");
+                       x.manifest ? "complete" : "damaged");
     if (!x.manifest)
       out += fmt::format("{:<{}}{}\n", "", title_width, wrapped(x.wrong, title_width, page_width));
   }
   if (!tracked)
-    out += "None of them is what the tracker, latest_checkpointed_iteration.txt, names.\n";
+    out += "latest_checkpointed_iteration.txt names none of them as the latest checkpoint.\n";
   return out;
 }
 

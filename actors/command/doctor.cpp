@@ -134,7 +134,7 @@ std::string page(const machine_facts& x, const std::vector<finding>& all) {
     const auto text = f.about + ": " + f.text + ".";
     line(f.severity == weight::missing ? "MISSING" : "note", text);
     if (!f.remedy.empty())
-      line("", "mend: " + f.remedy);
+      line("", "fix: " + f.remedy);
   }
   return out
          + (can_train(all) ? "\nThis machine can train.\n" : "\nThis machine cannot train yet.\n");

@@ -72,7 +72,7 @@ std::uint64_t sampler::sample(const microbatch_address& at, std::uint64_t row) c
   const auto epoch = before / an_epoch_, within = before % an_epoch_;
   if (within % at_once_ != 0)
     throw input_error(
-        "cannot go on after {} samples in epochs of {}: they are dealt out {} at a time, a "
+        "cannot resume after {} samples in epochs of {}: they are taken {} at a time, a "
         "micro-batch on every replica; resume with the batch sizes and the layout of before",
         before,
         an_epoch_,

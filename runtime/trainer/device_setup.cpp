@@ -264,8 +264,8 @@ void tell_missing_attention(const training_job& job) {
       = kernels::plugin::open("cuda").function<const char*()>("troupe_cuda_attention_missing")();
   if (!reason.empty() && !told.exchange(true))
     log_warning(
-        "{}; then attention is troupe's own, which is slower: `troupe doctor` says what "
-        "mends it",
+        "{}; then attention is troupe's own, which is slower: `troupe doctor` says how "
+        "to fix it",
         reason);
 }
 

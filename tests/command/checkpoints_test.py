@@ -153,10 +153,11 @@ def check_checkpoint(folder):
     works(*train, "--save", b, "--pipeline-model-parallel-size", 2)
     page = narrow(works("checkpoint", "ls", a))
     lines = page.splitlines()
-    if len(lines) != 3 or not lines[2].startswith("*         6") or not lines[1].endswith("sound"):
-        raise wrong(f"ls does not list two sound checkpoints:\n{page}")
-    if "world 2 pp 2" not in works("checkpoint", "ls", b / "iter_0000003"):
-        raise wrong("ls does not tell the layout")
+    if len(lines) != 3 or not lines[2].startswith("*         6") or not lines[1].endswith("complete"):
+        raise wrong(f"ls does not list two complete checkpoints:\n{page}")
+    page = narrow(works("checkpoint", "ls", b / "iter_0000003"))
+    if "world 2 pp 2" not in page or "names none of them as the latest checkpoint" not in page:
+        raise wrong(f"ls does not tell the layout, or that it is not the latest one:\n{page}")
     listed = json.loads(works("checkpoint", "ls", a, "--json"))
     if [(x["iteration"], x["tracked"]) for x in listed] != [(3, False), (6, True)]:
         raise wrong(f"ls --json: {listed}")

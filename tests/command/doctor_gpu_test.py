@@ -68,7 +68,7 @@ def check_absent(folder):
 
 def check_no_plugin(folder):
     """A driver is there, and this build has nothing for it."""
-    found = says(folder, "this build has no CUDA plug-in: runs compute on processors", "mend: build troupe where nvcc",
+    found = says(folder, "this build has no CUDA plug-in: runs compute on processors", "fix: build troupe where nvcc",
                  "the driver sees Planted GPU 0, Planted GPU 1", LD_LIBRARY_PATH=BUILD / "drivers")
     if len(notes(found)) != 1 or found["gpu"]["driver_version"] != "12.4":
         raise wrong(f"{found['gpu']} {notes(found)}")
@@ -90,7 +90,7 @@ def check_damaged(folder):
     file = plugins / "libtroupe_cuda.so"
     for bytes_, expected in [(b"", "file too short"), (b"no library at all" * 1000, "invalid ELF header")]:
         file.write_bytes(bytes_)
-        found = says(folder, f"'{file}' cannot be opened", expected, "mend: build or install it again", TROUPE_PLUGINS=plugins)
+        found = says(folder, f"'{file}' cannot be opened", expected, "fix: build or install it again", TROUPE_PLUGINS=plugins)
         if len(notes(found)) != 1 or found["gpu"]["plugins"]["cuda"]["opened"]:
             raise wrong(f"{found['gpu']} {notes(found)}")
 
@@ -101,7 +101,7 @@ def check_other_build(folder):
                            ("other_headers", "headers of another, this is"),
                            ("no_build", "is of another build of troupe (it does not say which, this is")]:
         plugins = BUILD / "planted_plugins" / name
-        found = says(folder, expected, "mend: take the program and its plug-ins from one build", TROUPE_PLUGINS=plugins)
+        found = says(folder, expected, "fix: take the program and its plug-ins from one build", TROUPE_PLUGINS=plugins)
         if found["gpu"]["plugins"]["cuda"]["opened"] or found["gpu"]["seen"]:
             raise wrong(f"a plug-in of another build is asked: {found['gpu']}")
 
@@ -134,9 +134,9 @@ def check_device(folder):
 def check_obstacles(folder):
     """What keeps a plug-in from computing: no driver, one that is too old, devices that are."""
     for environment, *expected in [
-            (emulated(DRIVER=0), "no NVIDIA driver is installed", "mend: apt-get install nvidia-driver"),
-            (emulated(DRIVER=11080), "serves CUDA up to 11.8, and this build needs CUDA 13.0", "mend: a newer driver"),
-            (emulated(DEVICES=0), "the driver finds no device", "mend: see whether nvidia-smi works"),
+            (emulated(DRIVER=0), "no NVIDIA driver is installed", "fix: apt-get install nvidia-driver"),
+            (emulated(DRIVER=11080), "serves CUDA up to 11.8, and this build needs CUDA 13.0", "fix: a newer driver"),
+            (emulated(DEVICES=0), "the driver finds no device", "fix: see whether nvidia-smi works"),
             (emulated(ARCHITECTURE=75), "the only device is of compute capability 7.5, and troupe computes on 8.0 (A100) and later", "another device")]:
         found = says(folder, *expected, **environment)
         if any("can compute" in x["text"] for x in notes(found)):
@@ -145,7 +145,7 @@ def check_obstacles(folder):
                  **emulated(DEVICES=2, ARCHITECTURE="90,75"))
     if [bool(x["obstacle"]) for x in found["gpu"]["seen"]] != [False, True]:
         raise wrong(f"which device can compute: {found['gpu']}")
-    found = says(folder, "TROUPE_ATTENTION asks for cuDNN's attention, which cannot run", "mend: unset TROUPE_ATTENTION",
+    found = says(folder, "TROUPE_ATTENTION asks for cuDNN's attention, which cannot run", "fix: unset TROUPE_ATTENTION",
                  TROUPE_ATTENTION="cudnn", **emulated())
     if found["gpu"]["attention"]:
         raise wrong(f"an attention that is not there: {found['gpu']}")
@@ -159,7 +159,7 @@ def check_attention(folder):
     (plugins / "libtroupe_cudnn.so").symlink_to(BUILD / "tests/plugins/libtroupe_attention_for_tests.so")
     there = {**emulated(), "TROUPE_PLUGINS": plugins}
     found = says(folder, "attention by a library for tests", "nothing is ready for tests; then attention is troupe's own",
-                 "mend: cuDNN compiles its kernels with NVRTC", "LD_LIBRARY_PATH", **there)
+                 "fix: cuDNN compiles its kernels with NVRTC", "LD_LIBRARY_PATH", **there)
     if found["gpu"]["attention_missing"] != "nothing is ready for tests":
         raise wrong(f"what is missing: {found['gpu']}")
     own = says(folder, "attention by troupe", **there, TROUPE_ATTENTION="own")

@@ -251,11 +251,11 @@ def check_doctor(folder):
     if "its plug-in libtroupe_ucx.so is not" not in " ".join(done.stdout.split()):
         raise wrong(f"a UCX without its plug-in is not told:\n{done.stdout}")
     page = " ".join(works("doctor", "--folder", folder / "not" / "there").split())
-    if "there is no folder" not in page or "mend: mkdir -p" not in page or "0 B of 0 B" in page:
+    if "there is no folder" not in page or "fix: mkdir -p" not in page or "0 B of 0 B" in page:
         raise wrong(f"a folder that is not there:\n{page}")
     (folder / "file").write_text("")
     code, out, err = run("doctor", "--folder", folder / "file")
-    if code != 2 or "MISSING" not in out or "mend: cd" not in out:
+    if code != 2 or "MISSING" not in out or "fix: cd" not in out:
         raise wrong(f"a folder that is a file: {code} {out} {err}")
     drivers = pathlib.Path(cli_test.PROGRAM).parents[1] / "drivers"
     (folder / "ucx_info").write_text("#!/bin/sh\necho '#      Transport: tcp'\necho '#      Transport: rc_mlx5'\n")

@@ -108,7 +108,7 @@ void validate_positions(const gpt_config& x, std::vector<std::string>& out) {
                               x.rotary_base));
   if (x.head_size < 2) {
     out.push_back(
-        fmt::format("`model.head_size` is {}, but rotary positions turn pairs of channels; "
+        fmt::format("`model.head_size` is {}, but rotary embedding rotates pairs of channels; "
                     "give at least 2",
                     x.head_size));
     return;
