@@ -3,6 +3,7 @@
 #include "runtime/trainer/memory_forecast.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 using namespace troupe;
 using namespace troupe::runtime;
@@ -42,6 +43,26 @@ TEST_CASE("the theoretical memory is what Megatron-LM prints", "[memory]") {
   CHECK(to_text(megatron_memory(gpt3_345m()))
         == "Theoretical memory footprints: weight and optimizer=6069.97 MB, "
            "activation=3852.48 MB, total=9922.46 MB");
+}
+
+// 174.6 billion parameters, TP 8, PP 8, two replicas with a distributed optimizer: 12 bytes for
+// each. The stage with the embedding has 12 layers of 12 h^2 and 51200 h, over 8 tensor ranks, each
+// of which has all 4 h of a layer's norms; divided as well they would make 32004.85.
+TEST_CASE("the theoretical memory counts norms as replicated over tensor ranks", "[memory]") {
+  auto job = gpt3_345m();
+  auto& m = job.training.model;
+  m.layers = 96;
+  m.hidden = 12288;
+  m.heads = m.groups = 96;
+  m.head_size = 128;
+  m.ffn = 4 * m.hidden;
+  m.sequence = m.positions = 2048;
+  m.padded_vocabulary = 51200;
+  job.layout.world = 128;
+  job.layout.tensor = job.layout.pipeline = 8;
+  job.reduction.distributed_optimizer = true;
+  CHECK_THAT(to_text(megatron_memory(job)),
+             Catch::Matchers::ContainsSubstring("weight and optimizer=32010.79 MB, "));
 }
 
 TEST_CASE("the theoretical memory follows gates, norms, groups, ties and the layout", "[memory]") {
