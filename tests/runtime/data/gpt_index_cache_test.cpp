@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <map>
+#include <sys/stat.h>
 #include <thread>
 
 using namespace troupe::runtime;
@@ -113,6 +114,24 @@ TEST_CASE("a cached index with any byte changed or missing is built again", "[da
       REQUIRE(same(c.open(), good));
       REQUIRE(read_text(path) == bytes);
     }
+    std::filesystem::remove(path);
+    CHECK(same(c.open(), good));
+  }
+  CHECK(c.files() == files);
+  set_log_level(severity::info);
+}
+
+TEST_CASE("a FIFO in a cached index is no index, and nobody waits for a reader of it", "[data]") {
+  set_log_level(severity::error);
+  const cached c;
+  const auto good = c.open();
+  const auto files = c.files();
+  for (const auto& [name, bytes] : files) {
+    const auto path = c.folder / "cache" / name;
+    std::filesystem::remove(path);
+    REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+    CHECK(same(c.open(), good));
+    CHECK(std::filesystem::is_fifo(path));
     std::filesystem::remove(path);
     CHECK(same(c.open(), good));
   }
