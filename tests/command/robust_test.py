@@ -313,12 +313,19 @@ def check_fewer_threads(folder):
     words = ["train", "gpt", *MOCK, "--num-layers", 2, "--hidden-size", 64, "--num-attention-heads", 4,
              "--seq-length", 64, "--micro-batch-size", 4, "--train-iters", 4, "--lr", 1e-3,
              "--eval-iters", 1, "--eval-interval", 2, "--log-interval", 1, "--threads-per-worker", 3]
-    found = {}
+    (folder / "ids.txt").write_text(" ".join(str(i * i % 97) for i in range(300)) + "\n")
+    found, losses = {}, {}
     for number, variables in enumerate([
             {}, {"OMP_DYNAMIC": "true"}, {"OMP_THREAD_LIMIT": "1"}, {"OMP_MAX_ACTIVE_LEVELS": "0"},
             {"OMP_NUM_THREADS": "1", "OMP_THREAD_LIMIT": "2", "GOMP_SPINCOUNT": "0"}]):
-        expect(0, *words, "--log-file", folder / f"{number}.jsonl", **variables)
+        expect(0, *words, "--log-file", folder / f"{number}.jsonl", "--save", folder / str(number), **variables)
         found[str(variables)] = steps(folder, log=f"{number}.jsonl")
+        code, losses[str(variables)], err = run("eval", "--json", "--load", folder / "0", "--input", folder / "ids.txt",
+                                                "--threads", 2, **variables)
+        if code != 0:
+            raise wrong(f"eval with {variables}: exit code {code}\n{err}")
+    if len(set(losses.values())) != 1:
+        raise wrong(f"the losses of one model on one text are {losses}")
     whole = found.pop("{}")
     for variables, digests in found.items():
         if digests != whole or len(digests) != 4:
