@@ -368,6 +368,11 @@ actors::outcome carry_out(const runtime::training_job& job,
           "--run '{0}'`, also where this command is killed: the folder is removed when the run "
           "ends",
           request.run_folder.string());
+    if (job.data.reset_position_ids
+        && job.training.model.position != runtime::position_embedding::learned_absolute)
+      runtime::log_info(
+          " `data.reset_position_ids` changes nothing: only learned positions start again with "
+          "each document");
     if (job.checkpoints.save.empty())
       runtime::log_warning(
           "nothing will be saved: what is trained is lost when the run ends; to keep it, give "

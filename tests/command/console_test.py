@@ -45,6 +45,8 @@ def check_terminal(folder):
             raise wrong(f"no bar, or wider than {columns} columns: {text!r}")
         if "100 %" not in text:
             raise wrong(f"the bar does not end: {text!r}")
+        if columns >= 80 and not any(re.match(r"training \[[#-]*\] +\d+ %  \d/6  loss \d\.\d{4}", x) for x in drawn):
+            raise wrong(f"the bar has no iteration, or no loss: {drawn}")
         for line in text.split("\r\n"):
             if "lm loss" in line and not line.split("\x1b[K")[-1].startswith(" "):
                 raise wrong(f"a line of the log begins behind the bar: {line!r}")
@@ -90,6 +92,10 @@ def check_forms(folder):
                  "starting from iteration 0, with initial values"]:
         if said not in out:
             raise wrong(f"the start does not say '{said}':\n{out}")
+    for position, tells in [("rope", True), ("learned_absolute", False)]:
+        told = works(*TRAIN, "--position-embedding-type", position, "--reset-position-ids")
+        if (" --reset-position-ids changes nothing: only learned positions start again" in told) != tells:
+            raise wrong(f"--reset-position-ids with {position} positions:\n{told}")
     if "data        24 training samples of 16 tokens: " not in works(*TRAIN, "--dry-run"):
         raise wrong("the dry run does not tell the size of the data")
     for number, (words, tells) in enumerate([([], True), (["--log-level", "warning"], False), (["--quiet"], False),
@@ -134,6 +140,19 @@ def check_signals(folder):
             said += program.stdout.read()
             if program.wait(timeout=60) != 0 or says not in said:
                 raise wrong(f"SIGTERM with {more}: {said.decode()}")
+    for sent in [signal.SIGTERM, signal.SIGINT]:
+        with subprocess.Popen([*slow, "--log-interval", "100"], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT) as program:
+            said = b""
+            while b"iteration        1/" not in said and (more_said := os.read(program.stdout.fileno(), 65536)):
+                said += more_said
+            program.send_signal(sent)
+            said = (said + program.stdout.read()).decode()
+            program.wait(timeout=60)
+        finished = re.findall(r"(?:finishing|stopping after) iteration (\d+)", said)
+        lines = re.findall(r" iteration +(\d+)/", said)
+        if len(finished) != 1 or lines[-1] != finished[0]:
+            raise wrong(f"{sent.name}: the last step of the run, {finished}, has no line: {said}")
     for sent in [signal.SIGUSR1, signal.SIGXCPU]:  # as schedulers of clusters do
         with subprocess.Popen([*slow, "--save", str(folder / sent.name), "--log-interval", "1"],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as program:
