@@ -88,6 +88,41 @@ def check_words(folder):
     refuses("'x' is a word too many", "generate", "x")
 
 
+HELP = {
+    "train gpt": ["the command line overrides all of them", "dropout may be changed", "before rotary embedding",
+                  "Decay rate of the first moment", "Decay rate of the second moment",
+                  "Standard deviation of initial weights", "the sample order is not built",
+                  "Resumes from the latest checkpoint there"],
+    "doctor": ["what is missing to train on it, and how to fix it"],
+    "checkpoint ls": ["A * marks the latest checkpoint", "`complete` says that manifest, sizes and headers fit together"],
+    "checkpoint verify": ["Exit code 0 when all are valid"],
+    "schedule plan": ["F is forward, B backward, which is I, gradients of the input, and W, gradients of the weights"],
+    "schedule simulate": ["Idle is what a rank does not work until the last rank ends; span-idle only between its own "
+                          "first and last action", "peak chunks counts micro-batches of each chunk"],
+}
+
+
+def check_terms(folder):
+    """The field's words for what they name, in help and in what a run says; abbreviations are explained."""
+    def has(page, *expected):
+        page = " ".join(page.split())
+        for text in expected:
+            if text not in page:
+                raise wrong(f"'{text}' is not in:\n{page}")
+
+    for command, expected in HELP.items():
+        has(works(*command.split(), "--help"), *expected)
+    has(works("train", "gpt", "--help-megatron"), "same meaning, except as noted")
+    save = folder / "run"
+    train = ["train", "gpt", *SMALL, *MOCK, "--save", save, "--load", save, "--pipeline-model-parallel-size", 2,
+             "--log-interval", 1]
+    has(works(*train, "--exit-interval", 3, "--log-level", "debug"), "peak memory per worker: ", "(forecast ",
+        "actions: mean start delay ")
+    has(works(*train), "resuming from iteration 3",
+        f"configuration changed; the previous one is saved as {save / 'config.1.yaml'}")
+    has(works("checkpoint", "show", save), "iteration 6, 24 samples, generation", "; latest checkpoint")
+
+
 def check_output(folder):
     """Standard output that cannot be written is an error, too."""
     with open("/dev/full", "w") as full:
