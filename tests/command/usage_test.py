@@ -6,6 +6,8 @@
 import json
 import os
 import pathlib
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -235,6 +237,36 @@ def check_memory(folder):
     refuses("--num-layers is missing", "memory", "--vocab-size", 100)
     refuses("--vocab-size", "memory", *SMALL)
     refuses("multiple", "memory", *GPT3_175B, "--hidden-size", 100)
+
+
+SIZE = re.compile(r"[\d.]+(?= [kMG]?B\b)")
+
+
+def same_line(shown, said):
+    """Sizes to 5 %: operations' scratch memory differs with the processor."""
+    sizes = [list(map(float, SIZE.findall(x))) for x in (shown, said)]
+    return SIZE.sub("", shown) == SIZE.sub("", said) and all(abs(a - b) <= 0.05 * b for a, b in zip(*sizes))
+
+
+def check_layouts_page(folder):
+    """The dry runs of docs/guides/layouts.md say what the page shows of them."""
+    page = (EXAMPLES.parents[1] / "docs/guides/layouts.md").read_text()
+    dry = ["train", "gpt", *re.search(r'model="(.*?)"', page, re.DOTALL)[1].split(), "--dry-run"]
+    flags, shown = re.search(r"^    troupe train gpt \$model --dry-run (.*?)\n\n(.*?)\n\n", page,
+                             re.DOTALL | re.MULTILINE).groups()
+    said = works(*dry, *flags.replace("\\\n", " ").split()).splitlines()
+    lines = [x[4:] for x in shown.splitlines() if x != "    ..."]
+    for line in lines:
+        begin = line.removesuffix("...")
+        if not any(x.startswith(begin) if begin != line else same_line(line, x) for x in said):
+            raise wrong(f"the page shows '{line}', and the dry run says:\n" + "\n".join(said))
+    table = re.findall(r"^\| `(--pipeline.*?)` \| `(.*?)` \|$", page.replace(r"\|", "|"), re.MULTILINE)
+    for flags, stages in table:
+        said = works(*dry, *shlex.split(flags))
+        if f"stages      {stages}\n" not in said:
+            raise wrong(f"of {flags} the page shows the stages {stages}, and the dry run says:\n{said}")
+    if len(lines) < 10 or len(table) != 4:
+        raise wrong(f"the page shows {len(lines)} lines and {len(table)} ways to cut: what was compared?")
 
 
 def check_doctor(folder):
