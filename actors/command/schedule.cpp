@@ -237,7 +237,7 @@ void add_check(command_line& group) {
       "that wait for each other is named. Sends meet their receives in the order of their link. A "
       "note tells what is no fault, but gives a run other bits.");
   line.note(
-      "Exit code 0 when all are sound, else 2; a file that is no plan does not hide the verdicts "
+      "Exit code 0 when all are valid, else 2; a file that is no plan does not hide the verdicts "
       "of "
       "the others.");
   line.note("Example: troupe schedule check my.csv --credits 2 --memory-limit 4");

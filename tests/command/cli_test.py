@@ -97,6 +97,7 @@ HELP = {
     "checkpoint ls": ["A * marks the latest checkpoint", "`complete` says that manifest, sizes and headers fit together"],
     "checkpoint verify": ["Exit code 0 when all are valid"],
     "schedule plan": ["F is forward, B backward, which is I, gradients of the input, and W, gradients of the weights"],
+    "schedule check": ["Exit code 0 when all are valid"],
     "schedule simulate": ["Idle is what a rank does not work until the last rank ends; span-idle only between its own "
                           "first and last action", "peak chunks counts micro-batches of each chunk"],
 }

@@ -121,7 +121,7 @@ TEST_CASE("a cached index with any byte changed or missing is built again", "[da
   set_log_level(severity::info);
 }
 
-TEST_CASE("a FIFO in a cached index is no index, and nobody waits for a reader of it", "[data]") {
+TEST_CASE("a FIFO among cached indices is no index and nobody waits for a reader of it", "[data]") {
   set_log_level(severity::error);
   const cached c;
   const auto good = c.open();
