@@ -124,6 +124,7 @@ int import_from_hub(const import_flags& flags) {
       = {{"imported_from", runtime::text_or_bytes(fs::absolute(flags.hub).string())},
          {"tokenizer", runtime::json_value(description)}};
   const auto count = std::uint64_t(runtime::parameter_count(model.config()));
+  runtime::require_no_checkpoints(flags.save);
   runtime::keep_tokenizer(description, flags.save);  // before the checkpoint that needs it is there
   fs::path folder;
   {

@@ -90,6 +90,10 @@ class hub_model {
 /// which is not.
 hub_model read_hub_model(const std::filesystem::path& dir);
 
+/// What save_hub_model asks first, for who writes something of his own before it. Throws
+/// input_error when `dir` has checkpoints.
+void require_no_checkpoints(const std::filesystem::path& dir);
+
 /// Saves the parameters as the checkpoint of iteration 0 in `dir`, without moments; returns its
 /// folder. `identity` is a JSON object. `advance` is told the parameters written so far. Throws
 /// input_error when `dir` has checkpoints already, and io_error.

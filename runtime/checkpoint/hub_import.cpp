@@ -28,13 +28,17 @@ std::vector<std::span<const hub_recipe>> files_of(std::span<const hub_recipe> al
 
 }  // namespace
 
+void require_no_checkpoints(const fs::path& dir) {
+  if (!iterations_in(dir).empty())
+    throw input_error("'{}' has checkpoints already: name a folder that has none", dir.string());
+}
+
 fs::path save_hub_model(const hub_model& model,
                         const fs::path& dir,
                         const std::string& identity,
                         const std::function<void(std::uint64_t)>& advance) {
   const directory_lock lock(dir);
-  if (!iterations_in(dir).empty())
-    throw input_error("'{}' has checkpoints already: name a folder that has none", dir.string());
+  require_no_checkpoints(dir);
   checkpoint_writer by(dir, 0, generation_id{1});
   checkpoint_manifest manifest;
   manifest.model = model.config();

@@ -112,6 +112,8 @@ def check_export_refusals(folder):
     if "written as ids" not in works(*words, folder / "ids"):
         raise wrong("an import without a tokenizer does not say so")
     refuses("has checkpoints already", *words, folder / "ids", "--tokenizer", folder / "tok")
+    if (folder / "ids" / "tokenizer").exists():
+        raise wrong("an import that was refused left a tokenizer in another one's folder")
     works(*words, folder / "texts", "--tokenizer", folder / "tok")
     ask = ["generate", "--prompt", "The actor", "--tokens", 8, "--greedy", "--load"]
     expect(works(*ask, folder / "texts"), works(*ask, texts), "texts after the advice")
