@@ -7,7 +7,9 @@
 #include "runtime/core/log.hpp"
 #include "runtime/tokenizer/tokenizer_json.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -57,12 +59,14 @@ bool has_number_of_ids(const std::string& type) {
 
 /// What lies in a tokenizer's folder and decides no id, but what chats are written with.
 void add_configuration(const fs::path& folder, std::vector<tokenizer_file>& to) {
-  for (const auto* name :
-       {"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"}) {
+  const auto add = [&](const char* name) {
     std::error_code failure;
     if (const auto file = folder / name; fs::exists(file, failure))
       to.push_back({file, name, false});
-  }
+  };
+  for (const auto* name : naming_end_of_document)
+    add(name);
+  add("chat_template.jinja");
 }
 
 void add_further_templates(const fs::path& folder, std::vector<tokenizer_file>& to) {
@@ -108,6 +112,78 @@ remembered parsed(const std::string& description) {
   out.choice.pattern = text("pattern");
   return out;
 }
+
+/// Not when it cannot be read.
+bool has_text(const fs::path& copy, const std::string& text) {
+  try {
+    return read_text(copy) == text;
+  } catch (const input_error&) {
+    return false;
+  }
+}
+
+/// Not when that cannot be read of the files beside `copy`.
+bool names_end_of_document(const fs::path& copy, const std::optional<std::string>& end) {
+  try {
+    return named_end_of_document(copy) == end;
+  } catch (const input_error&) {
+    return false;
+  }
+}
+
+/// The copies in a folder of checkpoints.
+struct kept_copies {
+  const fs::path& folder;
+  const std::function<bool()>& is_known;
+
+  fs::path of(const tokenizer_file& file) const { return folder / kept_folder / file.name; }
+
+  /// A copy that is not the same is written again where checkpoints know the tokenizer.
+  void restore(const tokenizer_file& file, const std::string& text) const {
+    const auto kept = of(file);
+    if (!is_known || !is_known())
+      throw input_error(
+          "'{0}' is not the same as '{1}': it is damaged, or the checkpoints in '{2}' are of a run "
+          "with another tokenizer. Where it is damaged, remove it, and it is written again; else "
+          "choose another folder",
+          kept.string(),
+          file.path.string(),
+          folder.string());
+    write_text(kept, text);
+    log_warning(
+        "'{}' was damaged: it is written again from '{}'", kept.string(), file.path.string());
+  }
+
+  void keep(const tokenizer_file& file) const {
+    const auto text = read_text(file.path);
+    std::error_code failure;
+    if (!fs::exists(of(file), failure))
+      write_text(of(file), text);
+    else if (file.decides && !has_text(of(file), text))
+      restore(file, text);
+  }
+
+  /// Of a tokenizer.json, the first of these: what else stands in the others may have been changed
+  /// in the copy.
+  void keep_end_of_document(const std::vector<tokenizer_file>& files) const {
+    const auto& model = files.front();
+    const auto end = named_end_of_document(model.path);
+    if (names_end_of_document(of(model), end))
+      return;
+    for (const auto& file : files)
+      if (std::ranges::count(naming_end_of_document, file.name) > 0)
+        if (const auto text = read_text(file.path); !has_text(of(file), text))
+          restore(file, text);
+    if (!names_end_of_document(of(model), end))
+      throw input_error(
+          "'{0}' has a {1} that is not beside '{2}', and another token ends a document there: "
+          "remove it, or, where the checkpoints in '{3}' are of another run, choose another folder",
+          of(model).parent_path().string(),
+          fmt::join(naming_end_of_document, " or "),
+          model.path.string(),
+          folder.string());
+  }
+};
 
 }  // namespace
 
@@ -158,36 +234,11 @@ void keep_tokenizer(const std::string& description,
   make_folder(to);
   if (files.back().path.parent_path().filename() == further_templates)
     make_folder(to / further_templates);
-  for (const auto& file : files) {
-    const auto kept = to / file.name;
-    const auto text = read_text(file.path);
-    std::error_code failure;
-    if (!fs::exists(kept, failure)) {
-      write_text(kept, text);
-      continue;
-    }
-    if (!file.decides || read_text(kept) == text)
-      continue;
-    if (!is_known || !is_known())
-      throw input_error(
-          "'{0}' is not the same as '{1}': it is damaged, or the checkpoints in '{2}' are of a run "
-          "with another tokenizer. Where it is damaged, remove it, and it is written again; else "
-          "choose another folder",
-          kept.string(),
-          file.path.string(),
-          folder.string());
-    write_text(kept, text);
-    log_warning(
-        "'{}' was damaged: it is written again from '{}'", kept.string(), file.path.string());
-  }
-  if (family_of(from.type) == tokenizer_family::hub
-      && named_end_of_document(to / files.front().name) != named_end_of_document(from.model))
-    throw input_error(
-        "'{}' names another token that ends a document than what lies beside '{}': the checkpoints "
-        "in '{}' are of another run; choose another folder",
-        to.string(),
-        from.model.string(),
-        folder.string());
+  const kept_copies copies{folder, is_known};
+  for (const auto& file : files)
+    copies.keep(file);
+  if (family_of(from.type) == tokenizer_family::hub)
+    copies.keep_end_of_document(files);
 }
 
 tokenizer_choice described_choice(const std::string& description, const fs::path& folder) {

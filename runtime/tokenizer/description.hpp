@@ -32,7 +32,8 @@ std::vector<tokenizer_file> tokenizer_files(const tokenizer_choice& choice);
 std::filesystem::path kept_tokenizer_folder(const std::filesystem::path& run);
 
 /// Copies the tokenizer's files to `folder`/tokenizer, so that a checkpoint can be used elsewhere,
-/// and the chat templates that lie beside them. What is there of these, and decides no id, stays.
+/// and the chat templates that lie beside them. What is there of these, and decides no id, stays,
+/// but a tokenizer_config.json or special_tokens_map.json that names another end of a document.
 /// Throws input_error when they cannot be read or another tokenizer is kept there, and io_error.
 /// `is_known`, where it is given, is asked before that is believed: when checkpoints there were
 /// saved with the very tokenizer described, the copy is damaged, and is written again with a

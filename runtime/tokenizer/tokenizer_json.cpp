@@ -106,7 +106,7 @@ tokenizer_parts load_tokenizer_json(const std::filesystem::path& path) {
 }
 
 std::optional<std::string> named_end_of_document(const std::filesystem::path& file) {
-  for (const auto* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
+  for (const auto* name : naming_end_of_document) {
     const auto beside = file.parent_path() / name;
     std::error_code failure;
     if (!std::filesystem::exists(beside, failure))

@@ -5,6 +5,7 @@
 
 #include "runtime/tokenizer/tokenizer_parts.hpp"
 
+#include <array>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -14,8 +15,12 @@ namespace troupe::runtime {
 /// Throws input_error that names the file, the part and what is wrong with it or not supported.
 tokenizer_parts load_tokenizer_json(const std::filesystem::path& file);
 
-/// The token that ends a document by the eos_token, or else the sep_token, of
-/// tokenizer_config.json or special_tokens_map.json beside `file`. Nothing where neither names one.
+/// The files beside a tokenizer.json that may name the token that ends a document.
+inline constexpr std::array naming_end_of_document{"tokenizer_config.json",
+                                                   "special_tokens_map.json"};
+
+/// That token, by the eos_token, or else the sep_token, of the first of these files beside `file`
+/// that has one. Nothing where none has. Throws input_error for one that is not what it should be.
 std::optional<std::string> named_end_of_document(const std::filesystem::path& file);
 
 }  // namespace troupe::runtime

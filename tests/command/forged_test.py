@@ -167,27 +167,34 @@ def check_manifest(folder):
 def check_tokenizer_copy(folder):
     """A damaged copy of the tokenizer is written again by the run that goes on, where its checkpoints know it."""
     tok = cli_test.tokenizer(folder)
-    words = ["train", "gpt", *SMALL, "--mock-data", "--tokenizer-type", "GPT2BPETokenizer", "--vocab-file",
-             tok / "vocab.json", "--merge-file", tok / "merges.txt", "--save", folder / "run"]
-    more = ["--load", folder / "run", "--override-opt_param-scheduler", "--train-iters"]
-    works(*words)
-    kept, steps = folder / "run/tokenizer", 6
-    for name in ["vocab.json", "merges.txt"]:
-        text = (kept / name).read_bytes()
-        for damage in [b"", text[:-9], text.replace(b"t", b"u", 1)]:
-            (kept / name).write_bytes(damage)
-            steps += 1
-            code, out, err = run(*words, *more, steps)
-            if code != 0 or "was damaged: it is written again" not in err or (kept / name).read_bytes() != text:
-                raise wrong(f"a damaged {name} of {len(damage)} bytes: exit code {code}\n{out}\n{err}")
-    works("generate", "--load", folder / "run", "--prompt", "The actor", "--tokens", 2)
-    # Without a checkpoint nobody knows whose copy it is.
-    shutil.rmtree(folder / "run" / f"iter_{steps:07}")
-    for left in (folder / "run").glob("iter_*"):
-        shutil.rmtree(left)
-    (folder / "run/latest_checkpointed_iteration.txt").unlink()
-    (kept / "merges.txt").write_text("")
-    refuses("it is damaged, or the checkpoints", *words)
+    gpt2 = ["GPT2BPETokenizer", "--vocab-file", tok / "vocab.json", "--merge-file", tok / "merges.txt"]
+    hub = ["HuggingFaceTokenizer", "--tokenizer-model", folder / "hub"]
+    for flags, names in [(gpt2, ["vocab.json", "merges.txt"]), (hub, ["tokenizer.json", "tokenizer_config.json"])]:
+        save = folder / flags[0]
+        words = ["train", "gpt", *SMALL, "--mock-data", "--save", save, "--tokenizer-type", *flags]
+        more = ["--load", save, "--override-opt_param-scheduler", "--train-iters"]
+        works(*words)
+        steps = 6
+        for name in names:
+            kept = save / "tokenizer" / name
+            text = kept.read_bytes()
+            other = text.replace(b"<|endoftext|>", b"The") if name == "tokenizer_config.json" else \
+                text.replace(b"t", b"u", 1)
+            for damage in [b"", text[:-9], other, b"{}"]:
+                kept.write_bytes(damage)
+                steps += 1
+                code, out, err = run(*words, *more, steps)
+                if code != 0 or f"{kept}' was damaged: it is written again" not in err or kept.read_bytes() != text:
+                    raise wrong(f"{len(damage)} bytes as {name}: exit code {code}\n{out}\n{err}")
+        works("generate", "--load", save, "--prompt", "The actor", "--tokens", 2)
+        if flags is gpt2:
+            works("checkpoint", "export", save, "--hf", folder / "hub")
+        # Without a checkpoint nobody knows whose copy it is.
+        for left in save.glob("iter_*"):
+            shutil.rmtree(left)
+        (save / "latest_checkpointed_iteration.txt").unlink()
+        kept.write_text("")
+        refuses("it is damaged, or the checkpoints", *words)
 
 
 def check_limits(folder):

@@ -12,6 +12,7 @@
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <functional>
@@ -355,7 +356,7 @@ TEST_CASE("a tokenizer.json is kept with the run, and what says its end of docum
   keep_tokenizer(description, folder / "run");
   write_text(folder / "hub/tokenizer_config.json", R"({"eos_token": "<|endoftext|>"})");
   CHECK_THROWS_WITH(keep_tokenizer(description, folder / "run"),
-                    ContainsSubstring("another token that ends a document"));
+                    ContainsSubstring("a run with another tokenizer"));
   std::filesystem::remove_all(folder / "hub");
   const auto found = described_tokenizer(description, folder / "run");
   CHECK(found->fingerprint() == original->fingerprint());
@@ -363,4 +364,54 @@ TEST_CASE("a tokenizer.json is kept with the run, and what says its end of docum
   write_text(folder / "run/tokenizer/tokenizer_config.json", R"({"eos_token": "<think>"})");
   CHECK_THROWS_WITH(described_tokenizer(description, folder / "run"),
                     ContainsSubstring("fingerprint"));
+}
+
+TEST_CASE(
+    "a damaged copy of what says the end of documents is written again where checkpoints know the "
+    "tokenizer",
+    "[tokenizer]") {
+  const auto damage
+      = GENERATE(as<std::string>{}, "", "{", "{}", R"({"eos_token": "<|endoftext|>"})");
+  CAPTURE(damage);
+  const scratch_folder folder;
+  write_hub_tokenizer(folder / "hub", file_of("qwen2"), "<|im_start|>");
+  const auto choice = tokenizer_in(folder / "hub");
+  const auto original = make_tokenizer(choice);
+  const auto description = describe(choice, *original);
+  keep_tokenizer(description, folder / "run");
+  const auto kept = folder / "run/tokenizer/tokenizer_config.json";
+  const auto text = read_text(kept);
+  write_text(kept, damage);
+  const std::function<bool()> nobody, unknown = [] { return false; }, known = [] { return true; };
+  for (const auto& is_known : {nobody, unknown})
+    CHECK_THROWS_WITH(
+        keep_tokenizer(description, folder / "run", is_known),
+        ContainsSubstring("tokenizer_config.json' is not the same as '")
+            && ContainsSubstring("Where it is damaged, remove it, and it is written again"));
+  CHECK(read_text(kept) == damage);
+  keep_tokenizer(description, folder / "run", known);
+  CHECK(read_text(kept) == text);
+  CHECK(described_tokenizer(description, folder / "run")->fingerprint() == original->fingerprint());
+  const std::string changed = R"({"eos_token": "<|im_start|>", "chat_template": "mine"})";
+  write_text(kept, changed);
+  keep_tokenizer(description, folder / "run", known);
+  CHECK(read_text(kept) == changed);
+}
+
+TEST_CASE("what names an end of documents beside a copy alone is told and stays", "[tokenizer]") {
+  const scratch_folder folder;
+  write_hub_tokenizer(folder / "hub", file_of("qwen2"));
+  std::filesystem::rename(folder / "hub/tokenizer_config.json",
+                          folder / "hub/special_tokens_map.json");
+  const auto choice = tokenizer_in(folder / "hub");
+  const auto description = describe(choice, *make_tokenizer(choice));
+  keep_tokenizer(description, folder / "run");
+  const auto added = folder / "run/tokenizer/tokenizer_config.json";
+  write_text(added, R"({"eos_token": "<|im_start|>"})");
+  CHECK_THROWS_WITH(
+      keep_tokenizer(description, folder / "run", [] { return true; }),
+      ContainsSubstring("tokenizer_config.json or special_tokens_map.json that is not "
+                        "beside '"));
+  std::filesystem::remove(added);
+  CHECK_NOTHROW(keep_tokenizer(description, folder / "run"));
 }
