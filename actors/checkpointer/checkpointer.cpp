@@ -3,7 +3,7 @@
 #include "actors/checkpointer/manifest_of.hpp"
 #include "actors/support/guard.hpp"
 #include "actors/support/on_board.hpp"
-#include "runtime/checkpoint/regained_lock.hpp"
+#include "runtime/checkpoint/save_lock.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/process/process_id.hpp"
@@ -30,7 +30,6 @@ void checkpointer_state::start(const messages::spawn_checkpointer& told,
                                    .generation = value(told.generation),
                                    .service = true,
                                    .patience = patience_with_disks});
-  locks_ = runtime::is_locked(job_->job.checkpoints.save);
   end_on_exception(self_, "checkpointer");
 }
 
@@ -212,29 +211,15 @@ void checkpointer_state::fail(const messages::save& order, const std::string& wh
       self_, supervisor_, messages::save_failed{order.generation, order.step, why, order.attempt});
 }
 
-// Whoever led the run on a host that is gone had it when this process began.
-void checkpointer_state::take_lock_if_free() {
-  try {
-    lock_ = std::make_unique<runtime::directory_lock>(job_->job.checkpoints.save);
-  } catch (const runtime::input_error&) {  // it has it yet
-  }
-}
-
 std::unique_ptr<runtime::checkpoint_writer> checkpointer_state::stage(const messages::save& order,
                                                                       const std::string& by) {
   const auto& job = job_->job;
   require_to_lead();  // else it would remove what another host is writing
-  if (locks_)
-    if (auto lock = runtime::regained_lock(job.checkpoints.save)) {
-      lock_ = std::move(lock);
-      runtime::log_warning(
-          "'{}' was removed, or its lock, while this run saves there: it is locked again; what "
-          "else was "
-          "there is lost, as checkpoints, the configuration and the copy of the tokenizer",
-          job.checkpoints.save.string());
-    }
-  if (!locks_ && !lock_ && context_->superseded)
-    take_lock_if_free();
+  if (context_->save_lock && context_->save_lock->regain())
+    runtime::log_warning(
+        "'{}' was removed, or its lock, while this run saves there: it is locked again; what else "
+        "was there is lost, as checkpoints, the configuration and the copy of the tokenizer",
+        job.checkpoints.save.string());
   if (failed_)  // a disk that refuses to write may have refused to remove
     runtime::clear_remains(job.checkpoints.save);
   return std::make_unique<runtime::checkpoint_writer>(job.checkpoints.save,

@@ -56,7 +56,6 @@ class checkpointer_state {
                                 runtime::checkpoint_manifest manifest) const;
   std::unique_ptr<runtime::checkpoint_writer> stage(const messages::save& order,
                                                     const std::string& by);
-  void take_lock_if_free();
   /// Throws io_error: another host leads the run, or it is not known.
   void require_to_lead() const;
   void tell_saved(const messages::save& order, const std::filesystem::path& folder);
@@ -81,8 +80,6 @@ class checkpointer_state {
   };
   std::optional<saving> saving_;                      ///< what other processes are writing
   std::optional<runtime::generation_id> abandoning_;  ///< is answered when they have
-  bool locks_ = false;                                ///< this process has locked the folder
-  std::unique_ptr<runtime::directory_lock> lock_;     ///< taken here, after the folder was removed
   bool failed_ = false;                               ///< the newest could not be written
   std::shared_ptr<runtime::lane_board::place> place_;
 };

@@ -9,6 +9,7 @@
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/json.hpp"
 #include "runtime/checkpoint/listing.hpp"
+#include "runtime/checkpoint/save_lock.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
@@ -197,6 +198,16 @@ void take_from_one_that_is_gone(bool moved, const Take& take) {
   }
 }
 
+/// Null: nothing is saved.
+std::shared_ptr<runtime::save_lock> locked_save_folder(const runtime::training_job& job,
+                                                       bool moved = false) {
+  if (job.checkpoints.save.empty())
+    return nullptr;
+  auto out = std::make_shared<runtime::save_lock>(job.checkpoints.save);
+  take_from_one_that_is_gone(moved, [&] { out->take(); });
+  return out;
+}
+
 /// Two runs that wrote one log would leave none.
 std::vector<runtime::file_lock> locked_outputs(const runtime::watch_settings& watch,
                                                bool moved = false) {
@@ -312,11 +323,11 @@ actors::outcome lead(const runtime::training_job& job,
                      const run_request& request,
                      shown_run& shown,
                      drain_switch& drain) {
-  std::optional<runtime::directory_lock> lock;
-  if (!job.checkpoints.save.empty())
-    take_from_one_that_is_gone(request.moved, [&] { lock.emplace(job.checkpoints.save); });
+  const auto lock = locked_save_folder(job, request.moved);
   const auto outputs = locked_outputs(job.watch, request.moved);
-  return run_prepared(shown.prepare_to_go_on(), request, shown, drain);
+  const auto prepared = shown.prepare_to_go_on();
+  prepared->node->save_lock = lock;
+  return run_prepared(prepared, request, shown, drain);
 }
 
 actors::outcome go_on(const runtime::training_job& job,
@@ -344,14 +355,13 @@ actors::outcome carry_out(const runtime::training_job& job,
     return go_on(job, request, shown, drain);
   const auto groups = runtime::forecast_workers(job);
   require_memory(job, request.hosts, groups);
-  std::optional<runtime::directory_lock> lock;
-  if (!job.checkpoints.save.empty())
-    lock.emplace(job.checkpoints.save);
+  const auto lock = locked_save_folder(job);
   shown.open(request, job);
   runtime::log_info(" {}", runtime::version_text());
   runtime::log_info(" model: {} parameters", runtime::parameter_count(job.training.model));
   const auto outputs = locked_outputs(job.watch);
   const auto prepared = prepare(job, shown.folder(), drain);
+  prepared->node->save_lock = lock;
   if (!job.checkpoints.save.empty() && !job.tokenizer_description.empty())
     runtime::keep_tokenizer(job.tokenizer_description, job.checkpoints.save, [&job] {
       return was_saved_with(job.checkpoints.save, job.tokenizer_description);

@@ -49,7 +49,13 @@ std::function<std::string()> fence_of(const actors::launch_settings& launch,
     try {
       const auto now = runtime::find_rendezvous(folder);
       if (!now)
-        throw runtime::io_error("this process has ended its part of the run");
+        throw runtime::io_error(
+            "{}",
+            std::filesystem::exists(folder.path())
+                ? "this process has ended its part of the run"
+                : fmt::format("the folder of this run, '{}', was removed, and with it what says "
+                              "which host leads the run: end the run, and start it again",
+                              folder.path().string()));
       if (!by.is_seen() && !std::filesystem::exists(by.folder().parent_path()))
         open_again(by, now->round, who);
       const auto winner = by.winner_now(by.open_round(now->round));

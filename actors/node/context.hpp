@@ -30,6 +30,10 @@
 #include <optional>
 #include <string>
 
+namespace troupe::runtime {
+class save_lock;
+}
+
 namespace troupe::actors {
 
 class monitor_book;
@@ -87,6 +91,9 @@ struct node_context {
   mutable std::shared_ptr<monitor_book> book_ = {};
   /// Nothing: the logs begin with the run.
   std::optional<written_so_far> written = {};
+  /// Of the folder where the job saves, for one checkpointer after the other; null: nobody has
+  /// locked it.
+  std::shared_ptr<runtime::save_lock> save_lock = {};
   /// Asks the job for an early end, whoever is its supervisor.
   drain_request drain = {};
   /// Who goes on with the run in the place of this process, which is not to publish anything then;

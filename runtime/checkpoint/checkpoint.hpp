@@ -43,7 +43,11 @@ class directory_lock {
   directory_lock(const directory_lock&) = delete;
   directory_lock& operator=(const directory_lock&) = delete;
 
+  /// Not when the folder was removed, or its lock: then others may lock it.
+  bool is_there() const;
+
  private:
+  std::filesystem::path path_;
   int descriptor_ = -1;
 };
 

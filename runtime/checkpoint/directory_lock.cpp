@@ -10,13 +10,12 @@
 #include <unistd.h>
 
 namespace troupe::runtime {
-directory_lock::directory_lock(const std::filesystem::path& dir) {
+directory_lock::directory_lock(const std::filesystem::path& dir) : path_(dir / lock_file) {
   make_folder(dir);
-  const auto path = dir / lock_file;
-  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor_ < 0)
     throw io_error("cannot open '{}' to lock the folder: {}; choose a folder that is writable",
-                   path.string(),
+                   path_.string(),
                    system_message(errno));
   try {
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
@@ -27,7 +26,7 @@ directory_lock::directory_lock(const std::filesystem::path& dir) {
             dir.string(),
             holder_of(descriptor_));
       throw io_error("cannot lock '{}': {}; choose a folder on a file system that has locks",
-                     path.string(),
+                     path_.string(),
                      system_message(errno));
     }
     const auto pid = fmt::format("{}\n", ::getpid());
@@ -43,6 +42,10 @@ directory_lock::directory_lock(const std::filesystem::path& dir) {
 
 directory_lock::~directory_lock() {
   ::close(descriptor_);
+}
+
+bool directory_lock::is_there() const {
+  return is_still_there(descriptor_, path_);
 }
 
 }  // namespace troupe::runtime

@@ -19,13 +19,6 @@ bool is_device_or_pipe(const fs::path& path) {
   return ::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode);
 }
 
-/// The one that held it before may have removed the file between our opening and our locking.
-bool is_still_there(int descriptor, const fs::path& path) {
-  struct stat ours = {}, there = {};
-  return ::fstat(descriptor, &ours) == 0 && ::stat(path.c_str(), &there) == 0
-         && ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
-}
-
 }  // namespace
 
 std::string holder_of(int descriptor) {
@@ -35,6 +28,12 @@ std::string holder_of(int descriptor) {
   pid.erase(pid.find_last_not_of('\n') + 1);
   const bool known = !pid.empty() && pid.find_first_not_of("0123456789") == std::string::npos;
   return known ? "process " + pid : "another process";
+}
+
+bool is_still_there(int descriptor, const fs::path& path) {
+  struct stat ours = {}, there = {};
+  return ::fstat(descriptor, &ours) == 0 && ::stat(path.c_str(), &there) == 0
+         && ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
 }
 
 file_lock::file_lock(const fs::path& output, const std::string& what) {
@@ -65,7 +64,7 @@ file_lock::file_lock(const fs::path& output, const std::string& what) {
           holder);
     }
     if (is_still_there(descriptor_, path_))
-      break;
+      break;  // else the one that held it removed it between our opening and our locking
     ::close(std::exchange(descriptor_, -1));
   }
   const auto pid = std::to_string(::getpid()) + "\n";

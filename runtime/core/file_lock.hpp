@@ -11,6 +11,9 @@ namespace troupe::runtime {
 /// The holder of a lock file, as others may name it: "process 1234". `descriptor` is of that file.
 std::string holder_of(int descriptor);
 
+/// Whether the file that is open there is what lies at that path: it may have been removed.
+bool is_still_there(int descriptor, const std::filesystem::path& path);
+
 /// Keeps another process from writing the same file or folder: a lock on ".<name>.lock" beside it,
 /// which the kernel releases when the process dies, however it dies. A device is nobody's; where no
 /// lock file can be made, nobody is kept out, and writing the output itself will tell why.

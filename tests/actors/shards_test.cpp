@@ -3,6 +3,7 @@
 #include "actors/checkpointer/checkpointer.hpp"
 #include "actors/checkpointer/collected_shards.hpp"
 #include "actors/shard_writer/shard_writer.hpp"
+#include "runtime/checkpoint/save_lock.hpp"
 #include "runtime/core/file.hpp"
 #include "tests/support/broken.hpp"
 #include "tests/support/deterministic.hpp"
@@ -35,6 +36,10 @@ struct saving {
       if (refuses)
         throw runtime::io_error("the disk of this test refuses");
     };
+    spawn_checkpointer();
+  }
+
+  void spawn_checkpointer() {
     checkpointer = system.keep(system.home().spawn(
         actors::checkpointer,
         messages::spawn_checkpointer{
@@ -379,4 +384,32 @@ TEST_CASE("who finds at the end of a save that it does not lead any more publish
              ContainsSubstring(is_known ? "saves nothing any more" : "does not answer"));
   CHECK_FALSE(std::filesystem::exists(folder / runtime::iteration_folder(3)));
   CHECK_FALSE(runtime::latest_checkpoint(folder.path()).folder);
+}
+
+TEST_CASE("ONE-WRITER: who takes a checkpointer's place keeps the folder locked that was removed",
+          "[actors]") {
+  const bool saves_before = GENERATE(true, false);
+  CAPTURE(saves_before);
+  const tests::scratch_folder folder;
+  const auto save = folder / "save";
+  saving it(save, 1);
+  it.prepared->node->save_lock = std::make_shared<runtime::save_lock>(save);
+  it.prepared->node->save_lock->take();
+  std::filesystem::remove_all(save);
+  const auto require_locked = [&save] {
+    CHECK_THROWS_WITH(runtime::directory_lock(save), ContainsSubstring("is saving there"));
+  };
+  if (saves_before) {
+    it.save();
+    require_locked();
+  }
+  it.system.kill(it.checkpointer,
+                 messages::make_error(messages::ec::protocol_violated, "it dies in this test"));
+  REQUIRE(it.end->has_come());
+  it.spawn_checkpointer();
+  if (saves_before)
+    require_locked();
+  it.save(2);
+  CHECK(it.heard<messages::saved>() == (saves_before ? 2 : 1));
+  require_locked();
 }

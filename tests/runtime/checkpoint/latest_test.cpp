@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/regained_lock.hpp"
+#include "runtime/checkpoint/save_lock.hpp"
 #include "runtime/core/error.hpp"
 #include "tests/runtime/checkpoint/saved.hpp"
 #include "tests/support/broken.hpp"
@@ -120,24 +120,40 @@ TEST_CASE("two runs cannot save into one folder", "[checkpoint]") {
   const directory_lock again(dir / "new");
 }
 
-TEST_CASE("ONE-WRITER: a run whose folder was removed has its lock again, unless another has it",
+TEST_CASE("ONE-WRITER: a run whose folder was removed has its lock again unless another has it",
           "[checkpoint]") {
   const scratch_folder dir;
   const auto saves = dir / "new";
-  const directory_lock first(saves);
-  CHECK(is_locked(saves));
-  CHECK_FALSE(regained_lock(saves));
+  save_lock mine(saves);
+  mine.take();
+  CHECK_FALSE(mine.regain());
   fs::remove_all(saves);
-  CHECK_FALSE(is_locked(saves));
-  const auto second = regained_lock(saves);
-  REQUIRE(second);
-  CHECK_FALSE(regained_lock(saves));
-  CHECK_THROWS_WITH(directory_lock(saves), ContainsSubstring("is saving"));
-  // Another run came between: its lock has its own pid.
-  std::ofstream(saves / ".lock") << "1\n";  // in place
-  CHECK_THROWS_WITH(regained_lock(saves),
-                    ContainsSubstring("was removed while this run went on")
-                        && ContainsSubstring("process 1 is saving there"));
+  CHECK(mine.regain());
+  CHECK_FALSE(mine.regain());
+  CHECK_THROWS_WITH(directory_lock(saves), ContainsSubstring("is saving there"));
+  fs::remove(saves / ".lock");
+  {
+    const directory_lock of_another(saves);
+    CHECK_THROWS_WITH(mine.regain(),
+                      ContainsSubstring("was removed while this run went on")
+                          && ContainsSubstring("process " + std::to_string(::getpid())));
+  }
+  CHECK(mine.regain());
+}
+
+TEST_CASE("who was not let lock a folder takes it when it is free and then keeps it",
+          "[checkpoint]") {
+  const scratch_folder dir;
+  save_lock mine(dir.path());
+  {
+    const directory_lock of_another(dir.path());
+    CHECK_THROWS_WITH(mine.take(), ContainsSubstring("is saving there"));
+    CHECK_FALSE(mine.regain());
+  }
+  CHECK_FALSE(mine.regain());
+  CHECK_THROWS_WITH(directory_lock(dir.path()), ContainsSubstring("is saving there"));
+  fs::remove(dir / ".lock");
+  CHECK(mine.regain());
 }
 
 TEST_CASE("what dead writers left is cleared away at the next start, and nothing else",
