@@ -6,14 +6,15 @@
 import atexit
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 
 import cli_test
-from cli_test import works
-from process_runs import (JOBS, LONG, LONG_STEPS, PIPELINE, held, is_same, job, judge, killed, parent_of, replaced,
+from cli_test import MOCK, SMALL, refuses, works
+from process_runs import (ENDLESS, JOBS, LONG, LONG_STEPS, PIPELINE, held, is_same, job, judge, killed, parent_of, replaced,
                           require_same, require_same_files)
 
 
@@ -106,6 +107,24 @@ def check_all_killed(folder):
         saved = more and (folder / "save" / "iter_0000005" / "manifest.json").stat().st_mtime < before
         if saved and "from the checkpoint" not in one.out.read_text():
             raise one.fails("it had a checkpoint, and went on from elsewhere")
+
+
+def check_removed_folder(folder):
+    """The folder of checkpoints is removed while several processes save there, and that of the run in it: it is locked
+    again by the supervisor's process, all of them save on, and the run ends in order."""
+    save = folder / f"job-{len(JOBS)}" / "save"
+    one = job(folder, *ENDLESS, "--save", save, "--save-interval", 2, run="save/.run")
+    one.until("a checkpoint", lambda: list(save.glob("iter_*")))
+    one.look()
+    who = one.deciding()["pid"]
+    save.rename(folder / "removed")  # at once, as more is written there meanwhile
+    shutil.rmtree(folder / "removed")
+    one.until("it is locked again", lambda: "it is locked again" in one.out.read_text())
+    one.until("a checkpoint is there again", lambda: list(save.glob("iter_*")))
+    refuses(f"process {who} is saving there", "train", "gpt", *SMALL, *MOCK, "--save", save)
+    one.process.terminate()
+    one.ends()
+    works("checkpoint", "verify", save)
 
 
 def check_save_vanishes(folder):

@@ -57,11 +57,12 @@ def children_first(pids):
 class job:
     """A run of the program in a folder of its own."""
 
-    def __init__(self, folder, *words, processes=2, temporary=False, environment=None, base=JOB):
+    def __init__(self, folder, *words, processes=2, temporary=False, environment=None, base=JOB, run="run"):
+        """`run`: its folder, below the job's own."""
         self.folder = folder / f"job-{len(JOBS)}"
         self.above = self.folder / "temporary"
         self.above.mkdir(parents=True)
-        self.given, self.log, self.out = (self.folder / x for x in ("run", "log.jsonl", "out.txt"))
+        self.given, self.log, self.out = (self.folder / x for x in (run, "log.jsonl", "out.txt"))
         self.temporary = temporary
         self.shared, self.ports = shared_memory(), set()
         index = ["--data-cache-path", cli_test.INDEX.name] if "--mock-data" in base else []

@@ -82,6 +82,11 @@ class running:
             raise wrong(f"exit code {self.it.returncode} instead of {code}\n{out}")
 
 
+def wait_until_stopped(process):
+    while "State:\tT" not in pathlib.Path(f"/proc/{process.pid}/status").read_text():
+        time.sleep(0.01)
+
+
 def training(folder, *more, log="log.jsonl"):
     return ["train", "gpt", *SMALL, *MOCK, "--log-interval", 1, "--log-file", folder / log,
             "--save", folder / "run", "--load", folder / "run", "--save-interval", 2, *more]
@@ -217,8 +222,7 @@ def check_stopped(folder):
     with running(*training(place)) as it:
         it.wait_for("iteration        2/")
         it.it.send_signal(signal.SIGSTOP)
-        while "State:\tT" not in pathlib.Path(f"/proc/{it.it.pid}/status").read_text():
-            time.sleep(0.01)
+        wait_until_stopped(it.it)
         it.it.send_signal(signal.SIGCONT)
         it.it.stdout.close()
         # 2: what it had to say is lost, and nothing else.
@@ -241,6 +245,26 @@ def check_two_runs(folder):
     expect(0, *training(folder, *ENDLESS, "--exit-interval", 1))
 
 
+def check_removed_folder(folder):
+    """A save folder that is removed under a run is locked again, and so is its log: a second run is told who is there."""
+    save = folder / "run"
+    save.mkdir()
+    with running(*training(folder, *ENDLESS, log="run/log.jsonl")) as it:
+        it.wait_for("saved iteration 2 ")
+        it.it.send_signal(signal.SIGSTOP)
+        wait_until_stopped(it.it)
+        shutil.rmtree(save)
+        it.it.send_signal(signal.SIGCONT)
+        it.wait_for("it is locked again")
+        it.wait_for("saved iteration")
+        expect(2, *training(folder, log="other.jsonl"), says=f"process {it.it.pid} is saving there")
+        while not ((save / "log.jsonl").exists() and steps(folder, log="run/log.jsonl")):
+            it.wait_for("iteration")
+        it.end(0)
+    require_clean(save)
+    expect(0, "checkpoint", "verify", save)
+
+
 def check_two_outputs(folder):
     """Two preprocesses of one output: the second is refused, and the first is not disturbed."""
     words = ["preprocess", "--input", folder / "text.txt", "--output-prefix", folder / "x",
@@ -250,8 +274,7 @@ def check_two_outputs(folder):
     first = subprocess.Popen(words_of(*words), stdout=subprocess.DEVNULL,
                              env=environment((folder / "x", 1, -signal.SIGSTOP, 1)))
     try:
-        while "State:\tT" not in pathlib.Path(f"/proc/{first.pid}/status").read_text():
-            time.sleep(0.01)
+        wait_until_stopped(first)
         expect(2, *words, says=f"process {first.pid}")
     finally:
         first.send_signal(signal.SIGCONT)
