@@ -5,12 +5,14 @@
 #include "runtime/checkpoint/folder.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/core/file_lock.hpp"
 #include "runtime/core/json_text.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <unistd.h>
 #include <unordered_map>
 #include <utility>
@@ -115,8 +117,10 @@ class staged_folder {
     if (fs::exists(target_, ignored) && !fs::is_empty(target_, ignored))
       throw input_error("'{}' is there and not empty: name a folder that is not there yet",
                         target_.string());
-    staging_ = target_.parent_path()
-               / fmt::format(".{}.partial-{}", target_.filename().string(), ::getpid());
+    lock_.emplace(target_, "export to");
+    const auto hidden = target_.parent_path() / ("." + target_.filename().string());
+    remove_parts_of(hidden);
+    staging_ = fmt::format("{}.partial-{}", hidden.string(), ::getpid());
     make_folder(staging_);
   }
   ~staged_folder() {
@@ -136,6 +140,7 @@ class staged_folder {
 
  private:
   fs::path target_, staging_;
+  std::optional<file_lock> lock_;
 };
 
 void write_file(const fs::path& path,

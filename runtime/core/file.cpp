@@ -13,6 +13,7 @@ namespace troupe::runtime {
 namespace {
 
 constexpr std::size_t buffer_size = std::size_t{1} << 20;
+constexpr std::string_view part_mark = ".partial-";
 
 [[noreturn]] void refuse(const char* tried, const std::filesystem::path& path, int error_number) {
   std::error_code failure;
@@ -153,7 +154,7 @@ file_writer::file_writer(std::filesystem::path path) : path_(std::move(path)) {
     return;
   }
   path_ = behind_links(std::move(path_));
-  partial_ = path_.string() + ".partial-" + std::to_string(::getpid());
+  partial_ = fmt::format("{}{}{}", path_.string(), part_mark, ::getpid());
   descriptor_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor_ < 0)
     refuse("create", partial_, errno);
@@ -199,6 +200,24 @@ void file_writer::commit() {
     refuse("rename to its final name", partial_, errno);
   ::close(std::exchange(descriptor_, -1));
   sync_folder(path_.has_parent_path() ? path_.parent_path() : ".");
+}
+
+void remove_parts_of(const std::filesystem::path& path, std::chrono::hours untouched) {
+  namespace fs = std::filesystem;
+  std::error_code failure;
+  const auto whole = fs::absolute(behind_links(path), failure);
+  const auto begin = whole.filename().string().append(part_mark);
+  const auto old = fs::file_time_type::clock::now() - untouched;
+  for (fs::directory_iterator at(whole.parent_path(), failure), end; !failure && at != end;
+       at.increment(failure)) {
+    const auto name = at->path().filename().string();
+    if (!name.starts_with(begin) || name.size() == begin.size()
+        || name.find_first_not_of("0123456789", begin.size()) != name.npos)
+      continue;
+    std::error_code gone;
+    if (untouched.count() == 0 || (at->last_write_time(gone) < old && !gone))
+      fs::remove_all(at->path(), gone);
+  }
 }
 
 std::optional<std::string> write_obstacle(const std::filesystem::path& path) {

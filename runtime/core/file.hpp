@@ -5,6 +5,7 @@
 
 #include "runtime/core/mapping_guard.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <memory>
@@ -75,6 +76,15 @@ class file_writer {
   std::size_t size_ = 0;
   int descriptor_ = -1;
 };
+
+/// No process that writes is silent for so long.
+inline constexpr std::chrono::hours surely_dead{24};
+
+/// Removes what processes that were killed have left of `path`, files and folders:
+/// "<path>.partial-<pid>". For who alone may write there (file_lock); for others only what nobody
+/// has touched for that time, as a pid says nothing of the processes of another host that shares
+/// the folder. What cannot be removed stays.
+void remove_parts_of(const std::filesystem::path& path, std::chrono::hours untouched = {});
 
 /// Whole small files; reading copies them. Throw input_error and io_error as mapped_file, and
 /// io_error (writing).

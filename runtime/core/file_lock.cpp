@@ -1,6 +1,7 @@
 #include "runtime/core/file_lock.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
 
 #include <cerrno>
 #include <fcntl.h>
@@ -71,6 +72,7 @@ file_lock::file_lock(const fs::path& output, const std::string& what) {
   // Only to be named to others.
   if (::ftruncate(descriptor_, 0) == 0)
     static_cast<void>(::pwrite(descriptor_, pid.data(), pid.size(), 0) == 0);
+  remove_parts_of(plain);
 }
 
 file_lock::file_lock(file_lock&& other) noexcept

@@ -15,8 +15,9 @@ std::string holder_of(int descriptor);
 bool is_still_there(int descriptor, const std::filesystem::path& path);
 
 /// Keeps another process from writing the same file or folder: a lock on ".<name>.lock" beside it,
-/// which the kernel releases when the process dies, however it dies. A device is nobody's; where no
-/// lock file can be made, nobody is kept out, and writing the output itself will tell why.
+/// which the kernel releases when the process dies, however it dies. What such a one has left of
+/// the output is removed (remove_parts_of). A device is nobody's; where no lock file can be made,
+/// nobody is kept out, and writing the output itself will tell why.
 class file_lock {
  public:
   /// `what` begins the message: "write `watch.log_file`". Throws input_error that names the other

@@ -11,6 +11,7 @@
 #include "runtime/data/record_reader.hpp"
 #include "runtime/data/utf8.hpp"
 
+#include <array>
 #include <atomic>
 #include <exception>
 #include <limits>
@@ -160,10 +161,14 @@ conversation_files_result write_conversations(const conversation_rules& by,
   if (options.output_prefix.has_parent_path())
     make_folder(options.output_prefix.parent_path());
   const std::filesystem::path prefix = options.output_prefix.string() + "_conversations";
-  for (const auto& each : {prefix, answers_prefix(prefix)})
-    for (const auto& output : {bin_path(each), idx_path(each)})
-      require_no_input("the output", output, options.inputs);
+  const auto answers = answers_prefix(prefix);
+  const std::array outputs{
+      bin_path(prefix), idx_path(prefix), bin_path(answers), idx_path(answers)};
+  for (const auto& output : outputs)
+    require_no_input("the output", output, options.inputs);
   const file_lock lock(prefix, "write the data set");
+  for (const auto& output : outputs)
+    remove_parts_of(output);
   conversation_writer writer(by, options, prefix);
   {
     progress_bar bar("tokenizing", total, "B");

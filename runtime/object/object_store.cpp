@@ -31,22 +31,6 @@ struct kept_chunk {
   std::string bytes;
 };
 
-/// What killed processes began to write of a file, here or on another host that shares the folder:
-/// no process is silent for a day.
-void remove_old_parts(const std::filesystem::path& of) {
-  namespace fs = std::filesystem;
-  const auto begin = of.filename().string() + ".partial-";
-  const auto old = fs::file_time_type::clock::now() - std::chrono::hours(24);
-  std::error_code failure;
-  for (fs::directory_iterator at(of.parent_path(), failure), end; !failure && at != end;
-       at.increment(failure)) {
-    std::error_code gone;
-    if (at->path().filename().string().starts_with(begin) && at->last_write_time(gone) < old
-        && !gone)
-      fs::remove(at->path(), gone);
-  }
-}
-
 }  // namespace
 
 struct object_store::state {
@@ -358,7 +342,7 @@ mapped_file object_store::kept(const object_url& object,
                   to_string(object));
   }
   make_folder(folder);
-  remove_old_parts(path);
+  remove_parts_of(path, surely_dead);
   {
     file_writer to(path);
     std::string part;

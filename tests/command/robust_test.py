@@ -214,6 +214,29 @@ def check_killed_preprocess(folder):
         raise wrong(f"killed at {nth - 1} calls: {len(bytes_of)} outputs; left were {left}")
 
 
+def check_killed_conversations(folder):
+    """One that was killed, wherever, leaves nothing that the next one of that name does not clear away."""
+    tok, out = cli_test.tokenizer(folder), folder / "out"
+    (folder / "talks.jsonl").write_text(
+        '{"messages": [{"role": "user", "content": "a?"}, {"role": "assistant", "content": "b."}]}\n' * 9)
+    words = ["conversations", "--input", folder / "talks.jsonl", "--output-prefix", out / "x", "--format", "identity",
+             "--tokenizer", tok]
+    whole = {f"x_conversations{which}.{kind}" for which in ("", "_answers") for kind in ("bin", "idx")}
+    left = set()
+    for nth in range(1, 100):
+        out.mkdir()
+        code, _, err = run(*words, fault=(out, nth, 0, 1))
+        if code == 0:
+            break
+        left |= {x.name.rpartition("-")[0] for x in out.iterdir()}
+        expect(0, *words)
+        if {x.name for x in out.iterdir() if not x.name.startswith(".")} != whole:
+            raise wrong(f"killed at call {nth}: {sorted(out.iterdir())}\n{err}")
+        shutil.rmtree(out)
+    if nth < 10 or not {f"{x}.partial" for x in whole} <= left:
+        raise wrong(f"killed at {nth - 1} calls, and left were {left}")
+
+
 def check_stopped(folder):
     """SIGSTOP and SIGCONT change nothing; nor does a reader that goes away."""
     expected = undisturbed(folder)

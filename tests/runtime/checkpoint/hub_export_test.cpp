@@ -277,8 +277,11 @@ TEST_CASE("a folder with something in it is not written into, and a failure leav
                                   }),
                   input_error);
   CHECK(std::distance(fs::directory_iterator(dir.path()), {}) == 1);
+  fs::create_directory(dir / ".slash.partial-7");  // of one that was killed
+  write_text(dir / ".slash.partial-7" / "model.safetensors", "half");
   write_hub_model((dir / "slash").string() + "/", {.model = llama()}, numbered);
   CHECK(fs::exists(dir / "slash" / "config.json"));
+  CHECK(std::distance(fs::directory_iterator(dir.path()), {}) == 2);
   fs::create_directory(dir / "empty");
   write_hub_model(dir / "empty", {.model = llama()}, numbered);
   CHECK(fs::exists(dir / "empty" / "config.json"));

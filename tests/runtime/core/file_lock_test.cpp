@@ -1,6 +1,7 @@
 #include "runtime/core/file_lock.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -8,6 +9,8 @@
 
 #include <csignal>
 #include <fstream>
+#include <set>
+#include <string>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,6 +55,46 @@ TEST_CASE("a writer that was killed is in nobody's way", "[core]") {
   CHECK_FALSE(is_empty(folder.path()));  // its lock file
   { const file_lock lock(folder / "log", "write"); }
   CHECK(is_empty(folder.path()));
+}
+
+TEST_CASE("who takes a lock clears away what the killed have left of that output and nothing else",
+          "[core]") {
+  const scratch_folder folder;
+  const auto names = [&] {
+    std::set<std::string> out;
+    for (const auto& x : std::filesystem::directory_iterator(folder.path()))
+      out.insert(x.path().filename().string());
+    return out;
+  };
+  std::set<std::string> stay{
+      "log", "log.partial-", "log.partial-7x", "log.partial", "log2.partial-7"};
+  for (const auto& name : stay)
+    std::ofstream(folder / name) << "x";
+  std::ofstream(folder / "log.partial-7") << "half";
+  std::filesystem::create_directory(folder / "log.partial-8");
+  std::ofstream(folder / "log.partial-8/in") << "half";
+  {
+    const file_lock lock(folder / "log", "write");
+    CHECK_THROWS_AS(file_lock(folder / "log", "write"), input_error);
+  }
+  CHECK(names() == stay);
+}
+
+TEST_CASE("of what others may be writing only what nobody has touched for that time is removed",
+          "[core]") {
+  const scratch_folder folder;
+  const auto old = folder / "x.partial-7", young = folder / "x.partial-8";
+  for (const auto& part : {old, young})
+    std::ofstream(part) << "half";
+  std::filesystem::create_symlink("x", folder / "link");
+  std::filesystem::last_write_time(
+      old, std::filesystem::file_time_type::clock::now() - surely_dead - std::chrono::hours(1));
+  remove_parts_of(folder / "link", surely_dead);
+  CHECK_FALSE(exists(old));
+  CHECK(exists(young));
+  remove_parts_of(folder / "link");
+  CHECK_FALSE(exists(young));
+  CHECK_NOTHROW(remove_parts_of(folder / "none/x"));
 }
 
 TEST_CASE("devices and places where no lock can be are locked by nobody", "[core]") {

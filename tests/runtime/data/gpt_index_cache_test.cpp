@@ -83,6 +83,26 @@ TEST_CASE("an index is built once, then mapped", "[data]") {
   }
 }
 
+TEST_CASE("what killed runs began to write of an index goes when it is old", "[data]") {
+  const cached it;
+  it.open();
+  const auto before = it.files();
+  for (const auto& [name, text] : before) {
+    write_text(it.folder / "cache" / (name + ".partial-8"), "half");  // of another host, perhaps
+    const auto old = it.folder / "cache" / (name + ".partial-7");
+    write_text(old, "half");
+    std::filesystem::last_write_time(
+        old, std::filesystem::file_time_type::clock::now() - surely_dead - std::chrono::hours(1));
+  }
+  it.open();
+  const auto after = it.files();
+  for (const auto& [name, text] : before) {
+    CAPTURE(name);
+    CHECK(after.contains(name + ".partial-7") == name.ends_with("lock"));
+    CHECK(after.contains(name + ".partial-8"));
+  }
+}
+
 TEST_CASE("another seed or another data set has another index", "[data]") {
   cached c;
   c.open();
