@@ -10,6 +10,11 @@ foreach(story 11_two_hosts 12_kill_9)
   troupe_script_test(examples/${story} examples/story.py $<TARGET_FILE:troupe>
                      ${PROJECT_SOURCE_DIR}/examples/${story}.sh NEEDS troupe UNSANITIZED)
 endforeach()
+if(TARGET story_05_monitor)  # not where sanitizers stand between it and the system
+  troupe_script_test(examples/refused_threads examples/refused_threads_test.py
+                     $<TARGET_FILE:story_05_monitor> $<TARGET_FILE:troupe_thread_faults>
+                     NEEDS story_05_monitor troupe_thread_faults)
+endif()
 if(TEST examples/11_two_hosts)  # skipped where the user may not make namespaces
   set_tests_properties(examples/11_two_hosts PROPERTIES SKIP_RETURN_CODE 77)
 endif()

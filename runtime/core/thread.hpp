@@ -17,7 +17,7 @@ std::jthread start_thread(const std::string& name, std::function<void()> work);
 std::string refused_thread(const std::string& name, int error_number);
 
 /// True while `start_thread` asks on behalf of the calling thread: a refusal is handled. Libraries
-/// that cannot handle one are the program's affair (actors/command/refused_threads.cpp).
+/// that cannot handle one are the program's affair (runtime/refused_threads/refused_threads.cpp).
 bool handles_refused_thread();
 
 }  // namespace troupe::runtime

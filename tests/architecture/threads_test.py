@@ -13,7 +13,7 @@ STARTS = re.compile(r"\bstd::thread\b(?!::)|\bstd::jthread\b(?: \w+)?[({](?!\)|c
 # A thread, or several of them, that has a name: it is started by start_thread, or moved there.
 NAMED = re.compile(r"\bstd::jthread>?\s+(\w+)\s*(?:;|=|\{\})")
 MAY = {"runtime/core/thread.cpp": "start_thread itself",
-       "actors/command/refused_threads.cpp": "stands between libraries and the system"}
+       "runtime/refused_threads/refused_threads.cpp": "stands between libraries and the system"}
 
 
 def complaints(root):

@@ -13,7 +13,7 @@ WAITS = re.compile(r"\bcondition_variable(?:_any)?\b|\bthis_thread::sleep_|\.(?:
 MAY = {
     "runtime/core/waiting.": "the seam itself",
     "runtime/core/log.": "the log's own thread",
-    "runtime/core/thread.": "a thread that the system refuses is asked for again",
+    "runtime/refused_threads/": "a thread that the system refuses is asked for again",
     "runtime/core/progress.": "a terminal",
     "runtime/telemetry/recorder.": "threads of recorders; the monitor's wait for them is bounded",
     "runtime/transport/wire_": "wires are not simulated: a virtual transport is",

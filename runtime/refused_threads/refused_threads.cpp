@@ -1,7 +1,8 @@
 // The libraries that we stand on start threads, too, and cannot go on without: OpenMP would end the
 // process without our message, CAF by a signal, or it would wait for ever for an actor that never
-// ran. So the program stands between them and the system. A limit is often reached for a moment
-// only, by others of the same user: a request waits a little before it is refused.
+// ran. So a program that links this (troupe::refused_threads) stands between them and the system. A
+// limit is often reached for a moment only, by others of the same user: a request waits a little
+// before it is refused.
 
 #include "runtime/core/log.hpp"
 #include "runtime/core/thread.hpp"
