@@ -98,7 +98,8 @@ struct port_of_ours {
 constexpr port_of_ours of_this_run{
     ". Nobody of this run listens there, or the network is cut: `troupe status` shows whether the "
     "run lives",
-    "who listens there is nobody of this run"};
+    "who listens there does not answer as a process of this run does: it hangs, or is of another "
+    "run"};
 constexpr port_of_ours of_these_credentials{
     "",
     "who listens there has other credentials, is no standing node of this build, or one of both "
