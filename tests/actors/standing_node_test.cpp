@@ -35,6 +35,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr auto patience = std::chrono::seconds(60);  // which only a hang reaches
+const std::string copied_run = "0123456789abcdef";
 
 struct waiting {
   explicit waiting(bool once = false, const std::string& successor = "") {
@@ -120,7 +121,7 @@ struct player {
   /// What it needs of the run, so that another process goes on from there.
   void leave_copy(std::uint32_t incarnation) {
     const runtime::run_record record{
-        .id = "one", .program = "test", .command = {"troupe"}, .started = "now", .ended = {}};
+        .id = copied_run, .program = "test", .command = {"troupe"}, .started = "now", .ended = {}};
     self->send(it.node,
                messages::keep_run{.incarnation = incarnation,
                                   .address = "127.0.0.1",
@@ -398,10 +399,12 @@ TEST_CASE("the copy that a process is to go on from keeps its folder until that 
   }));
   next.take_over(next.order_of(2));
   next.leave_copy(2);
-  REQUIRE(tests::soon([&] { return fs::exists(it.copies() / "one.1" / "rendezvous.json"); }));
-  CHECK(runtime::find_rendezvous(runtime::run_folder::open(it.copies() / "one.0"))->round == 2);
+  REQUIRE(tests::soon(
+      [&] { return fs::exists(it.copies() / (copied_run + ".1") / "rendezvous.json"); }));
+  const auto first = it.copies() / (copied_run + ".0");
+  CHECK(runtime::find_rendezvous(runtime::run_folder::open(first))->round == 2);
   runtime::replace_file(it.folder.path() / "lost", "");
-  CHECK(tests::soon([&] { return !fs::exists(it.copies() / "one.0"); }));
+  CHECK(tests::soon([&] { return !fs::exists(first); }));
 }
 
 TEST_CASE("a launcher that has lost a node and finds it again finds nobody there", "[actors]") {

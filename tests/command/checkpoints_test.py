@@ -207,7 +207,7 @@ def check_checkpoint(folder):
         raise wrong(f"verify --json: {code}\n{page}")
     shard.write_bytes(data[:-1])
     code, page, _ = run("checkpoint", "ls", "a", cwd=folder)
-    if code != 0 or "wrong" not in narrow(page) or "incomplete" not in page:
+    if code != 0 or "damaged" not in narrow(page) or "incomplete" not in page:
         raise wrong(f"ls does not tell what is wrong:\n{page}")
     refuses("should have", "checkpoint", "show", a)
 
