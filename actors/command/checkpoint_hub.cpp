@@ -124,13 +124,16 @@ int import_from_hub(const import_flags& flags) {
       = {{"imported_from", runtime::text_or_bytes(fs::absolute(flags.hub).string())},
          {"tokenizer", runtime::json_value(description)}};
   const auto count = std::uint64_t(runtime::parameter_count(model.config()));
+  const runtime::directory_lock lock(flags.save);
   runtime::require_no_checkpoints(flags.save);
   runtime::keep_tokenizer(description, flags.save);  // before the checkpoint that needs it is there
   fs::path folder;
   {
     runtime::progress_bar bar("importing", count, "parameters");
     folder = runtime::save_hub_model(
-        model, flags.save, runtime::json_text(identity), [&](auto done) { bar.advance_to(done); });
+        model, flags.save, lock, runtime::json_text(identity), [&](auto done) {
+          bar.advance_to(done);
+        });
   }
   print_page("wrote '{}': {} parameters\n", folder.string(), count);
   if (identity["tokenizer"]["type"] == runtime::null_tokenizer::type_name)

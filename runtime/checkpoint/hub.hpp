@@ -22,6 +22,8 @@
 
 namespace troupe::runtime {
 
+class directory_lock;
+
 /// The shape that a config.json describes; `where` begins its messages. Sequence and positions are
 /// the longest that the model was made for, the padded vocabulary is the vocabulary, and dropouts
 /// are 0, whatever the file says: who wants to train with other values sets them. Throws
@@ -90,15 +92,16 @@ class hub_model {
 /// which is not.
 hub_model read_hub_model(const std::filesystem::path& dir);
 
-/// What save_hub_model asks first, for who writes something of his own before it. Throws
-/// input_error when `dir` has checkpoints.
+/// What save_hub_model asks first, for who writes something of his own before it, under the lock.
+/// Throws input_error when `dir` has checkpoints.
 void require_no_checkpoints(const std::filesystem::path& dir);
 
 /// Saves the parameters as the checkpoint of iteration 0 in `dir`, without moments; returns its
-/// folder. `identity` is a JSON object. `advance` is told the parameters written so far. Throws
-/// input_error when `dir` has checkpoints already, and io_error.
+/// folder. `lock` is of `dir`. `identity` is a JSON object. `advance` is told the parameters
+/// written so far. Throws input_error when `dir` has checkpoints already, and io_error.
 std::filesystem::path save_hub_model(const hub_model& model,
                                      const std::filesystem::path& dir,
+                                     const directory_lock& lock,
                                      const std::string& identity,
                                      const std::function<void(std::uint64_t)>& advance = {});
 

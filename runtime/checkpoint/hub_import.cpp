@@ -35,9 +35,9 @@ void require_no_checkpoints(const fs::path& dir) {
 
 fs::path save_hub_model(const hub_model& model,
                         const fs::path& dir,
+                        const directory_lock& /*lock*/,
                         const std::string& identity,
                         const std::function<void(std::uint64_t)>& advance) {
-  const directory_lock lock(dir);
   require_no_checkpoints(dir);
   checkpoint_writer by(dir, 0, generation_id{1});
   checkpoint_manifest manifest;

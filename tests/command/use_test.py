@@ -3,6 +3,7 @@
     use_test.py PROGRAM NAME...   runs the named checks, or all
 """
 
+import fcntl
 import json
 import struct
 import sys
@@ -114,6 +115,12 @@ def check_export_refusals(folder):
     refuses("has checkpoints already", *words, folder / "ids", "--tokenizer", folder / "tok")
     if (folder / "ids" / "tokenizer").exists():
         raise wrong("an import that was refused left a tokenizer in another one's folder")
+    (folder / "texts").mkdir()
+    with open(folder / "texts" / ".lock", "w") as lock:  # as a training that has not saved yet
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        refuses("is saving there", *words, folder / "texts", "--tokenizer", folder / "tok")
+    if (folder / "texts" / "tokenizer").exists():
+        raise wrong("an import that was refused left a tokenizer in the folder of a training that has begun")
     works(*words, folder / "texts", "--tokenizer", folder / "tok")
     ask = ["generate", "--prompt", "The actor", "--tokens", 8, "--greedy", "--load"]
     expect(works(*ask, folder / "texts"), works(*ask, texts), "texts after the advice")

@@ -290,7 +290,8 @@ TEST_CASE("a folder with something in it is not written into, and a failure leav
 TEST_CASE("an imported model is a checkpoint of its parameters", "[checkpoint]") {
   const scratch_folder dir;
   const auto model = golden("llama_untied_gqa", dir / "hub");
-  const auto folder = save_hub_model(model, dir / "save", R"({"tokenizer": null})");
+  const directory_lock lock(dir / "save");
+  const auto folder = save_hub_model(model, dir / "save", lock, R"({"tokenizer": null})");
   CHECK(latest_checkpoint(dir / "save").folder == folder);
   const auto saved = open_checkpoint(folder);
   CHECK(saved->manifest().iteration == 0);
@@ -302,5 +303,5 @@ TEST_CASE("an imported model is a checkpoint of its parameters", "[checkpoint]")
     saved->read(x.name, b);
     CHECK(a == b);
   }
-  CHECK_THROWS_AS(save_hub_model(model, dir / "save", "{}"), input_error);
+  CHECK_THROWS_AS(save_hub_model(model, dir / "save", lock, "{}"), input_error);
 }
