@@ -71,9 +71,11 @@ int train_tokenizer(const training_options& options, const runtime::cancel_token
                             *obstacle);
   for (const auto* name : {"vocab.json", "merges.txt"})
     runtime::require_no_input("--output", options.output / name, options.inputs);
+  // The lock lies beside it.
+  runtime::make_folder(std::filesystem::absolute(options.output).parent_path());
   const runtime::file_lock lock(options.output, "write the tokenizer");
   for (const auto* name : {"vocab.json", "merges.txt"})
-    runtime::remove_parts_of(options.output / name);
+    lock.remove_parts(options.output / name);
   runtime::bpe_trainer trainer;
   count_words(options, trainer, stop);
   const auto wanted = std::uint64_t(*options.vocabulary_size);

@@ -117,10 +117,12 @@ class staged_folder {
     if (fs::exists(target_, ignored) && !fs::is_empty(target_, ignored))
       throw input_error("'{}' is there and not empty: name a folder that is not there yet",
                         target_.string());
+    make_folder(target_.parent_path());  // where the lock lies
     lock_.emplace(target_, "export to");
     const auto hidden = target_.parent_path() / ("." + target_.filename().string());
-    remove_parts_of(hidden);
+    lock_->remove_part_folders(hidden);
     staging_ = fmt::format("{}.partial-{}", hidden.string(), ::getpid());
+    fs::remove_all(staging_, ignored);  // of a dead process that had this pid
     make_folder(staging_);
   }
   ~staged_folder() {

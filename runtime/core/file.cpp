@@ -60,6 +60,42 @@ bool is_special(const std::filesystem::path& path) {
   return ::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode);
 }
 
+/// A file, or a folder with all that is in it: who writes into a file there does not touch the
+/// folder.
+bool is_untouched(const std::filesystem::path& part) {
+  namespace fs = std::filesystem;
+  std::error_code failure;
+  const auto old = fs::file_time_type::clock::now() - surely_dead;
+  const auto is_old
+      = [&](const fs::path& x) { return fs::last_write_time(x, failure) < old && !failure; };
+  bool out = is_old(part);
+  if (out && fs::is_directory(part, failure))
+    for (fs::recursive_directory_iterator at(part, failure), end; out && !failure && at != end;
+         at.increment(failure))
+      out = is_old(at->path());
+  return out && !failure;
+}
+
+void remove_parts_of_type(const std::filesystem::path& path,
+                          std::filesystem::file_type type,
+                          std::optional<pid_t> dead) {
+  namespace fs = std::filesystem;
+  std::error_code failure;
+  const auto whole = fs::absolute(behind_links(path), failure);
+  const auto begin = whole.filename().string().append(part_mark);
+  for (fs::directory_iterator at(whole.parent_path(), failure), end; !failure && at != end;
+       at.increment(failure)) {
+    const auto name = at->path().filename().string();
+    std::error_code gone;
+    if (!name.starts_with(begin) || name.size() == begin.size()
+        || name.find_first_not_of("0123456789", begin.size()) != name.npos
+        || at->symlink_status(gone).type() != type)
+      continue;
+    if ((dead && name.substr(begin.size()) == std::to_string(*dead)) || is_untouched(at->path()))
+      fs::remove_all(at->path(), gone);
+  }
+}
+
 /// Its descriptor and size.
 std::pair<int, std::size_t> open_regular(const std::filesystem::path& path) {
   const int descriptor
@@ -202,22 +238,12 @@ void file_writer::commit() {
   sync_folder(path_.has_parent_path() ? path_.parent_path() : ".");
 }
 
-void remove_parts_of(const std::filesystem::path& path, std::chrono::hours untouched) {
-  namespace fs = std::filesystem;
-  std::error_code failure;
-  const auto whole = fs::absolute(behind_links(path), failure);
-  const auto begin = whole.filename().string().append(part_mark);
-  const auto old = fs::file_time_type::clock::now() - untouched;
-  for (fs::directory_iterator at(whole.parent_path(), failure), end; !failure && at != end;
-       at.increment(failure)) {
-    const auto name = at->path().filename().string();
-    if (!name.starts_with(begin) || name.size() == begin.size()
-        || name.find_first_not_of("0123456789", begin.size()) != name.npos)
-      continue;
-    std::error_code gone;
-    if (untouched.count() == 0 || (at->last_write_time(gone) < old && !gone))
-      fs::remove_all(at->path(), gone);
-  }
+void remove_parts_of(const std::filesystem::path& path, std::optional<pid_t> dead) {
+  remove_parts_of_type(path, std::filesystem::file_type::regular, dead);
+}
+
+void remove_part_folders_of(const std::filesystem::path& path, std::optional<pid_t> dead) {
+  remove_parts_of_type(path, std::filesystem::file_type::directory, dead);
 }
 
 std::optional<std::string> write_obstacle(const std::filesystem::path& path) {

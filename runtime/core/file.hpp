@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
 
 namespace troupe::runtime {
 
@@ -80,11 +81,14 @@ class file_writer {
 /// No process that writes is silent for so long.
 inline constexpr std::chrono::hours surely_dead{24};
 
-/// Removes what processes that were killed have left of `path`, files and folders:
-/// "<path>.partial-<pid>". For who alone may write there (file_lock); for others only what nobody
-/// has touched for that time, as a pid says nothing of the processes of another host that shares
-/// the folder. What cannot be removed stays.
-void remove_parts_of(const std::filesystem::path& path, std::chrono::hours untouched = {});
+/// Removes the files that killed processes have left of `path`, "<path>.partial-<pid>": that of the
+/// process `dead`, and those that nobody has touched for surely_dead, as a pid says nothing of the
+/// processes of another host that shares the folder. Folders, links and what cannot be removed
+/// stay.
+void remove_parts_of(const std::filesystem::path& path, std::optional<pid_t> dead = {});
+
+/// The same of folders, with all that is in them: for names that nobody but the program chooses.
+void remove_part_folders_of(const std::filesystem::path& path, std::optional<pid_t> dead = {});
 
 /// Whole small files; reading copies them. Throw input_error and io_error as mapped_file, and
 /// io_error (writing).

@@ -4,7 +4,10 @@
 #include "runtime/core/file.hpp"
 
 #include <cerrno>
+#include <charconv>
+#include <climits>
 #include <fcntl.h>
+#include <sstream>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,15 +23,47 @@ bool is_device_or_pipe(const fs::path& path) {
   return ::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode);
 }
 
+std::string name_of_this_host() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
+struct lock_signature {
+  std::string pid, host;  ///< empty: not known
+};
+
+lock_signature read_signature(int descriptor) {
+  char text[HOST_NAME_MAX + 32] = {};
+  const auto size = ::pread(descriptor, text, sizeof text, 0);
+  std::istringstream lines(std::string(text, size > 0 ? std::size_t(size) : 0));
+  lock_signature out;
+  std::getline(lines, out.pid);
+  std::getline(lines, out.host);
+  if (out.pid.find_first_not_of("0123456789") != std::string::npos)
+    out = {};
+  return out;
+}
+
+/// Signs a lock that is held. Returns who held it before, where that was on this host: it is dead.
+std::optional<pid_t> sign_lock(int descriptor) {
+  const auto before = read_signature(descriptor);
+  const auto host = name_of_this_host();
+  const auto text = fmt::format("{}\n{}\n", ::getpid(), host);
+  static_cast<void>(::ftruncate(descriptor, 0) == 0
+                    && ::pwrite(descriptor, text.data(), text.size(), 0) > 0);
+  pid_t dead = 0;
+  const auto* const end = before.pid.data() + before.pid.size();
+  const auto [rest, failure] = std::from_chars(before.pid.data(), end, dead);
+  if (host.empty() || before.host != host || failure != std::errc{} || rest != end)
+    return std::nullopt;
+  return dead;
+}
+
 }  // namespace
 
 std::string holder_of(int descriptor) {
-  char text[32] = {};
-  const auto size = ::pread(descriptor, text, sizeof text - 1, 0);
-  std::string pid(text, size > 0 ? std::size_t(size) : 0);
-  pid.erase(pid.find_last_not_of('\n') + 1);
-  const bool known = !pid.empty() && pid.find_first_not_of("0123456789") == std::string::npos;
-  return known ? "process " + pid : "another process";
+  const auto pid = read_signature(descriptor).pid;
+  return pid.empty() ? "another process" : "process " + pid;
 }
 
 bool is_still_there(int descriptor, const fs::path& path) {
@@ -68,21 +103,31 @@ file_lock::file_lock(const fs::path& output, const std::string& what) {
       break;  // else the one that held it removed it between our opening and our locking
     ::close(std::exchange(descriptor_, -1));
   }
-  const auto pid = std::to_string(::getpid()) + "\n";
-  // Only to be named to others.
-  if (::ftruncate(descriptor_, 0) == 0)
-    static_cast<void>(::pwrite(descriptor_, pid.data(), pid.size(), 0) == 0);
-  remove_parts_of(plain);
+  dead_ = sign_lock(descriptor_);
+  remove_parts(plain);
 }
 
 file_lock::file_lock(file_lock&& other) noexcept
-    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      dead_(other.dead_) {}
 
 file_lock::~file_lock() {
   if (descriptor_ < 0)
     return;
-  ::unlink(path_.c_str());  // while it is still held: nobody else's is removed
+  if (is_still_there(descriptor_, path_))  // else its folder was removed, and this one is another's
+    ::unlink(path_.c_str());               // while it is still held: nobody else's is removed
   ::close(descriptor_);
+}
+
+void file_lock::remove_parts(const fs::path& output) const {
+  if (descriptor_ >= 0)
+    remove_parts_of(output, dead_);
+}
+
+void file_lock::remove_part_folders(const fs::path& output) const {
+  if (descriptor_ >= 0)
+    remove_part_folders_of(output, dead_);
 }
 
 }  // namespace troupe::runtime

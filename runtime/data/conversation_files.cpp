@@ -168,7 +168,7 @@ conversation_files_result write_conversations(const conversation_rules& by,
     require_no_input("the output", output, options.inputs);
   const file_lock lock(prefix, "write the data set");
   for (const auto& output : outputs)
-    remove_parts_of(output);
+    lock.remove_parts(output);
   conversation_writer writer(by, options, prefix);
   {
     progress_bar bar("tokenizing", total, "B");

@@ -151,9 +151,8 @@ gpt_index load_or_build_gpt_index(const token_source& source,
   try {
     make_folder(folder);
     held.take(files.path("lock"));
-    // Hosts that share a folder need not see each other's locks.
     for (const auto* file : {documents_file, bounds_file, order_file, description_file})
-      remove_parts_of(files.path(file), surely_dead);
+      remove_parts_of(files.path(file));
     std::error_code failure;
     if (std::filesystem::exists(files.path(description_file), failure)) {
       if (auto found = load(files, request, plan, description))

@@ -342,7 +342,7 @@ mapped_file object_store::kept(const object_url& object,
                   to_string(object));
   }
   make_folder(folder);
-  remove_parts_of(path, surely_dead);
+  remove_parts_of(path);
   {
     file_writer to(path);
     std::string part;

@@ -14,9 +14,11 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <unistd.h>
 
 using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
@@ -277,14 +279,41 @@ TEST_CASE("a folder with something in it is not written into, and a failure leav
                                   }),
                   input_error);
   CHECK(std::distance(fs::directory_iterator(dir.path()), {}) == 1);
-  fs::create_directory(dir / ".slash.partial-7");  // of one that was killed
-  write_text(dir / ".slash.partial-7" / "model.safetensors", "half");
+  // Of ones that were killed: one a day ago and one that had our pid, and a folder of the user's.
+  const auto old = fs::file_time_type::clock::now() - surely_dead - std::chrono::hours(1);
+  for (const auto& part : {dir / ".slash.partial-7",
+                           dir / fmt::format(".slash.partial-{}", ::getpid()),
+                           dir / "slash.partial-8"}) {
+    fs::create_directory(part);
+    write_text(part / "old.safetensors", "half");
+    fs::last_write_time(part / "old.safetensors", old);
+    fs::last_write_time(part, old);
+  }
   write_hub_model((dir / "slash").string() + "/", {.model = llama()}, numbered);
   CHECK(fs::exists(dir / "slash" / "config.json"));
-  CHECK(std::distance(fs::directory_iterator(dir.path()), {}) == 2);
+  CHECK_FALSE(fs::exists(dir / "slash" / "old.safetensors"));
+  CHECK(fs::exists(dir / "slash.partial-8" / "old.safetensors"));
+  CHECK(std::distance(fs::directory_iterator(dir.path()), {}) == 3);
   fs::create_directory(dir / "empty");
   write_hub_model(dir / "empty", {.model = llama()}, numbered);
   CHECK(fs::exists(dir / "empty" / "config.json"));
+}
+
+TEST_CASE("an export is alone in its folder, also where the folder around that was not there",
+          "[checkpoint]") {
+  const scratch_folder dir;
+  int refused = 0;
+  write_hub_model(dir / "new/model",
+                  {.model = llama()},
+                  [&](const std::string& name, const box& part, std::span<float> to) {
+                    if (refused++ == 0)
+                      CHECK_THROWS_WITH(
+                          write_hub_model(dir / "new/model", {.model = llama()}, numbered),
+                          ContainsSubstring("is writing there"));
+                    numbered(name, part, to);
+                  });
+  CHECK(refused > 0);
+  CHECK(fs::exists(dir / "new/model/config.json"));
 }
 
 TEST_CASE("an imported model is a checkpoint of its parameters", "[checkpoint]") {

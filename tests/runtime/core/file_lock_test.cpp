@@ -7,8 +7,10 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <chrono>
 #include <csignal>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <string>
 #include <sys/wait.h>
@@ -17,6 +19,26 @@
 using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
 using troupe::tests::scratch_folder;
+
+namespace {
+
+std::set<std::string> names_in(const std::filesystem::path& folder) {
+  std::set<std::string> out;
+  for (const auto& x : std::filesystem::directory_iterator(folder))
+    out.insert(x.path().filename().string());
+  return out;
+}
+
+std::string part_of(const std::string& name, pid_t process) {
+  return name + ".partial-" + std::to_string(process);
+}
+
+void make_old(const std::filesystem::path& path) {
+  const auto now = std::filesystem::file_time_type::clock::now();
+  std::filesystem::last_write_time(path, now - surely_dead - std::chrono::hours(1));
+}
+
+}  // namespace
 
 TEST_CASE("an output has one writer, and the second is told who it is", "[core]") {
   const scratch_folder folder;
@@ -57,44 +79,110 @@ TEST_CASE("a writer that was killed is in nobody's way", "[core]") {
   CHECK(is_empty(folder.path()));
 }
 
-TEST_CASE("who takes a lock clears away what the killed have left of that output and nothing else",
-          "[core]") {
+TEST_CASE(
+    "of what a killed process has left of an output the next one that locks it clears it away",
+    "[core]") {
   const scratch_folder folder;
-  const auto names = [&] {
-    std::set<std::string> out;
-    for (const auto& x : std::filesystem::directory_iterator(folder.path()))
-      out.insert(x.path().filename().string());
-    return out;
-  };
-  std::set<std::string> stay{
-      "log", "log.partial-", "log.partial-7x", "log.partial", "log2.partial-7"};
-  for (const auto& name : stay)
-    std::ofstream(folder / name) << "x";
-  std::ofstream(folder / "log.partial-7") << "half";
-  std::filesystem::create_directory(folder / "log.partial-8");
-  std::ofstream(folder / "log.partial-8/in") << "half";
+  const auto child = ::fork();
+  if (child == 0) {
+    const file_lock lock(folder / "log", "write");
+    for (const auto* name : {"log", "log.bin"})
+      std::ofstream(folder / part_of(name, ::getpid())) << "half";
+    std::filesystem::create_directory(folder / part_of(".log", ::getpid()));
+    std::ofstream(folder / part_of(".log", ::getpid()) / "in") << "half";
+    ::kill(::getpid(), SIGKILL);
+  }
+  ::waitpid(child, nullptr, 0);
+  REQUIRE(
+      names_in(folder.path())
+      == std::set<std::string>{
+          ".log.lock", part_of("log", child), part_of("log.bin", child), part_of(".log", child)});
   {
     const file_lock lock(folder / "log", "write");
-    CHECK_THROWS_AS(file_lock(folder / "log", "write"), input_error);
+    CHECK_FALSE(exists(folder / part_of("log", child)));
+    CHECK(exists(folder / part_of("log.bin", child)));
+    lock.remove_parts(folder / "log.bin");
+    lock.remove_part_folders(folder / ".log");
   }
-  CHECK(names() == stay);
+  CHECK(is_empty(folder.path()));
 }
 
-TEST_CASE("of what others may be writing only what nobody has touched for that time is removed",
+TEST_CASE("who takes a lock leaves everything else alone, and folders of the name of a part, too",
+          "[core]") {
+  const scratch_folder folder;
+  const std::set<std::string> files{
+      "log", "log.partial-", "log.partial-7x", "log.partial", "log2.partial-7", "log.partial-8"};
+  for (const auto& name : files)
+    std::ofstream(folder / name) << "x";
+  std::filesystem::create_directory(folder / "log.partial-7");
+  std::ofstream(folder / "log.partial-7/in") << "mine";
+  std::filesystem::create_symlink("log", folder / "log.partial-9");
+  for (const auto& name : names_in(folder.path()))
+    if (name != "log.partial-8" && name != "log.partial-9")
+      make_old(folder / name);
+  make_old(folder / "log.partial-7/in");
+  auto stay = names_in(folder.path());
+  for (const auto* signature : {"8", "7\nanother host\n", "8\nanother host\n", "9 8\n", ""}) {
+    std::ofstream(folder / ".log.lock") << signature;
+    const file_lock lock(folder / "log", "write");
+    lock.remove_parts(folder / "log");
+  }
+  CHECK(names_in(folder.path()) == stay);
+  CHECK(exists(folder / "log.partial-7/in"));
+  make_old(folder / "log.partial-8");  // it was written on another host, perhaps, and is no more
+  { const file_lock lock(folder / "log", "write"); }
+  stay.erase("log.partial-8");
+  CHECK(names_in(folder.path()) == stay);
+}
+
+TEST_CASE("who could have no lock removes nothing", "[core]") {
+  const scratch_folder folder;
+  const file_lock lock(folder / "new/log", "write");
+  std::filesystem::create_directories(folder / "new/.log.partial-7");
+  std::ofstream(folder / "new/log.partial-7") << "half";
+  make_old(folder / "new/log.partial-7");
+  make_old(folder / "new/.log.partial-7");
+  lock.remove_parts(folder / "new/log");
+  lock.remove_part_folders(folder / "new/.log");
+  CHECK(names_in(folder / "new") == std::set<std::string>{".log.partial-7", "log.partial-7"});
+}
+
+TEST_CASE("who held a lock in a folder that was removed leaves the lock of the next one",
+          "[core]") {
+  const scratch_folder folder;
+  std::filesystem::create_directory(folder / "in");
+  std::optional<file_lock> first(std::in_place, folder / "in/log", "write");
+  std::filesystem::remove_all(folder / "in");
+  std::filesystem::create_directory(folder / "in");
+  const file_lock second(folder / "in/log", "write");
+  first.reset();
+  CHECK(exists(folder / "in/.log.lock"));
+  CHECK_THROWS_AS(file_lock(folder / "in/log", "write"), input_error);
+}
+
+TEST_CASE("of what others may be writing only what nobody has touched for a day is removed",
           "[core]") {
   const scratch_folder folder;
   const auto old = folder / "x.partial-7", young = folder / "x.partial-8";
   for (const auto& part : {old, young})
     std::ofstream(part) << "half";
   std::filesystem::create_symlink("x", folder / "link");
-  std::filesystem::last_write_time(
-      old, std::filesystem::file_time_type::clock::now() - surely_dead - std::chrono::hours(1));
-  remove_parts_of(folder / "link", surely_dead);
+  make_old(old);
+  remove_parts_of(folder / "link");
   CHECK_FALSE(exists(old));
   CHECK(exists(young));
-  remove_parts_of(folder / "link");
+  remove_parts_of(folder / "link", 8);
   CHECK_FALSE(exists(young));
   CHECK_NOTHROW(remove_parts_of(folder / "none/x"));
+  for (const auto& part : {old, young}) {
+    std::filesystem::create_directory(part);
+    std::ofstream(part / "in") << "half";
+    make_old(part);
+  }
+  make_old(old / "in");
+  remove_part_folders_of(folder / "x");
+  CHECK_FALSE(exists(old));
+  CHECK(exists(young));  // something in it was touched
 }
 
 TEST_CASE("devices and places where no lock can be are locked by nobody", "[core]") {
