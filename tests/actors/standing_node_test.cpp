@@ -385,7 +385,9 @@ TEST_CASE("a successor hears of whoever is on the way when it comes", "[actors]"
 // still to be decided, and win that.
 TEST_CASE("the copy that a process is to go on from keeps its folder until that has ended",
           "[actors]") {
-  waiting it(false, "touch begun; while [ ! -e lost ]; do sleep 0.02; done");
+  waiting it(false,
+             "touch begun; n=0; while [ ! -e lost ] && [ $n -lt 3000 ]; do sleep 0.02; n=$((n + "
+             "1)); done");
   player next(it);
   {
     player one(it);
