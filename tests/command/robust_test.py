@@ -96,8 +96,9 @@ ENDLESS = ["--train-iters", 1000000, "--lr-decay-iters", 1000000, "--eval-iters"
 
 
 def steps(folder, log="log.jsonl"):
-    out = {}
-    for line in (folder / log).read_text().splitlines():
+    """Of a run that may be writing a line there just now."""
+    out, text = {}, (folder / log).read_text()
+    for line in text[:text.rfind("\n") + 1].splitlines():
         record = json.loads(line)
         if "state_digest" in record:
             out[record["iteration"]] = record["state_digest"]
@@ -221,7 +222,7 @@ def check_two_runs(folder):
 
 
 def check_removed_folder(folder):
-    """A save folder that is removed under a run is locked again, and so is its log: a second run is told who is there."""
+    """A save folder that is removed under a run is locked again: a second run is told who is there. Its log is there again."""
     save = folder / "run"
     save.mkdir()
     with running(*training(folder, *ENDLESS, log="run/log.jsonl")) as it:
