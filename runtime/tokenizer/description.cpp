@@ -131,6 +131,15 @@ bool names_end_of_document(const fs::path& copy, const std::optional<std::string
   }
 }
 
+/// Not when that cannot be read of the copy.
+bool has_end_of_document(const fs::path& copy, const std::optional<std::string>& end) {
+  try {
+    return end_of_document_in(copy) == end;
+  } catch (const input_error&) {
+    return false;
+  }
+}
+
 /// The copies in a folder of checkpoints.
 struct kept_copies {
   const fs::path& folder;
@@ -164,16 +173,17 @@ struct kept_copies {
   }
 
   /// Of a tokenizer.json, the first of these: what else stands in the others may have been changed
-  /// in the copy.
+  /// in the copy, and is left as it is.
   void keep_end_of_document(const std::vector<tokenizer_file>& files) const {
     const auto& model = files.front();
     const auto end = named_end_of_document(model.path);
-    if (names_end_of_document(of(model), end))
-      return;
-    for (const auto& file : files)
-      if (std::ranges::count(naming_end_of_document, file.name) > 0)
-        if (const auto text = read_text(file.path); !has_text(of(file), text))
-          restore(file, text);
+    for (const auto& file : files) {
+      if (names_end_of_document(of(model), end))
+        return;
+      if (std::ranges::count(naming_end_of_document, file.name) > 0
+          && !has_end_of_document(of(file), end_of_document_in(file.path)))
+        restore(file, read_text(file.path));
+    }
     if (!names_end_of_document(of(model), end))
       throw input_error(
           "'{0}' has a {1} that is not beside '{2}', and another token ends a document there: "

@@ -105,17 +105,23 @@ tokenizer_parts load_tokenizer_json(const std::filesystem::path& path) {
   return out;
 }
 
+std::optional<std::string> end_of_document_in(const std::filesystem::path& file) {
+  const auto content = parsed(file);
+  const json_part all{content, fmt::format("cannot use '{}'", file.string())};
+  for (const auto* key : {"eos_token", "sep_token"})  // BERT has only the second
+    if (const auto end = all.maybe(key))
+      return end->value.is_object() ? end->at("content").text() : end->text();
+  return std::nullopt;
+}
+
 std::optional<std::string> named_end_of_document(const std::filesystem::path& file) {
   for (const auto* name : naming_end_of_document) {
     const auto beside = file.parent_path() / name;
     std::error_code failure;
     if (!std::filesystem::exists(beside, failure))
       continue;
-    const auto content = parsed(beside);
-    const json_part all{content, fmt::format("cannot use '{}'", beside.string())};
-    for (const auto* key : {"eos_token", "sep_token"})  // BERT has only the second
-      if (const auto end = all.maybe(key))
-        return end->value.is_object() ? end->at("content").text() : end->text();
+    if (auto end = end_of_document_in(beside))
+      return end;
   }
   return std::nullopt;
 }

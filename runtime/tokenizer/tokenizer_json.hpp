@@ -19,8 +19,12 @@ tokenizer_parts load_tokenizer_json(const std::filesystem::path& file);
 inline constexpr std::array naming_end_of_document{"tokenizer_config.json",
                                                    "special_tokens_map.json"};
 
-/// That token, by the eos_token, or else the sep_token, of the first of these files beside `file`
-/// that has one. Nothing where none has. Throws input_error for one that is not what it should be.
+/// The token that one of them names: its eos_token, or else its sep_token. Nothing where it has
+/// none. Throws input_error for a file that cannot be read or is not what it should be.
+std::optional<std::string> end_of_document_in(const std::filesystem::path& file);
+
+/// That of the first of these files beside `file` that has one. Nothing where none has. Throws as
+/// end_of_document_in.
 std::optional<std::string> named_end_of_document(const std::filesystem::path& file);
 
 }  // namespace troupe::runtime

@@ -398,6 +398,27 @@ TEST_CASE(
   CHECK(read_text(kept) == changed);
 }
 
+TEST_CASE("a copy that was changed and is not the damaged one stays", "[tokenizer]") {
+  const scratch_folder folder;
+  const auto config = folder / "run/tokenizer/tokenizer_config.json",
+             map = folder / "run/tokenizer/special_tokens_map.json";
+  const std::string end = R"({"eos_token": "<|im_start|>"})", mine = R"({"chat_template": "mine"})",
+                    also_mine = R"({"eos_token": {"content": "<|im_start|>"}, "x": 1})";
+  const bool in_config = GENERATE(false, true);
+  CAPTURE(in_config);
+  write_hub_tokenizer(folder / "hub", file_of("qwen2"));
+  write_text(folder / "hub/tokenizer_config.json", in_config ? end : "{}");
+  write_text(folder / "hub/special_tokens_map.json", end);
+  const auto choice = tokenizer_in(folder / "hub");
+  const auto description = describe(choice, *make_tokenizer(choice));
+  keep_tokenizer(description, folder / "run");
+  write_text(config, in_config ? "{" : mine);
+  write_text(map, in_config ? also_mine : "{");
+  keep_tokenizer(description, folder / "run", [] { return true; });
+  CHECK(read_text(config) == (in_config ? end : mine));
+  CHECK(read_text(map) == (in_config ? also_mine : end));
+}
+
 TEST_CASE("what names an end of documents beside a copy alone is told and stays", "[tokenizer]") {
   const scratch_folder folder;
   write_hub_tokenizer(folder / "hub", file_of("qwen2"));
