@@ -40,6 +40,7 @@ fs::path free_name(const fs::path& folder) {
 
 void save_configuration(const fs::path& folder, const std::string& text) {
   const auto file = folder / configuration_file;
+  runtime::remove_parts_of(file);
   if (fs::exists(file)) {
     if (says_the_same(file, text))
       return;

@@ -165,6 +165,7 @@ struct kept_copies {
 
   void keep(const tokenizer_file& file) const {
     const auto text = read_text(file.path);
+    remove_parts_of(of(file));
     std::error_code failure;
     if (!fs::exists(of(file), failure))
       write_text(of(file), text);

@@ -11,6 +11,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -268,7 +269,13 @@ TEST_CASE("of very many unknown keys the first 1000 are named", "[command][unsan
 TEST_CASE("a kept configuration is never lost to another", "[command]") {
   const tests::scratch_folder folder;
   const auto read = [&](const char* name) { return runtime::read_text(folder.path() / name); };
+  const auto part = folder / "config.yaml.partial-7";  // of a process that was killed
+  runtime::write_text(part, "n: ");
+  std::filesystem::last_write_time(
+      part,
+      std::filesystem::file_time_type::clock::now() - runtime::surely_dead - std::chrono::hours(1));
   save_configuration(folder.path(), "n: 1\n");
+  CHECK_FALSE(exists(part));
   CHECK(read("config.yaml") == "n: 1\n");
   save_configuration(folder.path(), "# the same\nn: 1\n");
   CHECK(read("config.yaml") == "n: 1\n");

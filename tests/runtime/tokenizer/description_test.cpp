@@ -10,6 +10,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <chrono>
+
 using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
 using troupe::tests::scratch_folder;
@@ -33,7 +35,12 @@ TEST_CASE("a tokenizer is found again after its files were moved away", "[tokeni
   const auto original = make_tokenizer(choice);
   const auto description = describe(choice, *original);
   keep_tokenizer(description, folder / "run");
+  const auto part = folder / "run/tokenizer/merges.txt.partial-7";  // of a process that was killed
+  write_text(part, "half");
+  std::filesystem::last_write_time(
+      part, std::filesystem::file_time_type::clock::now() - surely_dead - std::chrono::hours(1));
   keep_tokenizer(description, folder / "run");  // again, as at a resume
+  CHECK_FALSE(exists(part));
   std::filesystem::remove_all(folder / "first");
   const auto found = described_tokenizer(description, folder / "run");
   CHECK(found->fingerprint() == original->fingerprint());
