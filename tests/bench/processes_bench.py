@@ -1,11 +1,12 @@
 """What several processes cost: a training step beside one process, processes that wait, and how start and memory grow.
 
-    processes_bench.py [--program FILE] [--only step,snapshots,idle,growth] [--model NAME] [--layout NAME] [--rounds N] [--steps N]
+    processes_bench.py [--program FILE] [--only step,snapshots,idle,growth] [--model NAME] [--layout NAME] [--batch N] [--rounds N] [--steps N]
                        [--warm-up N] [--numbers 8,16,32,64] [--json FILE]
 
 *step*: the same job in one process and in two, in turn; the median time of a step of each round, and the median ratio.
 *snapshots*: the same job in two processes without and with recovery, where each keeps the states of the other's ranks: pulled
-in each step, verified, acknowledged. The ratios, and beside them a memcpy of the same bytes over a step.
+in each step, verified, acknowledged, as many bytes whatever the batch is. The ratios, and beside them a memcpy of the same bytes over
+a step.
 *idle*: a lane is planted to hang, so that everybody waits; processor time of each process meanwhile.
 *growth*: a small job of N replicas in N processes: seconds until all stand, until the first step, for the end after it;
 memory by /proc/PID/smaps_rollup, where pages that processes share count in part (PSS).
@@ -126,7 +127,8 @@ def snapshots(o, folder, rows):
             ratios, times, kept = [], {"off": [], "on": []}, 0
             for turn in range(o.rounds):
                 for recovery in ("off", "on") if turn % 2 == 0 else ("on", "off"):
-                    one = training(o, folder, *shape, *ranks, "--recovery", recovery, "--train-iters", o.steps + o.warm_up,
+                    batch = ["--global-batch-size", o.batch] if o.batch else []
+                    one = training(o, folder, *shape, *ranks, *batch, "--recovery", recovery, "--train-iters", o.steps + o.warm_up,
                                    "--processes", 2)
                     one.ends()
                     times[recovery].append(statistics.median(x["elapsed_ms"] for x in one.steps()[o.warm_up:]))
@@ -209,6 +211,7 @@ def main():
     line.add_argument("--only", default=",".join(parts))
     line.add_argument("--model", choices=MODELS)
     line.add_argument("--layout", choices=LAYOUTS)
+    line.add_argument("--batch", type=int, help="samples a step, for snapshots")
     line.add_argument("--rounds", type=int, default=5)
     line.add_argument("--steps", type=int, default=30)
     line.add_argument("--warm-up", type=int, default=5, help="steps that are not counted")
