@@ -6,7 +6,7 @@
 *step*: the same job in one process and in two, in turn; the median time of a step of each round, and the median ratio.
 *snapshots*: the same job in two processes without and with recovery, where each keeps the states of the other's ranks: pulled
 in each step, verified, acknowledged, as many bytes whatever the batch is. The ratios, and beside them a memcpy of the same bytes over
-a step.
+a step; and the keepers' share of all processor time, which other load moves less.
 *idle*: a lane is planted to hang, so that everybody waits; processor time of each process meanwhile.
 *growth*: a small job of N replicas in N processes: seconds until all stand, until the first step, for the end after it;
 memory by /proc/PID/smaps_rollup, where pages that processes share count in part (PSS).
@@ -119,17 +119,38 @@ def copied_per_second():
     return statistics.median(rates)
 
 
+def actor_seconds(one):
+    """Processor time of the threads of detached actors, of which keepers alone do anything in a step; and of all threads."""
+    out = [0.0, 0.0]
+    for name, pid in one.entries().items():
+        for task in pathlib.Path(f"/proc/{pid}/task").iterdir() if name.startswith("node-") else ():
+            try:
+                name, _, rest = (task / "stat").read_text().partition("(")[2].rpartition(")")
+            except OSError:  # a thread that has ended
+                continue
+            seconds = sum(int(x) for x in rest.split()[11:13]) / TICKS
+            out[0] += seconds if name == "caf.actor" else 0
+            out[1] += seconds
+    return out
+
+
 def snapshots(o, folder, rows):
     for model, shape in MODELS.items():
         for layout, ranks in LAYOUTS.items():
             if o.model not in (None, model) or o.layout not in (None, layout):
                 continue
-            ratios, times, kept = [], {"off": [], "on": []}, 0
+            ratios, times, kept, shares = [], {"off": [], "on": []}, 0, []
             for turn in range(o.rounds):
                 for recovery in ("off", "on") if turn % 2 == 0 else ("on", "off"):
                     batch = ["--global-batch-size", o.batch] if o.batch else []
                     one = training(o, folder, *shape, *ranks, *batch, "--recovery", recovery, "--train-iters", o.steps + o.warm_up,
                                    "--processes", 2)
+                    if recovery == "on":
+                        one.until(lambda: len(one.steps()) >= o.warm_up)
+                        before = actor_seconds(one)
+                        one.until(lambda: len(one.steps()) >= o.steps + o.warm_up - 1)
+                        after = actor_seconds(one)
+                        shares.append((after[0] - before[0]) / (after[1] - before[1]))
                     one.ends()
                     times[recovery].append(statistics.median(x["elapsed_ms"] for x in one.steps()[o.warm_up:]))
                     if recovery == "on":
@@ -141,10 +162,11 @@ def snapshots(o, folder, rows):
             copy = kept / copied_per_second() * 1e3 / off
             rows.append({"part": "snapshots", "model": model, "layout": layout, "off_ms": off,
                          "on_ms": statistics.median(times["on"]), "ratio": statistics.median(ratios), "ratios": ratios,
-                         "bytes_a_step": kept, "memcpy_over_step": copy})
+                         "bytes_a_step": kept, "memcpy_over_step": copy, "keepers_share": statistics.median(shares)})
             print(f"{model}, {layout}: without recovery {off:.1f} ms, with {rows[-1]['on_ms']:.1f} ms, ratio "
                   f"{rows[-1]['ratio']:.4f} ({', '.join(f'{x:.4f}' for x in ratios)}); {kept / 1e6:.1f} MB are kept in each "
-                  f"step, memcpy of which takes {copy:.4f} of it", flush=True)
+                  f"step, memcpy of which takes {copy:.4f} of it; keepers take {rows[-1]['keepers_share']:.4f} of the processor time",
+                  flush=True)
 
 
 def processor_seconds(pid):
