@@ -8,6 +8,7 @@
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <set>
 #include <tuple>
 
@@ -150,6 +151,23 @@ TEST_CASE("who is restored is struck while somebody else's death is being mended
   REQUIRE(all.front().plants.size() == 2);
   CHECK(all.front().plants[0].ends_with(":restore:kill"));
   CHECK(all.front().plants[1].ends_with(":decided"));
+}
+
+TEST_CASE("who is struck at a snapshot gives one to the checkpoint", "[chaos]") {
+  auto job = small_job();
+  auto wish = all_of_it();
+  wish.moments = {"snapshot"};
+  wish.roles = {role::lane, role::stage, role::replica};
+  const auto of_second = [&] {
+    const auto all = plan_of_all(wish, job);
+    REQUIRE(all.size() > 10);
+    return std::count_if(all.begin(), all.end(), [](const disturbance& x) {
+      return x.actor[x.actor.find(':') + 1] == '1';
+    });
+  };
+  CHECK(of_second() == 0);
+  job.reduction.distributed_optimizer = true;
+  CHECK(of_second() > 0);
 }
 
 TEST_CASE("what leaves nothing to do is refused", "[chaos]") {

@@ -327,11 +327,18 @@ cut cut_of(const runtime::training_job& job) {
           job.layout.tensor};
 }
 
+cut cut_at(const std::string& moment, const runtime::training_job& job) {
+  auto out = cut_of(job);
+  if (moment == "snapshot" && !job.reduction.distributed_optimizer)
+    out.replicas = 1;
+  return out;
+}
+
 std::vector<std::string> moments_for(fault_kind kind, role who, const runtime::training_job& job) {
   std::vector<std::string> out;
   if (row_of(who).is_process)
     return out;
-  const auto actor = actor_of(who, job, [](int) { return 0; });
+  const auto actor = actor_of(who, {}, job, [](int) { return 0; });
   auto trial = job;
   for (std::size_t m = 0; m < runtime::moment_names().size(); ++m) {
     const std::string moment(runtime::moment_names()[m]);

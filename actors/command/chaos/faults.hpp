@@ -124,15 +124,22 @@ std::string why_not(fault_kind kind, role who, bool link_commands, bool over_hos
 /// The names of all moments at which that role can be struck so in this job; of a process none.
 std::vector<std::string> moments_for(fault_kind kind, role who, const runtime::training_job& job);
 
-/// Of an actor of that role, drawn by `draw`, which gives a number below its argument: "lane:0.1".
+/// Of an actor of that role to whom that moment comes, drawn by `draw`, which gives a number below
+/// its argument: "lane:0.1".
 template <class Draw>
-std::string actor_of(role who, const runtime::training_job& job, Draw draw);
+std::string actor_of(role who,
+                     const std::string& moment,
+                     const runtime::training_job& job,
+                     Draw draw);
 
 /// How many replicas, stages and tensor ranks there are.
 struct cut {
   int replicas = 1, stages = 1, tensor = 1;
 };
 cut cut_of(const runtime::training_job& job);
+/// The same of those to whom that moment comes: of replicas that have the same state the first
+/// alone gives it to a checkpoint.
+cut cut_at(const std::string& moment, const runtime::training_job& job);
 
 /// `--plant-death` takes them together, if the moment needs another death to come: one at restore.
 std::vector<std::string> plants_of(fault_kind kind,
@@ -142,8 +149,11 @@ std::vector<std::string> plants_of(fault_kind kind,
                                    const runtime::training_job& job);
 
 template <class Draw>
-std::string actor_of(role who, const runtime::training_job& job, Draw draw) {
-  const auto size = cut_of(job);
+std::string actor_of(role who,
+                     const std::string& moment,
+                     const runtime::training_job& job,
+                     Draw draw) {
+  const auto size = cut_at(moment, job);
   std::string out(row_of(who).name);
   if (who == role::replica)
     return out + ":" + std::to_string(draw(size.replicas));

@@ -117,7 +117,8 @@ bool place(disturbance& x,
     x.step = (step + period - 1) / period * period;
     if (x.step > last_step(wish) && step <= last_step(wish))
       x.step = last_step(wish) / period * period;
-    x.actor = actor_of(of.who, job, [&](int count) { return by.below(std::size_t(count)); });
+    x.actor
+        = actor_of(of.who, x.moment, job, [&](int count) { return by.below(std::size_t(count)); });
     x.plants = plants_of(of.kind, x.actor, x.step, x.moment, job);
   }
   return x.step > wish.first && x.step <= last_step(wish);
