@@ -121,9 +121,12 @@ class staged_folder {
     lock_.emplace(target_, "export to");
     const auto hidden = target_.parent_path() / ("." + target_.filename().string());
     lock_->remove_part_folders(hidden);
-    staging_ = fmt::format("{}.partial-{}", hidden.string(), ::getpid());
-    fs::remove_all(staging_, ignored);  // of a dead process that had this pid
-    make_folder(staging_);
+    // One that is there may be of a process with our pid on a host that does not see our lock.
+    auto name = fmt::format("{}.partial-{}", hidden.string(), ::getpid());
+    for (std::error_code refused; !fs::create_directory(name, refused); name += '0')
+      if (refused)
+        throw io_error("cannot create the folder '{}': {}", name, refused.message());
+    staging_ = name;
   }
   ~staged_folder() {
     std::error_code ignored;

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <charconv>
 #include <climits>
+#include <csignal>
 #include <fcntl.h>
 #include <sstream>
 #include <sys/file.h>
@@ -25,7 +26,7 @@ bool is_device_or_pipe(const fs::path& path) {
 
 std::string name_of_this_host() {
   char name[HOST_NAME_MAX + 1] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
+  return ::gethostname(name, sizeof name) == 0 ? name : "";
 }
 
 struct lock_signature {
@@ -44,17 +45,23 @@ lock_signature read_signature(int descriptor) {
   return out;
 }
 
-/// Signs a lock that is held. Returns who held it before, where that was on this host: it is dead.
+/// Such a process may hold another file that had this name before.
+bool is_dead(pid_t pid) {
+  return pid == ::getpid() || (::kill(pid, 0) != 0 && errno == ESRCH);
+}
+
+/// Signs a lock that is held. Returns who held it before, where that was on this host and is dead.
 std::optional<pid_t> sign_lock(int descriptor) {
   const auto before = read_signature(descriptor);
   const auto host = name_of_this_host();
   const auto text = fmt::format("{}\n{}\n", ::getpid(), host);
-  static_cast<void>(::ftruncate(descriptor, 0) == 0
-                    && ::pwrite(descriptor, text.data(), text.size(), 0) > 0);
+  if (::pwrite(descriptor, text.data(), text.size(), 0) == ssize_t(text.size()))
+    static_cast<void>(::ftruncate(descriptor, off_t(text.size())) == 0);
   pid_t dead = 0;
   const auto* const end = before.pid.data() + before.pid.size();
   const auto [rest, failure] = std::from_chars(before.pid.data(), end, dead);
-  if (host.empty() || before.host != host || failure != std::errc{} || rest != end)
+  if (host.empty() || before.host != host || failure != std::errc{} || rest != end
+      || !is_dead(dead))
     return std::nullopt;
   return dead;
 }
@@ -62,8 +69,11 @@ std::optional<pid_t> sign_lock(int descriptor) {
 }  // namespace
 
 std::string holder_of(int descriptor) {
-  const auto pid = read_signature(descriptor).pid;
-  return pid.empty() ? "another process" : "process " + pid;
+  const auto by = read_signature(descriptor);
+  if (by.pid.empty())
+    return "another process";
+  const bool is_here = by.host.empty() || by.host == name_of_this_host();
+  return "process " + by.pid + (is_here ? "" : " on " + by.host);
 }
 
 bool is_still_there(int descriptor, const fs::path& path) {

@@ -297,6 +297,14 @@ TEST_CASE("a folder with something in it is not written into, and a failure leav
   fs::create_directory(dir / "empty");
   write_hub_model(dir / "empty", {.model = llama()}, numbered);
   CHECK(fs::exists(dir / "empty" / "config.json"));
+  // Of a process of our pid, on a host that does not see our lock: it may write there now.
+  const auto another = dir / fmt::format(".shared.partial-{}", ::getpid());
+  fs::create_directory(another);
+  write_text(another / "half.safetensors", "half");
+  write_hub_model(dir / "shared", {.model = llama()}, numbered);
+  CHECK(fs::exists(another / "half.safetensors"));
+  CHECK(fs::exists(dir / "shared" / "config.json"));
+  CHECK_FALSE(fs::exists(dir / "shared" / "half.safetensors"));
 }
 
 TEST_CASE("an export is alone in its folder, also where the folder around that was not there",
