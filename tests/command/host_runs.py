@@ -71,12 +71,7 @@ class node:
             time.sleep(0.05)
 
     def stop(self):
-        for pid in self.left():
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        self.process.wait()
+        end_host(self)
 
 
 def keys(folder, name="keys"):
