@@ -5,13 +5,11 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
 #include <vector>
 
 using namespace troupe;
-using Catch::Matchers::ContainsSubstring;
 using messages::ec;
 using tests::first_generation;
 using tests::supervised_processes;
