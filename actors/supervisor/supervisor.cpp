@@ -296,8 +296,8 @@ void supervisor_state::finish() {
     return;
   if (!monitor_)
     return shut_down();
-  // A monitor that dies now is replaced, and asked again; a hung one loses its last lines, the job
-  // nothing.
+  // A monitor that dies now is replaced, and asked again, and so is one that hangs: what it has not
+  // written the next one writes. Of two that hang the last lines are lost; the job loses nothing.
   context_->messages->request(self_, monitor_, monitor_patience, messages::conclude{generation()})
       .then(
           [this](const messages::concluded&) {
@@ -308,6 +308,10 @@ void supervisor_state::finish() {
             const auto turn = take_turn("error");
             if (e != caf::sec::request_timeout)
               return;
+            auto why = fmt::format("it did not conclude in {} s", monitor_patience.count());
+            if (job_->job.recovery.on && !std::exchange(has_waited_for_monitor_, true))
+              return lose({monitor_.address(),
+                           messages::make_error(messages::ec::protocol_violated, std::move(why))});
             runtime::log_warning(
                 "the monitor did not conclude in {} s: the last lines of the "
                 "log may be missing",

@@ -386,6 +386,7 @@ class supervisor_state {
   bool time_is_up_ = false;  ///< `exit_minutes` have passed
   std::string diagnosis_;    ///< why the run ends early, with an error; empty: it does not
   bool concluding_ = false, shut_down_ = false;
+  bool has_waited_for_monitor_ = false;                ///< one hung at the end, and was replaced
   std::shared_ptr<runtime::lane_board::place> place_;  ///< last: it reads the others
 };
 

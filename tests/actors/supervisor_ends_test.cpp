@@ -4,7 +4,10 @@
 #include "tests/support/supervised_processes.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <chrono>
 
 using namespace troupe;
 using Catch::Matchers::ContainsSubstring;
@@ -45,4 +48,28 @@ TEST_CASE("asked to end while a dead process is started again a supervisor waits
   it.system.tell(it.supervisor, messages::drain{"SIGINT"});
   CHECK_FALSE(it.end->has_come());
   CHECK_FALSE(it.nodes[2].shut_down);
+}
+
+TEST_CASE(
+    "a monitor that hangs when the run ends is replaced and the next one writes the last lines",
+    "[actors]") {
+  // The second one hangs as well: the log is given up, the run ends all the same.
+  const int hanging = GENERATE(0, 1, 2);
+  supervised_processes it;
+  it.hanging_monitors = hanging;
+  it.begin();
+  it.commit_first();
+  it.keep(1);
+  it.system.tell(it.supervisor, messages::drain{"SIGINT"});
+  it.vote(2);  // which had begun
+  it.apply(2);
+  it.keep(2);
+  for (int waited = 0; waited < hanging; ++waited) {
+    CHECK(it.monitors == 1 + waited);
+    CHECK_FALSE(it.nodes[2].shut_down);
+    it.system.advance(std::chrono::seconds(6));
+  }
+  CHECK(it.monitors == (hanging == 0 ? 1 : 2));
+  CHECK(it.nodes[2].shut_down);
+  CHECK_FALSE(it.end->is(ec::protocol_violated));
 }

@@ -151,11 +151,18 @@ struct supervised_processes {
         })));
   }
   messages::monitor_actor new_monitor() {
-    return system.keep(system.home().spawn([this]() -> messages::monitor_actor::behavior_type {
+    const bool hangs = ++monitors <= hanging_monitors;
+    return system.keep(system.home().spawn([this, hangs](messages::monitor_actor::pointer self)
+                                               -> messages::monitor_actor::behavior_type {
       return {[](const messages::committed&) {},
               [](const messages::validated&) {},
               [this](const messages::happened& x) { happened.push_back(x.event); },
-              [](const messages::conclude& x) { return messages::concluded{x.generation}; }};
+              [self, hangs](const messages::conclude& x) {
+                auto answer = self->make_response_promise<messages::concluded>();
+                if (!hangs)
+                  answer.deliver(messages::concluded{x.generation});
+                return answer;
+              }};
     }));
   }
 
@@ -215,6 +222,8 @@ struct supervised_processes {
   heard_by<messages::checkpointer_actor> saver;
   heard_by<messages::shard_writer_actor> writers;
   std::vector<runtime::run_event> happened;
+  int monitors = 0;                  ///< that were spawned
+  int hanging_monitors = 0;          ///< so many of them never conclude
   std::array<played_node, 3> nodes;  ///< the last is the supervisor's
   deterministic system;
   std::shared_ptr<actors::prepared_job> prepared;
