@@ -11,6 +11,9 @@
 // Dao: "FlashAttention-2", 2023; Milakov, Gimelshein: "Online normalizer calculation for softmax",
 // 2018. A query row that sees no key has o = 0 and lse = -infinity.
 //
+// lse lies head by head within a sequence: that of sequence s is a block (H, rows of s) which
+// begins at H * query_starts[s], (B, H, T) where all have one length. Libraries have it so.
+//
 // The backward pass, with D[i] = sum_d do[i,d] * o[i,d]:
 //
 //   dv[j] = sum_i p m do[i]     ds[i,j] = p (m do[i] . v[j] - D[i])
@@ -71,7 +74,7 @@ struct attention_shape {
 template <class T>
 struct attention_forward {
   T* o;        ///< (query rows, H, D) written, contiguous
-  float* lse;  ///< (query rows, H) written
+  float* lse;  ///< (H, rows) of each sequence, at lse_at: written
   const T* q;
   const T* k;
   const T* v;
@@ -85,7 +88,7 @@ struct attention_backward {
   T* dv;             ///< strides of k, written
   const T* d_o;      ///< (query rows, H, D)
   const T* o;        ///< (query rows, H, D)
-  const float* lse;  ///< (query rows, H)
+  const float* lse;  ///< (H, rows) of each sequence
   const T* q;
   const T* k;
   const T* v;
@@ -109,6 +112,12 @@ constexpr std::uint64_t attention_stream(std::uint64_t sample, std::int32_t quer
 }
 constexpr std::uint64_t attention_word(std::int64_t head, std::int32_t key_position) {
   return (std::uint64_t(head) << 32) + std::uint64_t(key_position);
+}
+
+/// Where lse of `row` and head h lies, in the sequence of the rows from `begin` to `end`.
+constexpr std::int64_t lse_at(
+    std::int64_t H, std::int64_t begin, std::int64_t end, std::int64_t h, std::int64_t row) {
+  return H * begin + h * (end - begin) + (row - begin);
 }
 
 /// The first position that a query sees through the window.
