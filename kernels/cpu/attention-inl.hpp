@@ -213,11 +213,12 @@ inline void write(const float* from,
   }
 }
 
-/// lse and outputs of the query rows from `row`: `q` has their maxima, `sums` (tile, width) sums of
-/// probabilities and `o` (tile, o_stride) those of outputs.
+/// lse and outputs of the query rows from `first` of `in`: `q` has their maxima, `sums` (tile,
+/// width) sums of probabilities and `o` (tile, o_stride) those of outputs.
 template <class T>
 inline void finish(const attention_forward<T>& op,
-                   std::int64_t row,
+                   const sequence& in,
+                   std::int64_t first,
                    std::int64_t head,
                    query_tile& q,
                    const float* sums,
@@ -236,6 +237,8 @@ inline void finish(const attention_forward<T>& op,
     hn::StoreU(hn::IfThenElse(hn::IsNaN(total), total, lse), d, q.row + i);
     hn::StoreU(hn::IfThenZeroElse(none, hn::Div(hn::Set(d, rest), total)), d, q.row + tile + i);
   }
+  const std::int64_t row = in.query + first;
+  std::copy_n(q.row, q.rows, op.lse + in.lse_at(a.H, head, first));
   for (std::int64_t i = 0; i < q.rows; ++i) {
     const std::int64_t at = (row + i) * a.H + head;
     const float* from = o + i * o_stride;
@@ -244,7 +247,6 @@ inline void finish(const attention_forward<T>& op,
     each(a.D, [=](std::int64_t c, auto step) HWY_ATTR {
       step.store(hn::Mul(hn::LoadU(d, from + c), times), to + c);
     });
-    op.lse[at] = q.row[i];
   }
 }
 

@@ -85,6 +85,11 @@ struct sequence {
         queries(a.query_starts[s + 1] - query),
         key(a.key_starts[s]),
         keys(a.key_starts[s + 1] - key) {}
+
+  /// Of the sequence's query row `first`; those of the next rows follow.
+  std::int64_t lse_at(std::int64_t H, std::int64_t head, std::int64_t first) const {
+    return kernels::lse_at(H, query, query + queries, head, query + first);
+  }
 };
 
 struct longest {

@@ -93,9 +93,9 @@ class backward_part : backward_base<T> {
     const T* d_o = op_.d_o + (row * a_.H + head) * a_.D;
     const T* o = op_.o + (row * a_.H + head) * a_.D;
     pack_rows(d_o, a_.H * a_.D, q.rows, a_.D, 1, own_.d_o);
+    std::copy_n(op_.lse + in_.lse_at(a_.H, head, first), q.rows, q.row);
     for (std::int64_t i = 0; i < q.rows; ++i) {
       const std::int64_t at = i * a_.H * a_.D;
-      q.row[i] = op_.lse[(row + i) * a_.H + head];
       q.row[tile + i] = sum(a_.D, [&](std::int64_t c, auto step) HWY_ATTR {
         return hn::Mul(step.load(d_o + at + c), step.load(o + at + c));
       });

@@ -78,9 +78,9 @@ class tiled_backward_part : backward_base<bf16> {
     pack_queries(op_.q + place_of_q, a_.query_row, own_.q_columns, own_.q_pairs);
     pack_queries(op_.d_o + place_of_o, row_of_o, own_.d_o_columns, own_.d_o_pairs);
     std::fill_n(q.row, 2 * tile, 0.0f);
+    std::copy_n(op_.lse + in_.lse_at(a_.H, head, first), q.rows, q.row);
     for (std::int64_t i = 0; i < q.rows; ++i) {
       const bf16 *d_o = op_.d_o + place_of_o + i * row_of_o, *o = op_.o + place_of_o + i * row_of_o;
-      q.row[i] = op_.lse[(row + i) * a_.H + head];
       q.row[tile + i] = sum(a_.D, [=](std::int64_t c, auto step) HWY_ATTR {
         return hn::Mul(step.load(d_o + c), step.load(o + c));
       });

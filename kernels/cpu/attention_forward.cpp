@@ -100,7 +100,7 @@ class forward_part : forward_base<T> {
       else
         gather(q, next_, q.s, own_.values + j * Dp_, Dp_, a_.D, j, own_.o);
     }
-    finish(op_, in_.query + first, head, q, own_.sums, own_.o, Dp_);
+    finish(op_, in_, first, head, q, own_.sums, own_.o, Dp_);
   }
 
   // One row of keys after the other, for the few queries of a step of decoding.

@@ -68,7 +68,7 @@ class tiled_forward_part : forward_base<bf16> {
     for (const rows_of_strip& rows : strips)
       if (!rows.begun)
         std::fill_n(own_.o + rows.row * Ds_, rows.n * Ds_, 0.0f);
-    finish(op_, in_.query + first, head, q, own_.sums, own_.o, Ds_);
+    finish(op_, in_, first, head, q, own_.sums, own_.o, Ds_);
   }
 
   // Some rows of the tile of queries, and the keys at work of which they see some.

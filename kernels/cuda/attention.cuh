@@ -76,6 +76,24 @@ __device__ inline tile_place find_tile(const std::int32_t* starts, std::int64_t 
   return {low, t, first, min(tile, starts[low + 1] - first)};
 }
 
+/// The sequence of a row: the last that begins at most there.
+__device__ inline int sequence_of(const std::int32_t* starts, std::int64_t S, int row) {
+  int low = 0, high = int(S) - 1;
+  while (low < high) {
+    const int middle = (low + high + 1) / 2;
+    if (starts[middle] <= row)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+/// Where lse of a query row lies; those of the next rows follow.
+__device__ __forceinline__ std::int64_t lse_of(const attention_work& a, int s, int h, int row) {
+  return lse_at(a.H, a.query_starts[s], a.query_starts[s + 1], h, row);
+}
+
 /// What a block has in shared memory: a chunk that is at hand, weights, and where its rows stand.
 struct shared_tiles {
   alignas(16) float hand[2 * depth * tile];

@@ -56,12 +56,13 @@ struct backward_tiles : shared_tiles {
   float center[tile];
 };
 
-/// The queries of a tile: their positions, log-sum-exp and D of head h. Others wait.
+/// The queries of a tile of sequence s: their positions, log-sum-exp and D of head h. Others wait.
 template <class T>
 __device__ __forceinline__ void load_queries(const attention_backward<T>& op,
                                              const attention_work& a,
                                              const prepared& from,
                                              backward_tiles& to,
+                                             int s,
                                              int first,
                                              int rows,
                                              int h) {
@@ -71,7 +72,7 @@ __device__ __forceinline__ void load_queries(const attention_backward<T>& op,
   const bool there = i < rows;
   const std::int64_t place = std::int64_t{first + i} * a.H + h;
   to.query_position[i] = there ? a.query_position[first + i] : 0;
-  to.lse2[i] = there ? op.lse[place] * log2_e : 0.0F;
+  to.lse2[i] = there ? op.lse[lse_of(a, s, h, first + i)] * log2_e : 0.0F;
   to.center[i] = there ? from.center[place] : 0.0F;
 }
 
@@ -104,7 +105,7 @@ __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
     const int n = min(tile, queries - t * tile);
     const T* q = op.q + first * a.query_row + g * a.query_group + member * a.D;
     const T* d_o = op.d_o + (std::int64_t{first} * a.H + h) * a.D;
-    load_queries(op, a, from, own, first, n, h);
+    load_queries(op, a, from, own, at.s, first, n, h);
     unsigned kept = ~0U;
     if (a.p_drop > 0) {
       __syncthreads();
@@ -206,7 +207,7 @@ __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
   const T* v = op.v + first_key * a.key_row + g * a.key_group;
   const int first_row = int(threadIdx.x) / 16 * Rows, first_column = int(threadIdx.x) % 16 * 4;
 
-  load_queries(op, a, from, own, at.first, at.rows, h);
+  load_queries(op, a, from, own, at.s, at.first, at.rows, h);
   float dq[Rows][Dp / 16] = {};
   const int end = keys_end(a, keys, queries);
 #pragma unroll 1

@@ -157,6 +157,7 @@ __global__ void __launch_bounds__(threads, blocks<Dp>)
 
   const std::int64_t row = std::int64_t{at.first} * a.H + h;
   const std::int64_t part = std::int64_t{blockIdx.z} * a.query_rows * a.H + row;
+  float* const lse = op.lse + lse_of(a, at.s, h, at.first);
   float factor[rows];
 #pragma unroll
   for (int r = 0; r < rows; ++r) {
@@ -167,7 +168,7 @@ __global__ void __launch_bounds__(threads, blocks<Dp>)
       to.highest[part + (first_row + r) * a.H] = highest;
       to.sum[part + (first_row + r) * a.H] = sum;
     } else if (mine) {
-      op.lse[row + (first_row + r) * a.H] = log_sum_exp(highest, sum);
+      lse[first_row + r] = log_sum_exp(highest, sum);
     }
   }
   if (Spread)
@@ -202,8 +203,11 @@ __global__ void __launch_bounds__(merge_threads)
       o += from.o[(p * all + row) * a.D + d] * exp2f(from.highest[p * all + row] - center);
     op.o[row * a.D + d] = from_float<T>(o * factor);
   }
-  if (lane == 0)
-    op.lse[row] = log_sum_exp(highest, sum);
+  if (lane == 0) {
+    const int i = int(row / a.H);
+    op.lse[lse_of(a, sequence_of(a.query_starts, a.S, i), int(row % a.H), i)]
+        = log_sum_exp(highest, sum);
+  }
 }
 
 /// Few queries, as in decoding, do not keep a device busy: the keys of each are spread.

@@ -23,6 +23,9 @@ struct geometry : attention_shape {
     return at.i * query_row + g * query_group + (at.h - g * (H / G)) * D;
   }
   std::int64_t output(const query_index& at) const { return (at.i * H + at.h) * D; }
+  std::int64_t lse(const query_index& at) const {
+    return lse_at(H, query_starts[at.s], query_starts[at.s + 1], at.h, at.i);
+  }
   std::int64_t key_of(const query_index& at, std::int64_t j) const {
     return j * key_row + group_of(at.h) * key_group;
   }
@@ -87,7 +90,7 @@ void run(const attention_forward<T>& op) {
     });
     for (std::int64_t d = 0; d < a.D; ++d)
       op.o[a.output(at) + d] = T(o[std::size_t(d)]);
-    op.lse[at.i * a.H + at.h] = float(largest + std::log(sum));
+    op.lse[a.lse(at)] = float(largest + std::log(sum));
   });
 }
 
@@ -101,7 +104,7 @@ void run(const attention_backward<T>& op) {
     const T* q = op.q + a.query(at);
     const T* d_o = op.d_o + a.output(at);
     const double D_i = dot(d_o, op.o + a.output(at), a.D);
-    const double lse = op.lse[at.i * a.H + at.h];
+    const double lse = op.lse[a.lse(at)];
     dq.assign(dq.size(), 0);
     a.each_visible_key(at, [&](std::int64_t j) {
       const T* k = op.k + a.key_of(at, j);

@@ -90,7 +90,7 @@ template <class T>
 struct attention_node final : node {
   tensor qkv;  ///< rotated
   tensor o;
-  tensor lse;  ///< (R, H)
+  tensor lse;  ///< (H, rows) of each sequence
   std::shared_ptr<gradient_slot> dqkv, dy;
   attention_options options;
   row_layout rows;
@@ -131,7 +131,7 @@ variable run_attention(tape& tape,
   qkv.data = {};
   rotate<T>(tape.stream(), product, options, rows.order, false);
   auto o = output_of(tape.stream(), product, options);
-  auto lse = tensor::empty<float>(tape.stream(), {rows.order.size(), options.heads});
+  auto lse = tensor::empty<float>(tape.stream(), {options.heads, rows.order.size()});
   const T* const at = product.data<T>();
   const auto k = key_offset(options);
   tape.stream().run(kernels::attention_forward<T>{o.data<T>(),
@@ -182,7 +182,7 @@ variable run_cached(tape& tape,
   at.key_rows = cache.positions.size();
   at.longest_key = at.key_rows / at.S;
   auto o = output_of(tape.stream(), qkv.data, options);
-  auto lse = tensor::empty<float>(tape.stream(), {rows.order.size(), options.heads});
+  auto lse = tensor::empty<float>(tape.stream(), {options.heads, rows.order.size()});
   const T* const kept = cache.entries.data<T>();
   tape.stream().run(kernels::attention_forward<T>{
       o.data<T>(), lse.data<float>(), qkv.data.data<T>(), kept, kept + options.head_size, at});

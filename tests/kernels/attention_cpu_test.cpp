@@ -147,7 +147,10 @@ TEST_CASE("heads that are spread drop what they drop together, to the bit",
   half.d_o = second(whole.d_o, 40);
   const memory mine = computed(half, 1);
   CHECK(mine.o == second(whole.o, 40));
-  CHECK(mine.lse == second(whole.lse, 2));
+  // (4, 90) and (4, 7), of which the last two heads.
+  std::vector<float> lse(whole.lse.begin() + 2 * 90, whole.lse.begin() + 4 * 90);
+  lse.insert(lse.end(), whole.lse.end() - 2 * 7, whole.lse.end());
+  CHECK(mine.lse == lse);
   CHECK(mine.dq == second(whole.dq, 40));
   CHECK(mine.dk == second(whole.dk, 20));
   CHECK(mine.dv == second(whole.dv, 20));

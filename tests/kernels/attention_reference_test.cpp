@@ -5,6 +5,7 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include <limits>
+#include <numeric>
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -74,18 +75,31 @@ TEST_CASE("attention is softmax of scaled products, causal or not, fused or apar
   t.window = GENERATE(-1, 0, 2);
   run(t.forward());
   const auto op = t.forward();
-  std::vector<double> o, lse;
+  std::vector<double> o, lse(t.lse.size());
   for (std::int64_t s = 0; s < op.shape.S; ++s) {
     for (std::int64_t i = t.query_starts[s]; i < t.query_starts[s + 1]; ++i) {
       for (std::int64_t h = 0; h < t.H; ++h) {
         const auto [row, row_lse] = by_the_book(t, op, s, i, h);
         o.insert(o.end(), row.begin(), row.end());
-        lse.push_back(row_lse);
+        const auto at = kernels::lse_at(t.H, t.query_starts[s], t.query_starts[s + 1], h, i);
+        lse[std::size_t(at)] = row_lse;
       }
     }
   }
   CHECK(relative_error(t.o, o) < 1e-14);       // the same formula in another order
   CHECK(relative_error(t.lse, lse) < 1.2e-7);  // stored as float
+}
+
+TEST_CASE("log-sum-exp lies head by head within each sequence", "[kernels][attention]") {
+  // Of sequences (2, 3) with 3 heads: heads of rows 0 and 1, then heads of rows 2 to 4.
+  std::vector<std::int64_t> found;
+  for (const auto& [begin, end] : {std::pair(0, 2), std::pair(2, 5)})
+    for (std::int64_t h = 0; h < 3; ++h)
+      for (std::int64_t i = begin; i < end; ++i)
+        found.push_back(kernels::lse_at(3, begin, end, h, i));
+  std::vector<std::int64_t> in_order(15);
+  std::iota(in_order.begin(), in_order.end(), 0);
+  CHECK(found == in_order);
 }
 
 TEST_CASE("a query row that sees no key has zero output, zero gradient and lse of -infinity",

@@ -86,7 +86,7 @@ struct attention_memory {
   std::vector<T> v = normal<T>(fused ? 0 : key_rows * key_row, 13);
   std::vector<T> d_o = normal<T>(query_rows * H * D, 14);
   std::vector<T> o = blank<T>(query_rows * H * D);
-  std::vector<float> lse = blank<float>(query_rows * H);
+  std::vector<float> lse = blank<float>(query_rows * H);  ///< at kernels::lse_at
   std::vector<T> dq = blank<T>(std::int64_t(q.size()));
   std::vector<T> dk = blank<T>(std::int64_t(k.size()));
   std::vector<T> dv = blank<T>(std::int64_t(v.size()));
