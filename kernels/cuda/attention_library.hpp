@@ -32,12 +32,13 @@ namespace troupe::kernels::cuda {
 /// serves    a function of the type, of the shape's numbers and of the kind of the current device:
 ///           no array is read, no pointer looked at. The first time it may compile kernels, for a
 ///           second. It refuses what it cannot do with the same meaning: shapes that are not
-///           `uniform`, dropout, strides that it cannot say, what its library computes wrongly
+///           `uniform`, dropout, whose mask is to be the same bits whoever draws it, strides that
+///           it cannot say, what its library computes wrongly
 /// scratch   bytes of workspace for an operation that it serves: likewise
 /// run       puts an operation that it serves on `in.queue`. The pointers are aligned to 16 bytes
 ///           and the shape has at least one sequence, query and key. No memory of the device is
-///           allocated, nothing waited for, and the bits are the same every time. Throws
-///           device_failure
+///           allocated, nothing waited for, and the bits are the same every time, unless the
+///           shape's `same_bits` is false. Throws device_failure
 class attention_library {
  public:
   virtual ~attention_library() = default;

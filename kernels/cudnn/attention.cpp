@@ -21,7 +21,8 @@ constexpr std::size_t oldest_version = 91600;
 
 struct device {
   device(int number, int major)
-      : plans(properties_of_device(number), backward_fault(major, cudnnGetVersion())) {}
+      : kind{major, cudnnGetVersion()}, plans(properties_of_device(number)) {}
+  device_kind kind;
   attention_plans plans;
   handles all_handles;
 };
@@ -60,9 +61,12 @@ std::size_t aligned(std::size_t bytes) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-/// Of one launch: D of the backward pass, then cuDNN's own.
+/// Of one launch of a backward pass: D, then dq in fp32 where it is summed so, then cuDNN's own.
 std::size_t row_bytes(const attention_problem& x) {
   return aligned(sizeof(float) * std::size_t(x.B * x.H * x.T));
+}
+std::size_t sum_bytes(const attention_problem& x) {
+  return x.sum == dq_sum::at_once ? 0 : aligned(sizeof(float) * std::size_t(x.B * x.H * x.T * x.D));
 }
 
 template <class T>
@@ -78,30 +82,46 @@ constexpr bool is_backward(const attention_backward<T>*) {
 }
 
 template <class T>
-attention_split split_for(const attention_forward<T>& op) {
-  return split_of(op.shape, is_half<T>, false);
+std::optional<attention_split> split_for(const attention_forward<T>& op, const device_kind&) {
+  return forward_split(op.shape, is_half<T>);
 }
 template <class T>
-attention_split split_for(const attention_backward<T>& op) {
-  return split_of(op.shape, is_half<T>, true, most_workspace);
+std::optional<attention_split> split_for(const attention_backward<T>& op, const device_kind& on) {
+  const auto sum = dq_sum_for(op.shape, on, most_workspace);
+  if (!sum)
+    return std::nullopt;
+  return backward_split(op.shape, is_half<T>, *sum, most_workspace);
 }
 
-/// Null where it is not served.
+/// What serves an operation on the current device.
+struct service {
+  const plan* by = nullptr;  ///< null: nothing
+  attention_split split = {};
+  std::size_t rows = 0, sums = 0;  ///< bytes of D and of dq
+
+  std::size_t bytes() const { return rows + sums + by->facts().workspace; }
+};
+
 template <class Op>
-const plan* plan_for(const Op& op) {
-  if (!sayable(op.shape) || !trusted(op.shape, is_backward(&op)))
-    return nullptr;
-  device* const on = current_device();
-  return on ? on->plans.find(split_for(op).problem, is_backward(&op)) : nullptr;
+service service_for(const Op& op) {
+  const bool backward = is_backward(&op);
+  device* const on = trusted(op.shape, backward) ? current_device() : nullptr;
+  if (on == nullptr || !sayable(op.shape, on->kind, backward))
+    return {};
+  const auto split = split_for(op, on->kind);
+  if (!split)
+    return {};
+  const auto& x = split->problem;
+  return {on->plans.find(x, backward),
+          *split,
+          backward ? row_bytes(x) : 0,
+          backward ? sum_bytes(x) : 0};
 }
 
 template <class Op>
 std::size_t scratch_of(const Op& op) {
-  const plan* const found = plan_for(op);
-  if (found == nullptr)
-    return 0;
-  const std::size_t rows = is_backward(&op) ? row_bytes(split_for(op).problem) : 0;
-  return found->facts().workspace + rows + alignment;
+  const auto found = service_for(op);
+  return found.by == nullptr ? 0 : found.bytes() + alignment;
 }
 
 void* memory_of(const void* x) {
@@ -109,7 +129,10 @@ void* memory_of(const void* x) {
 }
 
 template <class T>
-std::vector<void*> memory(const attention_forward<T>& op, const attention_offsets& at, void*) {
+std::vector<void*> memory(const attention_forward<T>& op,
+                          const attention_offsets& at,
+                          const service&,
+                          std::byte*) {
   return {memory_of(op.q + at.q),
           memory_of(op.k + at.k),
           memory_of(op.v + at.k),
@@ -119,38 +142,41 @@ std::vector<void*> memory(const attention_forward<T>& op, const attention_offset
 template <class T>
 std::vector<void*> memory(const attention_backward<T>& op,
                           const attention_offsets& at,
-                          void* sums) {
-  return {memory_of(op.q + at.q),
-          memory_of(op.k + at.k),
-          memory_of(op.v + at.k),
-          memory_of(op.o + at.o),
-          memory_of(op.d_o + at.o),
-          memory_of(op.lse + at.lse),
-          op.dq + at.q,
-          op.dk + at.k,
-          op.dv + at.k,
-          sums};
+                          const service& found,
+                          std::byte* workspace) {
+  std::vector<void*> out = {memory_of(op.q + at.q),
+                            memory_of(op.k + at.k),
+                            memory_of(op.v + at.k),
+                            memory_of(op.o + at.o),
+                            memory_of(op.d_o + at.o),
+                            memory_of(op.lse + at.lse),
+                            op.dq + at.q,
+                            op.dk + at.k,
+                            op.dv + at.k,
+                            workspace};
+  if (found.sums > 0)
+    out.push_back(workspace + found.rows);
+  return out;
 }
 
 template <class Op>
 void run_on(const Op& op, const context& in) {
-  const plan* const found = plan_for(op);
-  if (found == nullptr)
+  const auto found = service_for(op);
+  if (found.by == nullptr)
     throw std::logic_error("cuDNN was given an attention that it does not serve");
-  const auto split = split_for(op);
-  const std::size_t rows = is_backward(&op) ? row_bytes(split.problem) : 0;
-  void* workspace = in.workspace.data();
+  void* memory_there = in.workspace.data();
   std::size_t left = in.workspace.size();
-  const std::size_t needed = rows + found->facts().workspace;
-  if (needed > 0 && !std::align(alignment, needed, workspace, left))
+  if (found.bytes() > 0 && !std::align(alignment, found.bytes(), memory_there, left))
     throw std::logic_error("workspace of " + std::to_string(in.workspace.size())
                            + " bytes, but attention by cuDNN declared more");
-  void* const own = static_cast<std::byte*>(workspace) + rows;
+  auto* const workspace = static_cast<std::byte*>(memory_there);
   const handles::lease handle(current_device()->all_handles, cuda::queue_of(in));
+  const auto& split = found.split;
   for (std::int64_t i = 0; i < split.sequences; ++i) {
     for (std::int64_t j = 0; j < split.groups; ++j)
-      found->execute(
-          handle.handle(), memory(op, offsets_of(op.shape, split, i, j), workspace), own);
+      found.by->execute(handle.handle(),
+                        memory(op, offsets_of(op.shape, split, i, j), found, workspace),
+                        workspace + found.rows + found.sums);
   }
 }
 
@@ -158,7 +184,7 @@ class library final : public cuda::attention_library {
  public:
 #define TROUPE_DEFINE(op)                                \
   bool serves(const op& what) const override {           \
-    return plan_for(what) != nullptr;                    \
+    return service_for(what).by != nullptr;              \
   }                                                      \
   std::size_t scratch(const op& what) override {         \
     return scratch_of(what);                             \
@@ -207,8 +233,9 @@ std::string trial(int number) {
     device* const on = current_device();
     if (on == nullptr)
       return "cuDNN's attention is asked for on devices of compute capability 8 and 9 alone";
-    for (const bool backward : {false, true})
-      on->plans.find(split_of(trial_shape, false, backward).problem, backward);
+    on->plans.find(forward_split(trial_shape, false).problem, false);
+    if (const auto sum = dq_sum_for(trial_shape, on->kind))
+      on->plans.find(backward_split(trial_shape, false, *sum).problem, true);
     return on->plans.missing();
   } catch (const device_failure& e) {
     return e.what();

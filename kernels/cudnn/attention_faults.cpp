@@ -5,7 +5,6 @@ namespace troupe::kernels::cudnn {
 namespace {
 
 constexpr std::int64_t widest_tile = 128;
-constexpr std::size_t with_strides_of_lse = 92600;
 
 }  // namespace
 
@@ -13,12 +12,6 @@ bool trusted(const attention_shape& a, bool backward) {
   const bool one_of_any = a.longest_query < 2 || a.longest_key < 2;
   const bool closed = a.causal && a.longest_query <= a.longest_key;
   return !one_of_any && (!backward || closed || a.longest_key % widest_tile == 0);
-}
-
-std::string backward_fault(int major, std::size_t version) {
-  if (major != 8 || version >= with_strides_of_lse)
-    return "";
-  return "the gradients of cuDNN before 9.26 are wrong on devices of compute capability 8";
 }
 
 }  // namespace troupe::kernels::cudnn

@@ -1,7 +1,8 @@
 // What cuDNN is known to compute wrongly. It is not asked for it.
 //
-//   a device of compute capability 8, before cuDNN 9.26: kernels of the backward pass read lse as
-//   if it were (B, H, T), whatever strides it has. NVIDIA/cudnn-frontend, pull request 304.
+//   before 9.26: kernels of the backward pass read lse as if it were (B, H, T), whatever strides it
+//   has. NVIDIA/cudnn-frontend, pull request 304. So it lies, in every launch
+//   (attention_split.hpp).
 //
 //   one query or one key: backward has other results than it should, or none.
 //   NVIDIA/cudnn-frontend, issues 1071 and 1072.
@@ -15,15 +16,9 @@
 
 #include "kernels/op/attention.hpp"
 
-#include <string>
-
 namespace troupe::kernels::cudnn {
 
 /// Whether nothing is known against a shape that is sayable.
 bool trusted(const attention_shape& a, bool backward);
-
-/// Why no backward pass is computed by this version (as cudnnGetVersion has it) on devices of a
-/// compute capability, a sentence without its end; empty: it is.
-std::string backward_fault(int major, std::size_t version);
 
 }  // namespace troupe::kernels::cudnn

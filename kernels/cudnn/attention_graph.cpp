@@ -25,10 +25,9 @@ layout transposed(layout of) {
 }
 /// A launch begins at any head of any row.
 layout row_sums(const attention_problem& x) {
-  return {CUDNN_DATA_FLOAT,
-          {x.B, x.H, x.T, 1},
-          {x.lse.batch, x.lse.head, x.lse.row, 1},
-          row_sum_alignment};
+  auto out = contiguous(CUDNN_DATA_FLOAT, {x.B, x.H, x.T, 1});
+  out.alignment = row_sum_alignment;
+  return out;
 }
 layout scores(const attention_problem& x) {
   return contiguous(CUDNN_DATA_FLOAT, {x.B, x.H, x.T, x.S});
@@ -53,6 +52,17 @@ tensor masked(graph& on, const attention_problem& x, tensor s) {
 
 tensor scaled(graph& on, const attention_problem& x, tensor s) {
   return on.pointwise(CUDNN_POINTWISE_MUL, s, on.constant(x.scale), scores(x));
+}
+
+/// Tiles of 64 by 64, and sums in order: NVIDIA/cudnn-frontend, pull request 398.
+engine_choice in_order_on_hopper() {
+  return {6,
+          {{CUDNN_KNOB_TYPE_TILE_M, 2},
+           {CUDNN_KNOB_TYPE_TILE_N, 1},
+           {CUDNN_KNOB_TYPE_KERNEL_CFG, 2},
+           {CUDNN_KNOB_TYPE_STREAM_K, 0},
+           {CUDNN_KNOB_TYPE_TILE_CGA_M, 0},
+           {CUDNN_KNOB_TYPE_STAGES, 4}}};
 }
 
 }  // namespace
@@ -113,8 +123,16 @@ plan backward_plan(const attention_problem& x, const descriptor& device) {
   const auto dp = on.pointwise(CUDNN_POINTWISE_SUB, on.matmul(d_o, v, each), sum, each);
   const auto ds = scaled(on, x, on.pointwise(CUDNN_POINTWISE_MUL, dp, p, each));
   over_heads(on.reshape(ds, each_narrow), q, dk);
-  on.matmul(ds, on.reshape(k, keys(x)), dq);
-  return on.make_plan(device, true);
+  const auto rows_of_k = on.reshape(k, keys(x));
+  if (x.sum == dq_sum::at_once) {
+    on.matmul(ds, rows_of_k, dq);
+    return on.make_plan(device, true);
+  }
+  const auto wide = on.stored(contiguous(CUDNN_DATA_FLOAT, {x.B, x.H, x.T, x.D}));
+  on.matmul(ds, rows_of_k, wide);
+  on.pointwise(CUDNN_POINTWISE_IDENTITY, wide, {}, dq);
+  return x.sum == dq_sum::any_order ? on.make_plan(device, false)
+                                    : on.make_plan(device, in_order_on_hopper());
 }
 
 }  // namespace troupe::kernels::cudnn

@@ -12,9 +12,7 @@ namespace troupe::kernels::cudnn {
 /// Of one device. Any thread.
 class attention_plans {
  public:
-  /// `backward_fault` says why there are no plans of backward passes; empty: there are.
-  explicit attention_plans(descriptor device, std::string backward_fault = "")
-      : device_(std::move(device)), backward_fault_(std::move(backward_fault)) {}
+  explicit attention_plans(descriptor device) : device_(std::move(device)) {}
 
   /// Null: cuDNN has none. The first time for a problem a plan is made, which compiles kernels:
   /// most of a second. It lives as long as this.
@@ -35,7 +33,6 @@ class attention_plans {
   void keep(const std::string& reason);
 
   descriptor device_;
-  std::string backward_fault_;
   mutable std::mutex mutex_;  ///< of all below, not of what entries hold
   std::string missing_;
   std::vector<std::unique_ptr<entry>> entries_;

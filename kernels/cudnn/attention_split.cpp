@@ -6,14 +6,20 @@ namespace troupe::kernels::cudnn {
 
 namespace {
 
-constexpr std::int64_t most_head_size = 128;
 constexpr std::int64_t head_size_step = 8;  // 16 bytes
 constexpr std::int64_t tile = 128;
+constexpr std::size_t with_sums_in_order = 92500;
 
-/// Bytes of ds in cuDNN's workspace.
-std::int64_t square_bytes(const attention_shape& a, std::int64_t heads) {
+/// Of a head, forward on all devices, backward where there are registers for it.
+std::int64_t most_head_size(const device_kind& on, bool backward) {
+  return backward && on.major != 9 ? 128 : 256;
+}
+
+/// Bytes that dq's sum takes, of so many heads: ds in cuDNN's workspace, or dq in fp32.
+std::int64_t sum_bytes(const attention_shape& a, dq_sum sum, std::int64_t heads) {
   const auto whole = [](std::int64_t n) { return (n + tile - 1) / tile * tile; };
-  return 2 * heads * whole(a.longest_query) * whole(a.longest_key);
+  return sum == dq_sum::at_once ? 2 * heads * whole(a.longest_query) * whole(a.longest_key)
+                                : 4 * heads * a.longest_query * a.D;
 }
 
 /// The largest divisor of n that fits, 0 where none does: parts of one size need one plan.
@@ -26,28 +32,12 @@ std::int64_t largest_divisor(std::int64_t n, const Fits& fits) {
   return 0;
 }
 
-}  // namespace
-
-bool sayable(const attention_shape& a) {
-  const std::int64_t per_group = a.H / a.G;
-  const bool in_16_bytes = a.query_row % head_size_step == 0 && a.query_group % head_size_step == 0
-                           && a.key_row % head_size_step == 0 && a.key_group % head_size_step == 0;
-  return a.uniform && a.p_drop == 0 && a.D % head_size_step == 0 && a.D <= most_head_size
-         && in_16_bytes && per_group * a.G == a.H
-         && (a.window < 0 || (a.causal && a.longest_query <= a.longest_key));
-}
-
-attention_split split_of(const attention_shape& a,
-                         bool half,
-                         bool backward,
-                         std::int64_t workspace) {
+/// `fits(heads)`: whether a launch of so many heads of a sequence does.
+template <class Fits>
+attention_split split_of(const attention_shape& a, bool half, const Fits& fits) {
   const std::int64_t per_group = a.H / a.G, T = a.longest_query, S = a.longest_key;
   // One stride from any query head to the next.
   const bool one_stride = per_group == 1 || a.G == 1 || a.query_group == per_group * a.D;
-  const auto fitting = [&](std::int64_t n, std::int64_t heads) {
-    return largest_divisor(
-        n, [&](std::int64_t d) { return !backward || square_bytes(a, d * heads) <= workspace; });
-  };
   attention_problem x{.half = half,
                       .B = a.S,
                       .H = a.H,
@@ -58,36 +48,68 @@ attention_split split_of(const attention_shape& a,
                       .q = {T * a.query_row, per_group == 1 ? a.query_group : a.D, a.query_row},
                       .k = {S * a.key_row, a.key_group, a.key_row},
                       .o = {T * a.H * a.D, a.D, a.H * a.D},
-                      .lse = {T * a.H, 1, a.H},
                       .scale = a.scale,
                       .causal = a.causal,
                       .window = a.causal ? a.window : -1};
-  const std::int64_t whole = fitting(a.S, a.H);
+  const std::int64_t whole
+      = largest_divisor(a.S, [&](std::int64_t sequences) { return fits(sequences * a.H); });
   if (one_stride && whole > 0) {
     x.B = whole;
     return {x, a.S / whole, 1};
   }
   // At least one group of one sequence, which nothing can make smaller.
-  const std::int64_t groups = std::max<std::int64_t>(1, fitting(a.G, per_group));
-  const std::int64_t sequences = std::max<std::int64_t>(1, fitting(a.S, per_group));
+  const std::int64_t groups = std::max<std::int64_t>(
+      1, largest_divisor(a.G, [&](std::int64_t n) { return fits(n * per_group); }));
   if (one_stride) {  // some groups of one sequence
     x.B = 1;
     x.H = groups * per_group;
     x.G = groups;
-    return {x, a.S, a.G / groups};
+  } else {
+    x.B = groups;  // as its batch
+    x.H = per_group;
+    x.G = 1;
+    x.q.batch = a.query_group;
+    x.k.batch = a.key_group;
+    x.o.batch = per_group * a.D;
   }
-  x.H = per_group;
-  x.G = 1;
-  if (a.S * (a.G / groups) > a.G * (a.S / sequences)) {
-    x.B = sequences;
-    return {x, a.S / sequences, a.G};
-  }
-  x.B = groups;  // as its batch
-  x.q.batch = a.query_group;
-  x.k.batch = a.key_group;
-  x.o.batch = per_group * a.D;
-  x.lse.batch = per_group;
   return {x, a.S, a.G / groups};
+}
+
+}  // namespace
+
+bool sayable(const attention_shape& a, const device_kind& on, bool backward) {
+  const std::int64_t per_group = a.H / a.G;
+  const bool in_16_bytes = a.query_row % head_size_step == 0 && a.query_group % head_size_step == 0
+                           && a.key_row % head_size_step == 0 && a.key_group % head_size_step == 0;
+  return a.uniform && a.p_drop == 0 && a.D % head_size_step == 0
+         && a.D <= most_head_size(on, backward) && in_16_bytes && per_group * a.G == a.H
+         && (a.window < 0 || (a.causal && a.longest_query <= a.longest_key));
+}
+
+std::optional<dq_sum> dq_sum_for(const attention_shape& a,
+                                 const device_kind& on,
+                                 std::int64_t workspace) {
+  if (!a.same_bits)
+    return dq_sum::any_order;
+  if (sum_bytes(a, dq_sum::at_once, a.H / a.G) <= workspace)
+    return dq_sum::at_once;
+  if (on.major == 9 && on.version >= with_sums_in_order)
+    return dq_sum::in_order;
+  return std::nullopt;
+}
+
+attention_split forward_split(const attention_shape& a, bool half) {
+  return split_of(a, half, [](std::int64_t) { return true; });
+}
+
+attention_split backward_split(const attention_shape& a,
+                               bool half,
+                               dq_sum sum,
+                               std::int64_t workspace) {
+  auto out = split_of(
+      a, half, [&](std::int64_t heads) { return sum_bytes(a, sum, heads) <= workspace; });
+  out.problem.sum = sum;
+  return out;
 }
 
 attention_offsets offsets_of(const attention_shape& a,
@@ -99,7 +121,7 @@ attention_offsets offsets_of(const attention_shape& a,
   return {.q = sequence * T * a.query_row + group * a.query_group,
           .k = sequence * S * a.key_row + group * a.key_group,
           .o = (sequence * T * a.H + group * per_group) * a.D,
-          .lse = sequence * T * a.H + group * per_group};
+          .lse = (sequence * a.H + group * per_group) * T};
 }
 
 }  // namespace troupe::kernels::cudnn

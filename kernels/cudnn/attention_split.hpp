@@ -1,14 +1,17 @@
 // How an attention operation is cut into launches of one plan.
 //
 // cuDNN's heads have one stride, those of the fused layout [q .. q k v] per group have not when
-// several query heads share a key head: then a launch takes the groups as its batch, or the
-// sequences of one group. And the workspace of a backward pass grows with the square of the length:
-// a launch takes as many of its sequences or groups as fit, and all launches share it.
+// several query heads share a key head: then a launch takes the groups of a sequence as its batch.
+// Not the sequences of a group: before 9.26 cuDNN reads lse as (B, H, T) of the launch, whatever
+// strides it has. And a backward pass needs workspace, which at worst grows with the square of the
+// length: a launch takes as many of its sequences or groups as fit, and all launches share it.
 
 #pragma once
 
 #include "kernels/cudnn/attention_graph.hpp"
 #include "kernels/op/attention.hpp"
+
+#include <optional>
 
 namespace troupe::kernels::cudnn {
 
@@ -19,19 +22,32 @@ struct attention_split {
   std::int64_t sequences = 1, groups = 1;
 };
 
-/// Bytes that the square of a backward launch may take, if a smaller cut can help: all of it for 32
-/// heads of 4096 tokens.
+/// Bytes that dq's sum may take in a backward launch: ds of 32 heads of 4096 tokens.
 inline constexpr std::int64_t backward_workspace = std::int64_t{1} << 30;
 
-/// Whether cuDNN can say it at all: uniform sequences, no dropout, heads whose size it has, every
-/// query sees a key.
-bool sayable(const attention_shape& a);
+/// What decides which of cuDNN's kernels there are.
+struct device_kind {
+  int major;            ///< compute capability
+  std::size_t version;  ///< as cudnnGetVersion has it
+};
+
+/// Whether cuDNN can say it at all: uniform sequences, no dropout, which would drop otherwise than
+/// other layouts and backends do, heads whose size it has, every query sees a key.
+bool sayable(const attention_shape& a, const device_kind& on, bool backward);
+
+/// How a backward pass that is sayable sums dq. At once where one group of one sequence fits, as
+/// that is faster than in order; nothing where its bits
+/// would not be the same, or its memory not bounded.
+std::optional<dq_sum> dq_sum_for(const attention_shape& a,
+                                 const device_kind& on,
+                                 std::int64_t workspace = backward_workspace);
 
 /// Of a shape that is sayable.
-attention_split split_of(const attention_shape& a,
-                         bool half,
-                         bool backward,
-                         std::int64_t workspace = backward_workspace);
+attention_split forward_split(const attention_shape& a, bool half);
+attention_split backward_split(const attention_shape& a,
+                               bool half,
+                               dq_sum sum,
+                               std::int64_t workspace = backward_workspace);
 
 /// Elements from the first launch's pointers to those of launch (i, j).
 struct attention_offsets {

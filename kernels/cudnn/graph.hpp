@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 
 namespace troupe::kernels::cudnn {
 
@@ -29,6 +30,13 @@ struct plan_facts {
   std::size_t workspace = 0;  ///< bytes
   std::int64_t engine = 0;    ///< its number among those for the graph
   bool same_bits = true;      ///< cuDNN does not say of it that bits differ from run to run
+};
+
+/// An engine by its number among those for a graph, with choices of its own; one that is not named
+/// is the engine's. What the numbers mean NVIDIA says where its front end asks for them.
+struct engine_choice {
+  std::int64_t engine;
+  std::vector<std::pair<cudnnBackendKnobType_t, std::int64_t>> knobs;
 };
 
 /// A graph made ready. Any thread; executions at the same time need a handle each.
@@ -79,6 +87,9 @@ class graph {
   /// The heuristics' first engine that can be made ready; with `same_bits` only those of which
   /// cuDNN does not say that they give other bits each time. Throws not_supported.
   plan make_plan(const descriptor& device, bool same_bits);
+  /// That engine, of which the choice says that it has the same bits each time. Throws
+  /// not_supported.
+  plan make_plan(const descriptor& device, const engine_choice& choice);
 
  private:
   tensor add(const layout& layout, bool stored, bool constant);
@@ -93,7 +104,12 @@ class graph {
                  std::optional<tensor> b,
                  std::optional<tensor> where,
                  tensor out);
+  descriptor described() const;
   std::vector<descriptor> candidates(const descriptor& all, const descriptor& device);
+  /// Throws not_supported. `engine`: of `configuration`.
+  plan finished(const descriptor& configuration,
+                const descriptor& engine,
+                const descriptor& device) const;
 
   std::vector<layout> layouts_;
   std::vector<descriptor> tensors_, parts_, operations_;

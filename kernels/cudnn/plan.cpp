@@ -66,7 +66,7 @@ std::vector<descriptor> graph::candidates(const descriptor& all, const descripto
   return out;
 }
 
-plan graph::make_plan(const descriptor& device, bool same_bits) {
+descriptor graph::described() const {
   descriptor all(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   std::vector<cudnnBackendDescriptor_t> handles;
   for (const auto& operation : operations_)
@@ -76,7 +76,27 @@ plan graph::make_plan(const descriptor& device, bool same_bits) {
           std::int64_t(handles.size()),
           handles.data());
   all.finish("describing a graph to cuDNN");
+  return all;
+}
 
+plan graph::finished(const descriptor& configuration,
+                     const descriptor& engine,
+                     const descriptor& device) const {
+  descriptor made(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  made.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
+  made.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device);
+  made.finish("making a plan of cuDNN");
+  plan out(std::move(made));
+  out.facts_.workspace = std::size_t(out.made_.number(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
+  out.facts_.engine = engine.number(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+  out.stored_ = stored_;
+  out.constants_ = constants_;
+  out.values_ = values_;
+  return out;
+}
+
+plan graph::make_plan(const descriptor& device, bool same_bits) {
+  const descriptor all = described();
   std::string why = "its heuristics know none";
   for (const auto& configuration : candidates(all, device)) {
     const auto engine = engine_of(configuration);
@@ -85,25 +105,44 @@ plan graph::make_plan(const descriptor& device, bool same_bits) {
       why = "those that it has give other bits each time";
       continue;
     }
-    descriptor made(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    made.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
-    made.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device);
     try {
-      made.finish("making a plan of cuDNN");
+      plan out = finished(configuration, engine, device);
+      out.facts_.same_bits = !differs;
+      return out;
     } catch (const not_supported& e) {
       why = e.what();
-      continue;
     }
-    plan out(std::move(made));
-    out.facts_.workspace = std::size_t(out.made_.number(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
-    out.facts_.engine = engine.number(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
-    out.facts_.same_bits = !differs;
-    out.stored_ = stored_;
-    out.constants_ = constants_;
-    out.values_ = values_;
-    return out;
   }
   throw not_supported("cuDNN has no engine for the graph: " + why);
+}
+
+plan graph::make_plan(const descriptor& device, const engine_choice& choice) try {
+  const descriptor all = described();
+  descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, all);
+  engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, choice.engine);
+  engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, device);
+  engine.finish("asking cuDNN for an engine by its number");
+  std::vector<descriptor> knobs;
+  std::vector<cudnnBackendDescriptor_t> handles;
+  for (const auto& [type, value] : choice.knobs) {
+    auto& knob = knobs.emplace_back(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    knob.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &type);
+    knob.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, value);
+    knob.finish("choosing for an engine of cuDNN");
+    handles.push_back(knob.handle());
+  }
+  descriptor configuration(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  configuration.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+  configuration.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+                    CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                    std::int64_t(handles.size()),
+                    handles.data());
+  configuration.finish("choosing for an engine of cuDNN");
+  return finished(configuration, engine, device);
+} catch (const device_failure& e) {
+  // A version that does not know the number, or a choice, says that a parameter is bad.
+  throw not_supported("cuDNN has no engine for the graph: " + std::string(e.what()));
 }
 
 void plan::execute(cudnnHandle_t handle, std::span<void* const> memory, void* workspace) const {

@@ -69,6 +69,8 @@ struct attention_shape {
   /// Every sequence has longest_query rows, which are its positions 0, 1, ... in order, and the
   /// keys likewise: what most of training does. Lets a backend take a library's kernel.
   bool uniform = false;
+  /// false: a backend may sum in an order that differs from run to run, where that is faster.
+  bool same_bits = true;
 };
 
 template <class T>

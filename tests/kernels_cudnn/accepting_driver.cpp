@@ -35,6 +35,10 @@ int cuLibraryGetKernel(void** kernel, void*, const char*) {
   *kernel = &something;
   return success;
 }
+int cuKernelGetFunction(void** function, void*) {
+  *function = &something;
+  return success;
+}
 int cuKernelSetAttribute(int, int, void*, int) {
   return success;
 }
@@ -105,6 +109,7 @@ TROUPE_REFUSED(cuModuleGetGlobal_v2)
 TROUPE_REFUSED(cuModuleLoadFatBinary)
 TROUPE_REFUSED(cuStreamGetCtx)
 TROUPE_REFUSED(cuStreamSynchronize)
+TROUPE_REFUSED(cuTensorMapEncodeIm2col)
 TROUPE_REFUSED(cuTensorMapEncodeTiled)
 #undef TROUPE_REFUSED
 

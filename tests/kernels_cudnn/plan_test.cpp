@@ -8,6 +8,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include <algorithm>
 #include <set>
 
 using namespace troupe::kernels;
@@ -23,8 +24,8 @@ constexpr const char* h200 = R"({
   "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048, "maxCtasPerSM": 32,
   "maxSharedMemoryPerBlock": 49152, "maxSharedMemoryPerBlockOptin": 232448,
   "reservedSharedMemoryPerBlock": 1024, "l2CacheSize": 62914560, "totalGlobalMem": 150754820096,
-  "smClockRateKHz": 1980000, "memClockRateKHz": 3201000, "pciDeviceId": 0, "isTccDriver": 0,
-  "supportCoopLaunch": 1})";
+  "smClockRateKHz": 1980000, "memClockRateKHz": 3201000, "memoryBusWidth": 6144,
+  "pciDeviceId": 0, "isTccDriver": 0, "supportCoopLaunch": 1})";
 
 /// Of an A100.
 constexpr const char* a100 = R"({
@@ -34,8 +35,14 @@ constexpr const char* a100 = R"({
   "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048, "maxCtasPerSM": 32,
   "maxSharedMemoryPerBlock": 49152, "maxSharedMemoryPerBlockOptin": 166912,
   "reservedSharedMemoryPerBlock": 1024, "l2CacheSize": 41943040, "totalGlobalMem": 85100000000,
-  "smClockRateKHz": 1410000, "memClockRateKHz": 1593000, "pciDeviceId": 0, "isTccDriver": 0,
-  "supportCoopLaunch": 1})";
+  "smClockRateKHz": 1410000, "memClockRateKHz": 1593000, "memoryBusWidth": 5120,
+  "pciDeviceId": 0, "isTccDriver": 0, "supportCoopLaunch": 1})";
+
+/// What cuDNN says of itself here, and what an earlier and a later one would.
+device_kind hopper() {
+  return {9, cudnnGetVersion()};
+}
+constexpr device_kind ampere = {8, 91900}, old_hopper = {9, 91900}, new_hopper = {9, 92500};
 
 attention_plans& plans() {
   static attention_plans all(properties_from_text(h200));
@@ -84,17 +91,20 @@ TEST_CASE("cuDNN makes plans of attention for an H200 where there is none", "[cu
                           sizes{32, 12, 12, 1024, 64},               // GPT-2, all that fits
                           sizes{1, 40, 40, 4096, 64},                // cut by heads
                           sizes{2, 66, 6, 4096, 128},                // by odd groups
-                          sizes{6, 24, 2, 4096, 128});               // by sequences of a group
+                          sizes{6, 24, 2, 4096, 128},                // by sequences
+                          sizes{2, 4, 4, 512, 136},                  // large heads
+                          sizes{2, 8, 2, 512, 256});
   const bool half = x.H == 3;  // the odd one; types differ in nothing else
   const auto shape = shape_of(x);
   INFO("S " << x.S << " H " << x.H << " G " << x.G << " T " << x.T << " D " << x.D);
-  REQUIRE(sayable(shape));
+  REQUIRE(sayable(shape, hopper(), true));
   REQUIRE(trusted(shape, true));
-  const plan* const forward = plans().find(split_of(shape, half, false).problem, false);
+  const plan* const forward = plans().find(forward_split(shape, half).problem, false);
   REQUIRE(forward);
   CHECK(forward->facts().same_bits);
   CHECK(forward->facts().workspace < (std::size_t{1} << 20));  // no T x T matrix
-  const auto split = split_of(shape, half, true);
+  REQUIRE(dq_sum_for(shape, hopper()) == dq_sum::at_once);
+  const auto split = backward_split(shape, half, dq_sum::at_once);
   const plan* const backward = plans().find(split.problem, true);
   REQUIRE(backward);
   CHECK(backward->facts().same_bits);
@@ -109,22 +119,66 @@ TEST_CASE("cuDNN makes plans of attention for an H200 where there is none", "[cu
 TEST_CASE("cuDNN makes plans of attention for an A100 where there is none", "[cudnn][attention]") {
   attention_plans there(properties_from_text(a100));
   const auto shape = shape_of({8, 12, 12, 1024, 64});
-  CHECK(there.find(split_of(shape, false, false).problem, false));
-  CHECK(there.find(split_of(shape, false, true).problem, true));
+  CHECK(there.find(forward_split(shape, false).problem, false));
+  CHECK(there.find(backward_split(shape, false, dq_sum::at_once).problem, true));
+  CHECK(there.find(backward_split(shape, false, dq_sum::any_order).problem, true));
+  CHECK(there.find(forward_split(shape_of({2, 4, 4, 512, 256}), false).problem, false));
   CHECK(there.missing().empty());
 }
 
-TEST_CASE("backward passes that a version computes wrongly on an A100 are not asked of it",
+TEST_CASE("gradients that may have other bits each time need no square of the length",
           "[cudnn][attention]") {
-  CHECK(backward_fault(8, 91900).find("before 9.26") != std::string::npos);
-  CHECK(backward_fault(8, 92600).empty());
-  CHECK(backward_fault(9, 91900).empty());
-  attention_plans there(properties_from_text(a100), backward_fault(8, 91900));
-  const auto shape = shape_of({8, 12, 12, 1024, 64});
-  CHECK(there.find(split_of(shape, false, false).problem, false));
-  CHECK(there.missing().empty());
-  CHECK(there.find(split_of(shape, false, true).problem, true) == nullptr);
-  CHECK(there.missing() == backward_fault(8, 91900));
+  auto shape = shape_of(GENERATE(sizes{8, 12, 12, 1024, 64},
+                                 sizes{1, 32, 8, 32768, 128},
+                                 sizes{2, 8, 2, 512, 256},
+                                 sizes{2, 4, 4, 77, 64, true, true, 30}));
+  shape.same_bits = false;
+  REQUIRE(dq_sum_for(shape, hopper()) == dq_sum::any_order);
+  const auto split = backward_split(shape, false, dq_sum::any_order);
+  const plan* const found = plans().find(split.problem, true);
+  REQUIRE(found);
+  // dk and dv of each query head.
+  const auto& p = split.problem;
+  CHECK(found->facts().workspace <= std::size_t(4 * p.B * p.H * (p.S + 128) * p.D + (1 << 20)));
+}
+
+TEST_CASE("gradients of the same bits are summed in order where their square is too large",
+          "[cudnn][attention]") {
+  if (cudnnGetVersion() < new_hopper.version)
+    SKIP("cuDNN " << library_version() << " cannot, 9.25 can");
+  const auto shape = shape_of(GENERATE(sizes{1, 32, 8, 32768, 128},
+                                       sizes{2, 12, 12, 65536, 64},
+                                       sizes{1, 8, 4, 32768, 128, true, true, 4095},
+                                       sizes{1, 8, 4, 32768, 128, false}));
+  INFO("H " << shape.H << " T " << shape.longest_query << " D " << shape.D);
+  REQUIRE(dq_sum_for(shape, hopper()) == dq_sum::in_order);
+  const auto split = backward_split(shape, false, dq_sum::in_order);
+  const plan* const found = plans().find(split.problem, true);
+  INFO(plans().missing());
+  REQUIRE(found);
+  CHECK(found->facts().same_bits);
+  const auto& p = split.problem;
+  CHECK(found->facts().workspace <= std::size_t(4 * p.B * p.H * (p.S + 128) * p.D + (1 << 20)));
+}
+
+TEST_CASE("what the sum of a gradient takes is bounded, or another computes it",
+          "[cudnn][attention]") {
+  const auto way = [](const sizes& x, const device_kind& on, bool same_bits = true) {
+    auto shape = shape_of(x);
+    shape.same_bits = same_bits;
+    return dq_sum_for(shape, on);
+  };
+  const sizes fits{1, 32, 8, 8192, 128};  // a group: 4 heads of 128 MiB
+  const sizes exactly{1, 32, 4, 8192, 128}, beyond{1, 32, 4, 8193, 128};
+  for (const auto& on : {ampere, old_hopper, new_hopper}) {
+    CHECK(way(fits, on) == dq_sum::at_once);
+    CHECK(way(exactly, on) == dq_sum::at_once);
+    CHECK(way(beyond, on, false) == dq_sum::any_order);
+  }
+  CHECK(way(beyond, ampere) == std::nullopt);
+  CHECK(way(beyond, {8, 92800}) == std::nullopt);
+  CHECK(way(beyond, old_hopper) == std::nullopt);
+  CHECK(way(beyond, new_hopper) == dq_sum::in_order);
 }
 
 TEST_CASE("shapes that cuDNN computes wrongly are not asked of it", "[cudnn][attention]") {
@@ -155,7 +209,7 @@ TEST_CASE("an engine whose code cannot be compiled is refused, and nothing else 
 }
 
 TEST_CASE("what cuDNN has no engine for is served by nobody there", "[cudnn][attention]") {
-  auto problem = split_of(shape_of({2, 4, 4, 128, 64}), false, false).problem;
+  auto problem = forward_split(shape_of({2, 4, 4, 128, 64}), false).problem;
   problem.D = 1000;  // a head size that none has
   attention_plans there(properties_from_text(h200));
   CHECK(there.missing().empty());
@@ -169,22 +223,31 @@ TEST_CASE("what cuDNN has no engine for is served by nobody there", "[cudnn][att
 
 TEST_CASE("what cuDNN cannot say is not asked of it", "[cudnn][attention]") {
   const auto good = shape_of({2, 4, 4, 128, 64});
-  CHECK(sayable(good));
+  CHECK(sayable(good, old_hopper, true));
   const auto changed = [&](auto change) {
     auto out = good;
     change(out);
-    return sayable(out);
+    return sayable(out, old_hopper, true);
   };
   CHECK_FALSE(changed([](auto& a) { a.uniform = false; }));
   CHECK_FALSE(changed([](auto& a) { a.p_drop = 0.1f; }));
   CHECK_FALSE(changed([](auto& a) { a.D = 60; }));
-  CHECK_FALSE(changed([](auto& a) { a.D = 136; }));
+  CHECK_FALSE(changed([](auto& a) { a.D = 264; }));
   CHECK_FALSE(changed([](auto& a) { a.query_row += 4; }));
   CHECK_FALSE(changed([](auto& a) { a.key_group += 4; }));
   CHECK_FALSE(changed([](auto& a) {  // queries that see no key
     a.window = 5;
     a.longest_key = 64;
   }));
+}
+
+TEST_CASE("heads above 128 go backward by cuDNN on Hopper alone, and forward everywhere",
+          "[cudnn][attention]") {
+  const auto large = shape_of({2, 4, 4, 128, 256});
+  CHECK(sayable(large, old_hopper, true));
+  CHECK_FALSE(sayable(large, ampere, true));
+  CHECK(sayable(large, ampere, false));
+  CHECK(sayable(shape_of({2, 4, 4, 128, 128}), ampere, true));
 }
 
 namespace {
@@ -202,7 +265,7 @@ std::set<place> places_of(const attention_shape& a) {
         out.insert({row * a.query_row + g * a.query_group + h % per_group * a.D,
                     row * a.key_row + g * a.key_group,
                     (row * a.H + h) * a.D,
-                    row * a.H + h});
+                    lse_at(a.H, s * T, (s + 1) * T, h, row)});
       }
     }
   }
@@ -221,7 +284,7 @@ std::vector<place> places_of(const attention_problem& p, const attention_offsets
         out.push_back({from.q + at(p.q, h),
                        from.k + at(p.k, h / (p.H / p.G)),
                        from.o + at(p.o, h),
-                       from.lse + at(p.lse, h)});
+                       from.lse + (b * p.H + h) * p.T + t});  // as cuDNN reads it
       }
     }
   }
@@ -248,7 +311,7 @@ TEST_CASE("launches of a plan touch every head of every row once, where it lies 
   const std::int64_t of_a_head = 2 * 128 * 128, per_group = x.H / x.G;
   for (const std::int64_t heads : {1, 2, 3, 4, 6, 7, 10, 12, 24, 1000}) {
     INFO("S " << x.S << " H " << x.H << " G " << x.G << " room for " << heads);
-    const auto split = split_of(a, false, true, heads * of_a_head);
+    const auto split = backward_split(a, false, dq_sum::at_once, heads * of_a_head);
     std::set<place> found;
     std::size_t touched = 0;
     for (std::int64_t i = 0; i < split.sequences; ++i) {
@@ -271,7 +334,7 @@ TEST_CASE("launches of a plan touch every head of every row once, where it lies 
 
 TEST_CASE("a launch of a backward pass takes as much as there is room for", "[cudnn][attention]") {
   const auto launches = [](const sizes& x) {
-    const auto split = split_of(shape_of(x), false, true);
+    const auto split = backward_split(shape_of(x), false, dq_sum::at_once);
     return std::pair(split.sequences * split.groups, split.problem.B * split.problem.H);
   };
   using both = std::pair<std::int64_t, std::int64_t>;       // launches, heads of each
@@ -282,5 +345,8 @@ TEST_CASE("a launch of a backward pass takes as much as there is room for", "[cu
   CHECK(launches({1, 40, 40, 4096, 128}) == both{2, 20});
   CHECK(launches({1, 64, 8, 4096, 128}) == both{2, 32});
   CHECK(launches({6, 24, 2, 4096, 128}) == both{6, 24});
-  CHECK(launches({1, 12, 12, 32768, 64}) == both{12, 1});  // nothing is smaller than a head
+  CHECK(launches({1, 12, 12, 16384, 64}) == both{6, 2});
+  CHECK(launches({32, 32, 8, 1024, 128}) == both{32, 32});  // groups of a sequence
+  const auto in_order = backward_split(shape_of({2, 16, 16, 65536, 128}), false, dq_sum::in_order);
+  CHECK(in_order.problem.B * in_order.problem.H == 32);  // 32 heads of 32 MiB: exactly all
 }
