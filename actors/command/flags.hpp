@@ -128,7 +128,7 @@ struct training_flags {
   struct {
     std::string backend = "auto", transport = "tickets";
     std::string numbers, product_choices, collectives = "local";
-    bool tf32 = false;
+    bool tf32 = false, nondeterministic = false;
   } device;
 
   struct {

@@ -131,6 +131,7 @@ void resolve_device(const training_flags& flags, runtime::training_job& job, sen
   job.transport = runtime::transports_from(d.transport).value();
   job.devices.numbers = device_numbers(d.numbers, wrong);
   job.devices.tf32 = d.tf32;
+  job.devices.nondeterministic = d.nondeterministic;
   job.devices.exchange = runtime::collectives_from(d.collectives).value();
   job.devices.measure_products = d.product_choices != "none";
   if (job.devices.measure_products)
@@ -139,6 +140,7 @@ void resolve_device(const training_flags& flags, runtime::training_job& job, sen
     return;
   for (const auto& [given, flag] : {std::pair(!d.numbers.empty(), "--devices"),
                                     std::pair(d.tf32, "--allow-tf32"),
+                                    std::pair(d.nondeterministic, "--allow-nondeterministic"),
                                     std::pair(d.collectives != "local", "--collectives"),
                                     std::pair(!d.product_choices.empty(), "--product-choices")})
     if (given)

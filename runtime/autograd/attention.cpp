@@ -83,7 +83,8 @@ kernels::attention_shape fused_shape(const tape& tape,
           .key_rows = rows.order.size(),
           .longest_query = rows.T(),
           .longest_key = rows.T(),
-          .uniform = rows.uniform};
+          .uniform = rows.uniform,
+          .same_bits = options.same_bits};
 }
 
 template <class T>

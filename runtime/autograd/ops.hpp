@@ -106,6 +106,7 @@ struct attention_options {
   std::int64_t rotated = 0;      ///< elements of a head that are rotated
   tensor rotary_frequency = {};  ///< (rotated / 2) f32
   bool rotary_interleaved = false;
+  bool same_bits = true;  ///< false: the backward pass may have other bits each time
 };
 
 struct head_norm_parameters {

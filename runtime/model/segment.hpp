@@ -20,6 +20,8 @@ struct pass_settings {
   double loss_scale = 1;   ///< the gradient is that of loss_scale * mean loss
   /// The mean over all rows of the micro-batch, masked or not: loss_average.
   bool per_token_loss = false;
+  /// false: gradients may be summed in an order that differs each time, where that is faster.
+  bool same_bits = true;
   /// Looked at between segments: a pass whose generation has ended throws `cancelled`. Null:
   /// nothing ends it.
   const cancel_token* until = nullptr;

@@ -294,6 +294,24 @@ void validate_resuming(const training_job& job, sentences& wrong) {
         "to local disks are the states that processes keep of each other");
 }
 
+/// A job that is equal to itself only up to rounding has no bits to compare.
+void validate_bits(const training_job& job, sentences& wrong) {
+  if (!job.devices.nondeterministic)
+    return;
+  const auto refuse = [&wrong](const char* what, const char* compares) {
+    wrong.push_back(fmt::format(
+        "`devices.nondeterministic` has other bits each time, and {} {}: give one of them",
+        what,
+        compares));
+  };
+  if (job.recovery.on)
+    refuse("`recovery.on`", "holds a step that runs again to the bits that it had");
+  if (job.recovery.verify_fraction > 0)
+    refuse("`recovery.verify_fraction`", "compares passes that are computed twice to the bit");
+  if (job.checkpoints.strict_identity)
+    refuse("`checkpoints.strict_identity`", "holds a run to the bits of the one before");
+}
+
 }  // namespace
 
 std::vector<std::string> validate(const training_job& job) {
@@ -305,6 +323,7 @@ std::vector<std::string> validate(const training_job& job) {
   validate_tokenizer_of_data(job, wrong);
   validate_files(job, wrong);
   validate_resuming(job, wrong);
+  validate_bits(job, wrong);
   for (auto& sentence : validate_faults(job))
     wrong.push_back(std::move(sentence));
   return wrong;

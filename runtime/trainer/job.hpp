@@ -164,8 +164,11 @@ std::optional<transports> transports_from(std::string_view name);
 
 /// Of the cuda backend.
 struct device_settings {
-  std::vector<int> numbers;               ///< the workers' in turn; empty: all
-  bool tf32 = false;                      ///< in products of fp32
+  std::vector<int> numbers;  ///< the workers' in turn; empty: all
+  bool tf32 = false;         ///< in products of fp32
+  /// Attention's gradients may be summed as they come: a run is equal to itself only up to
+  /// rounding.
+  bool nondeterministic = false;
   bool measure_products = true;           ///< false: the library's first guess
   std::filesystem::path product_choices;  ///< empty: in the user's cache
   collectives exchange = collectives::local;

@@ -393,9 +393,10 @@ void visit_fields(Visitor& visit, fault_settings& x) {
 
 template <class Visitor>
 void visit_fields(Visitor& visit, device_settings& x) {
-  auto& [numbers, tf32, measure_products, product_choices, exchange] = x;
+  auto& [numbers, tf32, nondeterministic, measure_products, product_choices, exchange] = x;
   visit("numbers", numbers);
   visit("tf32", tf32);
+  visit("nondeterministic", nondeterministic);
   visit("measure_products", measure_products);
   visit("product_choices", product_choices);
   visit("exchange", exchange);

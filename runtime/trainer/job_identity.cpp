@@ -160,6 +160,9 @@ std::string identity(const training_job& job) {
                      {"libraries", library_identity()},
                      {"tf32", job.devices.tf32},
                      {"products", job.devices.measure_products ? "measured" : "first guess"}};
+  // Two runs that may differ have nothing else in common: told, not left to be found.
+  if (job.devices.nondeterministic)
+    out["device"]["bits"] = "up to rounding";
   if (job.devices.exchange == collectives::nccl_fast)
     out["device"]["collectives"] = to_string(job.devices.exchange);
   out["build"] = build_identity();

@@ -68,6 +68,7 @@ worker_settings settings_of(const training_job& job, const job_pipeline& pipelin
                       .replicas = job.layout.replicas_per_worker,
                       .precision = job.training.precision,
                       .per_token_loss = job.training.per_token_loss,
+                      .same_bits = !job.devices.nondeterministic,
                       .recompute = job.recompute,
                       .sequence_parallel = job.layout.sequence_parallel,
                       .distributed_optimizer = job.reduction.distributed_optimizer,

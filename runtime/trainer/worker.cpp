@@ -193,6 +193,7 @@ std::unique_ptr<chunk_pass> worker::new_pass(hosted& home, parameter_store& stor
       .training = step_.training,
       .loss_scale = step_.loss_scale / double(step_.microbatches * step_.logical_replicas),
       .per_token_loss = settings_.per_token_loss,
+      .same_bits = settings_.same_bits,
       .until = &settings_.until};
   return std::make_unique<chunk_pass>(home.model, home.plan, stream_, store, settings, home.groups);
 }

@@ -42,6 +42,7 @@ struct worker_settings {
   int replicas = 1;              ///< logical replicas that this worker hosts
   dtype precision = dtype::f32;  ///< of values and activations
   bool per_token_loss = false;   ///< see recipe
+  bool same_bits = true;         ///< of passes, see pass_settings
   recompute_settings recompute;
   bool sequence_parallel = false;
   bool distributed_optimizer = false;   ///< masters and moments are sharded over the data axis

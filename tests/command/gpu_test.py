@@ -160,7 +160,8 @@ def check_refusals(folder):
     answer = train(folder, settings={"TROUPE_PLUGINS": empty})
     says(answer, 2, "the CUDA backend cannot run")
     words = ["train", "gpt", *MODEL, "--train-iters", "1", "--backend", "cpu"]
-    for flag in (["--devices", "0"], ["--allow-tf32"], ["--product-choices", "none"]):
+    for flag in (["--devices", "0"], ["--allow-tf32"], ["--allow-nondeterministic"],
+                 ["--product-choices", "none"]):
         says(run([*words, *flag], folder), 2, flag[0], "--backend cuda")
 
 
@@ -206,6 +207,27 @@ def check_missing_attention(folder):
     answer = train(folder, *words, "c.jsonl", settings={"TROUPE_PLUGINS": plugins, "TROUPE_ATTENTION": "cudnn"})
     expect(answer.returncode in (2, 3), "the run ends", answer)
     says(answer, answer.returncode, reason, "TROUPE_ATTENTION asks for cuDNN's attention, and not all of it is there")
+
+
+def check_rounding(folder):
+    """Gradients that may have other bits each time are asked of the library alone, and where they are asked for."""
+    plugins = folder / "plugins"
+    plugins.mkdir()
+    (plugins / "libtroupe_cuda.so").symlink_to(pathlib.Path(PLUGINS) / "libtroupe_cuda.so")
+    (plugins / "libtroupe_cudnn.so").symlink_to(
+        pathlib.Path(PLUGINS).parent / "tests/plugins/libtroupe_attention_for_tests.so")
+    words = ["--bf16", "--hidden-size", "128", "--attention-dropout", "0", "--log-file"]  # heads of 64
+    flag = "--allow-nondeterministic"
+    for name, more, settings in (("exact", [], {"TROUPE_PLUGINS": plugins}),
+                                 ("rounded", [flag], {"TROUPE_PLUGINS": plugins}),
+                                 ("own", [], None), ("own_rounded", [flag], None)):
+        says(train(folder, *words, f"{name}.jsonl", *more, iterations=2, settings=settings), 0)
+    of = {x: digests(folder / f"{x}.jsonl") for x in ("exact", "rounded", "own", "own_rounded")}
+    expect(of["exact"] != of["own"], "the library computes")
+    expect(of["exact"] != of["rounded"], "the library is asked for any bits")
+    expect(of["own"] == of["own_rounded"], "troupe's own attention has the same bits in any case")
+    for more in (["--recovery", "on"], ["--verify-fraction", "0.5"], ["--strict-identity"]):
+        says(train(folder, *words, "no.jsonl", flag, *more), 2, "has other bits each time", flag, more[0])
 
 
 def check_saving(folder):

@@ -17,6 +17,7 @@ const std::map<std::string, std::string>& not_tried() {
       = {{"--load-hf", "its shape is the model's; tests/command/use_test.py"},
          {"--devices", "needs a GPU; tests/command/gpu_test.py"},
          {"--allow-tf32", "needs a GPU; tests/command/gpu_test.py"},
+         {"--allow-nondeterministic", "needs a GPU; its part of the identity is looked at below"},
          {"--product-choices", "needs a GPU; tests/command/gpu_test.py"},
          {"--collectives", "needs a GPU; its part of the identity is looked at below"}};
   return all;
@@ -61,6 +62,7 @@ const std::map<std::string, std::string>& stands_as() {
          {"layout.schedule.chunks_per_rank", "layout.stages"},
          {"layout.schedule.layers_per_chunk", "layout.stages"},
          {"devices.exchange", "device.collectives"},
+         {"devices.nondeterministic", "device.bits"},
          {"devices.tf32", "device.tf32"},
          {"devices.product_choices", "device.products"}};
   return all;
@@ -130,6 +132,7 @@ std::set<std::string> identity_paths() {
     add(job_of(complete(text)));
   auto fast = job_of(complete(""));
   fast.devices.exchange = runtime::collectives::nccl_fast;
+  fast.devices.nondeterministic = true;
   add(fast);
   return out;
 }

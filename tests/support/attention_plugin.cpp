@@ -1,6 +1,6 @@
 // An attention library for tests, in place of libtroupe_cudnn.so: it serves what cuDNN would, and
-// its results are bytes that no attention computes, so that it is seen who was asked. Heads of 80
-// it should serve, and cannot.
+// its results are bytes that no attention computes, so that it is seen who was asked, and whether
+// for the same bits. Heads of 80 it should serve, and cannot.
 
 #include "kernels/backend/plugin.hpp"
 #include "kernels/cuda/attention_library.hpp"
@@ -14,6 +14,8 @@ namespace {
 
 std::atomic<bool> lacks = false;
 
+constexpr int same_bits = 0x42, any_bits = 0x43;
+
 bool common(const attention_shape& a) {
   if (!a.uniform || a.p_drop != 0)
     return false;
@@ -24,30 +26,30 @@ bool common(const attention_shape& a) {
 
 class library final : public attention_library {
  public:
-#define TROUPE_DEFINE(T)                                                  \
-  bool serves(const attention_forward<T>& op) const override {            \
-    return common(op.shape);                                              \
-  }                                                                       \
-  bool serves(const attention_backward<T>& op) const override {           \
-    return common(op.shape);                                              \
-  }                                                                       \
-  std::size_t scratch(const attention_forward<T>&) override {             \
-    return 1000;                                                          \
-  }                                                                       \
-  std::size_t scratch(const attention_backward<T>&) override {            \
-    return 100'000;                                                       \
-  }                                                                       \
-  void run(const attention_forward<T>& op, const context& in) override {  \
-    const auto& a = op.shape;                                             \
-    fill(op.o, a.query_rows* a.H* a.D, in);                               \
-    if (in.workspace.size() < scratch(op))                                \
-      throw device_failure("less workspace than was declared");           \
-  }                                                                       \
-  void run(const attention_backward<T>& op, const context& in) override { \
-    const auto& a = op.shape;                                             \
-    fill(op.dq, a.query_rows* a.query_row, in);                           \
-    if (in.workspace.size() < scratch(op))                                \
-      throw device_failure("less workspace than was declared");           \
+#define TROUPE_DEFINE(T)                                                            \
+  bool serves(const attention_forward<T>& op) const override {                      \
+    return common(op.shape);                                                        \
+  }                                                                                 \
+  bool serves(const attention_backward<T>& op) const override {                     \
+    return common(op.shape);                                                        \
+  }                                                                                 \
+  std::size_t scratch(const attention_forward<T>&) override {                       \
+    return 1000;                                                                    \
+  }                                                                                 \
+  std::size_t scratch(const attention_backward<T>&) override {                      \
+    return 100'000;                                                                 \
+  }                                                                                 \
+  void run(const attention_forward<T>& op, const context& in) override {            \
+    const auto& a = op.shape;                                                       \
+    fill(op.o, a.query_rows* a.H* a.D, same_bits, in);                              \
+    if (in.workspace.size() < scratch(op))                                          \
+      throw device_failure("less workspace than was declared");                     \
+  }                                                                                 \
+  void run(const attention_backward<T>& op, const context& in) override {           \
+    const auto& a = op.shape;                                                       \
+    fill(op.dq, a.query_rows* a.query_row, a.same_bits ? same_bits : any_bits, in); \
+    if (in.workspace.size() < scratch(op))                                          \
+      throw device_failure("less workspace than was declared");                     \
   }
   TROUPE_DEFINE(bf16)
   TROUPE_DEFINE(f16)
@@ -62,8 +64,8 @@ class library final : public attention_library {
 
  private:
   template <class T>
-  static void fill(T* to, std::int64_t n, const context& in) {
-    check(cudaMemsetAsync(to, 0x42, std::size_t(n) * sizeof(T), queue_of(in)), "filling");
+  static void fill(T* to, std::int64_t n, int byte, const context& in) {
+    check(cudaMemsetAsync(to, byte, std::size_t(n) * sizeof(T), queue_of(in)), "filling");
   }
 };
 

@@ -337,14 +337,16 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           death);
   }
   {
-    const auto& [numbers, tf32, measure, choices, exchange] = job.devices;
-    names("devices.",
-          {"numbers", "tf32", "measure_products", "product_choices", "exchange"},
-          numbers,
-          tf32,
-          measure,
-          choices,
-          exchange);
+    const auto& [numbers, tf32, nondeterministic, measure, choices, exchange] = job.devices;
+    names(
+        "devices.",
+        {"numbers", "tf32", "nondeterministic", "measure_products", "product_choices", "exchange"},
+        numbers,
+        tf32,
+        nondeterministic,
+        measure,
+        choices,
+        exchange);
   }
   return names.all();
 }

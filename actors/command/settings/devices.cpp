@@ -26,6 +26,15 @@ void declare_device(command_line& line, training_flags& to) {
                        "faster, and other bits.",
                .resume = at_resume::told},
               [&d] { d.tf32 = true; });
+  line.toggle({.name = "--allow-nondeterministic",
+               .field = "devices.nondeterministic",
+               .help = "cuDNN may sum attention's gradients in the order in which they come: "
+                       "faster, and without memory for their square. Two runs of one "
+                       "configuration are then equal only up to rounding, and what compares bits "
+                       "cannot be asked for: --recovery on, --verify-fraction, "
+                       "--strict-identity. Off: one configuration has the same bits, always.",
+               .resume = at_resume::told},
+              [&d] { d.nondeterministic = true; });
   line.value({.name = "--product-choices",
               .field = "devices.product_choices",
               .type = "FILE",

@@ -31,6 +31,7 @@ void add_core(module_builder& to, const attention_spec& x) {
                options.dropout = p.dropout_rate(x.dropout);
                options.key = p.dropout_key(name);
                options.rotary_frequency = p.rotary_frequency;
+               options.same_bits = p.settings.same_bits;
                auto products = std::exchange(p.x, {});
                p.x = p.caches != nullptr
                          ? cached_attention(

@@ -97,6 +97,17 @@ TEST_CASE("each broken rule of a job has its sentence", "[job]") {
   add("`watch.log_file`", [&](auto& x) { x.watch.log_file = folder / "no" / "log"; });
   add("this is a folder", [&](auto& x) { x.watch.trace_file = folder.path(); });
   add("`checkpoints.save_interval`", [](auto& x) { x.checkpoints.save_interval = 3; });
+  const auto up_to_rounding = [&](const std::string& what, const auto& change) {
+    add(what, [&](auto& x) {
+      x.devices.nondeterministic = true;
+      change(x);
+    });
+  };
+  up_to_rounding("`recovery.on` holds", [](auto& x) { x.recovery.on = true; });
+  up_to_rounding("`recovery.verify_fraction` compares",
+                 [](auto& x) { x.recovery.verify_fraction = 0.5; });
+  up_to_rounding("`checkpoints.strict_identity` holds",
+                 [](auto& x) { x.checkpoints.strict_identity = true; });
   add("each its own", [&](auto& x) {
     x.watch.log_file = folder / "log";
     x.watch.trace_file = folder / "." / "log";
