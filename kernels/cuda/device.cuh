@@ -31,8 +31,9 @@ void launch(const context& in, dim3 grid, dim3 block, void (*kernel)(Params...),
   config.gridDim = grid;
   config.blockDim = block;
   config.stream = queue_of(in);
-  check(cudaLaunchKernelEx(&config, kernel, Params(std::forward<Args>(args))...),
-        "launching a kernel");
+  const auto status = cudaLaunchKernelEx(&config, kernel, Params(std::forward<Args>(args))...);
+  if (status != cudaSuccess)
+    refuse_launch(status, grid, block, reinterpret_cast<const void*>(kernel));
 }
 
 /// The scratch memory as an array of T. Throws std::logic_error if the caller gave too little.

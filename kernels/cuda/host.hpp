@@ -18,6 +18,10 @@ inline void check(cudaError_t status, const char* what) {
                          + cudaGetErrorString(status));
 }
 
+/// Of a kernel that is not on the queue: throws device_failure with its grid, what it needs, what
+/// CUDA said, and what to do. Whose kernel it is adds library.cpp.
+[[noreturn]] void refuse_launch(cudaError_t status, dim3 grid, dim3 block, const void* kernel);
+
 inline cudaStream_t queue_of(const context& in) {
   return static_cast<cudaStream_t>(in.queue);
 }

@@ -1,0 +1,54 @@
+// The extents of an operation as text, for who must say which one it was.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace troupe::kernels {
+
+// X(extent): the letters and words of the headers beside this one.
+#define TROUPE_EVERY_EXTENT(X) \
+  X(S)                         \
+  X(R)                         \
+  X(N)                         \
+  X(K)                         \
+  X(C)                         \
+  X(V)                         \
+  X(vocabulary)                \
+  X(H)                         \
+  X(G)                         \
+  X(heads)                     \
+  X(D)                         \
+  X(width)                     \
+  X(T_)                        \
+  X(query_rows)                \
+  X(key_rows)                  \
+  X(longest_query)             \
+  X(longest_key)               \
+  X(window)                    \
+  X(rotated)                   \
+  X(n)                         \
+  X(count)                     \
+  X(sources)                   \
+  X(parts)                     \
+  X(grain)
+
+/// "R 8192 N 3072 K 768", and those of its shape. Empty of an operation that has none.
+template <class Op>
+std::string extents_of(const Op& op) {
+  std::string out;
+  const auto add = [&out](const char* name, std::int64_t value) {
+    out += (out.empty() ? "" : " ") + std::string(name) + " " + std::to_string(value);
+  };
+#define TROUPE_ADD_EXTENT(extent)        \
+  if constexpr (requires { op.extent; }) \
+    add(#extent, std::int64_t(op.extent));
+  TROUPE_EVERY_EXTENT(TROUPE_ADD_EXTENT)
+#undef TROUPE_ADD_EXTENT
+  if constexpr (requires { op.shape; })
+    out += (out.empty() ? "" : " ") + extents_of(op.shape);
+  return out;
+}
+
+}  // namespace troupe::kernels
