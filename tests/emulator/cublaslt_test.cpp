@@ -1,5 +1,7 @@
 // cuBLASLt on the emulated device against plain loops in double: cublaslt.hpp.
 
+#include "tests/kernels/op_case.hpp"
+#include "tests/support/device_tolerance.hpp"
 #include "tests/support/emulated.hpp"
 #include "tests/support/numbers.hpp"
 
@@ -9,6 +11,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -237,8 +240,10 @@ TEST_CASE(
     "three algorithms are offered, each right, each the same in every run, not of the same bits") {
   std::vector<std::vector<float>> bits;
   lt_product<float, float> p{.m = 32, .n = 16, .k = 96};
-  const auto all = p.candidates();
-  REQUIRE(all.size() == 3);
+  auto all = p.candidates();
+  REQUIRE(all.size() == 4);
+  CHECK(std::ranges::equal(all[3].algo.data, all[0].algo.data));  // the library may repeat itself
+  all.pop_back();
   for (const auto& one : all) {
     for (int again = 0; again < 2; ++again) {
       REQUIRE(p.run(&one.algo) == CUBLAS_STATUS_SUCCESS);
@@ -261,7 +266,7 @@ TEST_CASE("columns and pointers that are not aligned leave the algorithms that c
   CHECK(odd.run(&all[0].algo) == CUBLAS_STATUS_SUCCESS);
   lt_product<float, float> even{.m = 8, .n = 3, .k = 8};
   const auto fast = even.candidates();
-  REQUIRE(fast.size() == 3);
+  REQUIRE(fast.size() == 4);
   CHECK(even.run(&fast[0].algo, 1) == CUBLAS_STATUS_INVALID_VALUE);
 }
 
@@ -290,4 +295,103 @@ TEST_CASE("what the library does not have, and what cannot be, is refused") {
   auto given = foreign.candidates();
   given[0].algo.data[0] = 7;
   CHECK(foreign.run(&given[0].algo) == CUBLAS_STATUS_INVALID_VALUE);
+}
+
+namespace {
+
+/// Products are summed as tensor cores do while it stands.
+class coarse {
+ public:
+  coarse() { emulator::set_coarse(true); }
+  ~coarse() { emulator::set_coarse(false); }
+  coarse(const coarse&) = delete;
+  coarse& operator=(const coarse&) = delete;
+};
+
+/// The worst error of sums of products in bf16, in roundings of float relative to the largest.
+struct worst_sum {
+  double away = 0;
+  bool beyond = false;  ///< one is farther from zero than it should be
+};
+
+worst_sum worst_of_sums(std::int64_t k, signs of_terms) {
+  lt_product<__nv_bfloat16, float> p{
+      .m = 16, .n = 8, .k = k, .op_a = CUBLAS_OP_T, .lda = k, .ldb = k};
+  if (of_terms == signs::one) {
+    for (auto* const factor : {&p.a, &p.b})
+      for (auto& x : *factor)
+        x = __nv_bfloat16(std::abs(float(x)));
+    p.a_there.upload(p.a);
+    p.b_there.upload(p.b);
+  }
+  const auto all = p.candidates();
+  REQUIRE(p.run(&all.front().algo) == CUBLAS_STATUS_SUCCESS);
+  const auto got = p.c_there.download();
+  worst_sum out;
+  for (std::int64_t col = 0; col < p.n; ++col)
+    for (std::int64_t row = 0; row < p.m; ++row)
+      out.beyond = out.beyond || double(got[std::size_t(col * p.ldc + row)]) > p.expected(row, col);
+  out.away = matrix_error(got, p.ldc, p.m, p.n, [&](auto r, auto c) { return p.expected(r, c); })
+             / rounding_of_floats;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("sums of one sign on tensor cores are too small by more than a sum that rounds may be") {
+  constexpr std::int64_t k = 4096;
+  CHECK(worst_of_sums(k, signs::one).away < roundings_of_sum(k));
+  const coarse as_a_device;
+  const auto worst = worst_of_sums(k, signs::one);
+  CHECK(worst.away > 2 * roundings_of_sum(k));
+  CHECK(worst.away < roundings_on_tensor_cores(k, signs::one));
+  CHECK(!worst.beyond);
+}
+
+TEST_CASE(
+    "sums of both signs on tensor cores lose more the longer they are and less than is allowed") {
+  for (const std::int64_t k : {64, 520, 4096}) {
+    const double rounded = worst_of_sums(k, signs::both).away;
+    const coarse as_a_device;
+    const double cut_off = worst_of_sums(k, signs::both).away;
+    CHECK(cut_off > rounded);
+    CHECK(cut_off < roundings_on_tensor_cores(k));
+  }
+}
+
+TEST_CASE("products of floats are not made coarse, those in TF32 are") {
+  lt_product<float, float> p{.m = 16, .n = 8, .k = 520};
+  const auto sums = [&](cublasComputeType_t compute) {
+    p.compute = compute;
+    cublasLtDestroy(p.handle);
+    const auto all = p.candidates();
+    REQUIRE(p.run(&all.front().algo) == CUBLAS_STATUS_SUCCESS);
+    return p.c_there.download();
+  };
+  const auto exact = sums(CUBLAS_COMPUTE_32F), rounded = sums(CUBLAS_COMPUTE_32F_FAST_TF32);
+  const coarse as_a_device;
+  CHECK(sums(CUBLAS_COMPUTE_32F) == exact);
+  CHECK(sums(CUBLAS_COMPUTE_32F_FAST_TF32) != rounded);
+}
+
+TEST_CASE("a coarse GELU has the error of a device's tanh, and no more") {
+  lt_product<float, float> p{.m = 64, .n = 16, .k = 8, .epilogue = CUBLASLT_EPILOGUE_GELU};
+  const auto error = [&] {
+    cublasLtDestroy(p.handle);
+    p.describe();
+    REQUIRE(p.run(nullptr) == CUBLAS_STATUS_SUCCESS);
+    double worst = 0;
+    const auto got = p.c_there.download();
+    for (std::int64_t col = 0; col < p.n; ++col)
+      for (std::int64_t row = 0; row < p.m; ++row)
+        worst
+            = std::max(worst,
+                       std::abs(double(got[std::size_t(col * p.ldc + row)]) - p.expected(row, col))
+                           / std::max(1.0, std::abs(p.inner(row, col))));
+    return worst;
+  };
+  CHECK(error() < 1e-5);
+  const coarse as_a_device;
+  CHECK(error() > 0.25 * tanh_errors_of_gelu * error_of_tanh);
+  CHECK(error() < 1.01 * tanh_errors_of_gelu * error_of_tanh);
 }

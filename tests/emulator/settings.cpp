@@ -94,6 +94,7 @@ settings* from_environment() {
   is->occupied = number("TROUPE_EMULATED_OCCUPIED", is->occupied);
   is->seed = number("TROUPE_EMULATED_SEED", is->seed.load());
   is->delay_us = number("TROUPE_EMULATED_DELAY_US", is->delay_us.load());
+  is->coarse = number("TROUPE_EMULATED_COARSE", 0) != 0;
   if (const char* const text = std::getenv("TROUPE_EMULATED_FAULT"); text != nullptr)
     plant_faults(text);
   return is;
@@ -117,7 +118,7 @@ call_counts& counted() {
 }
 
 calls calls_so_far() {
-  return {counted().waits, counted().launches};
+  return {counted().waits, counted().launches, counted().products, counted().warm_products};
 }
 
 void plant_faults(const std::string& text) {
@@ -152,6 +153,10 @@ void set_seed(std::uint64_t seed) {
 
 void set_delay(std::uint64_t us) {
   machine().delay_us = us;
+}
+
+void set_coarse(bool coarse) {
+  machine().coarse = coarse;
 }
 
 bool host_can_read(const void* at) {

@@ -10,6 +10,8 @@
 //   TROUPE_EMULATED_OCCUPIED  the number of a device that another process has for itself; none
 //   TROUPE_EMULATED_SEED      of all that is drawn; 1
 //   TROUPE_EMULATED_DELAY_US  the longest sleep before a stream takes up an item; 0
+//   TROUPE_EMULATED_COARSE    1: products of narrow types are summed as tensor cores do, and
+//                             approximate functions are as wrong as a device's may be; 0
 //   TROUPE_EMULATED_FAULT     calls that fail: "cudaMalloc@3=2", the third cudaMalloc with error 2;
 //                             several with commas; "cudaMalloc@3+=2": from the third on. What a
 //                             kernel's mistake would end the device with (700, 719) ends it here
@@ -36,6 +38,7 @@ struct settings {
   int occupied = -1;
   std::atomic<std::uint64_t> seed = 1;
   std::atomic<std::uint64_t> delay_us = 0;
+  std::atomic<bool> coarse = false;
 };
 
 settings& machine();
@@ -44,7 +47,7 @@ int architecture_of(int device);
 
 /// See control.hpp.
 struct call_counts {
-  std::atomic<std::uint64_t> waits = 0, launches = 0;
+  std::atomic<std::uint64_t> waits = 0, launches = 0, products = 0, warm_products = 0;
 };
 call_counts& counted();
 

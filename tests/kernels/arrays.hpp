@@ -66,6 +66,8 @@ struct array {
   double units
       = 0;          ///< error that is allowed, in roundings of float relative to the largest result
   double size = 0;  ///< of what results are the difference of, where that is larger
+  std::int64_t products = 0;  ///< of two elements in each of its sums, in a matrix product
+  bool gelu_slope = false;    ///< times the slope of GELU by tanh, in that product
   std::shared_ptr<std::byte> memory;
   std::byte* begin;
 };
@@ -105,6 +107,11 @@ class arrays {
   }
   /// bytes_moved() counts so many elements of it, not all.
   void counts(const std::string& name, std::int64_t elements) { find(name)->moved = elements; }
+  /// How a matrix product makes it: a backend may be less exact there than `units` says.
+  void multiplied(const std::string& name, std::int64_t products, bool gelu_slope = false) {
+    find(name)->products = products;
+    find(name)->gelu_slope = gelu_slope;
+  }
   /// In host memory, for as long as the arrays live: pieces, and arrays of pointers.
   template <class T>
   const T* on_host(std::vector<T> values) {

@@ -50,6 +50,7 @@ std::string difference(const arrays& mine,
                        const arrays& exact,
                        const array& wanted,
                        double allowance,
+                       double roundings_of_products,
                        double roundings_between) {
   const auto of_mine = mine.bytes(result), of_exact = exact.bytes(wanted);
   if (result.units == 0 && result.type == wanted.type)
@@ -59,8 +60,9 @@ std::string difference(const arrays& mine,
   for (const double value : y)
     if (std::isfinite(value))
       largest = std::max(largest, std::abs(value));
-  const double allowed = result.units * allowance * rounding_of_float * largest
-                         + roundings_between * of_rounding(result.type, largest);
+  const double allowed
+      = (result.units * allowance + roundings_of_products) * rounding_of_float * largest
+        + roundings_between * of_rounding(result.type, largest);
   double worst = 0;
   std::size_t at = 0, wrong = 0;
   for (std::size_t i = 0; i < y.size(); ++i) {
@@ -207,6 +209,7 @@ class question {
                                     exact_,
                                     wanted,
                                     backend_->allowance(what_.op.name),
+                                    backend_->roundings_of_products(result, type_),
                                     backend_->roundings_between(what_.op.name, type_));
       if (!fault.empty())
         complain(wanted.name, fault, when);

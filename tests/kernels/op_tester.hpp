@@ -33,6 +33,11 @@ class tested_backend {
   /// How many times the roundings of a case its instructions cost, at worst: where it has other
   /// exponentials, say, or rounds what it multiplies.
   virtual double allowance(kernels::operation_name) const { return 1; }
+  /// Roundings of float, relative to the largest result, that its way of multiplying costs beside
+  /// those of the case.
+  virtual double roundings_of_products(const array& /*result*/, kernels::element_type) const {
+    return 0;
+  }
   /// How many times a result is rounded to its type on the way: a product to which a bias is added
   /// after it was stored, say.
   virtual double roundings_between(kernels::operation_name, kernels::element_type) const {

@@ -14,6 +14,12 @@ void set_seed(std::uint64_t) {}
 
 void set_delay(std::uint64_t) {}
 
+void set_coarse(bool) {}
+
+calls calls_so_far() {
+  return {};
+}
+
 void plant_faults(const std::string& text) {
   if (!text.empty())
     SKIP("faults are planted in the emulated device only");

@@ -29,7 +29,7 @@ struct linear_extents {
       const double units = roundings_of_sum(s.K + 1);
       // Of squares an error counts twice, beside what it is relative to.
       const double of_y = 2 * units + 2 * rounded_between<T>(s.activation);
-      return kernels::linear_forward<T>{
+      const kernels::linear_forward<T> op{
           .y = a.out<T>(y, s.R * s.N, of_y),
           .z = s.with_z ? a.out<T>("z", s.R * s.N, units) : nullptr,
           .x = a.in<T>("x", normal_numbers(s.R * s.K)),
@@ -39,13 +39,17 @@ struct linear_extents {
           .N = s.N,
           .K = s.K,
           .activation = s.activation};
+      a.multiplied(y, s.K);
+      if (s.with_z)
+        a.multiplied("z", s.K);
+      return op;
     });
   }
   op_maker backward_input(const char* dx = "dx") const {
     return makes([s = *this, dx](auto t, arrays& a) {
       using T = decltype(t);
       const bool through = s.made_x != kernels::epilogue::none;
-      return kernels::linear_backward_input<T>{
+      const kernels::linear_backward_input<T> op{
           .dx = a.out<T>(dx, s.R * s.K, roundings_of_sum(s.N) + rounded_between<T>(s.made_x)),
           .dz = a.in<T>("dz", normal_numbers(s.R * s.N)),
           .weight = a.in<T>("weight", normal_numbers(s.N * s.K)),
@@ -54,6 +58,8 @@ struct linear_extents {
           .K = s.K,
           .activation = s.made_x,
           .z = through ? a.in<T>("z_of_x", normal_numbers(s.R * s.K)) : nullptr};
+      a.multiplied(dx, s.N, s.made_x == kernels::epilogue::gelu_tanh);
+      return op;
     });
   }
   op_maker backward_weight(bool accumulates = true) const {
@@ -61,7 +67,7 @@ struct linear_extents {
       using T = decltype(t);
       using sum = kernels::accumulator<T>;
       const double units = roundings_of_sum(s.R + 1);
-      return kernels::linear_backward_weight<T>{
+      const kernels::linear_backward_weight<T> op{
           .dweight = accumulates ? a.changed<sum>("dweight", normal_numbers(s.N * s.K), units)
                                  : a.out<sum>("dweight", s.N * s.K, units),
           .dbias = s.with_bias ? a.changed<sum>("dbias", normal_numbers(s.N), units) : nullptr,
@@ -71,6 +77,8 @@ struct linear_extents {
           .N = s.N,
           .K = s.K,
           .accumulates = accumulates};
+      a.multiplied("dweight", s.R);
+      return op;
     });
   }
   op_maker backward_bias() const {

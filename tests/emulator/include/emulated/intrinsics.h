@@ -1,4 +1,6 @@
-// CUDA's arithmetic intrinsics, exact where a device is exact, and no worse where it approximates.
+// CUDA's arithmetic intrinsics, exact where a device is exact, and no worse where it approximates;
+// where the machine is coarse (settings.hpp) as wrong as NVIDIA says that a device may be, in the
+// functions that kernels here use: "CUDA C++ Programming Guide", mathematical functions.
 
 #pragma once
 
@@ -14,8 +16,21 @@
 
 namespace troupe::emulator {
 
+/// What a device computes that is wrong by up to `units` in the last place: always the same of
+/// one `x`. `exact` where that is zero or no finite number.
+float as_on_device(double exact, float x, int units);
+bool is_coarse();
+
 inline float fast_exp(float x) {
-  return std::exp(x);
+  if (!is_coarse())
+    return std::exp(x);
+  return as_on_device(std::exp2(double(x * 1.44269504F)), x, 2);  // the product is rounded first
+}
+inline float device_exp2(float x) {
+  return is_coarse() ? as_on_device(std::exp2(double(x)), x, 2) : std::exp2(x);
+}
+inline float device_log2(float x) {
+  return is_coarse() ? as_on_device(std::log2(double(x)), x, 1) : std::log2(x);
 }
 inline float fast_exp10(float x) {
   return std::pow(10.0F, x);
@@ -59,6 +74,8 @@ Integer saturated(double x) {
 }  // namespace troupe::emulator
 
 // The C library declares functions of these names, without having them.
+#define exp2f(x) troupe::emulator::device_exp2(x)
+#define log2f(x) troupe::emulator::device_log2(x)
 #define __expf(x) troupe::emulator::fast_exp(x)
 #define __exp10f(x) troupe::emulator::fast_exp10(x)
 #define __logf(x) troupe::emulator::fast_log(x)
@@ -71,16 +88,17 @@ Integer saturated(double x) {
 #define __sincosf(x, s, c) troupe::emulator::fast_sincos(x, s, c)
 
 inline float rsqrtf(float x) {
-  return float(1.0 / std::sqrt(double(x)));
+  return troupe::emulator::as_on_device(1.0 / std::sqrt(double(x)), x, 2);
 }
 inline double rsqrt(double x) {
   return 1.0 / std::sqrt(x);
 }
 inline float __fdividef(float x, float y) {
-  return x / y;
+  return troupe::emulator::is_coarse() ? troupe::emulator::as_on_device(double(x) / double(y), y, 2)
+                                       : x / y;
 }
 inline float __frsqrt_rn(float x) {
-  return rsqrtf(x);
+  return float(1.0 / std::sqrt(double(x)));
 }
 inline float __fsqrt_rn(float x) {
   return std::sqrt(x);
