@@ -5,6 +5,11 @@ add_subdirectory(emulator)
 troupe_test(emulator troupe_emulated_options)
 troupe_test(kernels_cuda test_operations troupe_emulated_kernels troupe_kernels_backend)
 
+# As inexact as a device may be, which the tests' tolerances have room for.
+troupe_script_test(kernels/cuda_coarse test_kernels_cuda
+                   "[operations][linear],[operations][activation],[operations][attention],[operations][cross_entropy],[operations][norm],[operations][adamw],[cuda][linear],[kernels][cuda]~[operations]")
+set_tests_properties(kernels/cuda_coarse PROPERTIES ENVIRONMENT TROUPE_EMULATED_COARSE=1)
+
 # In the place of cuDNN's plug-in.
 add_library(attention_for_tests MODULE EXCLUDE_FROM_ALL support/attention_plugin.cpp
             $<TARGET_OBJECTS:plugin_build>)
@@ -55,7 +60,7 @@ if(NOT TROUPE_SANITIZE)
   set_tests_properties(bench/gpu_operations bench/gpu_run PROPERTIES
                        ENVIRONMENT "TROUPE_PLUGINS=${PROJECT_BINARY_DIR}/emulated")
 endif()
-foreach(check verdicts batches missing room choices quick broken exception untested time page stopped losses sanitizer ended)
+foreach(check verdicts batches missing room quick broken exception untested time page stopped losses sanitizer ended)
   troupe_script_test(bench/gpu_run_${check} bench/gpu_run_test.py ${check} UNSANITIZED)
 endforeach()
 foreach(check source header refusals release tests older stale prebuilt)
@@ -65,7 +70,7 @@ if(TARGET plugin_cuda)
   troupe_script_test(bench/gpu_rebuild_real bench/gpu_rebuild_test.py real $<TARGET_FILE:troupe>
                      ${PROJECT_BINARY_DIR} NEEDS troupe plugins)
 endif()
-foreach(check same_bits choices lost_choices older_gradients refusals memory failing_device several_devices saving occupied missing_attention
+foreach(check same_bits choices lost_choices older_gradients refusals memory failing_device several_devices refused_choices saving occupied missing_attention
               rounding)
   troupe_script_test(command/gpu_${check} command/gpu_test.py
                      $<TARGET_FILE:troupe> ${PROJECT_BINARY_DIR}/emulated ${check})

@@ -18,6 +18,9 @@ namespace troupe::kernels {
 struct product_settings {
   bool tf32 = false;    ///< fp32 products may round their inputs to 10 bits of fraction
   bool measure = true;  ///< false: the library's first guess, the same in every run
+  /// What the run that this one goes on from chose is taken, or the run ends; false: it is chosen
+  /// anew where it cannot be taken.
+  bool strict = false;
 };
 
 /// Any thread; operations of one queue are called by one thread at a time. An operation is put on
@@ -33,10 +36,12 @@ class cuda_library {
 
   /// Before the first product.
   virtual void set_products(const product_settings& settings) = 0;
-  /// Choices of an earlier run: they are taken instead of measuring.
-  virtual void give_choices(const std::vector<product_choice>& known) = 0;
+  /// They are taken instead of measuring, where the library takes them; what it does not take is
+  /// chosen anew, and reported.
+  virtual void give_choices(const std::vector<product_choice>& known, choices_of whose) = 0;
   /// Of the products that were computed so far, by name.
   virtual std::vector<product_choice> choices() const = 0;
+  virtual product_report report_products() const = 0;
 
   /// "cuBLASLt 13.1.0.3, attention by cuDNN 9.19": what decides bits beside the choices.
   virtual std::string libraries() const = 0;

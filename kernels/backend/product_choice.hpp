@@ -2,7 +2,9 @@
 
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace troupe::kernels {
 
@@ -18,6 +20,26 @@ struct product_choice {
   int candidates = 1;       ///< among so many
 
   friend bool operator==(const product_choice&, const product_choice&) = default;
+};
+
+/// Whose choices are given to a process.
+enum class choices_of : std::uint8_t {
+  others,    ///< a cache, or an earlier run: what they chose need not be chosen again
+  this_run,  ///< that of a checkpoint from which the run goes on: its bits depend on them
+};
+
+/// A choice that was given and could not be taken: the product was chosen anew.
+struct replaced_choice {
+  product_choice before;
+  choices_of whose = choices_of::others;
+  std::string why;  ///< "cuBLASLt says CUBLAS_STATUS_NOT_SUPPORTED"
+};
+
+/// What has come of a process's products so far.
+struct product_report {
+  std::vector<replaced_choice> replaced;  ///< in the order in which it was found
+  int measured = 0;                       ///< products
+  double seconds = 0;                     ///< that measuring them took
 };
 
 }  // namespace troupe::kernels

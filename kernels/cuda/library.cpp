@@ -2,6 +2,7 @@
 #include "kernels/cuda/attention_choice.hpp"
 #include "kernels/cuda/products.hpp"
 #include "kernels/cuda/run.hpp"
+#include "kernels/op/extents.hpp"
 
 #include <stdexcept>
 #include <string>
@@ -23,12 +24,24 @@ inline constexpr bool on_device<
                          + std::string(text(what.type)) + ">");
 }
 
+/// A failure says whose it is: the operation, its type, and its extents.
+template <class Op>
+void run_named(const Op& op, const context& in) {
+  try {
+    cuda::run(op, in);
+  } catch (const device_failure& e) {
+    const operation what(op);
+    throw device_failure(std::string(text(what.name)) + "<" + std::string(text(what.type)) + "> of "
+                         + extents_of(op) + ": " + e.what());
+  }
+}
+
 class library final : public cuda_library {
  public:
   void run(const operation& what, const context& in) override {
     visit(what, [&]<class Op>(const Op& op) {
       if constexpr (on_device<Op>)
-        cuda::run(op, in);
+        run_named(op, in);
       else
         refuse(what);
     });
@@ -45,10 +58,11 @@ class library final : public cuda_library {
   void set_products(const product_settings& settings) override {
     products::of_process().configure(settings);
   }
-  void give_choices(const std::vector<product_choice>& known) override {
-    products::of_process().give(known);
+  void give_choices(const std::vector<product_choice>& known, choices_of whose) override {
+    products::of_process().give(known, whose);
   }
   std::vector<product_choice> choices() const override { return products::of_process().choices(); }
+  product_report report_products() const override { return products::of_process().report(); }
   std::string libraries() const override {
     return products::of_process().version() + ", " + attention_version();
   }

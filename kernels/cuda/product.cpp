@@ -4,6 +4,8 @@
 #include "kernels/cuda/run.hpp"
 
 #include <algorithm>
+#include <initializer_list>
+#include <optional>
 
 namespace troupe::kernels::cuda {
 
@@ -30,8 +32,34 @@ void multiply_plainly(const product_key& key, const product_operands& at, const 
     throw std::logic_error("a matrix product without an epilogue was not done, and not refused");
 }
 
-std::size_t product_scratch(std::int64_t R, std::int64_t N, std::int64_t K) {
-  return R > 0 && N > 0 && K > 0 ? product_workspace + product_workspace_alignment : 0;
+/// What is asked of the library.
+struct asked_product {
+  product_key key;
+  product_operands at;
+};
+
+/// Products of which each is asked for where those before it are impossible.
+using product_choices = std::initializer_list<std::optional<asked_product>>;
+
+bool may_be_measured(product_choices in_order) {
+  for (const auto& one : in_order) {
+    const auto standing = one ? standing_of(one->key, one->at) : product_standing::impossible;
+    if (standing != product_standing::impossible)
+      return standing == product_standing::open;
+  }
+  return false;
+}
+
+/// Of products of these sizes, with `result` bytes that candidates of one that adds are tried on.
+std::size_t product_scratch(std::int64_t R,
+                            std::int64_t N,
+                            std::int64_t K,
+                            product_choices in_order,
+                            std::size_t result = 0) {
+  if (R == 0 || N == 0 || K == 0)
+    return 0;
+  const std::size_t always = product_workspace + product_workspace_alignment;
+  return may_be_measured(in_order) ? always + result + cold_bytes() : always;
 }
 
 template <class T>
@@ -41,51 +69,69 @@ void copy(T* to, const T* from, std::int64_t n, const context& in) {
       "copying the result of a matrix product");
 }
 
-/// z or y, by the library's GELU; false where it has none for this product.
+/// z or y, by the library's GELU.
 template <class T>
-bool run_fused(const linear_forward<T>& op, const context& in) {
+std::optional<asked_product> fused(const linear_forward<T>& op) {
   const bool aligned = all_aligned(op.y, op.z, op.x, op.weight, op.bias);
-  return fuses<T>(op.activation, op.N, op.K, aligned)
-         && multiply({.role = product_role::forward,
-                      .type = type_of<T>,
-                      .epilogue = product_epilogue::gelu,
-                      .biased = op.bias != nullptr,
-                      .kept = op.z != nullptr,
-                      .R = op.R,
-                      .N = op.N,
-                      .K = op.K},
-                     {.a = op.weight, .b = op.x, .d = op.y, .bias = op.bias, .z = op.z},
-                     in);
+  if (!fuses<T>(op.activation, op.N, op.K, aligned))
+    return std::nullopt;
+  return asked_product{{.role = product_role::forward,
+                        .type = type_of<T>,
+                        .epilogue = product_epilogue::gelu,
+                        .biased = op.bias != nullptr,
+                        .kept = op.z != nullptr,
+                        .R = op.R,
+                        .N = op.N,
+                        .K = op.K},
+                       {.a = op.weight, .b = op.x, .d = op.y, .bias = op.bias, .z = op.z}};
 }
 
-/// The product and its bias, where it has one, into z.
+/// Where the product goes that is not fused.
 template <class T>
-void multiply_biased(const linear_forward<T>& op, T* z, const context& in) {
-  product_key key{
-      .role = product_role::forward, .type = type_of<T>, .R = op.R, .N = op.N, .K = op.K};
-  product_operands at{.a = op.weight, .b = op.x, .d = z};
-  if (library_adds_bias(op.bias, op.N)) {
-    key.biased = true;
-    at.bias = op.bias;
-    if (multiply(key, at, in))
-      return;
-    key.biased = false;
-    at.bias = nullptr;
-  }
-  multiply_plainly(key, at, in);
+T* unfused_result(const linear_forward<T>& op) {
+  return op.z ? op.z : op.y;
+}
+
+template <class T>
+asked_product plain(const linear_forward<T>& op) {
+  return {{.role = product_role::forward, .type = type_of<T>, .R = op.R, .N = op.N, .K = op.K},
+          {.a = op.weight, .b = op.x, .d = unfused_result(op)}};
+}
+
+template <class T>
+std::optional<asked_product> biased(const linear_forward<T>& op) {
+  if (!library_adds_bias(op.bias, op.N))
+    return std::nullopt;
+  auto out = plain(op);
+  out.key.biased = true;
+  out.at.bias = op.bias;
+  return out;
+}
+
+bool multiply(const std::optional<asked_product>& asked, const context& in) {
+  return asked && multiply(asked->key, asked->at, in);
+}
+
+/// The product and its bias, where it has one.
+template <class T>
+void multiply_biased(const linear_forward<T>& op, const context& in) {
+  if (multiply(biased(op), in))
+    return;
+  const auto asked = plain(op);
+  multiply_plainly(asked.key, asked.at, in);
   if (op.bias)
-    add_rows(z, op.bias, op.R, op.N, in);
+    add_rows(unfused_result(op), op.bias, op.R, op.N, in);
 }
 
 template <class T>
 void run_op(const linear_forward<T>& op, const context& in) {
-  if (op.R == 0 || op.N == 0 || run_fused(op, in))
+  if (op.R == 0 || op.N == 0 || multiply(fused(op), in))
     return;
-  T* const z = op.z ? op.z : op.y;  // where the product goes
+  T* const z = unfused_result(op);
   if (op.K == 0)
     fill_rows(z, op.bias, op.R, op.N, in);
   else
-    multiply_biased(op, z, in);
+    multiply_biased(op, in);
   if (op.activation != epilogue::none)
     run(activation_forward<T>{op.y, z, op.R, op.N, activation_of(op.activation)}, in);
   else if (z != op.y)
@@ -93,29 +139,31 @@ void run_op(const linear_forward<T>& op, const context& in) {
 }
 
 template <class T>
-bool run_fused(const linear_backward_input<T>& op, const context& in) {
+asked_product plain(const linear_backward_input<T>& op) {
+  return {
+      {.role = product_role::backward_input, .type = type_of<T>, .R = op.R, .N = op.N, .K = op.K},
+      {.a = op.weight, .b = op.dz, .d = op.dx}};
+}
+
+template <class T>
+std::optional<asked_product> fused(const linear_backward_input<T>& op) {
   const bool aligned = all_aligned(op.dx, op.dz, op.weight, op.z);
-  return fuses<T>(op.activation, op.N, op.K, aligned)
-         && multiply({.role = product_role::backward_input,
-                      .type = type_of<T>,
-                      .epilogue = product_epilogue::gelu_gradient,
-                      .R = op.R,
-                      .N = op.N,
-                      .K = op.K},
-                     {.a = op.weight, .b = op.dz, .d = op.dx, .z = op.z},
-                     in);
+  if (!fuses<T>(op.activation, op.N, op.K, aligned))
+    return std::nullopt;
+  auto out = plain(op);
+  out.key.epilogue = product_epilogue::gelu_gradient;
+  out.at.z = op.z;
+  return out;
 }
 
 template <class T>
 void run_op(const linear_backward_input<T>& op, const context& in) {
-  if (op.R == 0 || op.K == 0 || run_fused(op, in))
+  if (op.R == 0 || op.K == 0 || multiply(fused(op), in))
     return;
   if (op.N == 0)
     return fill_rows<T>(op.dx, nullptr, op.R, op.K, in);
-  multiply_plainly(
-      {.role = product_role::backward_input, .type = type_of<T>, .R = op.R, .N = op.N, .K = op.K},
-      {.a = op.weight, .b = op.dz, .d = op.dx},
-      in);
+  const auto asked = plain(op);
+  multiply_plainly(asked.key, asked.at, in);
   if (op.activation != epilogue::none)
     run(activation_backward<T>{op.dx, op.dx, op.z, op.R, op.K, activation_of(op.activation)}, in);
 }
@@ -147,18 +195,21 @@ void run_op(const linear_backward_weight<T>& op, const context& in) {
 
 template <class T>
 std::size_t scratch(const linear_forward<T>& op) {
-  return product_scratch(op.R, op.N, op.K);
+  return product_scratch(op.R, op.N, op.K, {fused(op), biased(op), plain(op)});
 }
 template <class T>
 std::size_t scratch(const linear_backward_input<T>& op) {
-  return product_scratch(op.R, op.N, op.K);
+  return product_scratch(op.R, op.N, op.K, {fused(op), plain(op)});
 }
 template <class T>
 std::size_t scratch(const linear_backward_weight<T>& op) {
-  std::size_t product = product_scratch(op.R, op.N, op.K);
   // Not measured on the sums themselves, nor on memory that a device may not have.
-  if (product > 0 && may_be_measured(key_of(op), operands_of(op)))
-    product += std::min(most_trial_bytes, sizeof(float) * std::size_t(op.N * op.K));
+  const std::size_t product
+      = product_scratch(op.R,
+                        op.N,
+                        op.K,
+                        {asked_product{key_of(op), operands_of(op)}},
+                        std::min(most_trial_bytes, sizeof(float) * std::size_t(op.N * op.K)));
   if (!op.dbias)
     return product;
   return std::max(product, scratch(bias_backward<T>{op.dbias, op.dz, op.R, op.N}));

@@ -81,9 +81,24 @@ inline constexpr std::size_t product_workspace_alignment = 256;
 /// up to 16 million elements, some waves of tiles of a larger one.
 inline constexpr std::size_t most_trial_bytes = std::size_t{64} << 20;
 
-/// Whether the product may still be measured: then it wants memory to try candidates in. Asks
-/// nothing of the device, whose first product wants it anyway.
-bool may_be_measured(product_key key, const product_operands& at);
+/// Bytes at most that are written before each run of a candidate, so that nothing that it reads
+/// lies in the device's cache: in a step most of it comes from memory, too, and who is fastest with
+/// operands in a cache of 50 MB need not be so without. Twice an H100's cache, whose halves may
+/// hold the same lines; a B200's of 126 MB once.
+inline constexpr std::size_t most_cold_bytes = std::size_t{128} << 20;
+
+/// Bytes that empty the cache of the thread's device, of which the size is asked, nothing else.
+std::size_t cold_bytes();
+
+/// Whether there is an algorithm for a product.
+enum class product_standing : std::uint8_t {
+  open,        ///< it may be measured, also if an earlier run chose it: it wants memory for that
+  chosen,      ///< or it will be without measuring
+  impossible,  ///< with its epilogue
+};
+
+/// Asks nothing of the device, whose first product is open anyway.
+product_standing standing_of(product_key key, const product_operands& at);
 
 /// The alignments of the operands, into the key.
 void note_alignments(product_key& key, const product_operands& at);
@@ -97,7 +112,7 @@ class product_description {
   product_description(const product_description&) = delete;
   product_description& operator=(const product_description&) = delete;
 
-  /// At most `most` candidates, the library's favourite first. May be none.
+  /// At most `most` candidates, each once, the library's favourite first. May be none.
   int candidates(cublasLtHandle_t library, cublasLtMatmulHeuristicResult_t* out, int most);
   /// Whether the library takes this algorithm for it.
   cublasStatus_t try_algorithm(cublasLtHandle_t library,
@@ -129,23 +144,31 @@ struct measured_product {
   double microseconds = 0;
 };
 
-/// Runs every candidate on the queue and waits, asleep: the fastest, or the first within 2 % of it,
-/// so that a rerun chooses alike. Nothing where the library refuses all that it proposes.
+/// Memory of the device in which candidates are tried, which nobody else uses meanwhile.
+struct trial_memory {
+  void* workspace;  ///< `product_workspace` bytes
+  std::span<std::byte>
+      result;                 ///< of a product that adds: as many of its rows as there is room for
+  std::span<std::byte> cold;  ///< is written before each run; empty: operands are as near as
+                              ///< repeating brings them
+};
+
+/// Candidates take turns on the queue, each run with a cold cache; the thread waits, asleep: which
+/// is chosen says fastest_of (candidate_choice.hpp), in about `budget` microseconds of the device.
+/// Nothing where the library refuses all that it proposes.
 ///
-/// A result that is only written is written. One that the product adds to is not touched: as many
-/// of its rows as `trial` has room for are computed there, which nobody else uses meanwhile;
-/// without room for one the first candidate is taken, and no time is told. Operands are as near as
-/// repeating brings them: in a step they may come from farther away.
+/// A result that is only written is written. One that the product adds to is not touched; without
+/// room for a row of it the first candidate is taken, and no time is told.
 std::optional<measured_product> measure(const product_key& key,
                                         const product_operands& at,
                                         std::span<const cublasLtMatmulHeuristicResult_t> candidates,
                                         cublasLtHandle_t library,
-                                        void* workspace,
-                                        std::span<std::byte> trial,
+                                        const trial_memory& in,
+                                        double budget,
                                         cudaStream_t queue);
 
 /// Puts the product on the queue of the context, which has `product_workspace` bytes and as many
-/// more as aligning them takes; what it has beyond them is for trials. Sets the rest of the key.
+/// more as aligning them takes; what it has beyond them is for measuring. Sets the rest of the key.
 /// The thread's device is the queue's. False, and nothing is on the queue, where the library has no
 /// algorithm with this epilogue; a product without one that it cannot do is a device_failure.
 [[nodiscard]] bool multiply(product_key key, const product_operands& at, const context& in);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 namespace troupe::kernels::cuda {
 
@@ -62,6 +63,20 @@ cublasLtMatrixLayoutOpaque_t columns(cudaDataType_t type,
 }
 cublasLtMatrixLayoutOpaque_t columns(cudaDataType_t type, std::int64_t rows, std::int64_t count) {
   return columns(type, rows, count, rows);
+}
+
+/// The first of each algorithm stays; the end of those.
+cublasLtMatmulHeuristicResult_t* without_repeats(cublasLtMatmulHeuristicResult_t* begin,
+                                                 cublasLtMatmulHeuristicResult_t* end) {
+  auto* kept = begin;
+  for (auto* one = begin; one != end; ++one) {
+    const bool known = std::any_of(begin, kept, [&](const auto& x) {
+      return std::equal(std::begin(x.algo.data), std::end(x.algo.data), std::begin(one->algo.data));
+    });
+    if (!known)
+      *kept++ = *one;
+  }
+  return kept;
 }
 
 // 16 bytes, a load's: no kernel asks for more, and whether a pool's memory happens to be aligned
@@ -155,7 +170,7 @@ int product_description::candidates(cublasLtHandle_t library,
   auto* const end = std::remove_if(out, out + found, [](const auto& x) {
     return x.state != CUBLAS_STATUS_SUCCESS || x.workspaceSize > product_workspace;
   });
-  return int(end - out);
+  return int(without_repeats(out, end) - out);
 }
 
 cublasStatus_t product_description::try_algorithm(cublasLtHandle_t library,

@@ -1,18 +1,12 @@
+#include "kernels/cuda/candidate_choice.hpp"
 #include "kernels/cuda/product.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <vector>
 
 namespace troupe::kernels::cuda {
 
 namespace {
-
-constexpr double enough_microseconds = 300;  ///< in which an event's half a microsecond is nothing
-constexpr int most_repeats = 20;
-constexpr int rounds = 3;
-constexpr double alike = 1.02;
 
 class event {
  public:
@@ -49,61 +43,54 @@ bool is_refused(cublasStatus_t status, cudaStream_t queue, const char* what) {
   return true;
 }
 
+std::size_t cold_bytes() {
+  int number = 0, bytes = 0;
+  if (cudaGetDevice(&number) != cudaSuccess
+      || cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, number) != cudaSuccess) {
+    cudaGetLastError();  // the next operation will be told
+    return 0;
+  }
+  return std::min(most_cold_bytes, 2 * std::size_t(std::max(bytes, 0)));
+}
+
 std::optional<measured_product> measure(const product_key& key,
                                         const product_operands& at,
                                         std::span<const cublasLtMatmulHeuristicResult_t> candidates,
                                         cublasLtHandle_t library,
-                                        void* workspace,
-                                        std::span<std::byte> trial,
+                                        const trial_memory& in,
+                                        double budget,
                                         cudaStream_t queue) {
   const bool adds = key.role == product_role::backward_weight;
-  const std::int64_t N = adds ? rows_to_try(key, trial) : key.N;
+  const std::int64_t N = adds ? rows_to_try(key, in.result) : key.N;
   if (N == 0)
     return measured_product{candidates[0].algo};
   product_description what(key, at, N);
-  void* const result = adds ? trial.data() : at.d;
+  void* const result = adds ? in.result.data() : at.d;
   if (adds)
     check(cudaMemsetAsync(result, 0, result_size(key) * std::size_t(N * key.K), queue),
           "measuring a product");
   const event begin, end;
 
   // Microseconds of one run; infinite where the library proposes what it then refuses.
-  const auto time = [&](int candidate, int repeats) {
+  const auto time = [&](std::size_t candidate) {
+    // Between the events is no wait for the host: it launches while the cache is being emptied.
+    if (!in.cold.empty())
+      check(cudaMemsetAsync(in.cold.data(), 0, in.cold.size(), queue),
+            "emptying the cache before a product is measured");
     check(cudaEventRecord(begin.handle(), queue), "measuring a product");
-    for (int i = 0; i < repeats; ++i) {
-      const auto status
-          = what.run(library, candidates[std::size_t(candidate)].algo, result, workspace, queue);
-      if (is_refused(status, queue, "measuring a product"))
-        return std::numeric_limits<double>::infinity();
-    }
+    const auto status = what.run(library, candidates[candidate].algo, result, in.workspace, queue);
+    if (is_refused(status, queue, "measuring a product"))
+      return std::numeric_limits<double>::infinity();
     check(cudaEventRecord(end.handle(), queue), "measuring a product");
     check(cudaEventSynchronize(end.handle()), "measuring a product");
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, begin.handle(), end.handle()), "measuring a product");
-    return 1000.0 * double(milliseconds) / repeats;
+    return 1000.0 * double(milliseconds);
   };
-
-  std::vector<double> best(candidates.size());
-  for (std::size_t c = 0; c < best.size(); ++c) {
-    time(int(c), 1);  // loads the kernel
-    best[c] = time(int(c), 1);
-  }
-  const double first = *std::min_element(best.begin(), best.end());
-  if (!std::isfinite(first))
+  const auto chosen = fastest_of(candidates.size(), time, budget);
+  if (!chosen)
     return std::nullopt;
-  const int repeats
-      = int(std::clamp(enough_microseconds / std::max(first, 1.0), 1.0, double(most_repeats)));
-  // In rounds, so that a clock that sinks meanwhile is everybody's.
-  for (int round = 0; round < rounds; ++round) {
-    for (std::size_t c = 0; c < best.size(); ++c) {
-      if (std::isfinite(best[c]))
-        best[c] = std::min(best[c], time(int(c), repeats));
-    }
-  }
-  const double fastest = *std::min_element(best.begin(), best.end());
-  const auto chosen
-      = std::find_if(best.begin(), best.end(), [&](double t) { return t <= alike * fastest; });
-  return measured_product{candidates[std::size_t(chosen - best.begin())].algo, *chosen};
+  return measured_product{candidates[chosen->which].algo, chosen->microseconds};
 }
 
 }  // namespace troupe::kernels::cuda

@@ -1,11 +1,13 @@
 #include "kernels/cuda/products.hpp"
 
+#include "kernels/cuda/earlier_choices.hpp"
 #include "kernels/cuda/product.hpp"
 #include "kernels/cuda/product_name.hpp"
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -19,7 +21,12 @@ namespace troupe::kernels::cuda {
 namespace {
 
 constexpr int most_devices = 64;
-constexpr int most_candidates = 8;
+constexpr int most_candidates = 32;
+
+// Of the device's time for one product, and of the host's for all: a model has some twenty. What
+// comes after that takes the library's favourite.
+constexpr double most_microseconds = 250'000;
+constexpr double most_seconds = 30;
 
 struct hash_of_key {
   std::size_t operator()(const product_key& x) const {
@@ -45,7 +52,6 @@ struct known_product {
   std::mutex choosing;
   std::atomic<bool> ready = false;
   bool impossible = false;  ///< with the epilogue: the choice is no_algorithm
-  bool earlier = false;     ///< the choice of another process: ready when it has computed once
   cublasLtMatmulAlgo_t algorithm;
   product_choice choice;
 };
@@ -59,7 +65,7 @@ struct device {
 }  // namespace
 
 struct products::state {
-  std::atomic<bool> tf32 = false, measure = true;
+  std::atomic<bool> tf32 = false, measure = true, strict = false;
 
   std::mutex making_devices;
   std::array<std::atomic<device*>, most_devices> devices = {};
@@ -67,21 +73,35 @@ struct products::state {
 
   mutable std::shared_mutex mutex;  ///< of the maps, not of what they hold
   std::unordered_map<product_key, std::unique_ptr<known_product>, hash_of_key> known;
-  std::map<std::string, product_choice> given;
+  earlier_choices given;
+  std::atomic<std::int64_t> measured = 0, measuring_us = 0;
 
   const device& current_device();
   /// Null where the device has computed no product yet. Makes nothing on it.
   const device* current_device_if_known() const;
   known_product& find(const product_key& key);
   std::string name(const product_key& key);
-  std::optional<product_choice> given_for(const std::string& name) const;
+  std::string take(known_product& out,
+                   const product_choice& earlier,
+                   const device& on,
+                   const product_key& key,
+                   const product_operands& at,
+                   void* workspace,
+                   cudaStream_t queue);
   void choose(known_product& out,
+              const std::string& name,
               const device& on,
               const product_key& key,
               const product_operands& at,
-              void* workspace,
-              std::span<std::byte> trial,
+              const trial_memory& memory,
               cudaStream_t queue);
+  std::optional<measured_product> measured_among(
+      const product_key& key,
+      const product_operands& at,
+      std::span<const cublasLtMatmulHeuristicResult_t> candidates,
+      const device& on,
+      const trial_memory& memory,
+      cudaStream_t queue);
 };
 
 namespace {
@@ -112,9 +132,10 @@ std::string products::version() const {
 void products::configure(const product_settings& settings) {
   state_->tf32 = settings.tf32;
   state_->measure = settings.measure;
+  state_->strict = settings.strict;
 }
 
-void products::give(const std::vector<product_choice>& known) {
+void products::give(const std::vector<product_choice>& known, choices_of whose) {
   std::map<std::string, product_choice> more;
   for (const auto& choice : known) {
     if (choice.algorithm != no_algorithm)
@@ -126,13 +147,17 @@ void products::give(const std::vector<product_choice>& known) {
     if (!product->ready)
       continue;
     const auto found = more.find(product->choice.product);
-    if (found != more.end() && found->second.algorithm != product->choice.algorithm)
+    if (found != more.end() && found->second.algorithm != product->choice.algorithm
+        && !state_->given.was_replaced(found->first, found->second.algorithm))
       throw device_failure("the product '" + found->first
                            + "' was computed in this process with another algorithm than the one "
                              "that is given: give choices before the first product");
   }
-  for (auto& [name, choice] : more)
-    state_->given[name] = std::move(choice);
+  state_->given.give(more, whose);
+}
+
+product_report products::report() const {
+  return {state_->given.replaced(), int(state_->measured), 1e-6 * double(state_->measuring_us)};
 }
 
 std::vector<product_choice> products::choices() const {
@@ -202,33 +227,35 @@ std::string products::state::name(const product_key& key) {
   return name_of(key, device_name, "cuBLASLt " + library_version());
 }
 
-std::optional<product_choice> products::state::given_for(const std::string& name) const {
-  const std::shared_lock lock(mutex);
-  const auto found = given.find(name);
-  return found == given.end() ? std::nullopt : std::optional(found->second);
+/// Puts the product on the queue by the algorithm of an earlier run, where it has one; or says why
+/// it cannot be taken. Whether the library takes it is shown by the product itself: its check alone
+/// may refuse what it proposed to another process.
+std::string products::state::take(known_product& out,
+                                  const product_choice& earlier,
+                                  const device& on,
+                                  const product_key& key,
+                                  const product_operands& at,
+                                  void* workspace,
+                                  cudaStream_t queue) {
+  out.impossible = earlier.algorithm == no_algorithm;
+  if (out.impossible && !key.has_epilogue())
+    return "only products with a bias or GELU have none";
+  if (!out.impossible) {
+    out.algorithm = algorithm_of(earlier);
+    product_description what(key, at);
+    cublasLtMatmulHeuristicResult_t found = {};
+    if (what.try_algorithm(on.library, out.algorithm, found) == CUBLAS_STATUS_SUCCESS
+        && found.workspaceSize > product_workspace)
+      return "it needs " + std::to_string(found.workspaceSize) + " bytes of workspace";
+    const auto status = what.run(on.library, out.algorithm, at.d, workspace, queue);
+    if (is_refused(status, queue, "taking an earlier run's algorithm"))
+      return std::string("cuBLASLt says ") + cublasLtGetStatusName(status);
+  }
+  out.choice = earlier;
+  return "";
 }
 
 namespace {
-
-[[noreturn]] void refuse_earlier(const product_choice& earlier, const std::string& why) {
-  throw device_failure("the algorithm that was chosen for the product '" + earlier.product
-                       + "' in an earlier run cannot be taken: cuBLASLt says " + why
-                       + ". Without that choice it is chosen anew, and bits may differ");
-}
-
-/// The algorithm of an earlier run, which is never silently replaced. Whether the library takes it
-/// is shown by the product itself: its check alone may refuse what it proposed to another process.
-cublasLtMatmulAlgo_t taken_again(const product_choice& earlier,
-                                 product_description& what,
-                                 cublasLtHandle_t library) {
-  const auto algorithm = algorithm_of(earlier);
-  cublasLtMatmulHeuristicResult_t found = {};
-  if (what.try_algorithm(library, algorithm, found) == CUBLAS_STATUS_SUCCESS
-      && found.workspaceSize > product_workspace)
-    refuse_earlier(earlier,
-                   "that it needs " + std::to_string(found.workspaceSize) + " bytes of workspace");
-  return algorithm;
-}
 
 /// Of a product with an epilogue once on the queue, which writes what is written again: the library
 /// may refuse what it proposes, and then there is another way.
@@ -248,36 +275,38 @@ std::optional<measured_product> first_guess(const product_key& key,
 
 }  // namespace
 
+std::optional<measured_product> products::state::measured_among(
+    const product_key& key,
+    const product_operands& at,
+    std::span<const cublasLtMatmulHeuristicResult_t> candidates,
+    const device& on,
+    const trial_memory& memory,
+    cudaStream_t queue) {
+  using namespace std::chrono;
+  const bool has_time = 1e-6 * double(measuring_us) < most_seconds;
+  const auto begin = steady_clock::now();
+  auto out = cuda::measure(
+      key, at, candidates, on.library, memory, has_time ? most_microseconds : 0, queue);
+  measuring_us += duration_cast<microseconds>(steady_clock::now() - begin).count();
+  ++measured;
+  return out;
+}
+
 void products::state::choose(known_product& out,
+                             const std::string& name,
                              const device& on,
                              const product_key& key,
                              const product_operands& at,
-                             void* workspace,
-                             std::span<std::byte> trial,
+                             const trial_memory& memory,
                              cudaStream_t queue) {
-  const std::string name = this->name(key);
   product_description what(key, at);
-  if (const auto earlier = given_for(name)) {
-    out.impossible = earlier->algorithm == no_algorithm;
-    if (out.impossible && !key.has_epilogue())
-      throw device_failure("the choice that is given for the product '" + name + "' is '"
-                           + no_algorithm
-                           + "', which only products with a bias or GELU have. Without that "
-                             "choice it is chosen anew, and bits may differ");
-    out.earlier = !out.impossible;
-    if (out.earlier)
-      out.algorithm = taken_again(*earlier, what, on.library);
-    out.choice = *earlier;
-    return;
-  }
   cublasLtMatmulHeuristicResult_t candidates[most_candidates];
   const int found = what.candidates(on.library, candidates, measure ? most_candidates : 1);
   std::optional<measured_product> chosen;
   if (found > 0 && measure)
-    chosen = cuda::measure(
-        key, at, {candidates, std::size_t(found)}, on.library, workspace, trial, queue);
+    chosen = measured_among(key, at, {candidates, std::size_t(found)}, on, memory, queue);
   else if (found > 0)
-    chosen = first_guess(key, at, candidates[0].algo, on.library, workspace, queue);
+    chosen = first_guess(key, at, candidates[0].algo, on.library, memory.workspace, queue);
   out.impossible = !chosen && key.has_epilogue();
   if (out.impossible) {
     out.choice = {name, no_algorithm, 0, found};
@@ -308,16 +337,37 @@ void complete(product_key& key, const product_operands& at, const device& on, bo
 
 }  // namespace
 
-bool may_be_measured(product_key key, const product_operands& at) {
+product_standing standing_of(product_key key, const product_operands& at) {
   auto& state = product_access::state();
   if (!state.measure)
-    return false;
+    return product_standing::chosen;
   const device* const on = state.current_device_if_known();
   if (on == nullptr)
-    return true;
+    return product_standing::open;
   complete(key, at, *on, state.tf32);
-  return !state.find(key).ready && !state.given_for(state.name(key));
+  const auto& known = state.find(key);
+  if (!known.ready)
+    return product_standing::open;
+  return known.impossible ? product_standing::impossible : product_standing::chosen;
 }
+
+namespace {
+
+/// What lies behind the workspace: a result to try on first, and what empties the cache.
+trial_memory divided(const product_key& key, void* workspace, std::size_t bytes) {
+  std::span behind(static_cast<std::byte*>(workspace) + product_workspace,
+                   bytes - product_workspace);
+  const bool adds = key.role == product_role::backward_weight;
+  const std::size_t result
+      = adds ? std::min({behind.size(),
+                         most_trial_bytes,
+                         result_size(key) * std::size_t(key.N) * std::size_t(key.K)})
+             : 0;
+  const auto cold = behind.subspan(result);
+  return {workspace, behind.first(result), cold.first(std::min(cold.size(), cold_bytes()))};
+}
+
+}  // namespace
 
 bool multiply(product_key key, const product_operands& at, const context& in) {
   auto& state = product_access::state();
@@ -330,29 +380,28 @@ bool multiply(product_key key, const product_operands& at, const context& in) {
                            + " bytes, but a matrix product declared more");
 
   known_product& known = state.find(key);
-  const auto run = [&] {
-    return product_description(key, at).run(
-        on.library, known.algorithm, at.d, workspace, queue_of(in));
-  };
   if (!known.ready.load(std::memory_order_acquire)) {
     const std::lock_guard lock(known.choosing);
     if (!known.ready) {
-      const std::span trial(static_cast<std::byte*>(workspace) + product_workspace,
-                            left - product_workspace);
-      state.choose(known, on, key, at, workspace, trial, queue_of(in));
-      if (known.earlier) {
-        const auto status = run();
-        if (is_refused(status, queue_of(in), "taking an earlier run's algorithm"))
-          refuse_earlier(known.choice, cublasLtGetStatusName(status));
-      }
+      const auto name = state.name(key);
+      const auto earlier = state.given.find(name);
+      const auto why
+          = earlier ? state.take(known, earlier->choice, on, key, at, workspace, queue_of(in)) : "";
+      if (earlier && !why.empty())
+        state.given.replace(*earlier, why, state.strict);
+      const bool taken = earlier && why.empty();
+      if (!taken)
+        state.choose(known, name, on, key, at, divided(key, workspace, left), queue_of(in));
       known.ready = true;
-      if (known.earlier)
-        return true;
+      if (taken)  // it is on the queue
+        return !known.impossible;
     }
   }
   if (known.impossible)
     return false;
-  must_run(run(), known.choice);
+  must_run(
+      product_description(key, at).run(on.library, known.algorithm, at.d, workspace, queue_of(in)),
+      known.choice);
   return true;
 }
 

@@ -3,8 +3,8 @@
 // The first time a product of some shape, types and epilogue is asked for on a kind of device, the
 // library's candidates are measured on the queue that asks, and the fastest is kept for the life of
 // the process: `choices` names it, and given to another process it is taken there without
-// measuring. Sums of floats depend on the algorithm, so the choices are part of a run's identity;
-// so is that there is none for an epilogue.
+// measuring. What cannot be taken there is chosen anew, and reported. Sums of floats depend on the
+// algorithm, so the choices are part of a run's identity; so is that there is none for an epilogue.
 
 #pragma once
 
@@ -20,7 +20,8 @@ class products {
   static products& of_process();
 
   void configure(const product_settings& settings);
-  void give(const std::vector<product_choice>& known);
+  void give(const std::vector<product_choice>& known, choices_of whose = choices_of::others);
+  product_report report() const;
   std::vector<product_choice> choices() const;
   std::string version() const;  ///< "cuBLASLt 13.1.0"
 

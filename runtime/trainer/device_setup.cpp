@@ -150,14 +150,16 @@ void prepare_devices(const training_job& job) {
         devices.size());
   let_workers_read(job);
   auto& library = kernels::open_cuda();
-  library.set_products({.tf32 = job.devices.tf32, .measure = job.devices.measure_products});
+  library.set_products({.tf32 = job.devices.tf32,
+                        .measure = job.devices.measure_products,
+                        .strict = job.checkpoints.strict_identity});
   std::set<std::string> known;
   std::vector<product_choice> given;
   for (const auto& path : choice_files(job))
     for (const auto& choice : load_product_choices(path))
       if (known.insert(choice.product).second)
         given.push_back(choice);
-  library.give_choices(given);
+  library.give_choices(given, kernels::choices_of::others);
 }
 
 std::map<std::string, std::string> products_of(const training_job& job) {
@@ -211,6 +213,7 @@ void take_products(const training_job& job,
       tell_unknown_products(job, folder);
     else if (lack_gelu_gradient(others))
       tell_other_gradients(job, file);
+    kernels::open_cuda().give_choices(others, kernels::choices_of::this_run);
     return;
   }
   std::vector<product_choice> given;
@@ -229,11 +232,57 @@ void take_products(const training_job& job,
         file.string(),
         counted(std::int64_t(changed), "product"),
         folder.string());
-  kernels::open_cuda().give_choices(given);
+  kernels::open_cuda().give_choices(given, kernels::choices_of::this_run);
 }
 
+namespace {
+
+/// What could not be taken, and what measuring took: once each, for the process may have several
+/// jobs.
+void tell_products(const kernels::product_report& report) {
+  static std::mutex mutex;
+  static std::size_t replaced = 0;
+  static int measured = 0;
+  static double seconds = 0;
+  const std::lock_guard lock(mutex);
+  for (; replaced < report.replaced.size(); ++replaced) {
+    const auto& [before, whose, why] = report.replaced[replaced];
+    log_warning(
+        "the algorithm that was chosen earlier for the matrix product '{}' cannot be taken: "
+        "{}; another was chosen in its place, and the states from here on are not promised "
+        "to be the bits of {}",
+        before.product,
+        why,
+        whose == kernels::choices_of::this_run ? "the run that this one goes on from"
+                                               : "runs that took it");
+  }
+  if (report.measured > measured)
+    log_info("{} measured in {:.1f} s, to choose their algorithms",
+             counted(std::int64_t(report.measured - std::exchange(measured, report.measured)),
+                     "matrix product"),
+             report.seconds - std::exchange(seconds, report.seconds));
+}
+
+/// Those in the place of a choice that could not be taken.
+std::vector<product_choice> in_place_of(const std::vector<kernels::replaced_choice>& replaced,
+                                        const std::vector<product_choice>& all) {
+  std::vector<product_choice> out;
+  for (const auto& choice : all)
+    if (std::any_of(replaced.begin(), replaced.end(), [&](const auto& x) {
+          return x.before.product == choice.product;
+        }))
+      out.push_back(choice);
+  return out;
+}
+
+}  // namespace
+
 void keep_product_choices(const training_job& job) {
-  if (job.backend != kernels::backend::cuda || !job.devices.measure_products)
+  if (job.backend != kernels::backend::cuda)
+    return;
+  const auto report = kernels::open_cuda().report_products();
+  tell_products(report);
+  if (!job.devices.measure_products)
     return;
   static std::mutex mutex;
   static std::map<fs::path, std::size_t> kept;  // by file, for the process may have several jobs
@@ -248,6 +297,7 @@ void keep_product_choices(const training_job& job) {
     try {
       add_product_choices(
           path, all, path == beside(job.checkpoints.save) ? standing::used : standing::there);
+      add_product_choices(path, in_place_of(report.replaced, all), standing::used);
     } catch (const error& failure) {
       if (!std::exchange(told, true))
         log_warning("{}; a later run measures its matrix products again, and may get other bits",

@@ -19,7 +19,8 @@ int device_of(const training_job& job, int rank);
 
 /// Before the first worker of a job on the cuda backend: its devices are there, and products are
 /// computed as the job says; algorithms that were chosen before, beside its checkpoints or in the
-/// user's cache, are taken again (take_products: those in the checkpoint). Throws input_error and
+/// user's cache, are taken again (take_products: those in the checkpoint) where the library takes
+/// them. Throws input_error and
 /// backend_missing. Nothing on other backends.
 void prepare_devices(const training_job& job);
 
@@ -28,7 +29,9 @@ void prepare_devices(const training_job& job);
 std::map<std::string, std::string> products_of(const training_job& job);
 
 /// Before the first product of a job that goes on from a checkpoint, after prepare_devices: its
-/// algorithms hold, whatever the file beside it says, which is told. A checkpoint of an older build
+/// algorithms hold, whatever the file beside it says, which is told; one that the library does not
+/// take is replaced, which keep_product_choices tells, or with `checkpoints.strict_identity` ends
+/// the run: device_failure. A checkpoint of an older build
 /// names none; where the file is missing, too, or of a build with a kernel for GELU's slope, that
 /// is told, or with `checkpoints.strict_identity` refused: input_error. `folder`: of the
 /// checkpoint.
@@ -37,8 +40,9 @@ void take_products(const training_job& job,
                    const std::map<std::string, std::string>& products);
 
 /// Writes down the algorithms that were chosen meanwhile, beside the checkpoints and in the cache:
-/// the next run takes them, and has the same bits. Any thread; cheap when there is nothing new. A
-/// file that cannot be written is told in the log, once.
+/// the next run takes them, and has the same bits. Told in the log, once each: an earlier choice
+/// that the library did not take and that was replaced, here and in the files; what measuring took;
+/// that a file cannot be written. Any thread; cheap when there is nothing new.
 void keep_product_choices(const training_job& job);
 
 /// Tells in the log, once, why attention that cuDNN should compute is troupe's own. Any thread;

@@ -85,10 +85,6 @@ def train(b, name, model, m, layers, batch, steps, limit, more=(), env=None, exc
     if "--global-batch-size" not in words:
         words += ["--global-batch-size", batch]
     text = b.run(name, [b.bin / "troupe", *words, "--log-file", log], limit, env=env, excuse=excuse)
-    if text is None and "cannot be taken" in b.log(name) and "--product-choices" in more and "none" not in more:
-        b.left_out(f"{name}: product choices", "an earlier run's is refused: once more with the library's first guess")
-        at = more.index("--product-choices") + 1
-        return train(b, f"{name}_guessed", model, m, layers, batch, steps, limit, [*more[:at], "none", *more[at + 1:]], env, excuse)
     lines = steps_in(log)
     if text is None and len(lines) < b.dropped + 3:
         return None
@@ -216,7 +212,7 @@ def compare_room(b, model, m, layers):
     """Where ours did not train for want of room: whether the variant of the peer that needs least does."""
     batch, kinds = m["batches"][0], kinds_of_peer(b)
     name = f"{model}_{layers}x{batch}"
-    if not kinds or not any(no_room(b.log(x), b.codes.get(x)) for x in (name, f"{name}_guessed")):
+    if not kinds or not no_room(b.log(name), b.codes.get(name)):
         return
     found = peer(b, name, model, m, layers, batch, kinds[0])
     theirs = "yes" if isinstance(found, dict) else "no" if found == NO_ROOM else "not known"

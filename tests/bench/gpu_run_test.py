@@ -29,11 +29,6 @@ elif words[0] == "doctor":
     print("warning: } nor this", file=sys.stderr)
     sys.exit(2)
 else:
-    choices = after("--product-choices") if "--product-choices" in words else "none"
-    if choices != "none" and os.path.exists(choices) and os.environ.get("REFUSES"):
-        sys.exit("the algorithm of an earlier run cannot be taken")
-    if choices != "none":
-        open(choices, "w").close()
     if int(after("--num-layers")) > int(os.environ.get("OUR_ROOM", 99)):
         sys.exit("error: cannot start: 1 worker on device 0 (a device) needs 97.1 GB, and it has 85.0 GB")
     blocking = "ORDER" in os.environ and "CUDA_LAUNCH_BLOCKING" in os.environ
@@ -231,13 +226,6 @@ def check_room(at):
     expect(rows["llama_20x1_compile"]["goal"].startswith("stopped") and "llama_16x1" not in rows, "what was stopped may have had room", said)
     said, code = at.trained("--part", "llama", OUR_ROOM="11")
     expect(code == 1 and at.rows("llama")["llama_12x1"]["value"] == "FAILED", "the fewest must", said)
-
-
-def check_choices(at):
-    said, code = at.trained("--part", "quick", REFUSES="1")
-    rows = at.rows("quick")
-    expect(code == 1 and "first guess" in rows["quick_gpt2_own_again: product choices"]["goal"], "a refused choice is told", said)
-    expect(rows["quick_gpt2_own_again: loss"]["reached"] == "yes", "and it trains without", said)
 
 
 def check_quick(at):

@@ -103,6 +103,27 @@ def check_lost_choices(folder):
     expect(used[first["product"]] == again[first["product"]], "what was used replaces what was there")
 
 
+def check_refused_choices(folder):
+    """An earlier choice that the library does not take is measured again, told once, and replaced; where the run that is
+    gone on from has it, the bits are not promised, or with --strict-identity the run ends."""
+    says(train(folder, "--save", "a", "--exit-interval", "2"), 0, "measured in")
+    file = folder / "cache/troupe/products.json"
+    kept = json.loads(file.read_text())
+    first, *others = kept["choices"]
+    product, unknown = first["product"], "0" * 127 + "7"
+    file.write_text(json.dumps({**kept, "choices": [{**first, "algorithm": unknown}, *others]}))
+    answer = train(folder, iterations=2)
+    says(answer, 0, f"'{product}' cannot be taken: cuBLASLt says", "the bits of runs that took it")
+    expect((answer.stdout + answer.stderr).count("cannot be taken") == 1, "it is told once", answer)
+    now = {x["product"]: x["algorithm"] for x in json.loads(file.read_text())["choices"]}
+    expect(now[product] != unknown and len(now) == len(kept["choices"]), "it is replaced where it stood")
+    expect("cannot be taken" not in str(train(folder, iterations=2)), "the next run takes the new one")
+    change_products(folder / "a/iter_0000002/manifest.json", lambda x: {**x, product: unknown})
+    words = ["--save", "a", "--load", "a"]
+    says(train(folder, *words, "--strict-identity"), 3, "cannot be taken", "strict_identity")
+    says(train(folder, *words), 0, "cannot be taken", "not promised to be the bits of the run that this one goes on from")
+
+
 def check_older_gradients(folder):
     """Checkpoints of builds that had a kernel for the slope of GELU are told; what goes on from them is ours."""
     says(train(folder, "--bf16", "--save", "c", "--exit-interval", "2"), 0)

@@ -1,6 +1,7 @@
 // The runtime's calls that describe the devices. Figures are those of an H200 where code may depend
 // on them; the count of multiprocessors is a setting.
 
+#include "tests/emulator/cache.hpp"
 #include "tests/emulator/memory.hpp"
 #include "tests/emulator/settings.hpp"
 #include "tests/emulator/streams.hpp"
@@ -43,7 +44,7 @@ cudaDeviceProp properties_of(int device) {
   is.unifiedAddressing = 1;
   is.pciBusID = device + 1;
   is.memoryBusWidth = 6144;
-  is.l2CacheSize = 50 << 20;
+  is.l2CacheSize = int(cache_bytes);
   is.memoryPoolsSupported = 1;
   return is;
 }

@@ -1,5 +1,6 @@
 // The runtime's calls for memory and copies.
 
+#include "tests/emulator/cache.hpp"
 #include "tests/emulator/memory.hpp"
 #include "tests/emulator/settings.hpp"
 #include "tests/emulator/streams.hpp"
@@ -116,6 +117,7 @@ cudaError_t set_call(
     if (kind_of(at) == place_of::pageable || !inside(at, bytes))
       return cudaErrorInvalidValue;
     queue->push(item_kind::work, [=] { std::memset(at, value, bytes); });
+    write_through_cache(bytes);
     return cudaSuccess;
   });
 }

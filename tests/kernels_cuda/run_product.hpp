@@ -7,9 +7,9 @@ namespace troupe::tests {
 
 /// Not written by the host, so that its pages exist only where they are used.
 inline std::span<std::byte> new_workspace() {
-  constexpr std::size_t bytes = kernels::cuda::product_workspace
-                                + kernels::cuda::product_workspace_alignment
-                                + kernels::cuda::most_trial_bytes;
+  const std::size_t bytes = kernels::cuda::product_workspace
+                            + kernels::cuda::product_workspace_alignment
+                            + kernels::cuda::most_trial_bytes + kernels::cuda::cold_bytes();
   void* out = nullptr;
   must(cudaMalloc(&out, bytes), "cudaMalloc");
   return {static_cast<std::byte*>(out), bytes};

@@ -1,0 +1,48 @@
+#include "kernels/cuda/earlier_choices.hpp"
+
+namespace troupe::kernels::cuda {
+
+void earlier_choices::give(const std::map<std::string, product_choice>& known, choices_of whose) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [product, choice] : known) {
+    if (refused_.contains({product, choice.algorithm}))
+      continue;
+    auto& place = given_[product];
+    const bool is_the_runs
+        = place.whose == choices_of::this_run && place.choice.algorithm == choice.algorithm;
+    place = {choice, is_the_runs ? choices_of::this_run : whose};
+  }
+}
+
+std::optional<earlier_choices::given_choice> earlier_choices::find(
+    const std::string& product) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = given_.find(product);
+  return found == given_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void earlier_choices::replace(const given_choice& earlier, const std::string& why, bool strict) {
+  const auto& [choice, whose] = earlier;
+  if (strict && whose == choices_of::this_run)
+    throw device_failure("the algorithm by which the run that this one goes on from computed the "
+                         "product '"
+                         + choice.product + "' cannot be taken: " + why
+                         + "; the same bits are asked for (`checkpoints.strict_identity`): without "
+                           "that it is chosen anew, and bits may differ");
+  const std::lock_guard lock(mutex_);
+  given_.erase(choice.product);
+  if (refused_.emplace(choice.product, choice.algorithm).second)
+    replaced_.push_back({choice, whose, why});
+}
+
+bool earlier_choices::was_replaced(const std::string& product, const std::string& algorithm) const {
+  const std::lock_guard lock(mutex_);
+  return refused_.contains({product, algorithm});
+}
+
+std::vector<replaced_choice> earlier_choices::replaced() const {
+  const std::lock_guard lock(mutex_);
+  return replaced_;
+}
+
+}  // namespace troupe::kernels::cuda
