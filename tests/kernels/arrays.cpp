@@ -191,8 +191,8 @@ std::byte* arrays::make(const std::string& name,
     }
     return there->begin;
   }
-  auto one = std::make_unique<array>(array{
-      elsewhere ? in_place_[name] : name, type, is, numbers.n, numbers.n, units, size, {}, {}});
+  auto one = std::make_unique<array>(
+      array{elsewhere ? in_place_[name] : name, type, is, numbers.n, numbers.n, units, size});
   place(*one);
   array& made = *one;
   all_.push_back(std::move(one));
