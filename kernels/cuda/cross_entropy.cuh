@@ -1,4 +1,4 @@
-// What both passes of cross-entropy share.
+// What the passes of cross-entropy share.
 
 #pragma once
 
@@ -23,6 +23,12 @@ template <class T>
 __device__ __forceinline__ int before_vectors(const T* from, int n) {
   const auto past = unsigned(reinterpret_cast<std::uintptr_t>(from) % 16);
   return min(int((16 - past) % 16 / sizeof(T)), n);
+}
+
+/// Whether vectors of one array are vectors of the other.
+template <class T>
+bool begin_alike(const T* a, const T* b) {
+  return (reinterpret_cast<std::uintptr_t>(a) - reinterpret_cast<std::uintptr_t>(b)) % 16 == 0;
 }
 
 }  // namespace troupe::kernels::cuda::cross_entropy

@@ -15,13 +15,15 @@ __global__ void __launch_bounds__(loss_threads) masked_loss_kernel(
   double of_loss = 0, of_mask = 0;
 #pragma unroll 4
   for (std::int64_t r = threadIdx.x; r < R; r += loss_threads) {
-    of_loss += double(loss[r]) * double(mask[r]);
+    if (total != nullptr)
+      of_loss += double(loss[r]) * double(mask[r]);
     of_mask += double(mask[r]);
   }
   of_loss = block_sum<loss_threads>(of_loss);
   of_mask = block_sum<loss_threads>(of_mask);
   if (threadIdx.x == 0) {
-    *total = of_loss;
+    if (total != nullptr)
+      *total = of_loss;
     *tokens = of_mask;
   }
 }

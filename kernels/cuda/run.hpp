@@ -7,6 +7,8 @@
 //   norm_backward_input     rows above 8,192 elements, or unaligned ones: x and dy twice, mostly
 //   from
 //                           a cache the second time
+//   cross_entropy_both_passes
+//                           logits of a row twice, the second time mostly from a cache
 //   *_backward_weight, bias_backward
 //                           partial sums of 64 rows or more, written and read: at most a 16th
 //   head_norm_*             mean and rstd of a head, 8 bytes, which bytes_moved leaves out
@@ -55,9 +57,11 @@ template <class T>
 std::size_t scratch(const attention_forward<T>& op);
 template <class T>
 std::size_t scratch(const attention_backward<T>& op);
-// cross_entropy_forward.cu
+// cross_entropy_forward.cu, cross_entropy_both_passes.cu
 template <class T>
 std::size_t scratch(const cross_entropy_forward<T>& op);
+template <class T>
+std::size_t scratch(const cross_entropy_both_passes<T>& op);
 // sum.cu
 template <class T>
 std::size_t scratch(const ordered_sum<T>& op);

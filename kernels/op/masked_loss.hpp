@@ -5,8 +5,9 @@
 //   dloss[r] = mask[r] * float(scale)                                     without `tokens`
 //
 // The mean is total / tokens; `scale` is what the caller averages over, times fp16's loss scale;
-// the divisor is read where it was written, if it is that of the micro-batch. A device adds lanes
-// of 1,024 rows: masked_loss.cu.
+// the divisor is read where it was written, if it is that of the micro-batch. It depends on the
+// mask alone, and so is known before the losses are. A device adds lanes of 1,024 rows:
+// masked_loss.cu.
 
 #pragma once
 
@@ -16,9 +17,9 @@ namespace troupe::kernels {
 
 template <class T>
 struct masked_loss_forward {
-  double* total;      ///< (1) written
+  double* total;      ///< (1) written; null: not wanted, and no loss is read
   double* tokens;     ///< (1) written
-  const float* loss;  ///< (R)
+  const float* loss;  ///< (R); null without total
   const T* mask;      ///< (R) 0 or 1
   std::int64_t R;
 };
@@ -41,7 +42,7 @@ constexpr float row_factor(const masked_loss_backward<T>& op) {
 
 template <class T>
 constexpr std::int64_t flops(const masked_loss_forward<T>& op) {
-  return 3 * op.R;
+  return (op.total != nullptr ? 3 : 1) * op.R;
 }
 template <class T>
 constexpr std::int64_t flops(const masked_loss_backward<T>& op) {
@@ -49,7 +50,7 @@ constexpr std::int64_t flops(const masked_loss_backward<T>& op) {
 }
 template <class T>
 constexpr std::int64_t bytes_moved(const masked_loss_forward<T>& op) {
-  return (4 + std::int64_t{sizeof(T)}) * op.R;
+  return ((op.total != nullptr ? 4 : 0) + std::int64_t{sizeof(T)}) * op.R;
 }
 template <class T>
 constexpr std::int64_t bytes_moved(const masked_loss_backward<T>& op) {

@@ -45,6 +45,7 @@ enum class operation_memory : std::uint8_t {
   X(count_zeros, state, backend)               \
   X(cross_entropy_forward, layer, backend)     \
   X(cross_entropy_backward, layer, backend)    \
+  X(cross_entropy_both_passes, layer, backend) \
   X(cross_entropy_merge, state, backend)       \
   X(dropout_forward, layer, backend)           \
   X(dropout_backward, layer, backend)          \

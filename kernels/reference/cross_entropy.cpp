@@ -47,6 +47,12 @@ void run(const cross_entropy_backward<T>& op) {
   }
 }
 
+template <class T>
+void run(const cross_entropy_both_passes<T>& op) {
+  run(forward_of(op));
+  run(backward_of(op));
+}
+
 // A part of nothing but -infinity is the largest only where all are, and exp of it less itself
 // would not be a number: the largest adds 1, as it is.
 template <class T>
@@ -75,6 +81,10 @@ template void run(const cross_entropy_backward<float>&);
 template void run(const cross_entropy_backward<double>&);
 template void run(const cross_entropy_backward<bf16>&);
 template void run(const cross_entropy_backward<f16>&);
+template void run(const cross_entropy_both_passes<float>&);
+template void run(const cross_entropy_both_passes<double>&);
+template void run(const cross_entropy_both_passes<bf16>&);
+template void run(const cross_entropy_both_passes<f16>&);
 template void run(const cross_entropy_merge<float>&);
 template void run(const cross_entropy_merge<double>&);
 

@@ -4,12 +4,14 @@ namespace troupe::kernels::reference {
 
 template <class T>
 void run(const masked_loss_forward<T>& op) {
-  *op.total = 0;
   *op.tokens = 0;
-  for (std::int64_t r = 0; r < op.R; ++r) {
-    *op.total += double(op.loss[r]) * double(op.mask[r]);
+  for (std::int64_t r = 0; r < op.R; ++r)
     *op.tokens += double(op.mask[r]);
-  }
+  if (op.total == nullptr)
+    return;
+  *op.total = 0;
+  for (std::int64_t r = 0; r < op.R; ++r)
+    *op.total += double(op.loss[r]) * double(op.mask[r]);
 }
 
 template <class T>

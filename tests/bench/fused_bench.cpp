@@ -128,6 +128,9 @@ void losses(bench& b, std::int64_t R, std::int64_t V) {
   tests::cross_entropy_memory<T> m{.R = R, .V = V, .vocabulary = V};
   b.line("cross-entropy forward", by(R, V) + in<T>(), m.forward());
   b.line("cross-entropy backward", by(R, V) + in<T>(), m.backward());
+  auto in_place = m.both_passes();
+  in_place.dlogits = m.logits.data();  // as the tape asks for it; gradients are logits as good
+  b.line("cross-entropy both passes", by(R, V) + in<T>(), in_place);
 }
 
 /// Queries of heads of 64, half of a fused product.

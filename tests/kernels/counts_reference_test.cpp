@@ -137,12 +137,18 @@ TEST_CASE("the counts of cross-entropy leave padding out where it is not touched
   CHECK(flops(t.backward()) == 8 * 4);
   CHECK(bytes_moved(t.forward()) == 4 * (8 + 2 + 2 + 2));        // logits, target, loss, lse
   CHECK(bytes_moved(t.backward()) == 4 * (8 + 10 + 2 + 2 + 2));  // padding gets its zeros
+  CHECK(flops(t.both_passes()) == 2 * 8 * 4);
+  CHECK(bytes_moved(t.both_passes()) == 4 * (8 + 10 + 2 + 2 + 2 + 2));  // logits once, dloss
 }
 
 TEST_CASE("the counts of a masked loss are right", "[kernels][reference][counts]") {
   masked_loss_memory<float> t{.R = 5};
   CHECK(flops(t.forward()) == 5 * 3);  // product, two sums
   CHECK(bytes_moved(t.forward()) == 4 * (5 + 5));
+  auto tokens = t.forward();
+  tokens.total = nullptr;
+  CHECK(flops(tokens) == 5);
+  CHECK(bytes_moved(tokens) == 4 * 5);  // no loss is read
   CHECK(flops(t.backward()) == 5);
   CHECK(bytes_moved(t.backward()) == 4 * (5 + 5));
 }

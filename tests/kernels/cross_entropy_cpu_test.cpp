@@ -5,8 +5,10 @@
 #include "tests/support/ops.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include <limits>
+#include <utility>
 
 using namespace troupe;
 using tests::cross_entropy_memory;
@@ -53,4 +55,39 @@ TEST_CASE("cross-entropy on the cpu takes words that cannot be and tells of what
   on_cpu(b.forward());
   CHECK(std::abs(b.loss[0] - a.loss[0]) < rounding * a.loss[0]);
   CHECK(std::isnan(b.loss[1]));
+}
+
+namespace {
+
+template <class T>
+void check_both_passes(std::int64_t R, std::int64_t V, int threads) {
+  cross_entropy_memory<T> two{.R = R, .V = V, .vocabulary = V - 3};
+  two.target[0] = std::int32_t(V + 5);  // none of these
+  auto one = two, in_place = two;
+  on_cpu(two.forward(), threads);
+  on_cpu(two.backward(), threads);
+  on_cpu(one.both_passes(), threads);
+  auto over = in_place.both_passes();
+  over.dlogits = in_place.logits.data();
+  on_cpu(over, threads);
+  for (const auto* const x : {&one, &in_place}) {
+    CHECK(x->loss == two.loss);
+    CHECK(x->lse == two.lse);
+  }
+  CHECK(one.dlogits == two.dlogits);
+  CHECK(one.logits == two.logits);
+  CHECK(in_place.logits == two.dlogits);
+}
+
+}  // namespace
+
+TEST_CASE("cross-entropy on the cpu: both passes in one have the bits of one after the other",
+          "[kernels][cpu]") {
+  const int threads = GENERATE(1, 3);
+  const auto& [R, V] = GENERATE(std::pair<std::int64_t, std::int64_t>{1, 5},
+                                std::pair<std::int64_t, std::int64_t>{131, 131},
+                                std::pair<std::int64_t, std::int64_t>{7, 9001});
+  check_both_passes<float>(R, V, threads);
+  check_both_passes<kernels::bf16>(R, V, threads);
+  check_both_passes<kernels::f16>(R, V, threads);
 }

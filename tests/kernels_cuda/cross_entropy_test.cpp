@@ -58,6 +58,25 @@ void backward_on_device(cross_entropy_memory<T>& m, std::size_t shift = 0) {
   m.dlogits = dlogits.download();
 }
 
+/// Over the logits.
+template <class T>
+void both_passes_on_device(cross_entropy_memory<T>& m) {
+  device_array<T> logits(m.logits);
+  const device_array<std::int32_t> target(m.target);
+  const device_array<float> dloss(m.dloss);
+  device_array<float> loss(m.loss), lse(m.lse);
+  auto op = m.both_passes();
+  op.logits = op.dlogits = logits.data();
+  op.target = target.data();
+  op.dloss = dloss.data();
+  op.loss = loss.data();
+  op.lse = lse.data();
+  tests::run_on_device(op);
+  m.loss = loss.download();
+  m.lse = lse.download();
+  m.dlogits = logits.download();
+}
+
 template <class T>
 cross_entropy_memory<double> judge_of(const cross_entropy_memory<T>& m) {
   cross_entropy_memory<double> judge{.R = m.R, .V = m.V, .vocabulary = m.vocabulary};
@@ -109,6 +128,39 @@ TEST_CASE("cross-entropy on a device with a block for each long row", "[cross_en
   forward_on_device(m);
   CHECK(relative_error(m.loss, judge.loss) < rounding);
   CHECK(relative_error(m.lse, judge.lse) < rounding);
+}
+
+TEMPLATE_TEST_CASE("both passes of cross-entropy on a device with a block for each long row",
+                   "[cross_entropy]",
+                   float,
+                   bf16,
+                   f16) {
+  // More rows than processors, so that none has several blocks; of more than one part.
+  const std::int64_t V = sizeof(TestType) == 4 ? 8301 : 16602;
+  auto m = drawn<TestType>(133, V, V - 4, 5);
+  m.target[0] = std::int32_t(V);  // none of these
+  auto judge = judge_of(m);
+  kernels::reference::run(judge.forward());
+  both_passes_on_device(m);
+  CHECK(relative_error(m.loss, judge.loss) < rounding);
+  CHECK(relative_error(m.lse, judge.lse) < rounding);
+  judge.lse = m.lse;
+  kernels::reference::run(judge.backward());
+  CHECK(away(m.dlogits, judge.dlogits) < rounding);
+}
+
+TEST_CASE("both passes of cross-entropy on a device: a masked row has no gradient and a loss",
+          "[cross_entropy]") {
+  cross_entropy_memory<float> m{.R = 3, .V = 67, .vocabulary = 65};
+  m.logits[2 * 67 + 5] = -infinity;
+  m.logits[1 * 67 + 7] = std::numeric_limits<float>::quiet_NaN();
+  auto judge = judge_of(m);
+  kernels::reference::run(judge.forward());
+  both_passes_on_device(m);  // row 2 is masked
+  CHECK(std::vector<float>(m.dlogits.begin() + 2 * 67, m.dlogits.end()) == std::vector<float>(67));
+  CHECK(std::abs(m.loss[2] - judge.loss[2]) < 8 * rounding);
+  CHECK(std::isnan(m.loss[1]));
+  CHECK(std::isnan(m.dlogits[67]));
 }
 
 TEST_CASE("cross-entropy on a device keeps a small loss beside large logits", "[cross_entropy]") {

@@ -63,6 +63,7 @@ class on_device final : public tested_backend {
       case operation_name::activation_backward:
       case operation_name::cross_entropy_forward:
       case operation_name::cross_entropy_backward:
+      case operation_name::cross_entropy_both_passes:
       case operation_name::linear_forward:  // for its epilogue
       case operation_name::linear_backward_input:
       case operation_name::adamw:  // the square root and the quotient

@@ -5,8 +5,10 @@ As in mutants.py. Each is to be found by the emulated tests of its own operation
 
 ATTENTION = "kernels/cuda/attention_backward.cu"
 COLUMNS = "kernels/cuda/columns.cuh"
-CROSS_BACKWARD = "kernels/cuda/cross_entropy_backward.cu"
+CROSS_BOTH = "kernels/cuda/cross_entropy_both_passes.cu"
 CROSS_FORWARD = "kernels/cuda/cross_entropy_forward.cu"
+CROSS_SLOPE = "kernels/cuda/cross_entropy_slope.cuh"
+CROSS_SUM = "kernels/cuda/cross_entropy_sum.cuh"
 DROPOUT = "kernels/cuda/dropout.cu"
 EMBEDDING = "kernels/cuda/embedding.cu"
 HEADS = "kernels/cuda/head_norm.cu"
@@ -30,8 +32,10 @@ TESTS = {
     ATTENTION: asked("attention", "attention_test"),
     ADAMW: asked("adamw", "adamw_test"),
     COLUMNS: asked("norm", "norm_test"),
-    CROSS_BACKWARD: asked("cross_entropy", "cross_entropy_test"),
+    CROSS_BOTH: asked("cross_entropy", "cross_entropy_test"),
     CROSS_FORWARD: asked("cross_entropy", "cross_entropy_test"),
+    CROSS_SLOPE: asked("cross_entropy", "cross_entropy_test"),
+    CROSS_SUM: asked("cross_entropy", "cross_entropy_test"),
     DROPOUT: asked("dropout"),
     EMBEDDING: asked("embedding", "embedding_test"),
     HEADS: asked("head_norm"),
@@ -67,20 +71,23 @@ MUTANTS = [
     ("heads of the second group are those of the first", HEADS,
      "r * row + (g - r * groups.by()) * group", "r * row + (g - r * groups.by()) * group * 0"),
     # Softmax and its loss.
-    ("a thread's sum does not shrink when it finds a higher logit", CROSS_FORWARD,
+    ("a thread's sum does not shrink when it finds a higher logit", CROSS_SUM,
      "      sum *= exponential(highest, most);\n", ""),
-    ("the softmax forgets the last column behind the vectors", CROSS_FORWARD,
+    ("the softmax forgets the last column behind the vectors", CROSS_SUM,
      "  if (me < n - after)\n    mine.add", "  if (me < n - after - 1)\n    mine.add"),
     ("parts of a row are added as if their highest logits were one", CROSS_FORWARD,
      "from[p].highest == all.highest\n", "from[p].highest <= all.highest\n"),
-    ("the highest logit of a block is that of its first warp", CROSS_FORWARD,
+    ("the highest logit of a block is that of its first warp", CROSS_SUM,
      "      highest = fmaxf(highest, of_warp[w]);", "      highest = of_warp[0 * w];"),
-    ("a masked row's gradient is not zero where its logits are infinite", CROSS_BACKWARD,
-     "slope.dloss == 0 ? 0 : vocabulary", "vocabulary"),
-    ("the target's slope is e^x - 1 of what was rounded", CROSS_BACKWARD,
+    ("a masked row's gradient is not zero where its logits are infinite", CROSS_SLOPE,
+     "slope.dloss == 0 ? 0 : int(vocabulary)", "int(vocabulary)"),
+    ("the target's slope is e^x - 1 of what was rounded", CROSS_SLOPE,
      "return expm1f(x - lse) * dloss;", "return exponential(x, lse) * dloss;"),
-    ("the padding of the vocabulary has a gradient", CROSS_BACKWARD,
-     "if (column + W <= seen) {", "if (column + W <= V) {"),
+    ("the padding of the vocabulary has a gradient", CROSS_SLOPE,
+     "if (column + W <= seen_) {", "if (column + W <= V_) {"),
+    ("a row's gradient is computed before everybody knows its lse", CROSS_BOTH,
+     "    __syncthreads();\n", ""),
+    ("the first part of a row keeps its logits", CROSS_BOTH, "part >= 0; --part", "part > 0; --part"),
     ("parts of the vocabulary beyond 128 are not in the loss", MERGE,
      "double sum = more ? share(before) : 0", "double sum = 0"),
     # Turning.

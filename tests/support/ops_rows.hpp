@@ -119,6 +119,18 @@ struct cross_entropy_memory {
             .vocabulary = vocabulary};
   }
 
+  kernels::cross_entropy_both_passes<T> both_passes() {
+    return {.loss = loss.data(),
+            .lse = lse.data(),
+            .dlogits = dlogits.data(),
+            .logits = logits.data(),
+            .target = target.data(),
+            .dloss = dloss.data(),
+            .R = R,
+            .V = V,
+            .vocabulary = vocabulary};
+  }
+
   static std::vector<float> masked(std::vector<float> dloss) {
     for (std::size_t r = 2; r < dloss.size(); r += 3)
       dloss[r] = 0;

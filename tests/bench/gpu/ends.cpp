@@ -31,6 +31,18 @@ void losses(harness& in, const model_shape& m) {
                                                  .V = m.vocabulary,
                                                  .vocabulary = m.vocabulary};
   });
+  in.line(bound::memory, shape, [&](arena& a) {
+    const auto f = loss_of(a, m);
+    return kernels::cross_entropy_both_passes<bf16>{.loss = f.loss,
+                                                    .lse = f.lse,
+                                                    .dlogits = const_cast<bf16*>(f.logits),
+                                                    .logits = f.logits,
+                                                    .target = f.target,
+                                                    .dloss = a.constant(m.rows, 1e-4f),
+                                                    .R = m.rows,
+                                                    .V = m.vocabulary,
+                                                    .vocabulary = m.vocabulary};
+  });
   in.line(bound::latency, std::to_string(m.rows) + " of 2 parts", [&](arena& a) {
     return kernels::cross_entropy_merge<float>{
         .loss = a.empty<float>(m.rows),

@@ -74,6 +74,27 @@ struct cross_entropy_extents {
       return op;
     });
   }
+  /// Of a whole vocabulary.
+  op_maker both_passes() const {
+    return makes([s = *this](auto t, arrays& a) {
+      using T = decltype(t);
+      const double units = roundings_in_lanes(s.vocabulary);
+      // A probability is wrong by as much of itself as the float lse is wrong.
+      const double size_of_lse = s.drawn == logits::normal ? size : 256;
+      const kernels::cross_entropy_both_passes<T> op{
+          .loss = a.out<float>("loss", s.R, units, size),
+          .lse = a.out<float>("lse", s.R, units, size),
+          .dlogits = a.out<T>("dlogits", s.R * s.V, units, size_of_lse),
+          .logits = a.in<T>("logits", s.numbers()),
+          .target = s.targets(a),
+          .dloss = a.in<float>("dloss", zeros_and_ones(s.R)),
+          .R = s.R,
+          .V = s.V,
+          .vocabulary = s.vocabulary};
+      a.counts("logits", s.R * s.vocabulary);
+      return op;
+    });
+  }
 };
 
 inline op_family cross_entropy_family() {
@@ -88,6 +109,11 @@ inline op_family cross_entropy_family() {
                          .before = s.forward(),
                          .in_place = {{"dlogits", "logits"}},
                          .large = large});
+    if (s.first == 0)
+      out.cases.push_back({.shape = shape,
+                           .op = s.both_passes(),
+                           .in_place = {{"dlogits", "logits"}},
+                           .large = large});
   };
   // One word; a character model; padding inside a vector; rows of blocks; more than a chunk, with
   // rests; GPT-2's, padded and not, so that rows begin at any element; several threads; parts of a
@@ -122,6 +148,12 @@ inline op_family cross_entropy_family() {
                              .tolerance = tolerance_of_floats,
                              .step = step_of_floats});
   }
+  const cross_entropy_extents whole{7, 13, 11};
+  out.gradients.push_back({.shape = "both passes in one",
+                           .forward = {whole.forward()},
+                           .backward = {whole.both_passes()},
+                           .tolerance = tolerance_of_floats,
+                           .step = step_of_floats});
   for (const auto& [parts, R] : {std::pair<std::int64_t, std::int64_t>{1, 1},
                                  {2, 61},
                                  {5, 1031},
@@ -154,6 +186,7 @@ struct masked_loss_extents {
   bool whole = false;   ///< losses, whose sum is then exact in double
   bool counted = true;  ///< some rows; else none
   bool divided = true;  ///< by the tokens that count
+  bool summed = true;   ///< the losses; else only the tokens are counted
   static constexpr double scale = 0.75;
 
   draw mask() const {
@@ -167,12 +200,15 @@ struct masked_loss_extents {
       // Sums in double: nothing of float's roundings.
       const double units = s.whole ? 0 : 0x1p-29 * roundings_of_sum(s.R);
       const kernels::masked_loss_forward<T> op{
-          .total = a.out<double>("total", 1, units, double(s.R)),
+          .total = s.summed ? a.out<double>("total", 1, units, double(s.R)) : nullptr,
           .tokens = a.out<double>("tokens", 1, 0),
-          .loss = a.in<float>("loss", s.whole ? whole_numbers(s.R, 1000) : normal_numbers(s.R)),
+          .loss
+          = s.summed ? a.in<float>("loss", s.whole ? whole_numbers(s.R, 1000) : normal_numbers(s.R))
+                     : nullptr,
           .mask = a.in<T>("mask", s.mask()),
           .R = s.R};
-      a.counts("total", 0);
+      if (s.summed)
+        a.counts("total", 0);
       a.counts("tokens", 0);
       return op;
     });
@@ -209,6 +245,9 @@ inline op_family masked_loss_family() {
     add({R, true}, " whole");
   }
   add({5, true, false}, " of which none counts");
+  for (const std::int64_t R : {0, 61, 1025})
+    out.cases.push_back({.shape = shape_text({{"R", R}}) + " of which only tokens are asked for",
+                         .op = masked_loss_extents{.R = R, .summed = false}.forward()});
   for (const bool divided : {true, false}) {
     const masked_loss_extents s{7, true, true, divided};
     add(s, divided ? " divided" : " not divided");
