@@ -9,39 +9,6 @@
 namespace troupe::runtime {
 namespace {
 
-template <class T>
-struct cross_entropy_node final : node {
-  tensor logits;  ///< (R, V)
-  tensor lse;     ///< (R), of the whole vocabulary
-  tensor targets, mask;
-  std::shared_ptr<gradient_slot> dlogits;
-  tensor sums;  ///< total, tokens
-  std::int64_t R, V, vocabulary, first;
-  loss_average average;
-
-  void input_gradients(tape& tape) override {
-    auto dloss = tensor::empty<float>(tape.stream(), {R});
-    kernels::masked_loss_backward<float> mean{
-        dloss.data<float>(), mask.data<float>(), sums.data<double>() + 1, double(average.scale), R};
-    if (average.per_row) {
-      mean.tokens = nullptr;
-      mean.scale = average.weight(0, R);
-    }
-    tape.stream().run(mean);
-    auto part = std::move(logits);  // its place is taken by its gradient
-    tape.stream().run(kernels::cross_entropy_backward<T>{part.data<T>(),
-                                                         part.data<T>(),
-                                                         lse.data<float>(),
-                                                         targets.data<std::int32_t>(),
-                                                         dloss.data<float>(),
-                                                         R,
-                                                         V,
-                                                         vocabulary,
-                                                         std::int32_t(first)});
-    tape.add(*dlogits, std::move(part));
-  }
-};
-
 /// Puts the parts of all ranks together: of each rank lse and target logit, (2, R).
 void merge(tape& tape, const tensor& part, tensor& loss, tensor& lse) {
   const auto R = loss.size();
@@ -62,6 +29,83 @@ void merge(tape& tape, const tensor& part, tensor& loss, tensor& lse) {
                                                         R});
 }
 
+/// Columns of the vocabulary that this rank has, and what is asked of them.
+template <class T>
+struct own_columns {
+  tensor logits;  ///< (R, V)
+  const tensor& targets;
+  std::int64_t V, R, first, vocabulary;
+
+  /// (R) of the whole vocabulary.
+  void forward(tape& tape, tensor& loss, tensor& lse) const {
+    kernels::cross_entropy_forward<T> op{.loss = loss.data<float>(),
+                                         .lse = lse.data<float>(),
+                                         .logits = logits.data<T>(),
+                                         .target = targets.data<std::int32_t>(),
+                                         .R = R,
+                                         .V = V,
+                                         .vocabulary = vocabulary,
+                                         .first = std::int32_t(first)};
+    if (tape.group_size() == 1) {
+      tape.stream().run(op);
+      return;
+    }
+    auto part = tensor::empty<float>(tape.stream(), {2, R});
+    op.loss = nullptr;
+    op.lse = part.data<float>();
+    op.target_logit = part.data<float>() + R;
+    tape.stream().run(op);
+    merge(tape, part, loss, lse);
+  }
+
+  /// Both passes: to `gradient`, which may be the logits. Of a part of the vocabulary the gradient
+  /// waits for what all ranks have summed; by then the first rows have left every cache, and rows
+  /// by the cache would ask for a collective each time. So logits are read twice there.
+  void both(tape& tape, const tensor& dloss, tensor& loss, tensor& lse, tensor& gradient) const {
+    if (tape.group_size() == 1) {
+      tape.stream().run(
+          kernels::cross_entropy_both_passes<T>{.loss = loss.data<float>(),
+                                                .lse = lse.data<float>(),
+                                                .dlogits = gradient.data<T>(),
+                                                .logits = logits.data<T>(),
+                                                .target = targets.data<std::int32_t>(),
+                                                .dloss = dloss.data<float>(),
+                                                .R = R,
+                                                .V = V,
+                                                .vocabulary = vocabulary});
+      return;
+    }
+    forward(tape, loss, lse);
+    tape.stream().run(kernels::cross_entropy_backward<T>{.dlogits = gradient.data<T>(),
+                                                         .logits = logits.data<T>(),
+                                                         .lse = lse.data<float>(),
+                                                         .target = targets.data<std::int32_t>(),
+                                                         .dloss = dloss.data<float>(),
+                                                         .R = R,
+                                                         .V = V,
+                                                         .vocabulary = vocabulary,
+                                                         .first = std::int32_t(first)});
+  }
+};
+
+/// The gradient of each row's loss (R). It depends on the mask, and on no loss: so it is there
+/// before the logits are read. `tokens` is written where it divides.
+tensor gradients_of_rows(tape& tape, const tensor& mask, double* tokens, loss_average average) {
+  const auto R = mask.size();
+  auto out = tensor::empty<float>(tape.stream(), {R});
+  kernels::masked_loss_backward<float> mean{
+      out.data<float>(), mask.data<float>(), tokens, double(average.scale), R};
+  if (average.per_row) {
+    mean.tokens = nullptr;
+    mean.scale = average.weight(0, R);
+  } else {
+    tape.stream().run(kernels::masked_loss_forward<float>{
+        .total = nullptr, .tokens = tokens, .loss = nullptr, .mask = mask.data<float>(), .R = R});
+  }
+  tape.stream().run(mean);
+  return out;
+}
+
 template <class T>
 tensor run(tape& tape,
            variable logits,
@@ -72,45 +116,29 @@ tensor run(tape& tape,
   const std::int64_t V = channels_of(logits.data), R = logits.data.size() / V;
   const auto first = tape.rank() * V;
   const auto vocabulary = std::clamp<std::int64_t>(all_words - first, 0, V);
-  auto loss = tensor::empty<float>(tape.stream(), {R});
-  auto lse = tensor::empty<float>(tape.stream(), {R});
-  kernels::cross_entropy_forward<T> forward{.loss = loss.data<float>(),
-                                            .lse = lse.data<float>(),
-                                            .logits = logits.data.data<T>(),
-                                            .target = targets.data<std::int32_t>(),
-                                            .R = R,
-                                            .V = V,
-                                            .vocabulary = vocabulary,
-                                            .first = std::int32_t(first)};
-  if (tape.group_size() == 1) {
-    tape.stream().run(forward);
-  } else {
-    auto part = tensor::empty<float>(tape.stream(), {2, R});
-    forward.loss = nullptr;
-    forward.lse = part.data<float>();
-    forward.target_logit = part.data<float>() + R;
-    tape.stream().run(forward);
-    merge(tape, part, loss, lse);
-  }
-  auto sums = tensor::empty<double>(tape.stream(), {2});
-  auto* const at = sums.data<double>();
-  tape.stream().run(
-      kernels::masked_loss_forward<float>{at, at + 1, loss.data<float>(), mask.data<float>(), R});
+  const own_columns<T> own{std::move(logits.data), targets, V, R, first, vocabulary};
+  auto& stream = tape.stream();
+  auto loss = tensor::empty<float>(stream, {R}), lse = tensor::empty<float>(stream, {R});
+  auto sums = tensor::empty<double>(stream, {2});
+  double *const total = sums.data<double>(), *const tokens = total + 1;
   if (tape.recording()) {
-    auto n = std::make_unique<cross_entropy_node<T>>();
-    n->logits = std::move(logits.data);
-    n->lse = std::move(lse);
-    n->targets = targets;
-    n->mask = mask;
-    n->dlogits = std::move(logits.gradient);
-    n->R = R;
-    n->V = V;
-    n->vocabulary = vocabulary;
-    n->first = first;
-    n->sums = sums;
-    n->average = average;
-    tape.record(std::move(n));
+    const auto dloss = gradients_of_rows(tape, mask, tokens, average);
+    // In the place of the logits, unless the maker of a loss looks at them later.
+    auto gradient = own.logits.block().use_count() == 1
+                        ? own.logits
+                        : tensor::empty<T>(stream, own.logits.extents());
+    own.both(tape, dloss, loss, lse, gradient);
+    tape.record([gradient, to = std::move(logits.gradient)](troupe::runtime::tape& back) mutable {
+      back.add(*to, std::move(gradient));
+    });
+  } else {
+    own.forward(tape, loss, lse);
   }
+  stream.run(kernels::masked_loss_forward<float>{.total = total,
+                                                 .tokens = tokens,
+                                                 .loss = loss.data<float>(),
+                                                 .mask = mask.data<float>(),
+                                                 .R = R});
   return sums;
 }
 

@@ -175,8 +175,10 @@ tensor loss_sums(stream& stream, const loss_value& x);
 
 /// Cross-entropy of (.., V), feature_sharded: of the vocabulary this rank's columns. Against
 /// `targets` (B, T) i32, where `mask` (B, T) f32 is 1. The gradient that goes back is that of
-/// `average`. Consumes the logits. I: logits. `vocabulary` is that of all ranks, without
-/// padding. Returns the loss as (2) f64: total, tokens; every rank has the same.
+/// `average`, which is known now: where the tape records, it is computed with the loss, over the
+/// logits unless somebody else still has them. Consumes the logits. I: their gradient.
+/// `vocabulary` is that of all ranks, without padding. Returns the loss as (2) f64: total, tokens;
+/// every rank has the same.
 tensor cross_entropy(tape& tape,
                      variable logits,
                      const tensor& targets,
