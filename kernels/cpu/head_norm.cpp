@@ -211,11 +211,13 @@ void run(const head_norm_backward_weight<T>& op, const context& in) {
     }
   });
   // Not divided: at most 64 partial sums of a head.
-  for (std::int64_t c = 0; blocks > 0 && c < stride; ++c) {
-    float sum = partial_sums[c];
+  for (std::int64_t c = 0; c < stride; ++c) {
+    float sum = blocks > 0 ? partial_sums[c] : 0;
     for (std::int64_t b = 1; b < blocks; ++b)
       sum += partial_sums[b * stride + c];
-    (c < D ? op.dgain[c] : op.dbias[c - D]) += sum;
+    const bool accumulates = c < D ? op.gain_accumulates : op.bias_accumulates;
+    float& total = c < D ? op.dgain[c] : op.dbias[c - D];
+    total = (accumulates ? total : 0) + sum;
   }
 }
 

@@ -129,14 +129,12 @@ void run(const linear_backward_input<T>& op, const context& in) {
 
 template <class T>
 void run(const linear_backward_weight<T>& op, const context& in) {
-  if (op.R == 0) {
-    if (!op.accumulates)
-      std::fill_n(op.dweight, op.N * op.K, 0);
-    return;
-  }
-  multiply(product_of(op), in);
+  if (op.R > 0)
+    multiply(product_of(op), in);
+  else if (!op.accumulates)
+    std::fill_n(op.dweight, op.N * op.K, 0);
   if (op.dbias)
-    run(bias_backward<T>{op.dbias, op.dz, op.R, op.N}, in);
+    run(bias_backward<T>{op.dbias, op.dz, op.R, op.N, op.bias_accumulates}, in);
 }
 
 template <class T>

@@ -144,8 +144,9 @@ void norm_weight_rows(const norm_backward_weight<T>& op,
     add_rows<1>(op, r, dgain, dbias);
 }
 
-/// total[begin, end) += the partial sums, added in order.
+/// total[begin, end) += the partial sums, added in order; or = 0 + them.
 void add_partial_sums(float* total,
+                      bool accumulates,
                       const float* partial_sums,
                       std::int64_t stride,
                       std::int64_t blocks,
@@ -155,7 +156,8 @@ void add_partial_sums(float* total,
     vec s = step.load(partial_sums + begin + i);
     for (std::int64_t b = 1; b < blocks; ++b)
       s = hn::Add(s, step.load(partial_sums + b * stride + begin + i));
-    step.store(hn::Add(step.load(total + begin + i), s), total + begin + i);
+    const vec before = accumulates ? step.load(total + begin + i) : hn::Zero(d);
+    step.store(hn::Add(before, s), total + begin + i);
   });
 }
 
@@ -206,8 +208,13 @@ void run(const norm_backward_weight<T>& op, const context& in) {
   auto* partial_sums = scratch_array<float>(in, scratch(op, in.threads));
   const std::int64_t rows = rows_of_a_block(op.R), blocks = blocks_of_rows(op.R);
   const std::int64_t stride = op.C * (op.dbias ? 2 : 1);
-  if (blocks == 0)
+  if (blocks == 0) {
+    if (!op.gain_accumulates)
+      std::fill_n(op.dgain, op.C, 0);
+    if (op.dbias && !op.bias_accumulates)
+      std::fill_n(op.dbias, op.C, 0);
     return;
+  }
 
   const std::int64_t grain = (rows_worth_a_thread(op.C) + rows - 1) / rows;
   split(in.threads, blocks, grain, [&](std::int64_t begin, std::int64_t end) {
@@ -217,16 +224,17 @@ void run(const norm_backward_weight<T>& op, const context& in) {
       (op, b * rows, std::min(op.R, (b + 1) * rows), dgain, op.dbias ? dgain + op.C : nullptr);
     }
   });
-  const auto finish = [&](float* total, const float* from) {
+  const auto finish = [&](float* total, bool accumulates, const float* from) {
     const std::int64_t columns
         = std::max<std::int64_t>(16, elements_worth_a_thread / blocks / 16 * 16);
     split(in.threads, op.C, columns, [&](std::int64_t begin, std::int64_t end) {
-      HWY_DYNAMIC_DISPATCH(add_partial_sums)(total, from, stride, blocks, begin, end);
+      HWY_DYNAMIC_DISPATCH(add_partial_sums)
+      (total, accumulates, from, stride, blocks, begin, end);
     });
   };
-  finish(op.dgain, partial_sums);
+  finish(op.dgain, op.gain_accumulates, partial_sums);
   if (op.dbias)
-    finish(op.dbias, partial_sums + op.C);
+    finish(op.dbias, op.bias_accumulates, partial_sums + op.C);
 }
 
 template void run(const norm_forward<float>&, const context&);

@@ -29,7 +29,8 @@ row_blocks blocks_of(const bias_backward<T>& op) {
 
 template <int W, class T>
 void sum_columns(const bias_backward<T>& op, const context& in) {
-  add_columns(in, column_sum<T, W>{op.dz, op.N}, op.R, op.N, blocks_of(op), op.dbias, nullptr);
+  add_columns(
+      in, column_sum<T, W>{op.dz, op.N}, op.R, op.N, blocks_of(op), {op.dbias, op.accumulates});
 }
 
 template <class T>

@@ -87,10 +87,16 @@ __global__ void __launch_bounds__(columns_threads, columns_blocks) columns_kerne
   }
 }
 
+/// Where the sums of columns go: added to what is there, or to zero, whatever is there.
+struct column_totals {
+  float* to = nullptr;
+  bool accumulates = true;
+};
+
 /// total[c] += the partial sums of column c, where columns from C on belong to `second`.
 template <int Slots>
-__global__ void __launch_bounds__(warp* Slots) add_columns_kernel(float* first,
-                                                                  float* second,
+__global__ void __launch_bounds__(warp* Slots) add_columns_kernel(column_totals first,
+                                                                  column_totals second,
                                                                   const float* partial_sums,
                                                                   std::int64_t blocks,
                                                                   std::int64_t C,
@@ -110,8 +116,9 @@ __global__ void __launch_bounds__(warp* Slots) add_columns_kernel(float* first,
 #pragma unroll
   for (int k = 1; k < Slots; ++k)
     sum += of_slot[k][lane];
-  float* const to = c < C ? first + c : second + (c - C);
-  *to += sum;
+  const column_totals& total = c < C ? first : second;
+  float* const to = total.to + (c < C ? c : c - C);
+  *to = (total.accumulates ? *to : 0.0f) + sum;
 }
 
 /// first[c] += the first sums of the columns, second[c] += the second, where there are two.
@@ -121,11 +128,18 @@ void add_columns(const context& in,
                  std::int64_t R,
                  std::int64_t C,
                  const row_blocks& blocks,
-                 float* first,
-                 float* second) {
+                 const column_totals& first,
+                 const column_totals& second = {}) {
   auto* const partial_sums = scratch_array<float>(in, blocks.scratch(C, Body::sums));
-  if (R == 0 || C == 0)
+  if (C == 0)
     return;
+  if (R == 0) {
+    for (const column_totals& total : {first, second})
+      if (total.to != nullptr && !total.accumulates)
+        check(cudaMemsetAsync(total.to, 0, sizeof(float) * std::size_t(C), queue_of(in)),
+              "clearing the sums of columns");
+    return;
+  }
   const std::int64_t steps = C / Body::width;
   const auto start = [&](auto lanes, auto* kernel) {
     const dim3 grid(unsigned(ceil_div(steps, lanes)), unsigned(blocks.count));

@@ -84,8 +84,6 @@ template <class T>
 void run_op(const head_norm_backward_weight<T>& op, const context& in) {
   const head_norm_shape& s = op.shape;
   const auto all = heads_of(s);
-  if (all == 0)
-    return;
   const bool vectors = heads_fit(s, wide<T>) && all_aligned(op.dy, op.x);
   sum_norm_weights<T>(
       in, op, heads_in_groups(s), all, s.D, s.kind == normalization::layer, vectors, blocks_of(op));

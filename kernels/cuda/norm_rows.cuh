@@ -150,7 +150,8 @@ void sum_norm_weights(const context& in,
                       const row_blocks& blocks) {
   const norm_weight_sums<T, W, Sums, Place> body{
       .dy = op.dy, .x = op.x, .mean = centred ? op.mean : nullptr, .rstd = op.rstd, .place = place};
-  add_columns(in, body, R, C, blocks, op.dgain, op.dbias);
+  add_columns(
+      in, body, R, C, blocks, {op.dgain, op.gain_accumulates}, {op.dbias, op.bias_accumulates});
 }
 template <class T, class Place, class Op>
 void sum_norm_weights(const context& in,

@@ -176,19 +176,19 @@ product_key key_of(const linear_backward_weight<T>& op) {
 
 template <class T>
 product_operands operands_of(const linear_backward_weight<T>& op) {
-  return {.a = op.x, .b = op.dz, .d = op.dweight};
+  return {.a = op.x, .b = op.dz, .d = op.dweight, .adds = op.accumulates};
 }
 
 template <class T>
 void run_op(const linear_backward_weight<T>& op, const context& in) {
-  if (!op.accumulates)
-    fill_rows<float>(op.dweight, nullptr, op.N, op.K, in);
-  if (op.R == 0 || op.N == 0)
+  if (op.N == 0)
     return;
-  if (op.K > 0)
+  if (op.R > 0 && op.K > 0)
     multiply_plainly(key_of(op), operands_of(op), in);
+  else if (!op.accumulates)
+    fill_rows<float>(op.dweight, nullptr, op.N, op.K, in);
   if (op.dbias)
-    run(bias_backward<T>{op.dbias, op.dz, op.R, op.N}, in);
+    run(bias_backward<T>{op.dbias, op.dz, op.R, op.N, op.bias_accumulates}, in);
 }
 
 }  // namespace

@@ -5,7 +5,8 @@
 //
 //   forward          y^T (N, R)        = weight   x^T       A transposed
 //   backward_input   dx^T (K, R)       = weight^T dz^T
-//   backward_weight  dweight^T (K, N) += x^T dz             B transposed
+//   backward_weight  dweight^T (K, N) += x^T dz             B transposed; or =, by the same
+//   algorithm
 //
 // where A is the first and B the second factor. The leading dimension of each is the length of its
 // row with us.
@@ -70,6 +71,7 @@ struct product_operands {
   void* d;
   const void* bias = nullptr;
   const void* z = nullptr;  ///< gelu: the sum, written if kept; gelu_gradient: read
+  bool adds = false;        ///< backward_weight: to what is in d; else d is written unread
 };
 
 /// Bytes that an algorithm may use. cuBLASLt's own advice for devices of compute capability 9.0.

@@ -184,7 +184,7 @@ cublasStatus_t product_description::run(cublasLtHandle_t library,
                                         void* d,
                                         void* workspace,
                                         cudaStream_t queue) {
-  const float alpha = 1, beta = key_.role == product_role::backward_weight ? 1 : 0;
+  const float alpha = 1, beta = at_.adds ? 1 : 0;
   return cublasLtMatmul(library,
                         &what_,
                         &alpha,

@@ -1,6 +1,7 @@
 // The gradient of a bias that is added after a product's parts were summed (dropout.hpp):
 //
-//   dbias[n] += sum_r dz[r,n]
+//   dbias[n] += sum_r dz[r,n]          or = 0 + it, for the first of a step: the bits of a sum that
+//                                      is added to what was cleared
 
 #pragma once
 
@@ -10,9 +11,10 @@ namespace troupe::kernels {
 
 template <class T>
 struct bias_backward {
-  accumulator<T>* dbias;  ///< (N) accumulated
+  accumulator<T>* dbias;  ///< (N) accumulated, or written
   const T* dz;            ///< (R, N)
   std::int64_t R, N;
+  bool accumulates = true;  ///< else dbias is written, whatever was there
 };
 
 template <class T>
@@ -21,7 +23,8 @@ constexpr std::int64_t flops(const bias_backward<T>& op) {
 }
 template <class T>
 constexpr std::int64_t bytes_moved(const bias_backward<T>& op) {
-  return std::int64_t{sizeof(T)} * op.R * op.N + std::int64_t{sizeof(accumulator<T>)} * 2 * op.N;
+  return std::int64_t{sizeof(T)} * op.R * op.N
+         + std::int64_t{sizeof(accumulator<T>)} * op.N * (op.accumulates ? 2 : 1);
 }
 
 }  // namespace troupe::kernels

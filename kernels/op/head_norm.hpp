@@ -48,13 +48,15 @@ struct head_norm_backward_input {
 
 template <class T>
 struct head_norm_backward_weight {
-  accumulator<T>* dgain;  ///< (D) accumulated
-  accumulator<T>* dbias;  ///< (D) accumulated, null for rms
+  accumulator<T>* dgain;  ///< (D) accumulated, or written
+  accumulator<T>* dbias;  ///< (D) accumulated, or written; null for rms
   const T* dy;            ///< heads
   const T* x;             ///< heads
   const float* mean;      ///< (R, G, heads)
   const float* rstd;      ///< (R, G, heads)
   head_norm_shape shape;
+  bool gain_accumulates = true;  ///< else dgain is written, whatever was there
+  bool bias_accumulates = true;
 };
 
 template <class T>

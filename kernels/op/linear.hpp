@@ -6,7 +6,7 @@
 //
 //   I:  dx[r,k]       = sum_n dz[r,n] * weight[n,k]        needs weight
 //   W:  dweight[n,k] += sum_r dz[r,n] * x[r,k]             needs x; or =, for the first of a step
-//       dbias[n]     += sum_r dz[r,n]
+//       dbias[n]     += sum_r dz[r,n]                    likewise
 //
 // Where x was made by an activation, I goes on through that activation, while the sums are at hand:
 //
@@ -49,11 +49,12 @@ struct linear_backward_input {
 template <class T>
 struct linear_backward_weight {
   accumulator<T>* dweight;  ///< (N, K) accumulated, or written
-  accumulator<T>* dbias;    ///< (N) accumulated, or null
+  accumulator<T>* dbias;    ///< (N) accumulated, or written, or null
   const T* dz;              ///< (R, N)
   const T* x;               ///< (R, K)
   std::int64_t R, N, K;
   bool accumulates = true;  ///< to dweight; else it is written, whatever was there
+  bool bias_accumulates = true;
 };
 
 template <class Op>
@@ -86,7 +87,8 @@ template <class T>
 constexpr std::int64_t bytes_moved(const linear_backward_weight<T>& op) {
   return std::int64_t{sizeof(T)} * (op.R * op.N + op.R * op.K)
          + std::int64_t{sizeof(accumulator<T>)}
-               * (op.N * op.K * (op.accumulates ? 2 : 1) + (op.dbias ? 2 * op.N : 0));
+               * (op.N * op.K * (op.accumulates ? 2 : 1)
+                  + (op.dbias ? op.N * (op.bias_accumulates ? 2 : 1) : 0));
 }
 
 }  // namespace troupe::kernels

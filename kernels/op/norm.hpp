@@ -10,6 +10,8 @@
 //
 //   I:  layer dx = rstd * (h - mean_c(h) - xh * mean_c(h * xh))     rms without the second term
 //   W:  dgain += sum_r dy * xh     dbias += sum_r dy
+//
+// or, for the first of a step, = 0 + these sums: the bits of what is added to a cleared array.
 
 #pragma once
 
@@ -48,15 +50,23 @@ struct norm_backward_input {
 
 template <class T>
 struct norm_backward_weight {
-  accumulator<T>* dgain;  ///< (C) accumulated
-  accumulator<T>* dbias;  ///< (C) accumulated, null for rms
+  accumulator<T>* dgain;  ///< (C) accumulated, or written
+  accumulator<T>* dbias;  ///< (C) accumulated, or written; null for rms
   const T* dy;            ///< (R, C)
   const T* x;             ///< (R, C)
   const float* mean;      ///< (R)
   const float* rstd;      ///< (R)
   std::int64_t R, C;
   normalization kind;
+  bool gain_accumulates = true;  ///< else dgain is written, whatever was there
+  bool bias_accumulates = true;
 };
+
+/// Arrays of C sums that are read or written.
+template <class Op>
+constexpr std::int64_t sums_moved(const Op& op) {
+  return (op.gain_accumulates ? 2 : 1) + (op.dbias ? (op.bias_accumulates ? 2 : 1) : 0);
+}
 
 template <class T>
 constexpr std::int64_t flops(const norm_forward<T>& op) {
@@ -81,7 +91,7 @@ constexpr std::int64_t bytes_moved(const norm_backward_input<T>& op) {
 template <class T>
 constexpr std::int64_t bytes_moved(const norm_backward_weight<T>& op) {
   return std::int64_t{sizeof(T)} * 2 * op.R * op.C + 8 * op.R
-         + std::int64_t{sizeof(accumulator<T>)} * 2 * op.C * (op.dbias ? 2 : 1);
+         + std::int64_t{sizeof(accumulator<T>)} * op.C * sums_moved(op);
 }
 
 }  // namespace troupe::kernels

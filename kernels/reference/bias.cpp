@@ -8,7 +8,7 @@ void run(const bias_backward<T>& op) {
     double sum = 0;
     for (std::int64_t r = 0; r < op.R; ++r)
       sum += double(op.dz[r * op.N + n]);
-    op.dbias[n] = accumulator<T>(double(op.dbias[n]) + sum);
+    op.dbias[n] = accumulator<T>((op.accumulates ? double(op.dbias[n]) : 0) + sum);
   }
 }
 

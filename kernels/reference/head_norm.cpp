@@ -72,7 +72,8 @@ void run(const head_norm_backward_weight<T>& op) {
   const head_norm_shape& s = op.shape;
   const bool layer = s.kind == normalization::layer;
   for (std::int64_t d = 0; d < s.D; ++d) {
-    double dgain = op.dgain[d], dbias = op.dbias ? op.dbias[d] : 0;
+    double dgain = op.gain_accumulates ? double(op.dgain[d]) : 0;
+    double dbias = op.dbias && op.bias_accumulates ? double(op.dbias[d]) : 0;
     each_head(s, [&](std::int64_t n, std::int64_t at) {
       const auto dy = double(op.dy[at + d]);
       const double mean = layer ? op.mean[n] : 0;

@@ -82,7 +82,7 @@ void run(const linear_backward_weight<T>& op) {
         [&](auto k, auto r) { return double(op.dz[r * op.N + n]) * double(op.x[r * op.K + k]); },
         [&](auto k, double sum) { op.dweight[n * op.K + k] = accumulator<T>(sum); });
     if (op.dbias) {
-      double sum = op.dbias[n];
+      double sum = op.bias_accumulates ? double(op.dbias[n]) : 0;
       for (std::int64_t r = 0; r < op.R; ++r)
         sum += double(op.dz[r * op.N + n]);
       op.dbias[n] = accumulator<T>(sum);

@@ -61,7 +61,8 @@ template <class T>
 void run(const norm_backward_weight<T>& op) {
   const bool layer = op.kind == normalization::layer;
   for (std::int64_t c = 0; c < op.C; ++c) {
-    double dgain = op.dgain[c], dbias = op.dbias ? op.dbias[c] : 0;
+    double dgain = op.gain_accumulates ? double(op.dgain[c]) : 0;
+    double dbias = op.dbias && op.bias_accumulates ? double(op.dbias[c]) : 0;
     for (std::int64_t r = 0; r < op.R; ++r) {
       const auto dy = double(op.dy[r * op.C + c]);
       const double mean = layer ? op.mean[r] : 0;

@@ -41,8 +41,11 @@ struct dropout_node final : node {
   }
 
   void weight_gradients(tape& tape) override {
-    if (bias >= 0)
-      tape.stream().run(kernels::bias_backward<T>{tape.gradient(bias), masked.data<T>(), R, C});
+    if (bias < 0)
+      return;
+    const auto of_bias = tape.place_of_gradient(bias);
+    tape.stream().run(
+        kernels::bias_backward<T>{of_bias.to, masked.data<T>(), R, C, of_bias.accumulates});
   }
 };
 

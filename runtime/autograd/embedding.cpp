@@ -19,9 +19,9 @@ struct embedding_node final : node {
   void input_gradients(tape&) override { grad = std::move(dy->sum); }
 
   void weight_gradients(tape& tape) override {
-    const bool first_of_step = tape.take_first_gradient(table);
+    const auto of_table = tape.place_of_gradient(table);
     tape.stream().run(kernels::embedding_backward<T>{
-        .dtable = tape.gradient(table),
+        .dtable = of_table.to,
         .id = tokens.data<std::int32_t>(),
         .dposition_table = position_table < 0 ? nullptr : tape.gradient(position_table),
         .position = positions.data<std::int32_t>(),
@@ -30,7 +30,7 @@ struct embedding_node final : node {
         .C = channels_of(grad),
         .first = std::int32_t(first),
         .rows = std::int32_t(words),
-        .accumulates = !first_of_step});
+        .accumulates = of_table.accumulates});
   }
 };
 

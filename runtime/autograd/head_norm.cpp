@@ -65,15 +65,18 @@ struct head_norm_node final : node {
   }
 
   void weight_gradients(tape& tape) override {
-    for (const auto& s : sides)
-      tape.stream().run(
-          kernels::head_norm_backward_weight<T>{tape.gradient(s.by.gain),
-                                                s.by.bias < 0 ? nullptr : tape.gradient(s.by.bias),
-                                                grad.data<T>() + s.which.offset,
-                                                x.data<T>() + s.which.offset,
-                                                s.mean(),
-                                                s.rstd(),
-                                                s.which.shape});
+    for (const auto& s : sides) {
+      const auto gain = tape.place_of_gradient(s.by.gain), bias = tape.place_of_gradient(s.by.bias);
+      tape.stream().run(kernels::head_norm_backward_weight<T>{gain.to,
+                                                              bias.to,
+                                                              grad.data<T>() + s.which.offset,
+                                                              x.data<T>() + s.which.offset,
+                                                              s.mean(),
+                                                              s.rstd(),
+                                                              s.which.shape,
+                                                              gain.accumulates,
+                                                              bias.accumulates});
+    }
   }
 };
 

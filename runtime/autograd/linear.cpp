@@ -54,15 +54,16 @@ struct linear_node final : node {
 
   void weight_gradients(tape& tape) override {
     const auto all = gather ? gathered(tape, x) : x;
-    const bool first = tape.take_first_gradient(weight);
-    tape.stream().run(kernels::linear_backward_weight<T>{tape.gradient(weight),
-                                                         bias < 0 ? nullptr : tape.gradient(bias),
+    const auto of_weight = tape.place_of_gradient(weight), of_bias = tape.place_of_gradient(bias);
+    tape.stream().run(kernels::linear_backward_weight<T>{of_weight.to,
+                                                         of_bias.to,
                                                          dz.data<T>(),
                                                          all.template data<T>(),
                                                          R,
                                                          N,
                                                          K,
-                                                         !first});
+                                                         of_weight.accumulates,
+                                                         of_bias.accumulates});
   }
 };
 

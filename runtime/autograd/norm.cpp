@@ -40,15 +40,18 @@ struct norm_node final : node {
   }
 
   void weight_gradients(tape& tape) override {
-    tape.stream().run(kernels::norm_backward_weight<T>{tape.gradient(gain),
-                                                       bias < 0 ? nullptr : tape.gradient(bias),
+    const auto of_gain = tape.place_of_gradient(gain), of_bias = tape.place_of_gradient(bias);
+    tape.stream().run(kernels::norm_backward_weight<T>{of_gain.to,
+                                                       of_bias.to,
                                                        grad.data<T>(),
                                                        x.data<T>(),
                                                        mean(),
                                                        rstd(),
                                                        R,
                                                        C,
-                                                       options.kind});
+                                                       options.kind,
+                                                       of_gain.accumulates,
+                                                       of_bias.accumulates});
   }
 };
 

@@ -67,6 +67,13 @@ class node {
   virtual void weight_gradients(tape&) {}
 };
 
+/// Where the gradient of a parameter goes: what an operation gives it is added to what is there or,
+/// as the first of a step, written to all of it, whatever is there.
+struct gradient_place {
+  float* to = nullptr;  ///< null: there is no such parameter
+  bool accumulates = true;
+};
+
 struct tape_settings {
   bool recording = true;
   axis_map<communicator*> groups = {};  ///< of each axis of the model; null: one rank
@@ -110,9 +117,15 @@ class tape {
   const T* value(int index) const {
     return static_cast<const T*>(store_.value(unit_, index));
   }
+  /// For who adds to single rows of it.
   float* gradient(int index) { return store_.gradient(unit_, index); }
-  /// Asked before `gradient`: true is said once in a step, and then all of it is to be written.
-  bool take_first_gradient(int index) { return store_.take_first_gradient(unit_, index); }
+  /// For who adds to all of it or writes all of it. `no_parameter` has none.
+  gradient_place place_of_gradient(int index) {
+    if (index < 0)
+      return {};
+    const bool first = store_.take_first_gradient(unit_, index);
+    return {store_.gradient(unit_, index), !first};
+  }
 
   /// A new variable that gradients can come back to.
   variable make(tensor data, const axis_map<placement>& placements) const;

@@ -106,13 +106,8 @@ void resident_store::select_replica(int replica) {
 }
 
 void resident_store::zero_gradients() {
-  // A device adds to what it reads anyway (kernels/cuda/product.cpp), and is asked once.
-  const bool at_once = !writes_first_gradient();
-  for (std::size_t r = 0; r < gradients_.size(); ++r) {
-    std::fill(stale_[r].begin(), stale_[r].end(), at_once ? 0 : 1);
-    if (at_once)
-      pool_.clear(gradients_[r].raw(), gradients_[r].bytes());
-  }
+  for (auto& of_replica : stale_)
+    std::fill(of_replica.begin(), of_replica.end(), char(1));
   std::fill(emitted_.begin(), emitted_.end(), 0);
 }
 

@@ -37,7 +37,7 @@ class resident_store final : public parameter_store {
   const void* value(int unit, int index) const override;
   float* gradient(int unit, int index) override;
   bool take_first_gradient(int unit, int index) override;
-  bool writes_first_gradient() const override { return pool_.kind() != memory_kind::device; }
+  bool writes_first_gradient() const override { return true; }
   void emit(int unit) override;
 
   using parameter_store::gradients;

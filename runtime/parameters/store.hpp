@@ -70,9 +70,11 @@ class parameter_store {
 
   /// Where this micro-batch's gradient is added, while the unit is acquired.
   virtual float* gradient(int unit, int index) = 0;
-  /// Whether the caller has to write all of it instead, as nobody has added to it in this step.
-  /// True once for each entry of the selected replica after zero_gradients, if nobody asked for its
-  /// gradient before. A store may clear its gradients and always say false.
+  /// Asked before `gradient`: whether the caller is the first of the step, and has to write all of
+  /// it instead, whatever is there. True once for each entry of the selected replica after
+  /// zero_gradients, if nobody asked for its gradient before: this, or the first question for the
+  /// gradient, is where a step begins to need memory for it. A store may clear its gradients and
+  /// always say false.
   virtual bool take_first_gradient(int, int) { return false; }
   /// Whether that is ever true.
   virtual bool writes_first_gradient() const { return false; }
