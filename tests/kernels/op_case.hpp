@@ -61,6 +61,18 @@ op_maker makes(Make make) {
           }};
 }
 
+/// Sums that are added to what is there, or written.
+template <class T>
+T* total_of(arrays& a,
+            const std::string& name,
+            std::int64_t n,
+            bool accumulates,
+            double units,
+            double size = 0) {
+  return accumulates ? a.changed<T>(name, normal_numbers(n), units, size)
+                     : a.out<T>(name, n, units, size);
+}
+
 struct op_case {
   std::string shape;  ///< "swiglu R 3 N 7"
   op_maker op;

@@ -6,6 +6,10 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
 using namespace troupe;
 using tests::error_of;
 using tests::in_double;
@@ -52,6 +56,32 @@ TEST_CASE("norm on a device leaves out the statistics that nobody wants", "[kern
   on_device(b, op);
   CHECK(b.y == a.y);
   CHECK(b.mean.front() == tests::unwritten);
+}
+
+// Terms so small that each sum is a zero with a sign: added to a cleared array it has none.
+TEST_CASE(
+    "sums over rows on a device that are written have the bits of those that are added to zeros",
+    "[kernels][cuda]") {
+  const std::int64_t C = GENERATE(19, 24);
+  norm_memory<float> a{.R = 65, .C = C};
+  for (std::int64_t i = 0; i < a.R * a.C; ++i) {
+    a.x[std::size_t(i)] = i % 2 == 0 ? 1e-30F : -1e-30F;
+    a.dy[std::size_t(i)] = -a.x[std::size_t(i)];
+  }
+  std::fill(a.mean.begin(), a.mean.end(), 0.0F);
+  std::fill(a.rstd.begin(), a.rstd.end(), 1.0F);
+  std::fill(a.dgain.begin(), a.dgain.end(), 0.0F);
+  std::fill(a.dbias.begin(), a.dbias.end(), 0.0F);
+  auto b = a;
+  on_device(a, a.backward_weight());
+  auto written = b.backward_weight();
+  written.gain_accumulates = written.bias_accumulates = false;
+  std::fill(b.dgain.begin(), b.dgain.end(), 7.0F);
+  std::fill(b.dbias.begin(), b.dbias.end(), 7.0F);
+  on_device(b, written);
+  CHECK_FALSE(std::signbit(b.dgain[0]));
+  CHECK(std::memcmp(b.dgain.data(), a.dgain.data(), sizeof(float) * b.dgain.size()) == 0);
+  CHECK(std::memcmp(b.dbias.data(), a.dbias.data(), sizeof(float) * b.dbias.size()) == 0);
 }
 
 TEST_CASE("norm on a device refuses a workspace that is too small", "[kernels][cuda]") {

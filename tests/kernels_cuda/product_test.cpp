@@ -14,6 +14,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <type_traits>
 
@@ -40,6 +41,11 @@ template <>
 constexpr double rounding<bf16> = 1.0 / 256;
 template <>
 constexpr double rounding<f16> = 1.0 / 2048;
+
+template <class T>
+std::string type_text() {
+  return std::is_same_v<T, float> ? " fp32 " : std::is_same_v<T, bf16> ? " bf16 " : " fp16 ";
+}
 
 template <class T>
 std::vector<double> widened(const std::vector<T>& from) {
@@ -313,6 +319,46 @@ TEMPLATE_TEST_CASE("products on a device give the same bits again, measured or n
   CHECK(first.dx == second.dx);
   CHECK(first.dweight == second.dweight);
   CHECK(first.dbias == second.dbias);
+}
+
+TEMPLATE_TEST_CASE(
+    "the first product of a step is written by the algorithm that adds those after it",
+    "[cuda][linear]",
+    float,
+    bf16,
+    f16) {
+  const bool measured = GENERATE(false, true);
+  // Sizes of this test alone, of each type and way: which is computed first decides nothing.
+  const std::int64_t K = measured ? 104 : 96;
+  const linear_memory<TestType> m{.R = 28, .N = 40, .K = K};
+  const measuring chosen(measured);
+  const auto times = [&](const std::vector<bool>& adds, float there) {
+    const device_array<TestType> dz(m.dz), x(m.x);
+    device_array<float> dweight(std::vector<float>(m.dweight.size(), there));
+    device_array<float> dbias(std::vector<float>(m.dbias.size(), there));
+    for (const bool accumulates : adds)
+      run_product(kernels::linear_backward_weight<TestType>{dweight.data(),
+                                                            dbias.data(),
+                                                            dz.data(),
+                                                            x.data(),
+                                                            m.R,
+                                                            m.N,
+                                                            m.K,
+                                                            accumulates,
+                                                            accumulates});
+    auto out = dweight.download();
+    const auto biases = dbias.download();
+    out.insert(out.end(), biases.begin(), biases.end());
+    return out;
+  };
+  const float what_was = std::numeric_limits<float>::quiet_NaN();
+  CHECK(times({false}, what_was) == times({true}, 0));
+  CHECK(times({false, true}, what_was) == times({true, true}, 0));
+  int choices = 0;
+  for (const auto& choice : kernels::cuda::products::of_process().choices())
+    choices += choice.product.find(type_text<TestType>()) != std::string::npos
+               && choice.product.find(" 28 x 40 x " + std::to_string(K) + ",") != std::string::npos;
+  CHECK(choices == 1);
 }
 
 TEMPLATE_TEST_CASE("measuring a product on a device leaves no trace in its result",

@@ -17,6 +17,7 @@ MERGE = "kernels/cuda/cross_entropy_merge.cu"
 NORM = "kernels/cuda/norm.cu"
 NORM_ROWS = "kernels/cuda/norm_rows.cuh"
 PRODUCT = "kernels/cuda/product.cpp"
+DESCRIPTION = "kernels/cuda/product_description.cpp"
 ROPE = "kernels/cuda/rope.cu"
 SUM = "kernels/cuda/sum.cu"
 
@@ -43,6 +44,7 @@ TESTS = {
     NORM: asked("norm", "norm_test"),
     NORM_ROWS: asked("norm", "norm_test"),
     PRODUCT: asked("linear", "product_test"),
+    DESCRIPTION: asked("linear", "product_test"),
     ROPE: asked("rope", "rope_test"),
     SUM: asked("sum", "sum_test"),
 }
@@ -55,7 +57,12 @@ MUTANTS = [
     ("sums of columns are read before everybody wrote them", COLUMNS,
      "      of_slot[slot][lane * W + k] = sum[s][k];\n    __syncthreads();",
      "      of_slot[slot][lane * W + k] = sum[s][k];"),
-    ("what was in the gradient of a gain is overwritten", COLUMNS, "  *to += sum;", "  *to = sum;"),
+    ("what was in the gradient of a gain is overwritten", COLUMNS,
+     "(total.accumulates ? *to : 0.0f) + sum", "0.0f + sum"),
+    ("the first gradient of a gain in a step is added to that of the step before", COLUMNS,
+     "(total.accumulates ? *to : 0.0f) + sum", "*to + sum"),
+    ("a sum of columns that is written keeps the sign of a zero", COLUMNS,
+     "*to = (total.accumulates ? *to : 0.0f) + sum;", "*to = total.accumulates ? *to + sum : sum;"),
     # Norms.
     ("the offset of a gain is left out backwards", NORM,
      ".residual = op.residual,\n                                               .R = op.R,\n"
@@ -133,6 +140,8 @@ MUTANTS = [
     ("a gradient is not multiplied by the slope of what made the input", PRODUCT,
      "  if (op.activation != epilogue::none)\n    run(activation_backward<T>",
      "  if (op.activation != epilogue::none && op.R < 0)\n    run(activation_backward<T>"),
+    ("the first product of a step is added to that of the step before", DESCRIPTION,
+     "beta = at_.adds ? 1 : 0", "beta = key_.role == product_role::backward_weight ? 1 : 0"),
     ("a product with cuBLASLt's GELU is asked for on rows that it has none for", PRODUCT,
      "N % 8 == 0 && K % 8 == 0\n", "N % 8 == 0 && K % 4 == 0\n"),
 ]

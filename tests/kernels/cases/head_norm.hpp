@@ -71,19 +71,21 @@ struct head_norm_extents {
       return op;
     });
   }
-  op_maker backward_weight() const {
-    return makes([s = *this](auto t, arrays& a) {
+  op_maker backward_weight(bool accumulates = true) const {
+    return makes([s = *this, accumulates](auto t, arrays& a) {
       using T = decltype(t);
       using sum = kernels::accumulator<T>;
       const double units = roundings_of_sum(s.rows()), size = s.cancelled();
       const kernels::head_norm_backward_weight<T> op{
-          .dgain = a.changed<sum>("dgain", normal_numbers(s.D), units, size),
-          .dbias = s.layer() ? a.changed<sum>("dbias", normal_numbers(s.D), units) : nullptr,
+          .dgain = total_of<sum>(a, "dgain", s.D, accumulates, units, size),
+          .dbias = s.layer() ? total_of<sum>(a, "dbias", s.D, accumulates, units) : nullptr,
           .dy = a.in<T>("dy", normal_numbers(s.all())),
           .x = a.in<T>("x", normal_numbers(s.all())),
           .mean = a.in<float>("mean", normal_numbers(s.rows())),
           .rstd = a.in<float>("rstd", normal_numbers(s.rows())),
-          .shape = s.shape()};
+          .shape = s.shape(),
+          .gain_accumulates = accumulates,
+          .bias_accumulates = accumulates};
       s.count(a);
       return op;
     });
@@ -119,8 +121,11 @@ inline op_family head_norm_family() {
                              .before = before,
                              .in_place = {{"dx", "dy"}},
                              .large = large});
-        out.cases.push_back(
-            {.shape = shape, .op = s.backward_weight(), .before = before, .large = large});
+        // The offset of the gains is nothing to these sums: with one they are written.
+        out.cases.push_back({.shape = shape + (offset == 0 ? "" : " written"),
+                             .op = s.backward_weight(offset == 0),
+                             .before = before,
+                             .large = large});
       }
     }
     for (const float offset : {0.0F, 1.0F}) {

@@ -68,27 +68,29 @@ struct linear_extents {
       using sum = kernels::accumulator<T>;
       const double units = roundings_of_sum(s.R + 1);
       const kernels::linear_backward_weight<T> op{
-          .dweight = accumulates ? a.changed<sum>("dweight", normal_numbers(s.N * s.K), units)
-                                 : a.out<sum>("dweight", s.N * s.K, units),
-          .dbias = s.with_bias ? a.changed<sum>("dbias", normal_numbers(s.N), units) : nullptr,
+          .dweight = total_of<sum>(a, "dweight", s.N * s.K, accumulates, units),
+          .dbias = s.with_bias ? total_of<sum>(a, "dbias", s.N, accumulates, units) : nullptr,
           .dz = a.in<T>("dz", normal_numbers(s.R * s.N)),
           .x = a.in<T>("x", normal_numbers(s.R * s.K)),
           .R = s.R,
           .N = s.N,
           .K = s.K,
-          .accumulates = accumulates};
+          .accumulates = accumulates,
+          .bias_accumulates = accumulates};
       a.multiplied("dweight", s.R);
       return op;
     });
   }
-  op_maker backward_bias() const {
-    return makes([s = *this](auto t, arrays& a) {
+  op_maker backward_bias(bool accumulates = true) const {
+    return makes([s = *this, accumulates](auto t, arrays& a) {
       using T = decltype(t);
-      return kernels::bias_backward<T>{.dbias = a.changed<kernels::accumulator<T>>(
-                                           "dbias", normal_numbers(s.N), roundings_of_sum(s.R + 1)),
-                                       .dz = a.in<T>("dz", normal_numbers(s.R * s.N)),
-                                       .R = s.R,
-                                       .N = s.N};
+      using sum = kernels::accumulator<T>;
+      return kernels::bias_backward<T>{
+          .dbias = total_of<sum>(a, "dbias", s.N, accumulates, roundings_of_sum(s.R + 1)),
+          .dz = a.in<T>("dz", normal_numbers(s.R * s.N)),
+          .R = s.R,
+          .N = s.N,
+          .accumulates = accumulates};
     });
   }
 };
@@ -179,9 +181,11 @@ inline op_family bias_family() {
                              {65, 136},
                              {331, 264},
                              {2053, 40}})
-    out.cases.push_back({.shape = shape_text({{"R", R}, {"N", N}}),
-                         .op = linear_extents{.R = R, .N = N, .K = 0}.backward_bias(),
-                         .large = R * N > 90000});
+    for (const bool accumulates : {true, false})
+      out.cases.push_back(
+          {.shape = shape_text({{"R", R}, {"N", N}}) + (accumulates ? "" : " written"),
+           .op = linear_extents{.R = R, .N = N, .K = 0}.backward_bias(accumulates),
+           .large = R * N > 90000});
   const linear_extents small{.R = 3, .N = 4, .K = 5, .with_z = false};
   out.gradients.push_back(
       {.shape = "", .forward = {small.forward("z")}, .backward = {small.backward_bias()}});

@@ -51,21 +51,23 @@ struct norm_extents {
           .gain_offset = s.gain_offset};
     });
   }
-  op_maker backward_weight() const {
-    return makes([s = *this](auto t, arrays& a) {
+  op_maker backward_weight(bool accumulates = true) const {
+    return makes([s = *this, accumulates](auto t, arrays& a) {
       using T = decltype(t);
       using sum = kernels::accumulator<T>;
       const double units = roundings_of_sum(s.R), size = s.cancelled();
       return kernels::norm_backward_weight<T>{
-          .dgain = a.changed<sum>("dgain", normal_numbers(s.C), units, size),
-          .dbias = s.layer() ? a.changed<sum>("dbias", normal_numbers(s.C), units) : nullptr,
+          .dgain = total_of<sum>(a, "dgain", s.C, accumulates, units, size),
+          .dbias = s.layer() ? total_of<sum>(a, "dbias", s.C, accumulates, units) : nullptr,
           .dy = a.in<T>("dy", normal_numbers(s.R * s.C)),
           .x = a.in<T>("x", normal_numbers(s.R * s.C)),
           .mean = a.in<float>("mean", normal_numbers(s.R)),
           .rstd = a.in<float>("rstd", normal_numbers(s.R)),
           .R = s.R,
           .C = s.C,
-          .kind = s.kind};
+          .kind = s.kind,
+          .gain_accumulates = accumulates,
+          .bias_accumulates = accumulates};
     });
   }
 };
@@ -81,9 +83,11 @@ inline op_family norm_family() {
     out.cases.push_back({.shape = shape, .op = s.forward(), .large = large});
     out.cases.push_back(
         {.shape = shape, .op = s.backward_input(), .before = before, .large = large});
-    if (!s.with_residual)
-      out.cases.push_back(
-          {.shape = shape, .op = s.backward_weight(), .before = before, .large = large});
+    // Without a residual they are added, with one they are written: nothing else depends on either.
+    out.cases.push_back({.shape = shape + (s.with_residual ? " written" : ""),
+                         .op = s.backward_weight(!s.with_residual),
+                         .before = before,
+                         .large = large});
   };
   for (const auto kind : {normalization::layer, normalization::rms}) {
     // Nothing; one element; primes; below, at and beyond four vectors; rows of 1 to 4 packs a lane
