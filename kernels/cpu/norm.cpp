@@ -21,13 +21,22 @@ HWY_INLINE vec offset(float of_gain) {
   return hn::Set(d, of_gain == 0 ? -0.0f : of_gain);
 }
 
-// Three passes over a row that lies in the first or second cache: memory is read once.
+// Three passes over a row that lies in the first or second cache, and one more that makes it where
+// it is a sum: memory is read once.
 template <class T>
 void norm_rows(const norm_forward<T>& op, std::int64_t begin, std::int64_t end) {
   const bool centred = op.kind == normalization::layer;
   for (std::int64_t r = begin; r < end; ++r) {
     const T* x = op.x + r * op.C;
     T* y = op.y + r * op.C;
+    if (op.residual) {
+      const T *added = x, *residual = op.residual + r * op.C;
+      T* to = op.sum + r * op.C;
+      each(op.C, [=](std::int64_t i, auto step) HWY_ATTR {
+        step.store(hn::Add(step.load(added + i), step.load(residual + i)), to + i);
+      });
+      x = to;
+    }
 
     const float mean
         = centred ? sum(op.C, [=](std::int64_t i, auto step) HWY_ATTR { return step.load(x + i); })

@@ -208,28 +208,43 @@ __device__ __forceinline__ bundle<T, W> fetch(const T* from) {
   return out;
 }
 
-/// Rounds W floats and stores them, as store_global does.
+/// As they are stored.
 template <class T, int W>
-__device__ __forceinline__ void put(T* to, const float (&x)[W]) {
-  using word = typename bundle<T, W>::word;
-  pack<word, int(sizeof(bundle<T, W>) / sizeof(word))> out;
+__device__ __forceinline__ bundle<T, W> rounded(const float (&x)[W]) {
+  bundle<T, W> out;
   if constexpr (bundle<T, W>::halves) {
 #pragma unroll
     for (int k = 0; k < W; k += 2) {
       if constexpr (std::is_same_v<T, bf16>) {
         const auto two = __floats2bfloat162_rn(x[k], x[k + 1]);
-        memcpy(&out.x[k / 2], &two, sizeof(two));
+        memcpy(&out.words[k / 2], &two, sizeof(two));
       } else {
         const auto two = __floats2half2_rn(x[k], x[k + 1]);
-        memcpy(&out.x[k / 2], &two, sizeof(two));
+        memcpy(&out.words[k / 2], &two, sizeof(two));
       }
     }
   } else {
 #pragma unroll
     for (int k = 0; k < W; ++k)
-      out.x[k] = from_float<T>(x[k]);
+      out.words[k] = from_float<T>(x[k]);
   }
+  return out;
+}
+
+/// Stores them, as store_global does.
+template <class T, int W>
+__device__ __forceinline__ void put(T* to, const bundle<T, W>& x) {
+  using word = typename bundle<T, W>::word;
+  pack<word, int(sizeof(bundle<T, W>) / sizeof(word))> out;
+#pragma unroll
+  for (int i = 0; i < int(sizeof(x) / sizeof(word)); ++i)
+    out.x[i] = x.words[i];
   store_global(reinterpret_cast<word*>(to), out);
+}
+/// Rounds W floats and stores them.
+template <class T, int W>
+__device__ __forceinline__ void put(T* to, const float (&x)[W]) {
+  put(to, rounded<T, W>(x));
 }
 
 // --- sums --------------------------------------------------------------------------------------

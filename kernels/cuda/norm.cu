@@ -11,21 +11,29 @@ struct whole_rows {
   __device__ __forceinline__ std::int64_t operator()(std::int64_t r) const { return r * C; }
 };
 
+template <bool Sums, class T>
+void run_forward(const norm_forward<T>& op, const context& in) {
+  const norm_rows_forward<T, whole_rows, Sums> rows{.y = op.y,
+                                                    .mean = op.mean,
+                                                    .rstd = op.rstd,
+                                                    .x = op.x,
+                                                    .gain = op.gain,
+                                                    .bias = op.bias,
+                                                    .R = op.R,
+                                                    .C = op.C,
+                                                    .eps = op.eps,
+                                                    .gain_offset = op.gain_offset,
+                                                    .centred = op.kind == normalization::layer,
+                                                    .place = {op.C},
+                                                    .residual = op.residual,
+                                                    .sum = op.sum};
+  const bool aligned = all_aligned(op.y, op.x, op.gain, op.bias, op.residual, op.sum);
+  run_rows<true>(in, rows, op.C % wide<T> == 0 && aligned);
+}
+
 template <class T>
 void run_op(const norm_forward<T>& op, const context& in) {
-  const norm_rows_forward<T, whole_rows> rows{.y = op.y,
-                                              .mean = op.mean,
-                                              .rstd = op.rstd,
-                                              .x = op.x,
-                                              .gain = op.gain,
-                                              .bias = op.bias,
-                                              .R = op.R,
-                                              .C = op.C,
-                                              .eps = op.eps,
-                                              .gain_offset = op.gain_offset,
-                                              .centred = op.kind == normalization::layer,
-                                              .place = {op.C}};
-  run_rows<true>(in, rows, op.C % wide<T> == 0 && all_aligned(op.y, op.x, op.gain, op.bias));
+  op.residual ? run_forward<true>(op, in) : run_forward<false>(op, in);
 }
 
 template <class T>

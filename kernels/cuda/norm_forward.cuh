@@ -6,7 +6,8 @@
 
 namespace troupe::kernels::cuda {
 
-template <class T, class Place>
+/// Sums: what is normalised is x + residual, which is stored.
+template <class T, class Place, bool Sums = false>
 struct norm_rows_forward {
   T* y;
   float* mean;
@@ -18,12 +19,25 @@ struct norm_rows_forward {
   float eps, gain_offset;
   bool centred;
   Place place;
+  const T* residual = nullptr;
+  T* sum = nullptr;
 };
 
+/// The sum, as it is stored: with the bits of dropout.cu without dropout.
+template <class T, int W>
+__device__ __forceinline__ bundle<T, W> sum_of(const bundle<T, W>& x,
+                                               const bundle<T, W>& residual) {
+  float out[W];
+#pragma unroll
+  for (int k = 0; k < W; ++k)
+    out[k] = (x[k] + 0.0f) + residual[k];
+  return rounded<T, W>(out);
+}
+
 /// Batch rows a group at a time, each of up to Packs packs a lane.
-template <class T, int W, int Lanes, int Packs, int Batch, class Place>
+template <class T, int W, int Lanes, int Packs, int Batch, class Place, bool Sums>
 __global__ void __launch_bounds__(norm_threads, 2)
-    norm_forward_kernel(const norm_rows_forward<T, Place> op) {
+    norm_forward_kernel(const norm_rows_forward<T, Place, Sums> op) {
   constexpr int rows = norm_threads / Lanes;
   const int lane = int(threadIdx.x) % Lanes, packs = int(op.C / W);
   for (std::int64_t first = std::int64_t{blockIdx.x} * rows * Batch; first < op.R;
@@ -40,6 +54,23 @@ __global__ void __launch_bounds__(norm_threads, 2)
         else
           x[b][p] = {};
       }
+    if constexpr (Sums) {
+      bundle<T, W> residual[Batch][Packs];
+#pragma unroll
+      for (int b = 0; b < Batch; ++b)
+#pragma unroll
+        for (int p = 0; p < Packs; ++p)
+          if (const int v = lane + p * Lanes; r + b * rows < op.R && v < packs)
+            residual[b][p] = fetch<T, W>(op.residual + op.place(r + b * rows) + v * W);
+#pragma unroll
+      for (int b = 0; b < Batch; ++b)
+#pragma unroll
+        for (int p = 0; p < Packs; ++p)
+          if (const int v = lane + p * Lanes; r + b * rows < op.R && v < packs) {
+            x[b][p] = sum_of(x[b][p], residual[b][p]);
+            put(op.sum + op.place(r + b * rows) + v * W, x[b][p]);
+          }
+    }
 
     float mean[Batch], rstd[Batch];
 #pragma unroll
@@ -137,9 +168,9 @@ __device__ __forceinline__ moments group_moments(moments x) {
 }
 
 /// Rows that are read twice.
-template <class T, int W, int Lanes, class Place>
+template <class T, int W, int Lanes, class Place, bool Sums>
 __global__ void __launch_bounds__(norm_threads, 2)
-    norm_forward_long_kernel(const norm_rows_forward<T, Place> op) {
+    norm_forward_long_kernel(const norm_rows_forward<T, Place, Sums> op) {
   constexpr int rows = norm_threads / Lanes;
   const int lane = int(threadIdx.x) % Lanes;
   for (std::int64_t first = std::int64_t{blockIdx.x} * rows; first < op.R;
@@ -148,7 +179,11 @@ __global__ void __launch_bounds__(norm_threads, 2)
     const std::int64_t C = r < op.R ? op.C : 0, at = r < op.R ? op.place(r) : 0;
     moments sum = {};
     for (std::int64_t c = std::int64_t{lane} * W; c < C; c += Lanes * W) {
-      const auto x = fetch<T, W>(op.x + at + c);
+      auto x = fetch<T, W>(op.x + at + c);
+      if constexpr (Sums) {
+        x = sum_of(x, fetch<T, W>(op.residual + at + c));
+        put(op.sum + at + c, x);
+      }
       moments part = {W, 0, 0};
       if (op.centred) {
 #pragma unroll
@@ -171,8 +206,9 @@ __global__ void __launch_bounds__(norm_threads, 2)
       if (op.rstd)
         op.rstd[r] = rstd;
     }
+    const T* const normalised = Sums ? op.sum : op.x;  // a lane reads what it wrote
     for (std::int64_t c = std::int64_t{lane} * W; c < C; c += Lanes * W) {
-      const auto x = fetch<T, W>(op.x + at + c), gain = fetch<T, W>(op.gain + c);
+      const auto x = fetch<T, W>(normalised + at + c), gain = fetch<T, W>(op.gain + c);
       bundle<T, W> bias = {};
       float y[W];
       if (op.bias)

@@ -12,10 +12,14 @@
 
 namespace troupe::kernels::cuda {
 
-template <int Lanes, int Packs, int Batch, class T, class Place>
-void launch_rows(const context& in, const norm_rows_forward<T, Place>& op) {
+template <int Lanes, int Packs, int Batch, class T, class Place, bool Sums>
+void launch_rows(const context& in, const norm_rows_forward<T, Place, Sums>& op) {
   const auto grid = blocks_for(ceil_div(op.R, norm_threads / Lanes * Batch), 16 * processors);
-  launch(in, grid, norm_threads, norm_forward_kernel<T, wide<T>, Lanes, Packs, Batch, Place>, op);
+  launch(in,
+         grid,
+         norm_threads,
+         norm_forward_kernel<T, wide<T>, Lanes, Packs, Batch, Place, Sums>,
+         op);
 }
 template <int Lanes, int Packs, int Batch, class T, class Place>
 void launch_rows(const context& in, const norm_rows_backward<T, Place>& op) {
@@ -23,10 +27,10 @@ void launch_rows(const context& in, const norm_rows_backward<T, Place>& op) {
   launch(in, grid, norm_threads, norm_backward_kernel<T, wide<T>, Lanes, Packs, Batch, Place>, op);
 }
 
-template <int W, int Lanes, class T, class Place>
-void launch_long_rows(const context& in, const norm_rows_forward<T, Place>& op) {
+template <int W, int Lanes, class T, class Place, bool Sums>
+void launch_long_rows(const context& in, const norm_rows_forward<T, Place, Sums>& op) {
   const auto grid = blocks_for(ceil_div(op.R, norm_threads / Lanes), 16 * processors);
-  launch(in, grid, norm_threads, norm_forward_long_kernel<T, W, Lanes, Place>, op);
+  launch(in, grid, norm_threads, norm_forward_long_kernel<T, W, Lanes, Place, Sums>, op);
 }
 template <int W, int Lanes, class T, class Place>
 void launch_long_rows(const context& in, const norm_rows_backward<T, Place>& op) {
@@ -35,8 +39,8 @@ void launch_long_rows(const context& in, const norm_rows_backward<T, Place>& op)
 }
 
 /// Long: whether rows of more than 64 packs are expected, as those of heads are not.
-template <bool Long, class T, class Place>
-void run_packs(const context& in, const norm_rows_forward<T, Place>& op, std::int64_t packs) {
+template <bool Long, class T, class Place, bool Sums>
+void run_packs(const context& in, const norm_rows_forward<T, Place, Sums>& op, std::int64_t packs) {
   if (packs <= 8)
     return launch_rows<8, 1, 4>(in, op);
   if (packs <= 16)

@@ -3,7 +3,8 @@
 // Those that compute element by element or row by row move what `bytes_moved` says, each byte once.
 // What they move beside it, or less:
 //
-//   norm_forward            rows above 16,384 elements (8,192 of fp32), or unaligned ones: x twice
+//   norm_forward            rows above 16,384 elements (8,192 of fp32), or unaligned ones: what is
+//                           normalised twice
 //   norm_backward_input     rows above 8,192 elements, or unaligned ones: x and dy twice, mostly
 //   from
 //                           a cache the second time
@@ -17,7 +18,6 @@
 //                           row and table to sort; a row of a table once, however often it is used;
 //                           of what comes more than 256 times a sum for each 256, written and read
 //   adamw_pieces            with fingerprints 12 bytes an element, read again
-//   linear_backward_weight  that does not accumulate: clears, then adds
 //   square_norm(s)          8 bytes for 4,096 elements, written and read
 
 #pragma once

@@ -5,6 +5,10 @@
 //   layer:  xh = (x - mean) * rstd,  rstd = 1 / sqrt(var + eps)     y = xh * g + bias
 //   rms:    xh = x * rstd,           rstd = 1 / sqrt(mean(x^2) + eps)    y = xh * g
 //
+// What is normalised may be a sum, which is stored, too: that of the skip connection,
+//
+//   sum = x + residual, rounded         and the formula above of that
+//
 // Ba, Kiros, Hinton: "Layer Normalization", 2016; Zhang, Sennrich: "Root Mean Square Layer
 // Normalization", 2019. Backwards, with h = dy * g:
 //
@@ -32,6 +36,8 @@ struct norm_forward {
   float eps;
   normalization kind;
   float gain_offset = 0;
+  const T* residual = nullptr;  ///< (R, C) or null: x alone is normalised
+  T* sum = nullptr;             ///< (R, C) written where there is a residual; may be it, or x
 };
 
 template <class T>
@@ -70,7 +76,7 @@ constexpr std::int64_t sums_moved(const Op& op) {
 
 template <class T>
 constexpr std::int64_t flops(const norm_forward<T>& op) {
-  return op.R * op.C * (op.kind == normalization::layer ? 7 : 4);
+  return op.R * op.C * ((op.kind == normalization::layer ? 7 : 4) + (op.residual ? 1 : 0));
 }
 template <class T>
 constexpr std::int64_t flops(const norm_backward_input<T>& op) {
@@ -82,7 +88,8 @@ constexpr std::int64_t flops(const norm_backward_weight<T>& op) {
 }
 template <class T>
 constexpr std::int64_t bytes_moved(const norm_forward<T>& op) {
-  return std::int64_t{sizeof(T)} * (2 * op.R * op.C + op.C * (op.bias ? 2 : 1)) + 8 * op.R;
+  return std::int64_t{sizeof(T)} * (op.R * op.C * (op.residual ? 4 : 2) + op.C * (op.bias ? 2 : 1))
+         + 8 * op.R;
 }
 template <class T>
 constexpr std::int64_t bytes_moved(const norm_backward_input<T>& op) {

@@ -9,6 +9,11 @@ void run(const norm_forward<T>& op) {
   for (std::int64_t r = 0; r < op.R; ++r) {
     const T* x = op.x + r * op.C;
     T* y = op.y + r * op.C;
+    if (op.residual) {
+      for (std::int64_t c = 0; c < op.C; ++c)
+        op.sum[r * op.C + c] = T(double(x[c]) + double(op.residual[r * op.C + c]));
+      x = op.sum + r * op.C;
+    }
 
     double mean = 0;
     if (op.kind == normalization::layer) {

@@ -55,8 +55,18 @@ struct norm_node final : node {
   }
 };
 
+/// Two variables whose sum is made on the way; empty: it is there.
+struct summands {
+  tensor x = {}, residual = {};
+};
+
 template <class T>
-variable run(tape& tape, const variable& x, const norm_options& options, int gain, int bias) {
+variable run(tape& tape,
+             variable x,
+             const norm_options& options,
+             int gain,
+             int bias,
+             const summands& of = {}) {
   const std::int64_t C = channels_of(x.data), R = x.data.size() / C;
   auto y = tensor::empty<T>(tape.stream(), x.data.extents());
   auto statistics = tape.recording() ? tensor::empty<float>(tape.stream(), {2, R}) : tensor();
@@ -64,14 +74,16 @@ variable run(tape& tape, const variable& x, const norm_options& options, int gai
   tape.stream().run(kernels::norm_forward<T>{y.template data<T>(),
                                              mean,
                                              mean == nullptr ? nullptr : mean + R,
-                                             x.data.data<T>(),
+                                             of.x ? of.x.data<T>() : x.data.data<T>(),
                                              tape.value<T>(gain),
                                              bias < 0 ? nullptr : tape.value<T>(bias),
                                              R,
                                              C,
                                              options.epsilon,
                                              options.kind,
-                                             options.gain_offset});
+                                             options.gain_offset,
+                                             of.residual.data<T>(),
+                                             of.x ? x.data.data<T>() : nullptr});
   auto result = tape.make(std::move(y), x.placements);
   if (tape.recording()) {
     auto n = std::make_unique<norm_node<T>>();
@@ -95,6 +107,27 @@ variable norm(tape& tape, const variable& x, const norm_options& options, int ga
   require_residual(x, "norm");
   return with_element(tape.type(),
                       [&]<class T>(T) { return run<T>(tape, x, options, gain, bias); });
+}
+
+variable residual_norm(tape& tape,
+                       const variable& x,
+                       variable& residual,
+                       const norm_options& options,
+                       int gain,
+                       int bias) {
+  require_residual(residual, "residual_norm");
+  require_placement(x, residual.placements[axis::tensor], "residual_norm");
+  return with_element(tape.type(), [&]<class T>(T) {
+    auto sum = tape.make(tensor::empty<T>(tape.stream(), x.data.extents()), residual.placements);
+    tape.record([dx = x.gradient, dresidual = residual.gradient, dsum = sum.gradient](auto& on) {
+      auto grad = std::move(dsum->sum);
+      on.add(*dresidual, grad);
+      on.add(*dx, std::move(grad));
+    });
+    auto y = run<T>(tape, sum, options, gain, bias, {x.data, residual.data});
+    residual = std::move(sum);
+    return y;
+  });
 }
 
 }  // namespace troupe::runtime

@@ -51,6 +51,15 @@ struct norm_options {
 /// statistics.
 variable norm(tape& tape, const variable& x, const norm_options& options, int gain, int bias);
 
+/// The same of residual + x, which takes the place of `residual`: one operation, with the bits of
+/// dropout_add without dropout and norm. Both lie alike; replicated or sequence_sharded.
+variable residual_norm(tape& tape,
+                       const variable& x,
+                       variable& residual,
+                       const norm_options& options,
+                       int gain,
+                       int bias);
+
 enum class product : std::uint8_t {
   column,  ///< replicated_partial_gradient -> feature_sharded: output features are sharded
   row,     ///< feature_sharded -> partial: input features are sharded; with several ranks without a

@@ -158,11 +158,21 @@ void chunk_pass::go_on() const {
     pass_.settings.until->throw_if_cancelled();
 }
 
+// What a recompute group begins and ends with is whole: it is kept, or linked to.
+bool chunk_pass::next_adds(int s) const {
+  const int next = s + 1;
+  return next < int(chunk_.program().size()) && chunk_.program()[std::size_t(next)].adds
+         && std::none_of(plan_.groups.begin(), plan_.groups.end(), [next](const auto& group) {
+              return group.first == next || group.end == next;
+            });
+}
+
 void chunk_pass::run(int first, int end) {
   for (int s = first; s < end; ++s) {
     go_on();
     const auto& x = chunk_.program()[std::size_t(s)];
     tape_.begin_segment(x.unit);
+    pass_.next_adds = next_adds(s);
     x.forward(tape_, pass_);
     tape_.end_segment();
   }
@@ -175,6 +185,7 @@ void chunk_pass::run_unrecorded(const recompute_group& which) {
     go_on();
     const auto& x = chunk_.program()[std::size_t(s)];
     tape_.begin_segment(x.unit, false);
+    pass_.next_adds = next_adds(s);
     x.forward(tape_, pass_);
     tape_.end_segment();
   }
@@ -195,6 +206,7 @@ void chunk_pass::recompute(int block) {
     for (int s = group.first; s < group.end; ++s) {
       go_on();
       tape_.rerun_segment(s);
+      pass_.next_adds = next_adds(s);
       chunk_.program()[std::size_t(s)].forward(tape_, pass_);
       if (s + 1 == group.end) {
         link(tape_, began.hidden_slot, pass_.hidden);

@@ -60,6 +60,7 @@ class chunk_pass {
   };
 
   void begin_rows(const bundle& in, bool decoding);
+  bool next_adds(int s) const;  ///< segment s may leave a sum to the next one
   void run(int first, int end);
   void run_unrecorded(const recompute_group& which);
 

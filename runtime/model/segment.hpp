@@ -34,9 +34,12 @@ struct pass {
   tensor tokens, labels, mask;  ///< where the chunk has the embedding, the head
   variable hidden;              ///< (B, T, C), replicated; (B T / TP, C) where rows are sharded
   variable x;                   ///< what one segment of a layer hands to the next
-  tensor loss;                  ///< (2) f64, see loss_value; with labels
-  tensor rotary_frequency;      ///< (rotated / 2) f32, where there are some
-  tensor logits;                ///< (B, T, V / TP), when no labels were given
+  /// What is still to be added to `hidden`, by the next segment. Empty: nothing.
+  variable addend;
+  bool next_adds = false;   ///< it takes both (segment::adds): so this one may leave it that
+  tensor loss;              ///< (2) f64, see loss_value; with labels
+  tensor rotary_frequency;  ///< (rotated / 2) f32, where there are some
+  tensor logits;            ///< (B, T, V / TP), when no labels were given
   std::vector<attention_cache>* caches
       = nullptr;  ///< decoding: one for each attention of the chunk
 
@@ -55,6 +58,7 @@ struct segment {
   std::int64_t layer = -1;  ///< -1: embedding or head
   recompute_module module = recompute_module::other;
   std::function<void(tape&, pass&)> forward;
+  bool adds = false;  ///< pass::addend to pass::hidden, where there is one
 };
 
 }  // namespace troupe::runtime

@@ -5,7 +5,9 @@
 #include "tests/support/on_cpu.hpp"
 #include "tests/support/ops.hpp"
 
+#include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -35,6 +37,39 @@ TEST_CASE("norm on the cpu leaves out the statistics that nobody wants", "[kerne
   op.rstd = nullptr;
   on_cpu(op);
   CHECK(b.y == a.y);
+}
+
+TEMPLATE_TEST_CASE("a sum that norm makes on the cpu has the bits of one that was made before",
+                   "[kernels][cpu]",
+                   float,
+                   kernels::bf16,
+                   kernels::f16) {
+  const auto kind = GENERATE(kernels::normalization::layer, kernels::normalization::rms);
+  tests::norm_memory<TestType> a{.R = 7, .C = 131, .kind = kind};
+  auto b = a;
+  auto sum = b.x;
+  auto at_once = a.forward();
+  at_once.residual = a.residual.data();
+  at_once.sum = a.dx.data();
+  on_cpu(at_once);
+  on_cpu(kernels::dropout_forward<TestType>{.y = sum.data(),
+                                            .x = b.x.data(),
+                                            .residual = b.residual.data(),
+                                            .R = b.R,
+                                            .C = b.C,
+                                            .T_ = b.R,
+                                            .p = 0,
+                                            .key = 0,
+                                            .sample = nullptr});
+  b.x = sum;
+  on_cpu(b.forward());
+  const auto same = [](const auto& x, const auto& y) {
+    return std::memcmp(x.data(), y.data(), sizeof(x[0]) * x.size()) == 0;
+  };
+  CHECK(same(a.dx, sum));
+  CHECK(same(a.y, b.y));
+  CHECK(same(a.mean, b.mean));
+  CHECK(same(a.rstd, b.rstd));
 }
 
 // Terms so small that each sum is a zero with a sign: added to a cleared array it has none.

@@ -3,6 +3,7 @@
 
 #include "tests/support/device_ops.hpp"
 
+#include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
@@ -56,6 +57,36 @@ TEST_CASE("norm on a device leaves out the statistics that nobody wants", "[kern
   on_device(b, op);
   CHECK(b.y == a.y);
   CHECK(b.mean.front() == tests::unwritten);
+}
+
+TEMPLATE_TEST_CASE("a sum that norm makes on a device has the bits of one that was made before",
+                   "[kernels][cuda]",
+                   float,
+                   kernels::bf16,
+                   kernels::f16) {
+  const auto kind = GENERATE(kernels::normalization::layer, kernels::normalization::rms);
+  // In registers, of rows that vectors cannot load, and of rows that are read twice.
+  const std::int64_t C = GENERATE(136, 131, 20480);
+  norm_memory<TestType> a{.R = 3, .C = C, .kind = kind};
+  a.x[0] = a.residual[0] = TestType(-0.0F);
+  auto b = a;
+  auto at_once = a.forward();
+  at_once.residual = a.residual.data();
+  at_once.sum = a.dx.data();
+  on_device(a, at_once);
+  tests::dropout_memory<TestType> sum{.sequences = 1, .T_ = 3, .C = C, .p = 0};
+  sum.x = b.x;
+  sum.residual = b.residual;
+  on_device(sum, sum.forward());
+  b.x = sum.y;
+  on_device(b, b.forward());
+  const auto same = [](const auto& x, const auto& y) {
+    return std::memcmp(x.data(), y.data(), sizeof(x[0]) * x.size()) == 0;
+  };
+  CHECK(same(a.dx, sum.y));
+  CHECK(same(a.y, b.y));
+  CHECK(same(a.mean, b.mean));
+  CHECK(same(a.rstd, b.rstd));
 }
 
 // Terms so small that each sum is a zero with a sign: added to a cleared array it has none.

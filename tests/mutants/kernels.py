@@ -15,6 +15,7 @@ HEADS = "kernels/cuda/head_norm.cu"
 ADAMW = "kernels/cuda/adamw.cu"
 MERGE = "kernels/cuda/cross_entropy_merge.cu"
 NORM = "kernels/cuda/norm.cu"
+NORM_FORWARD = "kernels/cuda/norm_forward.cuh"
 NORM_ROWS = "kernels/cuda/norm_rows.cuh"
 PRODUCT = "kernels/cuda/product.cpp"
 DESCRIPTION = "kernels/cuda/product_description.cpp"
@@ -42,6 +43,7 @@ TESTS = {
     HEADS: asked("head_norm"),
     MERGE: asked("cross_entropy", "cross_entropy_test"),
     NORM: asked("norm", "norm_test"),
+    NORM_FORWARD: asked("norm", "norm_test"),
     NORM_ROWS: asked("norm", "norm_test"),
     PRODUCT: asked("linear", "product_test"),
     DESCRIPTION: asked("linear", "product_test"),
@@ -75,6 +77,11 @@ MUTANTS = [
      "all_aligned(op.dx, op.dy, op.x, op.gain, op.residual));", "all_aligned(op.dx, op.dy, op.x, op.gain));"),
     ("the gradient of a gain does not know the mean", NORM_ROWS, ".mean = centred ? op.mean : nullptr",
      ".mean = centred && R < 0 ? op.mean : nullptr"),
+    ("a sum that norm makes is stored for the first of a group's rows alone", NORM_FORWARD,
+     "put(op.sum + op.place(r + b * rows) + v * W, x[b][p]);",
+     "put(op.sum + op.place(r) + v * W, x[b][p]);"),
+    ("long rows are normalised without what was added to them", NORM_FORWARD,
+     "const T* const normalised = Sums ? op.sum : op.x;", "const T* const normalised = op.x;"),
     ("heads of the second group are those of the first", HEADS,
      "r * row + (g - r * groups.by()) * group", "r * row + (g - r * groups.by()) * group * 0"),
     # Softmax and its loss.

@@ -149,7 +149,7 @@ Memory redrawn(Memory m, int seed) {
 
 template <class T, class F>
 void pointers(kernels::norm_forward<T>& op, const F& f) {
-  f(op.y), f(op.mean), f(op.rstd), f(op.x), f(op.gain), f(op.bias);
+  f(op.y), f(op.mean), f(op.rstd), f(op.x), f(op.gain), f(op.bias), f(op.residual), f(op.sum);
 }
 template <class T, class F>
 void pointers(kernels::norm_backward_input<T>& op, const F& f) {

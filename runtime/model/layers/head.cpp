@@ -18,9 +18,11 @@ void add(module_builder& to, const head_spec& x) {
                                               .valid_rows = x.vocabulary,
                                               .tied_to = x.tied_to,
                                               .placements = {{axis::tensor, row_sharded()}}})};
-  to.segment("head.norm", [last_norm](tape& tape, pass& p) {
-    p.x = last_norm(tape, std::exchange(p.hidden, {}));
-  });
+  const auto run_norm = [last_norm](tape& tape, pass& p) {
+    p.x = last_norm(tape, p);
+    p.hidden = {};
+  };
+  to.segment("head.norm", run_norm).adds = true;
   to.segment("head", [=, loss = x.loss, vocabulary = x.vocabulary](tape& tape, pass& p) {
     auto logits = output(tape, std::exchange(p.x, {}));
     if (!p.labels) {

@@ -6,14 +6,17 @@ namespace troupe::runtime {
 namespace {
 
 /// The sum of pass::x over the tensor ranks, with the bias that it has not got yet, through
-/// dropout, onto the residual stream.
+/// dropout, onto the residual stream. Where it is added as it is, a norm that follows does that.
 void add_residual(module_builder& to, double rate, int bias) {
   to.segment("residual",
              recompute_module::other,
              [rate, bias, name = to.name() + ".dropout"](tape& tape, pass& p) {
-               const auto sum = reduce_from_tensor_region(tape, std::exchange(p.x, {}));
-               p.hidden = dropout_add(
-                   tape, sum, p.hidden, p.dropout_rate(rate), p.dropout_key(name), p.rows, bias);
+               auto sum = reduce_from_tensor_region(tape, std::exchange(p.x, {}));
+               if (p.next_adds && p.dropout_rate(rate) == 0 && bias < 0)
+                 p.addend = std::move(sum);
+               else
+                 p.hidden = dropout_add(
+                     tape, sum, p.hidden, p.dropout_rate(rate), p.dropout_key(name), p.rows, bias);
              });
 }
 
@@ -21,7 +24,7 @@ void add_sublayer(module_builder& layer, const residual_sublayer& x) {
   auto to = layer.within(x.name, x.module());
   if (x.norm_before) {
     const auto before = add_norm(layer, *x.norm_before, x.hidden());
-    to.segment("norm", [before](tape& tape, pass& p) { p.x = before(tape, p.hidden); });
+    to.segment("norm", [before](tape& tape, pass& p) { p.x = before(tape, p); }).adds = true;
   } else {
     to.segment("input", [](tape&, pass& p) { p.x = p.hidden; });
   }
@@ -29,9 +32,8 @@ void add_sublayer(module_builder& layer, const residual_sublayer& x) {
   add_residual(to, x.dropout, late_bias);
   if (x.norm_after) {
     const auto after = add_norm(layer, *x.norm_after, x.hidden());
-    to.segment("norm_after", recompute_module::other, [after](tape& tape, pass& p) {
-      p.hidden = after(tape, p.hidden);
-    });
+    const auto run = [after](tape& tape, pass& p) { p.hidden = after(tape, p); };
+    to.segment("norm_after", recompute_module::other, run).adds = true;
   }
 }
 

@@ -33,14 +33,16 @@ std::size_t module_builder::add_attention(const attention_spec& x) {
   return in_.attentions.size() - 1;
 }
 
-void module_builder::segment(const std::string& name, std::function<void(tape&, pass&)> forward) {
-  segment(name, module_, std::move(forward));
+segment& module_builder::segment(const std::string& name,
+                                 std::function<void(tape&, pass&)> forward) {
+  return segment(name, module_, std::move(forward));
 }
 
-void module_builder::segment(const std::string& name,
-                             recompute_module module,
-                             std::function<void(tape&, pass&)> forward) {
+segment& module_builder::segment(const std::string& name,
+                                 recompute_module module,
+                                 std::function<void(tape&, pass&)> forward) {
   in_.program.push_back({full(name), in_.number, in_.layer, module, std::move(forward)});
+  return in_.program.back();
 }
 
 }  // namespace troupe::runtime

@@ -49,11 +49,12 @@ class module_builder {
 
   /// What runs next, called name() + "." + `name`, or name() where that is empty. What talks to
   /// other ranks stands first in a segment: another tape can run while ranks wait for each other.
-  /// `forward` outlives the builder: it captures values.
-  void segment(const std::string& name, std::function<void(tape&, pass&)> forward);
-  void segment(const std::string& name,
-               recompute_module module,
-               std::function<void(tape&, pass&)> forward);
+  /// `forward` outlives the builder: it captures values. What is returned is there until the next
+  /// segment is.
+  runtime::segment& segment(const std::string& name, std::function<void(tape&, pass&)> forward);
+  runtime::segment& segment(const std::string& name,
+                            recompute_module module,
+                            std::function<void(tape&, pass&)> forward);
 
   /// Tells the chunk of an attention; its number, which is that of its cache in decoding.
   std::size_t add_attention(const attention_spec& x);

@@ -5,6 +5,8 @@
 
 #include "runtime/model/layers/module_builder.hpp"
 
+#include <utility>
+
 namespace troupe::runtime {
 
 struct norm_spec {
@@ -19,6 +21,12 @@ struct norm_layer {
 
   variable operator()(tape& tape, const variable& x) const {
     return norm(tape, x, options, gain, bias);
+  }
+  /// Of pass::hidden with what is still to be added to it: for segments that add.
+  variable operator()(tape& tape, pass& p) const {
+    if (!p.addend.data)
+      return norm(tape, p.hidden, options, gain, bias);
+    return residual_norm(tape, std::exchange(p.addend, {}), p.hidden, options, gain, bias);
   }
 };
 

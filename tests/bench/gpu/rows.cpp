@@ -25,6 +25,12 @@ void norms(harness& in, const model_shape& m) {
   const auto shape = by(m.rows, m.hidden) + (m.llama ? " rms" : " layer");
   in.line(bound::memory, shape, [&](arena& a) { return norm_of(a, m); });
   in.line(bound::memory, shape + " + residual", [&](arena& a) {
+    auto f = norm_of(a, m);
+    f.residual = a.drawn<bf16>(m.rows * m.hidden);
+    f.sum = a.empty<bf16>(m.rows * m.hidden);
+    return f;
+  });
+  in.line(bound::memory, shape + " + residual", [&](arena& a) {
     const auto f = norm_of(a, m);
     a.stream().run(f);
     return kernels::norm_backward_input<bf16>{.dx = a.empty<bf16>(m.rows * m.hidden),

@@ -12,47 +12,53 @@ struct norm_extents {
   bool with_residual = false;
   float gain_offset = 0;
 
+  static constexpr std::int64_t summand = 100;  ///< below: of two the sum is below 2^8
+
   bool layer() const { return kind == kernels::normalization::layer; }
   /// rstd is up to 316 where a row has no variance, and what it multiplies cancels.
   double cancelled() const { return C <= 2 ? 3000 : 0; }
 
-  op_maker forward() const {
-    return makes([s = *this](auto t, arrays& a) {
+  /// adds: of x + residual. Their sums are whole, so that every type has them as they are.
+  op_maker forward(bool adds = false) const {
+    return makes([s = *this, adds](auto t, arrays& a) {
       using T = decltype(t);
-      const double units = roundings_in_lanes(s.C);
+      const double units = roundings_in_lanes(s.C), size = adds ? summand : 1;
+      const auto numbers = adds ? whole_numbers(s.R * s.C, summand) : normal_numbers(s.R * s.C);
       return kernels::norm_forward<T>{
-          .y = a.out<T>("y", s.R * s.C, units, s.cancelled()),
-          .mean = a.out<float>("mean", s.R, units, 1),
-          .rstd = a.out<float>("rstd", s.R, units, 1),
-          .x = a.in<T>("x", normal_numbers(s.R * s.C)),
+          .y = a.out<T>("y", s.R * s.C, units, size * s.cancelled()),
+          .mean = a.out<float>("mean", s.R, units, size),
+          .rstd = a.out<float>("rstd", s.R, units, size),
+          .x = a.in<T>("x", numbers),
           .gain = a.in<T>("gain", normal_numbers(s.C)),
           .bias = s.layer() ? a.in<T>("bias", normal_numbers(s.C)) : nullptr,
           .R = s.R,
           .C = s.C,
           .eps = 1e-5F,
           .kind = s.kind,
-          .gain_offset = s.gain_offset};
+          .gain_offset = s.gain_offset,
+          .residual = adds ? a.in<T>("residual", numbers) : nullptr,
+          .sum = adds ? a.out<T>("sum", s.R * s.C, 0) : nullptr};
     });
   }
-  op_maker backward_input() const {
-    return makes([s = *this](auto t, arrays& a) {
+  op_maker backward_input(const char* x = "x", const char* residual = "residual") const {
+    return makes([s = *this, x, residual](auto t, arrays& a) {
       using T = decltype(t);
       return kernels::norm_backward_input<T>{
           .dx = a.out<T>("dx", s.R * s.C, roundings_in_lanes(s.C), s.cancelled()),
           .dy = a.in<T>("dy", normal_numbers(s.R * s.C)),
-          .x = a.in<T>("x", normal_numbers(s.R * s.C)),
+          .x = a.in<T>(x, normal_numbers(s.R * s.C)),
           .gain = a.in<T>("gain", normal_numbers(s.C)),
           .mean = a.in<float>("mean", normal_numbers(s.R)),
           .rstd = a.in<float>("rstd", normal_numbers(s.R)),
           .R = s.R,
           .C = s.C,
           .kind = s.kind,
-          .residual = s.with_residual ? a.in<T>("residual", normal_numbers(s.R * s.C)) : nullptr,
+          .residual = s.with_residual ? a.in<T>(residual, normal_numbers(s.R * s.C)) : nullptr,
           .gain_offset = s.gain_offset};
     });
   }
-  op_maker backward_weight(bool accumulates = true) const {
-    return makes([s = *this, accumulates](auto t, arrays& a) {
+  op_maker backward_weight(bool accumulates = true, const char* x = "x") const {
+    return makes([s = *this, accumulates, x](auto t, arrays& a) {
       using T = decltype(t);
       using sum = kernels::accumulator<T>;
       const double units = roundings_of_sum(s.R), size = s.cancelled();
@@ -60,7 +66,7 @@ struct norm_extents {
           .dgain = total_of<sum>(a, "dgain", s.C, accumulates, units, size),
           .dbias = s.layer() ? total_of<sum>(a, "dbias", s.C, accumulates, units) : nullptr,
           .dy = a.in<T>("dy", normal_numbers(s.R * s.C)),
-          .x = a.in<T>("x", normal_numbers(s.R * s.C)),
+          .x = a.in<T>(x, normal_numbers(s.R * s.C)),
           .mean = a.in<float>("mean", normal_numbers(s.R)),
           .rstd = a.in<float>("rstd", normal_numbers(s.R)),
           .R = s.R,
@@ -80,7 +86,13 @@ inline op_family norm_family() {
                               + (s.with_residual ? " with residual" : "");
     const bool large = s.R * s.C > 21000;
     const auto before = s.forward();
-    out.cases.push_back({.shape = shape, .op = s.forward(), .large = large});
+    if (s.with_residual)
+      out.cases.push_back({.shape = shape,
+                           .op = s.forward(true),
+                           .in_place = {{"sum", "x"}, {"sum", "residual"}},
+                           .large = large});
+    else
+      out.cases.push_back({.shape = shape, .op = s.forward(), .large = large});
     out.cases.push_back(
         {.shape = shape, .op = s.backward_input(), .before = before, .large = large});
     // Without a residual they are added, with one they are written: nothing else depends on either.
@@ -128,6 +140,12 @@ inline op_family norm_family() {
                                .forward = {s.forward()},
                                .backward = {s.backward_input(), s.backward_weight()},
                                .tolerance = 1e-6});
+      const norm_extents sum{3, 9, kind, true, offset};
+      out.gradients.push_back(
+          {.shape = sum.layer() ? "layer of a sum" : "rms of a sum",
+           .forward = {sum.forward(true)},
+           .backward = {sum.backward_input("sum", "dsum"), sum.backward_weight(true, "sum")},
+           .tolerance = 1e-6});
     }
   }
   return out;

@@ -90,6 +90,14 @@ TEST_CASE_METHOD(fixture, "PLACEMENT-1: every operation refuses a wrong placemen
     reduce_from_tensor_region(under_test, made(x));
   });
   takes("norm", residual, [&](placement x) { norm(under_test, made(x), {}, 1, 2); });
+  takes("residual_norm", residual, [&](placement x) {
+    auto onto = made(x);
+    residual_norm(under_test, made(x), onto, {}, 1, 2);
+  });
+  takes("residual_norm", {placement::replicated}, [&](placement x) {
+    auto onto = made(placement::replicated);
+    residual_norm(under_test, made(x), onto, {}, 1, 2);
+  });
   takes("linear", {placement::replicated_partial_gradient}, [&](placement x) {
     linear(under_test, made(x), product::column, 4, 0, 2);
   });

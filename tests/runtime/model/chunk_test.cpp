@@ -1,12 +1,16 @@
 // However a model is cut and its passes are ordered: the same bits.
 
 #include "runtime/core/error.hpp"
+#include "runtime/device/operation_timer.hpp"
 #include "runtime/tensor/moves.hpp"
 #include "tests/support/tiny_gpt.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
+
+#include <map>
+#include <string_view>
 
 using namespace troupe::runtime;
 using namespace troupe::tests;
@@ -122,6 +126,28 @@ TEST_CASE("two micro-batches that take turns by segments have the bits of one by
   CHECK(a.loss().total == first.total);
   CHECK(b.loss().total == second.total);
   CHECK(interleaved.gradients() == one_by_one.gradients());
+}
+
+TEST_CASE("a residual without dropout is left to the norm that follows it in its chunk",
+          "[model]") {
+  const auto config = tiny_gpts(4).at("rope, rms norm, swiglu, no biases, untied, 2 groups");
+  const int count = GENERATE(1, 2);
+  const auto profile = std::make_shared<operation_profile>();
+  {
+    stream stream(kernels::backend::cpu, 1, {});
+    stream.time_operations(profile);
+    stages under_test(config, count, stream);
+    for (int m = 0; m <= operation_timer::warm_up; ++m) {
+      stream.begin_step(true);
+      under_test.forward_backward(m, tiny_batch(stream, config, 2, 1), {});
+    }
+  }
+  REQUIRE(profile->steps() == 1);
+  std::map<std::string_view, std::uint64_t> calls;
+  for (const auto& x : profile->times())
+    calls[x.kind.name] += x.calls;
+  CHECK(calls["norm_forward<float>"] == 9);
+  CHECK(int(calls["dropout_forward<float>"]) == count - 1);  // what leaves a chunk is whole
 }
 
 TEST_CASE("every unit is emitted once a micro-batch and held by nobody afterwards", "[model]") {

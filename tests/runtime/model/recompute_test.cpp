@@ -54,6 +54,12 @@ gpt_config with_dropouts(gpt_config c) {
   return c;
 }
 
+/// Norms add the residuals of what has none.
+gpt_config without_dropouts(gpt_config c) {
+  c.hidden_dropout = c.attention_dropout = 0;
+  return c;
+}
+
 /// A whole deep model in one chunk, stepped through by hand.
 struct deep {
   explicit deep(const recompute_settings& settings, std::int64_t layers = 12)
@@ -79,8 +85,9 @@ TEST_CASE("recomputation changes no bit of losses and gradients", "[recompute]")
   const auto& [kind, settings] = choices[std::size_t(GENERATE(range(0, 8)))];
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
   const int count = GENERATE(1, 2);
-  CAPTURE(name, kind, int(where), count);
-  const auto config = with_dropouts(base);
+  const bool drops = GENERATE(true, false);
+  CAPTURE(name, kind, int(where), count, drops);
+  const auto config = drops ? with_dropouts(base) : without_dropouts(base);
   stream stream(where, 1, {});
   stages judge(config, count, stream), seen(config, count, stream, settings);
   for (int m = 0; m < 2; ++m) {
@@ -98,7 +105,9 @@ TEST_CASE("recomputation changes no bit of losses and gradients", "[recompute]")
 
 TEST_CASE("recomputation changes no bit, whatever the order and the norms of sublayers",
           "[recompute]") {
-  const auto model = tiny_sublayers(with_dropouts(tiny_gpt(2)));
+  const bool drops = GENERATE(true, false);
+  const auto model
+      = tiny_sublayers(drops ? with_dropouts(tiny_gpt(2)) : without_dropouts(tiny_gpt(2)));
   const auto settings = GENERATE(full(recompute_method::uniform, 1), selective(true, true));
   stream stream(kernels::backend::cpu, 1, {});
   stages judge(model, 1, stream), seen(model, 1, stream, settings);
