@@ -118,7 +118,9 @@ variable residual_norm(tape& tape,
   require_residual(residual, "residual_norm");
   require_placement(x, residual.placements[axis::tensor], "residual_norm");
   return with_element(tape.type(), [&]<class T>(T) {
-    auto sum = tape.make(tensor::empty<T>(tape.stream(), x.data.extents()), residual.placements);
+    const bool alone = !x.kept && x.data.block().use_count() == 1;
+    auto sum = tape.make(alone ? x.data : tensor::empty<T>(tape.stream(), x.data.extents()),
+                         residual.placements);
     tape.record([dx = x.gradient, dresidual = residual.gradient, dsum = sum.gradient](auto& on) {
       auto grad = std::move(dsum->sum);
       on.add(*dresidual, grad);

@@ -52,7 +52,8 @@ struct norm_options {
 variable norm(tape& tape, const variable& x, const norm_options& options, int gain, int bias);
 
 /// The same of residual + x, which takes the place of `residual`: one operation, with the bits of
-/// dropout_add without dropout and norm. Both lie alike; replicated or sequence_sharded.
+/// dropout_add without dropout and norm. It is made where x lies, if nobody else has that. Both lie
+/// alike; replicated or sequence_sharded.
 variable residual_norm(tape& tape,
                        const variable& x,
                        variable& residual,
