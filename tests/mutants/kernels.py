@@ -63,8 +63,6 @@ MUTANTS = [
      "(total.accumulates ? *to : 0.0f) + sum", "0.0f + sum"),
     ("the first gradient of a gain in a step is added to that of the step before", COLUMNS,
      "(total.accumulates ? *to : 0.0f) + sum", "*to + sum"),
-    ("a sum of columns that is written keeps the sign of a zero", COLUMNS,
-     "*to = (total.accumulates ? *to : 0.0f) + sum;", "*to = total.accumulates ? *to + sum : sum;"),
     # Norms.
     ("the offset of a gain is left out backwards", NORM,
      ".residual = op.residual,\n                                               .R = op.R,\n"
