@@ -77,12 +77,12 @@ void wait_for_all(const std::vector<std::shared_ptr<device_event>>& events) noex
 
 }  // namespace
 
-std::byte* fresh_block(device_queue* queue, std::size_t bytes) {
+std::byte* fresh_block(device_queue* queue, std::size_t bytes, bool insists) {
   if (queue == nullptr)
     return fresh_of_host(bytes);
   auto& driver = open_devices();
   auto* at = driver.allocate(queue->device(), bytes);
-  if (at == nullptr && give_back_idle(queue->device()) > 0)
+  if (at == nullptr && insists && give_back_idle(queue->device()) > 0)
     at = driver.allocate(queue->device(), bytes);
   return at;
 }

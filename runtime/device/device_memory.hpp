@@ -11,8 +11,9 @@
 namespace troupe::runtime {
 
 /// Null when there is not so much. Of the queue's device; of the host where the queue is null.
-/// Where a device is short, all its pools give back what is idle before null is returned.
-std::byte* fresh_block(device_queue* queue, std::size_t bytes);
+/// Where a device is short, all its pools give back what is idle before null is returned, unless
+/// the caller can do with less.
+std::byte* fresh_block(device_queue* queue, std::size_t bytes, bool insists = true);
 /// After the events have passed.
 void release_fresh(device_queue* queue,
                    std::byte* at,

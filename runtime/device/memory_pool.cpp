@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/device/device_memory.hpp"
+#include "runtime/device/idle_ranges.hpp"
 #include "runtime/device/staging.hpp"
 
 #include <algorithm>
@@ -20,6 +21,7 @@ namespace troupe::runtime {
 namespace {
 
 constexpr std::size_t smallest = 256;
+constexpr std::size_t large = std::size_t{1} << 20;  // from here on memory is cut and joined
 constexpr std::size_t coarse = std::size_t{16} << 20;
 constexpr std::size_t coarse_step = std::size_t{2} << 20;
 
@@ -29,7 +31,7 @@ std::size_t size_class(std::size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-using events = std::vector<std::shared_ptr<device_event>>;
+using events = used_events;
 
 /// Null: the device has failed, and nothing runs on it any more. The caller that drops memory may
 /// be on its way out with that very failure.
@@ -57,7 +59,9 @@ struct memory_pool::state {
   };
 
   std::mutex mutex;
-  std::map<std::size_t, std::vector<idle_block>> idle;
+  std::map<std::size_t, std::vector<idle_block>> idle;  ///< below `large`, by their sizes
+  idle_ranges ranges;
+  std::size_t held_small = 0;
   /// As they came back: the first is the first that the queue has done with.
   std::map<std::size_t, std::deque<idle_block>> idle_pinned;
   std::size_t in_use = 0;
@@ -81,31 +85,75 @@ struct memory_pool::state {
   /// Gives back what nobody has; the bytes. Waits for those that had it, without the mutex: they
   /// may need the pool meanwhile.
   std::size_t release_idle() {
-    std::map<std::size_t, std::vector<idle_block>> taken;
+    std::vector<idle_ranges::range> taken;
+    std::size_t bytes = 0;
     {
       const std::lock_guard lock(mutex);
-      taken.swap(idle);
+      taken = ranges.take_whole_segments();
+      for (auto& [size, blocks] : idle)
+        for (auto& block : blocks) {
+          taken.push_back({block.at, size, std::move(block.used)});
+          held_small -= size;
+        }
+      idle.clear();
     }
-    std::size_t bytes = 0;
-    for (const auto& [size, blocks] : taken)
-      for (const auto& block : blocks) {
-        release_fresh(queue.get(), block.at, block.used);
-        bytes += size;
-      }
+    for (const auto& x : taken) {
+      release_fresh(queue.get(), x.at, x.used);
+      bytes += x.bytes;
+    }
     return bytes;
+  }
+
+  /// What the system is asked for: a segment, of which it is the first part, or a small block.
+  /// Another thread may have asked meanwhile: then there is more than one of both need.
+  std::byte* take_fresh(std::size_t size) {
+    if (size < large) {
+      auto* const at = fresh_block(queue.get(), size);
+      const std::lock_guard lock(mutex);
+      held_small += at == nullptr ? 0 : size;
+      return at;
+    }
+    std::size_t wanted = 0;
+    {
+      const std::lock_guard lock(mutex);
+      wanted = segment_size(size, ranges.held());
+    }
+    auto* at = wanted > size ? fresh_block(queue.get(), wanted, false) : nullptr;
+    if (at == nullptr)
+      at = fresh_block(queue.get(), wanted = size);
+    if (at == nullptr)
+      return nullptr;
+    const std::lock_guard lock(mutex);
+    ranges.add_segment(at, wanted);
+    return take_idle(size);
   }
 
   /// Null: there is none that can be used now.
   std::byte* take_idle(std::size_t size) {
-    auto& blocks = idle[size];
-    if (blocks.empty())
-      return nullptr;
-    auto block = std::move(blocks.back());
-    blocks.pop_back();
+    idle_block block;
+    if (size >= large) {
+      auto found = ranges.take(size);
+      if (!found)
+        return nullptr;
+      block = {found->at, std::move(found->used)};
+    } else {
+      auto& blocks = idle[size];
+      if (blocks.empty())
+        return nullptr;
+      block = std::move(blocks.back());
+      blocks.pop_back();
+    }
     for (const auto& event : block.used)
       if (event != nullptr)
         queue->wait_for(*event);
     return block.at;
+  }
+
+  void keep(std::byte* at, std::size_t size, events used) {
+    if (size >= large)
+      ranges.give({at, size, std::move(used)});
+    else
+      idle[size].push_back({at, std::move(used)});
   }
 
   /// The host writes to it at once, so nothing may be under way.
@@ -140,7 +188,7 @@ struct block_keeper {
       return;
     }
     if (!owner->shadow)
-      owner->idle[size].push_back({at, std::move(used)});
+      owner->keep(at, size, std::move(used));
     owner->in_use -= size;
   }
 };
@@ -254,7 +302,8 @@ bool memory_pool::is_shadow() const {
 
 void memory_pool::serve(std::shared_ptr<device_queue> queue) {
   const std::lock_guard lock(state_->mutex);
-  ensure(state_->in_use == 0 && state_->idle.empty() && !state_->shadow && !state_->queue,
+  ensure(state_->in_use == 0 && state_->idle.empty() && state_->ranges.held() == 0
+             && !state_->shadow && !state_->queue,
          "POOL-1: a pool serves one queue from its first block on");
   state_->queue = std::move(queue);
   const std::weak_ptr<state> weak = state_;
@@ -324,7 +373,7 @@ memory_block memory_pool::allocate(std::size_t bytes) {
     at = state_->take_idle(size);
   }
   if (possible && at == nullptr && !state_->shadow)
-    at = fresh_block(state_->queue.get(), size);
+    at = state_->take_fresh(size);
   if (at == nullptr)
     refuse_memory(state_->queue.get(), bytes, bytes_in_use());
   const auto kind = this->kind();
@@ -384,6 +433,11 @@ void memory_pool::release_idle() {
 std::size_t memory_pool::bytes_in_use() const {
   const std::lock_guard lock(state_->mutex);
   return state_->in_use;
+}
+
+std::size_t memory_pool::held_bytes() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->ranges.held() + state_->held_small;
 }
 
 std::size_t memory_pool::peak_bytes() const {

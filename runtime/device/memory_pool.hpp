@@ -31,8 +31,9 @@ int device_of(const memory_block& x);
 using memory_source = std::function<memory_block(std::size_t bytes)>;
 
 /// Hands out blocks and keeps those that come back, by size class: four to a power of two below 16
-/// MiB, so at most a quarter is waste, and multiples of 2 MiB above. Copies share the pool; blocks
-/// may outlive it. Any thread.
+/// MiB, so at most a quarter is waste, and multiples of 2 MiB above. From 1 MiB on what came back
+/// is cut for smaller ones and joined for larger ones (idle_ranges.hpp). Copies share the pool;
+/// blocks may outlive it. Any thread.
 ///
 /// The pool of a queue hands out the memory of its device, in the order of the queue: a block that
 /// comes back is used again at once, for what is enqueued later happens later. Blocks that were
@@ -69,11 +70,14 @@ class memory_pool {
   /// the last copy, and not to the pool.
   memory_block allocate_shared(std::size_t bytes);
 
-  /// Gives back what nobody uses now: for who keeps some blocks longer than the pool is needed.
+  /// Gives back what nobody uses now, of large memory segments that are wholly idle: for who keeps
+  /// some blocks longer than the pool is needed.
   void release_idle();
 
   std::size_t bytes_in_use() const;  ///< rounded to size classes
-  std::size_t peak_bytes() const;    ///< largest bytes_in_use since the last reset
+  /// What the system gave and has not got back, idle memory too; nothing that is shared or pinned.
+  std::size_t held_bytes() const;
+  std::size_t peak_bytes() const;  ///< largest bytes_in_use since the last reset
   void reset_peak();
 
  private:

@@ -21,31 +21,41 @@ resident_store::resident_store(std::vector<unit_spec> units,
                                memory_pool pool,
                                dtype type,
                                const axis_ranks& ranks,
-                               tensor all_values)
+                               tensor all_values,
+                               gradient_memory memory)
     : units_(std::move(units)),
       ranks_(ranks),
       pool_(std::move(pool)),
       entries_(entries_of(units_, ranks)),
+      memory_(memory),
       held_(units_.size()),
       emitted_(units_.size()),
       gate_(units_.size()) {
-  std::int64_t values = 0, gradients = 0;
+  const bool lasting = memory_ == gradient_memory::lasting;
+  std::int64_t values = 0;
   for (auto& e : entries_) {
     if (int(first_.size()) <= e.unit)
       first_.resize(std::size_t(e.unit) + 1, e.index);
-    e.follows = e.index > 0;
+    e.follows = e.index > 0 && (lasting || e.index > first_[std::size_t(e.unit)]);
+    if (!e.follows)
+      arrays_.push_back(0);
+    array_of_.push_back(int(arrays_.size()) - 1);
+    gradient_offsets_.push_back(arrays_.back());
+    arrays_.back() += e.room;
     value_offsets_.push_back(e.owner < 0 ? values : value_offsets_[std::size_t(e.owner)]);
-    gradient_offsets_.push_back(gradients);
     values += e.owner < 0 ? e.room : 0;
-    gradients += e.room;
   }
   first_.resize(units_.size(), int(entries_.size()));  // units at the end without parameters
+  if (arrays_.empty())
+    arrays_.push_back(0);
   ensure(!all_values || (all_values.type() == type && all_values.size() == values),
          "STORE-5: values that a store takes over are as many as its own");
   values_ = all_values ? std::move(all_values) : zeros(pool_, type, values);
-  for (int r = 0; r < replicas; ++r)
-    gradients_.push_back(zeros(pool_, dtype::f32, gradients));
-  stale_.assign(std::size_t(replicas), std::vector<char>(entries_.size(), 0));
+  gradients_.assign(std::size_t(replicas), std::vector<tensor>(arrays_.size()));
+  if (lasting)
+    for (auto& of_replica : gradients_)
+      of_replica.front() = zeros(pool_, dtype::f32, arrays_.front());
+  stale_.assign(std::size_t(replicas), std::vector<char>(entries_.size(), lasting ? 0 : 1));
 }
 
 void resident_store::acquire(int unit) {
@@ -74,12 +84,29 @@ bool resident_store::take_first_gradient(int unit, int index) {
   return std::exchange(stale_.at(std::size_t(replica_))[at(unit, index)], 0) != 0;
 }
 
+// Its entries are still to be cleared, or written to. What lies between them nobody writes to.
+tensor& resident_store::array_with(int replica, std::size_t entry) {
+  const auto which = std::size_t(array_of_[entry]);
+  auto& out = gradients_[std::size_t(replica)][which];
+  if (out)
+    return out;
+  const auto n = arrays_[which];
+  out = tensor(pool_.allocate(std::size_t(n) * sizeof(float)), dtype::f32, {n});
+  for (std::size_t e = 0; e < entries_.size(); ++e)
+    if (const auto between = entries_[e].room - entries_[e].size();
+        std::size_t(array_of_[e]) == which && between > 0)
+      pool_.clear(reinterpret_cast<std::byte*>(out.data<float>() + gradient_offsets_[e]
+                                               + entries_[e].size()),
+                  std::size_t(between) * sizeof(float));
+  return out;
+}
+
 void resident_store::clear_if_stale(int replica, std::size_t entry) {
   auto& stale = stale_.at(std::size_t(replica))[entry];
   if (!stale)
     return;
+  auto& all = array_with(replica, entry);
   stale = 0;
-  auto& all = gradients_[std::size_t(replica)];
   pool_.clear(reinterpret_cast<std::byte*>(all.data<float>() + gradient_offsets_[entry]),
               std::size_t(entries_[entry].room) * sizeof(float));
 }
@@ -98,7 +125,8 @@ std::byte* resident_store::values(int entry) {
 
 float* resident_store::gradients(int replica, int entry) {
   clear_if_stale(replica, std::size_t(entry));
-  return gradients_[std::size_t(replica)].data<float>() + gradient_offsets_[std::size_t(entry)];
+  return array_with(replica, std::size_t(entry)).data<float>()
+         + gradient_offsets_[std::size_t(entry)];
 }
 
 void resident_store::select_replica(int replica) {
@@ -109,12 +137,24 @@ void resident_store::zero_gradients() {
   for (auto& of_replica : stale_)
     std::fill(of_replica.begin(), of_replica.end(), char(1));
   std::fill(emitted_.begin(), emitted_.end(), 0);
+  drop_gradients();
+}
+
+void resident_store::drop_gradients() {
+  if (memory_ == gradient_memory::lasting)
+    return;
+  for (std::size_t r = 0; r < gradients_.size(); ++r) {
+    std::fill(gradients_[r].begin(), gradients_[r].end(), tensor());
+    std::fill(stale_[r].begin(), stale_[r].end(), char(1));
+  }
 }
 
 std::span<float> resident_store::gradients(int replica) {
+  ensure(memory_ == gradient_memory::lasting,
+         "STORE-6: all gradients lie in one array where they are lasting");
   for (std::size_t e = 0; e < entries_.size(); ++e)
     clear_if_stale(replica, e);
-  auto& g = gradients_[std::size_t(replica)];
+  auto& g = gradients_[std::size_t(replica)].front();
   return {g.data<float>(), std::size_t(g.size())};
 }
 

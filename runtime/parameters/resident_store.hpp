@@ -12,25 +12,37 @@
 
 namespace troupe::runtime {
 
-/// Values once, and one flat array of gradients for each logical replica that this worker hosts.
+/// How long gradients have memory.
+enum class gradient_memory : std::uint8_t {
+  /// Always, of a replica in one array: for who sums them with others, in buckets that span units,
+  /// at addresses that others have mapped.
+  lasting,
+  /// Of a unit from the first question for one of its gradients until they are dropped, or are zero
+  /// again: no gradients stand beside the activations of the end of a forward pass.
+  by_unit,
+};
+
+/// Values once in a flat array, and gradients for each logical replica that this worker hosts.
 class resident_store final : public parameter_store {
  public:
   using entry = parameter_entry;
 
   /// Values and gradients are zero. What begins an entry is a multiple of 16 elements, and so is
   /// what there is in all. `values`: the array of another store of these units, to be the values.
+  /// With gradients `by_unit` only those of a unit follow each other.
   resident_store(std::vector<unit_spec> units,
                  int replicas,
                  memory_pool pool,
                  dtype type = dtype::f32,
                  const axis_ranks& ranks = {},
-                 tensor values = {});
+                 tensor values = {},
+                 gradient_memory memory = gradient_memory::lasting);
 
   dtype type() const override { return values_.type(); }
   const std::vector<entry>& entries() const override { return entries_; }
   const axis_ranks& axes() const override { return ranks_; }
   const memory_pool& pool() const override { return pool_; }
-  int replicas() const override { return int(gradients_.size()); }
+  int replicas() const override { return int(stale_.size()); }
 
   void acquire(int unit) override;
   void release(int unit) override;
@@ -47,6 +59,8 @@ class resident_store final : public parameter_store {
   void select_replica(int replica) override;
   std::int64_t emitted(int unit) const override { return emitted_.at(std::size_t(unit)); }
   void zero_gradients() override;
+  void drop_gradients() override;
+  bool keeps_gradients() const override { return memory_ == gradient_memory::lasting; }
   void on_emit(std::function<void(int unit)> then) override { then_ = std::move(then); }
 
   void close_gate(const cancel_token& token) override { gate_.close(token); }
@@ -61,20 +75,22 @@ class resident_store final : public parameter_store {
 
   const std::vector<unit_spec>& units() const { return units_; }
 
-  // The flat arrays.
+  // The flat arrays; those of gradients where they are lasting.
 
   std::int64_t value_offset(const entry& e) const { return value_offsets_[std::size_t(e.index)]; }
   std::int64_t gradient_offset(const entry& e) const {
     return gradient_offsets_[std::size_t(e.index)];
   }
-  std::int64_t gradient_size() const { return gradients_.front().size(); }
+  std::int64_t gradient_size() const { return arrays_.front(); }
   /// All values, of type().
   tensor& all_values() { return values_; }
   /// Of an f32 store.
   std::span<float> values() { return {values_.data<float>(), std::size_t(values_.size())}; }
-  std::span<float> gradients(int replica);  ///< of all entries, padding included
+  /// Of all entries, padding included. STORE-6: they are lasting.
+  std::span<float> gradients(int replica);
 
  private:
+  tensor& array_with(int replica, std::size_t entry);
   void clear_if_stale(int replica, std::size_t entry);
   std::size_t at(int unit, int index) const {
     return std::size_t(first_[std::size_t(unit)]) + std::size_t(index);
@@ -85,14 +101,17 @@ class resident_store final : public parameter_store {
   memory_pool pool_;
   std::vector<entry> entries_;
   std::vector<std::int64_t> value_offsets_;  ///< of each entry; that of its owner when it is tied
-  std::vector<std::int64_t> gradient_offsets_;
-  std::vector<int> first_;  ///< first entry of each unit
-  std::vector<int> held_;   ///< acquisitions of each unit that were not released
+  gradient_memory memory_;
+  std::vector<std::int64_t> arrays_;            ///< elements of each array of gradients
+  std::vector<int> array_of_;                   ///< of each entry
+  std::vector<std::int64_t> gradient_offsets_;  ///< of each entry, in its array
+  std::vector<int> first_;                      ///< first entry of each unit
+  std::vector<int> held_;  ///< acquisitions of each unit that were not released
   std::vector<std::int64_t> emitted_;
   std::function<void(int)> then_;
   parameter_gate gate_;
   tensor values_;
-  std::vector<tensor> gradients_;
+  std::vector<std::vector<tensor>> gradients_;  ///< of each replica and array; empty: no memory
   /// Of each replica and entry: zero, but not cleared yet. Whoever asks for it first clears it, or
   /// writes to all of it; the unit's first micro-batch leaves none.
   std::vector<std::vector<char>> stale_;

@@ -119,6 +119,12 @@ class parameter_store {
   /// passes: from then on that one has the values. Null: this store has no such array.
   virtual tensor* value_array() { return nullptr; }
 
+  /// Nobody reads the gradients of this step any more. A store may give their memory back until
+  /// somebody asks for them again, and then they are zero.
+  virtual void drop_gradients() {}
+  /// Else they have memory from the first question for them until they are dropped.
+  virtual bool keeps_gradients() const { return true; }
+
   // What follows from these.
 
   /// Sets valid elements [begin, begin + from.size()) of an entry, rounded to type(), from the

@@ -55,6 +55,8 @@ class gradient_view : public parameter_store {
   void select_replica(int replica) override { of_.select_replica(replica); }
   std::int64_t emitted(int unit) const override { return of_.emitted(unit); }
   void zero_gradients() override { of_.zero_gradients(); }
+  void drop_gradients() override { of_.drop_gradients(); }
+  bool keeps_gradients() const override { return of_.keeps_gradients(); }
   void on_emit(std::function<void(int)> then) override { of_.on_emit(std::move(then)); }
   void close_gate(const cancel_token& token) override { of_.close_gate(token); }
   void open_gate(int unit, std::shared_ptr<device_event> point) override {

@@ -60,7 +60,7 @@ class rehearsal {
     step();
     if (job_.recovery.verify_fraction > 0)
       out.verified = most_verified();
-    out.activations = std::int64_t(pool_.peak_bytes()) - before;
+    out.activations = std::int64_t(pool_.peak_bytes()) - before - passing_gradients();
     out.handoffs = handoffs();
     std::int64_t most = 0;
     for (const auto& x : out.handoffs)
@@ -118,9 +118,9 @@ class rehearsal {
   /// What stays from step to step, told apart.
   void sizes(memory_forecast& out) {
     const auto all = std::int64_t(pool_.bytes_in_use());
-    const auto sizes = worker_.resident_elements();
-    out.parameters = rounded(sizes.values * std::int64_t(size_of(job_.training.precision)));
-    out.gradients = rounded(sizes.gradients * 4) * job_.layout.replicas_per_worker;
+    out.parameters
+        = rounded(worker_.value_elements() * std::int64_t(size_of(job_.training.precision)));
+    out.gradients = bytes_of_gradients(true) + passing_gradients();
     if (worker_.estate() != nullptr)
       for (const auto& [id, part] : worker_.estate()->arrays(1)) {
         for (const auto* const array : {&part.arrays.weights, &part.arrays.kept})
@@ -129,8 +129,17 @@ class rehearsal {
         for (const auto& [begin, end] : part.own_weights)
           out.state += (end - begin) * std::int64_t(sizeof(float));
       }
-    out.optimizer = all - out.parameters - out.gradients - out.beside;
+    out.optimizer = all - out.parameters - bytes_of_gradients(true) - out.beside;
   }
+
+  /// As the pool hands them out, of all replicas: those that stay from step to step, or the others.
+  std::int64_t bytes_of_gradients(bool stay) const {
+    std::int64_t sum = 0;
+    for (const auto& x : worker_.gradient_arrays())
+      sum += x.stays == stay ? rounded(x.elements * 4) : 0;
+    return sum * job_.layout.replicas_per_worker;
+  }
+  std::int64_t passing_gradients() const { return bytes_of_gradients(false); }
 
   /// `copied`: what a neighbour has handed on is in this worker's memory, too.
   bundle batch(bool copied) {

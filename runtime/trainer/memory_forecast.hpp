@@ -29,8 +29,11 @@ struct memory_forecast {
   std::int64_t optimizer = 0;   ///< moments, and masters where values are rounded
   /// The state of the step before, where a worker keeps it (worker_settings::keeps_previous).
   std::int64_t beside = 0;
-  std::int64_t activations = 0;  ///< what a training step needs beyond that, at most, where nobody
-                                 ///< is late to take what is handed on
+  /// What a training step needs beyond that, at most, where nobody is late to take what is handed
+  /// on. A worker that sums gradients with nobody has memory for them from the backward pass to the
+  /// update only: what of its activations is freed before they come has their memory, and is not
+  /// counted again here.
+  std::int64_t activations = 0;
   /// Gradients that ranks which are late leave with this one, at most: all that their credits
   /// allow, but one. What they leave of activations is among `activations`: those are held until
   /// their gradients have come, or, where the next stage takes copies, as many as its credits

@@ -5,6 +5,7 @@
 #include "runtime/parameters/resident_store.hpp"
 #include "runtime/tensor/moves.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -30,20 +31,32 @@ axis_map<int> of_replicas(const axis_map<communicator*>& groups, bool sharded, c
   return out;
 }
 
+/// Nobody sums gradients with it: their memory may come and go.
+bool sums_alone(const worker_settings& settings, const axis_map<communicator*>& groups) {
+  return settings.replicas == 1
+         && std::all_of(axis_table().begin(), axis_table().end(), [&](const axis_row& row) {
+              const bool of_data = row.dense == axis_use::data || row.experts == axis_use::data;
+              return !of_data || groups[row.id] == nullptr || groups[row.id]->size() == 1;
+            });
+}
+
 /// `from`: null, or what has the values where they are f32.
 std::unique_ptr<parameter_store> store_of(const worker_settings& settings,
                                           const chunk& model,
+                                          const axis_map<communicator*>& groups,
                                           const memory_pool& pool,
                                           const state_arrays* from) {
   const bool exchanged = settings.estate != nullptr && settings.precision == dtype::f32;
   auto values = exchanged && from != nullptr ? from->weights : tensor();
   if (!settings.store)
-    return std::make_unique<resident_store>(model.units(),
-                                            settings.replicas,
-                                            pool,
-                                            settings.precision,
-                                            model.axes(),
-                                            std::move(values));
+    return std::make_unique<resident_store>(
+        model.units(),
+        settings.replicas,
+        pool,
+        settings.precision,
+        model.axes(),
+        std::move(values),
+        sums_alone(settings, groups) ? gradient_memory::by_unit : gradient_memory::lasting);
   auto out
       = settings.store(model.units(), settings.replicas, pool, settings.precision, model.axes());
   if (exchanged && out->value_array() == nullptr)
@@ -98,7 +111,7 @@ worker::hosted::hosted(const worker_settings& settings,
       state_sharded(settings.distributed_optimizer),
       model(settings.model, which.range, ranks_of(groups), settings.sequence_parallel),
       plan(model, settings.recompute),
-      store(store_of(settings, model, stream.pool(), from)),
+      store(store_of(settings, model, groups, stream.pool(), from)),
       witness(settings.verifies ? std::make_unique<witnessed_gradients>(*store, stream) : nullptr),
       buckets(make_buckets(
           *store,
@@ -148,7 +161,7 @@ worker::worker(worker_settings settings, stream& stream, const worker_groups& gr
     auto& x = *home->second;
     for (std::size_t b = 0; b < x.buckets.size(); ++b)
       buckets_.push_back({&x, b});
-    for (const auto& array : x.voted())
+    for (const auto& array : x.voted_sizes())
       grains += kernels::grains_in(words_of(array.type, array.size), settings_.grain);
     x.store->on_emit([this, &x](int unit) { emitted(x, unit); });
     x.store->on_gate_passed([this](const auto& point) { stream_.wait_for(point); });
@@ -177,6 +190,8 @@ void worker::begin_step(const step_settings& step) {
   passes_.clear();
   losses_.clear();
   end_computing_again();
+  for (auto& [id, home] : homes_)  // of a step that was left out
+    home->store->drop_gradients();
   if (!step.training)
     return;
   for (auto& [id, home] : homes_) {
@@ -276,6 +291,8 @@ void worker::update(const update_decision& decision) {
       home->optimizer.update_beside(stream_, decision, slots_[current_].at(id).arrays);
     else
       home->optimizer.update(stream_, decision);
+  for (auto& [id, home] : homes_)
+    home->store->drop_gradients();
   updated_ = stream_.mark();
 }
 
@@ -295,14 +312,19 @@ state_digests worker::digests() const {
   return read<state_digests>([&](reads& by, state_digests& to) { digests(by, to); });
 }
 
-worker::resident worker::resident_elements() const {
-  resident out;
-  for (const auto& [id, home] : homes_) {
+std::int64_t worker::value_elements() const {
+  std::int64_t sum = 0;
+  for (const auto& [id, home] : homes_)
     for (const auto& x : home->store->stretches_of_values())
-      out.values += x.size;
+      sum += x.size;
+  return sum;
+}
+
+std::vector<worker::gradient_array> worker::gradient_arrays() const {
+  std::vector<gradient_array> out;
+  for (const auto& [id, home] : homes_)
     for (const auto& x : home->store->stretches_of_gradients())
-      out.gradients += x.size;
-  }
+      out.push_back({x.size, home->store->keeps_gradients()});
   return out;
 }
 

@@ -269,12 +269,14 @@ class worker {
   using reader = std::function<void(const state_shard& to)>;
   void restore(const reader& read, bool with_moments);
 
-  /// Elements that lie here from step to step, padding and alignment included; gradients of one
-  /// logical replica.
-  struct resident {
-    std::int64_t values = 0, gradients = 0;
+  /// Elements of all values, padding and alignment included.
+  std::int64_t value_elements() const;
+  /// Gradients that lie together, of one logical replica.
+  struct gradient_array {
+    std::int64_t elements = 0;
+    bool stays = true;  ///< from step to step; else from the backward pass to the update
   };
-  resident resident_elements() const;
+  std::vector<gradient_array> gradient_arrays() const;
   /// Those of a chunk's gradients.
   std::int64_t gradient_elements(chunk_id id) const;
 
@@ -305,6 +307,7 @@ class worker {
       std::int64_t size;
     };
     std::vector<array> voted() const;
+    std::vector<array> voted_sizes() const;  ///< without `data`
 
     copy_id copy;
     axis_map<communicator*> groups;

@@ -74,15 +74,27 @@ void worker::vote_digest(reads& by, digest& to) const {
   });
 }
 
-std::vector<worker::hosted::array> worker::hosted::voted() const {
+std::vector<worker::hosted::array> worker::hosted::voted_sizes() const {
   std::vector<array> out;
+  if (state_sharded)
+    for (const auto& x : store->stretches_of_values())
+      out.push_back({nullptr, store->type(), x.size});
+  else
+    for (const auto& x : store->stretches_of_gradients())
+      out.push_back({nullptr, dtype::f32, x.size});
+  return out;
+}
+
+std::vector<worker::hosted::array> worker::hosted::voted() const {
+  auto out = voted_sizes();
   const auto& all = std::as_const(*store);
+  std::size_t next = 0;
   if (state_sharded)
     for (const auto& x : all.stretches_of_values())
-      out.push_back({all.values(x.first), all.type(), x.size});
+      out[next++].data = all.values(x.first);
   else
     for (const auto& x : all.stretches_of_gradients()) {
-      out.push_back({all.gradients(0, x.first), dtype::f32, x.size});
+      out[next++].data = all.gradients(0, x.first);
       for (int e = x.first + 1; e < x.end; ++e)
         all.gradients(0, e);  // zero where no pass came
     }

@@ -6,6 +6,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
+#include <cstring>
 
 using namespace troupe::runtime;
 using Catch::Matchers::MessageMatches;
@@ -129,6 +130,65 @@ TEST_CASE("the first gradient of a step may be written, and whatever nobody wrot
   CHECK(x.take_first_gradient(1, 1));  // each replica has its own
   for (int e = 0; e < 2; ++e)
     CHECK(x.gradients(0, e)[1] == 0);
+}
+
+TEST_CASE("gradients by unit have memory from the first question until they are dropped",
+          "[parameters]") {
+  memory_pool pool;
+  resident_store x({embedding(), head("")}, 1, pool, dtype::f32, {}, {}, gradient_memory::by_unit);
+  CHECK_FALSE(x.keeps_gradients());
+  const auto at_rest = pool.bytes_in_use();
+  {
+    const auto one = pool.allocate(256), two = pool.allocate(256);
+    std::memset(one.get(), 0x5A, 256);
+    std::memset(two.get(), 0x5A, 256);
+  }
+  CHECK(x.stretches_of_gradients().size() == 2);
+  for (const int step : {1, 2}) {
+    CAPTURE(step);
+    x.zero_gradients();
+    CHECK(pool.bytes_in_use() == at_rest);
+    x.acquire(1);
+    CHECK(x.take_first_gradient(1, 1));
+    float* const written = x.gradient(1, 1);  // padding rows of it are the caller's, too
+    std::fill_n(written, x.entries()[2].size(), 5.0F);
+    const auto of_head = pool.bytes_in_use() - at_rest;
+    CHECK(of_head == 256);  // 16 + 32 floats
+    CHECK(written == x.gradients(0, 1) + x.entries()[1].room);
+    CHECK(x.gradients(0, 1)[2] == 0);                           // nobody wrote
+    CHECK(std::count(written + 21, written + 32, 0.0F) == 11);  // between arrays
+    x.emit(1);
+    CHECK(x.gradients(0, 2)[20] == 5);
+    x.release(1);
+    x.acquire(0);
+    x.gradient(0, 0)[1] += 2;
+    CHECK(x.gradients(0, 0)[0] == 0);
+    CHECK(x.gradients(0, 0)[1] == 2);
+    x.release(0);
+    CHECK(pool.bytes_in_use() == at_rest + 256 + 256);
+    x.drop_gradients();
+    CHECK(pool.bytes_in_use() == at_rest);
+  }
+  CHECK(x.gradients(0, 0)[1] == 0);  // nothing is left of what was dropped
+  CHECK(x.emitted(1) == 1);
+}
+
+TEST_CASE("lasting gradients stay where they are", "[parameters]") {
+  memory_pool pool;
+  resident_store x({embedding(), head("")}, 2, pool);
+  CHECK(x.keeps_gradients());
+  const auto at_rest = pool.bytes_in_use();
+  const float* const at = x.gradients(1, 2);
+  x.drop_gradients();
+  x.zero_gradients();
+  CHECK(x.gradients(1, 2) == at);
+  CHECK(pool.bytes_in_use() == at_rest);
+  CHECK(x.stretches_of_gradients().size() == 1);
+}
+
+TEST_CASE("STORE-6: all gradients lie in one array where they are lasting", "[parameters]") {
+  resident_store x({embedding()}, 1, {}, dtype::f32, {}, {}, gradient_memory::by_unit);
+  CHECK_THROWS_MATCHES(x.gradients(0), broken_promise, MessageMatches(StartsWith("STORE-6")));
 }
 
 TEST_CASE("logical replicas have separate gradients, and zeroing clears all", "[parameters]") {

@@ -1,0 +1,142 @@
+#include "runtime/device/idle_ranges.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/device/memory_pool.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <vector>
+
+using namespace troupe::runtime;
+using Catch::Matchers::MessageMatches;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+constexpr std::size_t mib = std::size_t{1} << 20;
+
+/// Nobody reads what lies there.
+std::byte* somewhere(std::size_t offset) {
+  static std::byte all[4096];
+  return all + offset;
+}
+
+/// A pass, as to memory: activations of a few sizes come one after the other and go the other way
+/// round, and the larger gradients come while they go.
+void step(memory_pool& pool) {
+  std::vector<memory_block> activations, gradients;
+  for (int layer = 0; layer < 12; ++layer)
+    for (const std::size_t size : {2 * mib, 6 * mib, 2 * mib, 3 * mib})
+      activations.push_back(pool.allocate(size));
+  for (int layer = 0; layer < 12; ++layer) {
+    for (int i = 0; i < 4; ++i)
+      activations.pop_back();
+    gradients.push_back(pool.allocate(10 * mib));
+    const auto passing = pool.allocate(2 * mib);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("idle memory is cut for who asks for less and joined when neighbours come back",
+          "[device]") {
+  idle_ranges x;
+  CHECK_FALSE(x.take(1));
+  x.add_segment(somewhere(0), 100);
+  x.add_segment(somewhere(1000), 40);
+  CHECK(x.held() == 140);
+  auto a = x.take(30);
+  REQUIRE(a);
+  CHECK(a->at == somewhere(1000));  // the smallest that has so much
+  auto b = x.take(30), c = x.take(60);
+  REQUIRE((b && c));
+  CHECK(b->at == somewhere(0));
+  CHECK(c->at == somewhere(30));
+  CHECK_FALSE(x.take(20));
+  x.give(std::move(*b));
+  CHECK_FALSE(x.take(35));
+  x.give(std::move(*c));  // joins with what is before and behind
+  const auto all = x.take(100);
+  REQUIRE(all);
+  CHECK(all->at == somewhere(0));
+  x.give(*all);
+  CHECK(x.take_whole_segments().size() == 1);  // of the other one somebody has a part
+  CHECK(x.held() == 40);
+  x.give(std::move(*a));
+  CHECK(x.take_whole_segments().size() == 1);
+  CHECK(x.held() == 0);
+}
+
+TEST_CASE("POOL-3: what comes back to a pool was taken from it", "[device]") {
+  idle_ranges x;
+  const auto refused = [&](std::size_t offset, std::size_t bytes) {
+    CHECK_THROWS_MATCHES(
+        x.give({somewhere(offset), bytes}), broken_promise, MessageMatches(StartsWith("POOL-3")));
+  };
+  refused(100, 10);
+  x.add_segment(somewhere(100), 50);
+  refused(0, 10);
+  REQUIRE(x.take(50));
+  refused(100, 51);
+  refused(150, 1);
+}
+
+TEST_CASE("no memory is handed out twice, in whatever order it comes back", "[device]") {
+  memory_pool pool;
+  std::mt19937 random(7);
+  struct held {
+    memory_block block;
+    std::size_t bytes;
+    int mark;
+  };
+  std::vector<held> all;
+  std::size_t used = 0;
+  for (int i = 1; i <= 600; ++i) {
+    if (all.size() > 8 && random() % 2 == 0) {
+      const auto which = random() % all.size();
+      const auto& x = all[which];
+      CHECK(x.block.get()[0] == std::byte(x.mark));
+      CHECK(x.block.get()[x.bytes - 1] == std::byte(x.mark));
+      std::swap(all[which], all.back());
+      all.pop_back();
+      continue;
+    }
+    const std::size_t bytes = mib + random() % (4 * mib);
+    all.push_back({pool.allocate(bytes), bytes, i % 251});
+    all.back().block.get()[0] = all.back().block.get()[bytes - 1] = std::byte(i % 251);
+    CHECK(std::uintptr_t(all.back().block.get()) % 64 == 0);
+    used = std::max(used, pool.bytes_in_use());
+  }
+  CHECK(pool.held_bytes() >= used);
+  all.clear();
+  pool.release_idle();
+  CHECK(pool.held_bytes() == 0);
+}
+
+TEST_CASE("gradients lie where activations were, and later steps need no more memory", "[device]") {
+  memory_pool pool;
+  const auto state = pool.allocate(512 * mib);  // stays, and nobody touches it here
+  step(pool);
+  CHECK(pool.peak_bytes() == 512 * mib + 12 * 13 * mib);
+  // Sizes apart they would need 12 * (13 + 10) MiB.
+  CHECK(pool.held_bytes() <= pool.peak_bytes() + pool.peak_bytes() / 8);
+  step(pool);
+  const auto held = pool.held_bytes();
+  for (int again = 0; again < 3; ++again) {
+    step(pool);
+    CHECK(pool.held_bytes() == held);
+  }
+  CHECK(pool.bytes_in_use() == 512 * mib);
+}
+
+TEST_CASE("segments grow with what is held up to 512 MiB ahead", "[device]") {
+  CHECK(segment_size(3 * mib, 0) == 3 * mib);
+  CHECK(segment_size(3 * mib, 100 * mib) == 12 * mib);
+  CHECK(segment_size(3 * mib, 100'000 * mib) == 512 * mib);
+  CHECK(segment_size(700 * mib, 100'000 * mib) == 700 * mib);
+}
