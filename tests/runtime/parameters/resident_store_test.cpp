@@ -1,3 +1,5 @@
+#include "runtime/parameters/resident_store.hpp"
+
 #include "runtime/core/error.hpp"
 #include "runtime/parameters/initial_values.hpp"
 
