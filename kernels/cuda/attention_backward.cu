@@ -1,4 +1,4 @@
-#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/attention_mma.cuh"
 #include "kernels/cuda/run.hpp"
 
 namespace troupe::kernels::cuda {
@@ -265,25 +265,37 @@ struct scratch_plan {
         bytes(centers + std::size_t(tile_numbers(a.query_rows, a.S)) * sizeof(span)) {}
 };
 
-template <class T, int Dp>
-void backward_own(const attention_backward<T>& op, const attention_work& a, const context& in) {
+template <class T>
+prepared prepare_rows(const attention_backward<T>& op, const attention_work& a, const context& in) {
   const scratch_plan plan(op.shape);
   auto* const memory = scratch_array<std::byte>(in, plan.bytes);
   const prepared rows{reinterpret_cast<float*>(memory),
                       reinterpret_cast<span*>(memory + plan.centers)};
-  const auto query_tiles = unsigned(tile_numbers(a.query_rows, a.S));
-  const auto key_tiles = unsigned(tile_numbers(a.key_rows, a.S));
-  constexpr int key_rows = Dp == 64 ? 8 : 4, query_rows = Dp == 256 ? 4 : 8;
-  launch(in, dim3(query_tiles, unsigned(a.H)), dim3(prepare_threads), prepare<T>, op, a, rows);
   launch(in,
-         dim3(key_tiles, unsigned(a.G)),
+         dim3(unsigned(tile_numbers(a.query_rows, a.S)), unsigned(a.H)),
+         dim3(prepare_threads),
+         prepare<T>,
+         op,
+         a,
+         rows);
+  return rows;
+}
+
+template <class T, int Dp>
+void backward_own(const attention_backward<T>& op,
+                  const attention_work& a,
+                  const prepared& rows,
+                  const context& in) {
+  constexpr int key_rows = Dp == 64 ? 8 : 4, query_rows = Dp == 256 ? 4 : 8;
+  launch(in,
+         dim3(unsigned(tile_numbers(a.key_rows, a.S)), unsigned(a.G)),
          dim3(threads_of<key_rows>),
          backward_keys<T, Dp, key_rows>,
          op,
          a,
          rows);
   launch(in,
-         dim3(query_tiles, unsigned(a.H)),
+         dim3(unsigned(tile_numbers(a.query_rows, a.S)), unsigned(a.H)),
          dim3(threads_of<query_rows>),
          backward_queries<T, Dp, query_rows>,
          op,
@@ -292,18 +304,38 @@ void backward_own(const attention_backward<T>& op, const attention_work& a, cons
 }
 
 template <class T>
+attention_work backward_work(const attention_backward<T>& op) {
+  return work_of<T>(op.shape, {op.dq, op.dk, op.dv, op.d_o, op.o, op.q, op.k, op.v});
+}
+
+template <class T>
+bool takes(const attention_backward<T>& op) {
+  return tensor_cores_take_rows<T>(op.shape, {op.dq, op.dk, op.dv, op.d_o, op.o, op.q, op.k, op.v});
+}
+
+template <class T>
+void compute_own(const attention_backward<T>& op, own_kernels by, const context& in) {
+  const auto a = backward_work(op);
+  const prepared rows = prepare_rows(op, a, in);
+  if constexpr (sizeof(T) == 2)
+    if (by == own_kernels::tensor_cores && takes(op)) {
+      backward_on_tensor_cores(op, a, rows.center, rows.spans, in);
+      return;
+    }
+  if (a.D <= 64)
+    backward_own<T, 64>(op, a, rows, in);
+  else if (a.D <= 128)
+    backward_own<T, 128>(op, a, rows, in);
+  else
+    backward_own<T, 256>(op, a, rows, in);
+}
+
+template <class T>
 void compute(const attention_backward<T>& op, const context& in) {
   check_attention(op.shape);
-  if (run_by_library(
+  if (!run_by_library(
           op, chosen_attention(), in, op.dq, op.dk, op.dv, op.d_o, op.o, op.lse, op.q, op.k, op.v))
-    return;
-  const auto a = work_of<T>(op.shape, {op.dq, op.dk, op.dv, op.d_o, op.o, op.q, op.k, op.v});
-  if (a.D <= 64)
-    backward_own<T, 64>(op, a, in);
-  else if (a.D <= 128)
-    backward_own<T, 128>(op, a, in);
-  else
-    backward_own<T, 256>(op, a, in);
+    compute_own(op, chosen_own(), in);
 }
 
 }  // namespace
@@ -314,11 +346,19 @@ std::size_t scratch(const attention_backward<T>& op) {
   return attention_scratch(op, scratch_plan(op.shape).bytes);
 }
 
-#define TROUPE_DEFINE(T)                                         \
-  template <>                                                    \
-  void run(const attention_backward<T>& op, const context& in) { \
-    compute(op, in);                                             \
-  }                                                              \
+#define TROUPE_DEFINE(T)                                                             \
+  template <>                                                                        \
+  void run(const attention_backward<T>& op, const context& in) {                     \
+    compute(op, in);                                                                 \
+  }                                                                                  \
+  template <>                                                                        \
+  void run_own(const attention_backward<T>& op, own_kernels by, const context& in) { \
+    compute_own(op, by, in);                                                         \
+  }                                                                                  \
+  template <>                                                                        \
+  bool tensor_cores_take(const attention_backward<T>& op) {                          \
+    return takes(op);                                                                \
+  }                                                                                  \
   template std::size_t scratch(const attention_backward<T>&);
 TROUPE_DEFINE(float)
 TROUPE_DEFINE(bf16)

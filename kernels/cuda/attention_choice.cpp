@@ -23,15 +23,17 @@ attention_wish attention_wish_of(const char* text) {
     return attention_wish::library_if_there;
   if (word == "own")
     return attention_wish::own;
+  if (word == "scalar")
+    return attention_wish::scalar;
   if (word == "cudnn")
     return attention_wish::library;
   throw backend_missing("the environment variable TROUPE_ATTENTION is '" + word
-                        + "', which names no attention: set it to 'own' or 'cudnn', or to nothing"
-                          " for cuDNN's where it is there");
+                        + "', which names no attention: set it to 'own', 'scalar' or 'cudnn', or to"
+                          " nothing for cuDNN's where it is there");
 }
 
 attention_library* attention_by(attention_wish wish, const plugin& (*open)()) {
-  if (wish == attention_wish::own)
+  if (wish == attention_wish::own || wish == attention_wish::scalar)
     return nullptr;
   const plugin& from = open();
   const std::string obstacle = obstacle_of(from);
@@ -68,9 +70,13 @@ void check_missing(const attention_library& library, attention_wish wish) {
         + ". Unset it, or see what `troupe doctor` says");
 }
 
-std::string attention_version() {
-  const auto* const library = chosen_attention();
-  return "attention by " + (library == nullptr ? "troupe" : library->version());
+own_kernels chosen_own() {
+  return chosen_wish() == attention_wish::own ? own_kernels::tensor_cores : own_kernels::scalar;
+}
+
+std::string attention_version(attention_wish wish, const attention_library* library) {
+  const std::string own = wish == attention_wish::own ? "troupe on tensor cores" : "troupe";
+  return "attention by " + (library == nullptr ? own : library->version());
 }
 
 void check_attention(const attention_shape& a) {

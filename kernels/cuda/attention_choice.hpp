@@ -1,9 +1,14 @@
-// Who computes attention: a library in its plug-in (attention_library.hpp), or kernels of our own.
+// Who computes attention: a library in its plug-in (attention_library.hpp), or kernels of our own,
+// of which there are two kinds: scalar ones, for everything, and those on tensor cores.
 //
-// The environment variable TROUPE_ATTENTION says "own" or "cudnn"; where it is not set, the library
-// is taken if its plug-in opens. Every operation that the library does not serve is ours either
-// way; but where it is asked for by name, what it should serve and cannot is an error. Nothing else
-// decides: no measurement, no order of calls.
+// The environment variable TROUPE_ATTENTION says it:
+//
+//   (not set)  the library, if its plug-in opens; scalar kernels for what it does not serve
+//   own        kernels on tensor cores; scalar ones for what those do not take
+//   scalar     scalar kernels
+//   cudnn      as where it is not set; what the library should serve and cannot is an error
+//
+// Nothing else decides: no measurement, no order of calls.
 
 #pragma once
 
@@ -15,7 +20,10 @@
 namespace troupe::kernels::cuda {
 
 /// What TROUPE_ATTENTION asks for.
-enum class attention_wish : std::uint8_t { library_if_there, own, library };
+enum class attention_wish : std::uint8_t { library_if_there, own, scalar, library };
+
+/// What computes where no library does.
+enum class own_kernels : std::uint8_t { scalar, tensor_cores };
 
 /// Null and the empty text ask for nothing. Throws backend_missing on another word.
 attention_wish attention_wish_of(const char* text);
@@ -28,7 +36,11 @@ attention_library* attention_by(attention_wish wish, const plugin& (*open)());
 attention_wish chosen_wish();
 attention_library* chosen_attention();
 
-/// "attention by cuDNN 9.19.0", "attention by troupe".
+own_kernels chosen_own();
+
+/// "attention by cuDNN 9.19.0", "attention by troupe", "attention by troupe on tensor cores": what
+/// decides the bits.
+std::string attention_version(attention_wish wish, const attention_library* library);
 std::string attention_version();
 
 /// Why something that the chosen library should serve is ours, as attention_library::missing.
@@ -40,6 +52,19 @@ void check_missing(const attention_library& library, attention_wish wish = chose
 /// Throws std::logic_error when the extents are not known (ATTENTION-1), backend_missing when heads
 /// are larger than our kernels take.
 void check_attention(const attention_shape& shape);
+
+/// By kernels of our own: those on tensor cores, where they are asked for and take the operation,
+/// or the scalar ones. Pointers as in the operation; the workspace is `scratch` of it.
+///
+/// attention_forward.cu, attention_backward.cu: of float, bf16 and f16.
+template <class Op>
+void run_own(const Op& op, own_kernels by, const context& in);
+
+/// Heads of up to 256 numbers of 16 bits, a multiple of eight, and rows that are aligned to 16
+/// bytes; at least 16 queries in some sequence, which is what an instruction takes at once. A few
+/// queries of many keys, as in decoding, are better spread over their keys, as the scalar ones do.
+template <class Op>
+bool tensor_cores_take(const Op& op);
 
 /// Of a type that libraries know.
 template <class Op>

@@ -1,4 +1,4 @@
-#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/attention_mma.cuh"
 #include "kernels/cuda/run.hpp"
 
 #include <algorithm>
@@ -253,17 +253,32 @@ void forward_own(const attention_forward<T>& op, const context& in) {
 }
 
 template <class T>
-void compute(const attention_forward<T>& op, const context& in) {
-  check_attention(op.shape);
-  if (op.shape.query_rows == 0
-      || run_by_library(op, chosen_attention(), in, op.o, op.lse, op.q, op.k, op.v))
-    return;
+bool takes(const attention_forward<T>& op) {
+  return tensor_cores_take_rows<T>(op.shape, {op.o, op.q, op.k, op.v});
+}
+
+template <class T>
+void compute_own(const attention_forward<T>& op, own_kernels by, const context& in) {
+  if constexpr (sizeof(T) == 2)
+    if (by == own_kernels::tensor_cores && takes(op)) {
+      forward_on_tensor_cores(op, work_of<T>(op.shape, {op.o, op.q, op.k, op.v}), in);
+      return;
+    }
   if (op.shape.D <= 64)
     forward_own<T, 64>(op, in);
   else if (op.shape.D <= 128)
     forward_own<T, 128>(op, in);
   else
     forward_own<T, 256>(op, in);
+}
+
+template <class T>
+void compute(const attention_forward<T>& op, const context& in) {
+  check_attention(op.shape);
+  if (op.shape.query_rows == 0
+      || run_by_library(op, chosen_attention(), in, op.o, op.lse, op.q, op.k, op.v))
+    return;
+  compute_own(op, chosen_own(), in);
 }
 
 }  // namespace
@@ -274,11 +289,19 @@ std::size_t scratch(const attention_forward<T>& op) {
   return attention_scratch(op, forward_plan(op.shape).bytes(op.shape));
 }
 
-#define TROUPE_DEFINE(T)                                        \
-  template <>                                                   \
-  void run(const attention_forward<T>& op, const context& in) { \
-    compute(op, in);                                            \
-  }                                                             \
+#define TROUPE_DEFINE(T)                                                            \
+  template <>                                                                       \
+  void run(const attention_forward<T>& op, const context& in) {                     \
+    compute(op, in);                                                                \
+  }                                                                                 \
+  template <>                                                                       \
+  void run_own(const attention_forward<T>& op, own_kernels by, const context& in) { \
+    compute_own(op, by, in);                                                        \
+  }                                                                                 \
+  template <>                                                                       \
+  bool tensor_cores_take(const attention_forward<T>& op) {                          \
+    return takes(op);                                                               \
+  }                                                                                 \
   template std::size_t scratch(const attention_forward<T>&);
 TROUPE_DEFINE(float)
 TROUPE_DEFINE(bf16)

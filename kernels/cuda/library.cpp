@@ -64,7 +64,8 @@ class library final : public cuda_library {
   std::vector<product_choice> choices() const override { return products::of_process().choices(); }
   product_report report_products() const override { return products::of_process().report(); }
   std::string libraries() const override {
-    return products::of_process().version() + ", " + attention_version();
+    return products::of_process().version() + ", "
+           + attention_version(chosen_wish(), chosen_attention());
   }
 };
 
@@ -81,7 +82,7 @@ TROUPE_PLUGIN_FUNCTION const char* troupe_plugin_library() {
 
 /// "attention by cuDNN 9.19.0". Throws backend_missing where what is asked for is not there.
 TROUPE_PLUGIN_FUNCTION const char* troupe_cuda_attention() {
-  static const std::string text = attention_version();
+  static const std::string text = attention_version(chosen_wish(), chosen_attention());
   return text.c_str();
 }
 
