@@ -45,20 +45,22 @@ Op uniform(Op op) {
 
 }  // namespace
 
-TEST_CASE("TROUPE_ATTENTION is own or cudnn, and another word is refused", "[attention]") {
+TEST_CASE("TROUPE_ATTENTION is own or scalar or cudnn and another word is refused", "[attention]") {
   CHECK(attention_wish_of(nullptr) == attention_wish::library_if_there);
   CHECK(attention_wish_of("") == attention_wish::library_if_there);
   CHECK(attention_wish_of("own") == attention_wish::own);
+  CHECK(attention_wish_of("scalar") == attention_wish::scalar);
   CHECK(attention_wish_of("cudnn") == attention_wish::library);
   CHECK_THROWS_MATCHES(attention_wish_of("flash"),
                        backend_missing,
                        MessageMatches(ContainsSubstring("TROUPE_ATTENTION is 'flash'")
-                                      && ContainsSubstring("'own' or 'cudnn'")));
+                                      && ContainsSubstring("'own', 'scalar' or 'cudnn'")));
 }
 
 TEST_CASE("without a library attention is ours, unless the library is asked for", "[attention]") {
   CHECK(attention_by(attention_wish::library_if_there, absent) == nullptr);
   CHECK(attention_by(attention_wish::own, absent) == nullptr);
+  CHECK(attention_by(attention_wish::scalar, absent) == nullptr);
   CHECK_THROWS_MATCHES(
       attention_by(attention_wish::library, absent),
       backend_missing,
@@ -72,6 +74,15 @@ TEST_CASE("a library that opens is taken, unless ours is asked for", "[attention
   CHECK(library->version() == "a library for tests");
   CHECK(attention_by(attention_wish::library, for_tests) == library);
   CHECK(attention_by(attention_wish::own, for_tests) == nullptr);
+  CHECK(attention_by(attention_wish::scalar, for_tests) == nullptr);
+}
+
+TEST_CASE("which attention it is says whose bits they are", "[attention]") {
+  auto* const library = attention_by(attention_wish::library, for_tests);
+  CHECK(attention_version(attention_wish::library, library) == "attention by a library for tests");
+  CHECK(attention_version(attention_wish::library_if_there, nullptr) == "attention by troupe");
+  CHECK(attention_version(attention_wish::scalar, nullptr) == "attention by troupe");
+  CHECK(attention_version(attention_wish::own, nullptr) == "attention by troupe on tensor cores");
 }
 
 TEST_CASE("PLUGIN-1: a function that a plug-in does not have is a broken promise", "[attention]") {

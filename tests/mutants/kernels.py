@@ -4,6 +4,8 @@ As in mutants.py. Each is to be found by the emulated tests of its own operation
 """
 
 ATTENTION = "kernels/cuda/attention_backward.cu"
+ATTENTION_MMA = "kernels/cuda/attention_mma.cuh"
+ATTENTION_MMA_BACKWARD = "kernels/cuda/attention_mma_backward.cu"
 COLUMNS = "kernels/cuda/columns.cuh"
 CROSS_BOTH = "kernels/cuda/cross_entropy_both_passes.cu"
 CROSS_FORWARD = "kernels/cuda/cross_entropy_forward.cu"
@@ -32,6 +34,8 @@ def asked(family, *files):
 # The tests below tests/kernels_cuda that are to find what is planted in a source.
 TESTS = {
     ATTENTION: asked("attention", "attention_test"),
+    ATTENTION_MMA: asked("attention", "attention_mma_test"),
+    ATTENTION_MMA_BACKWARD: asked("attention", "attention_mma_test"),
     ADAMW: asked("adamw", "adamw_test"),
     COLUMNS: asked("norm", "norm_test"),
     CROSS_BOTH: asked("cross_entropy", "cross_entropy_test"),
@@ -141,6 +145,11 @@ MUTANTS = [
     ("the gradient of keys is added before everybody read the weights of values", ATTENTION,
      "    __syncthreads();\n    store_weights(own.weights, ds);\n    add_weighted<Rows, Dp>(a, dk",
      "    store_weights(own.weights, ds);\n    add_weighted<Rows, Dp>(a, dk"),
+    # Attention on tensor cores.
+    ("keys are read from where another row has them", ATTENTION_MMA,
+     "turn_ = (lane / 16) ^ (lane % 8);", "turn_ = lane / 16;"),
+    ("gradients are overwritten before everybody read them", ATTENTION_MMA_BACKWARD,
+     "    __syncthreads();  // all are done with the gradients\n", ""),
     # Products.
     ("a gradient is not multiplied by the slope of what made the input", PRODUCT,
      "  if (op.activation != epilogue::none)\n    run(activation_backward<T>",

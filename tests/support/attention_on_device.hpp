@@ -2,9 +2,12 @@
 
 #pragma once
 
+#include "kernels/cuda/attention_choice.hpp"
 #include "kernels/reference/reference.hpp"
 #include "tests/support/emulated.hpp"
 #include "tests/support/ops.hpp"
+
+#include <optional>
 
 namespace troupe::tests {
 
@@ -26,12 +29,27 @@ std::vector<To> converted(const std::vector<From>& from) {
   return to;
 }
 
+/// As run_on_device; with `by`, by such kernels of our own.
+template <class Op>
+void attend_on_device(const Op& op, std::optional<kernels::cuda::own_kernels> by) {
+  if (!by) {
+    run_on_device(op);
+    return;
+  }
+  const device_queue queue;
+  device_array<std::byte> workspace(scratch_on_device(op));
+  kernels::cuda::run_own(op, *by, queue.context({workspace.data(), workspace.size()}));
+  queue.wait();
+}
+
 /// Both passes on the device, the memory of `m` copied there and back. Every array begins `shift`
-/// elements after an aligned address. `uniform`: it is said of the sequences that they are.
+/// elements after an aligned address. `uniform`: it is said of the sequences that they are. `by`:
+/// kernels of our own, whatever TROUPE_ATTENTION says.
 template <class T>
 attention_memory<T> attended_on_device(attention_memory<T> m,
                                        std::size_t shift = 0,
-                                       bool uniform = false) {
+                                       bool uniform = false,
+                                       std::optional<kernels::cuda::own_kernels> by = {}) {
   const device_array<std::int32_t> query_starts(m.query_starts), key_starts(m.key_starts);
   const device_array<std::int32_t> query_position(m.query_position), key_position(m.key_position);
   const device_array<std::uint64_t> sample(m.sample);
@@ -53,17 +71,18 @@ attention_memory<T> attended_on_device(attention_memory<T> m,
   forward.q = q.data();
   forward.k = (m.fused ? q.data() : k.data()) + key;
   forward.v = (m.fused ? q.data() : v.data()) + value;
-  run_on_device(forward);
-  run_on_device(kernels::attention_backward<T>{.dq = dq.data(),
-                                               .dk = (m.fused ? dq.data() : dk.data()) + key,
-                                               .dv = (m.fused ? dq.data() : dv.data()) + value,
-                                               .d_o = d_o.data(),
-                                               .o = o.data(),
-                                               .lse = lse.data(),
-                                               .q = forward.q,
-                                               .k = forward.k,
-                                               .v = forward.v,
-                                               .shape = a});
+  attend_on_device(forward, by);
+  attend_on_device(kernels::attention_backward<T>{.dq = dq.data(),
+                                                  .dk = (m.fused ? dq.data() : dk.data()) + key,
+                                                  .dv = (m.fused ? dq.data() : dv.data()) + value,
+                                                  .d_o = d_o.data(),
+                                                  .o = o.data(),
+                                                  .lse = lse.data(),
+                                                  .q = forward.q,
+                                                  .k = forward.k,
+                                                  .v = forward.v,
+                                                  .shape = a},
+                   by);
   m.o = o.download();
   m.lse = lse.download();
   m.dq = dq.download();

@@ -1,0 +1,169 @@
+// Attention on tensor cores against the judge, for all that attention knows.
+
+#include "tests/support/attention_on_device.hpp"
+
+#include <catch2/catch_template_test_macros.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <cmath>
+#include <limits>
+
+using namespace troupe;
+using kernels::bf16;
+using kernels::f16;
+using kernels::cuda::own_kernels;
+using kernels::cuda::tensor_cores_take;
+using tests::attention_memory;
+using tests::relative_error;
+
+namespace {
+
+// Weights and their gradients are rounded to 16 bits before they are multiplied, and the result
+// once more; the scalar kernels have the last only. A rounding is half a step of what is rounded,
+// and a whole one of the largest result where larger terms cancel in it.
+template <class T>
+constexpr double two_roundings = 2 * 0x1p-8;
+template <>
+constexpr double two_roundings<f16> = 2 * 0x1p-11;
+
+template <class T>
+attention_memory<T> attended(const attention_memory<T>& m, std::size_t shift = 0) {
+  return attended_on_device(m, shift, false, own_kernels::tensor_cores);
+}
+
+template <class T>
+void check_passes(const attention_memory<T>& m) {
+  INFO("H " << m.H << " G " << m.G << " D " << m.D << " sequences " << m.query_lengths.size()
+            << " of " << m.query_lengths[0] << " causal " << m.causal << " window " << m.window
+            << " dropout " << m.p_drop);
+  auto copy = m;
+  REQUIRE(tensor_cores_take(copy.forward()));
+  REQUIRE(tensor_cores_take(copy.backward()));
+  const auto mine = attended(m);
+  const auto judge = judged(mine);
+  CHECK(relative_error(mine.o, judge.o) < two_roundings<T>);
+  CHECK(relative_error(mine.lse, judge.lse) < 1e-5);  // sums in fp32, device's exp2 and log2
+  CHECK(relative_error(mine.dq, judge.dq) < two_roundings<T>);
+  CHECK(relative_error(mine.dk, judge.dk) < two_roundings<T>);
+  CHECK(relative_error(mine.dv, judge.dv) < two_roundings<T>);
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("tensor cores attend to packed sequences of grouped queries",
+                   "[attention]",
+                   bf16,
+                   f16) {
+  check_passes(attention_memory<TestType>{.H = 4,
+                                          .G = 2,
+                                          .D = 64,
+                                          .query_lengths = {70, 0, 5, 64},
+                                          .key_lengths = {70, 0, 5, 64},
+                                          .fused = true});
+}
+
+TEMPLATE_TEST_CASE("tensor cores attend to more keys than queries and to later keys",
+                   "[attention]",
+                   bf16,
+                   f16) {
+  attention_memory<TestType> m{
+      .H = 2, .G = 1, .D = 80, .query_lengths = {40, 3}, .key_lengths = {135, 20}};
+  check_passes(m);
+  m.causal = false;
+  check_passes(m);
+}
+
+TEMPLATE_TEST_CASE("tensor cores attend through a window", "[attention]", bf16, f16) {
+  attention_memory<TestType> m{.H = 1,
+                               .G = 1,
+                               .D = 128,
+                               .query_lengths = {200},
+                               .key_lengths = {200},
+                               .window = GENERATE(1, 20, 100)};
+  check_passes(m);
+}
+
+TEST_CASE("tensor cores attend with heads of every size", "[attention]") {
+  const std::int64_t D = GENERATE(8, 24, 72, 136, 256);
+  check_passes(attention_memory<bf16>{
+      .H = 2, .G = 1, .D = D, .query_lengths = {67}, .key_lengths = {67}, .fused = true});
+}
+
+TEST_CASE("tensor cores drop what the scalar kernels drop", "[attention]") {
+  const std::int64_t D = GENERATE(64, 128, 256);
+  attention_memory<f16> m{.H = 2,
+                          .G = 1,
+                          .D = D,
+                          .query_lengths = {17, 66},
+                          .key_lengths = {17, 66},
+                          .p_drop = 0.3f,
+                          .first_head = 5};
+  for (auto& position : m.key_position)  // words of four neighbours are not those of four keys
+    position += 3;
+  for (auto& position : m.query_position)
+    position += 3;
+  check_passes(m);
+}
+
+TEST_CASE("attention on tensor cores has the same bits again", "[attention]") {
+  const attention_memory<bf16> m{
+      .H = 2, .G = 1, .D = 128, .query_lengths = {130}, .key_lengths = {130}, .p_drop = 0.1f};
+  const auto mine = attended(m), again = attended(m);
+  CHECK(mine.o == again.o);
+  CHECK(mine.lse == again.lse);
+  CHECK(mine.dq == again.dq);
+  CHECK(mine.dk == again.dk);
+  CHECK(mine.dv == again.dv);
+}
+
+TEST_CASE("on tensor cores a query that sees no key gets zeros and minus infinity", "[attention]") {
+  attention_memory<bf16> m{.H = 1, .G = 1, .D = 64, .query_lengths = {70}, .key_lengths = {70}};
+  for (auto& position : m.key_position)
+    position += 10;
+  const auto mine = attended(m);
+  CHECK(mine.lse[9] == -std::numeric_limits<float>::infinity());
+  CHECK(double(mine.o[9 * 64]) == 0);
+  CHECK(double(mine.dq[9 * 64]) == 0);
+  CHECK(mine.lse[10] > -std::numeric_limits<float>::infinity());
+  check_passes(m);
+}
+
+TEST_CASE("on tensor cores a number that is none reaches the result of its row alone",
+          "[attention]") {
+  attention_memory<bf16> m{
+      .H = 1, .G = 1, .D = 64, .query_lengths = {100}, .key_lengths = {100}, .window = 20};
+  m.q[75 * 64] = bf16(std::numeric_limits<float>::quiet_NaN());
+  const auto mine = attended(m);
+  CHECK(std::isnan(float(mine.o[75 * 64])));
+  CHECK(std::isnan(mine.lse[75]));
+  for (const int row : {74, 76}) {
+    CHECK(std::isfinite(float(mine.o[row * 64])));
+    CHECK(std::isfinite(float(mine.dq[row * 64])));
+  }
+  CHECK(std::isnan(float(mine.dk[60 * 64])));
+}
+
+TEST_CASE("what tensor cores do not take the scalar kernels compute", "[attention]") {
+  const auto refused = [](auto m, std::size_t shift = 0) {
+    if (shift == 0) {
+      CHECK_FALSE(tensor_cores_take(m.forward()));
+      CHECK_FALSE(tensor_cores_take(m.backward()));
+    }
+    const auto mine = attended(m, shift);
+    const auto scalar = attended_on_device(m, shift, false, own_kernels::scalar);
+    CHECK(mine.o == scalar.o);
+    CHECK(mine.dk == scalar.dk);
+    return scalar;
+  };
+  const auto sized = []<class T>(T, std::int64_t D, std::int32_t rows) {
+    return attention_memory<T>{
+        .H = 1, .G = 1, .D = D, .query_lengths = {rows}, .key_lengths = {rows}};
+  };
+  refused(sized(float{}, 64, 20));
+  refused(sized(bf16{}, 12, 20));  // rows that are no multiple of 16 bytes
+  refused(sized(bf16{}, 64, 15));  // few queries
+  const auto m = sized(bf16{}, 64, 20);
+  const auto scalar = refused(m, 3);  // not aligned
+  CHECK(scalar.o != attended(m).o);   // the other bits of the others
+}
