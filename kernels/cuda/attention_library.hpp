@@ -14,9 +14,10 @@
 //   void troupe_attention_limit(std::int64_t)      bytes of workspace that a launch of a backward
 //                                                  pass is cut to; 0: as ever
 //
-// Where it opened and the environment variable TROUPE_ATTENTION is not "own", every operation that
-// it serves is its own; all others are computed by attention_forward.cu and attention_backward.cu,
-// whose results have the same meaning: forward of one and backward of the other go together.
+// Where it opened and the environment variable TROUPE_ATTENTION asks for no other
+// (attention_choice.hpp), every operation that it serves is its own; all others are computed by
+// attention_forward.cu and attention_backward.cu, whose results have the same meaning: forward of
+// one and backward of the other go together.
 
 #pragma once
 

@@ -80,7 +80,8 @@ TROUPE_PLUGIN_FUNCTION const char* troupe_plugin_library() {
   return version.c_str();
 }
 
-/// "attention by cuDNN 9.19.0". Throws backend_missing where what is asked for is not there.
+/// "attention by cuDNN 9.19.0", and what attention_version says of ours. Throws backend_missing
+/// where what is asked for is not there.
 TROUPE_PLUGIN_FUNCTION const char* troupe_cuda_attention() {
   static const std::string text = attention_version(chosen_wish(), chosen_attention());
   return text.c_str();

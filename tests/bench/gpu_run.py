@@ -218,7 +218,7 @@ def few_steps(b, name, model, layers=None, n=2, more=(), env=None):
 
 
 def by_each_attention(b, n=3):
-    """GPT-2 twice by the library's attention and twice by ours: each alike, and both near each other."""
+    """GPT-2 twice by the library's attention and twice by ours on tensor cores: each alike, and both near each other."""
     found = {}
     for by, env in [("own", {"TROUPE_ATTENTION": "own"}), ("cudnn", {"TROUPE_ATTENTION": "" if b.o.smoke else "cudnn"})]:
         found[by] = guarded(b, few_steps, f"quick_gpt2_{by}", "gpt2", n=n, env=env)

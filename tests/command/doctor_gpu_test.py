@@ -162,7 +162,10 @@ def check_attention(folder):
                  "fix: cuDNN compiles its kernels with NVRTC", "LD_LIBRARY_PATH", **there)
     if found["gpu"]["attention_missing"] != "nothing is ready for tests":
         raise wrong(f"what is missing: {found['gpu']}")
-    own = says(folder, "attention by troupe", **there, TROUPE_ATTENTION="own")
+    scalar = says(folder, "attention by troupe", **there, TROUPE_ATTENTION="scalar")
+    if "tensor cores" in scalar["gpu"]["attention"]:
+        raise wrong(f"scalar kernels are asked for: {scalar['gpu']}")
+    own = says(folder, "attention by troupe on tensor cores", **there, TROUPE_ATTENTION="own")
     if own["gpu"]["attention_missing"]:
         raise wrong(f"a library that nobody asks for is tried: {own['gpu']}")
 

@@ -7,7 +7,8 @@
 // written) and the rate of a bf16 product of 8192. An operation that memory bounds is given the
 // share of the first, a product or attention of the second. Inputs are random and taken in turn
 // from sets beyond the last cache; a time is the median of groups between two marks in the queue.
-// --ceilings measures nothing else. TROUPE_ATTENTION says whose attention it is (own, cudnn).
+// --ceilings measures nothing else. TROUPE_ATTENTION says whose attention it is (own, scalar,
+// cudnn).
 //
 // Exit code 1: an operation failed or is not measured at all; 2: there is no device to measure.
 
