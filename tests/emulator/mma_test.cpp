@@ -9,10 +9,13 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cuda_runtime.h>
 
-using namespace troupe::kernels::cuda;
 using namespace troupe::tests;
 using troupe::kernels::bf16;
 using troupe::kernels::f16;
+using troupe::kernels::cuda::async_copies;
+using troupe::kernels::cuda::load_matrices;
+using troupe::kernels::cuda::load_transposed;
+using troupe::kernels::cuda::multiply_add;
 
 namespace {
 

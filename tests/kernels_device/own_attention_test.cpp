@@ -51,24 +51,24 @@ TEMPLATE_TEST_CASE("on a device tensor cores attend as the judge and with the sa
                    "[attention]",
                    bf16,
                    f16) {
-  using memory = attention_memory<TestType>;
+  using sequences = attention_memory<TestType>;
   for (const std::int64_t D : {40, 64, 96, 128, 192, 256}) {
-    memory m{.H = 6,
-             .G = 2,
-             .D = D,
-             .query_lengths = {517, 16, 0, 256},
-             .key_lengths = {517, 16, 0, 256},
-             .fused = true};
+    sequences m{.H = 6,
+                .G = 2,
+                .D = D,
+                .query_lengths = {517, 16, 0, 256},
+                .key_lengths = {517, 16, 0, 256},
+                .fused = true};
     check_on_device(m);
     m.p_drop = 0.2f;
     check_on_device(m);
     m.window = 100;
     check_on_device(m);
-    check_on_device(memory{.H = 2,
-                           .G = 2,
-                           .D = D,
-                           .query_lengths = {200, 31},
-                           .key_lengths = {700, 129},
-                           .causal = false});
+    check_on_device(sequences{.H = 2,
+                              .G = 2,
+                              .D = D,
+                              .query_lengths = {200, 31},
+                              .key_lengths = {700, 129},
+                              .causal = false});
   }
 }
