@@ -8,6 +8,7 @@
 #include <caf/result.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include <array>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -29,26 +30,35 @@ const runtime::batch_source& source_of(const messages::request_batch& x,
   return x.test ? *context.test : x.validation ? *context.validation : *context.training;
 }
 
-/// The micro-batches of the step that was asked for last: first and last stage want one each, and
-/// so does every tensor rank. What is kept is what they are being sent anyway.
+/// The micro-batches of the two steps that were asked for last: first and last stage want one each,
+/// and so does every tensor rank, and some ask a step ahead when others do not yet. What is kept is
+/// what they are being sent anyway.
 class recent_batches {
  public:
   runtime::micro_batch at(const runtime::batch_source& from, const messages::request_batch& x) {
-    if (const auto now = std::tuple(x.consumed, x.validation, x.test); now != step_) {
-      step_ = now;
-      kept_.clear();
-    }
+    auto& kept = of({x.consumed, x.validation, x.test});
     const auto key = std::pair(x.replica, x.microbatch);
-    const auto found = kept_.find(key);
-    if (found != kept_.end())
+    const auto found = kept.find(key);
+    if (found != kept.end())
       return found->second;
-    return kept_.emplace(key, from.microbatch({x.consumed, x.microbatch, std::uint64_t(x.replica)}))
+    return kept.emplace(key, from.microbatch({x.consumed, x.microbatch, std::uint64_t(x.replica)}))
         .first->second;
   }
 
  private:
-  std::tuple<std::uint64_t, bool, bool> step_ = {};
-  std::map<std::pair<int, std::uint64_t>, runtime::micro_batch> kept_;
+  using step = std::tuple<std::uint64_t, bool, bool>;
+  using batches = std::map<std::pair<int, std::uint64_t>, runtime::micro_batch>;
+
+  batches& of(const step& which) {
+    if (steps_[0].first != which) {
+      std::swap(steps_[0], steps_[1]);
+      if (steps_[0].first != which)
+        steps_[0] = {which, {}};
+    }
+    return steps_[0].second;
+  }
+
+  std::array<std::pair<step, batches>, 2> steps_ = {};  ///< the newest first
 };
 
 }  // namespace

@@ -126,12 +126,12 @@ void look_at_end(const seen_run& x, const seen_run& calm, std::vector<std::strin
   if (!x.drained && x.committed.size() != calm.committed.size())
     to.push_back(
         fmt::format("{} of {} steps are committed", x.committed.size(), calm.committed.size()));
-  // Whoever hands tensors on may die with them.
+  // Whoever hands tensors on may die with them; who ends early has batches of a step that is not.
   const auto all = accident_names(x);
   const bool all_told = std::all_of(all.begin(), all.end(), [](const std::string& who) {
     return who.starts_with("loader") || who.starts_with("monitor");
   });
-  if (all_told && x.dropped > 0)
+  if (all_told && !x.drained && x.dropped > 0)
     to.push_back(fmt::format("{} tickets were redeemed by nobody", x.dropped));
   look_at_saved(x, calm, to);
   if (x.drained)

@@ -57,25 +57,6 @@ void stage_state::receive(const messages::batch_ready& x) {
   keep(arrival::batch, x.at, x.data);
 }
 
-// Of batches the second answer may come: that of a loader that died after it was asked. Both are
-// the same (DATA-1), and the lease of this one goes back.
-bool stage_state::is_second_batch(arrival kind, const pass_id& at, const ticket_bundle& data) {
-  if (kind != arrival::batch || awaited_.erase(at) > 0)
-    return false;
-  if (!has(planted_bug::keep_second_batch))
-    node_->transport->take_back(data.tickets);
-  return true;
-}
-
-// What has not been answered is asked of the new one.
-void stage_state::receive(const messages::use_loader& x) {
-  if (x.generation != told_.generation)
-    return;
-  peers_.loader = x.loader;
-  for (const auto& [at, request] : awaited_)
-    node_->messages->send(self_, peers_.loader, request);
-}
-
 void stage_state::receive(const messages::use_checkpointer& x) {
   if (x.generation != told_.generation)
     return;
@@ -92,46 +73,13 @@ void stage_state::keep(arrival kind, const pass_id& at, const ticket_bundle& dat
   const bool first = seen_.emplace(kind, at).second && at.step >= step_;
   runtime::ensure(first, "HANDOFF-1: one activation and one gradient for each pass");
   inbox_.emplace(inbox_key{kind, at}, data);
-  if (!now_)
-    return;
-  note_arrival(kind, at);
-  ask_policy();
-  pump();
-}
-
-void stage_state::request_batches() {
-  const auto& plan = *now_->plan;
-  const auto hosted = job_->pipeline.schedule->hosted_by(told_.pipeline_rank);
-  for (int m = 0; m < plan.microbatches_each(); ++m)
-    for (const auto& one : hosted)
-      if (int(value(one.copy)) < plan.copies && (is_first(one.chunk) || is_last(one.chunk)))
-        request_batch(one, m);
-}
-
-// The copies of a model are replicas: micro-batch m of each comes from the same stretch of samples.
-void stage_state::request_batch(const runtime::chunk_copy& hosted, int microbatch) {
-  const action x{action_kind::forward,
-                 hosted.chunk,
-                 runtime::microbatch_id(std::uint32_t(microbatch)),
-                 0,
-                 hosted.copy};
-  const auto key = key_of(hosted.chunk, x.microbatch);
-  const int copies = now_->plan->copies;
-  const auto logical = std::uint64_t(told_.replica * job_->replicas_each() + key.replica);
-  const auto replicas = std::uint64_t(job_->job.training.batch.data_parallel);
-  const auto stretch
-      = (value(key.microbatch) * replicas + logical) * std::uint64_t(copies) + value(hosted.copy);
-  const auto& step = now_->step;
-  const messages::request_batch request{.at = pass_of(x),
-                                        .replica = int(stretch % replicas),
-                                        .microbatch = stretch / replicas,
-                                        .consumed = step.consumed,
-                                        .validation = step.validation,
-                                        .test = step.test,
-                                        .inputs = is_first(hosted.chunk),
-                                        .labels = is_last(hosted.chunk)};
-  awaited_.emplace(request.at, request);
-  node_->messages->send(self_, peers_.loader, request);
+  if (now_ && !asked_ahead_.contains(at)) {
+    note_arrival(kind, at);
+    ask_policy();
+    pump();
+  }
+  if (kind == arrival::batch)
+    request_ahead();
 }
 
 bool stage_state::begins_backward(const action& x) const {

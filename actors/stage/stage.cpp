@@ -82,6 +82,7 @@ void stage_state::run(const messages::run_step& step) {
       [] {});
   expect_checks();
   request_batches();
+  request_ahead();
   if (now_->length == 0)
     return vote_if_done();
   ask_policy();

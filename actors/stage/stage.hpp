@@ -171,8 +171,19 @@ class stage_state {
   bool is_second_batch(arrival kind,
                        const messages::pass_id& at,
                        const runtime::ticket_bundle& data);
+
+  // Micro-batches (batches.cpp).
+
+  messages::request_batch batch_of(const messages::run_step& step,
+                                   const runtime::chunk_copy& hosted,
+                                   int microbatch) const;
+  std::vector<messages::request_batch> batches_of(const messages::run_step& step) const;
+  int copies_in(const messages::run_step& step) const;  ///< of the model
+  void request(const messages::request_batch& x);
+  /// Of the step that begins, but for those that were asked for ahead.
   void request_batches();
-  void request_batch(const runtime::chunk_copy& hosted, int microbatch);
+  /// Those of the step that will follow, once all of this one are here.
+  void request_ahead();
 
   /// Asks the behaviour for what comes next, as long as the lane has room.
   void ask_policy();
@@ -285,8 +296,9 @@ class stage_state {
   std::set<inbox_key> seen_;  ///< all that has arrived since our last vote
   /// To compute again, by step.
   std::map<std::pair<runtime::step_id, check_key>, messages::check_pass> to_check_;
-  /// Batches that were asked for and have not come.
-  std::map<messages::pass_id, messages::request_batch> awaited_;
+  /// Batches that were asked for and have not come; and, come or not, those that are asked for
+  /// although their step has not begun.
+  std::map<messages::pass_id, messages::request_batch> awaited_, asked_ahead_;
   std::vector<runtime::ticket> snapshot_;              ///< the newest, of this rank
   std::uint64_t snapshot_attempt_ = 0;                 ///< to save, which it is for
   bool stands_ = false;                                ///< its worker is built

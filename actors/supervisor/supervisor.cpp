@@ -196,18 +196,30 @@ void supervisor_state::begin_step() {
   context_->faults->inject("supervisor", step);
   come_to(runtime::moment_of_step::forward, step);
   const auto& batch = job_->job.training.batch;
-  const auto microbatches = int(runtime::microbatches(batch, std::int64_t(at_.consumed)));
+  const auto microbatches_after = [&](std::uint64_t consumed) {
+    return int(runtime::microbatches(batch, std::int64_t(consumed))) * job_->replicas_each();
+  };
   now_ = messages::run_step{.generation = generation(),
                             .step = runtime::step_id(step),
                             .consumed = at_.consumed,
                             .validation = false,
-                            .microbatches = microbatches * job_->replicas_each(),
+                            .microbatches = microbatches_after(at_.consumed),
                             .timed = is_timed(step),
                             .loss_scale = at_.scale.factor()};
   report_ = {};
   report_.global_batch_size = runtime::global_batch_size(batch, std::int64_t(at_.consumed));
+  if (is_followed(step)) {
+    now_->next_consumed = at_.consumed + std::uint64_t(report_.global_batch_size);
+    now_->next_microbatches = microbatches_after(now_->next_consumed);
+  }
   began_at_ = self_->home_system().clock().now();
   tell_replicas(*now_);
+}
+
+bool supervisor_state::is_followed(std::uint64_t step) const {
+  const auto& job = job_->job;
+  return step < job.train_iterations && !draining_ && !time_is_up_
+         && (job.exit_interval <= 0 || step % job.exit_interval != 0);
 }
 
 // Where stages have something to wait for, and it will be reported.

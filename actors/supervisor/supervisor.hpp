@@ -204,6 +204,8 @@ class supervisor_state {
   bool is_over() const;
   bool is_at_end() const;  ///< of the training
   void begin_step();
+  /// Another step is to come after this one, as far as is known.
+  bool is_followed(std::uint64_t step) const;
   bool is_timed(std::uint64_t step) const;
   void begin_validation();
   void begin_test();

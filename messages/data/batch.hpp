@@ -3,7 +3,12 @@
 //   stage -> loader   request_batch
 //   loader -> stage   batch_ready     for the same pass
 //
+// A stage asks for those of the next step as soon as it has all of this one (run_step says what
+// that step will read), so that they are read while this one is computed: two steps of them at most
+// are under way.
+//
 //   DATA-1  What a micro-batch holds is a function of the request alone.
+//   DATA-2  What was asked for a step ahead is what that step takes.
 
 #pragma once
 

@@ -51,6 +51,10 @@ struct run_step {
   bool timed = false;  ///< the vote is to say what was done when
   double loss_scale
       = 1;  ///< gradients, and the norms that are voted, are of so much times the loss
+  /// `consumed` and `microbatches` of the step that will follow, so that its micro-batches are
+  /// asked for ahead. No micro-batches: none follows, or it is not known.
+  std::uint64_t next_consumed = 0;
+  int next_microbatches = 0;
 
   friend bool operator==(const run_step&, const run_step&) = default;
 };
@@ -230,7 +234,9 @@ typename Inspector::result_type inspect(Inspector& f, run_step& x) {
            x.test,
            x.microbatches,
            x.timed,
-           x.loss_scale);
+           x.loss_scale,
+           x.next_consumed,
+           x.next_microbatches);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, chosen& x) {

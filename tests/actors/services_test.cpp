@@ -122,6 +122,49 @@ TEST_CASE("DATA-1: the loader answers by the request alone, whatever came before
   CHECK(tokens(0) == first);
 }
 
+namespace {
+
+/// Another's; counts what is read of it.
+class counted_source final : public runtime::batch_source {
+ public:
+  explicit counted_source(std::shared_ptr<const runtime::batch_source> from)
+      : from_(std::move(from)) {}
+  runtime::micro_batch microbatch(const runtime::microbatch_address& at) const override {
+    ++read_;
+    return from_->microbatch(at);
+  }
+  int read() const { return read_; }
+
+ private:
+  std::shared_ptr<const runtime::batch_source> from_;
+  mutable int read_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a loader reads once what is asked for of two steps in turns and holds no third",
+          "[actors]") {
+  serving it(tests::tiny_job(1, 1));
+  const auto source = std::make_shared<counted_source>(it.prepared->node->training);
+  it.prepared->node->training = source;
+  const auto loader = it.loader();
+  const auto ask_for = [&](std::uint64_t consumed) {
+    auto x = request(0);
+    x.consumed = consumed;
+    REQUIRE(it.ask<messages::batch_ready>(loader, x));
+  };
+  for (int who = 0; who < 3; ++who) {
+    ask_for(0);
+    ask_for(4);
+  }
+  CHECK(source->read() == 2);
+  ask_for(8);
+  ask_for(4);
+  CHECK(source->read() == 3);
+  ask_for(0);
+  CHECK(source->read() == 4);
+}
+
 TEST_CASE("a loader outlives what is asked late, for a generation that has ended", "[actors]") {
   serving it(tests::tiny_job(1, 1));
   const auto loader = it.loader();

@@ -17,6 +17,7 @@ using tests::first_generation;
 namespace {
 
 constexpr int microbatches = 2;
+constexpr std::uint64_t samples = 2 * microbatches;  ///< of a step
 
 runtime::training_job job_of_two_stages() {
   auto job = tests::tiny_job(2, 1);
@@ -36,12 +37,7 @@ struct staged {
     job.faults.fault = fault;
     prepared = tests::without_threads(job);
     auto& node = *prepared->node;
-    loader = system.keep(system.home().spawn(
-        [this](messages::loader_actor::pointer) -> messages::loader_actor::behavior_type {
-          return {[this](const messages::request_batch& x) {
-            return messages::batch_ready{x.at, batch(x.microbatch, x.inputs, x.labels)};
-          }};
-        }));
+    loader = new_loader();
     const auto groups = std::make_shared<actors::group_registry>(runtime::cancel_token(),
                                                                  value(first_generation));
     stage = system.keep(system.home().spawn(
@@ -65,6 +61,44 @@ struct staged {
     peers.generation = first_generation;
     if (meets)
       system.tell(stage, peers);
+  }
+
+  messages::loader_actor new_loader() {
+    return system.keep(system.home().spawn(
+        [this](messages::loader_actor::pointer) -> messages::loader_actor::behavior_type {
+          return {[this](const messages::request_batch& x) -> caf::result<messages::batch_ready> {
+            asked.push_back(x);
+            if (!answers)
+              return caf::delegated<messages::batch_ready>();
+            return answer(x);
+          }};
+        }));
+  }
+  messages::batch_ready answer(const messages::request_batch& x) {
+    return {x.at, batch(x.microbatch, x.inputs, x.labels)};
+  }
+  /// Both steps are of as many micro-batches, and this one is told what the next will read.
+  static messages::run_step followed(std::uint64_t number) {
+    auto out = step(number);
+    out.consumed = samples * (number - 1);
+    out.next_consumed = samples * number;
+    out.next_microbatches = microbatches;
+    return out;
+  }
+  /// As the next stage does, so that credits come back.
+  void redeem_handed() {
+    const auto& all = neighbour.of<messages::activation>();
+    for (; redeemed < all.size(); ++redeemed)
+      runtime::redeem(*prepared->node->transport, all[redeemed].data);
+    system.run();
+  }
+  /// From its begin until it is updated.
+  void take(const messages::run_step& x) {
+    system.tell(stage, x);
+    redeem_handed();
+    for (int m = 0; m < microbatches; ++m)
+      system.tell(stage, gradient(m, value(x.step)));
+    system.tell(stage, decision(value(x.step)));
   }
 
   runtime::ticket_bundle deposit(const runtime::bundle& x) {
@@ -121,6 +155,9 @@ struct staged {
             .update = number,
             .learning_rate = 1e-3};
   }
+  std::size_t redeemed = 0;                    ///< of what was handed on
+  bool answers = true;                         ///< the loader does
+  std::vector<messages::request_batch> asked;  ///< of any loader
   std::size_t met_strangers = 0;  ///< it was ready after meeting actors of another generation
 
   std::vector<messages::vote>& votes() { return replica.of<messages::vote>(); }
@@ -200,6 +237,107 @@ TEST_CASE("what a stage receives before its step begins waits for it", "[actors]
   it.system.tell(it.stage, staged::decision(1));
   CHECK(it.replica.of<messages::applied>().size() == 1);
   CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("a stage asks for the batches of the next step when it has all of this one", "[actors]") {
+  staged it(0);
+  it.answers = false;
+  it.system.tell(it.stage, staged::followed(1));
+  REQUIRE(it.asked.size() == microbatches);
+  it.system.tell(it.stage, it.answer(it.asked[1]));
+  CHECK(it.asked.size() == microbatches);
+  it.system.tell(it.stage, it.answer(it.asked[0]));
+  REQUIRE(it.asked.size() == 2 * microbatches);
+  for (int m = 0; m < microbatches; ++m) {
+    const auto& now = it.asked[std::size_t(m)];
+    auto expected = now;
+    expected.at.step = runtime::step_id(2);
+    expected.consumed = samples;
+    CHECK(it.asked[std::size_t(microbatches + m)] == expected);
+    CHECK(now.consumed == 0);
+  }
+  it.system.tell(it.stage, it.answer(it.asked[3]));
+  CHECK(it.asked.size() == 2 * microbatches);  // no more than a step ahead
+  CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("what a stage has asked for ahead it does not ask for again", "[actors]") {
+  staged it(0);
+  it.answers = GENERATE(true, false);
+  it.system.tell(it.stage, staged::followed(1));
+  const auto answer_from = [&](std::size_t first) {
+    for (std::size_t i = first; !it.answers && i < first + microbatches; ++i)
+      it.system.tell(it.stage, it.answer(it.asked[i]));
+  };
+  answer_from(0);
+  for (int m = 0; m < microbatches; ++m)
+    it.system.tell(it.stage, it.gradient(m));
+  REQUIRE(it.votes().size() == 1);
+  it.system.tell(it.stage, staged::decision(1));
+  it.redeem_handed();
+  CHECK(it.asked.size() == 2 * microbatches);
+  auto last = staged::step(2);
+  last.consumed = samples;
+  it.system.tell(it.stage, last);
+  CHECK(it.neighbour.of<messages::activation>().size()
+        == std::size_t(it.answers ? 2 * microbatches : microbatches));
+  answer_from(microbatches);
+  CHECK(it.neighbour.of<messages::activation>().size() == 2 * microbatches);
+  CHECK(it.asked.size() == 2 * microbatches);  // nothing follows
+  CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("a validation between two steps leaves what was asked for ahead", "[actors]") {
+  staged it(0);
+  it.take(staged::followed(1));
+  auto validation = staged::step(1);
+  validation.validation = true;
+  it.system.tell(it.stage, validation);
+  it.redeem_handed();
+  CHECK(it.asked.size() == 3 * microbatches);
+  CHECK(it.votes().size() == 2);
+  auto last = staged::step(2);
+  last.consumed = samples;
+  it.take(last);
+  CHECK(it.asked.size() == 3 * microbatches);
+  CHECK(it.votes().size() == 3);
+  CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("a loader that comes after another is asked for what is missing of both steps",
+          "[actors]") {
+  staged it(0);
+  it.answers = false;
+  it.system.tell(it.stage, staged::followed(1));
+  for (std::size_t i = 0; i < microbatches; ++i)
+    it.system.tell(it.stage, it.answer(it.asked[i]));
+  REQUIRE(it.asked.size() == 2 * microbatches);
+  it.system.tell(it.stage, it.answer(it.asked[3]));
+  it.system.tell(it.stage, messages::use_loader{first_generation, 0, it.new_loader()});
+  REQUIRE(it.asked.size() == 2 * microbatches + 1);
+  CHECK(it.asked.back() == it.asked[2]);
+  const auto leased = it.prepared->node->transport->leased();
+  it.system.tell(it.stage, it.answer(it.asked[2]));
+  it.system.tell(it.stage, it.answer(it.asked[2]));  // of both loaders
+  CHECK(it.prepared->node->transport->leased() == leased + 3);
+  CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("DATA-2: a step that takes other batches than were asked for ahead ends the stage",
+          "[actors]") {
+  staged it(0);
+  auto first = staged::followed(1);
+  auto second = staged::step(2);
+  second.consumed = samples;
+  if (GENERATE(true, false))
+    second.consumed = samples + 1;
+  else
+    ++first.next_microbatches;
+  it.take(first);
+  CHECK_FALSE(it.end->has_come());
+  it.system.tell(it.stage, second);
+  CHECK(it.end->is(ec::protocol_violated));
+  CHECK_THAT(it.end->text(), ContainsSubstring("stage:0.0: DATA-2"));
 }
 
 TEST_CASE("HANDOFF-3: a stage drops what belongs to another generation", "[actors]") {

@@ -9,6 +9,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <array>
+#include <functional>
 
 using namespace troupe;
 using Catch::Matchers::ContainsSubstring;
@@ -21,8 +22,11 @@ namespace {
 struct supervised {
   explicit supervised(std::uint64_t iterations = 2,
                       bool refuses_viewers = false,
-                      bool recovers = false) {
+                      bool recovers = false,
+                      const std::function<void(runtime::training_job&)>& change = {}) {
     auto job = tests::tiny_job(1, 2);
+    if (change)
+      change(job);
     job.recovery.on = recovers;
     job.train_iterations = iterations;
     prepared = tests::without_threads(job);
@@ -94,6 +98,12 @@ struct supervised {
   void all_ready() {
     for (int r = 0; r < 2; ++r)
       system.tell(supervisor, messages::ready{first_generation, r, 1});
+  }
+  void carry_out(std::uint64_t step) {
+    for (int r = 0; r < 2; ++r)
+      system.tell(supervisor, vote(r, step));
+    for (int r = 0; r < 2; ++r)
+      system.tell(supervisor, applied(r, step));
   }
   static messages::vote vote(int replica, std::uint64_t step = 1) {
     return {.generation = first_generation,
@@ -172,6 +182,29 @@ TEST_CASE("a supervisor decides after all votes, commits after all have applied,
   CHECK(it.shut_down);
   CHECK(it.end->has_come());
   CHECK(it.end->text() == "it ended normally");
+}
+
+TEST_CASE("a supervisor says of each step what the one that follows will read", "[actors]") {
+  const bool stops = GENERATE(true, false);
+  supervised it(stops ? 100 : 3, false, false, [&](auto& job) {
+    auto& batch = job.training.batch;
+    batch.ramp_start = batch.ramp_increment = batch.ramp_samples = batch.global / 2;
+    job.exit_interval = stops ? 3 : 0;
+  });
+  it.all_ready();
+  for (std::uint64_t step = 1; step <= 3; ++step) {
+    REQUIRE(it.steps() == step);
+    it.carry_out(step);
+  }
+  CHECK(it.shut_down);
+  const auto& told = it.heard[0].of<messages::run_step>();
+  CHECK(told[0].microbatches == 1);
+  CHECK(told[1].microbatches == 2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    CHECK(told[i].next_consumed == told[i + 1].consumed);
+    CHECK(told[i].next_microbatches == told[i + 1].microbatches);
+  }
+  CHECK(told[2].next_microbatches == 0);
 }
 
 TEST_CASE("STEP-1: a state that stands before the votes do ends the job", "[actors]") {

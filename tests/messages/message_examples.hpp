@@ -45,7 +45,7 @@ batch_ready example(const wire&) {
 }
 template <>
 run_step example(const wire&) {
-  return {g, step, 123, true, true, 7, true, 1024};
+  return {g, step, 123, true, true, 7, true, 1024, 456, 9};
 }
 template <>
 chosen example(const wire&) {

@@ -1,0 +1,113 @@
+// Which micro-batches a stage asks for, and when: those of the next step as soon as it has all of
+// this one, so that the loader reads them meanwhile.
+
+#include "actors/stage/stage.hpp"
+#include "runtime/core/error.hpp"
+
+#include <utility>
+#include <vector>
+
+namespace troupe::actors {
+
+using messages::pass_id;
+using messages::request_batch;
+using messages::run_step;
+
+// The copies of a model are replicas: micro-batch m of each comes from the same stretch of samples.
+request_batch stage_state::batch_of(const run_step& step,
+                                    const runtime::chunk_copy& hosted,
+                                    int microbatch) const {
+  const int copies = copies_in(step);
+  const int each = step.microbatches / job_->replicas_each();
+  const auto logical = std::uint64_t(told_.replica * job_->replicas_each() + microbatch / each);
+  const auto replicas = std::uint64_t(job_->job.training.batch.data_parallel);
+  const auto stretch
+      = (std::uint64_t(microbatch % each) * replicas + logical) * std::uint64_t(copies)
+        + value(hosted.copy);
+  return {.at = {.generation = told_.generation,
+                 .step = step.step,
+                 .validation = step.validation,
+                 .chunk = hosted.chunk,
+                 .copy = hosted.copy,
+                 .microbatch = runtime::microbatch_id(std::uint32_t(microbatch))},
+          .replica = int(stretch % replicas),
+          .microbatch = stretch / replicas,
+          .consumed = step.consumed,
+          .validation = step.validation,
+          .test = step.test,
+          .inputs = is_first(hosted.chunk),
+          .labels = is_last(hosted.chunk)};
+}
+
+// Only training has several copies: validation is forward by the first.
+int stage_state::copies_in(const run_step& step) const {
+  return step.validation ? 1 : job_->pipeline.schedule->copies();
+}
+
+std::vector<request_batch> stage_state::batches_of(const run_step& step) const {
+  std::vector<request_batch> out;
+  const int copies = copies_in(step);
+  const auto hosted = job_->pipeline.schedule->hosted_by(told_.pipeline_rank);
+  for (int m = 0; m < step.microbatches / copies; ++m)
+    for (const auto& one : hosted)
+      if (int(value(one.copy)) < copies && (is_first(one.chunk) || is_last(one.chunk)))
+        out.push_back(batch_of(step, one, m));
+  return out;
+}
+
+void stage_state::request(const request_batch& x) {
+  awaited_.emplace(x.at, x);
+  node_->messages->send(self_, peers_.loader, x);
+}
+
+void stage_state::request_batches() {
+  constexpr const char* as_foretold = "DATA-2: what was asked for a step ahead is what it takes";
+  for (const auto& x : batches_of(now_->step)) {
+    const auto found = asked_ahead_.find(x.at);
+    if (found == asked_ahead_.end()) {
+      request(x);
+      continue;
+    }
+    runtime::ensure(found->second == x, as_foretold);
+    asked_ahead_.erase(found);
+  }
+  runtime::ensure(asked_ahead_.empty() || asked_ahead_.begin()->first.step > step_, as_foretold);
+}
+
+// Not before: nobody's batch of this step waits behind one that has time. Nor more than one step:
+// what was asked for lies in memory until it is taken.
+void stage_state::request_ahead() {
+  if (!now_ || now_->step.next_microbatches == 0 || !awaited_.empty() || !asked_ahead_.empty())
+    return;
+  auto following = now_->step;
+  following.step = runtime::next(following.step);
+  following.consumed = now_->step.next_consumed;
+  following.microbatches = now_->step.next_microbatches;
+  for (const auto& x : batches_of(following)) {
+    asked_ahead_.emplace(x.at, x);
+    request(x);
+  }
+}
+
+// Of batches the second answer may come: that of a loader that died after it was asked. Both are
+// the same (DATA-1), and the lease of this one goes back.
+bool stage_state::is_second_batch(arrival kind,
+                                  const pass_id& at,
+                                  const runtime::ticket_bundle& data) {
+  if (kind != arrival::batch || awaited_.erase(at) > 0)
+    return false;
+  if (!has(planted_bug::keep_second_batch))
+    node_->transport->take_back(data.tickets);
+  return true;
+}
+
+// What has not been answered is asked of the new one.
+void stage_state::receive(const messages::use_loader& x) {
+  if (x.generation != told_.generation)
+    return;
+  peers_.loader = x.loader;
+  for (const auto& [at, asked] : awaited_)
+    node_->messages->send(self_, peers_.loader, asked);
+}
+
+}  // namespace troupe::actors
