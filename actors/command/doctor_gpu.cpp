@@ -128,13 +128,18 @@ std::string plugin_text(const plugin_facts& x) {
   return fmt::format("{}: '{}', {}", x.name, x.path, x.library);
 }
 
+std::string code_text(const runtime::device_facts& x) {
+  return fmt::format("{} for {}", x.compiles ? "PTX" : "code", x.code);
+}
+
 std::string device_text(const runtime::device_facts& x) {
-  return fmt::format("{}, compute capability {}.{}, {}, {}",
+  return fmt::format("{}, compute capability {}.{}, {}, {}{}",
                      x.name,
                      x.major,
                      x.minor,
                      runtime::counted(std::int64_t(x.multiprocessors), "multiprocessor"),
-                     runtime::human_bytes(double(x.memory)));
+                     runtime::human_bytes(double(x.memory)),
+                     x.code.empty() ? "" : fmt::format("; runs {}", code_text(x)));
 }
 
 std::string driver_text(const machine_facts& x) {
@@ -167,7 +172,9 @@ ordered_json device_json(const runtime::device_facts& x) {
           {"compute_capability", fmt::format("{}.{}", x.major, x.minor)},
           {"multiprocessors", x.multiprocessors},
           {"memory", x.memory},
-          {"obstacle", x.obstacle}};
+          {"obstacle", x.obstacle},
+          {"code", x.code},
+          {"compiles", x.compiles}};
 }
 
 }  // namespace
@@ -191,6 +198,16 @@ void add_gpu_findings(const machine_facts& x, std::vector<finding>& out) {
       note(out,
            fmt::format("device {} {}: runs leave it out", device.number, device.obstacle),
            remedy_of_obstacle(device.obstacle));
+  for (const auto& device : devices)
+    if (device.obstacle.empty() && device.compiles)
+      note(out,
+           fmt::format("device {} runs {}: the driver compiles it when a run first uses it, which "
+                       "takes minutes, and keeps that in ~/.nv/ComputeCache",
+                       device.number,
+                       code_text(device)),
+           fmt::format("build for it: cmake -DTROUPE_CUDA_ARCHITECTURES={}{}-real",
+                       device.major,
+                       device.minor));
   note(
       out,
       fmt::format("{} can compute: --backend cuda", runtime::counted(std::int64_t(able), "device")),

@@ -1,5 +1,6 @@
 #include "kernels/cuda/architecture.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 
@@ -10,12 +11,25 @@ namespace {
 /// What kernels use is there from here on: bf16, asynchronous copies.
 constexpr int oldest = 80;
 
-bool one_runs_on(std::string_view name, int device) {
+constexpr std::string_view built = TROUPE_CUDA_ARCHITECTURES;
+
+/// "90a-real" is 90 and "a-real". Of a name without a number: 0.
+struct architecture_name {
   int made_for = 0;
-  const auto [end, failed] = std::from_chars(name.data(), name.data() + name.size(), made_for);
-  if (failed != std::errc{})
+  std::string_view kind;
+
+  explicit architecture_name(std::string_view name) {
+    const auto* const end = std::from_chars(name.data(), name.data() + name.size(), made_for).ptr;
+    kind = name.substr(std::size_t(end - name.data()));
+  }
+};
+
+bool one_runs_on(std::string_view name, int device) {
+  const architecture_name x(name);
+  const auto made_for = x.made_for;
+  const auto kind = x.kind;
+  if (made_for == 0)
     return true;
-  const auto kind = name.substr(std::size_t(end - name.data()));
   const bool same_major = device / 10 == made_for / 10;
   if (kind.starts_with('f'))  // of a family: PTX, too, stays in it
     return device >= made_for && same_major;
@@ -39,8 +53,30 @@ bool runs_on(std::string_view architectures, int major, int minor) {
   return false;
 }
 
+device_code code_for(std::string_view architectures, int major, int minor) {
+  const int device = 10 * major + minor;
+  device_code out;
+  while (!architectures.empty()) {
+    const auto comma = std::min(architectures.find(','), architectures.size());
+    const auto name = architectures.substr(0, comma);
+    architectures.remove_prefix(std::min(comma + 1, architectures.size()));
+    const architecture_name x(name);
+    if (x.made_for == 0 || !runs_on(name, major, minor))
+      continue;
+    const device_code found{x.made_for,
+                            x.kind.ends_with("-virtual") || device / 10 != x.made_for / 10};
+    const bool is_better = found.is_ptx == out.is_ptx ? found.made_for > out.made_for : out.is_ptx;
+    if (out.made_for == 0 || is_better)
+      out = found;
+  }
+  return out;
+}
+
+device_code code_of_build_for(int major, int minor) {
+  return code_for(built, major, minor);
+}
+
 std::string architecture_obstacle(int major, int minor) {
-  constexpr std::string_view built = TROUPE_CUDA_ARCHITECTURES;
   if (runs_on(built, major, minor))
     return "";
   const auto capability = std::to_string(major) + "." + std::to_string(minor);

@@ -24,6 +24,9 @@ struct device_facts {
   std::int64_t memory = 0;   ///< bytes in all
   int multiprocessors = 0;
   std::string obstacle;  ///< see device_driver::obstacle
+  /// The capability that the code which it runs was made for: "9.0"; empty: not known.
+  std::string code = {};
+  bool compiles = false;  ///< that code is PTX, which the driver compiles at the first use
 };
 
 struct driver_facts {

@@ -112,7 +112,7 @@ def emulated(**environment):
 
 def check_device(folder):
     """Devices are told, with what computes on them; what is slower or lacking is a note with its remedy."""
-    found = says(folder, "device 0", "compute capability 9.0, 4 multiprocessors, 2.15 GB", "device 1",
+    found = says(folder, "device 0", "compute capability 9.0, 4 multiprocessors, 2.15 GB; runs code for 9.0", "device 1",
                  "2 devices can compute: --backend cuda", "attention by troupe",
                  "no cuDNN plug-in: attention is troupe's own, which is slower", **emulated(DEVICES=2))
     gpu = found["gpu"]

@@ -114,6 +114,21 @@ TEST_CASE("where everything for a GPU is there, one note says so", "[doctor]") {
   CHECK(said_of_gpu(with_gpu()) == "1 device can compute: --backend cuda -> \n");
 }
 
+TEST_CASE("a device for which the driver has to compile is named with a build that has its code",
+          "[doctor]") {
+  auto x = with_gpu();
+  auto& device = x.accelerators.devices.front();
+  device = {.number = 2, .name = "x", .major = 12, .minor = 0, .code = "9.0", .compiles = true};
+  CHECK(said_of_gpu(x).find("device 2 runs PTX for 9.0: the driver compiles it") == 0);
+  CHECK(said_of_gpu(x).find("-> build for it: cmake -DTROUPE_CUDA_ARCHITECTURES=120-real\n")
+        != std::string::npos);
+  device.compiles = false;
+  CHECK(said_of_gpu(x) == said_of_gpu(with_gpu()));
+  device.compiles = true;
+  device.obstacle = "is of no use";
+  CHECK(said_of_gpu(x).find("PTX") == std::string::npos);
+}
+
 TEST_CASE("without a GPU nothing is said of it, whatever plug-ins lie about", "[doctor]") {
   auto x = healthy();
   CHECK_FALSE(may_have_gpu(x));

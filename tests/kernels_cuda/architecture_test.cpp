@@ -3,6 +3,8 @@
 #include <catch2/catch_test_macros.hpp>
 
 using troupe::kernels::cuda::architecture_obstacle;
+using troupe::kernels::cuda::code_for;
+using troupe::kernels::cuda::device_code;
 using troupe::kernels::cuda::runs_on;
 
 TEST_CASE("code runs on later devices of its major number, PTX on all later ones") {
@@ -38,6 +40,22 @@ TEST_CASE("one of several architectures suffices, and a name without a number sa
     CHECK(runs_on(usual, capability / 10, capability % 10));
   CHECK_FALSE(runs_on("90a-real,100-real", 8, 0));
   CHECK(runs_on("native", 8, 6));
+}
+
+TEST_CASE("a device runs the newest code that it can and PTX only where there is none") {
+  const auto* const usual = "80-real,90a-real,90-virtual";
+  for (const int capability : {80, 86, 89})
+    CHECK(code_for(usual, 8, capability % 10) == device_code{80, false});
+  CHECK(code_for(usual, 9, 0) == device_code{90, false});
+  for (const int major : {10, 12})  // B200, consumer Blackwell
+    CHECK(code_for(usual, major, 0) == device_code{90, true});
+  CHECK(code_for("90-virtual,80-virtual,89-real,86-real", 8, 9) == device_code{89, false});
+  CHECK(code_for("90-virtual,80-virtual,86-real", 8, 0) == device_code{80, true});
+  CHECK(code_for("80-virtual,90-virtual", 12, 0) == device_code{90, true});
+  CHECK(code_for("80,86", 12, 0) == device_code{86, true});
+  CHECK(code_for("80,86", 8, 6) == device_code{86, false});
+  CHECK(code_for("90a-real", 12, 0) == device_code{});
+  CHECK(code_for("native", 9, 0) == device_code{});
 }
 
 TEST_CASE("devices that are older than what kernels use are refused by name whatever was built") {

@@ -184,6 +184,11 @@ class cuda_queue final : public device_queue {
   cudaStream_t stream_ = nullptr;
 };
 
+/// 90 is 9.0.
+std::string capability_text(int capability) {
+  return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
+}
+
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
@@ -209,13 +214,16 @@ class cuda_driver final : public device_driver {
   device_facts facts(int device) const override {
     cudaDeviceProp x = {};
     require(cudaGetDeviceProperties(&x, device), "asking what a device is");
+    const auto code = kernels::cuda::code_of_build_for(x.major, x.minor);
     return {.number = device,
             .name = x.name,
             .major = x.major,
             .minor = x.minor,
             .memory = std::int64_t(x.totalGlobalMem),
             .multiprocessors = x.multiProcessorCount,
-            .obstacle = obstacle(device)};
+            .obstacle = obstacle(device),
+            .code = code.made_for == 0 ? "" : capability_text(code.made_for),
+            .compiles = code.is_ptx};
   }
 
   std::int64_t free_memory(int device) const override {
