@@ -71,8 +71,8 @@ if(TARGET plugin_cuda)
   troupe_script_test(bench/gpu_rebuild_real bench/gpu_rebuild_test.py real $<TARGET_FILE:troupe>
                      ${PROJECT_BINARY_DIR} NEEDS troupe plugins)
 endif()
-foreach(check same_bits choices lost_choices older_gradients refusals memory failing_device several_devices refused_choices saving occupied missing_attention
-              rounding)
+foreach(check same_bits choices lost_choices older_gradients refusals memory memory_estimate failing_device several_devices refused_choices saving
+              occupied missing_attention rounding)
   troupe_script_test(command/gpu_${check} command/gpu_test.py
                      $<TARGET_FILE:troupe> ${PROJECT_BINARY_DIR}/emulated ${check})
 endforeach()

@@ -4,7 +4,9 @@
 #include "actors/command/print.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/device/backend_kind.hpp"
 #include "runtime/trainer/process_forecast.hpp"
+#include "runtime/trainer/pytorch_memory.hpp"
 #include "runtime/trainer/theoretical_memory.hpp"
 
 #include <algorithm>
@@ -207,11 +209,51 @@ std::string growth_text(const runtime::training_job& job) {
           : "all of it on every data rank; --use-distributed-optimizer shards it over them");
 }
 
+/// Empty where it is for another kind of run.
+std::string pytorch_text(const runtime::training_job& job,
+                         const std::vector<forecast_group>& groups) {
+  if (job.backend != runtime::backend_kind::cuda || !has_pytorch_estimate(job))
+    return "";
+  constexpr const char* form = "{:>9}  {:>10}  {:>9}  {:>9}  {:>12}  {:>11}  {:>9}  {:>9}\n";
+  const auto row = [&](const auto&... cells) { return fmt::format(fmt::runtime(form), cells...); };
+  std::string out
+      = "\nAn estimate of what PyTorch takes on each device: a formula, nothing was measured "
+        "(AdamW, "
+        "fp32\nparameters, autocast, flash attention, no recomputation; without CUDA's context)\n"
+        + row("",
+              "parameters",
+              "gradients",
+              "optimizer",
+              "cast weights",
+              "activations",
+              "loss",
+              "all");
+  for (const auto mode : {runtime::pytorch_mode::eager, runtime::pytorch_mode::compiled}) {
+    const auto x = pytorch_estimate(job, mode);
+    out += row(mode == runtime::pytorch_mode::eager ? "eager" : "compiled",
+               runtime::human_bytes(x.parameters),
+               runtime::human_bytes(x.gradients + x.buckets),
+               runtime::human_bytes(x.moments),
+               runtime::human_bytes(x.cast),
+               runtime::human_bytes(x.activations),
+               runtime::human_bytes(x.loss),
+               runtime::human_bytes(x.peak()));
+  }
+  std::int64_t most = 0;
+  for (const auto& x : groups)
+    most = std::max(most, x.need.peak());
+  return out
+         + fmt::format(
+             "'all' is what is there at once, at most; Troupe's forecast for the same: {}\n",
+             runtime::human_bytes(most));
+}
+
 std::string page(const runtime::training_job& job, const std::vector<forecast_group>& groups) {
   return heads_text(job) + forecast_text(groups) + processes_text(processes_of(job, groups))
          + "\nMegatron-LM's own estimate for its heaviest worker, by its formula (its MB is 2^20 bytes; "
            "above it is 10^6)\n  "
-         + to_text(runtime::megatron_memory(job)) + "\n" + growth_text(job);
+         + to_text(runtime::megatron_memory(job)) + "\n" + pytorch_text(job, groups)
+         + growth_text(job);
 }
 
 ordered_json handoffs_of(const runtime::memory_forecast& need) {
@@ -226,6 +268,17 @@ ordered_json handoffs_of(const runtime::memory_forecast& need) {
                    {"bytes_each", x.bytes},
                    {"bytes", x.bytes * x.what.credits}});
   return out;
+}
+
+ordered_json pytorch_json(const runtime::pytorch_memory& x) {
+  return {{"parameters", x.parameters},
+          {"gradients", x.gradients},
+          {"moments", x.moments},
+          {"buckets", x.buckets},
+          {"cast_weights", x.cast},
+          {"activations", x.activations},
+          {"loss", x.loss},
+          {"peak", x.peak()}};
 }
 
 ordered_json as_json(const runtime::training_job& job, const std::vector<forecast_group>& groups) {
@@ -274,6 +327,10 @@ ordered_json as_json(const runtime::training_job& job, const std::vector<forecas
                      {"activations", theory.activations},
                      {"total", theory.total()},
                      {"text", to_text(theory)}};
+  if (has_pytorch_estimate(job))
+    out["pytorch_estimate"]
+        = {{"eager", pytorch_json(pytorch_estimate(job, runtime::pytorch_mode::eager))},
+           {"compiled", pytorch_json(pytorch_estimate(job, runtime::pytorch_mode::compiled))}};
   return out;
 }
 

@@ -286,6 +286,17 @@ def check_failing_device(folder):
         says(answer, 3, "cudaErrorLaunchFailure" if "719" in fault else "cudaErrorIllegalAddress", "stage:0.0")
 
 
+def check_memory_estimate(folder):
+    """What PyTorch would take stands beside the forecast of a device, as an estimate; not of a part of a model."""
+    shape = [x for x in MODEL if x != "--mock-data"]
+    words = ["memory", *shape, "--bf16", "--backend", "cuda"]
+    says(run(words, folder), 0, "An estimate of what PyTorch takes", "eager", "compiled", "nothing was measured")
+    parts = run([*words, "--world-size", "2", "--pipeline-model-parallel-size", "2"], folder,
+                TROUPE_EMULATED_DEVICES=2)
+    says(parts, 0, "Troupe's forecast")
+    expect("PyTorch" not in parts.stdout, "nothing is estimated for half a model", parts)
+
+
 def check_several_devices(folder):
     """A device for each stage: a lane that drops what it was lent does not change its own device."""
     four = {"TROUPE_EMULATED_DEVICES": 4}

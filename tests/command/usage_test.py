@@ -229,6 +229,7 @@ def check_memory(folder):
     ratio = alone["workers"][0]["optimizer"] / large["workers"][0]["optimizer"]
     if not 6.4 < ratio < 10:  # 8 data ranks; pools round up by at most a quarter
         raise wrong(f"a distributed optimizer over 8 saves {ratio}")
+    check_pytorch_estimate(of)
     page = works("memory", "--config", EXAMPLES / "llama3_8b.yaml")
     for expected in ["parameters 8030261248", "Theoretical memory footprints", "its MB is 2^20 bytes", "What grows with what",
                      "those of a tied embedding twice where a stage has both its uses"]:
@@ -237,6 +238,24 @@ def check_memory(folder):
     refuses("--num-layers is missing", "memory", "--vocab-size", 100)
     refuses("--vocab-size", "memory", *SMALL)
     refuses("multiple", "memory", *GPT3_175B, "--hidden-size", 100)
+
+
+def check_pytorch_estimate(of):
+    """Where the whole model is on each device: an estimate, and called so."""
+    words = ["--num-layers", 12, "--hidden-size", 768, "--num-attention-heads", 12, "--seq-length", 1024, "--vocab-size", 50304,
+             "--bf16", "--micro-batch-size", 16, "--global-batch-size", 32]
+    one = of(*words)["pytorch_estimate"]
+    parameters = 124475904  # GPT-2 124M, with positions of 1024 and a vocabulary of 50304
+    for mode in ["eager", "compiled"]:
+        x = one[mode]
+        if x["parameters"] != 4 * parameters or x["moments"] != 8 * parameters or x["buckets"] != 0:
+            raise wrong(f"{mode}: {x}")
+        if x["peak"] != sum(x[name] for name in ["parameters", "gradients", "moments", "cast_weights", "activations", "loss"]):
+            raise wrong(f"with two micro-batches gradients are there at the loss: {x}")
+    if one["eager"]["loss"] != 12 * 16 * 1024 * 50304 or one["compiled"]["peak"] >= one["eager"]["peak"]:
+        raise wrong(f"{one}")
+    if "pytorch_estimate" in of(*words, "--world-size", 2, "--tensor-model-parallel-size", 2):
+        raise wrong("there is an estimate for half a model")
 
 
 SIZE = re.compile(r"[\d.]+(?= [kMG]?B\b)")

@@ -1,0 +1,88 @@
+#include "runtime/trainer/pytorch_memory.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <algorithm>
+
+namespace troupe::runtime {
+namespace {
+
+std::int64_t all_parameters(const gpt_config& m) {
+  const auto padding = (m.padded_vocabulary - m.vocabulary) * m.hidden;
+  return parameter_count(m) + padding * (m.tied_embeddings ? 1 : 2);
+}
+
+/// Weights and biases that products read.
+std::int64_t elements_of_products(const gpt_config& m) {
+  const auto attention = m.heads * m.head_size;
+  auto layer = m.hidden * (m.qkv_width() + attention + m.fc1_width() + m.ffn);
+  if (m.linear_bias || m.qkv_bias)
+    layer += m.qkv_width();
+  if (m.linear_bias)
+    layer += 2 * m.hidden + m.fc1_width();
+  return m.layers * layer + m.padded_vocabulary * m.hidden;
+}
+
+std::int64_t widest_product(const gpt_config& m) {
+  return m.hidden
+         * std::max(
+             {m.qkv_width(), m.heads * m.head_size, m.fc1_width(), m.ffn, m.padded_vocabulary});
+}
+
+std::int64_t statistics(const gpt_config& m) {
+  return m.normalization == kernels::normalization::layer ? 8 : 4;
+}
+
+/// Of each token, what both modes keep of a layer's attention.
+std::int64_t attention_bytes(const gpt_config& m, std::int64_t narrow) {
+  return narrow * (m.qkv_width() + m.heads * m.head_size) + 4 * m.heads;
+}
+
+std::int64_t eager_token(const gpt_config& m, std::int64_t narrow) {
+  const auto norm = 4 * m.hidden + statistics(m);
+  const bool gated = m.activation == kernels::activation::swiglu;
+  const auto mask = m.hidden_dropout > 0 ? m.hidden : 0;
+  const auto layer = 2 * norm + 2 * narrow * m.hidden + attention_bytes(m, narrow)
+                     + narrow * (gated ? 4 : 2) * m.ffn + 2 * mask;
+  return m.layers * layer + 16 + norm + narrow * m.hidden + mask;
+}
+
+std::int64_t compiled_token(const gpt_config& m, std::int64_t narrow) {
+  const auto layer = 2 * statistics(m) + 2 * narrow * m.hidden + attention_bytes(m, narrow)
+                     + narrow * m.fc1_width();
+  return m.layers * layer + 16 + 4 * m.hidden + statistics(m);
+}
+
+}  // namespace
+
+std::int64_t pytorch_memory::peak() const {
+  const auto at_loss = cast + activations + loss;
+  const auto all = parameters + moments + buckets;
+  return all + (accumulates ? gradients + at_loss : std::max(at_loss, gradients));
+}
+
+bool has_pytorch_estimate(const training_job& job) {
+  return job.layout.tensor == 1 && job.layout.pipeline == 1 && job.training.own.name.empty();
+}
+
+pytorch_memory pytorch_estimate(const training_job& job, pytorch_mode mode) {
+  ensure(has_pytorch_estimate(job), "MEMORY-1: PyTorch's memory is estimated for whole models");
+  const auto& m = job.training.model;
+  const auto& batch = job.training.batch;
+  const bool eager = mode == pytorch_mode::eager;
+  const auto each = 4 * all_parameters(m);
+  const auto narrow = std::int64_t(size_of(job.training.precision));
+  const auto tokens = batch.micro * m.sequence;
+  pytorch_memory out{.parameters = each,
+                     .gradients = each,
+                     .moments = 2 * each,
+                     .buckets = job.layout.world > 1 ? each : 0};
+  if (narrow < 4)
+    out.cast = narrow * (eager ? elements_of_products(m) : widest_product(m));
+  out.activations = tokens * (eager ? eager_token(m, narrow) : compiled_token(m, narrow));
+  out.loss = tokens * (eager ? 12 * m.padded_vocabulary : 2 * narrow * m.padded_vocabulary + 4);
+  out.accumulates = batch.global > batch.micro * job.layout.world;
+  return out;
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,80 @@
+// What PyTorch would need on one device for the same model and micro-batch: an estimate, by a
+// formula. Nothing of it was measured, and it knows nothing of PyTorch's allocator, of CUDA's
+// context (about half a GB) or of cuBLAS's workspace.
+//
+// PyTorch as a good user has it: AdamW (fused), parameters in fp32, bf16 or fp16 by autocast,
+// gradients set to none after each step, flash attention, no recomputation of layers;
+// DistributedDataParallel where there are several replicas. P parameters with the padding of the
+// vocabulary, n tokens of a micro-batch, C hidden, Q and K the widths of all queries and of all
+// keys, H heads, F feed-forward, V the padded vocabulary, s bytes of an activation in products (2
+// by autocast, else 4), t bytes of a norm's statistics (8 with a mean, else 4).
+//
+//   parameters     4 P
+//   gradients      4 P
+//   moments        8 P
+//   buckets        4 P, with several replicas: gradients are copied to where they are summed
+//
+// Eager, bytes of what autograd saves:
+//
+//   cast           s for each weight and bias of a product: autocast's copies, which the backward
+//   pass
+//                  wants again; none in fp32
+//   a layer        n (2 (4 C + t)         both norms: their input, of the residual stream in fp32
+//                     + 2 s C             what they hand to products
+//                     + s (Q + 2 K)       queries, keys, values
+//                     + s Q + 4 H         the result of attention, and its log-sum-exp
+//                     + s m F             m = 2: into and out of the activation; gated 4: gate, up,
+//                     the
+//                                         gate's activation, their product
+//                     + 2 C)              masks, with dropout
+//   around them    n (16                  token and label, of 8 bytes
+//                     + 4 C + t + s C     the last norm, and what it hands to the head
+//                     + C)                mask of the embedding, with dropout
+//   loss           12 n V                 in fp32: log-softmax, its gradient, and that of the
+//   logits
+//
+// Compiled, bytes of what the partition of forward and backward pass keeps, which computes again
+// what is element by element:
+//
+//   cast           s for each element of the widest matrix: casts are done where they are used
+//   a layer        n (2 t                 statistics
+//                     + 2 s C             what attention and feed-forward layer add to the stream
+//                     + s (Q + 2 K) + s Q + 4 H
+//                     + s f F)            f = 1, gated 2: into the activation
+//   around them    n (16 + 4 C + t)       the stream before the first layer
+//   loss           n (2 s V + 4)          logits, their gradient, and a row's log-sum-exp
+//
+// With dropout its masks are drawn again. The most is at the loss, when every layer is saved: in
+// the first micro-batch of a step there are no gradients yet. It is no less than what the update
+// has: gradients and no activations.
+
+#pragma once
+
+#include "runtime/trainer/job.hpp"
+
+#include <cstdint>
+
+namespace troupe::runtime {
+
+enum class pytorch_mode : std::uint8_t { eager, compiled };
+
+/// Bytes.
+struct pytorch_memory {
+  std::int64_t parameters = 0, gradients = 0, moments = 0, buckets = 0;
+  std::int64_t cast = 0;         ///< narrow copies of weights
+  std::int64_t activations = 0;  ///< of one micro-batch, but for the loss
+  std::int64_t loss = 0;         ///< at most at once, from logits to their gradient
+  bool accumulates = false;      ///< several micro-batches a step: gradients are there at the loss
+
+  friend bool operator==(const pytorch_memory&, const pytorch_memory&) = default;
+
+  std::int64_t peak() const;
+};
+
+/// Whether the estimate is for such a layout: the whole model on each device, without own parts.
+bool has_pytorch_estimate(const training_job& job);
+
+/// Broken promise MEMORY-1 where there is none.
+pytorch_memory pytorch_estimate(const training_job& job, pytorch_mode mode);
+
+}  // namespace troupe::runtime
