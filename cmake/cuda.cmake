@@ -5,7 +5,7 @@
 
 set(TROUPE_CUDA "AUTO" CACHE STRING "Build the CUDA plug-ins: AUTO, ON or OFF")
 set(TROUPE_CUDA_ARCHITECTURES "80-real;90a-real;90-virtual" CACHE STRING
-    "As CMake's CUDA_ARCHITECTURES: A100, H100 and H200, and PTX for what comes after")
+    "As CMake's CUDA_ARCHITECTURES: 8.0 and what runs its code (8.6, 8.9), 9.0, and PTX for what comes after")
 
 string(REPLACE ";" "," architectures "${TROUPE_CUDA_ARCHITECTURES}")
 set(TROUPE_ARCHITECTURES_DEFINITION "TROUPE_CUDA_ARCHITECTURES=\"${architectures}\"")
