@@ -105,7 +105,7 @@ std::uint64_t seed_before(planted_bug x) {
     case planted_bug::decide_before_keepers:
       return 1000;
     case planted_bug::keep_before_all:
-      return 1800;
+      return 750;
     case planted_bug::believe_states:
       return 110;
     default:
