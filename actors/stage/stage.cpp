@@ -220,9 +220,10 @@ void stage_state::vote() {
           context.worker->flip_gradient_bit(drawn_for(where, result->step));
         runtime::reads wanted(by);
         add_losses(context, wanted);
-        context.worker->norms(wanted, result->square_norms);
         if (compared)
-          context.worker->vote_digest(wanted, result->gradients);
+          context.worker->norms_and_digest(wanted, result->square_norms, result->gradients);
+        else
+          context.worker->norms(wanted, result->square_norms);
         if (counts)
           context.worker->zero_gradients(wanted, result->zeros);
         wanted.finish();

@@ -1,5 +1,5 @@
 #include "kernels/cpu/cpu.hpp"
-#include "kernels/cpu/split.hpp"
+#include "kernels/cpu/grains.hpp"
 #include "kernels/cpu/targets.hpp"
 
 #include <cmath>
@@ -9,6 +9,7 @@
 #include <hwy/foreach_target.h>
 // clang-format off: Highway needs this order
 #include "kernels/cpu/dispatch.hpp"
+#include "kernels/cpu/fingerprint-inl.hpp"
 #include "kernels/cpu/vector-inl.hpp"
 // clang-format on
 
@@ -72,6 +73,41 @@ void scaled_sum_range(const scaled_sum<float>& op,
   });
 }
 
+/// What is computed at once where fingerprints are taken of it: that is in the first cache then.
+constexpr std::int64_t momentum_block = 1024;
+
+/// The grain that begins at `begin`, with its fingerprints: `keys` of x and m, which are added to
+/// `sums`.
+template <class T>
+void momentum_grain(const momentum_step<float>& op,
+                    std::int64_t begin,
+                    std::int64_t end,
+                    const std::uint64_t (&keys)[2],
+                    std::uint64_t (*sums)[2]) {
+  for (std::int64_t at = begin; at < end; at += momentum_block) {
+    const auto stop = std::min(at + momentum_block, end);
+    if (op.rule == momentum_rule::sgd)
+      sgd_range<T>(op, at, stop);
+    else
+      lion_range<T>(op, at, stop);
+    add_fingerprint(op.x + at, at - begin, stop - at, keys[0], sums[0]);
+    add_fingerprint(op.m + at, at - begin, stop - at, keys[1], sums[1]);
+  }
+}
+
+void scaled_sum_grain(const scaled_sum<float>& op,
+                      float factor,
+                      std::int64_t begin,
+                      std::int64_t end,
+                      std::uint64_t key,
+                      std::uint64_t (&sums)[2]) {
+  for (std::int64_t at = begin; at < end; at += momentum_block) {
+    const auto stop = std::min(at + momentum_block, end);
+    scaled_sum_range(op, factor, at, stop);
+    add_fingerprint(op.y + at, at - begin, stop - at, key, sums);
+  }
+}
+
 }  // namespace
 }  // namespace troupe::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -81,11 +117,42 @@ namespace troupe::kernels::cpu {
 
 TROUPE_EXPORT(sgd_range);
 TROUPE_EXPORT(lion_range);
+TROUPE_EXPORT(momentum_grain);
 HWY_EXPORT(scaled_sum_range);
+HWY_EXPORT(scaled_sum_grain);
+
+namespace {
+
+/// One array that is cut in grains.
+struct array_in_grains {
+  struct piece {
+    std::int64_t n;
+  };
+  const piece* pieces;
+  std::int64_t count, grain;
+};
+
+}  // namespace
 
 template <class T>
 void run(const momentum_step<T>& op, const context& in) {
   const bool sgd = op.rule == momentum_rule::sgd, to_f16 = op.rounded_to == narrow_type::f16;
+  if (const auto& wanted = op.fingerprints; wanted.results) {
+    fingerprint_results results(wanted.results, 2);
+    const array_in_grains::piece all{op.n};
+    split_grains(in.threads, array_in_grains{&all, 1, wanted.grain}, [&](const grain_of_piece& at) {
+      const auto* const key = wanted.keys + at.number;
+      const std::uint64_t keys[] = {*key, key[grains_in(op.n, wanted.grain)]};
+      std::uint64_t sums[2][2] = {};
+      if (to_f16)
+        TROUPE_DISPATCH(momentum_grain, f16)(op, at.begin, at.begin + at.n, keys, sums);
+      else
+        TROUPE_DISPATCH(momentum_grain, bf16)(op, at.begin, at.begin + at.n, keys, sums);
+      results.add(0, sums[0]);
+      results.add(1, sums[1]);
+    });
+    return;
+  }
   split(in.threads, op.n, elements_worth_a_thread, [&](std::int64_t begin, std::int64_t end) {
     if (sgd && to_f16)
       TROUPE_DISPATCH(sgd_range, f16)(op, begin, end);
@@ -104,6 +171,17 @@ void run(const scaled_sum<T>& op, const context& in) {
   for (std::int64_t k = 0; k < op.count; ++k)
     square += op.squares[k];
   const auto factor = float(factor_of(op, std::sqrt(square)));
+  if (const auto& wanted = op.fingerprints; wanted.results) {
+    fingerprint_results results(wanted.results, 1);
+    const array_in_grains::piece all{op.n};
+    split_grains(in.threads, array_in_grains{&all, 1, wanted.grain}, [&](const grain_of_piece& at) {
+      std::uint64_t sums[2] = {};
+      HWY_DYNAMIC_DISPATCH(scaled_sum_grain)
+      (op, factor, at.begin, at.begin + at.n, wanted.keys[at.number], sums);
+      results.add(0, sums);
+    });
+    return;
+  }
   split(in.threads, op.n, elements_worth_a_thread, [&](std::int64_t begin, std::int64_t end) {
     HWY_DYNAMIC_DISPATCH(scaled_sum_range)(op, factor, begin, end);
   });

@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>
 // clang-format off: Highway needs this order
 #include "kernels/cpu/dispatch.hpp"
+#include "kernels/cpu/fingerprint-inl.hpp"
 #include "kernels/cpu/vector-inl.hpp"
 // clang-format on
 
@@ -74,6 +75,20 @@ double square_norm_grain(const float* x, std::int64_t n) {
   return total;
 }
 
+/// The same, adding its fingerprint to `sums`: of each block while that is in the first cache.
+double square_norm_and_fingerprint(const float* x,
+                                   std::int64_t n,
+                                   std::uint64_t key,
+                                   std::uint64_t (&sums)[2]) {
+  double total = 0;
+  for (std::int64_t i = 0; i < n; i += square_norm<float>::block) {
+    const auto some = std::min(square_norm<float>::block, n - i);
+    total += square_norm_block(x + i, some);
+    add_fingerprint(x + i, i, some, key, sums);
+  }
+  return total;
+}
+
 void square_norm_blocks(const square_norm<float>& op,
                         double* of_block,
                         std::int64_t begin,
@@ -93,6 +108,7 @@ TROUPE_EXPORT(add_range);
 TROUPE_EXPORT(ordered_sum_range);
 HWY_EXPORT(square_norm_blocks);
 HWY_EXPORT(square_norm_grain);
+HWY_EXPORT(square_norm_and_fingerprint);
 
 template <class T>
 void run(const add<T>& op, const context& in) {
@@ -128,6 +144,17 @@ void run(const square_norm<T>& op, const context& in) {
 
 template <class T>
 void run(const square_norms<T>& op, const context& in) {
+  if (op.fingerprints) {
+    fingerprint_results prints(op.fingerprints, op.count);
+    split_grains(in.threads, op, [&](const grain_of_piece& at) {
+      const auto& piece = op.pieces[at.piece];
+      std::uint64_t sums[2] = {};
+      op.results[at.before + at.number] = HWY_DYNAMIC_DISPATCH(square_norm_and_fingerprint)(
+          piece.x + at.begin, at.n, piece.keys[at.number], sums);
+      prints.add(at.piece, sums);
+    });
+    return;
+  }
   split_grains(in.threads, op, [&](const grain_of_piece& at) {
     op.results[at.before + at.number]
         = HWY_DYNAMIC_DISPATCH(square_norm_grain)(op.pieces[at.piece].x + at.begin, at.n);

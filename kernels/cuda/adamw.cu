@@ -1,7 +1,5 @@
-#include "kernels/cuda/pieces.cuh"
+#include "kernels/cuda/fingerprint.cuh"
 #include "kernels/cuda/run.hpp"
-
-#include <vector>
 
 namespace troupe::kernels::cuda {
 
@@ -19,7 +17,9 @@ struct adamw_piece {
   void* rounded;
   std::int64_t n;
   std::int64_t first;
-  float decay;  ///< of a step
+  const std::uint64_t* keys;
+  std::int64_t before;  ///< grains of the pieces before, of one array
+  float decay;          ///< of a step
   bool aligned;
 };
 
@@ -104,28 +104,86 @@ __global__ void __launch_bounds__(adamw_threads)
   }
 }
 
-/// Of x, m and v of every piece, as they lie.
-std::vector<fingerprint<float>::piece> arrays_of(const adamw_pieces<float>& op) {
-  std::vector<fingerprint<float>::piece> out;
-  for (std::int64_t i = 0; i < op.count; ++i) {
-    const auto& p = op.pieces[i];
-    const auto grains = grains_in(p.n, op.grain);
-    out.push_back({p.x, p.n, p.keys});
-    out.push_back({p.m, p.n, p.keys + grains});
-    out.push_back({p.v, p.n, p.keys + 2 * grains});
-  }
-  return out;
+/// Element k of `low` and element l of `high`: a pair of words of x, of m and of v.
+template <int W>
+__device__ __forceinline__ void take_pair(grain_fingerprints<3>& of,
+                                          const adamw_state<W>& low,
+                                          int k,
+                                          const adamw_state<W>& high,
+                                          int l,
+                                          std::int64_t pair) {
+  of.add(0, __float_as_uint(low.x.x[k]), __float_as_uint(high.x.x[l]), pair);
+  of.add(1, __float_as_uint(low.m.x[k]), __float_as_uint(high.m.x[l]), pair);
+  of.add(2, __float_as_uint(low.v.x[k]), __float_as_uint(high.v.x[l]), pair);
 }
 
-fingerprint<float> fingerprints_of(const adamw_pieces<float>& op,
-                                   const std::vector<fingerprint<float>::piece>& arrays) {
-  return {op.fingerprints, arrays.data(), std::int64_t(arrays.size()), op.grain};
+/// Elements i and i + 1 of the grain of n that begins at `origin`, as far as it has them.
+__device__ __forceinline__ void update_pair(const adamw_piece& piece,
+                                            std::int64_t origin,
+                                            std::int64_t i,
+                                            std::int64_t n,
+                                            const adamw_numbers& by,
+                                            grain_fingerprints<3>& of) {
+  adamw_state<1> low, high = {};
+  read(low, piece, origin + i);
+  update(low, piece, origin + i, by);
+  if (i + 1 < n) {
+    read(high, piece, origin + i + 1);
+    update(high, piece, origin + i + 1, by);
+  }
+  take_pair(of, low, 0, high, 0, i / 2);
+}
+
+// The same with the fingerprints of what is written, from where it is computed. A tile is of one
+// grain; a block's are neighbours, so that it adds once for every grain among them.
+__global__ void __launch_bounds__(adamw_threads)
+    adamw_fingerprints_kernel(const __grid_constant__ piece_table<adamw_piece> table,
+                              std::int64_t tiles,
+                              std::int64_t grain,
+                              const adamw_numbers by,
+                              fingerprint_word* sums) {
+  constexpr int W = adamw_width;
+  constexpr std::int64_t step = std::int64_t{adamw_threads} * W;
+  const std::int64_t tiles_a_grain = ceil_div(grain, adamw_tile);
+  const std::int64_t end = tiles * (blockIdx.x + 1) / gridDim.x;
+  for (std::int64_t tile = tiles * blockIdx.x / gridDim.x; tile < end;) {
+    const adamw_piece& piece = table.piece[table.find(tile)];
+    const std::int64_t g = (tile - piece.first) / tiles_a_grain, origin = g * grain;
+    const std::int64_t n = piece.n - origin < grain ? piece.n - origin : grain;
+    const std::int64_t begin = piece.first + g * tiles_a_grain;
+    const std::int64_t stop = begin + ceil_div(n, adamw_tile);
+    const std::int64_t grains = ceil_div(piece.n, grain);
+    const bool aligned = piece.aligned && origin % W == 0;
+    grain_fingerprints<3> of(piece.keys + g, grains);
+    for (; tile < end && tile < stop; ++tile) {
+      const std::int64_t at = (tile - begin) * adamw_tile + std::int64_t{threadIdx.x} * W;
+      if (aligned && at + (adamw_steps - 1) * step + W <= n) {
+        adamw_state<W> state[adamw_steps];
+#pragma unroll
+        for (int s = 0; s < adamw_steps; ++s)
+          read(state[s], piece, origin + at + s * step);
+#pragma unroll
+        for (int s = 0; s < adamw_steps; ++s) {
+          update(state[s], piece, origin + at + s * step, by);
+#pragma unroll
+          for (int k = 0; k < W; k += 2)
+            take_pair(of, state[s], k, state[s], k + 1, (at + s * step + k) / 2);
+        }
+      } else {
+        for (int s = 0; s < adamw_steps; ++s)
+          for (int k = 0; k < W; k += 2)
+            if (const std::int64_t i = at + s * step + k; i < n)
+              update_pair(piece, origin, i, n, by, of);
+      }
+    }
+    of.flush<adamw_threads>(sums + 2 * (3 * piece.before + g), grains);
+  }
 }
 
 }  // namespace
 
 std::size_t scratch(const adamw_pieces<float>& op) {
-  return op.fingerprints ? scratch(fingerprints_of(op, arrays_of(op))) : 0;
+  return op.fingerprints ? bytes_of_grain_sums(3 * grains_of(op)) : 0;
 }
 
 template <>
@@ -139,12 +197,16 @@ void run(const adamw_pieces<float>& op, const context& in) {
                          .step1 = op.rate / op.correction1,
                          .inverse2 = 1 / op.correction2,
                          .to_f16 = op.rounded_to == narrow_type::f16};
+  auto* const sums = op.fingerprints ? scratch_array<fingerprint_word>(in, scratch(op)) : nullptr;
+  if (sums)
+    clear_grain_sums(in, sums, 3 * grains_of(op));
+  std::int64_t before = 0;
   in_tables<adamw_piece>(
       op.count,
       [&](std::int64_t i) {
         const auto& p = op.pieces[i];
         const auto from = source_of(p.from, p.x, p.m, p.v);
-        return adamw_piece{
+        const adamw_piece out{
             .x = p.x,
             .m = p.m,
             .v = p.v,
@@ -152,18 +214,31 @@ void run(const adamw_pieces<float>& op, const context& in) {
             .dx = p.dx,
             .rounded = p.rounded,
             .n = p.n,
+            .keys = p.keys,
+            .before = before,
             .decay = op.rate * p.weight_decay,
             .aligned = all_aligned(p.x, p.m, p.v, from.x, from.m, from.v, p.dx, p.rounded)};
+        before += sums ? grains_in(p.n, op.grain) : 0;
+        return out;
       },
-      [](const adamw_piece& p) { return ceil_div(p.n, adamw_tile); },
+      [&](const adamw_piece& p) {
+        return sums ? tiles_in_grains(p.n, op.grain, adamw_tile) : ceil_div(p.n, adamw_tile);
+      },
       [&](const piece_table<adamw_piece>& table, std::int64_t tiles, std::int64_t) {
-        launch(
-            in, blocks_for(tiles, 16 * processors), adamw_threads, adamw_kernel, table, tiles, by);
+        const auto grid = blocks_for(tiles, 16 * processors);
+        if (sums)
+          launch(
+              in, grid, adamw_threads, adamw_fingerprints_kernel, table, tiles, op.grain, by, sums);
+        else
+          launch(in, grid, adamw_threads, adamw_kernel, table, tiles, by);
       });
-  if (op.fingerprints) {
-    const auto arrays = arrays_of(op);
-    run(fingerprints_of(op, arrays), in);
-  }
+  if (sums)
+    add_grain_sums(
+        in,
+        3 * op.count,
+        op.fingerprints,
+        [&](std::int64_t i) { return grains_in(op.pieces[i / 3].n, op.grain); },
+        sums);
 }
 
 template <>

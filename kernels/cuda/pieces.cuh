@@ -31,6 +31,12 @@ struct piece_table {
   }
 };
 
+/// Tiles of an array that is cut in grains: none is of two of them.
+constexpr std::int64_t tiles_in_grains(std::int64_t n, std::int64_t grain, std::int64_t tile) {
+  const std::int64_t whole = n / grain;
+  return whole * ceil_div(grain, tile) + ceil_div(n - whole * grain, tile);
+}
+
 /// Calls start(table, tiles of it, tiles before it) for the pieces make(i), i < count, in order.
 template <class Piece, class Make, class Tiles, class Start>
 void in_tables(std::int64_t count, const Make& make, const Tiles& tiles_of, const Start& start) {

@@ -17,7 +17,7 @@
 //   embedding_backward      dy once for each table, whose rows it has in another order; 28 bytes a
 //                           row and table to sort; a row of a table once, however often it is used;
 //                           of what comes more than 256 times a sum for each 256, written and read
-//   adamw_pieces            with fingerprints 12 bytes an element, read again
+//   with fingerprints       of a grain and array 16 bytes, cleared, added to and read
 //   square_norm(s)          8 bytes for 4,096 elements, written and read
 
 #pragma once
@@ -67,8 +67,10 @@ template <class T>
 std::size_t scratch(const ordered_sum<T>& op);
 std::size_t scratch(const square_norm<float>& op);
 std::size_t scratch(const square_norms<float>& op);
-// adamw.cu, fingerprint.cu
+// adamw.cu, momentum.cu, fingerprint.cu
 std::size_t scratch(const adamw_pieces<float>& op);
+std::size_t scratch(const momentum_step<float>& op);
+std::size_t scratch(const scaled_sum<float>& op);
 std::size_t scratch(const fingerprint<float>& op);
 
 }  // namespace troupe::kernels::cuda

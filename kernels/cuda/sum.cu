@@ -1,5 +1,5 @@
 #include "kernels/cuda/each.cuh"
-#include "kernels/cuda/pieces.cuh"
+#include "kernels/cuda/fingerprint.cuh"
 #include "kernels/cuda/run.hpp"
 
 namespace troupe::kernels::cuda {
@@ -131,22 +131,43 @@ constexpr int square_threads = 64;
 struct square_piece {
   const float* x;
   std::int64_t n;
+  const std::uint64_t* keys;
+  std::int64_t before;  ///< grains of the pieces before
   std::int64_t first;
 };
 
-/// Blocks of an array that is cut in grains: none is of two of them.
 std::int64_t blocks_in(std::int64_t n, std::int64_t grain) {
-  const std::int64_t whole = n / grain;
-  return whole * ceil_div(grain, norm_block) + ceil_div(n - whole * grain, norm_block);
+  return tiles_in_grains(n, grain, norm_block);
 }
+
+/// Fingerprints of what threads load, or nothing where none are wanted.
+template <bool Wanted>
+struct square_fingerprints {
+  __device__ __forceinline__ square_fingerprints(const std::uint64_t*) {}
+  __device__ __forceinline__ void add(float, float, std::int64_t) {}
+  __device__ __forceinline__ fingerprint_word sum(int) const { return 0; }
+};
+template <>
+struct square_fingerprints<true> {
+  grain_fingerprints<1> of;
+
+  __device__ __forceinline__ square_fingerprints(const std::uint64_t* key) : of(key, 0) {}
+  __device__ __forceinline__ void add(float low, float high, std::int64_t pair) {
+    of.add(0, __float_as_uint(low), __float_as_uint(high), pair);
+  }
+  __device__ __forceinline__ fingerprint_word sum(int j) const { return of.sum(0, j); }
+};
 
 // A block of 4,096 elements is added by 16 lanes, as the operation says: four threads have four of
 // them each, so that a load is of 16 bytes and the four threads' loads are neighbours.
+// Where fingerprints are wanted they add the block's to the sums of its grain.
+template <bool Fingerprints>
 __global__ void __launch_bounds__(square_threads)
     square_blocks_kernel(const __grid_constant__ piece_table<square_piece> table,
                          std::int64_t blocks,
                          std::int64_t grain,
-                         double* of_block) {
+                         double* of_block,
+                         fingerprint_word* sums) {
   constexpr int at_once = 16;
   const std::int64_t blocks_a_grain = ceil_div(grain, norm_block);
   const int quarter = int(threadIdx.x) % threads_a_block;
@@ -157,6 +178,8 @@ __global__ void __launch_bounds__(square_threads)
        base += stride) {
     const std::int64_t b = base + threadIdx.x / threads_a_block;
     double sum[lanes_a_thread] = {};
+    fingerprint_word of_thread[2] = {};
+    fingerprint_word* of_grain_sums = nullptr;
     if (b < blocks) {
       const square_piece& piece = table.piece[table.find(b)];
       const std::int64_t g = (b - piece.first) / blocks_a_grain;
@@ -164,6 +187,8 @@ __global__ void __launch_bounds__(square_threads)
       const std::int64_t of_grain = piece.n - g * grain < grain ? piece.n - g * grain : grain;
       const std::int64_t left = of_grain - in_grain;
       const float* const x = piece.x + g * grain + in_grain + quarter * lanes_a_thread;
+      const std::int64_t first = in_grain + quarter * lanes_a_thread;  // in the grain
+      square_fingerprints<Fingerprints> of(Fingerprints ? piece.keys + g : nullptr);
       if (left >= norm_block && reinterpret_cast<std::uintptr_t>(x) % 16 == 0) {
         for (int i = 0; i < norm_block; i += at_once * norm_lanes) {
           pack<float, lanes_a_thread> in[at_once];
@@ -171,19 +196,29 @@ __global__ void __launch_bounds__(square_threads)
           for (int u = 0; u < at_once; ++u)
             in[u] = load<float, lanes_a_thread>(x + i + u * norm_lanes);
 #pragma unroll
-          for (int u = 0; u < at_once; ++u)
+          for (int u = 0; u < at_once; ++u) {
 #pragma unroll
             for (int k = 0; k < lanes_a_thread; ++k)
               sum[k] = fma(double(in[u].x[k]), double(in[u].x[k]), sum[k]);
+#pragma unroll
+            for (int k = 0; k < lanes_a_thread; k += 2)
+              of.add(in[u].x[k], in[u].x[k + 1], (first + i + u * norm_lanes + k) / 2);
+          }
         }
       } else {
         const std::int64_t end = left < norm_block ? left : norm_block;
         for (std::int64_t i = 0; i < end; i += norm_lanes)
 #pragma unroll
           for (int k = 0; k < lanes_a_thread; ++k)
-            if (i + quarter * lanes_a_thread + k < end)
+            if (const std::int64_t at = i + quarter * lanes_a_thread + k; at < end) {
               sum[k] = fma(double(x[i + k]), double(x[i + k]), sum[k]);
+              if (k % 2 == 0)
+                of.add(x[i + k], at + 1 < end ? x[i + k + 1] : 0.0F, (first + i + k) / 2);
+            }
       }
+      of_thread[0] = of.sum(0);
+      of_thread[1] = of.sum(1);
+      of_grain_sums = sums + 2 * (piece.before + g);
     }
     double total = 0;
 #pragma unroll
@@ -193,6 +228,17 @@ __global__ void __launch_bounds__(square_threads)
         total += __shfl_sync(0xffffffffU, sum[k], t, threads_a_block);
     if (quarter == 0 && b < blocks)
       of_block[b] = total;
+    if constexpr (Fingerprints) {
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        fingerprint_word all = 0;
+#pragma unroll
+        for (int t = 0; t < threads_a_block; ++t)
+          all += __shfl_sync(0xffffffffU, of_thread[j], t, threads_a_block);
+        if (quarter == 0 && b < blocks)
+          atomicAdd(of_grain_sums + j, all);
+      }
+    }
   }
 }
 
@@ -274,7 +320,7 @@ std::size_t scratch(const ordered_sum<T>& op) {
 }
 
 std::size_t scratch(const square_norms<float>& op) {
-  return workspace_bytes(op, 1);
+  return workspace_bytes(op, 1) + (op.fingerprints ? bytes_of_grain_sums(grains_of(op)) : 0);
 }
 std::size_t scratch(const square_norm<float>& op) {
   return workspace_bytes(op, 1);
@@ -283,9 +329,20 @@ std::size_t scratch(const square_norm<float>& op) {
 template <>
 void run(const square_norms<float>& op, const context& in) {
   auto* const of_block = scratch_array<double>(in, scratch(op));
+  auto* const sums = op.fingerprints ? reinterpret_cast<fingerprint_word*>(
+                         of_block + workspace_bytes(op, 1) / sizeof(double))
+                                     : nullptr;
+  if (sums)
+    clear_grain_sums(in, sums, grains_of(op));
+  std::int64_t grains_before = 0;
   in_tables<square_piece>(
       op.count,
-      [&](std::int64_t i) { return square_piece{.x = op.pieces[i].x, .n = op.pieces[i].n}; },
+      [&](std::int64_t i) {
+        const auto& one = op.pieces[i];
+        const square_piece out{.x = one.x, .n = one.n, .keys = one.keys, .before = grains_before};
+        grains_before += grains_in(one.n, op.grain);
+        return out;
+      },
       [&](const square_piece& p) { return blocks_in(p.n, op.grain); },
       [&](const piece_table<square_piece>& table, std::int64_t blocks, std::int64_t before) {
         const auto grid
@@ -293,12 +350,20 @@ void run(const square_norms<float>& op, const context& in) {
         launch(in,
                grid,
                square_threads,
-               square_blocks_kernel,
+               sums ? square_blocks_kernel<true> : square_blocks_kernel<false>,
                table,
                blocks,
                op.grain,
-               of_block + before);
+               of_block + before,
+               sums);
       });
+  if (sums)
+    add_grain_sums(
+        in,
+        op.count,
+        op.fingerprints,
+        [&](std::int64_t i) { return grains_in(op.pieces[i].n, op.grain); },
+        sums);
   const auto blocks_a_grain = ceil_div(op.grain, norm_block);
   std::int64_t before = 0;
   double* results = op.results;

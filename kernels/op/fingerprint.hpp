@@ -33,6 +33,13 @@ struct fingerprint {
   std::int64_t grain;  ///< words; at least 1
 };
 
+/// Of what an operation writes, taken in the same pass: of so many arrays of n words.
+struct written_fingerprints {
+  std::uint64_t* results = nullptr;     ///< (arrays, 2) written; null: none are wanted
+  const std::uint64_t* keys = nullptr;  ///< (arrays, grains_in(n, grain))
+  std::int64_t grain = 0;               ///< words; at least 1 where there are results
+};
+
 struct fingerprint_sum {
   std::uint64_t high, low;
 

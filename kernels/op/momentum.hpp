@@ -15,7 +15,7 @@
 
 #pragma once
 
-#include "kernels/op/context.hpp"
+#include "kernels/op/fingerprint.hpp"
 
 namespace troupe::kernels {
 
@@ -35,6 +35,7 @@ struct momentum_step {
   float weight_decay;
   void* rounded = nullptr;  ///< (n) of `rounded_to`, or null: the new parameters, rounded
   narrow_type rounded_to = narrow_type::bf16;
+  written_fingerprints fingerprints = {};  ///< of x and m; n and grain count elements
 };
 
 template <class T>
@@ -47,6 +48,7 @@ struct scaled_sum {
   const double* squares = nullptr;  ///< (count), added in order; or null
   std::int64_t count = 0;
   float eps = 0;
+  written_fingerprints fingerprints = {};  ///< of y; n and grain count elements
 };
 
 /// How much of x a scaled_sum takes.

@@ -5,7 +5,8 @@
 //                  summed in float where T is narrower, rounded once
 //   square_norm    the sum of x[i]^2 in double: partial sums of 4,096 elements, added in order, so
 //                  that neither the number of threads nor the width of a vector changes its bits
-//   square_norms   the same of the grains of many arrays, one result for each
+//   square_norms   the same of the grains of many arrays, one result for each; where they are
+//                  wanted, also their fingerprints (fingerprint.hpp), in the same pass
 
 #pragma once
 
@@ -47,11 +48,14 @@ struct square_norms {
   struct piece {
     const T* x;  ///< (n)
     std::int64_t n;
+    /// (grains_in(n, grain)) of its fingerprint; unread where none are wanted
+    const std::uint64_t* keys = nullptr;
   };
   double* results;      ///< (grains_of(op)) written: those of the first piece, then of the next
   const piece* pieces;  ///< (count) host
   std::int64_t count;
-  std::int64_t grain;  ///< elements; at least 1
+  std::int64_t grain;                     ///< elements; at least 1
+  std::uint64_t* fingerprints = nullptr;  ///< (count, 2) written, or null
 };
 
 /// Calls visit(operation) for each grain, in the order of the results.

@@ -1,8 +1,27 @@
 #include "kernels/reference/reference.hpp"
 
 #include <cmath>
+#include <initializer_list>
+#include <vector>
 
 namespace troupe::kernels::reference {
+
+namespace {
+
+/// Of arrays of n elements.
+template <class T>
+void take(const written_fingerprints& of, std::initializer_list<const T*> arrays, std::int64_t n) {
+  if (!of.results)
+    return;
+  constexpr std::int64_t words = sizeof(T) / 4;  // of an element
+  std::vector<typename fingerprint<T>::piece> pieces;
+  for (const auto* x : arrays)
+    pieces.push_back(
+        {x, words * n, of.keys + std::int64_t(pieces.size()) * grains_in(n, of.grain)});
+  run(fingerprint<T>{of.results, pieces.data(), std::int64_t(pieces.size()), words * of.grain});
+}
+
+}  // namespace
 
 template <class T>
 void run(const momentum_step<T>& op) {
@@ -24,6 +43,7 @@ void run(const momentum_step<T>& op) {
     else if (op.rounded)
       static_cast<f16*>(op.rounded)[i] = f16(op.x[i]);
   }
+  take<T>(op.fingerprints, {op.x, op.m}, op.n);
 }
 
 template <class T>
@@ -34,6 +54,7 @@ void run(const scaled_sum<T>& op) {
   const double a = factor_of(op, std::sqrt(square));
   for (std::int64_t i = 0; i < op.n; ++i)
     op.y[i] = T(a * double(op.x[i]) + (op.z ? double(op.b) * double(op.z[i]) : 0));
+  take<T>(op.fingerprints, {op.y}, op.n);
 }
 
 template void run(const momentum_step<float>&);

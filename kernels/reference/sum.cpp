@@ -40,6 +40,12 @@ void run(const square_norm<T>& op) {
 template <class T>
 void run(const square_norms<T>& op) {
   for_each_grain(op, [](const square_norm<T>& one) { run(one); });
+  constexpr std::int64_t words = sizeof(T) / 4;  // of an element
+  for (std::int64_t i = 0; op.fingerprints && i < op.count; ++i) {
+    const typename fingerprint<T>::piece one{
+        op.pieces[i].x, words * op.pieces[i].n, op.pieces[i].keys};
+    run(fingerprint<T>{op.fingerprints + 2 * i, &one, 1, words * op.grain});
+  }
 }
 
 template void run(const add<float>&);

@@ -31,6 +31,9 @@ const float* gradient_of(const parameter_store& store, const entry_range& x) {
   return store.gradients(0, x.entry) + x.begin;
 }
 
+/// In the place of the number of a state's array.
+constexpr std::uint64_t key_of_gradient = ~std::uint64_t{0};
+
 using square_piece = kernels::square_norms<float>::piece;
 
 /// `then` gets the squares of the grains of each piece, one after the other.
@@ -59,25 +62,14 @@ double clip_coefficient(double norm, double clip) {
   return std::min(1.0, clip / (norm + 1e-6));
 }
 
-double total_norm(const square_norms& parts) {
-  exact_sum sum;
-  for (const auto& [name, square] : parts)
-    sum += square;
-  return std::sqrt(sum.value());
-}
-
-void add_to(square_norms& sum, const square_norms& part) {
-  for (const auto& [name, square] : part)
-    sum[name] += square;
-}
-
 optimizer_state::optimizer_state(parameter_store& store,
                                  const optimizer_settings& settings,
                                  std::vector<entry_range> owned,
                                  memory_pool pool,
                                  std::int64_t grain,
                                  optimizer_groups groups,
-                                 const state_arrays& from)
+                                 const state_arrays& from,
+                                 const gradient_prospects& prospects)
     : store_(store), settings_(settings), grain_(grain), groups_(std::move(groups)) {
   constexpr std::int64_t line = 16;
   std::int64_t masters = 0, state = 0;
@@ -97,7 +89,7 @@ optimizer_state::optimizer_state(parameter_store& store,
     master_ = from.weights ? from.weights : zeros(pool, masters);
   ensure(state_.size() == state && (!master_ || master_.size() == masters),
          "OPTIMIZER-2: arrays that an optimizer takes over are as large as its own");
-  make_keys(pool);
+  make_keys(pool, prospects);
 }
 
 state_arrays optimizer_state::arrays() const {
@@ -175,11 +167,16 @@ std::vector<digested_part> optimizer_state::digested() const {
 }
 
 // Where a grain lies never changes: its keys are made once.
-void optimizer_state::make_keys(memory_pool& pool) {
+void optimizer_state::make_keys(memory_pool& pool, const gradient_prospects& prospects) {
   std::int64_t n = 0;
   for (const auto& x : parts_)
     n += std::int64_t(arrays_of(x)) * kernels::grains_in(x.range.size(), grain_);
   keys_ = tensor(pool.allocate(std::size_t(n) * sizeof(std::uint64_t)), dtype::u64, {n});
+  std::vector<gradient_norms::range> ranges;
+  for (const auto& x : digested())
+    ranges.push_back(
+        {parts_[ranges.size()].range, !x.repeated, keys_of_grains(x, key_of_gradient, grain_)});
+  gradients_.emplace(store_, std::move(ranges), pool, grain_, prospects);
   if (pool.is_shadow())
     return;
   std::vector<std::uint64_t> keys;
@@ -226,21 +223,6 @@ void optimizer_state::for_each_answered(const Visit& visit) const {
     if (!is_repeated(store_, e))
       visit(x, e);
   }
-}
-
-void optimizer_state::norms(reads& by, square_norms& to) const {
-  std::vector<square_piece> pieces;
-  for_each_answered([&](const part& x, const entry&) {
-    pieces.push_back({gradient_of(store_, x.range), x.range.size()});
-  });
-  read_squares(by, pieces, grain_, [this, &to](std::span<const double> squares) {
-    auto next = squares.begin();
-    for_each_answered([&](const part& x, const entry& e) {
-      auto& sum = to[e.spec.name];
-      for (auto n = kernels::grains_in(x.range.size(), grain_); n > 0; --n)
-        sum += *next++;
-    });
-  });
 }
 
 void optimizer_state::zero_gradients(reads& by, std::int64_t& to) const {

@@ -3,10 +3,11 @@
 
 #pragma once
 
+#include "kernels/op/fingerprint.hpp"
 #include "runtime/collective/communicator.hpp"
 #include "runtime/core/digested_part.hpp"
-#include "runtime/core/exact_sum.hpp"
 #include "runtime/core/hash.hpp"
+#include "runtime/optim/gradient_norms.hpp"
 #include "runtime/optim/optimizer_settings.hpp"
 #include "runtime/parameters/buckets.hpp"
 #include "runtime/parameters/store.hpp"
@@ -36,17 +37,6 @@ struct update_decision {
 
 /// min(1, clip / (norm + 1e-6)), as Megatron-LM clips.
 double clip_coefficient(double norm, double clip);
-
-/// Square norms of the reduced gradients of each parameter, by name. They add up exactly, in any
-/// order and from any parts, so that no layout of the data and pipeline axes changes their bits. A
-/// tied parameter counts once, on the side of its owner; one that every tensor rank has, on the
-/// first.
-using square_norms = std::map<std::string, exact_sum>;
-
-double total_norm(const square_norms& parts);
-
-/// Adds what other ranks hold of the same or other parameters.
-void add_to(square_norms& sum, const square_norms& part);
 
 /// Digests of a state by parameter: weights in f32 (masters, if any) and the rule's state, of this
 /// rank's ranges. Those of parts add up.
@@ -94,7 +84,8 @@ class optimizer_state {
                   memory_pool pool,
                   std::int64_t grain = default_grain,
                   optimizer_groups groups = {},
-                  const state_arrays& from = {});
+                  const state_arrays& from = {},
+                  const gradient_prospects& prospects = {});
 
   /// State n - 1 -> n, in place. Takes the fingerprints of what it writes, for `digests`. With muon
   /// all ranks of the groups call it.
@@ -118,8 +109,9 @@ class optimizer_state {
 
   // What is added to `to` when the reads finish.
 
-  /// Of gradients(0) of the store, where the reduced gradients are.
-  void norms(reads& by, square_norms& to) const;
+  /// Of gradients(0) of the store, where the reduced gradients are; as far as they were not taken
+  /// before (gradients()).
+  void norms(reads& by, square_norms& to) const { gradients_->read(by, &to, nullptr); }
   /// The same elements, counted: those that are zero.
   void zero_gradients(reads& by, std::int64_t& to) const;
   /// Of the weights (the masters, if any) that this rank answers for, as the norms of gradients.
@@ -156,6 +148,10 @@ class optimizer_state {
 
   parameter_store& store() { return store_; }
 
+  /// The reduced gradients of the parts: norms, and digests in the order of the parts.
+  gradient_norms& gradients() { return *gradients_; }
+  const gradient_norms& gradients() const { return *gradients_; }
+
  private:
   template <class T>
   T read(stream& stream, void (optimizer_state::*what)(reads&, T&) const) const {
@@ -165,7 +161,7 @@ class optimizer_state {
     by.finish();
     return out;
   }
-  void make_keys(memory_pool& pool);
+  void make_keys(memory_pool& pool, const gradient_prospects& prospects);
   void exchange(const state_arrays& to);
   void copy_part(stream& stream, const part& x, const state_arrays& from);
   void round_weights(stream& stream, const part& x);
@@ -175,15 +171,19 @@ class optimizer_state {
   double decay_of(const part& x, const update_decision& decision) const;
   void* rounded_at(const part& x);
   const float* gradient_at(const part& x) const;
+  /// Where the fingerprints of each part's arrays go.
+  using wanted = std::vector<kernels::written_fingerprints>;
   void update_adam(stream& stream,
                    const update_decision& decision,
                    const state_arrays& from,
                    std::size_t begin,
                    std::size_t end,
-                   const std::uint64_t* keys,
-                   std::uint64_t* fingerprints);
-  void update_momentum(stream& stream, const update_decision& decision, const part& x);
-  void update_muon(stream& stream, const update_decision& decision);
+                   const wanted& to);
+  void update_momentum(stream& stream,
+                       const update_decision& decision,
+                       const part& x,
+                       const kernels::written_fingerprints& to);
+  void update_muon(stream& stream, const update_decision& decision, const wanted& to);
   const optimizer_groups::owners* owners_of(int entry) const;
   /// An array of a part, with the keys of its grains.
   struct stored_array {
@@ -210,6 +210,7 @@ class optimizer_state {
   /// (arrays_, 2) of the state, as the update has left them; empty: nobody has, or somebody wrote
   /// to the state since
   tensor fingerprints_;
+  std::optional<gradient_norms> gradients_;  ///< made when the parts are known
 };
 
 /// Of the grains of an array: `array` 0 are the weights, then what the rule keeps.

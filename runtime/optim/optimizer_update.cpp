@@ -3,11 +3,11 @@
 #include "kernels/op/adamw.hpp"
 #include "kernels/op/cast.hpp"
 #include "kernels/op/momentum.hpp"
-#include "runtime/optim/fingerprints.hpp"
 #include "runtime/optim/muon.hpp"
 #include "runtime/optim/optimizer_state.hpp"
 #include "runtime/tensor/moves.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -95,36 +95,34 @@ void optimizer_state::round_weights(stream& stream, const part& x) {
         kernels::narrow<kernels::bf16>{static_cast<kernels::bf16*>(to), from, x.range.size()});
 }
 
-// Neighbours that AdamW updates at one rate go together, with their fingerprints; what others leave
-// is read again for theirs.
+// Neighbours that AdamW updates at one rate go together. Fingerprints are taken of everything where
+// it is written.
 void optimizer_state::update(stream& stream,
                              const update_decision& decision,
                              const state_arrays& from) {
   auto fingerprints = tensor::empty<std::uint64_t>(stream, {arrays_, 2});
-  auto* to = fingerprints.data<std::uint64_t>();
+  auto* results = fingerprints.data<std::uint64_t>();
   const auto* key = keys_.data<std::uint64_t>();
+  wanted to;
+  for (const auto& x : parts_) {
+    const auto arrays = 1 + std::int64_t(x.at.size());
+    to.push_back({results, key, std::max<std::int64_t>(1, grain_)});
+    results += 2 * arrays;
+    key += arrays * kernels::grains_in(x.range.size(), grain_);
+  }
   if (settings_.kind == optimizer_kind::muon)
-    update_muon(stream, decision);
+    update_muon(stream, decision, to);
   for (std::size_t begin = 0, end = 0; begin < parts_.size(); begin = end) {
     const auto& first = parts_[begin];
-    const bool adam = first.rule == optimizer_kind::adam;
-    std::vector<fingerprint_piece> pieces;
-    for (; end < parts_.size() && (parts_[end].rule == optimizer_kind::adam) == adam
-           && (!adam || end == begin  // a rate that is no number is not even itself
-               || rate_of(parts_[end], decision) == rate_of(first, decision));
-         ++end)
-      for (const auto& array : arrays_at(parts_[end], key))
-        pieces.push_back({array.x, array.n, array.keys});
-    if (adam) {
-      update_adam(stream, decision, from, begin, end, pieces.front().keys, to);
-    } else {
-      for (auto i = begin; i < end; ++i)
-        if (parts_[i].rule != optimizer_kind::muon)
-          update_momentum(stream, decision, parts_[i]);
-      stream.run(kernels::fingerprint<float>{
-          to, pieces.data(), std::int64_t(pieces.size()), std::max<std::int64_t>(1, grain_)});
+    end = begin + 1;
+    if (first.rule == optimizer_kind::adam) {
+      while (end < parts_.size() && parts_[end].rule == optimizer_kind::adam
+             && rate_of(parts_[end], decision) == rate_of(first, decision))
+        ++end;
+      update_adam(stream, decision, from, begin, end, to);
+    } else if (first.rule != optimizer_kind::muon) {
+      update_momentum(stream, decision, first, to[begin]);
     }
-    to += 2 * pieces.size();
   }
   fingerprints_ = std::move(fingerprints);
 }
@@ -134,8 +132,7 @@ void optimizer_state::update_adam(stream& stream,
                                   const state_arrays& from,
                                   std::size_t begin,
                                   std::size_t end,
-                                  const std::uint64_t* keys,
-                                  std::uint64_t* fingerprints) {
+                                  const wanted& to) {
   const double t = double(decision.step - settings_.moments_from);
   std::vector<kernels::adamw_pieces<float>::piece> pieces;
   for (auto i = begin; i < end; ++i) {
@@ -147,12 +144,11 @@ void optimizer_state::update_adam(stream& stream,
                       .rounded = rounded_at(x),
                       .n = x.range.size(),
                       .weight_decay = float(decay_of(x, decision)),
-                      .keys = keys});
+                      .keys = to[i].keys});
     if (from.weights)
       pieces.back().from = {from.weights.data<float>() + weights_offset(x),
                             from.kept.data<float>() + x.at[0],
                             from.kept.data<float>() + x.at[1]};
-    keys += 3 * kernels::grains_in(x.range.size(), grain_);
   }
   stream.run(kernels::adamw_pieces<float>{.pieces = pieces.data(),
                                           .count = std::int64_t(pieces.size()),
@@ -164,13 +160,14 @@ void optimizer_state::update_adam(stream& stream,
                                           .eps = float(settings_.epsilon),
                                           .correction1 = float(1 - std::pow(settings_.beta1, t)),
                                           .correction2 = float(1 - std::pow(settings_.beta2, t)),
-                                          .fingerprints = fingerprints,
-                                          .grain = grain_});
+                                          .fingerprints = to[begin].results,
+                                          .grain = to[begin].grain});
 }
 
 void optimizer_state::update_momentum(stream& stream,
                                       const update_decision& decision,
-                                      const part& x) {
+                                      const part& x,
+                                      const kernels::written_fingerprints& to) {
   const bool lion = x.rule == optimizer_kind::lion;
   stream.run(kernels::momentum_step<float>{
       .x = weights(x).data(),
@@ -184,11 +181,14 @@ void optimizer_state::update_momentum(stream& stream,
       .beta2 = float(lion ? settings_.lion_beta2 : 0),
       .weight_decay = float(decay_of(x, decision)),
       .rounded = rounded_at(x),
-      .rounded_to = narrow_type_of(store_.type())});
+      .rounded_to = narrow_type_of(store_.type()),
+      .fingerprints = to});
 }
 
 // In the order of the entries, for all ranks take part in each.
-void optimizer_state::update_muon(stream& stream, const update_decision& decision) {
+void optimizer_state::update_muon(stream& stream,
+                                  const update_decision& decision,
+                                  const wanted& to) {
   const auto& muon = settings_.muon;
   auto next = parts_.begin();
   for (const auto& e : store_.entries()) {
@@ -203,17 +203,22 @@ void optimizer_state::update_muon(stream& stream, const update_decision& decisio
     if (owned) {
       float* const m = first_moment(*next).data();
       const auto part = float((1 - muon.momentum) * decision.gradient_scale);
-      const auto mix = [&](float* to) {
-        stream.run(kernels::scaled_sum<float>{.y = to,
+      const auto mix = [&](float* sum, const kernels::written_fingerprints& of_sum) {
+        stream.run(kernels::scaled_sum<float>{.y = sum,
                                               .x = m,
                                               .z = gradient_at(*next),
                                               .n = own.size(),
                                               .a = float(muon.momentum),
-                                              .b = part});
+                                              .b = part,
+                                              .fingerprints = of_sum});
       };
-      mix(m);
+      const auto& of_weights = to[std::size_t(next - parts_.begin())];
+      mix(m,
+          {of_weights.results + 2,
+           of_weights.keys + kernels::grains_in(own.size(), of_weights.grain),
+           of_weights.grain});
       if (muon.nesterov)
-        mix(all + own.begin);
+        mix(all + own.begin, {});
       else
         stream.run(kernels::scaled_sum<float>{all + own.begin, m, nullptr, own.size()});
     }
@@ -233,7 +238,8 @@ void optimizer_state::update_muon(stream& stream, const update_decision& decisio
                                           .z = all + own.begin,
                                           .n = own.size(),
                                           .a = float(1 - rate * decay_of(*next, decision)),
-                                          .b = float(-rate)});
+                                          .b = float(-rate),
+                                          .fingerprints = to[std::size_t(next - parts_.begin())]});
     round_weights(stream, *next);
   }
 }

@@ -75,6 +75,7 @@ worker_settings settings_of(const training_job& job, const job_pipeline& pipelin
                       .bucket_size = job.reduction.bucket_size,
                       .grain = job.reduction.grain,
                       .keeps_previous = job.recovery.on,
+                      .compared = job.training.batch.data_parallel > job.layout.replicas_per_worker,
                       .verifies = job.recovery.verify_fraction > 0};
   for (const auto& hosted : pipeline.schedule->hosted_by(rank))
     out.chunks.push_back({hosted.chunk, pipeline.chunks[value(hosted.chunk)], hosted.copy});

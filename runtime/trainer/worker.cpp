@@ -109,6 +109,7 @@ worker::hosted::hosted(const worker_settings& settings,
     : copy(which.copy),
       groups(all.of(which.id)),
       state_sharded(settings.distributed_optimizer),
+      compared(settings.compared && !settings.distributed_optimizer),
       model(settings.model, which.range, ranks_of(groups), settings.sequence_parallel),
       plan(model, settings.recompute),
       store(store_of(settings, model, groups, stream.pool(), from)),
@@ -128,7 +129,8 @@ worker::hosted::hosted(const worker_settings& settings,
                 stream.pool(),
                 settings.grain,
                 groups_of_optimizer(),
-                from != nullptr ? *from : state_arrays()) {
+                from != nullptr ? *from : state_arrays(),
+                prospects()) {
   if (!draws || stream.pool().is_shadow())
     return;
   draw_initial_values(*store, settings.seed, [&](const initial_piece& x) {
@@ -161,8 +163,9 @@ worker::worker(worker_settings settings, stream& stream, const worker_groups& gr
     auto& x = *home->second;
     for (std::size_t b = 0; b < x.buckets.size(); ++b)
       buckets_.push_back({&x, b});
-    for (const auto& array : x.voted_sizes())
-      grains += kernels::grains_in(words_of(array.type, array.size), settings_.grain);
+    for (const auto& values : x.store->stretches_of_values())
+      if (x.state_sharded)
+        grains += kernels::grains_in(words_of(x.store->type(), values.size), settings_.grain);
     x.store->on_emit([this, &x](int unit) { emitted(x, unit); });
     x.store->on_gate_passed([this](const auto& point) { stream_.wait_for(point); });
   }
@@ -190,8 +193,10 @@ void worker::begin_step(const step_settings& step) {
   passes_.clear();
   losses_.clear();
   end_computing_again();
-  for (auto& [id, home] : homes_)  // of a step that was left out
+  for (auto& [id, home] : homes_) {  // of a step that was left out
+    home->optimizer.gradients().forget();
     home->store->drop_gradients();
+  }
   if (!step.training)
     return;
   for (auto& [id, home] : homes_) {

@@ -60,6 +60,9 @@ struct worker_settings {
   /// Updates leave the state before as it was: in an estate of the worker's own where it is given
   /// none.
   bool keeps_previous = false;
+  /// Other workers reduce the same gradients, and their digests are compared: fingerprints are
+  /// taken with the norms.
+  bool compared = false;
   /// Passes may be looked at by others (verification.hpp), what they add to gradients included.
   bool verifies = false;
   /// Ends a pass at its next segment: it throws `cancelled`, and the worker is of no use any more.
@@ -198,7 +201,8 @@ class worker {
   /// Every bucket, then finish_reduction.
   void reduce();
 
-  /// Of the reduced gradients, as far as this rank answers for them.
+  /// Of the reduced gradients, as far as this rank answers for them. What is final before the end
+  /// was taken then: at the unit's last micro-batch, or with the sum of its bucket.
   void norms(reads& by, square_norms& to) const;
   square_norms norms() const;
   /// The parameter whose gradient is not finite, by these norms, that the backward pass came to
@@ -226,6 +230,8 @@ class worker {
   /// all of those, and it is of the values with which the step was computed: what was gathered.
   void vote_digest(reads& by, digest& to) const;
   digest vote_digest() const;
+  /// The same as norms and vote_digest; gradients are read once for both.
+  void norms_and_digest(reads& by, square_norms& norms, digest& to) const;
 
   /// With a distributed optimizer the values of other ranks are old until `gather`.
   ///
@@ -300,18 +306,17 @@ class worker {
     /// With whom the optimizer puts matrices together.
     optimizer_groups groups_of_optimizer() const;
 
-    /// What replicas must have alike, as far as it is here: see vote_digest.
-    struct array {
-      const void* data;
-      dtype type;
-      std::int64_t size;
-    };
-    std::vector<array> voted() const;
-    std::vector<array> voted_sizes() const;  ///< without `data`
+    /// Whether the sum over replicas changes a bucket.
+    bool is_summed(const bucket& x) const;
+    /// What of its gradients is not final with that sum.
+    gradient_prospects prospects() const;
+    /// Entries [first, end) have been summed.
+    void take_gradients(stream& by, int first, int end);
 
     copy_id copy;
     axis_map<communicator*> groups;
     bool state_sharded;  ///< the optimizer's, over the data axis
+    bool compared;       ///< its gradients, with those of other workers
     chunk model;
     recompute_plan plan;
     std::unique_ptr<parameter_store> store;
@@ -352,6 +357,8 @@ class worker {
   void settle_estate(bool begins);
   void check_digests() const;
   void emitted(hosted& home, int unit);
+  void read_votes(reads& by, square_norms* norms, digest* of_gradients) const;
+  void read_values(reads& by, digest& to) const;
   bool is_whole(chunk_id id) const;
   void sum_bucket(const chunk_bucket& which, stream& stream);
   void add_partial_gradients(hosted& home, axis along);
@@ -373,7 +380,7 @@ class worker {
   std::size_t current_ = 0;
   std::map<chunk_id, std::unique_ptr<hosted>> homes_;
   std::vector<chunk_bucket> buckets_;
-  tensor vote_keys_;  ///< of the fingerprints of what is voted: of each grain
+  tensor vote_keys_;  ///< of the fingerprints of values that are voted: of each grain
   std::function<void(int)> complete_;
   std::shared_ptr<device_event> updated_;
   std::map<pass_key, std::unique_ptr<chunk_pass>> passes_;

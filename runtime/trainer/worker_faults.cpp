@@ -64,6 +64,7 @@ void worker::flip_gradient_bit(std::uint64_t key) {
                       [this](hosted& home, const optimizer_state::part& x, std::size_t element) {
                         flip_bit(stream_,
                                  home.store->gradients(0, x.range.entry) + x.range.begin + element);
+                        home.optimizer.gradients().forget();
                       });
 }
 

@@ -21,6 +21,17 @@ void sum_in_place(communicator& group, stream& stream, float* x, std::int64_t n)
   group.all_reduce_sum(stream, dtype::f32, {&part, 1}, x, n);
 }
 
+/// Ranks of the axis have seen parts of what its gradient is a sum of.
+bool is_partial(const parameter_entry& e, axis along) {
+  const auto& lies = e.spec.placements;
+  return lies.use(along) == axis_use::model && lies[along].partial_gradient;
+}
+
+/// Its uses' gradients are added up, here or with another stage.
+bool is_tied(const parameter_entry& e) {
+  return e.spec.has_copies || !e.spec.tied_to.empty();
+}
+
 /// Replica r along each axis, or the last.
 axis_map<int> replica_of_each(const axis_map<communicator*>& groups, int r) {
   axis_map<int> out;
@@ -57,8 +68,50 @@ optimizer_groups worker::hosted::groups_of_optimizer() const {
   return out;
 }
 
+bool worker::hosted::is_summed(const bucket& x) const {
+  const auto* const group = group_of(x);
+  return group != nullptr && (group->size() > 1 || store->replicas() > 1);
+}
+
+gradient_prospects worker::hosted::prospects() const {
+  const auto& entries = store->entries();
+  gradient_prospects out{.added_to_later = std::vector<char>(entries.size(), 0),
+                         .compared = compared};
+  const auto mark = [&](int entry) { out.added_to_later[std::size_t(entry)] = 1; };
+  for (const auto& e : entries) {
+    if (is_tied(e))
+      mark(e.index);
+    if (e.owner >= 0)
+      mark(e.owner);
+    for (const auto& row : axis_table())
+      if (const auto* const group = groups[row.id];
+          group != nullptr && group->size() > 1 && is_partial(e, row.id))
+        mark(e.index);
+  }
+  return out;
+}
+
+void worker::hosted::take_gradients(stream& by, int first, int end) {
+  if (answers() || compared)
+    optimizer.gradients().take(by, first, end);
+}
+
+// What is summed with nobody's is final as soon as the unit's last micro-batch is in; it is near
+// then.
 void worker::emitted(hosted& home, int unit) {
-  if (!complete_ || home.store->emitted(unit) != step_.microbatches * settings_.replicas)
+  if (home.store->emitted(unit) != step_.microbatches * settings_.replicas)
+    return;
+  const auto& entries = home.store->entries();
+  for (const auto& x : home.buckets) {
+    int first = x.first, end = x.end;
+    while (first < end && entries[std::size_t(first)].unit != unit)
+      ++first;
+    while (first < end && entries[std::size_t(end) - 1].unit != unit)
+      --end;
+    if (first < end && !home.is_summed(x))
+      home.take_gradients(stream_, first, end);
+  }
+  if (!complete_)
     return;
   for (std::size_t b = 0; b < buckets_.size(); ++b)
     if (buckets_[b].home == &home && buckets_[b].stretch().lowest_unit == unit) {
@@ -72,6 +125,7 @@ void worker::reduce_bucket(int which, stream& stream) {
   if (&stream != &stream_)
     stream.wait_for(found.point);
   sum_bucket(found, stream);
+  found.home->take_gradients(stream, found.stretch().first, found.stretch().end);
   if (&stream != &stream_)
     found.point = stream.mark();
 }
@@ -91,7 +145,7 @@ void worker::sum_bucket(const chunk_bucket& found, stream& stream) {
     ensure(parts.size() == 1, "WORKER-9: several replicas are summed along the data axis");
     return;
   }
-  if (group->size() == 1 && parts.size() == 1)
+  if (!found.home->is_summed(x))
     return;
   if (settings_.distributed_optimizer)
     group->reduce_scatter_sum(
@@ -127,8 +181,7 @@ void worker::add_partial_gradients(hosted& home, axis along) {
   std::vector<entry_range> ranges;
   std::int64_t size = 0;
   for (const auto& x : home.owned)
-    if (const auto& lies = home.store->entries()[std::size_t(x.entry)].spec.placements;
-        lies.use(along) == axis_use::model && lies[along].partial_gradient) {
+    if (is_partial(home.store->entries()[std::size_t(x.entry)], along)) {
       ranges.push_back(x);
       size += x.size();
     }

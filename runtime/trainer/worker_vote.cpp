@@ -23,9 +23,39 @@ loss_value worker::loss(int replica) const {
 }
 
 void worker::norms(reads& by, square_norms& to) const {
-  for (const auto& [id, home] : homes_)
-    if (home->answers())
-      home->optimizer.norms(by, to);
+  read_votes(by, &to, nullptr);
+}
+
+void worker::vote_digest(reads& by, digest& to) const {
+  if (settings_.distributed_optimizer)
+    read_values(by, to);
+  else
+    read_votes(by, nullptr, &to);
+}
+
+void worker::norms_and_digest(reads& by, square_norms& norms, digest& to) const {
+  read_votes(by, &norms, settings_.distributed_optimizer ? nullptr : &to);
+  if (settings_.distributed_optimizer)
+    read_values(by, to);
+}
+
+void worker::read_votes(reads& by, square_norms* norms, digest* of_gradients) const {
+  const auto parts = std::make_shared<std::vector<std::vector<digest>>>(homes_.size());
+  std::size_t next = 0;
+  for (const auto& [id, home] : homes_) {
+    auto* const digests = of_gradients != nullptr ? &(*parts)[next++] : nullptr;
+    auto* const own = home->answers() ? norms : nullptr;
+    if (digests != nullptr || own != nullptr)
+      home->optimizer.gradients().read(by, own, digests);
+  }
+  if (of_gradients != nullptr)
+    by.then([parts, of_gradients] {
+      digester all;
+      for (const auto& of_chunk : *parts)
+        for (const auto& x : of_chunk)
+          all.add(x);
+      *of_gradients = all.result();
+    });
 }
 
 square_norms worker::norms() const {
@@ -58,47 +88,23 @@ void worker::square_norm_of_parameters(reads& by, exact_sum& to) const {
       home->optimizer.square_norm_of_weights(by, to);
 }
 
-void worker::vote_digest(reads& by, digest& to) const {
+// Of all values, with which the step was computed.
+void worker::read_values(reads& by, digest& to) const {
   std::vector<fingerprint_piece> pieces;
   const auto* key = vote_keys_.data<std::uint64_t>();
-  for (const auto& [id, home] : homes_)
-    for (const auto& x : home->voted()) {
-      pieces.push_back({x.data, words_of(x.type, x.size), key});
+  for (const auto& [id, home] : homes_) {
+    const auto& store = std::as_const(*home->store);
+    for (const auto& x : store.stretches_of_values()) {
+      pieces.push_back({store.values(x.first), words_of(store.type(), x.size), key});
       key += kernels::grains_in(pieces.back().n, settings_.grain);
     }
+  }
   read_fingerprints(by, pieces, settings_.grain, [&to](const std::vector<digest>& found) {
     digester d;
     for (const auto& x : found)
       d.add(x);
     to = d.result();
   });
-}
-
-std::vector<worker::hosted::array> worker::hosted::voted_sizes() const {
-  std::vector<array> out;
-  if (state_sharded)
-    for (const auto& x : store->stretches_of_values())
-      out.push_back({nullptr, store->type(), x.size});
-  else
-    for (const auto& x : store->stretches_of_gradients())
-      out.push_back({nullptr, dtype::f32, x.size});
-  return out;
-}
-
-std::vector<worker::hosted::array> worker::hosted::voted() const {
-  auto out = voted_sizes();
-  const auto& all = std::as_const(*store);
-  std::size_t next = 0;
-  if (state_sharded)
-    for (const auto& x : all.stretches_of_values())
-      out[next++].data = all.values(x.first);
-  else
-    for (const auto& x : all.stretches_of_gradients()) {
-      out[next++].data = all.gradients(0, x.first);
-      for (int e = x.first + 1; e < x.end; ++e)
-        all.gradients(0, e);  // zero where no pass came
-    }
-  return out;
 }
 
 digest worker::vote_digest() const {

@@ -52,7 +52,7 @@ TEMPLATE_TEST_CASE("AdamW of many arrays on a device has the bits of each alone"
                    "[kernels][cuda]",
                    kernels::bf16,
                    kernels::f16) {
-  const std::size_t count = GENERATE(0, 1, 7, 150);  // one launch holds 50 or so
+  const std::size_t count = GENERATE(0, 1, 7, 150);  // one launch holds 40 or so
   using memory = adamw_memory<float, TestType>;
   std::vector<memory> alone;
   std::vector<device_array<float>> x, m, v, dx;
@@ -101,12 +101,65 @@ TEMPLATE_TEST_CASE("AdamW of many arrays on a device has the bits of each alone"
   }
 }
 
-TEST_CASE("AdamW on a device takes the fingerprints of what it leaves", "[kernels][cuda]") {
-  const std::int64_t grain = GENERATE(61, 65536);
+// Grains of one element, odd ones, odd ones of more than a tile, even ones whose beginnings are
+// no multiple of a vector, and the usual one; beside the old state, in place, and where no vector
+// can be stored. The bits of the state are those without fingerprints.
+TEST_CASE("AdamW on a device takes the fingerprints of what it leaves in the same pass",
+          "[kernels][cuda]") {
+  const std::int64_t grain = GENERATE(1, 61, 2051, 4098, 65536);
+  const std::size_t shift = GENERATE(0, 1);
+  const bool beside = GENERATE(false, true);
+  CAPTURE(grain, shift, beside);
   std::vector<adamw_memory<float>> some;
-  for (const std::int64_t n : {0, 1, 7, 5003})
+  for (const std::int64_t n : {0, 1, 7, 1, 5003, 9001}) {
     some.push_back(tests::redrawn(adamw_memory<float>{.n = n}, int(some.size())));
+    some.back().v = adamw_memory<float>::squares(some.back().v);
+  }
+  auto alone = some;
   tests::fingerprinted all(some, grain);
+  auto op = all.step();
+  const device_array<std::uint64_t> keys(all.keys);
+  device_array<std::uint64_t> results(all.results);
+  std::vector<device_array<float>> there, old;
+  for (auto& one : some) {
+    for (auto* const array : {&one.x, &one.m, &one.v})
+      old.emplace_back(*array, shift);
+    for (auto* const array : {&one.x, &one.m, &one.v, &one.dx})
+      there.emplace_back(beside && array != &one.dx ? std::vector<float>(array->size()) : *array,
+                         shift);
+  }
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    auto& piece = all.pieces[i];
+    piece.x = there[4 * i].data();
+    piece.m = there[4 * i + 1].data();
+    piece.v = there[4 * i + 2].data();
+    piece.dx = there[4 * i + 3].data();
+    piece.keys = keys.data() + (piece.keys - all.keys.data());
+    if (beside)
+      piece.from = {old[3 * i].data(), old[3 * i + 1].data(), old[3 * i + 2].data()};
+  }
+  op.fingerprints = results.data();
+  tests::run_on_device(op);
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    some[i].x = there[4 * i].download();
+    some[i].m = there[4 * i + 1].download();
+    some[i].v = there[4 * i + 2].download();
+    tests::on_device(alone[i], alone[i].step());
+    CHECK(some[i].x == alone[i].x);
+    CHECK(some[i].m == alone[i].m);
+    CHECK(some[i].v == alone[i].v);
+  }
+  CHECK(results.download() == all.expected());
+}
+
+TEST_CASE("AdamW on a device takes fingerprints of more arrays than a launch holds",
+          "[kernels][cuda]") {
+  std::vector<adamw_memory<float>> some;
+  for (int i = 0; i < 90; ++i) {
+    some.push_back(tests::redrawn(adamw_memory<float>{.n = i * 37 % 301}, i));
+    some.back().v = adamw_memory<float>::squares(some.back().v);
+  }
+  tests::fingerprinted all(some, 13);
   auto op = all.step();
   const device_array<std::uint64_t> keys(all.keys);
   device_array<std::uint64_t> results(all.results);
