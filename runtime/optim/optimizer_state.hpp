@@ -3,7 +3,6 @@
 
 #pragma once
 
-#include "kernels/op/fingerprint.hpp"
 #include "runtime/collective/communicator.hpp"
 #include "runtime/core/digested_part.hpp"
 #include "runtime/core/hash.hpp"
@@ -20,6 +19,12 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+namespace troupe::kernels {
+
+struct written_fingerprints;
+
+}  // namespace troupe::kernels
 
 namespace troupe::runtime {
 

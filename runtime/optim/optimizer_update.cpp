@@ -2,6 +2,7 @@
 
 #include "kernels/op/adamw.hpp"
 #include "kernels/op/cast.hpp"
+#include "kernels/op/fingerprint.hpp"
 #include "kernels/op/momentum.hpp"
 #include "runtime/optim/muon.hpp"
 #include "runtime/optim/optimizer_state.hpp"

@@ -123,6 +123,11 @@ MUTANTS = [
     ("the second moment is that of gradients before they are scaled", ADAMW,
      "by.rest2 * (g * g)", "by.rest2 * (at.dx.x[k] * at.dx.x[k])"),
     ("epsilon is below the root", ADAMW, "sqrtf(at.v.x[k] * by.inverse2) + by.eps", "sqrtf(at.v.x[k] * by.inverse2 + by.eps)"),
+    ("fingerprints count the pairs of a grain from the beginning of its array", ADAMW,
+     "state[s], k + 1, (at + s * step + k) / 2)", "state[s], k + 1, (origin + at + s * step + k) / 2)"),
+    ("half a pair at the end of a grain has the word behind it", ADAMW,
+     "  adamw_state<1> low, high = {};\n  read(low, piece, origin + i);",
+     "  adamw_state<1> low, high = {};\n  high.x.x[0] = piece.dx[origin + i];\n  read(low, piece, origin + i);"),
     # The embedding.
     ("a later tile of keys is not looked into", EMBEDDING,
      "    place += low - begin;", "    place += begin > 2 * sort_tile ? 0 : low - begin;"),
@@ -140,6 +145,8 @@ MUTANTS = [
      "const std::int64_t end = left < norm_block ? left / norm_lanes * norm_lanes : norm_block;"),
     ("more sources than a launch takes are added from the beginning", SUM, "(more ? more[first + s] : table.x[first + s])",
      "(more ? more[(first + s) % most_sources] : table.x[first + s])"),
+    ("fingerprints count the pairs of a gradient's block from the block's beginning", SUM,
+     "const std::int64_t first = in_grain + quarter * lanes_a_thread;", "const std::int64_t first = quarter * lanes_a_thread;"),
     # What attention keeps in shared memory.
     ("dropped probabilities are added to the gradient of values", ATTENTION, "          p.x[i] *= m;\n", ""),
     ("the gradient of keys is added before everybody read the weights of values", ATTENTION,

@@ -52,9 +52,16 @@ MUTANTS = [
      "    add_tied_gradients(stream_, *home->store, home->owned);\n"
      "    add_tied_gradients(stream_, *home->store, home->owned);"),
     ("the norm counts the copy of a tied table", OPTIMIZER,
-     "    if (!is_repeated(store_, e))", "    if (!is_repeated(store_, e) || e.is_foreign_copy())"),
+     "!x.repeated,",
+     "!x.repeated || store_.entries()[std::size_t(parts_[ranges.size()].range.entry)]"
+     ".is_foreign_copy(),"),
     ("the norm counts what every tensor rank has once for each", OPTIMIZER,
-     "    if (!is_repeated(store_, e))", "    if (!e.is_foreign_copy())"),
+     "!x.repeated,",
+     "!store_.entries()[std::size_t(parts_[ranges.size()].range.entry)].is_foreign_copy(),"),
+    ("norms of parts of tensor ranks are taken before the parts are added", REDUCTION,
+     "group->size() > 1 && is_partial(e, row.id))", "group->size() > 1 && is_partial(e, row.id) && false)"),
+    ("the norm of a tied table is taken before its uses are added", REDUCTION,
+     "    if (is_tied(e))\n      mark(e.index);\n", ""),
     ("a bias is added on every tensor rank", LAYERS + "linear.cpp",
      "  (outputs_sharded || to.tensor_ranks() == 1 ? out.bias : out.late_bias) = added;",
      "  out.bias = added;"),
