@@ -52,7 +52,7 @@ gpt_config watched_model(bool tied) {
 }
 
 /// Three steps, of which the profile counts the last, by a worker that plays all replicas.
-watched_step watched(const gpt_config& model, worker_settings settings, stopped_after end) {
+watched_step profiled_step(const gpt_config& model, worker_settings settings, stopped_after end) {
   settings.model = gpt_spec(model);
   settings.chunks = {{chunk_id(0), all_of(settings.model)}};
   const auto profile = std::make_shared<operation_profile>();
@@ -99,8 +99,8 @@ TEST_CASE("gradients that nobody else adds to are read for their norms beside th
           "[trainer]") {
   const bool tied = GENERATE(false, true);
   const auto model = watched_model(tied);
-  const auto passes = watched(model, {}, stopped_after::passes),
-             whole = watched(model, {}, stopped_after::reduction);
+  const auto passes = profiled_step(model, {}, stopped_after::passes),
+             whole = profiled_step(model, {}, stopped_after::reduction);
   const double words = tied ? 4 * double(model.vocabulary * model.hidden) : 0;
   CHECK(passes.bytes("square_norms<float>") == 4 * passes.parameters - words);
   CHECK(passes.calls("square_norms<float>") >= 4);  // layer by layer
@@ -113,15 +113,15 @@ TEST_CASE("gradients of several replicas are read for their norms when they are 
           "[trainer]") {
   const auto model = watched_model(GENERATE(false, true));
   worker_settings two{.replicas = 2, .distributed_optimizer = GENERATE(false, true)};
-  CHECK(watched(model, two, stopped_after::passes).calls("square_norms<float>") == 0);
-  const auto whole = watched(model, two, stopped_after::reduction);
+  CHECK(profiled_step(model, two, stopped_after::passes).calls("square_norms<float>") == 0);
+  const auto whole = profiled_step(model, two, stopped_after::reduction);
   CHECK(whole.bytes("square_norms<float>") == 4 * whole.parameters);
 }
 
 TEST_CASE("a vote on gradients reads them once for norms and digest", "[trainer]") {
   const auto model = watched_model(GENERATE(false, true));
-  const auto alone = watched(model, {}, stopped_after::update),
-             compared = watched(model, {.compared = true}, stopped_after::update);
+  const auto alone = profiled_step(model, {}, stopped_after::update),
+             compared = profiled_step(model, {.compared = true}, stopped_after::update);
   CHECK(compared.bytes("square_norms<float>") == 4 * compared.parameters);
   CHECK(compared.calls("fingerprint<float>") == 0);
   CHECK(compared.norms == alone.norms);
@@ -134,7 +134,7 @@ TEST_CASE("no rule of the optimizer reads the state again for its digest", "[tra
   const auto kind = optimizer_kind(GENERATE(0, 1, 2, 3));
   worker_settings settings{.precision = GENERATE(false, true) ? dtype::bf16 : dtype::f32};
   settings.optimizer.kind = kind;
-  const auto step = watched(watched_model(true), settings, stopped_after::update);
+  const auto step = profiled_step(watched_model(true), settings, stopped_after::update);
   CHECK(step.calls("fingerprint<float>") == 0);
   CHECK(step.state != digest());
 }
