@@ -125,7 +125,8 @@ inline op_family pieces_family() {
                  a.counts("fingerprints", 0);
                }
                return made;
-             })});
+             }),
+             .bits_of_reference = prints});
       out.cases.push_back(
           {.shape = shape,
            .op = makes([=](auto t, arrays& a) {
