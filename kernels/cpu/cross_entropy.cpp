@@ -2,6 +2,7 @@
 #include "kernels/cpu/split.hpp"
 #include "kernels/cpu/targets.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <hwy/cache_control.h>
 #include <limits>
@@ -122,14 +123,20 @@ void cross_entropy_gradient_rows(const cross_entropy_backward<T>& op,
   }
 }
 
-/// Backward right after forward, while a second-level cache holds the row: 100 to 500 KB.
+/// Backward while a second-level cache holds what forward has read: a long row, of 100 to 500 KB,
+/// or many short ones. One by one short rows would wait for each other: a load right behind a store
+/// of part of a vector waits for that.
 template <class T>
 void cross_entropy_both_rows(const cross_entropy_both_passes<T>& op,
                              std::int64_t begin,
                              std::int64_t end) {
-  for (std::int64_t r = begin; r < end; ++r) {
-    cross_entropy_rows(forward_of(op), r, r + 1);
-    cross_entropy_gradient_rows(backward_of(op), r, r + 1);
+  const auto at_once = std::max<std::int64_t>(1, 32768 / std::max<std::int64_t>(1, op.V));
+  const auto forward = forward_of(op);
+  const auto backward = backward_of(op);
+  for (std::int64_t r = begin; r < end; r += at_once) {
+    const auto last = std::min(end, r + at_once);
+    cross_entropy_rows(forward, r, last);
+    cross_entropy_gradient_rows(backward, r, last);
   }
 }
 
