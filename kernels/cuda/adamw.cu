@@ -197,8 +197,9 @@ void run(const adamw_pieces<float>& op, const context& in) {
                          .step1 = op.rate / op.correction1,
                          .inverse2 = 1 / op.correction2,
                          .to_f16 = op.rounded_to == narrow_type::f16};
-  auto* const sums = op.fingerprints ? scratch_array<fingerprint_word>(in, scratch(op)) : nullptr;
-  if (sums)
+  const bool prints = op.fingerprints != nullptr;
+  auto* const sums = prints ? scratch_array<fingerprint_word>(in, scratch(op)) : nullptr;
+  if (prints)
     clear_grain_sums(in, sums, 3 * grains_of(op));
   std::int64_t before = 0;
   in_tables<adamw_piece>(
@@ -218,21 +219,21 @@ void run(const adamw_pieces<float>& op, const context& in) {
             .before = before,
             .decay = op.rate * p.weight_decay,
             .aligned = all_aligned(p.x, p.m, p.v, from.x, from.m, from.v, p.dx, p.rounded)};
-        before += sums ? grains_in(p.n, op.grain) : 0;
+        before += prints ? grains_in(p.n, op.grain) : 0;
         return out;
       },
       [&](const adamw_piece& p) {
-        return sums ? tiles_in_grains(p.n, op.grain, adamw_tile) : ceil_div(p.n, adamw_tile);
+        return prints ? tiles_in_grains(p.n, op.grain, adamw_tile) : ceil_div(p.n, adamw_tile);
       },
       [&](const piece_table<adamw_piece>& table, std::int64_t tiles, std::int64_t) {
         const auto grid = blocks_for(tiles, 16 * processors);
-        if (sums)
+        if (prints)
           launch(
               in, grid, adamw_threads, adamw_fingerprints_kernel, table, tiles, op.grain, by, sums);
         else
           launch(in, grid, adamw_threads, adamw_kernel, table, tiles, by);
       });
-  if (sums)
+  if (prints)
     add_grain_sums(
         in,
         3 * op.count,

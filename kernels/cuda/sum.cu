@@ -329,10 +329,11 @@ std::size_t scratch(const square_norm<float>& op) {
 template <>
 void run(const square_norms<float>& op, const context& in) {
   auto* const of_block = scratch_array<double>(in, scratch(op));
-  auto* const sums = op.fingerprints ? reinterpret_cast<fingerprint_word*>(
+  const bool prints = op.fingerprints != nullptr;
+  auto* const sums = prints ? reinterpret_cast<fingerprint_word*>(
                          of_block + workspace_bytes(op, 1) / sizeof(double))
-                                     : nullptr;
-  if (sums)
+                            : nullptr;
+  if (prints)
     clear_grain_sums(in, sums, grains_of(op));
   std::int64_t grains_before = 0;
   in_tables<square_piece>(
@@ -350,14 +351,14 @@ void run(const square_norms<float>& op, const context& in) {
         launch(in,
                grid,
                square_threads,
-               sums ? square_blocks_kernel<true> : square_blocks_kernel<false>,
+               prints ? square_blocks_kernel<true> : square_blocks_kernel<false>,
                table,
                blocks,
                op.grain,
                of_block + before,
                sums);
       });
-  if (sums)
+  if (prints)
     add_grain_sums(
         in,
         op.count,

@@ -152,10 +152,12 @@ TEST_CASE("AdamW on a device takes the fingerprints of what it leaves in the sam
   CHECK(results.download() == all.expected());
 }
 
-TEST_CASE("AdamW on a device takes fingerprints of more arrays than a launch holds",
-          "[kernels][cuda]") {
+TEST_CASE(
+    "AdamW on a device takes fingerprints of more arrays than a launch holds and of an empty one",
+    "[kernels][cuda]") {
+  const int count = GENERATE(1, 90);  // the first has no elements
   std::vector<adamw_memory<float>> some;
-  for (int i = 0; i < 90; ++i) {
+  for (int i = 0; i < count; ++i) {
     some.push_back(tests::redrawn(adamw_memory<float>{.n = i * 37 % 301}, i));
     some.back().v = adamw_memory<float>::squares(some.back().v);
   }

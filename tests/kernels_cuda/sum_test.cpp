@@ -1,8 +1,11 @@
-// Beside the tester (op_tester_test.cpp): a norm of more blocks than a device adds at once.
+// Beside the tester (op_tester_test.cpp): a norm of more blocks than a device adds at once, and
+// fingerprints beside norms.
 
 #include "tests/support/device_ops.hpp"
+#include "tests/support/written_fingerprints.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 using namespace troupe;
 using tests::device_array;
@@ -21,4 +24,27 @@ TEST_CASE("the blocks of a long array are added in their order on a device", "[k
   tests::run_on_device(
       kernels::square_norm<float>{.result = result.data(), .x = from.data(), .n = n});
   CHECK(result.download().front() == expected);
+}
+
+// Nothing, one element, odd and more than a block; more arrays than a launch holds.
+TEST_CASE("square norms on a device take the fingerprints of what they read", "[kernels][cuda]") {
+  std::vector<std::int64_t> sizes = GENERATE(std::vector<std::int64_t>{0},
+                                             std::vector<std::int64_t>{0, 1, 7, 4097, 20011},
+                                             std::vector<std::int64_t>(130, 37));
+  const std::int64_t grain = GENERATE(1, 61, 4099, 8192, 65536);
+  const std::size_t shift = GENERATE(0, 1);
+  CAPTURE(sizes.size(), grain, shift);
+  tests::normed_arrays all(sizes, grain);
+  std::vector<device_array<float>> there;
+  for (const auto& x : all.x)
+    there.emplace_back(x, shift);
+  const device_array<std::uint64_t> keys(all.keys);
+  device_array<double> norms(std::size_t(all.grains()));
+  device_array<std::uint64_t> prints(2 * sizes.size());
+  auto op = all.operation([&](std::size_t i) { return there[i].data(); }, keys.data());
+  op.results = norms.data();
+  op.fingerprints = prints.data();
+  tests::run_on_device(op);
+  CHECK(norms.download() == all.norms());
+  CHECK(prints.download() == all.fingerprints());
 }

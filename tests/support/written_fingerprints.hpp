@@ -38,6 +38,60 @@ inline std::vector<std::uint64_t> fingerprints_of(const std::vector<std::vector<
   return out;
 }
 
+/// Square norms of several arrays with their fingerprints, which other than the norms are of words
+/// of the type, not of numbers.
+class normed_arrays {
+ public:
+  normed_arrays(const std::vector<std::int64_t>& sizes, std::int64_t grain) : grain_(grain) {
+    for (const auto n : sizes) {
+      grains_ += kernels::grains_in(n, grain);
+      x.push_back(normal<float>(std::size_t(n), std::uint32_t(x.size() + 1)));
+    }
+    keys = keys_for(1, grains_, 1);
+  }
+
+  /// Arrays where `at` says, and keys from `key` on.
+  template <class At>
+  kernels::square_norms<float> operation(const At& at, const std::uint64_t* key) {
+    pieces_.clear();
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const auto n = std::int64_t(x[i].size());
+      pieces_.push_back({at(i), n, key});
+      key += kernels::grains_in(n, grain_);
+    }
+    return {.results = nullptr,
+            .pieces = pieces_.data(),
+            .count = std::int64_t(pieces_.size()),
+            .grain = grain_};
+  }
+  std::int64_t grains() const { return grains_; }
+
+  /// By the reference.
+  std::vector<double> norms() {
+    std::vector<double> out(std::size_t(grains_), -1);
+    auto op = operation([&](std::size_t i) { return x[i].data(); }, keys.data());
+    op.results = out.data();
+    kernels::reference::run(op);
+    return out;
+  }
+  std::vector<std::uint64_t> fingerprints() {
+    std::vector<std::uint64_t> out(2 * x.size(), 1);
+    std::vector<double> ignored(static_cast<std::size_t>(grains_));
+    auto op = operation([&](std::size_t i) { return x[i].data(); }, keys.data());
+    op.results = ignored.data();
+    op.fingerprints = out.data();
+    kernels::reference::run(op);
+    return out;
+  }
+
+  std::vector<std::vector<float>> x;
+  std::vector<std::uint64_t> keys;
+
+ private:
+  std::int64_t grain_, grains_ = 0;
+  std::vector<kernels::square_norms<float>::piece> pieces_;
+};
+
 inline kernels::momentum_step<float> momentum_like(kernels::momentum_rule rule) {
   const bool lion = rule == kernels::momentum_rule::lion;
   return {.x = nullptr,

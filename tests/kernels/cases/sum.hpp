@@ -100,33 +100,21 @@ inline op_family pieces_family() {
       if (count == 250 && grain != 61)
         continue;
       const std::string shape = shape_text({{"count", count}, {"grain", grain}});
-      for (const bool prints : {false, true})
-        out.cases.push_back(
-            {.shape = shape + (prints ? " and fingerprints" : ""),
-             .op = makes([=](auto t, arrays& a) {
-               using op = kernels::square_norms<decltype(t)>;
-               std::vector<typename op::piece> pieces;
-               for (std::int64_t i = 0; i < count; ++i) {
-                 const std::string number = std::to_string(i);
-                 const std::int64_t n = piece_elements(i, grain);
-                 pieces.push_back({a.in<decltype(t)>("x" + number, normal_numbers(n)), n});
-                 if (!prints)
-                   continue;
-                 pieces.back().keys = a.in<std::uint64_t>(
-                     "key" + number, numbers_of_64_bits(kernels::grains_in(n, grain)));
-                 a.counts("key" + number, 0);
-               }
-               op made{
-                   .results = nullptr, .pieces = a.on_host(pieces), .count = count, .grain = grain};
-               made.results = a.out<double>("results", grains_of(made), 0);
-               a.counts("results", 0);
-               if (prints) {
-                 made.fingerprints = a.out<std::uint64_t>("fingerprints", 2 * count, 0);
-                 a.counts("fingerprints", 0);
-               }
-               return made;
-             }),
-             .bits_of_reference = prints});
+      out.cases.push_back(
+          {.shape = shape,
+           .op = makes([=](auto t, arrays& a) {
+             using op = kernels::square_norms<decltype(t)>;
+             std::vector<typename op::piece> pieces;
+             for (std::int64_t i = 0; i < count; ++i)
+               pieces.push_back({a.in<decltype(t)>("x" + std::to_string(i),
+                                                   normal_numbers(piece_elements(i, grain))),
+                                 piece_elements(i, grain)});
+             op made{
+                 .results = nullptr, .pieces = a.on_host(pieces), .count = count, .grain = grain};
+             made.results = a.out<double>("results", grains_of(made), 0);
+             a.counts("results", 0);
+             return made;
+           })});
       out.cases.push_back(
           {.shape = shape,
            .op = makes([=](auto t, arrays& a) {
