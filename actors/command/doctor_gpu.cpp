@@ -100,14 +100,12 @@ void look_at_others(const machine_facts& x, std::vector<finding>& out) {
          fmt::format("{}; attention is troupe's own, which is slower", cudnn.obstacle),
          "install cuDNN 9.16 or later (apt-get install libcudnn9-cuda-13, of NVIDIA's repository)");
   else if (!missing.empty())
-    note(out,
-         fmt::format("{}; then attention is troupe's own, which is slower", missing),
-         contains(missing, "before 9.26")
-             ? "install cuDNN 9.26 or later (apt-get install libcudnn9-cuda-13, of NVIDIA's "
-               "repository)"
-             : "cuDNN compiles its kernels with NVRTC: install it (apt-get install "
-               "cuda-nvrtc-13-0, of NVIDIA's repository), or name its folder in LD_LIBRARY_PATH; "
-               "TROUPE_ATTENTION=own is content with troupe's");
+    note(
+        out,
+        fmt::format("{}; then attention is troupe's own, which is slower", missing),
+        "cuDNN compiles its kernels with NVRTC: install it (apt-get install cuda-nvrtc-13-0, of "
+        "NVIDIA's repository), or name its folder in LD_LIBRARY_PATH; TROUPE_ATTENTION=scalar says "
+        "that troupe's is meant");
   if (devices.size() < 2 || nccl.opened)
     return;  // one device has nobody to exchange with
   const auto what = fmt::format(
@@ -202,10 +200,11 @@ void add_gpu_findings(const machine_facts& x, std::vector<finding>& out) {
     if (device.obstacle.empty() && device.compiles)
       note(out,
            fmt::format("device {} runs {}: the driver compiles it when a run first uses it, which "
-                       "takes minutes, and keeps that in ~/.nv/ComputeCache",
+                       "may take minutes, and keeps that in ~/.nv/ComputeCache",
                        device.number,
                        code_text(device)),
-           fmt::format("build for it: cmake -DTROUPE_CUDA_ARCHITECTURES={}{}-real",
+           fmt::format("build for it, with a toolkit that knows it (Blackwell: CUDA 12.8): cmake "
+                       "-DTROUPE_CUDA_ARCHITECTURES={}{}-real",
                        device.major,
                        device.minor));
   note(

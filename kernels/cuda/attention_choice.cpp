@@ -41,7 +41,7 @@ attention_library* attention_by(attention_wish wish, const plugin& (*open)()) {
     return from.function<attention_library_function>("troupe_attention_library")();
   if (wish == attention_wish::library)
     throw backend_missing("TROUPE_ATTENTION asks for cuDNN's attention, which cannot run: "
-                          + obstacle + ". Set it to 'own', or see what `troupe doctor` says");
+                          + obstacle + ". Unset it, or see what `troupe doctor` says");
   return nullptr;
 }
 

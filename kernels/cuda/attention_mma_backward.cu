@@ -170,6 +170,7 @@ __global__ void __launch_bounds__(mma_threads, Dp == 64 ? 3 : 2)
       copy_gradients(next);
     add_weighted_rows<T, Dp>(dk, ds, own.queries[buffer], first_chunk);
   }
+  copies.wait();  // where no query sees these keys, theirs are under way
 
   const float of_keys[2] = {a.scale, a.scale}, of_values[2] = {a.rest, a.rest};
   write_result(dk, of_keys, op.dk + place, a.key_row, at.rows, 8 * first_chunk, D);

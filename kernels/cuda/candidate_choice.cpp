@@ -29,8 +29,11 @@ class contest {
       : time_(time), left_(budget), times_(candidates), ran_(candidates), out_(candidates) {}
 
   void load() {
-    for (std::size_t c = 0; c < times_.size() && left_ >= 0; ++c)
+    for (std::size_t c = 0; c < times_.size(); ++c) {
       run(c);
+      if (left_ <= 0 && ran_[c])
+        return;  // one is enough, where none is timed
+    }
   }
 
   void first_round() {
@@ -75,9 +78,7 @@ class contest {
   double run(std::size_t c) {
     const double took = time_(c);
     ran_[c] = std::isfinite(took);
-    if (ran_[c]) {
-      left_ -= took;
-    } else {
+    if (!ran_[c]) {
       out_[c] = true;
       times_[c].clear();
     }
@@ -85,10 +86,12 @@ class contest {
   }
 
   void take_turns() {
-    for (std::size_t c = 0; c < times_.size() && left_ >= 0; ++c)
+    for (std::size_t c = 0; c < times_.size() && left_ > 0; ++c)
       if (!out_[c])
-        if (const double took = run(c); std::isfinite(took))
+        if (const double took = run(c); std::isfinite(took)) {
           times_[c].push_back(took);
+          left_ -= took;
+        }
   }
 
   const std::function<double(std::size_t)>& time_;

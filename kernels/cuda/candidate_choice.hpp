@@ -20,9 +20,10 @@ struct fastest_candidate {
 /// short. Their medians count, and of those within 2 % the first candidate's, so that a rerun
 /// chooses alike: the answer depends on the times and on nothing else.
 ///
-/// When the times have come to `budget` microseconds, uncounted ones included, no more are asked
-/// for: the answer is what is known by then, at the least the first candidate that was not refused.
-/// Nothing where all are.
+/// When the times that count have come to `budget` microseconds no more are asked for. Those of
+/// loading do not: the device waits in them for the host, and how long depends on what was loaded
+/// before. So the answer is what is known by then, at the least the first candidate that was not
+/// refused. Nothing where all are.
 std::optional<fastest_candidate> fastest_of(std::size_t candidates,
                                             const std::function<double(std::size_t)>& time,
                                             double budget);

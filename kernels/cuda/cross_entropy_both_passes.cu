@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(Threads, Threads == most_threads ? 2 : 1)
   for (std::int64_t r = blockIdx.x; r < op.R; r += gridDim.x) {
     const T* const logits = op.logits + r * op.V;
     const std::int64_t target = op.target[r];
-    // Before anybody writes; the sum has a barrier.
+    // Before anybody writes: the barrier is below.
     const float logit = threadIdx.x == 0 && target >= 0 && target < op.vocabulary
                             ? to_float(logits[target])
                             : 0.0F;

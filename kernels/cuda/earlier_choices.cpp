@@ -7,10 +7,11 @@ void earlier_choices::give(const std::map<std::string, product_choice>& known, c
   for (const auto& [product, choice] : known) {
     if (refused_.contains({product, choice.algorithm}))
       continue;
-    auto& place = given_[product];
-    const bool is_the_runs
-        = place.whose == choices_of::this_run && place.choice.algorithm == choice.algorithm;
-    place = {choice, is_the_runs ? choices_of::this_run : whose};
+    const auto found = given_.find(product);
+    if (found != given_.end() && found->second.whose == choices_of::this_run
+        && whose != choices_of::this_run)
+      continue;
+    given_.insert_or_assign(product, given_choice{choice, whose});
   }
 }
 

@@ -20,7 +20,7 @@ class earlier_choices {
     choices_of whose;
   };
 
-  /// Of those of one product the last holds; that of a run stays its own, whoever names it again.
+  /// Of those of one product the last holds; but that of this run stays, whoever has another.
   void give(const std::map<std::string, product_choice>& known, choices_of whose);
   std::optional<given_choice> find(const std::string& product) const;
 

@@ -34,6 +34,32 @@ descriptor engine_of(const descriptor& configuration) {
   return out;
 }
 
+void choose(const descriptor& all,
+            const engine_choice& choice,
+            const descriptor& device,
+            descriptor& engine,
+            descriptor& configuration) {
+  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, all);
+  engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, choice.engine);
+  engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, device);
+  engine.finish("asking cuDNN for an engine by its number");
+  std::vector<descriptor> knobs;
+  std::vector<cudnnBackendDescriptor_t> handles;
+  for (const auto& [type, value] : choice.knobs) {
+    auto& knob = knobs.emplace_back(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    knob.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &type);
+    knob.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, value);
+    knob.finish("choosing for an engine of cuDNN");
+    handles.push_back(knob.handle());
+  }
+  configuration.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+  configuration.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+                    CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                    std::int64_t(handles.size()),
+                    handles.data());
+  configuration.finish("choosing for an engine of cuDNN");
+}
+
 }  // namespace
 
 std::vector<descriptor> graph::candidates(const descriptor& all, const descriptor& device) {
@@ -116,33 +142,17 @@ plan graph::make_plan(const descriptor& device, bool same_bits) {
   throw not_supported("cuDNN has no engine for the graph: " + why);
 }
 
-plan graph::make_plan(const descriptor& device, const engine_choice& choice) try {
+plan graph::make_plan(const descriptor& device, const engine_choice& choice) {
   const descriptor all = described();
   descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, all);
-  engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, choice.engine);
-  engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, device);
-  engine.finish("asking cuDNN for an engine by its number");
-  std::vector<descriptor> knobs;
-  std::vector<cudnnBackendDescriptor_t> handles;
-  for (const auto& [type, value] : choice.knobs) {
-    auto& knob = knobs.emplace_back(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
-    knob.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &type);
-    knob.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, value);
-    knob.finish("choosing for an engine of cuDNN");
-    handles.push_back(knob.handle());
-  }
   descriptor configuration(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-  configuration.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
-  configuration.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
-                    CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                    std::int64_t(handles.size()),
-                    handles.data());
-  configuration.finish("choosing for an engine of cuDNN");
+  try {
+    choose(all, choice, device, engine, configuration);
+  } catch (const device_failure& e) {
+    // A version that does not know the number, or a choice, says that a parameter is bad.
+    throw not_supported("cuDNN has no engine for the graph: " + std::string(e.what()));
+  }
   return finished(configuration, engine, device);
-} catch (const device_failure& e) {
-  // A version that does not know the number, or a choice, says that a parameter is bad.
-  throw not_supported("cuDNN has no engine for the graph: " + std::string(e.what()));
 }
 
 void plan::execute(cudnnHandle_t handle, std::span<void* const> memory, void* workspace) const {

@@ -298,14 +298,19 @@ void validate_resuming(const training_job& job, sentences& wrong) {
 void validate_bits(const training_job& job, sentences& wrong) {
   if (!job.devices.nondeterministic)
     return;
-  const auto refuse = [&wrong](const char* what, const char* compares) {
-    wrong.push_back(fmt::format(
-        "`devices.nondeterministic` has other bits each time, and {} {}: give one of them",
-        what,
-        compares));
-  };
+  const auto refuse
+      = [&wrong](const char* what, const char* compares, const char* remedy = "give one of them") {
+          wrong.push_back(
+              fmt::format("`devices.nondeterministic` has other bits each time, and {} {}: {}",
+                          what,
+                          compares,
+                          remedy));
+        };
   if (job.recovery.on)
-    refuse("`recovery.on`", "holds a step that runs again to the bits that it had");
+    refuse("`recovery.on`",
+           "holds a step that runs again to the bits that it had",
+           "leave the first out, or turn recovery off, which is on by default with several "
+           "processes");
   if (job.recovery.verify_fraction > 0)
     refuse("`recovery.verify_fraction`", "compares passes that are computed twice to the bit");
   if (job.checkpoints.strict_identity)

@@ -23,12 +23,6 @@ std::int64_t elements_of_products(const gpt_config& m) {
   return m.layers * layer + m.padded_vocabulary * m.hidden;
 }
 
-std::int64_t widest_product(const gpt_config& m) {
-  return m.hidden
-         * std::max(
-             {m.qkv_width(), m.heads * m.head_size, m.fc1_width(), m.ffn, m.padded_vocabulary});
-}
-
 std::int64_t statistics(const gpt_config& m) {
   return m.normalization == kernels::normalization::layer ? 8 : 4;
 }
@@ -42,15 +36,17 @@ std::int64_t eager_token(const gpt_config& m, std::int64_t narrow) {
   const auto norm = 4 * m.hidden + statistics(m);
   const bool gated = m.activation == kernels::activation::swiglu;
   const auto mask = m.hidden_dropout > 0 ? m.hidden : 0;
-  const auto layer = 2 * norm + 2 * narrow * m.hidden + attention_bytes(m, narrow)
+  const auto turned
+      = m.position == position_embedding::rope ? narrow * (m.heads + m.groups) * m.head_size : 0;
+  const auto layer = 2 * norm + 2 * narrow * m.hidden + attention_bytes(m, narrow) + turned
                      + narrow * (gated ? 4 : 2) * m.ffn + 2 * mask;
   return m.layers * layer + 16 + norm + narrow * m.hidden + mask;
 }
 
 std::int64_t compiled_token(const gpt_config& m, std::int64_t narrow) {
-  const auto layer = 2 * statistics(m) + 2 * narrow * m.hidden + attention_bytes(m, narrow)
-                     + narrow * m.fc1_width();
-  return m.layers * layer + 16 + 4 * m.hidden + statistics(m);
+  const auto layer = 2 * statistics(m) + 4 * narrow * m.hidden + attention_bytes(m, narrow)
+                     + narrow * (m.fc1_width() + m.ffn);
+  return m.layers * layer + 16 + 4 * m.hidden + statistics(m) + narrow * m.hidden;
 }
 
 }  // namespace
@@ -78,7 +74,7 @@ pytorch_memory pytorch_estimate(const training_job& job, pytorch_mode mode) {
                      .moments = 2 * each,
                      .buckets = job.layout.world > 1 ? each : 0};
   if (narrow < 4)
-    out.cast = narrow * (eager ? elements_of_products(m) : widest_product(m));
+    out.cast = narrow * elements_of_products(m);
   out.activations = tokens * (eager ? eager_token(m, narrow) : compiled_token(m, narrow));
   out.loss = tokens * (eager ? 12 * m.padded_vocabulary : 2 * narrow * m.padded_vocabulary + 4);
   out.accumulates = batch.global > batch.micro * job.layout.world;

@@ -22,6 +22,8 @@
 //   a layer        n (2 (4 C + t)         both norms: their input, of the residual stream in fp32
 //                     + 2 s C             what they hand to products
 //                     + s (Q + 2 K)       queries, keys, values
+//                     + s (Q + K)         with rope: queries and keys before it, which lie in one
+//                                         array with the values
 //                     + s Q + 4 H         the result of attention, and its log-sum-exp
 //                     + s m F             m = 2: into and out of the activation; gated 4: gate, up,
 //                     the
@@ -33,15 +35,16 @@
 //   loss           12 n V                 in fp32: log-softmax, its gradient, and that of the
 //   logits
 //
-// Compiled, bytes of what the partition of forward and backward pass keeps, which computes again
-// what is element by element:
+// Compiled, bytes of what the partition of forward and backward pass keeps by default: it computes
+// again what is element by element, but nothing that a product of the backward pass reads.
 //
-//   cast           s for each element of the widest matrix: casts are done where they are used
+//   cast           as eager
 //   a layer        n (2 t                 statistics
+//                     + 2 s C             what both norms hand to products
 //                     + 2 s C             what attention and feed-forward layer add to the stream
 //                     + s (Q + 2 K) + s Q + 4 H
-//                     + s f F)            f = 1, gated 2: into the activation
-//   around them    n (16 + 4 C + t)       the stream before the first layer
+//                     + s (f + 1) F)      f = 1, gated 2: into the activation, and out of it
+//   around them    n (16 + 4 C + t + s C) the stream before the first layer, what the head reads
 //   loss           n (2 s V + 4)          logits, their gradient, and a row's log-sum-exp
 //
 // With dropout its masks are drawn again. The most is at the loss, when every layer is saved: in

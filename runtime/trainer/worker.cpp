@@ -31,9 +31,9 @@ axis_map<int> of_replicas(const axis_map<communicator*>& groups, bool sharded, c
   return out;
 }
 
-/// Nobody sums gradients with it: their memory may come and go.
+/// Nobody sums gradients with it, of replicas or of a tie: their memory may come and go.
 bool sums_alone(const worker_settings& settings, const axis_map<communicator*>& groups) {
-  return settings.replicas == 1
+  return settings.replicas == 1 && groups[axis::pipeline] == nullptr
          && std::all_of(axis_table().begin(), axis_table().end(), [&](const axis_row& row) {
               const bool of_data = row.dense == axis_use::data || row.experts == axis_use::data;
               return !of_data || groups[row.id] == nullptr || groups[row.id]->size() == 1;

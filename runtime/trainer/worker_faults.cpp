@@ -52,6 +52,7 @@ void worker::inject_nan_gradient() {
   visit_own_entry(homes_, [this](hosted& home, const parameter_entry& e) {
     const float nan = std::numeric_limits<float>::quiet_NaN();
     stream_.write(home.store->gradients(0, e.index), &nan, sizeof nan);
+    home.optimizer.gradients().forget();
     if (home.witness)
       home.witness->note_written(0, e.index);
   });

@@ -120,7 +120,9 @@ TEST_CASE("a device for which the driver has to compile is named with a build th
   auto& device = x.accelerators.devices.front();
   device = {.number = 2, .name = "x", .major = 12, .minor = 0, .code = "9.0", .compiles = true};
   CHECK(said_of_gpu(x).find("device 2 runs PTX for 9.0: the driver compiles it") == 0);
-  CHECK(said_of_gpu(x).find("-> build for it: cmake -DTROUPE_CUDA_ARCHITECTURES=120-real\n")
+  CHECK(said_of_gpu(x).find(
+            "-> build for it, with a toolkit that knows it (Blackwell: CUDA 12.8): cmake "
+            "-DTROUPE_CUDA_ARCHITECTURES=120-real\n")
         != std::string::npos);
   device.compiles = false;
   CHECK(said_of_gpu(x) == said_of_gpu(with_gpu()));

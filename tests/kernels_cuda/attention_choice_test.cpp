@@ -65,7 +65,7 @@ TEST_CASE("without a library attention is ours, unless the library is asked for"
       attention_by(attention_wish::library, absent),
       backend_missing,
       MessageMatches(ContainsSubstring("libtroupe_that_nobody_made.so is not there")
-                     && ContainsSubstring("Set it to 'own'")));
+                     && ContainsSubstring("Unset it")));
 }
 
 TEST_CASE("a library that opens is taken, unless ours is asked for", "[attention]") {

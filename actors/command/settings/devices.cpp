@@ -29,7 +29,8 @@ void declare_device(command_line& line, training_flags& to) {
   line.toggle({.name = "--allow-nondeterministic",
                .field = "devices.nondeterministic",
                .help = "cuDNN may sum attention's gradients in the order in which they come: "
-                       "faster, and without memory for their square. Two runs of one "
+                       "faster, by atomic additions, with memory that grows with the "
+                       "sequence length and not with its square. Two runs of one "
                        "configuration are then equal only up to rounding, and what compares bits "
                        "cannot be asked for: --recovery on, --verify-fraction, "
                        "--strict-identity. Off: one configuration has the same bits, always.",
