@@ -35,7 +35,10 @@ device* current_device() {
   static std::mutex mutex;
   static bool refused[most_devices];
   int number = 0;
-  cuda::check(cudaGetDevice(&number), "asking for the current device");
+  const auto said = cudaGetDevice(&number);
+  if (said == cudaErrorInsufficientDriver || said == cudaErrorNoDevice)
+    return nullptr;  // an emulated device is none of the library's
+  cuda::check(said, "asking for the current device");
   if (number >= most_devices)
     return nullptr;
   if (device* const found = made[number].load(std::memory_order_acquire))
