@@ -4,7 +4,7 @@
 include(cmake/hash_of_headers.cmake)
 troupe_hash_of_headers(${PROJECT_SOURCE_DIR} hash headers
                        kernels/backend/backend.hpp kernels/backend/cuda_library.hpp
-                       kernels/op/every_op.hpp
+                       kernels/op/every_op.hpp kernels/op/extents.hpp
                        kernels/cuda/attention_library.hpp
                        runtime/device/device.hpp runtime/collective/nccl/nccl.hpp
                        runtime/transport/wire.hpp)

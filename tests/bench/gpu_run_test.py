@@ -29,6 +29,9 @@ elif words[0] == "doctor":
     print("warning: } nor this", file=sys.stderr)
     sys.exit(2)
 else:
+    choices = after("--product-choices") if "--product-choices" in words else "none"
+    if choices != "none":
+        open(choices, "w").close()
     if int(after("--num-layers")) > int(os.environ.get("OUR_ROOM", 99)):
         sys.exit("error: cannot start: 1 worker on device 0 (a device) needs 97.1 GB, and it has 85.0 GB")
     blocking = "ORDER" in os.environ and "CUDA_LAUNCH_BLOCKING" in os.environ
