@@ -292,13 +292,13 @@ TEST_CASE("VERIFY-2: passes that are computed again change no bit", "[scenario][
   CHECK(x.restarts == 0);
 }
 
-TEST_CASE("STRAGGLER-1: a slow worker is named as slow to compute or by its link or its input",
+// By its input: command/stragglers_input, where each worker has a loader. One that serves several
+// is asked a step ahead, and on a busy machine another worker waits each step.
+TEST_CASE("STRAGGLER-1: a slow worker is named as slow to compute or by its link",
           "[scenario][recovery]") {
   const auto [planted, who, cause] = GENERATE(table<std::string, std::string, std::string>(
       {{"lane:1.0@2:forward:slow", "stage:1.0", "compute"},
-       {"lane:0.1@2:redeem:slow", "stage:0.1", "link"},
-       // A step's batches are asked for in the step before: who is served last waits longest.
-       {"loader@2:forward:slow", "stage:", "input"}}));
+       {"lane:0.1@2:redeem:slow", "stage:0.1", "link"}}));
   CAPTURE(planted);
   const auto what = with([](auto& job) { job.watch.straggler_ratio = 1.5; });
   bool named = false;
