@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <ctime>
@@ -13,6 +14,8 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 namespace troupe::runtime {
 namespace {
@@ -122,13 +125,23 @@ void end_children(const std::function<bool(pid_t)>& spare) {
   }
 }
 
-/// Those that it had adopted are others' children.
+/// Those that it had adopted are others' children: no `waitpid` hears of their end. Who cleans up
+/// afterwards leaves what a process still needs, so they have ended here, but one that the kernel
+/// does not let go of.
 void end_survivors(const survival& x) {
+  constexpr std::chrono::seconds most(10);
+  std::vector<running_process> killed;
   for (const auto& one : x.who())
-    if (const auto it = running_process::find(one)) {
+    if (auto it = running_process::find(one)) {
       it->signal(SIGKILL);
       kill_group(one);
+      killed.push_back(std::move(*it));
     }
+  const auto until = std::chrono::steady_clock::now() + most;
+  for (const auto& one : killed)
+    one.wait(std::max(std::chrono::milliseconds(0),
+                      std::chrono::duration_cast<std::chrono::milliseconds>(
+                          until - std::chrono::steady_clock::now())));
 }
 
 }  // namespace

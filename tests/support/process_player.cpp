@@ -109,6 +109,18 @@ void print_signals() {
   sleep_for_ever();
 }
 
+/// By its words a part of a run; the kernel needs a while to end it, as it has memory.
+constexpr const char* part_word = "troupe:part";
+
+[[noreturn]] void be_part() {
+  constexpr std::size_t bytes = std::size_t(256) << 20;
+  if (::mmap(
+          nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0)
+      == MAP_FAILED)
+    std::exit(1);
+  sleep_for_ever();
+}
+
 /// Starts an agent, and by it a process with descendants; says the pids of guard and process.
 [[noreturn]] void be_owner(const std::string& run,
                            const std::string& patience,
@@ -135,7 +147,7 @@ void print_signals() {
   auto agent = agent_client::start({"/proc/self/exe", agent_word, run, patience, "outlived"}, run);
   agent.ask(start_process{.request = 1,
                           .name = "node",
-                          .command = {"/proc/self/exe", "sleep"},
+                          .command = {"/proc/self/exe", part_word, run},
                           .environment = {},
                           .output = {}});
   successor.insert(successor.begin(), std::filesystem::read_symlink("/proc/self/exe").string());
@@ -257,6 +269,8 @@ int main(int argc, char** argv) {
   }
   if (what == "headless")
     be_headless();
+  if (what == part_word)
+    be_part();
   if (what == "sleep") {
     if (words.size() > 1)
       put_there(words[1]);

@@ -6,6 +6,7 @@
 #include "runtime/process/host_agent.hpp"
 #include "runtime/process/process_entry.hpp"
 #include "runtime/process/segments.hpp"
+#include "runtime/process/temporary_run.hpp"
 #include "tests/support/players.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -233,6 +234,35 @@ TEST_CASE("those that nobody adopts live as long as who has started their agent,
   CHECK(soon([&] { return is_gone(guard); }));
   ::waitpid(guard, nullptr, 0);
   nothing_is_left_of(run);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+TEST_CASE("a guard that ends those that nobody wants waits for their end, and leaves no folder",
+          "[process]") {
+  REQUIRE(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+  const scratch_folder above;
+  const auto at = above / "run";
+  pid_t guard = 0, node = 0;
+  {
+    const held_run_folder run(at, "test", {"test"});
+    child_process owner(
+        {.command = player({"leader", at.string(), "100", "exit", "0"}), .output = above / "out"});
+    REQUIRE(soon([&] { return read_text(above / "out").ends_with('\n'); }));
+    std::istringstream(read_text(above / "out")) >> guard >> node;
+    mark_temporary(run, look_at_process(owner.id().pid)->id);
+    auto entry = entry_of_this_process("node-0", "node");
+    entry.process = look_at_process(node)->id;
+    write_entry(run, entry);
+    auto agent = agent_client::connect(at);
+    owner.signal(SIGSTOP);
+    REQUIRE(agent.kill(long_enough));
+    owner.signal(SIGKILL);
+    owner.wait();
+  }
+  CHECK(soon([&] { return is_gone(guard); }));
+  ::waitpid(guard, nullptr, 0);
+  CHECK(is_gone(node));
+  CHECK_FALSE(std::filesystem::exists(at));
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
