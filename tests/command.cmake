@@ -118,8 +118,8 @@ foreach(check local_disk local_refused cold_start cold_damaged cold_refused)
   troupe_script_test(command/processes_${check} command/local_disk_test.py ${program} ${check} UNSANITIZED)
 endforeach()
 foreach(check front_stopped supervisor_killed supervisor_and_front_killed supervisor_with_others_killed
-        supervisor_and_agent_killed supervisor_and_agent_in_turn supervisor_lost supervisor_crashed supervisor_stopped
-        signalled all_alone temporary temporary_without_successor)
+        supervisor_and_agent_killed supervisor_and_stopped_agent_killed supervisor_and_agent_in_turn supervisor_lost
+        supervisor_crashed supervisor_stopped signalled all_alone temporary temporary_without_successor)
   troupe_script_test(command/processes_${check} command/succession_test.py ${program} ${check} UNSANITIZED)
 endforeach()
 foreach(check keeper_planted shard_writer_planted)
@@ -138,7 +138,8 @@ function(troupe_compared_with_undisturbed)
 endfunction()
 troupe_compared_with_undisturbed(processes_killed processes_all_killed processes_stopped processes_agent_killed
   processes_front_killed processes_front_stopped processes_supervisor_killed processes_supervisor_with_others_killed
-  processes_supervisor_and_agent_killed processes_supervisor_and_agent_in_turn processes_supervisor_lost
+  processes_supervisor_and_agent_killed processes_supervisor_and_stopped_agent_killed
+  processes_supervisor_and_agent_in_turn processes_supervisor_lost
   processes_supervisor_stopped processes_cold_start processes_cold_damaged processes_cold_refused)
 if(TEST command/processes_full_disk)  # skipped where the user may not mount
   set_tests_properties(command/processes_full_disk PROPERTIES SKIP_RETURN_CODE 77)

@@ -17,7 +17,7 @@ namespace troupe::command {
 struct front_requests {
   std::function<bool()> to_end;          ///< it is asked to end in order, by a signal
   std::function<bool()> to_end_at_once;  ///< the same, whatever has not been saved
-  std::function<bool()> is_awaited;      ///< a successor is on its way, that nobody sees yet
+  std::function<bool()> is_awaited;      ///< where nobody leads it: a successor is on its way
 };
 
 struct followed_end {

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <deque>
 #include <future>
@@ -191,15 +192,6 @@ void leave_end(const fs::path& folder,
   }
 }
 
-/// Another process does, in the place of the one that was lost.
-bool goes_on(const fs::path& folder) {
-  try {
-    return runtime::has_succession(runtime::run_folder::open(folder));
-  } catch (const runtime::error&) {  // the same
-    return false;
-  }
-}
-
 [[noreturn]] void complain(const runtime::end_told& x) {
   if (x.kind == runtime::complaint::input)
     throw runtime::input_error("{}", x.text);
@@ -231,38 +223,60 @@ int lost(const runtime::training_job& job,
   return we_failed;
 }
 
-/// In the place of the agent, where that died together with the supervisor's process. Null: nobody
-/// can go on with this run, or the system refuses.
-std::unique_ptr<runtime::child_process> started_successor(const front_folder& folder) {
-  try {
-    const auto run = runtime::run_folder::open(folder.path());
-    const auto before = runtime::find_rendezvous(run);
-    if (!before || run.record().ended)
-      return nullptr;
-    return std::make_unique<runtime::child_process>(runtime::child_program{
-        .command = successor_command(folder.path(), folder.is_temporary(), before->incarnation + 1),
-        .output = run.log_of(runtime::successor_name)});
-  } catch (const runtime::error&) {
-    return nullptr;
-  }
-}
+/// Who takes the place of a supervisor's process that was lost: whom the agent starts, or, where
+/// that has died, too, before it had, or after, whom this object starts.
+class succession {
+ public:
+  /// `folder` outlives it.
+  explicit succession(const front_folder& folder) : folder_(folder) {}
 
-/// By its folder: the connection was that of the process before. `successor`: started here.
+  /// Somebody does, or is about to. False: nobody can go on with this run, or the system refuses.
+  bool goes_on() {
+    try {
+      const auto run = runtime::run_folder::open(folder_.path());
+      return is_starting() || runtime::has_succession(run) || start(run);
+    } catch (const runtime::error&) {  // it was lost before it had the folder
+      return false;
+    }
+  }
+  void kill() { started_.reset(); }
+
+ private:
+  bool is_starting() { return started_ && !started_->wait(between_looks); }
+
+  /// One of each incarnation: what has kept it from leading the run would keep the next one, too.
+  bool start(const runtime::run_folder& run) {
+    const auto before = runtime::find_rendezvous(run);
+    if (!before || run.record().ended || before->incarnation <= followed_)
+      return false;
+    followed_ = before->incarnation;
+    started_ = std::make_unique<runtime::child_process>(runtime::child_program{
+        .command
+        = successor_command(folder_.path(), folder_.is_temporary(), before->incarnation + 1),
+        .output = run.log_of(runtime::successor_name)});
+    return true;
+  }
+
+  const front_folder& folder_;
+  std::unique_ptr<runtime::child_process> started_;
+  std::uint32_t followed_ = 0;  ///< whose successor was started here last
+};
+
+/// By its folder: the connection was that of the process before.
 int shown_with_successor(const runtime::training_job& job,
                          runtime::supervisor_process& supervisor,
                          front_folder& folder,
-                         std::unique_ptr<runtime::child_process> successor,
+                         succession& successors,
                          const signal_name& first,
                          const signal_name& second) {
   runtime::log_warning("{}; another one takes over", how_it_was_lost(supervisor));
-  const auto followed
-      = follow_run(folder.path(),
-                   supervisor.id(),
-                   {[&first] { return first.has_come(); },
-                    [&second] { return second.has_come(); },
-                    [&successor] { return successor && !successor->wait(between_looks); }});
+  const auto followed = follow_run(folder.path(),
+                                   supervisor.id(),
+                                   {[&first] { return first.has_come(); },
+                                    [&second] { return second.has_come(); },
+                                    [&successors] { return successors.goes_on(); }});
   if (!followed.end && second.has_come()) {
-    successor.reset();  // it is killed
+    successors.kill();
     return ended_at_once(folder, supervisor, followed.last, second.name());
   }
   if (!followed.end)
@@ -297,11 +311,8 @@ int shown_to_its_end(const runtime::training_job& job,
   }
   if (second.has_come())
     return ended_at_once(of_run, supervisor, supervisor.id(), second.name());
-  std::unique_ptr<runtime::child_process> successor;
-  if (!goes_on(folder))
-    successor = started_successor(of_run);
-  if (successor || goes_on(folder))
-    return shown_with_successor(job, supervisor, of_run, std::move(successor), first, second);
+  if (succession successors(of_run); successors.goes_on())
+    return shown_with_successor(job, supervisor, of_run, successors, first, second);
   return lost(job, supervisor, of_run, supervisor.id(), how_it_was_lost(supervisor));
 }
 

@@ -136,6 +136,22 @@ def check_supervisor_and_agent_killed(folder):
             raise one.fails(f"process {number} was {before}, and another one has come")
 
 
+def check_supervisor_and_stopped_agent_killed(folder):
+    """The agent dies when the front already relies on it: it is the front that starts another one then."""
+    wanted = judge(folder)
+    one = job(folder, *LONG)
+    one.reaches(10)
+    old = one.deciding()
+    agent, = one.processes("agent")
+    os.kill(agent["pid"], signal.SIGSTOP)
+    os.kill(old["pid"], signal.SIGKILL)
+    one.until("the front relies on the agent", lambda: "another one takes over" in one.out.read_text())
+    os.kill(agent["pid"], signal.SIGKILL)
+    succeeded(one, old)
+    one.goes_on(wanted, "the death of the supervisor's process and then of the stopped agent")
+    require_whole(one)
+
+
 def check_supervisor_and_agent_in_turn(folder):
     """The supervisor's process is killed, then the agent, which its successor replaces, then that successor: the
     agent that it has started starts the next one, and nobody else dies."""
