@@ -36,6 +36,9 @@ void choose_settings_of_ucx() {
     choose("UCX_HANDLE_ERRORS", "none");  // else it catches SIGSEGV and its like
     choose("UCX_MEM_EVENTS", "n");        // else it rewrites mmap and free of this process
     choose("UCX_LOG_LEVEL", "fatal");     // what fails is told as our errors
+    // A host that falls silent before its peer has connected would hold up the wire's thread, and
+    // so all other peers, for as long as the system tries: two minutes.
+    choose("UCX_TCP_CONN_NB", "y");
     // Workers that meet by their addresses cut large tensors into such pieces; 8 KiB, UCX's own,
     // halves the rate (docs/benchmarks/2026-11-25-wires.md).
     choose("UCX_TCP_TX_SEG_SIZE", "256k");

@@ -1,5 +1,6 @@
 // Who is refused by a wire that has a secret, while two good peers go on.
 
+#include "kernels/backend/plugin.hpp"
 #include "runtime/transport/handshake.hpp"
 #include "tests/support/soon.hpp"
 #include "tests/support/tcp_caller.hpp"
@@ -9,8 +10,11 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <cstring>
 #include <filesystem>
+#include <linux/filter.h>
 #include <set>
+#include <string_view>
 
 using namespace troupe;
 using namespace troupe::runtime;
@@ -256,6 +260,88 @@ TEST_CASE("WIRE-1: who repeats what a good caller has sent is refused, and the o
   CHECK(two.goes_on());
   CHECK(soon([&] { return two.said.all().size() == 2; }));  // the first one has left
   CHECK_THAT(two.said.all().back(), ContainsSubstring("repeats what another has sent"));
+}
+
+namespace {
+
+/// A caller of the run, of whose last word, where its UCX is, the other side has heard nothing yet.
+class caller_of_run {
+ public:
+  caller_of_run(const std::string& to, const std::string& payload)
+      : end_(to),
+        talk_(handshake::calling({.secret = "secret",
+                                  .run_id = "run",
+                                  .build = kernels::build_of_plugins(),
+                                  .process = 4,
+                                  .address = "127.0.0.1:1"},
+                                 to,
+                                 random_bytes(),
+                                 payload)) {
+    while (!talk_.is_done() && !talk_.has_failed()) {
+      end_.say(talk_.take_output());
+      const auto said = end_.hear(1);
+      REQUIRE_FALSE(said.empty());
+      talk_.feed(said);
+    }
+    REQUIRE(talk_.why().empty());
+  }
+  const std::string& payload_of_other() const { return talk_.payload(); }
+  void say_where() { end_.say(talk_.take_output()); }
+
+ private:
+  tcp_caller end_;
+  handshake talk_;
+};
+
+/// A port that listens, and drops whoever connects, as a machine that is gone does.
+class silent_port {
+ public:
+  silent_port() : listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+    const sock_fprog program = {1, &drop};
+    sockaddr_in at = {};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof at;
+    REQUIRE(::bind(listener_, reinterpret_cast<const sockaddr*>(&at), size) == 0);
+    REQUIRE(::listen(listener_, 1) == 0);
+    REQUIRE(::setsockopt(listener_, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0);
+    REQUIRE(::getsockname(listener_, reinterpret_cast<sockaddr*>(&at), &size) == 0);
+    std::memcpy(port_.data(), &at.sin_port, port_.size());
+  }
+  ~silent_port() { ::close(listener_); }
+  silent_port(const silent_port&) = delete;
+  silent_port& operator=(const silent_port&) = delete;
+  const std::string& in_network_order() const { return port_; }
+
+ private:
+  const int listener_;
+  std::string port_ = std::string(2, '\0');
+};
+
+}  // namespace
+
+TEST_CASE("WIRE-3: who says who it is, and falls silent before UCX has connected, holds up nobody",
+          "[transport]") {
+  company two;
+  const silent_port nowhere;
+  const auto before = listening_ports();
+  const caller_of_run first(two.address(), "where it is");
+  auto payload = first.payload_of_other();
+  int replaced = 0;
+  for (const int port : listening_ports()) {
+    const auto number = htons(std::uint16_t(port));
+    const std::string_view bytes(reinterpret_cast<const char*>(&number), sizeof number);
+    if (const auto at = payload.find(bytes); !before.contains(port) && at != payload.npos) {
+      payload.replace(at, bytes.size(), nowhere.in_network_order());
+      ++replaced;
+    }
+  }
+  REQUIRE(replaced > 0);
+  caller_of_run second(two.address(), payload);
+  second.say_where();
+  CHECK(why_not(*two.there, two.here->deposit(numbered(two.pool, 100'000), now)) == "");
+  CHECK(two.takes_newcomers());
 }
 
 TEST_CASE("WIRE-4: no port that UCX listens on takes a stranger, once two peers have met",
