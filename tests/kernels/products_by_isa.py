@@ -1,6 +1,6 @@
 """Products by one of oneDNN's instruction sets. Run by ctest, once for each that oneDNN has had.
 
-    products_by_isa.py <test_kernels> <level> [--without-large]
+    products_by_isa.py <test_kernels> <level>
                                         level: as ONEDNN_MAX_CPU_ISA takes it: avx512_core_amx
 
 Where this processor, or this oneDNN, does not have the level, it says so and is SKIPPED: nothing
@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 
-def main(program, level, large=""):
+def main(program, level):
     environment = dict(os.environ, ONEDNN_MAX_CPU_ISA=level.upper())
     asked = subprocess.run([program, "[.instruction_set]"], env=environment, capture_output=True,
                            text=True, check=True)
@@ -30,8 +30,6 @@ def main(program, level, large=""):
     # which take longest, and every rest are asked without it alone.
     elsewhere = [f"~{name} - f16" for name in ("products are right at every rest",
                                                "large products are right\\, by one thread and several")]
-    if large == "--without-large":
-        elsewhere.append("~large products are right*")
     return subprocess.run([program, "[products]" + "".join(elsewhere)], env=environment).returncode
 
 
