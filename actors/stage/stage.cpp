@@ -284,6 +284,7 @@ void stage_state::decide(const messages::decision& x) {
           runtime::keep_product_choices(job->job);
           runtime::tell_missing_attention(job->job);
         }
+        context.worker->drop_gradients();
         if (fate != fault_injector::fate::lives && !x.skip)
           context.worker->flip_state_bit(wrong_array(fate), drawn_for(who, x.step));
         runtime::reads wanted(by);

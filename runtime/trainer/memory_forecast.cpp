@@ -245,6 +245,7 @@ class rehearsal {
     if (worker_.estate() != nullptr)
       worker_.seal(0, {});
     worker_.update({1, 0, 1});
+    worker_.drop_gradients();
     worker_.gather();
   }
 

@@ -73,6 +73,7 @@ step_report reference_trainer::step() {
     throw input_error("{}", diagnosis(verdict, at_));
   if (!verdict.skips())
     worker_.update(verdict.update);
+  worker_.drop_gradients();
 
   step_report report;
   report.global_batch_size = global_batch_size(recipe_.batch, consumed);

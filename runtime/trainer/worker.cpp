@@ -193,10 +193,9 @@ void worker::begin_step(const step_settings& step) {
   passes_.clear();
   losses_.clear();
   end_computing_again();
-  for (auto& [id, home] : homes_) {  // of a step that was left out
+  for (auto& [id, home] : homes_)
     home->optimizer.gradients().forget();
-    home->store->drop_gradients();
-  }
+  drop_gradients();  // of a step that was abandoned
   if (!step.training)
     return;
   for (auto& [id, home] : homes_) {
@@ -296,9 +295,12 @@ void worker::update(const update_decision& decision) {
       home->optimizer.update_beside(stream_, decision, slots_[current_].at(id).arrays);
     else
       home->optimizer.update(stream_, decision);
+  updated_ = stream_.mark();
+}
+
+void worker::drop_gradients() {
   for (auto& [id, home] : homes_)
     home->store->drop_gradients();
-  updated_ = stream_.mark();
 }
 
 void worker::digests(reads& by, state_digests& to) const {

@@ -239,6 +239,9 @@ class worker {
   /// next update begins. Until `seal` the estate holds only the one before, also where this throws:
   /// then the worker is of no more use, and another goes on from the estate.
   void update(const update_decision& decision);
+  /// Nobody reads the gradients of this step any more: it was applied, or is left out. Where their
+  /// memory comes and goes it goes now; of a step that was abandoned it goes when the next begins.
+  void drop_gradients();
   void digests(reads& by, state_digests& to) const;
   state_digests digests() const;
 
@@ -280,7 +283,7 @@ class worker {
   /// Gradients that lie together, of one logical replica.
   struct gradient_array {
     std::int64_t elements = 0;
-    bool stays = true;  ///< from step to step; else from the backward pass to the update
+    bool stays = true;  ///< from step to step; else from the backward pass to drop_gradients
   };
   std::vector<gradient_array> gradient_arrays() const;
   /// Those of a chunk's gradients.

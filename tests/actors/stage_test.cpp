@@ -279,3 +279,50 @@ TEST_CASE("KEEPER-2: a stage gives a state that was refused once more and ends t
   CHECK_THAT(it.end->text(),
              ContainsSubstring("the state of step 0 is damaged") && ContainsSubstring("embedding"));
 }
+
+TEST_CASE("gradients of a step that is left out are gone when the stage has answered", "[actors]") {
+  staged it(0);
+  const auto pool = it.prepared->node->pools->of(0);
+  std::vector<std::size_t> answered;
+  for (const std::uint64_t number : {1, 2}) {
+    it.system.tell(it.stage, staged::step(number));
+    it.redeem_handed();
+    for (int m = 0; m < microbatches; ++m)
+      it.system.tell(it.stage, it.gradient(m, number));
+    const auto reduced = pool.bytes_in_use();
+    auto decision = staged::decision(number);
+    decision.skip = number == 2;
+    it.system.tell(it.stage, decision);
+    REQUIRE(it.replica.of<messages::applied>().size() == number);
+    answered.push_back(pool.bytes_in_use());
+    CHECK(answered.back() < reduced);
+  }
+  CHECK(answered[1] <= answered[0]);
+}
+
+TEST_CASE("the planted second update has the gradients of the first", "[actors]") {
+  // SGD without momentum or decay: by zeros a second update changes no weight.
+  const auto weights_after_two = [](actors::planted_bug bug) {
+    staged it(0, {}, true, false, [](runtime::training_job& job) {
+      job.training.optimizer
+          = {.weight_decay = 0, .kind = runtime::optimizer_kind::sgd, .sgd_momentum = 0};
+    });
+    it.prepared->node->bug = bug;
+    it.take(staged::step(1));
+    it.take(staged::step(2));
+    it.system.tell(it.stage, messages::take_snapshot{first_generation, runtime::step_id(2)});
+    const auto& given = it.checkpointer.of<messages::snapshot>();
+    REQUIRE(given.size() == 1);
+    std::vector<float> out;
+    for (const auto& x : given.front().parameters) {
+      const auto part = it.prepared->node->transport->redeem(x.elements);
+      const auto all = part.elements<float>();
+      out.insert(out.end(), all.begin(), all.end());
+    }
+    return out;
+  };
+  using enum actors::planted_bug;
+  const auto once = weights_after_two(none);
+  CHECK(once == weights_after_two(none));
+  CHECK(once != weights_after_two(update_twice));
+}

@@ -154,6 +154,7 @@ class ranks {
     const double scale = runtime::clip_coefficient(total_norm(out.norms), settings_.optimizer.clip);
     each([&](const rank_coordinates& s) {
       at(s).update({.step = number, .learning_rate = rate, .gradient_scale = scale});
+      at(s).drop_gradients();
       at(s).gather();
       if (at(s).estate() != nullptr)
         at(s).seal(number, at(s).digests());

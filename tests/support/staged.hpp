@@ -6,6 +6,8 @@
 #include "runtime/optim/optimizer_state.hpp"
 #include "tests/support/deterministic.hpp"
 
+#include <functional>
+
 namespace troupe::tests {
 
 inline constexpr int microbatches = 2;
@@ -23,8 +25,11 @@ struct staged {
   explicit staged(int pipeline_rank,
                   const std::string& fault = {},
                   bool meets = true,
-                  bool keeps = false) {
+                  bool keeps = false,
+                  const std::function<void(runtime::training_job&)>& change = {}) {
     auto job = job_of_two_stages();
+    if (change)
+      change(job);
     job.recovery.on = keeps;
     job.faults.fault = fault;
     prepared = tests::without_threads(job);

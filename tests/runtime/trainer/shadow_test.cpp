@@ -49,6 +49,7 @@ std::size_t peak_of(const worker_settings& settings, const memory_pool& pool) {
   if (x.estate() != nullptr)
     x.seal(0, {});
   x.update({.step = 1, .learning_rate = 0.01});
+  x.drop_gradients();
   return pool.peak_bytes();
 }
 
