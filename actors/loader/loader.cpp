@@ -9,7 +9,10 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include <array>
+#include <exception>
+#include <fmt/format.h>
 #include <map>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -61,6 +64,26 @@ class recent_batches {
   std::array<std::pair<step, batches>, 2> steps_ = {};  ///< the newest first
 };
 
+std::string data_of(const messages::request_batch& x) {
+  const auto step = runtime::value(x.at.step);
+  return x.validation
+             ? fmt::format("the {} data after iteration {}", x.test ? "test" : "validation", step)
+             : fmt::format("the data of iteration {}", step);
+}
+
+/// Of what cannot be read the error says when it is wanted.
+runtime::micro_batch read(recent_batches& recent,
+                          const runtime::batch_source& from,
+                          const messages::request_batch& x) {
+  try {
+    return recent.at(from, x);
+  } catch (const runtime::cancelled&) {
+    throw;
+  } catch (const runtime::error& failure) {
+    throw runtime::input_error("{}: {}", data_of(x), failure.what());
+  }
+}
+
 }  // namespace
 
 messages::loader_actor::behavior_type loader(messages::loader_actor::pointer self,
@@ -80,7 +103,18 @@ messages::loader_actor::behavior_type loader(messages::loader_actor::pointer sel
     auto wanted = x;
     if (context->bug == planted_bug::serve_wrong_sample && runtime::value(x.at.step) == 2)
       wanted.microbatch = x.microbatch == 0 ? 0 : x.microbatch - 1;
-    const auto all = recent->at(source_of(x, *context), wanted);
+    runtime::micro_batch all;
+    try {
+      all = read(*recent, source_of(x, *context), wanted);
+    } catch (...) {
+      // Nobody needs it yet, and who does asks again.
+      if (!x.ahead || !is(reason_of("loader", std::current_exception()), messages::ec::refused))
+        throw;
+      context->messages->send(self,
+                              caf::actor_cast<messages::stage_actor>(self->current_sender()),
+                              messages::batch_failed{x.at});
+      return caf::delegated<messages::batch_ready>();
+    }
     try {
       messages::batch_ready answer{
           x.at, runtime::deposit(*context->transport, asked_for(x, all), x.at.generation)};

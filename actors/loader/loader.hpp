@@ -12,7 +12,8 @@
 
 namespace troupe::actors {
 
-/// Serves from the data sets of its node. `generation`: the newest when it was spawned.
+/// Serves from the data sets of its node. Ends where they cannot be read, naming the step that
+/// wants them, unless that has not begun (DATA-3). `generation`: the newest when it was spawned.
 messages::loader_actor::behavior_type loader(messages::loader_actor::pointer self,
                                              const std::shared_ptr<const node_context>& context,
                                              runtime::generation_id generation);

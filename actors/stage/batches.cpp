@@ -57,6 +57,11 @@ std::vector<request_batch> stage_state::batches_of(const run_step& step) const {
 
 void stage_state::request(const request_batch& x) {
   awaited_.emplace(x.at, x);
+  send_request(x);
+}
+
+void stage_state::send_request(request_batch x) {
+  x.ahead = asked_ahead_.contains(x.at);
   node_->messages->send(self_, peers_.loader, x);
 }
 
@@ -70,6 +75,8 @@ void stage_state::request_batches() {
     }
     runtime::ensure(found->second == x, as_foretold);
     asked_ahead_.erase(found);
+    if (failed_ahead_.erase(x.at) > 0)
+      request(x);
   }
   runtime::ensure(asked_ahead_.empty() || asked_ahead_.begin()->first.step > step_, as_foretold);
 }
@@ -101,13 +108,26 @@ bool stage_state::is_second_batch(arrival kind,
   return true;
 }
 
+// DATA-3. It may come when the step has begun meanwhile, or of a loader that died since.
+void stage_state::receive(const messages::batch_failed& x) {
+  if (!is_ours(x.at.generation))
+    return;  // HANDOFF-3
+  const auto asked = awaited_.find(x.at);
+  if (asked == awaited_.end())
+    return;  // the other loader has answered, or failed, too
+  if (!asked_ahead_.contains(x.at))
+    return send_request(asked->second);
+  awaited_.erase(asked);
+  failed_ahead_.insert(x.at);
+}
+
 // What has not been answered is asked of the new one.
 void stage_state::receive(const messages::use_loader& x) {
   if (x.generation != told_.generation)
     return;
   peers_.loader = x.loader;
   for (const auto& [at, asked] : awaited_)
-    node_->messages->send(self_, peers_.loader, asked);
+    send_request(asked);
 }
 
 }  // namespace troupe::actors

@@ -353,6 +353,7 @@ messages::stage_actor::behavior_type stage(
       receives<messages::activation>(self),
       receives<messages::gradient>(self),
       receives<messages::batch_ready>(self),
+      receives<messages::batch_failed>(self),
       receives<messages::check_pass>(self),
       receives<messages::chosen>(self),
       on_board<messages::ask_again>(

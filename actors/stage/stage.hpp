@@ -68,6 +68,7 @@ class stage_state {
   void receive(const messages::activation& x);
   void receive(const messages::gradient& x);
   void receive(const messages::batch_ready& x);
+  void receive(const messages::batch_failed& x);
   void receive(const messages::check_pass& x);
   void receive(const messages::chosen& x);
   void ask_again(const messages::ask_again& x);
@@ -180,7 +181,8 @@ class stage_state {
   std::vector<messages::request_batch> batches_of(const messages::run_step& step) const;
   int copies_in(const messages::run_step& step) const;  ///< of the model
   void request(const messages::request_batch& x);
-  /// Of the step that begins, but for those that were asked for ahead.
+  void send_request(messages::request_batch x);
+  /// Of the step that begins, but for those that were asked for ahead and did not fail.
   void request_batches();
   /// Those of the step that will follow, once all of this one are here.
   void request_ahead();
@@ -299,6 +301,7 @@ class stage_state {
   /// Batches that were asked for and have not come; and, come or not, those that are asked for
   /// although their step has not begun.
   std::map<messages::pass_id, messages::request_batch> awaited_, asked_ahead_;
+  std::set<messages::pass_id> failed_ahead_;           ///< of the latter: asked again in their step
   std::vector<runtime::ticket> snapshot_;              ///< the newest, of this rank
   std::uint64_t snapshot_attempt_ = 0;                 ///< to save, which it is for
   bool stands_ = false;                                ///< its worker is built

@@ -184,7 +184,10 @@ membership::orders membership::lost(const member_death& x, std::uint64_t now_ns)
     return {order_replace{x.role, x.process}};
   }
   if (auto stop = stop_if_too_many(x, now_ns)) {
-    phase_ = phase::stopped;
+    // Data that cannot be read: everybody else is well, and whoever dies yet is looked after.
+    stop->ranks_stand = x.role == member_role::loader && x.refused && phase_ == phase::running;
+    if (!stop->ranks_stand)
+      phase_ = phase::stopped;
     return {std::move(*stop)};
   }
   return {order_replace{x.role, x.process}};

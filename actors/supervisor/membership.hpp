@@ -152,6 +152,7 @@ struct order_exchange {
 struct order_stop {
   std::string why;
   bool refused = false;
+  bool ranks_stand = false;  ///< what they are saving may be finished first
   friend bool operator==(const order_stop&, const order_stop&) = default;
 };
 using membership_order = std::variant<order_start,

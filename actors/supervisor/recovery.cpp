@@ -259,7 +259,18 @@ void supervisor_state::carry_out(const order_forgo&) {
 }
 
 void supervisor_state::carry_out(const order_stop& x) {
-  end(x.refused ? 2 : 3, diagnosis_.empty() ? x.why : diagnosis_);
+  if (x.ranks_stand && begun_ && diagnosis_.empty())
+    return give_up(x.why);
+  end(x.refused || gives_up_ ? 2 : 3, diagnosis_.empty() ? x.why : diagnosis_);
+}
+
+// Ranks may wait for each other in the step that is given up: nothing new is asked of them.
+void supervisor_state::give_up(const std::string& why) {
+  diagnosis_ = why;
+  gives_up_ = true;
+  now_.reset();
+  votes_.clear();
+  proceed();
 }
 
 void supervisor_state::end(int exit_code, const std::string& why) {

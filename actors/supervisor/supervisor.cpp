@@ -159,6 +159,8 @@ bool supervisor_state::test_is_due() const {
 void supervisor_state::proceed() {
   if (!begun_ || now_)
     return;  // what is asked for waits until everybody is there, and the step has ended
+  if (gives_up_)
+    return saves_.is_writing() ? void() : finish();
   if (validation_is_due())
     return begin_validation();
   if (waits_to_save_)
@@ -301,7 +303,7 @@ void supervisor_state::drain(const messages::drain& x) {
 }
 
 void supervisor_state::finish() {
-  waits_to_finish_ = !is_kept(at_.iteration);
+  waits_to_finish_ = !is_kept(at_.iteration) && !gives_up_;
   if (waits_to_finish_)
     return;  // what is on its way to keepers arrives
   if (std::exchange(concluding_, true))
@@ -335,7 +337,7 @@ void supervisor_state::finish() {
 void supervisor_state::shut_down() {
   std::string why = diagnosis_;
   if (!saves_.is_saved(at_.iteration))
-    why += (why.empty() ? "" : "; ") + unsaved_;
+    why += (why.empty() || unsaved_.empty() ? "" : "; ") + unsaved_;
   if (!why.empty())
     return end(2, why);
   shut_down_ = true;

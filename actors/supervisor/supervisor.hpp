@@ -126,6 +126,8 @@ class supervisor_state {
   void begin_when_ready();
   /// The end that was meant, or that cannot be helped.
   void end(int exit_code, const std::string& why);
+  /// The same as soon as what is being saved is saved.
+  void give_up(const std::string& why);
   void end_processes();
 
   // Who is spawned where (services.cpp).
@@ -387,6 +389,7 @@ class supervisor_state {
   bool draining_ = false;
   bool time_is_up_ = false;  ///< `exit_minutes` have passed
   std::string diagnosis_;    ///< why the run ends early, with an error; empty: it does not
+  bool gives_up_ = false;    ///< in the midst of a step: no more is saved than is being saved
   bool concluding_ = false, shut_down_ = false;
   bool has_waited_for_monitor_ = false;                ///< one hung at the end, and was replaced
   std::shared_ptr<runtime::lane_board::place> place_;  ///< last: it reads the others

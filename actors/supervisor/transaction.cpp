@@ -30,7 +30,7 @@ void add_losses(const std::vector<messages::vote>& votes, runtime::loss_value& t
 }  // namespace
 
 void supervisor_state::receive(const messages::vote& x) {
-  if (x.generation != generation() || !begun_)
+  if (x.generation != generation() || !begun_ || gives_up_)
     return;
   runtime::ensure(now_ && x.step == now_->step, "STEP-3: a vote is for the step that is running");
   const bool early = context_->bug == planted_bug::decide_early && replicas_.size() > 1;

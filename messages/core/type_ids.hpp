@@ -125,5 +125,6 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_messages, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::ledger_kept))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::succeed_here))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::successor_ended))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::batch_failed))
 
 CAF_END_TYPE_ID_BLOCK(troupe_messages)

@@ -2,13 +2,20 @@
 //
 //   stage -> loader   request_batch
 //   loader -> stage   batch_ready     for the same pass
+//                     batch_failed    what was asked for ahead cannot be read
 //
 // A stage asks for those of the next step as soon as it has all of this one (run_step says what
 // that step will read), so that they are read while this one is computed: two steps of them at most
 // are under way.
 //
+// Data that cannot be read end the loader, whose end says which and why, in the step that needs
+// them: of what is asked for ahead it says only that it failed, and the stage asks again when that
+// step begins. The steps before are committed by then.
+//
 //   DATA-1  What a micro-batch holds is a function of the request alone.
 //   DATA-2  What was asked for a step ahead is what that step takes.
+//   DATA-3  What is asked for ahead and cannot be read disturbs no step before the one that needs
+//           it.
 
 #pragma once
 
@@ -31,6 +38,7 @@ struct request_batch {
   bool test = false;           ///< with `validation`: of the test set instead
   bool inputs = false;         ///< wants "tokens", "positions", "samples", documents
   bool labels = false;         ///< wants "labels" and "mask"
+  bool ahead = false;          ///< its step has not begun
 
   friend bool operator==(const request_batch&, const request_batch&) = default;
 };
@@ -40,6 +48,12 @@ struct batch_ready {
   runtime::ticket_bundle data;
 
   friend bool operator==(const batch_ready&, const batch_ready&) = default;
+};
+
+struct batch_failed {
+  pass_id at;
+
+  friend bool operator==(const batch_failed&, const batch_failed&) = default;
 };
 
 template <class Inspector>
@@ -52,11 +66,16 @@ typename Inspector::result_type inspect(Inspector& f, request_batch& x) {
            x.validation,
            x.test,
            x.inputs,
-           x.labels);
+           x.labels,
+           x.ahead);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, batch_ready& x) {
   return f(caf::meta::type_name("batch_ready"), x.at, x.data);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, batch_failed& x) {
+  return f(caf::meta::type_name("batch_failed"), x.at);
 }
 
 }  // namespace troupe::messages

@@ -98,6 +98,7 @@ struct activation;
 struct gradient;
 struct check_pass;
 struct request_batch;
+struct batch_failed;
 struct batch_ready;
 struct take_snapshot;
 struct drop_snapshot;
@@ -174,6 +175,7 @@ using stage_actor = caf::typed_actor<
     caf::reacts_to<activation>,
     caf::reacts_to<gradient>,
     caf::reacts_to<batch_ready>,
+    caf::reacts_to<batch_failed>,
     // A pass of another replica, to compute again.
     caf::reacts_to<check_pass>,
     // Where a behaviour decides: what the first tensor rank has chosen.

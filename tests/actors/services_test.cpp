@@ -187,6 +187,43 @@ TEST_CASE("a loader that fails ends with a reason that names it", "[actors]") {
   CHECK_THAT(end.text(), ContainsSubstring("loader: the fault"));
 }
 
+namespace {
+
+/// Of which nothing can be read.
+class broken_source final : public runtime::batch_source {
+ public:
+  runtime::micro_batch microbatch(const runtime::microbatch_address&) const override {
+    throw runtime::io_error("the disk is gone");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("DATA-3: a loader ends where data cannot be read when they are needed, naming the step",
+          "[actors]") {
+  serving it(tests::tiny_job(1, 1));
+  it.prepared->node->training = std::make_shared<broken_source>();
+  const auto loader = it.loader();
+  const tests::ending end(loader);
+  std::vector<messages::batch_failed> failed;
+  const auto stage = it.system.keep(it.system.home().spawn([&](caf::event_based_actor* self) {
+    return caf::behavior{
+        [self, loader](const messages::request_batch& x) { self->send(loader, x); },
+        [&failed](const messages::batch_failed& x) { failed.push_back(x); }};
+  }));
+  auto x = request(0);
+  x.ahead = true;
+  it.system.tell(stage, x);
+  CHECK_FALSE(end.has_come());
+  REQUIRE(failed.size() == 1);
+  CHECK(failed.front().at == x.at);
+  x.ahead = false;
+  it.system.tell(stage, x);
+  CHECK(failed.size() == 1);
+  CHECK(end.is(messages::ec::refused));
+  CHECK(end.text() == "loader: the data of iteration 1: the disk is gone");
+}
+
 TEST_CASE("a checkpointer saves when all parts are there, in whatever order they come",
           "[actors]") {
   const bool order_first = GENERATE(true, false);

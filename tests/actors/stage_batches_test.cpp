@@ -28,6 +28,7 @@ TEST_CASE("a stage asks for the batches of the next step when it has all of this
     auto expected = now;
     expected.at.step = runtime::step_id(2);
     expected.consumed = samples;
+    expected.ahead = true;
     CHECK(it.asked[std::size_t(microbatches + m)] == expected);
     CHECK(now.consumed == 0);
   }
@@ -113,4 +114,72 @@ TEST_CASE("DATA-2: a step that takes other batches than were asked for ahead end
   it.system.tell(it.stage, second);
   CHECK(it.end->is(ec::protocol_violated));
   CHECK_THAT(it.end->text(), ContainsSubstring("stage:0.0: DATA-2"));
+}
+
+TEST_CASE("DATA-3: a batch that failed ahead is asked for again when its step begins", "[actors]") {
+  staged it(0);
+  it.answers = false;
+  it.system.tell(it.stage, staged::followed(1));
+  for (std::size_t i = 0; i < microbatches; ++i) {
+    CHECK_FALSE(it.asked[i].ahead);
+    it.system.tell(it.stage, it.answer(it.asked[i]));
+  }
+  REQUIRE(it.asked.size() == 2 * microbatches);
+  const auto failed = it.asked[2];
+  CHECK(failed.ahead);
+  CHECK(it.asked[3].ahead);
+  it.system.tell(it.stage, messages::batch_failed{failed.at});
+  it.system.tell(it.stage, it.answer(it.asked[3]));
+  const bool by_another = GENERATE(false, true);
+  if (by_another)  // who is not asked for what has failed, before it is needed
+    it.system.tell(it.stage, messages::use_loader{first_generation, 0, it.new_loader()});
+  CHECK(it.asked.size() == 2 * microbatches);
+  it.redeem_handed();
+  for (int m = 0; m < microbatches; ++m)
+    it.system.tell(it.stage, it.gradient(m));
+  it.system.tell(it.stage, staged::decision(1));
+  CHECK(it.replica.of<messages::applied>().size() == 1);
+  CHECK(it.asked.size() == 2 * microbatches);
+  auto last = staged::step(2);
+  last.consumed = samples;
+  it.system.tell(it.stage, last);
+  REQUIRE(it.asked.size() == 2 * microbatches + 1);
+  auto expected = failed;
+  expected.ahead = false;
+  CHECK(it.asked.back() == expected);
+  it.system.tell(it.stage, it.answer(it.asked.back()));
+  it.redeem_handed();
+  for (int m = 0; m < microbatches; ++m)
+    it.system.tell(it.stage, it.gradient(m, 2));
+  CHECK(it.votes().size() == 2);
+  CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("DATA-3: a failure that comes when its step has begun is asked about at once",
+          "[actors]") {
+  staged it(0);
+  it.answers = false;
+  it.system.tell(it.stage, staged::followed(1));
+  for (std::size_t i = 0; i < microbatches; ++i)
+    it.system.tell(it.stage, it.answer(it.asked[i]));
+  it.redeem_handed();
+  for (int m = 0; m < microbatches; ++m)
+    it.system.tell(it.stage, it.gradient(m));
+  it.system.tell(it.stage, staged::decision(1));
+  auto last = staged::step(2);
+  last.consumed = samples;
+  it.system.tell(it.stage, last);
+  REQUIRE(it.asked.size() == 2 * microbatches);
+  const auto at = it.asked[2].at;
+  it.system.tell(it.stage,
+                 messages::batch_failed{staged::pass(0, 0, 2, runtime::generation_id(2))});
+  CHECK(it.asked.size() == 2 * microbatches);
+  it.system.tell(it.stage, messages::batch_failed{at});
+  REQUIRE(it.asked.size() == 2 * microbatches + 1);
+  CHECK(it.asked.back().at == at);
+  CHECK_FALSE(it.asked.back().ahead);
+  it.system.tell(it.stage, it.answer(it.asked.back()));
+  it.system.tell(it.stage, messages::batch_failed{at});  // of a loader that has died
+  CHECK(it.asked.size() == 2 * microbatches + 1);
+  CHECK_FALSE(it.end->has_come());
 }

@@ -349,6 +349,33 @@ TEST_CASE("a supervisor ends with the cause of the death of those it depends on"
   CHECK(it.end->text() == who + ": the disk is gone");
 }
 
+TEST_CASE("a run whose data cannot be read ends when what it was saving is saved", "[actors]") {
+  const bool saves = GENERATE(true, false), dies = GENERATE(true, false);
+  supervised it(5, false, false, [&](runtime::training_job& job) {
+    job.checkpoints.save = "nowhere";
+    job.checkpoints.save_interval = saves ? 1 : 4;
+  });
+  it.all_ready();
+  it.carry_out(1);
+  REQUIRE(it.steps() == 2);
+  it.system.kill(it.loader, messages::make_error(ec::refused, "loader: no data"));
+  CHECK(it.end->has_come() == !saves);
+  it.system.tell(it.supervisor, supervised::vote(1, 2));  // from where its data could be read
+  if (saves) {
+    CHECK_FALSE(it.end->has_come());
+    const auto order = it.saver.of<messages::save>().at(0);
+    CHECK(order.step == runtime::step_id(1));
+    if (dies)  // whom the checkpoint may need
+      it.system.kill(it.replicas[0], messages::make_error(ec::protocol_violated, "broken"));
+    else
+      it.system.tell(it.supervisor, messages::saved{order.generation, order.step, order.attempt});
+  }
+  CHECK(it.end->is(ec::refused));
+  CHECK(it.end->text() == "loader: no data");
+  CHECK(it.decisions() == 1);
+  CHECK(it.committed.size() == 1);
+}
+
 TEST_CASE("a supervisor takes one that hangs for dead when its node says so", "[actors]") {
   const std::string who = GENERATE("loader", "checkpointer", "monitor", "replica:1");
   supervised it;

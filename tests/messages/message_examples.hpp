@@ -37,11 +37,15 @@ check_pass example(const wire&) {
 }
 template <>
 request_batch example(const wire&) {
-  return {pass, 1, 4, 77, true, true, true};
+  return {pass, 1, 4, 77, true, true, true, true, true};
 }
 template <>
 batch_ready example(const wire&) {
   return {pass, tickets()};
+}
+template <>
+batch_failed example(const wire&) {
+  return {pass};
 }
 template <>
 run_step example(const wire&) {

@@ -2,6 +2,7 @@
 
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/core/file.hpp"
+#include "tests/support/saved_job.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_job.hpp"
 
@@ -147,4 +148,51 @@ TEST_CASE("asking early for the end finishes the step, saves, and is no failure"
                                [](const actors::drain_request& ask) { ask("SIGTERM"); });
   CHECK(end.exit_code == 0);
   CHECK(end.reason == "");
+}
+
+namespace {
+
+/// Another's, of which samples from one on cannot be read.
+class damaged_source final : public runtime::batch_source {
+ public:
+  damaged_source(std::shared_ptr<const runtime::batch_source> from, std::uint64_t first)
+      : from_(std::move(from)), first_(first) {}
+  runtime::micro_batch microbatch(const runtime::microbatch_address& at) const override {
+    if (at.consumed >= first_)
+      throw runtime::io_error("cannot read sample {}: Input/output error", at.consumed);
+    return from_->microbatch(at);
+  }
+
+ private:
+  std::shared_ptr<const runtime::batch_source> from_;
+  std::uint64_t first_;
+};
+
+}  // namespace
+
+TEST_CASE("DATA-3: data that cannot be read end the job in the step that needs them",
+          "[scenario][fault]") {
+  const auto [pipeline, data] = GENERATE(table<int, int>({{1, 1}, {2, 1}, {1, 2}, {2, 2}}));
+  const bool distributed = GENERATE(false, true), recovers = GENERATE(false, true);
+  CAPTURE(pipeline, data, distributed, recovers);
+  const tests::scratch_folder folder;
+  auto job = tests::tiny_job(pipeline, data);
+  job.checkpoints.save = folder / "checkpoints";
+  job.checkpoints.save_interval = 3;
+  job.watch.log_file = folder / "log.jsonl";
+  job.recovery.on = recovers;
+  if (data > 1)
+    job.reduction.distributed_optimizer = distributed;
+  const auto prepared = tests::tiny_prepared(job);
+  prepared->node->training = std::make_shared<damaged_source>(
+      prepared->node->training, 3 * std::uint64_t(job.training.batch.global));
+  const auto end = actors::run(prepared);
+  CHECK(end.exit_code == 2);
+  CHECK_THAT(end.reason,
+             ContainsSubstring("loader: the data of iteration 4: cannot read sample 24: Input"));
+  const auto steps = tests::steps_in(folder / "log.jsonl");
+  REQUIRE(steps.size() == 3);
+  CHECK(steps.rbegin()->first == 3);
+  CHECK(runtime::open_checkpoint(job.checkpoints.save / "iter_0000003")->manifest().iteration == 3);
+  CHECK(prepared->node->transport->leased() == 0);
 }
