@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 namespace troupe::command {
 namespace {
@@ -82,6 +83,19 @@ bool look_at_cuda(const machine_facts& x, std::vector<finding>& out) {
   return true;
 }
 
+/// Of each line.
+void note_missing_attention(const std::string& lines, std::vector<finding>& out) {
+  std::istringstream from(lines);
+  for (std::string line; std::getline(from, line);)
+    note(
+        out,
+        "attention by cuDNN: " + line,
+        "cuDNN compiles its kernels with NVRTC: install it (apt-get install cuda-nvrtc-13-0, of "
+        "NVIDIA's repository), or name its folder in LD_LIBRARY_PATH; where that is there, a later "
+        "cuDNN may have what this one has not; TROUPE_ATTENTION=scalar says that troupe's is "
+        "meant");
+}
+
 /// cuDNN and NCCL, which one can do without.
 void look_at_others(const machine_facts& x, std::vector<finding>& out) {
   const auto& [cuda, cudnn, nccl, driver, devices, attention, obstacle, missing] = x.accelerators;
@@ -99,13 +113,8 @@ void look_at_others(const machine_facts& x, std::vector<finding>& out) {
     note(out,
          fmt::format("{}; attention is troupe's own, which is slower", cudnn.obstacle),
          "install cuDNN 9.16 or later (apt-get install libcudnn9-cuda-13, of NVIDIA's repository)");
-  else if (!missing.empty())
-    note(
-        out,
-        fmt::format("{}; then attention is troupe's own, which is slower", missing),
-        "cuDNN compiles its kernels with NVRTC: install it (apt-get install cuda-nvrtc-13-0, of "
-        "NVIDIA's repository), or name its folder in LD_LIBRARY_PATH; TROUPE_ATTENTION=scalar says "
-        "that troupe's is meant");
+  else
+    note_missing_attention(missing, out);
   if (devices.size() < 2 || nccl.opened)
     return;  // one device has nobody to exchange with
   const auto what = fmt::format(

@@ -282,7 +282,7 @@ void stage_state::decide(const messages::decision& x) {
           if (bug == planted_bug::update_twice && runtime::value(x.step) == 2)
             context.worker->update(update_of(x, bug));
           runtime::keep_product_choices(job->job);
-          runtime::tell_missing_attention(job->job);
+          runtime::tell_attention(job->job);
         }
         context.worker->drop_gradients();
         if (fate != fault_injector::fate::lives && !x.skip)

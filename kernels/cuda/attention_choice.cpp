@@ -61,6 +61,11 @@ std::string missing_attention() {
   return library == nullptr ? "" : library->missing();
 }
 
+std::string attention_fallback() {
+  const auto* const library = chosen_attention();
+  return library == nullptr ? "" : library->fallback();
+}
+
 void check_missing(const attention_library& library, attention_wish wish) {
   if (wish != attention_wish::library)
     return;

@@ -43,8 +43,9 @@ own_kernels chosen_own();
 std::string attention_version(attention_wish wish, const attention_library* library);
 std::string attention_version();
 
-/// Why something that the chosen library should serve is ours, as attention_library::missing.
+/// Of the chosen library, as attention_library::missing and attention_library::fallback.
 std::string missing_attention();
+std::string attention_fallback();
 
 /// Throws backend_missing when the library is asked for and lacks something that it should serve.
 void check_missing(const attention_library& library, attention_wish wish = chosen_wish());

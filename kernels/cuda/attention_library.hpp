@@ -6,8 +6,12 @@
 //                                                  a sentence without its end; empty if it can
 //   attention_library* troupe_attention_library()  the one object of the process
 //
-//   const char* troupe_attention_trial(int)        makes both passes of a small one ready for the
-//                                                  device with that number: as `missing`
+//   const char* troupe_attention_trial(int)        makes ready, of a small one, every kind of plan
+//                                                  that training may ask for on the device with
+//                                                  that number, the faster ones of other bits, too:
+//                                                  a line for each reason why some are not there:
+//                                                  which, why, and what computes instead, without
+//                                                  its end; empty: all are
 //
 // and may export, for tests, while nothing runs:
 //
@@ -59,6 +63,10 @@ class attention_library {
   /// Why the first operation that it should have served, and did not, was not: a sentence without
   /// its end. Empty: there is none.
   virtual std::string missing() const = 0;
+
+  /// Why the first operation whose bits may be others each time (`same_bits` is false) is computed
+  /// with the same bits: the library has nothing faster for it. As `missing`.
+  virtual std::string fallback() const = 0;
 };
 
 using attention_obstacle_function = const char*();

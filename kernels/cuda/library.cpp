@@ -96,6 +96,15 @@ TROUPE_PLUGIN_FUNCTION const char* troupe_cuda_attention_missing() {
   return text.c_str();
 }
 
+/// As attention_library::fallback. It stays.
+TROUPE_PLUGIN_FUNCTION const char* troupe_cuda_attention_fallback() {
+  const std::string now = attention_fallback();
+  if (now.empty())
+    return "";
+  static const std::string text = now;
+  return text.c_str();
+}
+
 TROUPE_PLUGIN_FUNCTION cuda_library* troupe_cuda_library() {
   static library one;
   return &one;

@@ -4,26 +4,24 @@
 #include "kernels/cuda/attention_library.hpp"
 #include "kernels/cuda/host.hpp"
 #include "kernels/cudnn/attention_faults.hpp"
-#include "kernels/cudnn/attention_plans.hpp"
-#include "kernels/cudnn/attention_split.hpp"
+#include "kernels/cudnn/attention_service.hpp"
 
 #include <atomic>
+#include <type_traits>
 
 namespace troupe::kernels::cudnn {
 
 namespace {
 
 constexpr int most_devices = 64;
-constexpr std::size_t alignment = 256;
 
 // Earlier ones mistreat key lengths that are no multiple of 128.
 constexpr std::size_t oldest_version = 91600;
 
 struct device {
   device(int number, int major)
-      : kind{major, cudnnGetVersion()}, plans(properties_of_device(number)) {}
-  device_kind kind;
-  attention_plans plans;
+      : attention({major, cudnnGetVersion()}, properties_of_device(number)) {}
+  attention_service attention;
   handles all_handles;
 };
 
@@ -60,71 +58,24 @@ device* current_device() {
 /// For each backward launch; less in tests.
 std::atomic<std::int64_t> most_workspace = backward_workspace;
 
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + alignment - 1) / alignment * alignment;
-}
-
-/// Of one launch of a backward pass: D, then dq in fp32 where it is summed so, then cuDNN's own.
-std::size_t row_bytes(const attention_problem& x) {
-  return aligned(sizeof(float) * std::size_t(x.B * x.H * x.T));
-}
-std::size_t sum_bytes(const attention_problem& x) {
-  return x.sum == dq_sum::at_once ? 0 : aligned(sizeof(float) * std::size_t(x.B * x.H * x.T * x.D));
-}
-
-template <class T>
-constexpr bool is_half = std::is_same_v<T, f16>;
-
-template <class T>
-constexpr bool is_backward(const attention_forward<T>*) {
-  return false;
+/// On the current device.
+service service_of(const attention_shape& a, bool half, bool backward) {
+  device* const on = trusted(a, backward) ? current_device() : nullptr;
+  return on == nullptr ? service{} : on->attention.find(a, half, backward, most_workspace);
 }
 template <class T>
-constexpr bool is_backward(const attention_backward<T>*) {
-  return true;
-}
-
-template <class T>
-std::optional<attention_split> split_for(const attention_forward<T>& op, const device_kind&) {
-  return forward_split(op.shape, is_half<T>);
+service service_for(const attention_forward<T>& op) {
+  return service_of(op.shape, std::is_same_v<T, f16>, false);
 }
 template <class T>
-std::optional<attention_split> split_for(const attention_backward<T>& op, const device_kind& on) {
-  const auto sum = dq_sum_for(op.shape, on, most_workspace);
-  if (!sum)
-    return std::nullopt;
-  return backward_split(op.shape, is_half<T>, *sum, most_workspace);
-}
-
-/// What serves an operation on the current device.
-struct service {
-  const plan* by = nullptr;  ///< null: nothing
-  attention_split split = {};
-  std::size_t rows = 0, sums = 0;  ///< bytes of D and of dq
-
-  std::size_t bytes() const { return rows + sums + by->facts().workspace; }
-};
-
-template <class Op>
-service service_for(const Op& op) {
-  const bool backward = is_backward(&op);
-  device* const on = trusted(op.shape, backward) ? current_device() : nullptr;
-  if (on == nullptr || !sayable(op.shape, on->kind, backward))
-    return {};
-  const auto split = split_for(op, on->kind);
-  if (!split)
-    return {};
-  const auto& x = split->problem;
-  return {on->plans.find(x, backward),
-          *split,
-          backward ? row_bytes(x) : 0,
-          backward ? sum_bytes(x) : 0};
+service service_for(const attention_backward<T>& op) {
+  return service_of(op.shape, std::is_same_v<T, f16>, true);
 }
 
 template <class Op>
 std::size_t scratch_of(const Op& op) {
   const auto found = service_for(op);
-  return found.by == nullptr ? 0 : found.bytes() + alignment;
+  return found.by == nullptr ? 0 : found.bytes() + workspace_alignment;
 }
 
 void* memory_of(const void* x) {
@@ -169,7 +120,7 @@ void run_on(const Op& op, const context& in) {
     throw std::logic_error("cuDNN was given an attention that it does not serve");
   void* memory_there = in.workspace.data();
   std::size_t left = in.workspace.size();
-  if (found.bytes() > 0 && !std::align(alignment, found.bytes(), memory_there, left))
+  if (found.bytes() > 0 && !std::align(workspace_alignment, found.bytes(), memory_there, left))
     throw std::logic_error("workspace of " + std::to_string(in.workspace.size())
                            + " bytes, but attention by cuDNN declared more");
   auto* const workspace = static_cast<std::byte*>(memory_there);
@@ -205,43 +156,36 @@ class library final : public cuda::attention_library {
     return "cuDNN " + library_version();
   }
   std::string missing() const override {
+    return first(&attention_service::missing);
+  }
+  std::string fallback() const override {
+    return first(&attention_service::fallback);
+  }
+
+ private:
+  /// Of all devices, what is not empty.
+  static std::string first(std::string (attention_service::*what)() const) {
     for (const auto& each : made) {
       const device* const one = each.load(std::memory_order_acquire);
-      if (one != nullptr && !one->plans.missing().empty())
-        return one->plans.missing();
+      if (one == nullptr)
+        continue;
+      if (auto text = (one->attention.*what)(); !text.empty())
+        return text;
     }
     return "";
   }
 };
-
-/// As GPT-2 has it.
-constexpr attention_shape trial_shape = {.S = 1,
-                                         .H = 2,
-                                         .G = 2,
-                                         .D = 64,
-                                         .query_row = 384,
-                                         .query_group = 192,
-                                         .key_row = 384,
-                                         .key_group = 192,
-                                         .scale = 0.125f,
-                                         .query_rows = 128,
-                                         .key_rows = 128,
-                                         .longest_query = 128,
-                                         .longest_key = 128,
-                                         .uniform = true};
 
 std::string trial(int number) {
   try {
     cuda::check(cudaSetDevice(number), "taking a device");
     device* const on = current_device();
     if (on == nullptr)
-      return "cuDNN's attention is asked for on devices of compute capability 8 and 9 alone";
-    on->plans.find(forward_split(trial_shape, false).problem, false);
-    if (const auto sum = dq_sum_for(trial_shape, on->kind))
-      on->plans.find(backward_split(trial_shape, false, *sum).problem, true);
-    return on->plans.missing();
+      return "cuDNN's attention is asked for on devices of compute capability 8 and 9 alone;"
+             " then attention is troupe's own, which is slower";
+    return on->attention.trial();
   } catch (const device_failure& e) {
-    return e.what();
+    return std::string(e.what()) + "; then attention is troupe's own, which is slower";
   }
 }
 

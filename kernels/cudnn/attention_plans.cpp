@@ -2,7 +2,11 @@
 
 namespace troupe::kernels::cudnn {
 
-const plan* attention_plans::find(const attention_problem& problem, bool backward) {
+plan make_plan(const attention_problem& problem, bool backward, const descriptor& device) {
+  return backward ? backward_plan(problem, device) : forward_plan(problem, device);
+}
+
+found_plan attention_plans::find(const attention_problem& problem, bool backward) {
   entry* found = nullptr;
   {
     const std::lock_guard lock(mutex_);
@@ -16,25 +20,13 @@ const plan* attention_plans::find(const attention_problem& problem, bool backwar
   const std::lock_guard lock(found->making);
   if (!found->tried) {
     try {
-      found->made = std::make_unique<plan>(backward ? backward_plan(problem, device_)
-                                                    : forward_plan(problem, device_));
-    } catch (const not_supported& e) {  // then it is served by nobody here
-      keep(e.what());
+      found->made = std::make_unique<plan>(make_(problem, backward, device_));
+    } catch (const not_supported& e) {
+      found->why = e.what();
     }
     found->tried = true;
   }
-  return found->made.get();
-}
-
-void attention_plans::keep(const std::string& reason) {
-  const std::lock_guard lock(mutex_);
-  if (missing_.empty())
-    missing_ = reason;
-}
-
-std::string attention_plans::missing() const {
-  const std::lock_guard lock(mutex_);
-  return missing_;
+  return {found->made.get(), found->why};
 }
 
 handles::lease::lease(handles& of, cudaStream_t queue) : of_(of), handle_(nullptr) {

@@ -4,22 +4,32 @@
 
 #include "kernels/cudnn/attention_graph.hpp"
 
+#include <functional>
 #include <memory>
 #include <mutex>
 
 namespace troupe::kernels::cudnn {
 
+/// Throws not_supported where cuDNN has none.
+using plan_maker = std::function<plan(
+    const attention_problem& problem, bool backward, const descriptor& device)>;
+plan make_plan(const attention_problem& problem, bool backward, const descriptor& device);
+
+struct found_plan {
+  const plan* by = nullptr;  ///< null: cuDNN has none
+  std::string why = {};      ///< it has none, a sentence without its end
+};
+
 /// Of one device. Any thread.
 class attention_plans {
  public:
-  explicit attention_plans(descriptor device) : device_(std::move(device)) {}
+  /// `make` is another in tests.
+  explicit attention_plans(descriptor device, plan_maker make = make_plan)
+      : device_(std::move(device)), make_(std::move(make)) {}
 
-  /// Null: cuDNN has none. The first time for a problem a plan is made, which compiles kernels:
-  /// most of a second. It lives as long as this.
-  const plan* find(const attention_problem& problem, bool backward);
-
-  /// Why the first one that was not made was not, a sentence without its end; empty: all were.
-  std::string missing() const;
+  /// The first time for a problem a plan is made, which compiles kernels: most of a second. It
+  /// lives as long as this.
+  found_plan find(const attention_problem& problem, bool backward);
 
  private:
   struct entry {
@@ -28,13 +38,12 @@ class attention_plans {
     std::mutex making = {};
     bool tried = false;
     std::unique_ptr<plan> made = {};
+    std::string why = {};
   };
 
-  void keep(const std::string& reason);
-
   descriptor device_;
-  mutable std::mutex mutex_;  ///< of all below, not of what entries hold
-  std::string missing_;
+  plan_maker make_;
+  std::mutex mutex_;  ///< of all below, not of what entries hold
   std::vector<std::unique_ptr<entry>> entries_;
 };
 

@@ -86,14 +86,22 @@ bool sayable(const attention_shape& a, const device_kind& on, bool backward) {
          && (a.window < 0 || (a.causal && a.longest_query <= a.longest_key));
 }
 
+bool sums_in_order(const device_kind& on) {
+  return on.major == 9 && on.version >= with_sums_in_order;
+}
+
 std::optional<dq_sum> dq_sum_for(const attention_shape& a,
                                  const device_kind& on,
                                  std::int64_t workspace) {
-  if (!a.same_bits)
-    return dq_sum::any_order;
+  return a.same_bits ? usual_dq_sum(a, on, workspace) : dq_sum::any_order;
+}
+
+std::optional<dq_sum> usual_dq_sum(const attention_shape& a,
+                                   const device_kind& on,
+                                   std::int64_t workspace) {
   if (sum_bytes(a, dq_sum::at_once, a.H / a.G) <= workspace)
     return dq_sum::at_once;
-  if (on.major == 9 && on.version >= with_sums_in_order)
+  if (sums_in_order(on))
     return dq_sum::in_order;
   return std::nullopt;
 }

@@ -35,12 +35,20 @@ struct device_kind {
 /// other layouts and backends do, heads whose size it has, every query sees a key.
 bool sayable(const attention_shape& a, const device_kind& on, bool backward);
 
-/// How a backward pass that is sayable sums dq. At once where one group of one sequence fits, as
-/// that is faster than in order; nothing where its bits
-/// would not be the same, or its memory not bounded.
+/// Whether there is dq_sum::in_order.
+bool sums_in_order(const device_kind& on);
+
+/// How a backward pass that is sayable sums dq: in any order where its bits may be others each
+/// time, else as usual_dq_sum has it.
 std::optional<dq_sum> dq_sum_for(const attention_shape& a,
                                  const device_kind& on,
                                  std::int64_t workspace = backward_workspace);
+
+/// The way of the same bits each time. At once where one group of one sequence fits, as that is
+/// faster than in order; nothing where the memory of either is not bounded.
+std::optional<dq_sum> usual_dq_sum(const attention_shape& a,
+                                   const device_kind& on,
+                                   std::int64_t workspace = backward_workspace);
 
 /// Of a shape that is sayable.
 attention_split forward_split(const attention_shape& a, bool half);

@@ -26,8 +26,9 @@ struct accelerator_facts {
   std::vector<device_facts> devices;
   std::string attention;           ///< that would be used: "attention by cuDNN 9.19.0"
   std::string attention_obstacle;  ///< why there would be none; empty: there would be
-  /// Why cuDNN cannot make a small attention ready on the first device that computes, a sentence
-  /// without its end; empty: it can, or is not used.
+  /// What of a small attention cuDNN cannot make ready on the first device that computes, as
+  /// troupe_attention_trial says it (kernels/cuda/attention_library.hpp), a line for each reason;
+  /// empty: nothing, or it is not used.
   std::string attention_missing;
 };
 

@@ -306,17 +306,29 @@ void keep_product_choices(const training_job& job) {
   }
 }
 
-void tell_missing_attention(const training_job& job) {
-  static std::atomic<bool> told = false;
-  if (job.backend != kernels::backend::cuda || told)
+namespace {
+
+/// Once: what a function of the plug-in says, and what follows.
+void tell_once(std::atomic<bool>& told, const char* function, const char* then) {
+  if (told)
     return;
-  const std::string reason
-      = kernels::plugin::open("cuda").function<const char*()>("troupe_cuda_attention_missing")();
+  const std::string reason = kernels::plugin::open("cuda").function<const char*()>(function)();
   if (!reason.empty() && !told.exchange(true))
-    log_warning(
-        "{}; then attention is troupe's own, which is slower: `troupe doctor` says how "
-        "to fix it",
-        reason);
+    log_warning("{}; {}", reason, then);
+}
+
+}  // namespace
+
+void tell_attention(const training_job& job) {
+  static std::atomic<bool> missing = false, fallback = false;
+  if (job.backend != kernels::backend::cuda)
+    return;
+  tell_once(missing,
+            "troupe_cuda_attention_missing",
+            "then attention is troupe's own, which is slower: `troupe doctor` says how to fix it");
+  tell_once(fallback,
+            "troupe_cuda_attention_fallback",
+            "then cuDNN's usual one computes, which has the same bits each time");
 }
 
 double matrix_rate_of_devices(const training_job& job) {

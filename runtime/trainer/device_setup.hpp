@@ -45,9 +45,10 @@ void take_products(const training_job& job,
 /// that a file cannot be written. Any thread; cheap when there is nothing new.
 void keep_product_choices(const training_job& job);
 
-/// Tells in the log, once, why attention that cuDNN should compute is troupe's own. Any thread;
-/// after an update nothing new comes.
-void tell_missing_attention(const training_job& job);
+/// Tells in the log, once each, why attention that cuDNN should compute is troupe's own, and why
+/// attention that may have other bits each time is computed with the same. Any thread; after an
+/// update nothing new comes.
+void tell_attention(const training_job& job);
 
 /// Of the devices that the job's workers use, together: FLOP a second, see measured_device_rate.
 double matrix_rate_of_devices(const training_job& job);

@@ -213,34 +213,35 @@ def check_memory(folder):
 
 def check_missing_attention(folder):
     """What a library of attention should compute and cannot is told once, and troupe's own; or it is an error."""
-    plugins = folder / "plugins"
-    plugins.mkdir()
-    (plugins / "libtroupe_cuda.so").symlink_to(pathlib.Path(PLUGINS) / "libtroupe_cuda.so")
-    (plugins / "libtroupe_cudnn.so").symlink_to(
-        pathlib.Path(PLUGINS).parent / "tests/plugins/libtroupe_attention_for_tests.so")
+    there = with_library(folder)
     words = ["--bf16", "--hidden-size", "160", "--attention-dropout", "0", "--log-file"]  # heads of 80
     reason = "heads of 80 are not for tests"
-    answer = train(folder, *words, "a.jsonl", settings={"TROUPE_PLUGINS": plugins})
+    answer = train(folder, *words, "a.jsonl", settings=there)
     says(answer, 0, reason, "attention is troupe's own", "troupe doctor")
     expect((answer.stdout + answer.stderr).count(reason) == 1, "it is told once", answer)
     says(train(folder, *words, "b.jsonl"), 0)
     expect(digests(folder / "a.jsonl") == digests(folder / "b.jsonl"), "it is troupe's attention")
-    answer = train(folder, *words, "c.jsonl", settings={"TROUPE_PLUGINS": plugins, "TROUPE_ATTENTION": "cudnn"})
+    answer = train(folder, *words, "c.jsonl", settings={**there, "TROUPE_ATTENTION": "cudnn"})
     expect(answer.returncode in (2, 3), "the run ends", answer)
     says(answer, answer.returncode, reason, "TROUPE_ATTENTION asks for cuDNN's attention, and not all of it is there")
 
 
-def check_rounding(folder):
-    """Gradients that may have other bits each time are asked of the library alone, and where they are asked for."""
+def with_library(folder):
+    """A folder of plug-ins whose cuDNN is the library for tests."""
     plugins = folder / "plugins"
     plugins.mkdir()
     (plugins / "libtroupe_cuda.so").symlink_to(pathlib.Path(PLUGINS) / "libtroupe_cuda.so")
     (plugins / "libtroupe_cudnn.so").symlink_to(
         pathlib.Path(PLUGINS).parent / "tests/plugins/libtroupe_attention_for_tests.so")
+    return {"TROUPE_PLUGINS": plugins}
+
+
+def check_rounding(folder):
+    """Gradients that may have other bits each time are asked of the library alone, and where they are asked for."""
+    there = with_library(folder)
     words = ["--bf16", "--hidden-size", "128", "--attention-dropout", "0", "--log-file"]  # heads of 64
     flag = "--allow-nondeterministic"
-    for name, more, settings in (("exact", [], {"TROUPE_PLUGINS": plugins}),
-                                 ("rounded", [flag], {"TROUPE_PLUGINS": plugins}),
+    for name, more, settings in (("exact", [], there), ("rounded", [flag], there),
                                  ("own", [], None), ("own_rounded", [flag], None)):
         says(train(folder, *words, f"{name}.jsonl", *more, iterations=2, settings=settings), 0)
     of = {x: digests(folder / f"{x}.jsonl") for x in ("exact", "rounded", "own", "own_rounded")}
@@ -249,6 +250,15 @@ def check_rounding(folder):
     expect(of["own"] == of["own_rounded"], "troupe's own attention has the same bits in any case")
     for more in (["--recovery", "on"], ["--verify-fraction", "0.5"], ["--strict-identity"]):
         says(train(folder, *words, "no.jsonl", flag, *more), 2, "has other bits each time", flag, more[0])
+    words[words.index("128")] = "96"  # heads of 48
+    reason = "heads of 48 are no faster for tests"
+    for name, more, times in (("usual", [], 0), ("usual_instead", [flag], 1)):
+        answer = train(folder, *words, f"{name}.jsonl", *more, settings=there)
+        says(answer, 0)
+        said = answer.stdout + answer.stderr
+        expect(said.count(reason) == times, f"that the usual one computes is told {times} times", answer)
+        expect(said.count("cuDNN's usual one computes") == times, "and what it means", answer)
+    expect(digests(folder / "usual.jsonl") == digests(folder / "usual_instead.jsonl"), "it is the usual one")
 
 
 def check_saving(folder):

@@ -1,6 +1,7 @@
 // An attention library for tests, in place of libtroupe_cudnn.so: it serves what cuDNN would, and
 // its results are bytes that no attention computes, so that it is seen who was asked, and whether
-// for the same bits. Heads of 80 it should serve, and cannot.
+// for the same bits. Heads of 80 it should serve, and cannot; for heads of 48 it has nothing
+// faster than the same bits.
 
 #include "kernels/backend/plugin.hpp"
 #include "kernels/cuda/attention_library.hpp"
@@ -12,7 +13,7 @@ namespace troupe::kernels::cuda {
 
 namespace {
 
-std::atomic<bool> lacks = false;
+std::atomic<bool> lacks = false, falls_back = false;
 
 constexpr int same_bits = 0x42, any_bits = 0x43;
 
@@ -21,35 +22,43 @@ bool common(const attention_shape& a) {
     return false;
   if (a.D == 80)
     lacks = true;
-  return a.D == 64;
+  return a.D == 64 || a.D == 48;
+}
+
+int byte_of(const attention_shape& a) {
+  if (a.same_bits)
+    return same_bits;
+  if (a.D == 48)
+    falls_back = true;
+  return a.D == 48 ? same_bits : any_bits;
 }
 
 class library final : public attention_library {
  public:
-#define TROUPE_DEFINE(T)                                                            \
-  bool serves(const attention_forward<T>& op) const override {                      \
-    return common(op.shape);                                                        \
-  }                                                                                 \
-  bool serves(const attention_backward<T>& op) const override {                     \
-    return common(op.shape);                                                        \
-  }                                                                                 \
-  std::size_t scratch(const attention_forward<T>&) override {                       \
-    return 1000;                                                                    \
-  }                                                                                 \
-  std::size_t scratch(const attention_backward<T>&) override {                      \
-    return 100'000;                                                                 \
-  }                                                                                 \
-  void run(const attention_forward<T>& op, const context& in) override {            \
-    const auto& a = op.shape;                                                       \
-    fill(op.o, a.query_rows* a.H* a.D, same_bits, in);                              \
-    if (in.workspace.size() < scratch(op))                                          \
-      throw device_failure("less workspace than was declared");                     \
-  }                                                                                 \
-  void run(const attention_backward<T>& op, const context& in) override {           \
-    const auto& a = op.shape;                                                       \
-    fill(op.dq, a.query_rows* a.query_row, a.same_bits ? same_bits : any_bits, in); \
-    if (in.workspace.size() < scratch(op))                                          \
-      throw device_failure("less workspace than was declared");                     \
+#define TROUPE_DEFINE(T)                                                  \
+  bool serves(const attention_forward<T>& op) const override {            \
+    return common(op.shape);                                              \
+  }                                                                       \
+  bool serves(const attention_backward<T>& op) const override {           \
+    return common(op.shape);                                              \
+  }                                                                       \
+  std::size_t scratch(const attention_forward<T>&) override {             \
+    return 1000;                                                          \
+  }                                                                       \
+  std::size_t scratch(const attention_backward<T>&) override {            \
+    return 100'000;                                                       \
+  }                                                                       \
+  void run(const attention_forward<T>& op, const context& in) override {  \
+    const auto& a = op.shape;                                             \
+    fill(op.o, a.query_rows* a.H* a.D, same_bits, in);                    \
+    if (in.workspace.size() < scratch(op))                                \
+      throw device_failure("less workspace than was declared");           \
+  }                                                                       \
+  void run(const attention_backward<T>& op, const context& in) override { \
+    const auto& a = op.shape;                                             \
+    fill(op.dq, a.query_rows* a.query_row, byte_of(a), in);               \
+    if (in.workspace.size() < scratch(op))                                \
+      throw device_failure("less workspace than was declared");           \
   }
   TROUPE_DEFINE(bf16)
   TROUPE_DEFINE(f16)
@@ -60,6 +69,9 @@ class library final : public attention_library {
   }
   std::string missing() const override {
     return lacks ? "heads of 80 are not for tests" : "";
+  }
+  std::string fallback() const override {
+    return falls_back ? "heads of 48 are no faster for tests" : "";
   }
 
  private:
@@ -78,7 +90,8 @@ TROUPE_PLUGIN_FUNCTION const char* troupe_plugin_library() {
   return "a library for tests";
 }
 TROUPE_PLUGIN_FUNCTION const char* troupe_attention_trial(int) {
-  return "nothing is ready for tests";
+  return "nothing is ready for tests; then attention is troupe's own, which is slower\n"
+         "the faster one is not ready, either; then the usual one computes";
 }
 TROUPE_PLUGIN_FUNCTION const char* troupe_attention_obstacle() {
   return "";
