@@ -72,7 +72,7 @@ if(TARGET plugin_cuda)
                      ${PROJECT_BINARY_DIR} NEEDS troupe plugins)
 endif()
 foreach(check same_bits choices lost_choices older_gradients refusals memory memory_estimate failing_device several_devices refused_choices saving
-              occupied missing_attention rounding)
+              occupied missing_attention preferred_attention rounding)
   troupe_script_test(command/gpu_${check} command/gpu_test.py
                      $<TARGET_FILE:troupe> ${PROJECT_BINARY_DIR}/emulated ${check})
 endforeach()

@@ -27,9 +27,11 @@ attention_wish attention_wish_of(const char* text) {
     return attention_wish::scalar;
   if (word == "cudnn")
     return attention_wish::library;
+  if (word == "cudnn,own")
+    return attention_wish::library_then_own;
   throw backend_missing("the environment variable TROUPE_ATTENTION is '" + word
-                        + "', which names no attention: set it to 'own', 'scalar' or 'cudnn', or to"
-                          " nothing for cuDNN's where it is there");
+                        + "', which names no attention: set it to 'own', 'scalar', 'cudnn' or 'cudnn,own',"
+                          " or to nothing for cuDNN's where it is there");
 }
 
 attention_library* attention_by(attention_wish wish, const plugin& (*open)()) {
@@ -75,13 +77,21 @@ void check_missing(const attention_library& library, attention_wish wish) {
         + ". Unset it, or see what `troupe doctor` says");
 }
 
+own_kernels own_by(attention_wish wish) {
+  return wish == attention_wish::own || wish == attention_wish::library_then_own
+             ? own_kernels::tensor_cores
+             : own_kernels::scalar;
+}
 own_kernels chosen_own() {
-  return chosen_wish() == attention_wish::own ? own_kernels::tensor_cores : own_kernels::scalar;
+  return own_by(chosen_wish());
 }
 
 std::string attention_version(attention_wish wish, const attention_library* library) {
-  const std::string own = wish == attention_wish::own ? "troupe on tensor cores" : "troupe";
-  return "attention by " + (library == nullptr ? own : library->version());
+  const bool wide = own_by(wish) == own_kernels::tensor_cores;
+  const std::string own = wide ? "troupe on tensor cores" : "troupe";
+  if (library == nullptr)
+    return "attention by " + own;
+  return "attention by " + library->version() + (wide ? ", else by " + own : "");
 }
 
 void check_attention(const attention_shape& a) {

@@ -7,6 +7,7 @@
 //   own        kernels on tensor cores; scalar ones for what those do not take
 //   scalar     scalar kernels
 //   cudnn      as where it is not set; what the library should serve and cannot is an error
+//   cudnn,own  the library, if its plug-in opens; for what it does not serve as `own`
 //
 // Nothing else decides: no measurement, no order of calls.
 
@@ -20,7 +21,13 @@
 namespace troupe::kernels::cuda {
 
 /// What TROUPE_ATTENTION asks for.
-enum class attention_wish : std::uint8_t { library_if_there, own, scalar, library };
+enum class attention_wish : std::uint8_t {
+  library_if_there,
+  own,
+  scalar,
+  library,
+  library_then_own
+};
 
 /// What computes where no library does.
 enum class own_kernels : std::uint8_t { scalar, tensor_cores };
@@ -36,12 +43,12 @@ attention_library* attention_by(attention_wish wish, const plugin& (*open)());
 attention_wish chosen_wish();
 attention_library* chosen_attention();
 
+own_kernels own_by(attention_wish wish);
 own_kernels chosen_own();
 
-/// "attention by cuDNN 9.19.0", "attention by troupe", "attention by troupe on tensor cores": what
-/// decides the bits.
+/// "attention by cuDNN 9.19.0", "attention by troupe", "attention by troupe on tensor cores",
+/// "attention by cuDNN 9.19.0, else by troupe on tensor cores": what decides the bits.
 std::string attention_version(attention_wish wish, const attention_library* library);
-std::string attention_version();
 
 /// Of the chosen library, as attention_library::missing and attention_library::fallback.
 std::string missing_attention();

@@ -171,6 +171,11 @@ def check_attention(folder):
     own = says(folder, "attention by troupe on tensor cores", **there, TROUPE_ATTENTION="own")
     if own["gpu"]["attention_missing"]:
         raise wrong(f"a library that nobody asks for is tried: {own['gpu']}")
+    both = says(folder, "attention by a library for tests, else by troupe on tensor cores", **there,
+                TROUPE_ATTENTION="cudnn,own")
+    if not both["gpu"]["attention_missing"]:
+        raise wrong(f"a library that is asked for is not tried: {both['gpu']}")
+    says(folder, "attention by troupe on tensor cores", **emulated(), TROUPE_ATTENTION="cudnn,own")
 
 
 if __name__ == "__main__":

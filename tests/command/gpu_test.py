@@ -236,6 +236,32 @@ def with_library(folder):
     return {"TROUPE_PLUGINS": plugins}
 
 
+def check_preferred_attention(folder):
+    """TROUPE_ATTENTION=cudnn,own: the library where it serves, else tensor cores, else scalar kernels. Who computed
+    what is seen by its bits."""
+    there = with_library(folder)
+    plain = ["--attention-dropout", "0"]
+    settings = {"library": there, "own": {"TROUPE_ATTENTION": "own"}, "scalar": {"TROUPE_ATTENTION": "scalar"},
+                "preferred": {**there, "TROUPE_ATTENTION": "cudnn,own"}}
+    rest = {"library": ["own", "scalar"], "own": ["scalar"], "scalar": []}  # with other bits
+    for case, by, words in (("heads of 64", "library", ["--hidden-size", "128", *plain]),
+                            ("dropout", "own", ["--hidden-size", "128", "--attention-dropout", "0.1"]),
+                            ("packed", "own", ["--hidden-size", "128", *plain, "--reset-attention-mask"]),
+                            ("heads of 32", "own", ["--hidden-size", "64", *plain]),
+                            ("heads that it should serve", "own", ["--hidden-size", "160", *plain]),
+                            ("heads that 16 bytes do not divide", "scalar", ["--hidden-size", "40", *plain])):
+        of = {}
+        for name in ("preferred", by, *rest[by]):
+            log = f"{case} {name}.jsonl"
+            says(train(folder, "--bf16", *words, "--log-file", log, iterations=1, settings=settings[name]), 0)
+            of[name] = digests(folder / log)
+        expect(of["preferred"] == of[by], f"{case}: {by} computes; {of}")
+        expect(all(of[by] != of[x] for x in rest[by]), f"{case}: others have other bits; {of}")
+    own = settings["preferred"] | {"TROUPE_PLUGINS": PLUGINS}
+    says(train(folder, "--bf16", "--hidden-size", "128", *plain, "--log-file", "without.jsonl", iterations=1, settings=own), 0)
+    expect(digests(folder / "without.jsonl") == digests(folder / "heads of 64 own.jsonl"), "without the library it is own")
+
+
 def check_rounding(folder):
     """Gradients that may have other bits each time are asked of the library alone, and where they are asked for."""
     there = with_library(folder)

@@ -45,20 +45,25 @@ Op uniform(Op op) {
 
 }  // namespace
 
-TEST_CASE("TROUPE_ATTENTION is own or scalar or cudnn and another word is refused", "[attention]") {
+TEST_CASE("TROUPE_ATTENTION is own, scalar, cudnn, or cudnn,own, and another word is refused",
+          "[attention]") {
   CHECK(attention_wish_of(nullptr) == attention_wish::library_if_there);
   CHECK(attention_wish_of("") == attention_wish::library_if_there);
   CHECK(attention_wish_of("own") == attention_wish::own);
   CHECK(attention_wish_of("scalar") == attention_wish::scalar);
   CHECK(attention_wish_of("cudnn") == attention_wish::library);
-  CHECK_THROWS_MATCHES(attention_wish_of("flash"),
-                       backend_missing,
-                       MessageMatches(ContainsSubstring("TROUPE_ATTENTION is 'flash'")
-                                      && ContainsSubstring("'own', 'scalar' or 'cudnn'")));
+  CHECK(attention_wish_of("cudnn,own") == attention_wish::library_then_own);
+  for (const std::string other : {"flash", "own,cudnn", "cudnn,", "cudnn, own", "cudnn,scalar"})
+    CHECK_THROWS_MATCHES(
+        attention_wish_of(other.c_str()),
+        backend_missing,
+        MessageMatches(ContainsSubstring("TROUPE_ATTENTION is '" + other + "'")
+                       && ContainsSubstring("'own', 'scalar', 'cudnn' or 'cudnn,own'")));
 }
 
 TEST_CASE("without a library attention is ours, unless the library is asked for", "[attention]") {
   CHECK(attention_by(attention_wish::library_if_there, absent) == nullptr);
+  CHECK(attention_by(attention_wish::library_then_own, absent) == nullptr);
   CHECK(attention_by(attention_wish::own, absent) == nullptr);
   CHECK(attention_by(attention_wish::scalar, absent) == nullptr);
   CHECK_THROWS_MATCHES(
@@ -73,6 +78,7 @@ TEST_CASE("a library that opens is taken, unless ours is asked for", "[attention
   REQUIRE(library != nullptr);
   CHECK(library->version() == "a library for tests");
   CHECK(attention_by(attention_wish::library, for_tests) == library);
+  CHECK(attention_by(attention_wish::library_then_own, for_tests) == library);
   CHECK(attention_by(attention_wish::own, for_tests) == nullptr);
   CHECK(attention_by(attention_wish::scalar, for_tests) == nullptr);
 }
@@ -83,6 +89,18 @@ TEST_CASE("which attention it is says whose bits they are", "[attention]") {
   CHECK(attention_version(attention_wish::library_if_there, nullptr) == "attention by troupe");
   CHECK(attention_version(attention_wish::scalar, nullptr) == "attention by troupe");
   CHECK(attention_version(attention_wish::own, nullptr) == "attention by troupe on tensor cores");
+  CHECK(attention_version(attention_wish::library_then_own, library)
+        == "attention by a library for tests, else by troupe on tensor cores");
+  CHECK(attention_version(attention_wish::library_then_own, nullptr)
+        == "attention by troupe on tensor cores");
+}
+
+TEST_CASE("tensor cores compute what no library does where they are asked for", "[attention]") {
+  CHECK(own_by(attention_wish::own) == own_kernels::tensor_cores);
+  CHECK(own_by(attention_wish::library_then_own) == own_kernels::tensor_cores);
+  CHECK(own_by(attention_wish::library_if_there) == own_kernels::scalar);
+  CHECK(own_by(attention_wish::library) == own_kernels::scalar);
+  CHECK(own_by(attention_wish::scalar) == own_kernels::scalar);
 }
 
 TEST_CASE("PLUGIN-1: a function that a plug-in does not have is a broken promise", "[attention]") {
@@ -131,6 +149,7 @@ TEST_CASE("what the library should serve and cannot is ours, or an error where i
   CHECK(library_for(uniform(one_sequence<bf16>(80).forward()), library) == nullptr);
   CHECK(library->missing() == "heads of 80 are not for tests");
   CHECK_NOTHROW(check_missing(*library, attention_wish::library_if_there));
+  CHECK_NOTHROW(check_missing(*library, attention_wish::library_then_own));
   CHECK_THROWS_MATCHES(check_missing(*library, attention_wish::library),
                        backend_missing,
                        MessageMatches(ContainsSubstring("heads of 80 are not for tests")

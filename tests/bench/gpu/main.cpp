@@ -8,7 +8,7 @@
 // share of the first, a product or attention of the second. Inputs are random and taken in turn
 // from sets beyond the last cache; a time is the median of groups between two marks in the queue.
 // --ceilings measures nothing else. TROUPE_ATTENTION says whose attention it is (own, scalar,
-// cudnn).
+// cudnn, or cudnn,own).
 //
 // Exit code 1: an operation failed or is not measured at all; 2: there is no device to measure.
 
