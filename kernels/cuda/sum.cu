@@ -216,9 +216,11 @@ __global__ void __launch_bounds__(square_threads)
                 of.add(x[i + k], at + 1 < end ? x[i + k + 1] : 0.0F, (first + i + k) / 2);
             }
       }
-      of_thread[0] = of.sum(0);
-      of_thread[1] = of.sum(1);
-      of_grain_sums = sums + 2 * (piece.before + g);
+      if constexpr (Fingerprints) {
+        of_thread[0] = of.sum(0);
+        of_thread[1] = of.sum(1);
+        of_grain_sums = sums + 2 * (piece.before + g);
+      }
     }
     double total = 0;
 #pragma unroll

@@ -8,6 +8,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
+#include <map>
 #include <span>
 
 namespace troupe::kernels::cuda {
@@ -120,12 +121,22 @@ class unmeasured {
   unmeasured& operator=(const unmeasured&) = delete;
 };
 
+/// With sanitizers a case takes many times as long: they see one in four of an operation's.
+bool is_passed_over(int number_in_operation) {
+#ifdef TROUPE_SANITIZED
+  return number_in_operation % 4 != 0;
+#else
+  return number_in_operation < 0;
+#endif
+}
+
 void ask(const std::string& name) {
   const unmeasured products;
   on_device backend;
   std::size_t asked = 0;
+  std::map<operation_name, int> seen;
   for (const auto& one : family_of_name(name).cases)
-    if (backend.takes(one)) {
+    if (backend.takes(one) && !is_passed_over(seen[one.op.name]++)) {
       ++asked;
       for (const auto& wrong : complaints_of(backend, one))
         FAIL_CHECK(wrong);
