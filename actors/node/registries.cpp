@@ -33,19 +33,16 @@ std::shared_ptr<runtime::rank_estate> estate_registry::of(int rank) {
 }
 
 std::shared_ptr<runtime::rank_estate> estate_registry::renewed(int rank) {
-  {
-    const std::lock_guard lock(mutex_);
-    estates_.erase(rank);
-    left_behind_.erase(rank);
-  }
-  return of(rank);
+  return replaced(rank, std::make_shared<runtime::rank_estate>(fmt::format("rank {}", rank)));
 }
 
 std::shared_ptr<runtime::rank_estate> estate_registry::replaced(
     int rank, std::shared_ptr<runtime::rank_estate> by) {
+  // The one before goes without the lock: its memory goes back when its device has done with it.
   const std::lock_guard lock(mutex_);
   left_behind_.erase(rank);
-  return estates_[rank] = std::move(by);
+  std::swap(estates_[rank], by);
+  return estates_[rank];
 }
 
 std::shared_ptr<runtime::rank_estate> estate_registry::gone_back(int rank,
@@ -61,10 +58,7 @@ std::shared_ptr<runtime::rank_estate> estate_registry::gone_back(int rank,
     found->go_back_to(iteration);
     return found;
   }
-  auto copy = found->copied(iteration, by);
-  const std::lock_guard lock(mutex_);
-  left_behind_.erase(rank);
-  return estates_[rank] = std::move(copy);
+  return replaced(rank, found->copied(iteration, by));
 }
 
 std::optional<std::pair<std::uint64_t, std::uint64_t>> estate_registry::common() const {

@@ -30,8 +30,7 @@ stage_state::~stage_state() {
       lanes.push_back(std::move(*other));
   // When nothing runs any more the worker leaves its estate, while its stream is there.
   auto ended = [context = std::move(context_)] { context->worker.reset(); };
-  node_->reaper->take(
-      std::move(lanes), std::move(ended), std::move(presence_), node_->watches_lanes);
+  node_->reaper->take(std::move(lanes), std::move(ended), std::move(held_), node_->watches_lanes);
 }
 
 void stage_state::start(messages::spawn_stage told,
@@ -68,7 +67,11 @@ void stage_state::start(messages::spawn_stage told,
                                              : runtime::memory_source());
   }
   node_->pools->add(rank, settings.pool);
-  presence_ = node_->living->enter({told_.generation, "lane:" + where_, rank});
+  held_ = node_->living->enter({told_.generation, "lane:" + where_, rank});
+  // The registry keeps the pool, for its peak; with the lanes its memory goes back to the device.
+  if (settings.where == kernels::backend::cuda)
+    held_ = std::shared_ptr<void>(
+        nullptr, [presence = held_, pool = settings.pool](void*) mutable { pool.release_idle(); });
   if (overlaps_gradients() || overlaps_parameters()) {
     auto beside = settings;
     beside.name = "reduce " + where_;

@@ -319,7 +319,7 @@ class stage_state {
   std::map<std::uint64_t, std::function<void()>> after_;
   std::map<handoff_key, handoffs> handed_on_;
   std::map<std::uint64_t, runtime::action> lent_;  ///< credits, by number
-  std::shared_ptr<void> presence_;                 ///< until the lanes have ended
+  std::shared_ptr<void> held_;                     ///< until the lanes have ended
   std::shared_ptr<stage_context> context_;
   // Last, because they are destroyed first. Gradients travel on the communication lane while the
   // lane computes, where that is wanted; snapshots of a device are read by the saver. The lane

@@ -16,6 +16,7 @@ namespace troupe::runtime {
 namespace {
 
 constexpr std::size_t huge_page = std::size_t{2} << 20;
+constexpr std::size_t left_for_others = std::size_t{1} << 30;
 
 std::byte* fresh_of_host(std::size_t bytes) {
   const std::size_t alignment = bytes >= huge_page ? huge_page : 64;
@@ -85,6 +86,11 @@ std::byte* fresh_block(device_queue* queue, std::size_t bytes, bool insists) {
   if (at == nullptr && insists && give_back_idle(queue->device()) > 0)
     at = driver.allocate(queue->device(), bytes);
   return at;
+}
+
+bool has_room_ahead(device_queue* queue, std::size_t bytes) {
+  return queue == nullptr
+         || std::size_t(open_devices().free_memory(queue->device())) >= bytes + left_for_others;
 }
 
 void release_fresh(device_queue* queue,

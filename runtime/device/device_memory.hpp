@@ -14,6 +14,10 @@ namespace troupe::runtime {
 /// Where a device is short, all its pools give back what is idle before null is returned, unless
 /// the caller can do with less.
 std::byte* fresh_block(device_queue* queue, std::size_t bytes, bool insists = true);
+/// Whether a pool may ask for so much where it needs less: 1 GiB of the device stays free then, for
+/// other pools and for libraries, which cannot ask a pool to give something back. False where what
+/// is free is not known. Of the host always: memory that nobody writes to takes none of it.
+bool has_room_ahead(device_queue* queue, std::size_t bytes);
 /// After the events have passed.
 void release_fresh(device_queue* queue,
                    std::byte* at,

@@ -21,12 +21,6 @@ bool has_passed(const std::shared_ptr<device_event>& x) noexcept {
   }
 }
 
-/// Those that have passed are forgotten: ranges that are joined again and again would gather them.
-void join(used_events& to, used_events from) {
-  to.insert(to.end(), from.begin(), from.end());
-  std::erase_if(to, has_passed);
-}
-
 }  // namespace
 
 std::size_t segment_size(std::size_t bytes, std::size_t held) {
@@ -34,12 +28,21 @@ std::size_t segment_size(std::size_t bytes, std::size_t held) {
   return std::max(bytes, ahead);
 }
 
-void idle_ranges::insert(const place& where, range x) {
+/// Events that have passed are forgotten: ranges that are joined again and again would gather them.
+void idle_ranges::join(std::vector<used_part>& to, std::vector<used_part> from) {
+  to.insert(to.end(), std::move_iterator(from.begin()), std::move_iterator(from.end()));
+  std::erase_if(to, [](auto& part) {
+    std::erase_if(part.by, has_passed);
+    return part.by.empty();
+  });
+}
+
+void idle_ranges::insert(const place& where, idle_range x) {
   by_size_.emplace(x.bytes, where.first, where.second);
   idle_.emplace(where, std::move(x));
 }
 
-idle_ranges::range idle_ranges::remove(std::map<place, range>::iterator which) {
+idle_ranges::idle_range idle_ranges::remove(std::map<place, idle_range>::iterator which) {
   by_size_.erase({which->second.bytes, which->first.first, which->first.second});
   auto out = std::move(which->second);
   idle_.erase(which);
@@ -51,10 +54,18 @@ std::optional<idle_ranges::range> idle_ranges::take(std::size_t bytes) {
   if (found == by_size_.end())
     return std::nullopt;
   const place where{std::get<1>(*found), std::get<2>(*found)};
-  auto out = remove(idle_.find(where));
-  if (out.bytes > bytes)
-    insert({where.first, where.second + bytes}, {out.at + bytes, out.bytes - bytes, out.used});
-  out.bytes = bytes;
+  const auto from = remove(idle_.find(where));
+  range out{from.at, bytes};
+  auto* const end = from.at + bytes;
+  idle_range rest{end, from.bytes - bytes};
+  for (const auto& part : from.used) {
+    if (part.begin < end)
+      out.used.insert(out.used.end(), part.by.begin(), part.by.end());
+    if (part.end > end)
+      rest.used.push_back({std::max(part.begin, end), part.end, part.by});
+  }
+  if (rest.bytes > 0)
+    insert({where.first, where.second + bytes}, std::move(rest));
   return out;
 }
 
@@ -71,11 +82,14 @@ void idle_ranges::give(range x) {
   place where{in->second.number, std::size_t(x.at - in->first)};
   ensure(where.second + x.bytes <= in->second.bytes,
          "POOL-3: what comes back to a pool was taken from it");
-  const auto after = idle_.find({where.first, where.second + x.bytes});
+  idle_range back{x.at, x.bytes};
+  if (!x.used.empty())
+    back.used.push_back({x.at, x.at + x.bytes, std::move(x.used)});
+  const auto after = idle_.find({where.first, where.second + back.bytes});
   if (after != idle_.end()) {
     auto more = remove(after);
-    x.bytes += more.bytes;
-    join(x.used, std::move(more.used));
+    back.bytes += more.bytes;
+    join(back.used, std::move(more.used));
   }
   if (const auto next = idle_.lower_bound(where); next != idle_.begin()) {
     const auto before = std::prev(next);
@@ -83,12 +97,12 @@ void idle_ranges::give(range x) {
         && before->first.second + before->second.bytes == where.second) {
       where = before->first;
       auto more = remove(before);
-      more.bytes += x.bytes;
-      join(more.used, std::move(x.used));
-      x = std::move(more);
+      more.bytes += back.bytes;
+      join(more.used, std::move(back.used));
+      back = std::move(more);
     }
   }
-  insert(where, std::move(x));
+  insert(where, std::move(back));
 }
 
 std::vector<idle_ranges::range> idle_ranges::take_whole_segments() {
@@ -99,7 +113,10 @@ std::vector<idle_ranges::range> idle_ranges::take_whole_segments() {
       ++s;
       continue;
     }
-    out.push_back(remove(found));
+    auto whole = remove(found);
+    auto& given = out.emplace_back(range{whole.at, whole.bytes});
+    for (auto& part : whole.used)
+      given.used.insert(given.used.end(), part.by.begin(), part.by.end());
     held_ -= s->second.bytes;
     s = segments_.erase(s);
   }

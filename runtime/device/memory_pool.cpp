@@ -12,6 +12,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <sys/mman.h>
 #include <utility>
 #include <vector>
@@ -65,6 +66,7 @@ struct memory_pool::state {
   /// As they came back: the first is the first that the queue has done with.
   std::map<std::size_t, std::deque<idle_block>> idle_pinned;
   std::size_t in_use = 0;
+  std::size_t apart = 0;  ///< of that, in blocks that stand apart
   std::size_t peak = 0;
   bool shadow = false;
   std::shared_ptr<device_queue> queue;  // null: host memory
@@ -116,9 +118,10 @@ struct memory_pool::state {
     std::size_t wanted = 0;
     {
       const std::lock_guard lock(mutex);
-      wanted = segment_size(size, ranges.held());
+      wanted = segment_size(size, ranges.held() + apart);
     }
-    auto* at = wanted > size ? fresh_block(queue.get(), wanted, false) : nullptr;
+    const bool ahead = wanted > size && has_room_ahead(queue.get(), wanted);
+    auto* at = ahead ? fresh_block(queue.get(), wanted, false) : nullptr;
     if (at == nullptr)
       at = fresh_block(queue.get(), wanted = size);
     if (at == nullptr)
@@ -149,6 +152,18 @@ struct memory_pool::state {
     return block.at;
   }
 
+  void count(std::size_t size, std::size_t of_it_apart = 0) {
+    const std::lock_guard lock(mutex);
+    in_use += size;
+    apart += of_it_apart;
+    peak = std::max(peak, in_use);
+  }
+  void count_less(std::size_t size, std::size_t of_it_apart = 0) {
+    const std::lock_guard lock(mutex);
+    in_use -= size;
+    apart -= of_it_apart;
+  }
+
   void keep(std::byte* at, std::size_t size, events used) {
     if (size >= large)
       ranges.give({at, size, std::move(used)});
@@ -175,13 +190,17 @@ struct block_keeper {
   std::size_t size = 0;
   memory_kind kind = memory_kind::host;
   std::shared_ptr<block_story> story;  ///< of a device's block
+  /// Of a block that stands apart, and is the only one of its owner: which pool counts it.
+  std::optional<std::weak_ptr<memory_pool::state>> counted_by = {};
 
   void operator()(std::byte* at) const {
     events used;
     if (story != nullptr)
       used = std::move(story->used);
-    if (kind == memory_kind::pinned)  // copies from it may be under way
+    if (kind == memory_kind::pinned || counted_by)  // its own queue may be at work with it
       used.push_back(mark_or_null(*owner->queue));
+    if (const auto pool = counted_by ? counted_by->lock() : nullptr)
+      pool->count_less(size, size);
     const std::lock_guard lock(owner->mutex);
     if (kind == memory_kind::pinned) {
       owner->idle_pinned[size].push_back({at, std::move(used)});
@@ -189,7 +208,8 @@ struct block_keeper {
     }
     if (!owner->shadow)
       owner->keep(at, size, std::move(used));
-    owner->in_use -= size;
+    if (!counted_by)
+      owner->in_use -= size;
   }
 };
 
@@ -201,8 +221,7 @@ struct shared_keeper {
 
   void operator()(std::byte*) {
     original.reset();
-    const std::lock_guard lock(owner->mutex);
-    owner->in_use -= size;
+    owner->count_less(size);
   }
 };
 
@@ -378,12 +397,23 @@ memory_block memory_pool::allocate(std::size_t bytes) {
     refuse_memory(state_->queue.get(), bytes, bytes_in_use());
   const auto kind = this->kind();
   auto story = kind == memory_kind::device ? std::make_shared<block_story>() : nullptr;
-  {
-    const std::lock_guard lock(state_->mutex);
-    state_->in_use += size;
-    state_->peak = std::max(state_->peak, state_->in_use);
-  }
+  state_->count(size);
   return {at, block_keeper{state_, size, kind, std::move(story)}};
+}
+
+memory_block memory_pool::allocate_apart(std::size_t bytes) {
+  const bool possible = bytes <= std::numeric_limits<std::size_t>::max() / 2;
+  if (state_->queue == nullptr || !possible)
+    return allocate(bytes);
+  const auto size = size_class(bytes);
+  const auto own = std::make_shared<state>();  // for one block, with which it goes
+  own->queue = state_->queue;
+  auto* const at = own->take_fresh(size);
+  if (at == nullptr)
+    refuse_memory(own->queue.get(), bytes, bytes_in_use());
+  state_->count(size, size);
+  return {at,
+          block_keeper{own, size, memory_kind::device, std::make_shared<block_story>(), state_}};
 }
 
 memory_block memory_pool::allocate_pinned(std::size_t bytes) {
@@ -416,12 +446,8 @@ memory_block memory_pool::allocate_shared(std::size_t bytes) {
   const auto size = possible ? size_class(bytes) : 0;
   auto block = from && possible ? from(size) : nullptr;
   if (block == nullptr)
-    return allocate(bytes);
-  {
-    const std::lock_guard lock(state_->mutex);
-    state_->in_use += size;
-    state_->peak = std::max(state_->peak, state_->in_use);
-  }
+    return allocate_apart(bytes);
+  state_->count(size);
   auto* const at = block.get();
   return {at, shared_keeper{std::move(block), state_, size}};
 }

@@ -32,8 +32,9 @@ using memory_source = std::function<memory_block(std::size_t bytes)>;
 
 /// Hands out blocks and keeps those that come back, by size class: four to a power of two below 16
 /// MiB, so at most a quarter is waste, and multiples of 2 MiB above. From 1 MiB on what came back
-/// is cut for smaller ones and joined for larger ones (idle_ranges.hpp). Copies share the pool;
-/// blocks may outlive it. Any thread.
+/// is cut for smaller ones and joined for larger ones (idle_ranges.hpp), and the system is asked
+/// for up to 512 MiB ahead of need, of a device while 1 GiB stays free. Copies share the pool;
+/// blocks may outlive it, and keep what it has. Any thread.
 ///
 /// The pool of a queue hands out the memory of its device, in the order of the queue: a block that
 /// comes back is used again at once, for what is enqueued later happens later. Blocks that were
@@ -65,17 +66,24 @@ class memory_pool {
 
   /// From now on `allocate_shared` takes host memory from there; an empty source: no longer.
   void share_by(memory_source from);
-  /// For the few large arrays that a rank sums and gathers with others in every step. Ordinary
-  /// memory where there is no source, or it has none. What comes from a source goes back to it with
-  /// the last copy, and not to the pool.
+  /// For the few large arrays that a rank sums and gathers with others in every step. As
+  /// `allocate_apart` where there is no source, or it has none. What comes from a source goes back
+  /// to it with the last copy, and not to the pool.
   memory_block allocate_shared(std::size_t bytes);
+  /// For the few large arrays that outlive who uses the pool (rank_estate): a segment of a device
+  /// for each, in which nothing else lies. It goes back to the device with the last copy, when its
+  /// users have done with it, which the caller waits for; and it keeps nothing else of the pool,
+  /// whose other memory goes back to the device when nobody has the pool any more. Of the host, and
+  /// in a shadow, as `allocate`.
+  memory_block allocate_apart(std::size_t bytes);
 
   /// Gives back what nobody uses now, of large memory segments that are wholly idle: for who keeps
   /// some blocks longer than the pool is needed.
   void release_idle();
 
   std::size_t bytes_in_use() const;  ///< rounded to size classes
-  /// What the system gave and has not got back, idle memory too; nothing that is shared or pinned.
+  /// What the system gave and has not got back, idle memory too; nothing that is shared, pinned, or
+  /// of a device and apart.
   std::size_t held_bytes() const;
   std::size_t peak_bytes() const;  ///< largest bytes_in_use since the last reset
   void reset_peak();

@@ -49,7 +49,7 @@ void read_squares(reads& by,
 }
 
 tensor zeros(memory_pool& pool, std::int64_t n) {
-  tensor out(pool.allocate(std::size_t(n) * sizeof(float)), dtype::f32, {n});
+  tensor out(pool.allocate_apart(std::size_t(n) * sizeof(float)), dtype::f32, {n});
   pool.clear(out.raw(), out.bytes());
   return out;
 }

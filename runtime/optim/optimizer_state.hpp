@@ -69,7 +69,9 @@ struct optimizer_groups {
   std::vector<owners> of_entry = {};
 };
 
-/// What the state lies in: it can be kept, and exchanged for other arrays of the same sizes.
+/// What the state lies in: it can be kept, and exchanged for other arrays of the same sizes. On a
+/// device each stands apart (memory_pool::allocate_apart): a rank's estate keeps it longer than who
+/// made it uses the pool.
 struct state_arrays {
   /// f32: the masters; where values are f32, all values of the store
   /// (parameter_store::value_array).

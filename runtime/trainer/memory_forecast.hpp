@@ -3,6 +3,11 @@
 // The worker that will run is built on a pool that only counts (memory_pool::shadow), and carries
 // out its row of the plan with operations that do nothing: what is counted is what will be
 // allocated, whatever the model, the layout or the recomputation.
+//
+// What a pool holds idle beside that is not counted: what lies between blocks that nothing fits
+// into, and what it has asked for ahead of need, up to 512 MiB or an eighth of what it holds. On a
+// device it asks ahead only while 1 GiB stays free then (has_room_ahead), and what is wholly idle
+// goes back when another pool needs it.
 
 #pragma once
 

@@ -3,7 +3,9 @@
 //
 // Two slots hold a state each: weights in f32 and what the optimizer keeps. An update reads the one
 // and writes the other, so that the state before it stands until the next update begins. To undo is
-// to go back to that slot: nothing is computed.
+// to go back to that slot: nothing is computed. On a device each array stands apart
+// (memory_pool::allocate_apart), so that an estate keeps none of the other memory of the worker
+// that made it.
 //
 //   begin_update ──> (written by the worker) ──> seal(n)      the other slot is state n
 //   skip(n)                                                   the newest state is that of n, too

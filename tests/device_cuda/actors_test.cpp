@@ -141,6 +141,27 @@ TEST_CASE("a stage of a device that dies in a step leaves nobody waiting at a wi
   CHECK(prepared->node->transport->leased() == 0);
 }
 
+TEST_CASE("of stages that have ended their device has the states of their ranks and nothing else",
+          "[device]") {
+  auto job = device_job(2, 1);
+  job.recovery.on = true;
+  const auto run = [&] {
+    auto prepared = tests::tiny_prepared(job);
+    REQUIRE(actors::run(prepared).exit_code == 0);
+    prepared->node->reaper->wait();
+    return prepared;
+  };
+  const auto free = [] { return runtime::open_devices().free_memory(0); };
+  const auto first = run();  // what libraries keep is theirs
+  const auto before = free();
+  const auto prepared = run();
+  std::int64_t states = 0;
+  for (const int rank : {0, 1})
+    states += prepared->node->estates->of(rank)->bytes();
+  CHECK(states > 0);
+  CHECK(before - free() <= states + states / 4);  // by how much a block may be larger
+}
+
 // A device's spans are added once it has passed them, the last when the lanes end.
 TEST_CASE("a device's trace has every span that the processor's has", "[device]") {
   const auto names = [&](runtime::backend_kind where) {

@@ -60,3 +60,30 @@ TEST_CASE("a device goes back to the state before, and on from a copy, with the 
   by.resume_at(2, samples);
   CHECK(by.step().state == expected[2]);
 }
+
+TEST_CASE("of a worker that is gone its device has the estate and nothing else", "[device]") {
+  recipe what;
+  what.model = tiny_gpts(2).begin()->second;
+  what.precision = GENERATE(false, true) ? dtype::bf16 : dtype::f32;
+  what.batch = {.micro = 2, .global = 4};
+  generation(what).by.step();  // what libraries keep is theirs
+  const auto free = [] { return open_devices().free_memory(0); };
+  const auto before = free();
+  auto estate = std::make_shared<rank_estate>();
+  generation(what, estate).by.step();
+  // Blocks are at most a quarter larger than what lies in them.
+  const auto most = estate->bytes() + estate->bytes() / 4;
+  CHECK(before - free() >= estate->bytes());
+  CHECK(before - free() <= most);
+  std::shared_ptr<rank_estate> copy;
+  {
+    generation next(what);
+    copy = estate->copied(1, next.queue);
+    next.by.step();
+  }
+  CHECK(before - free() <= 2 * most);
+  estate = nullptr;
+  CHECK(before - free() <= most);
+  copy = nullptr;
+  CHECK(free() == before);
+}

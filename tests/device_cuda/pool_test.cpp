@@ -1,6 +1,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/tensor/moves.hpp"
+#include "tests/emulator/control.hpp"
 #include "tests/support/emulated_plugins.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -17,6 +18,12 @@ using Catch::Matchers::MessageMatches;
 using Catch::Matchers::StartsWith;
 
 namespace {
+
+constexpr std::size_t mib = std::size_t{1} << 20;
+
+std::size_t free_memory() {
+  return std::size_t(open_devices().free_memory(0));
+}
 
 std::vector<float> counted(std::int64_t n, float first = 0) {
   std::vector<float> out(static_cast<std::size_t>(n));
@@ -103,6 +110,31 @@ TEST_CASE(
   }
 }
 
+// As above, in memory that is joined: each part was read by another queue.
+TEST_CASE("joined memory is used again after all that used its parts", "[device]") {
+  auto a = on_device(), b = on_device(), c = on_device();
+  constexpr std::int64_t n = 3 * mib / 2 / 4;
+  a.allocate(6 * mib);  // idle at once, in one piece
+  for (int round = 0; round < 10; ++round) {
+    std::vector<tensor> copies;
+    const std::byte* first = nullptr;
+    {
+      const auto x = uploaded(a, counted(n, float(round)), {n});
+      const auto y = uploaded(a, counted(n, float(-round)), {n});
+      first = std::min(x.raw(), y.raw());
+      bundle parts;
+      parts.add("x", x);
+      parts.add("y", y);
+      publish(a, parts);
+      copies = {copy_of(b, taken(b, x)), copy_of(c, taken(c, y))};
+    }
+    const auto over = uploaded(a, counted(2 * n, -1), {2 * n});
+    CHECK(over.raw() == first);
+    CHECK(elements_of<float>(b, copies[0]) == counted(n, float(round)));
+    CHECK(elements_of<float>(c, copies[1]) == counted(n, float(-round)));
+  }
+}
+
 TEST_CASE("a tensor of the host is copied to the device when it is taken", "[device]") {
   auto device = on_device();
   stream host(backend_kind::cpu, 1, {});
@@ -127,11 +159,65 @@ TEST_CASE("memory that a device does not have is refused with what is free and w
 TEST_CASE("what other pools of a device hold idle is given back before memory is refused",
           "[device]") {
   auto a = on_device();
-  const auto free = std::size_t(open_devices().free_memory(0));
-  const auto most = free / 8 * 7;
+  const auto most = free_memory() / 8 * 7;
   a.allocate(most);  // idle at once
   auto b = on_device();
   CHECK_NOTHROW(b.allocate(most));
+}
+
+TEST_CASE("a pool takes memory ahead of need while its device keeps 1 GiB for others, no longer",
+          "[device]") {
+  auto a = on_device(), others = on_device();
+  REQUIRE(free_memory() > 1930 * mib);
+  const auto state = a.allocate(800 * mib);
+  const auto first = a.allocate(4 * mib);
+  CHECK(a.pool().held_bytes() == 900 * mib);  // an eighth ahead
+  const auto theirs = others.allocate(free_memory() - 1074 * mib);
+  const auto before = free_memory();
+  const auto second = a.allocate(98 * mib);  // an eighth more would be 112
+  CHECK(before - free_memory() == 98 * mib);
+  const auto third = a.allocate(4 * mib);  // of what it has idle
+  CHECK(before - free_memory() == 98 * mib);
+}
+
+TEST_CASE("a pool that is not given memory ahead of need takes what it needs", "[device]") {
+  auto a = on_device();
+  const auto state = a.allocate(400 * mib);
+  troupe::emulator::plant_faults("cudaMalloc@1=2");  // there is not so much in one piece
+  const auto first = a.allocate(4 * mib);
+  troupe::emulator::plant_faults("");
+  CHECK(a.pool().held_bytes() == 404 * mib);
+}
+
+TEST_CASE("memory that stands apart goes back with its last copy and keeps nothing of its pool",
+          "[device]") {
+  const auto before = free_memory();
+  memory_block kept;
+  {
+    auto a = on_device();
+    auto pool = a.pool();
+    const auto cut = pool.allocate(24 * mib);
+    kept = pool.allocate_apart(8 * mib);
+    auto other = pool.allocate_shared(16 * mib);
+    CHECK(kind_of(kept) == memory_kind::device);
+    CHECK(device_of(kept) == 0);
+    CHECK(pool.bytes_in_use() == 48 * mib);
+    CHECK(pool.held_bytes() == 24 * mib);
+    CHECK(before - free_memory() == 48 * mib);
+    const auto more = pool.allocate(2 * mib);  // an eighth of all that the pool has
+    CHECK(before - free_memory() == 54 * mib);
+    auto b = on_device();
+    publish(other, a.mark());
+    auto lent = lend(other, b.queue());
+    other.reset();
+    CHECK(before - free_memory() == 54 * mib);
+    lent.reset();
+    CHECK(before - free_memory() == 38 * mib);
+    CHECK(pool.bytes_in_use() == 34 * mib);
+  }
+  CHECK(before - free_memory() == 8 * mib);
+  kept.reset();
+  CHECK(free_memory() == before);
 }
 
 TEST_CASE("work of a model's own on elements is refused on a device", "[device]") {

@@ -1,6 +1,7 @@
 #include "runtime/device/idle_ranges.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/device/device.hpp"
 #include "runtime/device/memory_pool.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -9,7 +10,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <random>
+#include <set>
 #include <vector>
 
 using namespace troupe::runtime;
@@ -24,6 +27,22 @@ constexpr std::size_t mib = std::size_t{1} << 20;
 std::byte* somewhere(std::size_t offset) {
   static std::byte all[4096];
   return all + offset;
+}
+
+/// Of a queue that has got there when the test says so.
+struct told_event final : device_event {
+  bool done = false;
+
+  bool passed() const override { return done; }
+  void wait() const override {}
+  double ms_after(const device_event&) const override { return 0; }
+};
+
+std::set<const device_event*> events_of(const idle_ranges::range& x) {
+  std::set<const device_event*> out;
+  for (const auto& event : x.used)
+    out.insert(event.get());
+  return out;
 }
 
 /// A pass, as to memory: activations of a few sizes come one after the other and go the other way
@@ -70,6 +89,73 @@ TEST_CASE("idle memory is cut for who asks for less and joined when neighbours c
   x.give(std::move(*a));
   CHECK(x.take_whole_segments().size() == 1);
   CHECK(x.held() == 0);
+}
+
+TEST_CASE("who takes a part of joined memory waits only for who used that part", "[device]") {
+  idle_ranges x;
+  x.add_segment(somewhere(0), 90);
+  std::vector<idle_ranges::range> parts;
+  std::vector<std::shared_ptr<told_event>> used;
+  for (int i = 0; i < 3; ++i) {
+    parts.push_back(*x.take(30));
+    used.push_back(std::make_shared<told_event>());
+  }
+  for (const std::size_t i : {0, 2, 1}) {
+    parts[i].used = {used[i]};
+    x.give(parts[i]);
+  }
+  using events = std::set<const device_event*>;
+  auto first = x.take(20), second = x.take(20), third = x.take(50);
+  REQUIRE((first && second && third));
+  CHECK(events_of(*first) == events{used[0].get()});
+  CHECK(events_of(*second) == events{used[0].get(), used[1].get()});
+  CHECK(events_of(*third) == events{used[1].get(), used[2].get()});
+  for (auto* const part : {&*first, &*second, &*third})
+    x.give(*part);
+  const auto whole = x.take_whole_segments();  // who gives it to the system waits for all
+  REQUIRE(whole.size() == 1);
+  CHECK(events_of(whole.front()) == events{used[0].get(), used[1].get(), used[2].get()});
+}
+
+// Against a list of who used each byte.
+TEST_CASE("memory is handed out with every use of it that has not passed and no other",
+          "[device]") {
+  constexpr std::size_t size = 512;
+  idle_ranges x;
+  x.add_segment(somewhere(0), size);
+  std::vector<std::shared_ptr<told_event>> last(size);
+  std::vector<idle_ranges::range> held;
+  std::mt19937 random(5);
+  for (int i = 0; i < 3000; ++i) {
+    if (auto taken = random() % 2 == 0 ? x.take(1 + random() % 60) : std::nullopt) {
+      std::set<const device_event*> expected;
+      const auto begin = std::size_t(taken->at - somewhere(0));
+      for (std::size_t at = begin; at < begin + taken->bytes; ++at) {
+        if (last[at] != nullptr && !last[at]->done)
+          expected.insert(last[at].get());
+        last[at] = nullptr;
+      }
+      auto found = events_of(*taken);
+      std::erase_if(found, [](const auto* e) { return e->passed(); });
+      REQUIRE(found == expected);
+      held.push_back(std::move(*taken));
+    } else if (!held.empty()) {
+      const auto which = random() % held.size();
+      auto back = held[which];
+      held.erase(held.begin() + std::ptrdiff_t(which));
+      back.used.clear();
+      if (random() % 3 != 0) {
+        auto event = std::make_shared<told_event>();
+        back.used = {event};
+        std::fill_n(last.begin() + (back.at - somewhere(0)), back.bytes, event);
+      }
+      x.give(std::move(back));
+    } else if (const auto& event = last[random() % size]) {
+      event->done = true;
+    }
+    if (const auto& event = last[random() % size]; event != nullptr && random() % 4 == 0)
+      event->done = true;
+  }
 }
 
 TEST_CASE("POOL-3: what comes back to a pool was taken from it", "[device]") {
