@@ -11,6 +11,7 @@
 #include "runtime/process/agent_messages.hpp"
 #include "runtime/process/arbiter.hpp"
 #include "runtime/process/child_process.hpp"
+#include "runtime/process/host_agent.hpp"
 #include "runtime/process/run_control.hpp"
 #include "runtime/process/run_succession.hpp"
 #include "runtime/trainer/job_json.hpp"
@@ -232,9 +233,11 @@ class succession {
 
   /// Somebody does, or is about to. False: nobody can go on with this run, or the system refuses.
   bool goes_on() {
+    if (is_starting())
+      return true;
     try {
       const auto run = runtime::run_folder::open(folder_.path());
-      return is_starting() || runtime::has_succession(run) || start(run);
+      return runtime::has_succession(run) || start(run);
     } catch (const runtime::error&) {  // it was lost before it had the folder
       return false;
     }
@@ -247,13 +250,14 @@ class succession {
   /// One of each incarnation: what has kept it from leading the run would keep the next one, too.
   bool start(const runtime::run_folder& run) {
     const auto before = runtime::find_rendezvous(run);
-    if (!before || run.record().ended || before->incarnation <= followed_)
+    const bool has_given_up = runtime::running_agent(run).has_value();
+    if (!before || run.record().ended || before->incarnation <= followed_ || has_given_up)
       return false;
-    followed_ = before->incarnation;
     started_ = std::make_unique<runtime::child_process>(runtime::child_program{
         .command
         = successor_command(folder_.path(), folder_.is_temporary(), before->incarnation + 1),
         .output = run.log_of(runtime::successor_name)});
+    followed_ = before->incarnation;
     return true;
   }
 

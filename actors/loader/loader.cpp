@@ -103,19 +103,8 @@ messages::loader_actor::behavior_type loader(messages::loader_actor::pointer sel
     auto wanted = x;
     if (context->bug == planted_bug::serve_wrong_sample && runtime::value(x.at.step) == 2)
       wanted.microbatch = x.microbatch == 0 ? 0 : x.microbatch - 1;
-    runtime::micro_batch all;
     try {
-      all = read(*recent, source_of(x, *context), wanted);
-    } catch (...) {
-      // Nobody needs it yet, and who does asks again.
-      if (!x.ahead || !is(reason_of("loader", std::current_exception()), messages::ec::refused))
-        throw;
-      context->messages->send(self,
-                              caf::actor_cast<messages::stage_actor>(self->current_sender()),
-                              messages::batch_failed{x.at});
-      return caf::delegated<messages::batch_ready>();
-    }
-    try {
+      const auto all = read(*recent, source_of(x, *context), wanted);
       messages::batch_ready answer{
           x.at, runtime::deposit(*context->transport, asked_for(x, all), x.at.generation)};
       if (!self->current_message_id().is_async())
@@ -126,6 +115,14 @@ messages::loader_actor::behavior_type loader(messages::loader_actor::pointer sel
       return caf::delegated<messages::batch_ready>();
     } catch (const runtime::cancelled&) {
       return caf::delegated<messages::batch_ready>();  // its generation has ended: nobody waits
+    } catch (...) {
+      // Nobody needs it yet, and who does asks again.
+      if (!x.ahead || !is(reason_of("loader", std::current_exception()), messages::ec::refused))
+        throw;
+      context->messages->send(self,
+                              caf::actor_cast<messages::stage_actor>(self->current_sender()),
+                              messages::batch_failed{x.at});
+      return caf::delegated<messages::batch_ready>();
     }
   };
   return {on_board<messages::request_batch>(self, place, serve)};

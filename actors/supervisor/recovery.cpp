@@ -46,6 +46,8 @@ void supervisor_state::carry_out(membership::orders orders) {
   for (const auto& restart : members_->take_restarts())
     pen()->add(restart);
   if (members_->now() == membership::phase::ending && !orders.empty()) {
+    if (gives_up_)
+      return end(2, diagnosis_);  // what was being saved is lost with whoever has died
     forget_step();
     abandon_save();
   }
@@ -222,7 +224,7 @@ void supervisor_state::carry_out(const order_replace& x) {
       break;
     case member_role::loader:
       processes_[std::size_t(x.process)].loader = nullptr;
-      if (at_once)
+      if (at_once && !gives_up_)
         spawn_loader(x.process);
       break;
     case member_role::keeper:
@@ -259,17 +261,23 @@ void supervisor_state::carry_out(const order_forgo&) {
 }
 
 void supervisor_state::carry_out(const order_stop& x) {
+  if (x.ranks_stand && begun_ && gives_up_)
+    return;  // another process's loader, which reads the same data
   if (x.ranks_stand && begun_ && diagnosis_.empty())
     return give_up(x.why);
   end(x.refused || gives_up_ ? 2 : 3, diagnosis_.empty() ? x.why : diagnosis_);
 }
 
-// Ranks may wait for each other in the step that is given up: nothing new is asked of them.
+// Ranks may wait for each other in the step that is given up: nothing new is asked of them. One
+// that is decided they carry out.
 void supervisor_state::give_up(const std::string& why) {
   diagnosis_ = why;
   gives_up_ = true;
-  now_.reset();
-  votes_.clear();
+  waits_to_decide_ = waits_to_finish_ = false;
+  if (!decided_) {
+    now_.reset();
+    votes_.clear();
+  }
   proceed();
 }
 

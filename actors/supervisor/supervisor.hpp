@@ -126,7 +126,7 @@ class supervisor_state {
   void begin_when_ready();
   /// The end that was meant, or that cannot be helped.
   void end(int exit_code, const std::string& why);
-  /// The same as soon as what is being saved is saved.
+  /// The same as soon as what is decided is committed, and what is being saved is saved.
   void give_up(const std::string& why);
   void end_processes();
 

@@ -48,24 +48,20 @@ constexpr attention_shape trial_shape = {.S = 1,
                                          .longest_key = 128,
                                          .uniform = true};
 
-/// Kinds of plans that cannot be made ready for one reason.
+/// Kinds of plans that cannot be made ready for one reason, and in whose place the same computes.
 struct failure {
   std::vector<std::optional<dq_sum>> kinds;
   std::string why;
+  bool usual_serves;
 };
 
-bool has(const failure& of, std::optional<dq_sum> kind) {
-  return std::find(of.kinds.begin(), of.kinds.end(), kind) != of.kinds.end();
-}
-
-std::string line_of(const failure& x, bool usual_is_there) {
+std::string line_of(const failure& x) {
   std::string names;
   for (std::size_t i = 0; i < x.kinds.size(); ++i)
     names += (i == 0 ? "" : i + 1 == x.kinds.size() ? " and " : ", ") + name_of(x.kinds[i]);
-  const bool all_served = usual_is_there && x.kinds.size() == 1 && has(x, dq_sum::any_order);
   return not_there(names, x.why)
-         + (all_served ? "; then cuDNN's usual one computes, which has the same bits each time"
-                       : "; then attention is troupe's own, which is slower");
+         + (x.usual_serves ? "; then cuDNN's usual one computes, which has the same bits each time"
+                           : "; then attention is troupe's own, which is slower");
 }
 
 }  // namespace
@@ -132,7 +128,7 @@ std::string attention_service::fallback() const {
 
 std::string attention_service::trial() {
   std::vector<failure> failures;
-  const auto attempt = [&](std::optional<dq_sum> kind) {
+  const auto attempt = [&](std::optional<dq_sum> kind, bool usual_serves) {
     std::string why;
     try {
       why = plans_
@@ -145,22 +141,23 @@ std::string attention_service::trial() {
     }
     if (why.empty())
       return true;
-    const auto same = std::find_if(
-        failures.begin(), failures.end(), [&](const failure& x) { return x.why == why; });
+    const auto same = std::find_if(failures.begin(), failures.end(), [&](const failure& x) {
+      return x.why == why && x.usual_serves == usual_serves;
+    });
     if (same != failures.end())
       same->kinds.push_back(kind);
     else
-      failures.push_back({{kind}, why});
+      failures.push_back({{kind}, why, usual_serves});
     return false;
   };
-  attempt(std::nullopt);
-  const bool usual = attempt(dq_sum::at_once);
+  attempt(std::nullopt, false);
+  const bool usual = attempt(dq_sum::at_once, false);
   if (sums_in_order(kind_))
-    attempt(dq_sum::in_order);
-  attempt(dq_sum::any_order);
+    attempt(dq_sum::in_order, false);
+  attempt(dq_sum::any_order, usual);
   std::string out;
   for (const auto& each : failures)
-    out += (out.empty() ? "" : "\n") + line_of(each, usual);
+    out += (out.empty() ? "" : "\n") + line_of(each);
   return out;
 }
 

@@ -73,3 +73,64 @@ TEST_CASE(
   CHECK(it.nodes[2].shut_down);
   CHECK_FALSE(it.end->is(ec::protocol_violated));
 }
+
+namespace {
+
+/// Of two processes, whose first checkpoint is being written when their loaders end, each of data
+/// that cannot be read; with recovery one of them as often as it is replaced.
+struct unreadable_run : supervised_processes {
+  explicit unreadable_run(bool recovers)
+      : supervised_processes("nowhere", 0, false, [recovers](runtime::training_job& job) {
+          job.recovery.on = recovers;
+        }) {
+    begin();
+    commit_first();
+    keep(1);
+    REQUIRE(saver.of<messages::save>().size() == 1);
+    refuse(loaders[0]);
+    for (int again = 0; recovers && again < 3; ++again)
+      refuse(loaders.back());
+    refuse(loaders[1]);
+    CHECK_FALSE(end->has_come());
+  }
+  void refuse(const messages::loader_actor& x) {
+    system.kill(x, messages::make_error(ec::refused, "loader: no data"));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("data that several loaders cannot read cost no checkpoint that is being written",
+          "[actors]") {
+  const bool recovers = GENERATE(false, true);
+  unreadable_run it(recovers);
+  const auto order = it.saver.of<messages::save>().front();
+  it.system.tell(it.supervisor, messages::saved{order.generation, order.step, order.attempt});
+  CHECK(it.end->is(ec::refused));
+  CHECK_THAT(it.end->text(), ContainsSubstring("loader: no data"));
+  CHECK(it.decisions() == 1);
+}
+
+TEST_CASE("a run that waits for its checkpoint to end, for what cannot be read, waits for no dead",
+          "[actors]") {
+  unreadable_run it(true);
+  it.nodes[0].own = it.nodes[0].kept = {0, 1};
+  it.system.tell(it.supervisor,
+                 messages::process_died{first_generation, 1, 1, "killed by signal 9"});
+  CHECK(it.end->is(ec::refused));
+  CHECK_THAT(it.end->text(), ContainsSubstring("loader: no data"));
+}
+
+TEST_CASE("a step that is decided when data cannot be read is committed before the run ends",
+          "[actors]") {
+  supervised_processes it({}, 0, false, [](auto& job) { job.recovery.on = false; });
+  it.begin();
+  it.vote(1);
+  REQUIRE(it.decisions() == 1);
+  it.system.kill(it.loaders[0], messages::make_error(ec::refused, "loader: no data"));
+  CHECK_FALSE(it.end->has_come());
+  it.apply(1);
+  it.keep(1);
+  CHECK(it.end->is(ec::refused));
+  CHECK(it.prepared->node->ledger->newest() == 1);
+}

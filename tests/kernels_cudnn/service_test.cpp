@@ -92,6 +92,15 @@ TEST_CASE("a trial says which plan is not there, why, and what computes instead"
                  " time");
 }
 
+TEST_CASE("a trial tells apart what computes instead where the reason is one",
+          "[cudnn][attention]") {
+  lacking x(new_hopper, {dq_sum::in_order, dq_sum::any_order});
+  CHECK_THAT(x.service.trial(),
+             ContainsSubstring("(summed in order) cannot be made ready: cuDNN has no engine for the"
+                               " graph: none is known; then attention is troupe's own")
+                 && ContainsSubstring("then cuDNN's usual one computes"));
+}
+
 TEST_CASE("a trial says each reason for itself, and a failure of another kind, too",
           "[cudnn][attention]") {
   lacking x(new_hopper, every_kind);
