@@ -35,6 +35,13 @@ struct watching {
         std::shared_ptr<const actors::node_context>(prepared->node)));
     system.run();
   }
+  /// As messages of one thread end: the last first.
+  ~watching() {
+    while (!turns.empty())
+      turns.pop_back();
+  }
+  watching(const watching&) = delete;
+  watching& operator=(const watching&) = delete;
 
   /// From now on it is in a message.
   const place& hang(runtime::lane_board::member who) {
