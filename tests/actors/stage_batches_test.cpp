@@ -14,6 +14,37 @@ using tests::microbatches;
 using tests::samples;
 using tests::staged;
 
+namespace {
+
+/// Has all batches of step 1, which it has asked for, and asks for those of step 2.
+void asks_ahead(staged& it) {
+  it.answers = false;
+  it.system.tell(it.stage, staged::followed(1));
+  REQUIRE(it.asked.size() == microbatches);
+  for (std::size_t i = 0; i < microbatches; ++i) {
+    CHECK_FALSE(it.asked[i].ahead);
+    it.system.tell(it.stage, it.answer(it.asked[i]));
+  }
+  REQUIRE(it.asked.size() == 2 * microbatches);
+}
+
+/// The rest of step 1.
+void commits_first(staged& it) {
+  it.redeem_handed();
+  for (int m = 0; m < microbatches; ++m)
+    it.system.tell(it.stage, it.gradient(m));
+  it.system.tell(it.stage, staged::decision(1));
+}
+
+/// The last step.
+messages::run_step second() {
+  auto out = staged::step(2);
+  out.consumed = samples;
+  return out;
+}
+
+}  // namespace
+
 TEST_CASE("a stage asks for the batches of the next step when it has all of this one", "[actors]") {
   staged it(0);
   it.answers = false;
@@ -52,9 +83,7 @@ TEST_CASE("what a stage has asked for ahead it does not ask for again", "[actors
   it.system.tell(it.stage, staged::decision(1));
   it.redeem_handed();
   CHECK(it.asked.size() == 2 * microbatches);
-  auto last = staged::step(2);
-  last.consumed = samples;
-  it.system.tell(it.stage, last);
+  it.system.tell(it.stage, second());
   CHECK(it.neighbour.of<messages::activation>().size()
         == std::size_t(it.answers ? 2 * microbatches : microbatches));
   answer_from(microbatches);
@@ -72,9 +101,7 @@ TEST_CASE("a validation between two steps leaves what was asked for ahead", "[ac
   it.redeem_handed();
   CHECK(it.asked.size() == 3 * microbatches);
   CHECK(it.votes().size() == 2);
-  auto last = staged::step(2);
-  last.consumed = samples;
-  it.take(last);
+  it.take(second());
   CHECK(it.asked.size() == 3 * microbatches);
   CHECK(it.votes().size() == 3);
   CHECK_FALSE(it.end->has_come());
@@ -83,11 +110,7 @@ TEST_CASE("a validation between two steps leaves what was asked for ahead", "[ac
 TEST_CASE("a loader that comes after another is asked for what is missing of both steps",
           "[actors]") {
   staged it(0);
-  it.answers = false;
-  it.system.tell(it.stage, staged::followed(1));
-  for (std::size_t i = 0; i < microbatches; ++i)
-    it.system.tell(it.stage, it.answer(it.asked[i]));
-  REQUIRE(it.asked.size() == 2 * microbatches);
+  asks_ahead(it);
   it.system.tell(it.stage, it.answer(it.asked[3]));
   it.system.tell(it.stage, messages::use_loader{first_generation, 0, it.new_loader()});
   REQUIRE(it.asked.size() == 2 * microbatches + 1);
@@ -103,28 +126,21 @@ TEST_CASE("DATA-2: a step that takes other batches than were asked for ahead end
           "[actors]") {
   staged it(0);
   auto first = staged::followed(1);
-  auto second = staged::step(2);
-  second.consumed = samples;
+  auto then = second();
   if (GENERATE(true, false))
-    second.consumed = samples + 1;
+    then.consumed = samples + 1;
   else
     ++first.next_microbatches;
   it.take(first);
   CHECK_FALSE(it.end->has_come());
-  it.system.tell(it.stage, second);
+  it.system.tell(it.stage, then);
   CHECK(it.end->is(ec::protocol_violated));
   CHECK_THAT(it.end->text(), ContainsSubstring("stage:0.0: DATA-2"));
 }
 
 TEST_CASE("DATA-3: a batch that failed ahead is asked for again when its step begins", "[actors]") {
   staged it(0);
-  it.answers = false;
-  it.system.tell(it.stage, staged::followed(1));
-  for (std::size_t i = 0; i < microbatches; ++i) {
-    CHECK_FALSE(it.asked[i].ahead);
-    it.system.tell(it.stage, it.answer(it.asked[i]));
-  }
-  REQUIRE(it.asked.size() == 2 * microbatches);
+  asks_ahead(it);
   const auto failed = it.asked[2];
   CHECK(failed.ahead);
   CHECK(it.asked[3].ahead);
@@ -134,15 +150,10 @@ TEST_CASE("DATA-3: a batch that failed ahead is asked for again when its step be
   if (by_another)  // who is not asked for what has failed, before it is needed
     it.system.tell(it.stage, messages::use_loader{first_generation, 0, it.new_loader()});
   CHECK(it.asked.size() == 2 * microbatches);
-  it.redeem_handed();
-  for (int m = 0; m < microbatches; ++m)
-    it.system.tell(it.stage, it.gradient(m));
-  it.system.tell(it.stage, staged::decision(1));
+  commits_first(it);
   CHECK(it.replica.of<messages::applied>().size() == 1);
   CHECK(it.asked.size() == 2 * microbatches);
-  auto last = staged::step(2);
-  last.consumed = samples;
-  it.system.tell(it.stage, last);
+  it.system.tell(it.stage, second());
   REQUIRE(it.asked.size() == 2 * microbatches + 1);
   auto expected = failed;
   expected.ahead = false;
@@ -158,17 +169,9 @@ TEST_CASE("DATA-3: a batch that failed ahead is asked for again when its step be
 TEST_CASE("DATA-3: a failure that comes when its step has begun is asked about at once",
           "[actors]") {
   staged it(0);
-  it.answers = false;
-  it.system.tell(it.stage, staged::followed(1));
-  for (std::size_t i = 0; i < microbatches; ++i)
-    it.system.tell(it.stage, it.answer(it.asked[i]));
-  it.redeem_handed();
-  for (int m = 0; m < microbatches; ++m)
-    it.system.tell(it.stage, it.gradient(m));
-  it.system.tell(it.stage, staged::decision(1));
-  auto last = staged::step(2);
-  last.consumed = samples;
-  it.system.tell(it.stage, last);
+  asks_ahead(it);
+  commits_first(it);
+  it.system.tell(it.stage, second());
   REQUIRE(it.asked.size() == 2 * microbatches);
   const auto at = it.asked[2].at;
   it.system.tell(it.stage,
