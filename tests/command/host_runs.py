@@ -14,6 +14,7 @@ from cli_test import works, wrong
 from process_runs import PATIENCE, PIPELINE, job, require_same
 
 ENDLESS = [*PIPELINE, "--train-iters", 100000, "--lr-decay-style", "constant"]
+SLOW = ["--plant-delays", "7,20000,0"]  # for waits of many seconds: other tests have the processors, and few steps are compared
 NODES = []
 
 

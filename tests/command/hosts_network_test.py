@@ -10,7 +10,7 @@ import sys
 import time
 
 import cli_test
-from host_runs import ENDLESS, NODES, cmdline, goes_on, hosted_there, keys, network, over, require_undisturbed, says
+from host_runs import ENDLESS, NODES, SLOW, cmdline, goes_on, hosted_there, keys, network, over, require_undisturbed, says
 from process_runs import JOBS, LONG, judge
 
 
@@ -41,7 +41,7 @@ def check_one_way(folder):
     between = network()
     credentials = keys(folder)
     nodes = between.nodes(folder, credentials, *few)
-    one = between.job(folder, *ENDLESS, *few, *over(nodes, credentials))
+    one = between.job(folder, *ENDLESS, *SLOW, *few, *over(nodes, credentials))
     one.reaches(10)
     for round, deaf in enumerate((1, 0), 1):
         began = time.monotonic()
@@ -72,7 +72,7 @@ def check_cut_off(folder):
     between = network()
     credentials = keys(folder)
     nodes = between.nodes(folder, credentials, *few)
-    one = between.job(folder, *ENDLESS, *few, *over(nodes, credentials))
+    one = between.job(folder, *ENDLESS, *SLOW, *few, *over(nodes, credentials))
     one.reaches(10)
     for host in (0, 1):
         between.deafen(host)
