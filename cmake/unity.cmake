@@ -14,10 +14,13 @@ endif()
 #   QUICK      commands, and tests that compute a little themselves
 #   TEST       all other tests, and stories, whose work the libraries do
 #   GLUE       what orders computation and hardly computes: actors, some rooms of the runtime
+#   CHECKED    with sanitizers: further rooms that hardly compute, and are no parsers that libFuzzer enters
 #   COMPUTING  with sanitizers: kernels, data and schedules, which every test waits for
 if(TROUPE_SANITIZE)
   set(TROUPE_QUICK_OPTIONS -O0)
   set(TROUPE_TEST_OPTIONS -O0)
+  set(TROUPE_GLUE_OPTIONS -O0)
+  set(TROUPE_CHECKED_OPTIONS -O0)
   set(TROUPE_COMPUTING_OPTIONS -O2)
 elseif(CMAKE_BUILD_TYPE STREQUAL "None" AND CMAKE_CXX_FLAGS MATCHES "-O2")
   set(TROUPE_QUICK_OPTIONS -O1 -g0)

@@ -4,9 +4,6 @@
 add_subdirectory(emulator)
 troupe_test(emulator troupe_emulated_options)
 troupe_test(kernels_cuda test_operations troupe_emulated_kernels troupe_kernels_backend)
-if(TROUPE_SANITIZE)
-  target_compile_definitions(test_kernels_cuda PRIVATE TROUPE_SANITIZED)
-endif()
 
 # As inexact as a device may be, which the tests' tolerances have room for: products, and what calls
 # approximate functions. Attention takes a minute: by hand, when its tolerances change.

@@ -47,4 +47,5 @@ printf 'built in %d s (%s); the tests follow, with their seconds at the end\n' \
 # TSan has fixed places for its own memory, which the kernel's random ones of a program now and then overlap.
 runner=()
 [[ $preset == tsan ]] && setarch --addr-no-randomize true 2>/dev/null && runner=(setarch --addr-no-randomize)
-"${runner[@]}" ctest --preset "$preset" --parallel "$(nproc)" ${labels:+--label-regex "^($labels)$"} "$@"
+# Four quarters of each core: tests/CMakeLists.txt says which tests need only one.
+"${runner[@]}" ctest --preset "$preset" --parallel $((4 * $(nproc))) ${labels:+--label-regex "^($labels)$"} "$@"

@@ -238,7 +238,7 @@ TEST_CASE("injected delays of a device's lanes change no bit, nor does recomputa
 
 TEST_CASE(
     "workers on devices of their own have the same bits, whichever transport moves what they sum",
-    "[device]") {
+    "[device][unsanitized]") {
   const tests::scratch_folder folder;
   auto job = device_job(1, 2);
   job.training.batch.global = 8;

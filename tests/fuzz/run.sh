@@ -3,7 +3,7 @@
 #
 #   bash tests/fuzz/run.sh             20 seconds each
 #   bash tests/fuzz/run.sh 600 text    600 seconds, only targets whose name contains "text"
-#   bash tests/fuzz/run.sh 10 "" 1     10 seconds each, the inputs of libFuzzer's seed 1: what a change
+#   bash tests/fuzz/run.sh 5 "" 1      5 seconds each, the inputs of libFuzzer's seed 1: what a change
 #                                      is judged by, so that the same sources get the same inputs; a
 #                                      search for new faults leaves the seed to chance
 #

@@ -80,11 +80,20 @@ class on_host : public tested_backend {
   std::int64_t target_;
 };
 
+/// With sanitizers, where a case takes many times as long, one backend after the other is asked.
 void ask(std::span<tested_backend* const> backends, const op_family& family) {
-  for (const auto& one : family.cases)
-    for (const auto& wrong : complaints_of(backends, one))
+  std::size_t number = 0;
+  for (const auto& one : family.cases) {
+#ifdef TROUPE_SANITIZED
+    const auto asked = backends.subspan(number % backends.size(), 1);
+#else
+    const auto asked = backends;
+#endif
+    for (const auto& wrong : complaints_of(asked, one))
       FAIL_CHECK(wrong);
-  CHECK_FALSE(family.cases.empty());
+    ++number;
+  }
+  CHECK(number > 0);
 }
 
 }  // namespace

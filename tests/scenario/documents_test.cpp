@@ -39,7 +39,7 @@ std::map<int, nlohmann::json> documents_by_actors(runtime::training_job job) {
 }  // namespace
 
 TEST_CASE("with attention that ends at documents actors give the bits of the reference trainer",
-          "[scenario]") {
+          "[scenario][unsanitized]") {
   const int P = GENERATE(1, 2, 4), D = GENERATE(1, 2);
   const bool wired = GENERATE(false, true);
   CAPTURE(P, D, wired);

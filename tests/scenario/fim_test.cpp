@@ -69,7 +69,8 @@ class cut_text_job final : public tests::sampled_job {
 
 }  // namespace
 
-TEST_CASE("with a middle to fill in actors give the bits of the reference trainer", "[scenario]") {
+TEST_CASE("with a middle to fill in actors give the bits of the reference trainer",
+          "[scenario][unsanitized]") {
   const int P = GENERATE(1, 2), D = GENERATE(1, 2);
   CAPTURE(P, D);
   const auto what = tiny_bytes_job(P, D);

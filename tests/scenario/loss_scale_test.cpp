@@ -66,7 +66,7 @@ void check_trace(const runtime::loss_scaling& scaling, const std::map<int, json>
 }  // namespace
 
 TEST_CASE("fp16 with actors has the bits of the trainer without, while its scale is found",
-          "[scenario][fp16]") {
+          "[scenario][fp16][unsanitized]") {
   const int P = GENERATE(1, 2), D = GENERATE(1, 2);
   const bool distributed = GENERATE(false, true);
   CAPTURE(P, D, distributed);
@@ -100,7 +100,8 @@ TEST_CASE("tensor ranks in fp16 find their scale together, and again", "[scenari
   CHECK(log_of(job).at(36)["state_digest"] == steps.at(36)["state_digest"]);
 }
 
-TEST_CASE("a run in fp16 that was stopped goes on with its scale, to the bit", "[scenario][fp16]") {
+TEST_CASE("a run in fp16 that was stopped goes on with its scale, to the bit",
+          "[scenario][fp16][unsanitized]") {
   // While it falls, and after it has grown.
   const std::uint64_t until = GENERATE(7, 30);
   const int D = GENERATE(1, 2);

@@ -14,7 +14,7 @@ using namespace troupe;
 using tests::arrangement;
 
 TEST_CASE("a death while fp16 looks for the scale of its loss leaves out the same steps",
-          "[scenario][recovery]") {
+          "[scenario][recovery][unsanitized]") {
   const bool distributed = GENERATE(false, true);
   const arrangement what{distributed ? "fp16 distributed" : "fp16", matrix::scaled(distributed)};
   const auto& calm = tests::undisturbed(what);

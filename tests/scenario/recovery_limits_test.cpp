@@ -216,7 +216,7 @@ TEST_CASE("VERIFY-2: a pass that is computed wrong is found by who computes it a
 }
 
 TEST_CASE("VERIFY-2: a wrong weight gradient is found whatever the layout",
-          "[scenario][recovery]") {
+          "[scenario][recovery][unsanitized]") {
   const std::string name = GENERATE(
       "one stage", "recomputed", "zb-h1", "two copies", "tensor", "in turn", "overlapped");
   CAPTURE(name);
@@ -247,7 +247,8 @@ TEST_CASE("VERIFY-2: a wrong weight gradient is found whatever the layout",
   CHECK_THAT(why(x, 1), ContainsSubstring("wrong weight gradients of"));
 }
 
-TEST_CASE("VERIFY-2: passes that are computed again change no bit", "[scenario][recovery]") {
+TEST_CASE("VERIFY-2: passes that are computed again change no bit",
+          "[scenario][recovery][unsanitized]") {
   const double fraction = GENERATE(0.3, 1.0);
   const std::string name = GENERATE("2x2",
                                     "tensor",

@@ -63,7 +63,7 @@ TEST_CASE("resuming gives the digests on tensor ranks and with distributed optim
 }
 
 TEST_CASE("resuming gives the digests with every optimizer, and rates and batches that change",
-          "[scenario]") {
+          "[scenario][unsanitized]") {
   using runtime::optimizer_kind;
   const auto kind = optimizer_kind(GENERATE(1, 2, 3));  // sgd, lion, muon
   const bool tensor = GENERATE(false, true);

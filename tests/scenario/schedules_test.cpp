@@ -118,7 +118,8 @@ TEST_CASE("every single-copy schedule that adds in order has the bits of the ref
   check_trace_equals_plan(*prepared);
 }
 
-TEST_CASE("a schedule that adds otherwise says so, and has bits of its own", "[scenario]") {
+TEST_CASE("a schedule that adds otherwise says so, and has bits of its own",
+          "[scenario][unsanitized]") {
   const auto job = job_of("looped-bfs", 2);
   std::shared_ptr<actors::prepared_job> prepared;
   const auto seen = run(job, &prepared);
@@ -135,7 +136,7 @@ TEST_CASE("a schedule that adds otherwise says so, and has bits of its own", "[s
 
 TEST_CASE(
     "DualPipe's two copies are two replicas: the same bits as two with half of the batch each",
-    "[scenario]") {
+    "[scenario][unsanitized]") {
   const bool tied = GENERATE(true, false), distributed = GENERATE(false, true);
   if (tied && distributed)
     return;  // refused: tests/runtime/trainer/pipeline_schedule_test.cpp
@@ -154,7 +155,7 @@ TEST_CASE(
 
 TEST_CASE(
     "several chunks a rank go with replicas, tensor ranks, recomputation, distributed optimizer",
-    "[scenario]") {
+    "[scenario][unsanitized]") {
   const std::string schedule = GENERATE("interleaved", "zb-v", "izb", "dualpipev");
   CAPTURE(schedule);
   auto job = job_of(schedule, 2, 2);
@@ -176,7 +177,8 @@ TEST_CASE(
   CHECK(run(turns) == by_reference(turns));
 }
 
-TEST_CASE("two copies go with replicas, tensor ranks and recomputation", "[scenario]") {
+TEST_CASE("two copies go with replicas, tensor ranks and recomputation",
+          "[scenario][unsanitized]") {
   auto job = job_of("dualpipe", 2, 2, 2);
   job.train_iterations = 6;
   job.recompute.granularity = runtime::recompute_granularity::selective;

@@ -65,7 +65,7 @@ TEST_CASE("on conversations actors give the bits of the reference trainer", "[sc
 
 TEST_CASE(
     "where each answer's token weighs the same, actors give the bits of the reference trainer",
-    "[scenario]") {
+    "[scenario][unsanitized]") {
   const int P = GENERATE(1, 2), D = GENERATE(1, 2);
   CAPTURE(P, D);
   auto what = tests::tiny_job(P, D);

@@ -70,7 +70,7 @@ TEST_CASE("seeds hold: orders, delays, deaths and disks disturb no run that ends
   CHECK(deaths > 5);
 }
 
-TEST_CASE("a seed gives the same trace, byte by byte", "[simulation]") {
+TEST_CASE("a seed gives the same trace, byte by byte", "[simulation][unsanitized]") {
   const quiet here;
   const std::uint64_t seed = GENERATE(range(101, 107));
   std::string traces[2];

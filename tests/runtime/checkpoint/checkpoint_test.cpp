@@ -195,7 +195,7 @@ TEST_CASE("a manifest is not believed whatever it says of its model", "[checkpoi
   CHECK_THROWS_WITH(manifest_from_json(to_json(x), "'it'"), ContainsSubstring("its model"));
 }
 
-TEST_CASE("an identity may be long, and is not endless", "[checkpoint][unthreaded]") {
+TEST_CASE("an identity may be long, and is not endless", "[checkpoint][unsanitized]") {
   checkpoint_manifest x;
   x.model = tiny_model();
   x.identity = R"({"y":")" + std::string(4'000'000, 'x') + "\"}";

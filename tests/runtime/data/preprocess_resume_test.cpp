@@ -89,7 +89,7 @@ bool killed(const preprocess_options& options, const disk_fault& at) {
 }  // namespace
 
 TEST_CASE("RESUME-A: a killed preprocess goes on to the bytes of one that was not",
-          "[data][unthreaded]") {
+          "[data][unsanitized]") {
   const scratch_folder folder;
   write_inputs(folder);
   std::filesystem::create_directory(folder / "whole");

@@ -99,7 +99,8 @@ TEST_CASE("gradients of every parameter are slopes of the loss", "[model]") {
   check_slopes(under_test, tiny_batch(stream, config, 2, 3, masked));
 }
 
-TEST_CASE("gradients are slopes of the loss where attention ends at documents", "[model]") {
+TEST_CASE("gradients are slopes of the loss where attention ends at documents",
+          "[model][unsanitized]") {
   const auto all = tiny_gpts(2);
   const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
   CAPTURE(name);

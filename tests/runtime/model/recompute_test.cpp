@@ -79,7 +79,7 @@ struct deep {
 
 }  // namespace
 
-TEST_CASE("recomputation changes no bit of losses and gradients", "[recompute]") {
+TEST_CASE("recomputation changes no bit of losses and gradients", "[recompute][unsanitized]") {
   const auto all = tiny_gpts(4);
   const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const auto& [kind, settings] = choices[std::size_t(GENERATE(range(0, 8)))];

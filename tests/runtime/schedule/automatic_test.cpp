@@ -92,7 +92,7 @@ schedule_request draw(std::mt19937& luck) {
 
 TEST_CASE(
     "SEARCH-2: what is found is sound, keeps its limit, and no named schedule that fits is faster",
-    "[schedule]") {
+    "[schedule][unsanitized]") {
   std::mt19937 luck(7);
   for (int i = 0; i < 40; ++i) {
     const auto request = draw(luck);

@@ -145,7 +145,7 @@ TEST_CASE("what is no template is refused with its line", "[template]") {
   refuses_to_read(chain + " }}", "levels");
 }
 
-TEST_CASE("a template from a stranger ends, within its memory", "[template]") {
+TEST_CASE("a template from a stranger ends, within its memory", "[template][unsanitized]") {
   refuses_to_render(
       "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "steps");
   refuses_to_render(
