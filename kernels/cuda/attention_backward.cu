@@ -333,9 +333,12 @@ void compute_own(const attention_backward<T>& op, own_kernels by, const context&
 template <class T>
 void compute(const attention_backward<T>& op, const context& in) {
   check_attention(op.shape);
-  if (!run_by_library(
+  if (run_by_library(
           op, chosen_attention(), in, op.dq, op.dk, op.dv, op.d_o, op.o, op.lse, op.q, op.k, op.v))
-    compute_own(op, chosen_own(), in);
+    return;
+  if (sizeof(T) == 2 && takes(op))
+    note_scalar(op.shape);
+  compute_own(op, chosen_own(), in);
 }
 
 }  // namespace

@@ -2,13 +2,19 @@
 
 #include "kernels/backend/backend.hpp"
 
+#include <atomic>
 #include <cstdlib>
+#include <mutex>
 
 namespace troupe::kernels::cuda {
 
 namespace {
 
 constexpr std::int64_t most_head = 256;  // as attention.cuh has it
+
+std::mutex noting;
+std::string noted;  // under `noting`
+std::atomic<bool> has_noted = false;
 
 std::string obstacle_of(const plugin& from) {
   return from ? from.function<attention_obstacle_function>("troupe_attention_obstacle")()
@@ -66,6 +72,28 @@ std::string missing_attention() {
 std::string attention_fallback() {
   const auto* const library = chosen_attention();
   return library == nullptr ? "" : library->fallback();
+}
+
+std::string why_scalar(const attention_shape& a, const attention_library* library) {
+  const std::string by = " is computed by scalar kernels, which are slow: ";
+  if (library == nullptr)
+    return "attention" + by + "cuDNN is not there";
+  const std::string kind = a.p_drop > 0 ? " with dropout" : a.uniform ? "" : " of packed sequences";
+  return "attention" + kind + by + "cuDNN's is not asked for it on this device";
+}
+
+void note_scalar(const attention_shape& a) {
+  const auto wish = chosen_wish();
+  if (has_noted || wish == attention_wish::scalar || own_by(wish) == own_kernels::tensor_cores
+      || !missing_attention().empty())
+    return;
+  const std::lock_guard lock(noting);
+  if (!has_noted.exchange(true))
+    noted = why_scalar(a, chosen_attention());
+}
+std::string scalar_attention() {
+  const std::lock_guard lock(noting);
+  return noted;
 }
 
 void check_missing(const attention_library& library, attention_wish wish) {

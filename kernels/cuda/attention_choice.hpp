@@ -54,6 +54,16 @@ std::string attention_version(attention_wish wish, const attention_library* libr
 std::string missing_attention();
 std::string attention_fallback();
 
+/// What a user is told of attention of 16 bits that scalar kernels compute although those on tensor
+/// cores take it, as nobody asked for these: what, and why; a sentence without its end.
+std::string why_scalar(const attention_shape& shape, const attention_library* library);
+
+/// Remembers the first one of the process, where TROUPE_ATTENTION names no kernels of our own and
+/// the library has not said itself what it lacks. Any thread.
+void note_scalar(const attention_shape& shape);
+/// Of that one; empty: none so far. Any thread.
+std::string scalar_attention();
+
 /// Throws backend_missing when the library is asked for and lacks something that it should serve.
 void check_missing(const attention_library& library, attention_wish wish = chosen_wish());
 

@@ -278,6 +278,8 @@ void compute(const attention_forward<T>& op, const context& in) {
   if (op.shape.query_rows == 0
       || run_by_library(op, chosen_attention(), in, op.o, op.lse, op.q, op.k, op.v))
     return;
+  if (sizeof(T) == 2 && takes(op))
+    note_scalar(op.shape);
   compute_own(op, chosen_own(), in);
 }
 

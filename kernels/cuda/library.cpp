@@ -105,6 +105,15 @@ TROUPE_PLUGIN_FUNCTION const char* troupe_cuda_attention_fallback() {
   return text.c_str();
 }
 
+/// As scalar_attention. It stays.
+TROUPE_PLUGIN_FUNCTION const char* troupe_cuda_attention_scalar() {
+  const std::string now = scalar_attention();
+  if (now.empty())
+    return "";
+  static const std::string text = now;
+  return text.c_str();
+}
+
 TROUPE_PLUGIN_FUNCTION cuda_library* troupe_cuda_library() {
   static library one;
   return &one;

@@ -320,7 +320,7 @@ void tell_once(std::atomic<bool>& told, const char* function, const char* then) 
 }  // namespace
 
 void tell_attention(const training_job& job) {
-  static std::atomic<bool> missing = false, fallback = false;
+  static std::atomic<bool> missing = false, fallback = false, scalar = false;
   if (job.backend != kernels::backend::cuda)
     return;
   tell_once(missing,
@@ -329,6 +329,9 @@ void tell_attention(const training_job& job) {
   tell_once(fallback,
             "troupe_cuda_attention_fallback",
             "then cuDNN's usual one computes, which has the same bits each time");
+  tell_once(scalar,
+            "troupe_cuda_attention_scalar",
+            "TROUPE_ATTENTION=cudnn,own has kernels on tensor cores compute it, with other bits");
 }
 
 double matrix_rate_of_devices(const training_job& job) {

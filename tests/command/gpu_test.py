@@ -262,6 +262,25 @@ def check_preferred_attention(folder):
     expect(digests(folder / "without.jsonl") == digests(folder / "heads of 64 own.jsonl"), "without the library it is own")
 
 
+def check_scalar_attention(folder):
+    """Attention of 16 bits by scalar kernels, where nobody asked for them, is told once, with why, and what to set."""
+    there = with_library(folder)
+    none = ["--attention-dropout", "0"]
+    scalar, instead = "is computed by scalar kernels", "TROUPE_ATTENTION=cudnn,own"
+    for kind, words, settings in (
+            ("attention with dropout", ["--bf16", "--hidden-size", "128", "--attention-dropout", "0.1"], there),
+            ("attention of packed sequences", ["--bf16", "--hidden-size", "128", *none, "--reset-attention-mask"], there),
+            ("attention", ["--bf16", *none], {})):  # and no library
+        answer = train(folder, *words, iterations=3, settings=settings)
+        says(answer, 0, f"{kind} {scalar}", "cuDNN is not there" if settings == {} else "cuDNN's is not asked for it", instead)
+        expect((answer.stdout + answer.stderr).count(scalar) == 1, "it is told once", answer)
+    for words, settings in ((["--bf16", "--hidden-size", "128", *none], there), (none, {}),
+                            *((["--bf16", *none], {"TROUPE_ATTENTION": x}) for x in ("own", "scalar", "cudnn,own"))):
+        answer = train(folder, *words, iterations=2, settings=settings)
+        says(answer, 0)
+        expect(scalar not in answer.stdout + answer.stderr, f"nothing is told with {words}, {settings}", answer)
+
+
 def check_rounding(folder):
     """Gradients that may have other bits each time are asked of the library alone, and where they are asked for."""
     there = with_library(folder)
