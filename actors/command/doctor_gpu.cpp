@@ -90,10 +90,13 @@ void note_missing_attention(const std::string& lines, std::vector<finding>& out)
     note(
         out,
         "attention by cuDNN: " + line,
-        "cuDNN compiles its kernels with NVRTC: install it (apt-get install cuda-nvrtc-13-0, of "
-        "NVIDIA's repository), or name its folder in LD_LIBRARY_PATH; where that is there, a later "
-        "cuDNN may have what this one has not; TROUPE_ATTENTION=scalar says that troupe's is "
-        "meant");
+        line.find("compute capability") != std::string::npos
+            ? "TROUPE_ATTENTION=cudnn,own has troupe's kernels on tensor cores compute it"
+            : "cuDNN compiles its kernels with NVRTC: install it (apt-get install "
+              "cuda-nvrtc-13-0, of "
+              "NVIDIA's repository), or name its folder in LD_LIBRARY_PATH; where that is there, a "
+              "later cuDNN may have what this one has not; TROUPE_ATTENTION=scalar says that "
+              "troupe's is meant");
 }
 
 /// cuDNN and NCCL, which one can do without.

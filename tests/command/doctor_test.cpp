@@ -151,6 +151,9 @@ TEST_CASE("a library that a plug-in needs and that is absent is named with its p
   CHECK(said_of_gpu(x).find("attention is troupe's own, which is slower -> install cuDNN 9")
         != std::string::npos);
   x = with_gpu();
+  x.accelerators.attention_missing = "on devices of compute capability 8 and 9 alone";
+  CHECK(said_of_gpu(x).find("alone -> TROUPE_ATTENTION=cudnn,own") != std::string::npos);
+  x = with_gpu();
   x.accelerators.nccl.opened = false;
   x.accelerators.nccl.reason = absent;
   CHECK(said_of_gpu(x).find("NCCL") == std::string::npos);  // for one device
