@@ -66,6 +66,7 @@ struct attention_memory {
   float p_drop = 0;
   std::int32_t window = -1;
   std::int64_t first_head = 0;
+  bool same_bits = true;
 
   std::vector<std::int32_t> query_starts = starts(query_lengths);
   std::vector<std::int32_t> key_starts = starts(key_lengths);
@@ -114,7 +115,8 @@ struct attention_memory {
             .query_rows = query_rows,
             .key_rows = key_rows,
             .longest_query = *std::max_element(query_lengths.begin(), query_lengths.end()),
-            .longest_key = *std::max_element(key_lengths.begin(), key_lengths.end())};
+            .longest_key = *std::max_element(key_lengths.begin(), key_lengths.end()),
+            .same_bits = same_bits};
   }
   kernels::attention_forward<T> forward() {
     return {.o = o.data(),
