@@ -7,7 +7,7 @@ quick       whether all of it works: first what is right or wrong (doctor, tests
             model and digests of two runs, by cuDNN's attention and by ours), then what is fast or slow, then the peer
 losses      against the CPU, and two runs alike
 gpt2, 1.3b, llama    training steps against PyTorch; with gpt2 two stages on one GPU against one
-kernels     the tests with more time, every operation's speed
+kernels     the tests with nothing beside them, every operation's speed
 sanitizer   compute-sanitizer on the tests of our own kernels
 
 Every command has a limit of its own, every part has one, and --seconds is the most that all of them take; what
