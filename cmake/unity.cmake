@@ -14,7 +14,7 @@ endif()
 #   QUICK      commands, and tests that compute a little themselves
 #   TEST       all other tests, and stories, whose work the libraries do
 #   GLUE       what orders computation and hardly computes: actors, some rooms of the runtime
-#   CHECKED    with sanitizers: further rooms that hardly compute, and are no parsers that libFuzzer enters
+#   CHECKED    with sanitizers: further rooms that hardly compute
 #   COMPUTING  with sanitizers: kernels, data and schedules, which every test waits for
 if(TROUPE_SANITIZE)
   set(TROUPE_QUICK_OPTIONS -O0)

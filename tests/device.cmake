@@ -8,7 +8,7 @@ troupe_test(kernels_cuda test_operations troupe_emulated_kernels troupe_kernels_
 # As inexact as a device may be, which the tests' tolerances have room for: products, and what calls
 # approximate functions. Attention takes a minute: by hand, when its tolerances change.
 troupe_script_test(kernels/cuda_coarse test_kernels_cuda
-                   "[operations][linear],[operations][activation],[operations][adamw],[operations][cross_entropy],[operations][head_norm],[cuda][linear],[cross_entropy]~[operations]")
+                   "[operations][linear],[operations][activation],[operations][norm],[operations][adamw],[operations][cross_entropy],[operations][head_norm],[cuda][linear],[cross_entropy]~[operations]")
 set_tests_properties(kernels/cuda_coarse PROPERTIES ENVIRONMENT TROUPE_EMULATED_COARSE=1)
 
 # In the place of cuDNN's plug-in.
@@ -72,7 +72,7 @@ if(TARGET plugin_cuda)
                      ${PROJECT_BINARY_DIR} NEEDS troupe plugins)
 endif()
 foreach(check same_bits choices lost_choices older_gradients refusals memory memory_estimate failing_device several_devices refused_choices saving
-              occupied missing_attention preferred_attention rounding)
+              occupied missing_attention preferred_attention scalar_attention rounding)
   troupe_script_test(command/gpu_${check} command/gpu_test.py
                      $<TARGET_FILE:troupe> ${PROJECT_BINARY_DIR}/emulated ${check})
 endforeach()

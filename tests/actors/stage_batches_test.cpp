@@ -37,7 +37,7 @@ void commits_first(staged& it) {
 }
 
 /// The last step.
-messages::run_step second() {
+messages::run_step second_step() {
   auto out = staged::step(2);
   out.consumed = samples;
   return out;
@@ -83,7 +83,7 @@ TEST_CASE("what a stage has asked for ahead it does not ask for again", "[actors
   it.system.tell(it.stage, staged::decision(1));
   it.redeem_handed();
   CHECK(it.asked.size() == 2 * microbatches);
-  it.system.tell(it.stage, second());
+  it.system.tell(it.stage, second_step());
   CHECK(it.neighbour.of<messages::activation>().size()
         == std::size_t(it.answers ? 2 * microbatches : microbatches));
   answer_from(microbatches);
@@ -101,7 +101,7 @@ TEST_CASE("a validation between two steps leaves what was asked for ahead", "[ac
   it.redeem_handed();
   CHECK(it.asked.size() == 3 * microbatches);
   CHECK(it.votes().size() == 2);
-  it.take(second());
+  it.take(second_step());
   CHECK(it.asked.size() == 3 * microbatches);
   CHECK(it.votes().size() == 3);
   CHECK_FALSE(it.end->has_come());
@@ -126,14 +126,14 @@ TEST_CASE("DATA-2: a step that takes other batches than were asked for ahead end
           "[actors]") {
   staged it(0);
   auto first = staged::followed(1);
-  auto then = second();
+  auto next = second_step();
   if (GENERATE(true, false))
-    then.consumed = samples + 1;
+    next.consumed = samples + 1;
   else
     ++first.next_microbatches;
   it.take(first);
   CHECK_FALSE(it.end->has_come());
-  it.system.tell(it.stage, then);
+  it.system.tell(it.stage, next);
   CHECK(it.end->is(ec::protocol_violated));
   CHECK_THAT(it.end->text(), ContainsSubstring("stage:0.0: DATA-2"));
 }
@@ -153,7 +153,7 @@ TEST_CASE("DATA-3: a batch that failed ahead is asked for again when its step be
   commits_first(it);
   CHECK(it.replica.of<messages::applied>().size() == 1);
   CHECK(it.asked.size() == 2 * microbatches);
-  it.system.tell(it.stage, second());
+  it.system.tell(it.stage, second_step());
   REQUIRE(it.asked.size() == 2 * microbatches + 1);
   auto expected = failed;
   expected.ahead = false;
@@ -171,7 +171,7 @@ TEST_CASE("DATA-3: a failure that comes when its step has begun is asked about a
   staged it(0);
   asks_ahead(it);
   commits_first(it);
-  it.system.tell(it.stage, second());
+  it.system.tell(it.stage, second_step());
   REQUIRE(it.asked.size() == 2 * microbatches);
   const auto at = it.asked[2].at;
   it.system.tell(it.stage,

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import cli_test
 from cli_test import refuses, wrong
-from host_runs import ENDLESS, NODES, hosted, hosts, keys, node, over
+from host_runs import ENDLESS, NODES, SLOW, hosted, hosts, keys, node, over
 from process_runs import JOB, JOBS, PATIENCE, PIPELINE, job, listening, require_same
 
 
@@ -209,7 +209,7 @@ def check_strangers(folder):
     if len(replayed[0]) < 1000:
         raise wrong("nothing was said by way of the proxy")
     # Slowly, with the same bits: strangers take long, and each step is computed again by the judge.
-    one = job(folder, *ENDLESS, "--plant-delays", "7,20000,0", *over(nodes, credentials))
+    one = job(folder, *ENDLESS, *SLOW, *over(nodes, credentials))
     one.reaches(3)
     held, tried = [], set()
 

@@ -80,12 +80,13 @@ class on_host : public tested_backend {
   std::int64_t target_;
 };
 
-/// With sanitizers, where a case takes many times as long, one backend after the other is asked.
+/// With sanitizers, where a case takes many times as long, it is asked of one backend: of each in
+/// turn, from another one on in each round, as families repeat what they vary.
 void ask(std::span<tested_backend* const> backends, const op_family& family) {
   std::size_t number = 0;
   for (const auto& one : family.cases) {
 #ifdef TROUPE_SANITIZED
-    const auto asked = backends.subspan(number % backends.size(), 1);
+    const auto asked = backends.subspan((number + number / backends.size()) % backends.size(), 1);
 #else
     const auto asked = backends;
 #endif

@@ -1,4 +1,4 @@
-"""Products by one of oneDNN's instruction sets. Run by ctest, once for each that oneDNN has had.
+"""Products by one of oneDNN's instruction sets. Run by ctest, once for each that products in float or bf16 differ by.
 
     products_by_isa.py <test_kernels> <level>
                                         level: as ONEDNN_MAX_CPU_ISA takes it: avx512_core_amx

@@ -100,8 +100,7 @@ TEST_CASE("tensor ranks in fp16 find their scale together, and again", "[scenari
   CHECK(log_of(job).at(36)["state_digest"] == steps.at(36)["state_digest"]);
 }
 
-TEST_CASE("a run in fp16 that was stopped goes on with its scale, to the bit",
-          "[scenario][fp16][unsanitized]") {
+TEST_CASE("a run in fp16 that was stopped goes on with its scale, to the bit", "[scenario][fp16]") {
   // While it falls, and after it has grown.
   const std::uint64_t until = GENERATE(7, 30);
   const int D = GENERATE(1, 2);

@@ -177,8 +177,7 @@ TEST_CASE(
   CHECK(run(turns) == by_reference(turns));
 }
 
-TEST_CASE("two copies go with replicas, tensor ranks and recomputation",
-          "[scenario][unsanitized]") {
+TEST_CASE("two copies go with replicas, tensor ranks and recomputation", "[scenario]") {
   auto job = job_of("dualpipe", 2, 2, 2);
   job.train_iterations = 6;
   job.recompute.granularity = runtime::recompute_granularity::selective;
