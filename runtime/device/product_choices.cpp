@@ -142,7 +142,8 @@ void add_product_choices(const std::filesystem::path& path,
   }
   if (!changed)
     return;
-  make_folder(path.parent_path());
+  if (path.has_parent_path())
+    make_folder(path.parent_path());
   file_writer out(path);
   out.write(text_of(all));
   out.commit();

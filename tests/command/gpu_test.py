@@ -158,9 +158,13 @@ def change_products(manifest, change):
 
 
 def check_choices(folder):
-    """The library's first guess needs no file; a damaged file is refused by name."""
+    """The library's first guess needs no file; a file beside the caller keeps them; a damaged one is refused by name."""
     says(train(folder, "--product-choices", "none", iterations=1), 0)
     expect(not (folder / "cache").exists(), "nothing is kept where nothing is measured")
+    answer = train(folder, "--product-choices", "mine.json", iterations=1)
+    says(answer, 0)
+    expect("cannot create" not in answer.stdout + answer.stderr, "the folder is there", answer)
+    expect(json.loads((folder / "mine.json").read_text())["choices"], "choices are kept")
     (folder / "broken.json").write_text("{")
     says(train(folder, "--product-choices", "broken.json", iterations=1), 2, "broken.json")
 
