@@ -18,6 +18,7 @@
 #endif
 #endif
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #if defined(__SANITIZE_THREAD__)
@@ -36,11 +37,16 @@ void leave(void** fake, const void* to, std::size_t bytes) {
 void arrive(void* fake, const void** from, std::size_t* bytes) {
   __sanitizer_finish_switch_fiber(fake, from, bytes);
 }
+/// What ASan remembers of stacks that lay there before and were freed with frames on them.
+void forget(const void* stack, std::size_t bytes) {
+  __asan_unpoison_memory_region(stack, bytes);
+}
 #else
 constexpr std::size_t stack_bytes = 256 << 10;  // pages that nobody touches cost nothing
 
 void leave(void**, const void*, std::size_t) {}
 void arrive(void*, const void**, std::size_t*) {}
+void forget(const void*, std::size_t) {}
 #endif
 
 #if defined(__SANITIZE_THREAD__)
@@ -95,6 +101,7 @@ class fiber_pool::fiber final : public running_fiber {
     const auto stack = stacks.allocate();
     own_stack_ = static_cast<const std::byte*>(stack.sp) - stack.size;
     own_bytes_ = stack.size;
+    forget(own_stack_, own_bytes_);
     own_ = boost::context::fiber(
         std::allocator_arg,
         boost::context::preallocated(stack.sp, stack.size, stack),
