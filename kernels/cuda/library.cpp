@@ -69,6 +69,16 @@ class library final : public cuda_library {
   }
 };
 
+/// What the function says first that is not empty: it stays, for the life of the process.
+template <std::string (*Says)()>
+const char* kept() {
+  const std::string now = Says();
+  if (now.empty())
+    return "";
+  static const std::string text = now;
+  return text.c_str();
+}
+
 }  // namespace
 
 TROUPE_PLUGIN_FUNCTION const char* troupe_plugin_build() {
@@ -87,31 +97,19 @@ TROUPE_PLUGIN_FUNCTION const char* troupe_cuda_attention() {
   return text.c_str();
 }
 
-/// Why attention that cuDNN should compute is ours, as attention_library::missing. It stays.
+/// Why attention that cuDNN should compute is ours, as attention_library::missing.
 TROUPE_PLUGIN_FUNCTION const char* troupe_cuda_attention_missing() {
-  const std::string now = missing_attention();
-  if (now.empty())
-    return "";
-  static const std::string text = now;
-  return text.c_str();
+  return kept<missing_attention>();
 }
 
-/// As attention_library::fallback. It stays.
+/// As attention_library::fallback.
 TROUPE_PLUGIN_FUNCTION const char* troupe_cuda_attention_fallback() {
-  const std::string now = attention_fallback();
-  if (now.empty())
-    return "";
-  static const std::string text = now;
-  return text.c_str();
+  return kept<attention_fallback>();
 }
 
-/// As scalar_attention. It stays.
+/// As scalar_attention.
 TROUPE_PLUGIN_FUNCTION const char* troupe_cuda_attention_scalar() {
-  const std::string now = scalar_attention();
-  if (now.empty())
-    return "";
-  static const std::string text = now;
-  return text.c_str();
+  return kept<scalar_attention>();
 }
 
 TROUPE_PLUGIN_FUNCTION cuda_library* troupe_cuda_library() {
