@@ -33,6 +33,13 @@ def visible(save):
     return sorted(int(x.name.removeprefix("iter_")) for x in save.glob("iter_*"))
 
 
+def saved(one):
+    """The iterations whose checkpoints are complete. One is visible a moment before: its folder is synced after that."""
+    text = (one.run / "ledger.jsonl").read_text()
+    lines = [json.loads(x) for x in text[:text.rfind("\n") + 1].splitlines()]
+    return [x["saved"] for x in lines if "saved" in x]
+
+
 def ends_here(one, wanted, what, code=0):
     """Asked to, with what it has saved by then."""
     one.process.terminate()
@@ -72,17 +79,18 @@ def check_slow(folder):
     def waits():
         """The newest step, at which a save is due, while the one before is under way."""
         newest = one.steps()[-1]["iteration"]
-        held = lambda: newest % every == 0 and newest - every not in visible(save)  # noqa: E731
+        held = lambda: newest % every == 0 and newest - every not in saved(one)  # noqa: E731
         if not held():
             return None
         time.sleep(3 * max(x["elapsed_ms"] for x in one.steps()) / 1000)  # by then it would have committed another step
         return newest if held() and one.steps()[-1]["iteration"] == newest else None
 
     newest = one.until("training waits", waits)
-    if visible(save)[-1] != newest - 2 * every:
-        raise one.fails(f"at iteration {newest} it has saved {visible(save)}")
+    before = newest - 2 * every
+    if saved(one) != [*range(every, before + 1, every)]:
+        raise one.fails(f"at iteration {newest} it has saved {saved(one)}")
     gate.unlink()
-    one.until("both are saved", lambda: {newest - every, newest} <= set(visible(save)))
+    one.until("both are saved", lambda: {newest - every, newest} <= set(saved(one)))
     one.reaches(newest + every)
     ends_here(one, wanted, "a disk that was slow")
     if visible(save) != [*range(every, newest + 1, every), *(x for x in visible(save) if x > newest)]:
@@ -126,11 +134,10 @@ def check_ledger_synced(folder):
     one.reaches(1)
     at = one.deciding()["pid"]
     one.until("the ledger is synced", lambda: is_stopped(at))
-    lines = [json.loads(x) for x in (run / "ledger.jsonl").read_text().splitlines()]
-    saved, seen = [x["saved"] for x in lines if "saved" in x], visible(folder / "save")
+    complete, seen = saved(one), visible(folder / "save")
     os.kill(at, signal.SIGCONT)
-    if saved != [20] or seen != [20]:
-        raise one.fails(f"the ledger is synced when it says that {saved} are saved, and these are visible: {seen}")
+    if complete != [20] or seen != [20]:
+        raise one.fails(f"the ledger is synced when it says that {complete} are saved, and these are visible: {seen}")
     one.reaches(30)
     ends_here(one, wanted, "a ledger that was synced")
 
