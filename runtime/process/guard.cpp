@@ -4,6 +4,7 @@
 #include "runtime/process/host_agent.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -203,10 +204,19 @@ int guarded(const std::function<int()>& work,
   const auto wanted = guard_signals();
   ::sigprocmask(SIG_BLOCK, &wanted, nullptr);
   std::fflush(nullptr);  // else both would write what is buffered
+  // A guard is known as one before there is a child that could be asked to kill everybody: taken
+  // for an agent it would be killed, and leave the agent's processes to nobody.
+  std::array<char, 16> own_name{};  // as much as the kernel keeps
+  ::prctl(PR_GET_NAME, own_name.data());
+  ::prctl(PR_SET_NAME, guards_name);
   const pid_t guard = ::getpid(), owner = ::getppid(), child = ::fork();
-  if (child < 0)
-    throw io_error("cannot start a process: {}", system_message(errno));
+  if (child < 0) {
+    const auto why = system_message(errno);
+    ::prctl(PR_SET_NAME, own_name.data());
+    throw io_error("cannot start a process: {}", why);
+  }
   if (child == 0) {
+    ::prctl(PR_SET_NAME, own_name.data());
     if ((!survivors && ::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) || ::getppid() != guard)
       throw io_error("the guard of this process has ended before it began");
     // Who waits for the guard kills what is left of the guard's group: not us, who would then leave
@@ -217,7 +227,6 @@ int guarded(const std::function<int()>& work,
     block_agent_signals();
     return work();
   }
-  ::prctl(PR_SET_NAME, guards_name);
   before();
   const auto end = wait_for(child);
   bool everybody = !survivors || end.everybody;

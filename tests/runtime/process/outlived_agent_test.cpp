@@ -266,6 +266,20 @@ TEST_CASE("a guard that ends those that nobody wants waits for their end, and le
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
+TEST_CASE("a guard is known as one by the time that its agent answers", "[process]") {
+  const scratch_folder above;
+  const held_run_folder run(above / "run", "test", {"test"});
+  auto agent = outlived_agent(run);
+  start_sleeper(agent, "node");
+  const auto guard = agent.guard(), below = agent.agent();
+  REQUIRE((guard && below));
+  CHECK(is_guard(guard->pid));
+  CHECK_FALSE(is_guard(below->pid));
+  agent.kill_everybody();
+  CHECK(agent.wait(long_enough));
+  nothing_is_left_of(run);
+}
+
 TEST_CASE("everybody is killed where that is asked for", "[process]") {
   const scratch_folder above;
   const held_run_folder run(above / "run", "test", {"test"});
