@@ -191,7 +191,7 @@ std::string growth_text(const runtime::training_job& job) {
       "pass\n"
       "               to the update only, where activations were: those count what both need "
       "more;\n"
-      "               with several micro-batches a step both are there at once\n"
+      "               with several micro-batches a step both are there at once{}\n"
       "  optimizer    {} bytes for each: two moments{}; {}\n"
       "  activations  grow with --micro-batch-size x --seq-length x --hidden-size x the layers of "
       "a\n"
@@ -202,6 +202,13 @@ std::string growth_text(const runtime::training_job& job) {
       "  saving       what a checkpoint copies until it is written; from a device to the host's "
       "memory\n",
       rounded ? 2 : 4,
+      !rounded || job.recovery.on
+          ? ""
+          : ".\n               In the last of them a layer's gradients take the memory of its "
+            "parameters, which\n"
+            "               the update makes again from the master: 'gradients' counts the 2 bytes "
+            "for each\n"
+            "               that they need beyond that",
       job.recovery.on ? 12 + (rounded ? 12 : 8) : (rounded ? 12 : 8),
       job.recovery.on ? " and the fp32 weights of two states (--recovery on)"
       : rounded       ? " and the fp32 master"

@@ -42,6 +42,8 @@ chunk::chunk(model_spec model,
   }
   if (range.head)
     add_unit("head", "", -1, model_.head);
+  if (range.embedding)  // its tables are read by rows, which their gradients do not ask for
+    units_.front().read_backward = range.head && model_.embedding.tied;
 }
 
 template <class Spec>

@@ -175,7 +175,15 @@ void chunk_pass::run(int first, int end) {
     pass_.next_adds = next_adds(s);
     x.forward(tape_, pass_);
     tape_.end_segment();
+    note_read(s);
   }
+}
+
+void chunk_pass::note_read(int s) const {
+  const auto& all = chunk_.program();
+  const int unit = all[std::size_t(s)].unit;
+  if (read_ && (s + 1 == int(all.size()) || all[std::size_t(s) + 1].unit != unit))
+    read_(unit);
 }
 
 void chunk_pass::run_unrecorded(const recompute_group& which) {
@@ -188,6 +196,7 @@ void chunk_pass::run_unrecorded(const recompute_group& which) {
     pass_.next_adds = next_adds(s);
     x.forward(tape_, pass_);
     tape_.end_segment();
+    note_read(s);
   }
   pass_.hidden.kept = pass_.x.kept = false;
   began.hidden_slot = placed(pass_.hidden);

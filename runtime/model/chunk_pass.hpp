@@ -4,6 +4,7 @@
 
 #include "runtime/model/recompute_plan.hpp"
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -28,6 +29,9 @@ class chunk_pass {
   /// "samples", or "logits" without labels. "documents" (D + 1) i32 and "document_samples" (D) u64
   /// go in and out beside "samples" where attention ends at documents (micro_batch.hpp).
   bundle forward(const bundle& in, std::vector<attention_cache>* caches = nullptr);
+
+  /// Called within `forward` when the last segment of a unit has run, with its number in the chunk.
+  void on_read(std::function<void(int unit)> then) { read_ = std::move(then); }
 
   /// R: runs the recompute group of the block again. Once, before its I.
   void recompute(int block);
@@ -60,10 +64,12 @@ class chunk_pass {
   };
 
   void begin_rows(const bundle& in, bool decoding);
+  void note_read(int s) const;
   bool next_adds(int s) const;  ///< segment s may leave a sum to the next one
   void run(int first, int end);
   void run_unrecorded(const recompute_group& which);
 
+  std::function<void(int)> read_;
   const chunk& chunk_;
   const recompute_plan& plan_;
   tape tape_;

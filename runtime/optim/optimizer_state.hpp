@@ -95,7 +95,9 @@ class optimizer_state {
                   const gradient_prospects& prospects = {});
 
   /// State n - 1 -> n, in place. Takes the fingerprints of what it writes, for `digests`. With muon
-  /// all ranks of the groups call it.
+  /// all ranks of the groups call it. Where the store has dropped values they come unit by unit,
+  /// and the gradients of each go: it needs memory for the values of one unit; with muon for those
+  /// of all matrices, which come first.
   void update(stream& stream, const update_decision& decision);
   /// The same beside: state n - 1 stays in its arrays, and state n is in `to`, from the first
   /// moment on also where it fails half-way. Same bits. What nobody owns here of the values keeps
@@ -113,6 +115,8 @@ class optimizer_state {
   std::vector<digested_part> digested() const;
   /// Where values are rounded: makes those that are owned from their masters.
   void round_values(stream& stream);
+  /// The same of those that the store has dropped.
+  void round_dropped_values(stream& stream);
 
   // What is added to `to` when the reads finish.
 
@@ -173,6 +177,13 @@ class optimizer_state {
   void copy_part(stream& stream, const part& x, const state_arrays& from);
   void round_weights(stream& stream, const part& x);
   void update(stream& stream, const update_decision& decision, const state_arrays& from);
+  bool lacks_values(const part& x) const { return !store_.has_values(x.range.entry); }
+  int unit_of(const part& x) const { return store_.entries()[std::size_t(x.range.entry)].unit; }
+  /// Parts [begin, end) that one operation updates.
+  struct run {
+    std::size_t begin, end;
+  };
+  std::vector<run> runs_of(const update_decision& decision, bool by_unit) const;
   std::int64_t weights_offset(const part& x) const;
   double rate_of(const part& x, const update_decision& decision) const;
   double decay_of(const part& x, const update_decision& decision) const;

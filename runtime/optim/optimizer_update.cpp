@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
+#include <vector>
 
 namespace troupe::runtime {
 namespace {
@@ -84,6 +86,15 @@ void optimizer_state::round_values(stream& stream) {
     round_weights(stream, x);
 }
 
+void optimizer_state::round_dropped_values(stream& stream) {
+  std::vector<const part*> dropped;
+  for (const auto& x : parts_)
+    if (lacks_values(x))
+      dropped.push_back(&x);
+  for (const auto* const x : dropped)
+    round_weights(stream, *x);
+}
+
 void optimizer_state::round_weights(stream& stream, const part& x) {
   auto* const to = rounded_at(x);
   if (to == nullptr)
@@ -96,8 +107,33 @@ void optimizer_state::round_weights(stream& stream, const part& x) {
         kernels::narrow<kernels::bf16>{static_cast<kernels::bf16*>(to), from, x.range.size()});
 }
 
-// Neighbours that AdamW updates at one rate go together. Fingerprints are taken of everything where
-// it is written.
+// Neighbours that AdamW updates at one rate go together, those of a unit where values are made
+// anew: then the smallest units come first, for each leaves more memory than it takes.
+std::vector<optimizer_state::run> optimizer_state::runs_of(const update_decision& decision,
+                                                           bool by_unit) const {
+  std::vector<run> out;
+  std::map<int, std::int64_t> elements;  // of each unit
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const auto& x = parts_[i];
+    elements[unit_of(x)] += x.range.size();
+    if (x.rule == optimizer_kind::muon)
+      continue;
+    const auto* const before = out.empty() || out.back().end != i ? nullptr : &parts_[i - 1];
+    if (before != nullptr && x.rule == optimizer_kind::adam && before->rule == x.rule
+        && rate_of(*before, decision) == rate_of(x, decision)
+        && (!by_unit || unit_of(*before) == unit_of(x)))
+      out.back().end = i + 1;
+    else
+      out.push_back({i, i + 1});
+  }
+  if (by_unit)
+    std::stable_sort(out.begin(), out.end(), [&](const run& a, const run& b) {
+      return elements.at(unit_of(parts_[a.begin])) < elements.at(unit_of(parts_[b.begin]));
+    });
+  return out;
+}
+
+// Fingerprints are taken of everything where it is written.
 void optimizer_state::update(stream& stream,
                              const update_decision& decision,
                              const state_arrays& from) {
@@ -111,19 +147,28 @@ void optimizer_state::update(stream& stream,
     results += 2 * arrays;
     key += arrays * kernels::grains_in(x.range.size(), grain_);
   }
-  if (settings_.kind == optimizer_kind::muon)
+  const bool by_unit = std::any_of(
+      parts_.begin(), parts_.end(), [this](const part& x) { return lacks_values(x); });
+  std::map<int, int> left;  // parts of each unit whose gradients are still to be read
+  for (const auto& x : parts_)
+    ++left[unit_of(x)];
+  const auto done = [&](const part& x) {
+    if (--left[unit_of(x)] == 0 && by_unit)
+      store_.drop_gradients_of(unit_of(x));
+  };
+  if (settings_.kind == optimizer_kind::muon) {
     update_muon(stream, decision, to);
-  for (std::size_t begin = 0, end = 0; begin < parts_.size(); begin = end) {
-    const auto& first = parts_[begin];
-    end = begin + 1;
-    if (first.rule == optimizer_kind::adam) {
-      while (end < parts_.size() && parts_[end].rule == optimizer_kind::adam
-             && rate_of(parts_[end], decision) == rate_of(first, decision))
-        ++end;
-      update_adam(stream, decision, from, begin, end, to);
-    } else if (first.rule != optimizer_kind::muon) {
-      update_momentum(stream, decision, first, to[begin]);
-    }
+    for (const auto& x : parts_)
+      if (x.rule == optimizer_kind::muon)
+        done(x);
+  }
+  for (const auto& x : runs_of(decision, by_unit)) {
+    if (parts_[x.begin].rule == optimizer_kind::adam)
+      update_adam(stream, decision, from, x.begin, x.end, to);
+    else
+      update_momentum(stream, decision, parts_[x.begin], to[x.begin]);
+    std::for_each(
+        parts_.begin() + std::ptrdiff_t(x.begin), parts_.begin() + std::ptrdiff_t(x.end), done);
   }
   fingerprints_ = std::move(fingerprints);
 }

@@ -22,17 +22,23 @@ resident_store::resident_store(std::vector<unit_spec> units,
                                dtype type,
                                const axis_ranks& ranks,
                                tensor all_values,
-                               gradient_memory memory)
+                               gradient_memory memory,
+                               value_memory memory_of_values)
     : units_(std::move(units)),
       ranks_(ranks),
       pool_(std::move(pool)),
+      type_(type),
       entries_(entries_of(units_, ranks)),
+      memory_of_values_(memory_of_values),
       memory_(memory),
       held_(units_.size()),
+      dropped_(units_.size()),
       emitted_(units_.size()),
       gate_(units_.size()) {
   const bool lasting = memory_ == gradient_memory::lasting;
-  std::int64_t values = 0;
+  ensure(keeps_values() || (!lasting && !all_values),
+         "STORE-8: values that can be dropped are the store's own, and so can their gradients");
+  int unit_of_values = -1;
   for (auto& e : entries_) {
     if (int(first_.size()) <= e.unit)
       first_.resize(std::size_t(e.unit) + 1, e.index);
@@ -42,20 +48,50 @@ resident_store::resident_store(std::vector<unit_spec> units,
     array_of_.push_back(int(arrays_.size()) - 1);
     gradient_offsets_.push_back(arrays_.back());
     arrays_.back() += e.room;
-    value_offsets_.push_back(e.owner < 0 ? values : value_offsets_[std::size_t(e.owner)]);
-    values += e.owner < 0 ? e.room : 0;
+    if (e.owner >= 0) {
+      value_array_of_.push_back(value_array_of_[std::size_t(e.owner)]);
+      value_offsets_.push_back(value_offsets_[std::size_t(e.owner)]);
+      continue;
+    }
+    if (value_sizes_.empty() || (!keeps_values() && unit_of_values != e.unit))
+      value_sizes_.push_back(0);
+    unit_of_values = e.unit;
+    value_array_of_.push_back(int(value_sizes_.size()) - 1);
+    value_offsets_.push_back(value_sizes_.back());
+    value_sizes_.back() += e.room;
   }
   first_.resize(units_.size(), int(entries_.size()));  // units at the end without parameters
   if (arrays_.empty())
     arrays_.push_back(0);
-  ensure(!all_values || (all_values.type() == type && all_values.size() == values),
+  if (value_sizes_.empty())
+    value_sizes_.push_back(0);
+  ensure(!all_values || (all_values.type() == type && all_values.size() == value_sizes_.front()),
          "STORE-5: values that a store takes over are as many as its own");
-  values_ = all_values ? std::move(all_values) : zeros(pool_, type, values);
+  values_.resize(value_sizes_.size());
+  if (all_values)
+    values_.front() = std::move(all_values);
+  else if (keeps_values())
+    values_.front() = zeros(pool_, type, value_sizes_.front());
+  else
+    allocate_values();
   gradients_.assign(std::size_t(replicas), std::vector<tensor>(arrays_.size()));
   if (lasting)
     for (auto& of_replica : gradients_)
       of_replica.front() = zeros(pool_, dtype::f32, arrays_.front());
   stale_.assign(std::size_t(replicas), std::vector<char>(entries_.size(), lasting ? 0 : 1));
+}
+
+// Cut from one segment of the pool, in which what was dropped grows together.
+void resident_store::allocate_values() {
+  std::size_t all = 0;
+  for (const auto n : value_sizes_)
+    all += std::size_t(n) * size_of(type_);
+  pool_.allocate(all);
+  for (std::size_t a = 0; a < values_.size(); ++a) {
+    const auto n = value_sizes_[a];
+    values_[a] = tensor(pool_.allocate(std::size_t(n) * size_of(type_)), type_, {n});
+    pool_.clear(values_[a].raw(), values_[a].bytes());
+  }
 }
 
 void resident_store::acquire(int unit) {
@@ -67,7 +103,8 @@ void resident_store::acquire(int unit) {
 void resident_store::release(int unit) {
   auto& held = held_.at(std::size_t(unit));
   ensure(held > 0, "STORE-2: what is released was acquired");
-  --held;
+  if (--held == 0 && std::exchange(dropped_[std::size_t(unit)], 0) != 0)
+    give_values_back(unit);
 }
 
 const void* resident_store::value(int unit, int index) const {
@@ -119,8 +156,41 @@ void resident_store::emit(int unit) {
     then_(unit);
 }
 
+// Its valid elements are to be written.
+tensor& resident_store::values_with(int entry) {
+  const auto which = array_of_values(entry);
+  auto& out = values_[which];
+  if (out)
+    return out;
+  const auto n = value_sizes_[which];
+  out = tensor(pool_.allocate(std::size_t(n) * size_of(type_)), type_, {n});
+  for (const auto& e : entries_)
+    if (e.owner < 0 && array_of_values(e.index) == which && e.room > e.valid)
+      pool_.clear(
+          out.raw() + std::size_t(value_offsets_[std::size_t(e.index)] + e.valid) * size_of(type_),
+          std::size_t(e.room - e.valid) * size_of(type_));
+  return out;
+}
+
 std::byte* resident_store::values(int entry) {
-  return values_.raw() + std::size_t(value_offsets_[std::size_t(entry)]) * size_of(type());
+  return values_with(entry).raw()
+         + std::size_t(value_offsets_[std::size_t(entry)]) * size_of(type_);
+}
+
+void resident_store::drop_values(int unit) {
+  if (keeps_values())
+    return;
+  if (held_.at(std::size_t(unit)) > 0)
+    dropped_[std::size_t(unit)] = 1;
+  else
+    give_values_back(unit);
+}
+
+// What is padding alone nobody writes: it stays.
+void resident_store::give_values_back(int unit) {
+  for (auto e = at(unit, 0); e < entries_.size() && entries_[e].unit == unit; ++e)
+    if (entries_[e].owner < 0 && entries_[e].valid > 0)
+      values_[array_of_values(int(e))] = {};
 }
 
 float* resident_store::gradients(int replica, int entry) {
@@ -147,6 +217,16 @@ void resident_store::drop_gradients() {
     std::fill(gradients_[r].begin(), gradients_[r].end(), tensor());
     std::fill(stale_[r].begin(), stale_[r].end(), char(1));
   }
+}
+
+void resident_store::drop_gradients_of(int unit) {
+  if (memory_ == gradient_memory::lasting)
+    return;
+  for (auto e = at(unit, 0); e < entries_.size() && entries_[e].unit == unit; ++e)
+    for (std::size_t r = 0; r < gradients_.size(); ++r) {
+      gradients_[r][std::size_t(array_of_[e])] = {};
+      stale_[r][e] = 1;
+    }
 }
 
 std::span<float> resident_store::gradients(int replica) {

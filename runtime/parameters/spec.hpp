@@ -83,6 +83,8 @@ struct parameter_spec {
 struct unit_spec {
   std::string name;
   std::vector<parameter_spec> parameters;
+  /// Backward passes of this chunk read its values, or what they compute again does.
+  bool read_backward = true;
 };
 
 /// What of a parameter lies on a rank, padding rows included. Broken promise PARAMETER-1 unless

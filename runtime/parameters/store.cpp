@@ -58,6 +58,11 @@ std::vector<parameter_entry> entries_of(const std::vector<unit_spec>& units,
   return out;
 }
 
+const std::byte* parameter_store::values(int entry) const {
+  ensure(has_values(entry), "STORE-7: values that were dropped are written before they are read");
+  return const_cast<parameter_store*>(this)->values(entry);
+}
+
 void parameter_store::set(const parameter_entry& e,
                           std::int64_t begin,
                           std::span<const float> from) {

@@ -88,9 +88,8 @@ class parameter_store {
   /// a logical replica. Those of an entry that follows another are `room` elements further on.
   virtual std::byte* values(int entry) = 0;
   virtual float* gradients(int replica, int entry) = 0;
-  const std::byte* values(int entry) const {
-    return const_cast<parameter_store*>(this)->values(entry);
-  }
+  /// Broken promise STORE-7 where they were dropped.
+  const std::byte* values(int entry) const;
   const float* gradients(int replica, int entry) const {
     return const_cast<parameter_store*>(this)->gradients(replica, entry);
   }
@@ -122,8 +121,19 @@ class parameter_store {
   /// Nobody reads the gradients of this step any more. A store may give their memory back until
   /// somebody asks for them again, and then they are zero.
   virtual void drop_gradients() {}
+  /// The same of a unit.
+  virtual void drop_gradients_of(int) {}
   /// Else they have memory from the first question for them until they are dropped.
   virtual bool keeps_gradients() const { return true; }
+
+  /// Nobody reads the values of the unit any more, from when it is released on, before all valid
+  /// elements were written anew. A store may give their memory back until somebody asks where to
+  /// write them: then padding is zero, and the rest undefined.
+  virtual void drop_values(int) {}
+  /// Whether it never does.
+  virtual bool keeps_values() const { return true; }
+  /// Whether the values of an entry are there, or are being written.
+  virtual bool has_values(int) const { return true; }
 
   // What follows from these.
 

@@ -56,7 +56,11 @@ class gradient_view : public parameter_store {
   std::int64_t emitted(int unit) const override { return of_.emitted(unit); }
   void zero_gradients() override { of_.zero_gradients(); }
   void drop_gradients() override { of_.drop_gradients(); }
+  void drop_gradients_of(int unit) override { of_.drop_gradients_of(unit); }
   bool keeps_gradients() const override { return of_.keeps_gradients(); }
+  void drop_values(int unit) override { of_.drop_values(unit); }
+  bool keeps_values() const override { return of_.keeps_values(); }
+  bool has_values(int entry) const override { return of_.has_values(entry); }
   void on_emit(std::function<void(int)> then) override { of_.on_emit(std::move(then)); }
   void close_gate(const cancel_token& token) override { of_.close_gate(token); }
   void open_gate(int unit, std::shared_ptr<device_event> point) override {

@@ -118,8 +118,7 @@ class rehearsal {
   /// What stays from step to step, told apart.
   void sizes(memory_forecast& out) {
     const auto all = std::int64_t(pool_.bytes_in_use());
-    out.parameters
-        = rounded(worker_.value_elements() * std::int64_t(size_of(job_.training.precision)));
+    out.parameters = bytes_of_values(true) + bytes_of_values(false);
     out.gradients = bytes_of_gradients(true) + passing_gradients();
     if (worker_.estate() != nullptr)
       for (const auto& [id, part] : worker_.estate()->arrays(1)) {
@@ -139,7 +138,18 @@ class rehearsal {
       sum += x.stays == stay ? rounded(x.elements * 4) : 0;
     return sum * job_.layout.replicas_per_worker;
   }
-  std::int64_t passing_gradients() const { return bytes_of_gradients(false); }
+  /// Beyond the values whose memory they take.
+  std::int64_t passing_gradients() const {
+    return bytes_of_gradients(false) - bytes_of_values(false);
+  }
+
+  std::int64_t bytes_of_values(bool stay) const {
+    std::int64_t sum = 0;
+    for (const auto& x : worker_.value_arrays())
+      sum += x.stays == stay ? rounded(x.elements * std::int64_t(size_of(job_.training.precision)))
+                             : 0;
+    return sum;
+  }
 
   /// `copied`: what a neighbour has handed on is in this worker's memory, too.
   bundle batch(bool copied) {

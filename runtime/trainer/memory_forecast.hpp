@@ -30,8 +30,10 @@ struct handoff_forecast {
 /// Bytes, as the pool hands them out: rounded up by at most a quarter.
 struct memory_forecast {
   std::int64_t parameters = 0;  ///< values
-  std::int64_t gradients = 0;   ///< f32, of each logical replica that the worker plays
-  std::int64_t optimizer = 0;   ///< moments, and masters where values are rounded
+  /// f32, of each logical replica that the worker plays. Where those of a unit take the memory of
+  /// its values (worker::update), what they need beyond that.
+  std::int64_t gradients = 0;
+  std::int64_t optimizer = 0;  ///< moments, and masters where values are rounded
   /// The state of the step before, where a worker keeps it (worker_settings::keeps_previous).
   std::int64_t beside = 0;
   /// What a training step needs beyond that, at most, where nobody is late to take what is handed

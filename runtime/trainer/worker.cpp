@@ -40,6 +40,12 @@ bool sums_alone(const worker_settings& settings, const axis_map<communicator*>& 
             });
 }
 
+/// Nobody asks for values between the last backward pass that reads them and the update.
+bool drops_values_of(const worker_settings& settings, const axis_map<communicator*>& groups) {
+  return sums_alone(settings, groups) && settings.precision != dtype::f32
+         && settings.estate == nullptr && !settings.verifies;
+}
+
 /// `from`: null, or what has the values where they are f32.
 std::unique_ptr<parameter_store> store_of(const worker_settings& settings,
                                           const chunk& model,
@@ -56,7 +62,8 @@ std::unique_ptr<parameter_store> store_of(const worker_settings& settings,
         settings.precision,
         model.axes(),
         std::move(values),
-        sums_alone(settings, groups) ? gradient_memory::by_unit : gradient_memory::lasting);
+        sums_alone(settings, groups) ? gradient_memory::by_unit : gradient_memory::lasting,
+        drops_values_of(settings, groups) ? value_memory::until_dropped : value_memory::lasting);
   auto out
       = settings.store(model.units(), settings.replicas, pool, settings.precision, model.axes());
   if (exchanged && out->value_array() == nullptr)
@@ -199,6 +206,7 @@ void worker::begin_step(const step_settings& step) {
   if (!step.training)
     return;
   for (auto& [id, home] : homes_) {
+    home->forwards = 0;
     home->store->zero_gradients();
     if (home->witness)
       home->witness->begin_step();
@@ -220,6 +228,11 @@ std::unique_ptr<chunk_pass> worker::new_pass(hosted& home, parameter_store& stor
 bundle worker::forward(const pass_key& key, const bundle& in) {
   auto& home = at(key.chunk);
   auto pass = home.witness ? new_pass(home, *home.witness) : new_pass(home, *home.store);
+  if (step_.training && ++home.forwards == microbatches() && home.drops_values())
+    pass->on_read([&home](int unit) {
+      if (!home.model.units()[std::size_t(unit)].read_backward)
+        home.store->drop_values(unit);
+    });
   auto out = pass->forward(in);
   if (home.model.range().head)
     losses_.emplace(key, pass->loss_sums());
@@ -299,8 +312,10 @@ void worker::update(const update_decision& decision) {
 }
 
 void worker::drop_gradients() {
-  for (auto& [id, home] : homes_)
+  for (auto& [id, home] : homes_) {
     home->store->drop_gradients();
+    home->optimizer.round_dropped_values(stream_);
+  }
 }
 
 void worker::digests(reads& by, state_digests& to) const {
@@ -319,16 +334,23 @@ state_digests worker::digests() const {
   return read<state_digests>([&](reads& by, state_digests& to) { digests(by, to); });
 }
 
-std::int64_t worker::value_elements() const {
-  std::int64_t sum = 0;
-  for (const auto& [id, home] : homes_)
+std::vector<worker::held_array> worker::value_arrays() const {
+  std::vector<held_array> out;
+  for (const auto& [id, home] : homes_) {
+    const bool stays = !home->drops_values();
+    if (stays)
+      out.push_back({0, stays});
     for (const auto& x : home->store->stretches_of_values())
-      sum += x.size;
-  return sum;
+      if (stays)
+        out.back().elements += x.size;
+      else
+        out.push_back({x.size, stays});
+  }
+  return out;
 }
 
-std::vector<worker::gradient_array> worker::gradient_arrays() const {
-  std::vector<gradient_array> out;
+std::vector<worker::held_array> worker::gradient_arrays() const {
+  std::vector<held_array> out;
   for (const auto& [id, home] : homes_)
     for (const auto& x : home->store->stretches_of_gradients())
       out.push_back({x.size, home->store->keeps_gradients()});

@@ -228,12 +228,17 @@ class worker {
 
   /// What replicas must have alike: all reduced gradients. With a distributed optimizer nobody has
   /// all of those, and it is of the values with which the step was computed: what was gathered.
+  /// Broken promise STORE-7 where those are dropped (value_arrays), which nobody votes with.
   void vote_digest(reads& by, digest& to) const;
   digest vote_digest() const;
   /// The same as norms and vote_digest; gradients are read once for both.
   void norms_and_digest(reads& by, square_norms& norms, digest& to) const;
 
-  /// With a distributed optimizer the values of other ranks are old until `gather`.
+  /// With a distributed optimizer the values of other ranks are old until `gather`. Where values
+  /// are rounded from masters, and gradients are summed with nobody's, those of a unit are there
+  /// from the update to the last pass that reads them: its gradients take their place, and
+  /// leave it to them (drop_gradients too, for a step that is left out). Not with an estate, not of
+  /// passes that are verified, and not in a store of the settings that keeps them.
   ///
   /// With an estate the new state is written beside the one before, which stays as it was until the
   /// next update begins. Until `seal` the estate holds only the one before, also where this throws:
@@ -278,14 +283,15 @@ class worker {
   using reader = std::function<void(const state_shard& to)>;
   void restore(const reader& read, bool with_moments);
 
-  /// Elements of all values, padding and alignment included.
-  std::int64_t value_elements() const;
-  /// Gradients that lie together, of one logical replica.
-  struct gradient_array {
-    std::int64_t elements = 0;
-    bool stays = true;  ///< from step to step; else from the backward pass to drop_gradients
+  /// Values, or gradients of one logical replica, that lie together.
+  struct held_array {
+    std::int64_t elements = 0;  ///< padding and alignment included
+    /// From step to step. Else values until their last backward pass, gradients from then on until
+    /// they are dropped.
+    bool stays = true;
   };
-  std::vector<gradient_array> gradient_arrays() const;
+  std::vector<held_array> value_arrays() const;
+  std::vector<held_array> gradient_arrays() const;
   /// Those of a chunk's gradients.
   std::int64_t gradient_elements(chunk_id id) const;
 
@@ -305,6 +311,9 @@ class worker {
     bool answers() const { return copy == copy_id(0) || state_sharded; }
     /// The group over whose replicas a bucket is summed; null: none.
     communicator* group_of(const bucket& x) const { return x.along ? groups[*x.along] : nullptr; }
+
+    /// When their last backward pass has read them.
+    bool drops_values() const { return !store->keeps_values(); }
 
     /// With whom the optimizer puts matrices together.
     optimizer_groups groups_of_optimizer() const;
@@ -327,6 +336,7 @@ class worker {
     std::vector<bucket> buckets;
     std::vector<entry_range> owned;
     optimizer_state optimizer;
+    std::int64_t forwards = 0;  ///< of this step
   };
 
   /// A bucket of one of the chunks.
@@ -352,6 +362,8 @@ class worker {
   replayed_gradients& replayed(chunk_id id);
   void add_gradients(const pass_key& key, int block, added_gradients* to);
   chunk_pass& pass(const pass_key& key, const char* otherwise);
+  /// Micro-batches of a step that a unit is emitted for.
+  std::int64_t microbatches() const { return step_.microbatches * settings_.replicas; }
   /// Whether it holds a state to go on from; false where there is no estate, too.
   bool enter_estate();
   /// Of the newest slot; null: the chunk gets new arrays.

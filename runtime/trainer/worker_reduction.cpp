@@ -99,8 +99,10 @@ void worker::hosted::take_gradients(stream& by, int first, int end) {
 // What is summed with nobody's is final as soon as the unit's last micro-batch is in; it is near
 // then.
 void worker::emitted(hosted& home, int unit) {
-  if (home.store->emitted(unit) != step_.microbatches * settings_.replicas)
+  if (home.store->emitted(unit) != microbatches())
     return;
+  if (home.drops_values())
+    home.store->drop_values(unit);
   const auto& entries = home.store->entries();
   for (const auto& x : home.buckets) {
     int first = x.first, end = x.end;

@@ -36,7 +36,7 @@ MUTANTS = [
     ("the norm of a distributed optimizer is that of one replica", "actors/supervisor/transaction.cpp",
      "r < (distributed ? votes_.size() : 1)", "r < (distributed ? votes_.size() - 1 : 1)"),
     ("a bucket is summed before its last micro-batch has come back", REDUCTION,
-     "home.store->emitted(unit) != step_.microbatches * settings_.replicas)",
+     "home.store->emitted(unit) != microbatches())",
      "home.store->emitted(unit) != step_.microbatches)"),
     # It is done twice.
     ("activations are summed twice over tensor ranks", AXIS,

@@ -9,8 +9,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 using namespace troupe::runtime;
+namespace kernels = troupe::kernels;
 using Catch::Matchers::MessageMatches;
 using Catch::Matchers::StartsWith;
 
@@ -191,6 +194,108 @@ TEST_CASE("lasting gradients stay where they are", "[parameters]") {
 TEST_CASE("STORE-6: all gradients lie in one array where they are lasting", "[parameters]") {
   resident_store x({embedding()}, 1, {}, dtype::f32, {}, {}, gradient_memory::by_unit);
   CHECK_THROWS_MATCHES(x.gradients(0), broken_promise, MessageMatches(StartsWith("STORE-6")));
+}
+
+namespace {
+
+resident_store droppable(memory_pool pool) {
+  return {{embedding(), head("words")},
+          1,
+          std::move(pool),
+          dtype::bf16,
+          {},
+          {},
+          gradient_memory::by_unit,
+          value_memory::until_dropped};
+}
+
+}  // namespace
+
+TEST_CASE("values that were dropped have memory again when they are written", "[parameters]") {
+  memory_pool pool;
+  auto x = droppable(pool);
+  CHECK(x.value_array() == nullptr);
+  CHECK(x.stretches_of_values().size() == 2);
+  const auto at_rest = pool.bytes_in_use();
+  const std::vector<float> words(15, 2.0F), gains(3, 3.0F);
+  x.set(x.entries()[0], 0, words);
+  x.set(x.entries()[1], 0, gains);
+  x.drop_values(0);  // nobody has acquired it
+  CHECK_FALSE(x.has_values(0));
+  CHECK(x.has_values(1));
+  CHECK_FALSE(x.has_values(2));  // which is tied to the first
+  const auto without = pool.bytes_in_use();
+  CHECK(without < at_rest);
+  {
+    const auto others = pool.allocate(64);
+    std::memset(others.get(), 0x5A, 64);
+  }
+  x.set(x.entries()[0], 0, words);
+  CHECK(pool.bytes_in_use() == at_rest);
+  x.acquire(0);
+  x.acquire(1);
+  CHECK(x.value(1, 1) == x.value(0, 0));
+  const auto* const all = static_cast<const kernels::bf16*>(x.value(0, 0));
+  CHECK(std::count(all, all + 15, kernels::bf16(2.0F)) == 15);
+  CHECK(std::count(all + 15, all + 32, kernels::bf16(0.0F)) == 17);  // padding, and behind it
+  CHECK(float(*static_cast<const kernels::bf16*>(x.value(1, 0))) == 3);
+}
+
+TEST_CASE("values are dropped when their unit is released", "[parameters]") {
+  memory_pool pool;
+  auto x = droppable(pool);
+  const auto at_rest = pool.bytes_in_use();
+  x.acquire(1);
+  x.acquire(1);
+  x.drop_values(1);
+  x.release(1);
+  CHECK(x.value(1, 0) != nullptr);
+  CHECK(pool.bytes_in_use() == at_rest);
+  x.release(1);
+  CHECK_FALSE(x.has_values(1));
+  CHECK(x.has_values(2));  // the owner has them
+  CHECK(pool.bytes_in_use() < at_rest);
+  x.values(1);
+  x.acquire(1);
+  x.release(1);  // dropped once
+  CHECK(x.has_values(1));
+}
+
+TEST_CASE("STORE-7: values that were dropped are written before they are read", "[parameters]") {
+  auto x = droppable({});
+  x.drop_values(0);
+  x.acquire(1);
+  x.value(1, 0);
+  CHECK_THROWS_MATCHES(x.value(1, 1), broken_promise, MessageMatches(StartsWith("STORE-7")));
+}
+
+TEST_CASE("STORE-8: values can be dropped where gradients are", "[parameters]") {
+  CHECK_THROWS_MATCHES(resident_store({embedding()},
+                                      1,
+                                      {},
+                                      dtype::bf16,
+                                      {},
+                                      {},
+                                      gradient_memory::lasting,
+                                      value_memory::until_dropped),
+                       broken_promise,
+                       MessageMatches(StartsWith("STORE-8")));
+}
+
+TEST_CASE("gradients of one unit are dropped", "[parameters]") {
+  memory_pool pool;
+  resident_store x({embedding(), head("")}, 1, pool, dtype::f32, {}, {}, gradient_memory::by_unit);
+  const auto at_rest = pool.bytes_in_use();
+  x.gradients(0, 0)[1] = 2;
+  const auto of_embedding = pool.bytes_in_use();
+  x.gradients(0, 2)[1] = 3;
+  x.drop_gradients_of(1);
+  CHECK(pool.bytes_in_use() == of_embedding);
+  CHECK(x.gradients(0, 0)[1] == 2);
+  CHECK(x.gradients(0, 2)[1] == 0);
+  x.drop_gradients_of(0);
+  x.drop_gradients_of(1);
+  CHECK(pool.bytes_in_use() == at_rest);
 }
 
 TEST_CASE("logical replicas have separate gradients, and zeroing clears all", "[parameters]") {

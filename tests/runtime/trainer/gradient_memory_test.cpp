@@ -7,6 +7,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include <cmath>
+#include <optional>
 #include <vector>
 
 using namespace troupe::runtime;
@@ -16,7 +18,7 @@ namespace kernels = troupe::kernels;
 namespace {
 
 /// Units of some megabytes, as are its activations.
-worker_settings megabytes(dtype precision) {
+gpt_config megabyte_gpt() {
   auto c = tiny_gpt(4);
   c.hidden = 192;
   c.heads = c.groups = 4;
@@ -24,15 +26,31 @@ worker_settings megabytes(dtype precision) {
   c.ffn = 768;
   c.sequence = c.positions = 128;
   c.vocabulary = c.padded_vocabulary = 3072;
+  return c;
+}
+
+worker_settings settings_of(const gpt_config& c, dtype precision) {
   return {.model = gpt_spec(c),
           .chunks = {{chunk_id(0), {0, c.layers, true, true}}},
           .precision = precision};
+}
+
+worker_settings megabytes(dtype precision) {
+  return settings_of(megabyte_gpt(), precision);
 }
 
 std::int64_t bytes_of_gradients(const worker& x) {
   std::int64_t sum = 0;
   for (const auto& array : x.gradient_arrays())
     sum += array.elements * 4;
+  return sum;
+}
+
+/// Of those that gradients take the memory of.
+std::int64_t bytes_of_passing_values(const worker& x) {
+  std::int64_t sum = 0;
+  for (const auto& array : x.value_arrays())
+    sum += array.stays ? 0 : array.elements * 2;
   return sum;
 }
 
@@ -47,8 +65,8 @@ TEST_CASE(
   memory_pool pool;
   stream stream(kernels::backend::cpu, 1, pool);
   worker x(settings, stream);
-  const auto gradients = bytes_of_gradients(x);
-  CHECK(gradients > 8 << 20);
+  const auto gradients = bytes_of_gradients(x) - bytes_of_passing_values(x);
+  CHECK(gradients > (rounded ? 4 << 20 : 8 << 20));
   CHECK(x.gradient_arrays().size() == 6);  // embedding and four layers and head
   const pass_key key{0, chunk_id(0), microbatch_id(0)};
   std::vector<std::size_t> held, at_rest;
@@ -99,6 +117,157 @@ TEST_CASE("gradients of a step that was abandoned are gone when the next begins"
   x.begin_step({.step = step_id(2), .training = trains});
   CHECK(pool.bytes_in_use() < recorded);
   CHECK(pool.bytes_in_use() < std::size_t(bytes_of_gradients(x)) * 4);
+}
+
+TEST_CASE("gradients take the memory of rounded values, and leave it to them",
+          "[trainer][memory]") {
+  auto c = megabyte_gpt();
+  c.tied_embeddings = GENERATE(false, true);
+  c.sequence = c.positions = 32;
+  c.vocabulary = c.padded_vocabulary = 12288;
+  auto settings = settings_of(c, dtype::bf16);
+  const bool lion = GENERATE(false, true), decoupled = GENERATE(false, true);
+  settings.optimizer.kind = lion ? optimizer_kind::lion : optimizer_kind::adam;
+  CAPTURE(c.tied_embeddings, lion, decoupled);
+  memory_pool pool;
+  stream stream(kernels::backend::cpu, 1, pool);
+  worker x(settings, stream);
+  const auto at_rest = std::int64_t(pool.bytes_in_use());
+  const auto values = bytes_of_passing_values(x), gradients = bytes_of_gradients(x);
+  const auto of_words = c.vocabulary * c.hidden * 2;
+  REQUIRE(values > of_words);
+  const auto waste = gradients / 8;  // of size classes
+  std::vector<std::size_t> held;
+  for (std::uint64_t step = 1; step <= 5; ++step) {
+    CAPTURE(step);
+    const auto in = tiny_batch(stream, settings.model, 1, step);
+    const bool accumulates = step == 2, left_out = step == 3;
+    std::int64_t first = 0;
+    x.begin_step({.step = step_id(step), .microbatches = accumulates ? 2 : 1});
+    pass_key key{0, chunk_id(0), microbatch_id(0)};
+    const auto forward = [&] {
+      const auto before = std::int64_t(pool.bytes_in_use());
+      x.forward(key, in);
+      return std::int64_t(pool.bytes_in_use()) - before;
+    };
+    if (accumulates) {
+      first = forward();
+      x.backward(key, {});
+      CHECK(std::int64_t(pool.bytes_in_use()) > at_rest + gradients - waste);  // another comes
+      key.microbatch = microbatch_id(1);
+    }
+    // The table of the words goes with the last forward pass, where no head reads it again.
+    const auto last = forward();
+    if (accumulates)
+      CHECK((first - last > of_words / 2) == !c.tied_embeddings);
+    pool.reset_peak();
+    x.backward(key, {});
+    const auto now = std::int64_t(pool.bytes_in_use());
+    CHECK(now < at_rest + gradients - values + waste);
+    if (!accumulates)
+      CHECK((std::int64_t(pool.peak_bytes()) < now + of_words / 2) == !c.tied_embeddings);
+    x.reduce();
+    pool.reset_peak();
+    if (!left_out)
+      x.update(
+          {.step = step,
+           .learning_rate = 0.01,
+           .decoupled_learning_rate = decoupled ? std::optional(0.02) : std::optional<double>()});
+    // The values of a layer are there before its gradients go.
+    CHECK(std::int64_t(pool.peak_bytes()) < now + of_words / 2);
+    x.drop_gradients();
+    CHECK(std::int64_t(pool.bytes_in_use()) < at_rest + waste);
+    held.push_back(pool.held_bytes());
+  }
+  CHECK(held.back() == held[2]);
+}
+
+TEST_CASE("values that make room for gradients have the same bits as those that stay",
+          "[trainer][memory]") {
+  for (const auto& [name, config] : tiny_gpts(2))
+    for (const auto precision : {dtype::bf16, dtype::f16})
+      for (const auto rule : {optimizer_kind::adam,
+                              optimizer_kind::sgd,
+                              optimizer_kind::lion,
+                              optimizer_kind::muon}) {
+        CAPTURE(name, precision, rule);
+        auto settings = settings_of(config, precision);
+        settings.optimizer.kind = rule;
+        stream passing_stream(kernels::backend::cpu, 1, {});
+        stream lasting_stream(kernels::backend::cpu, 1, {});
+        worker passing(settings, passing_stream);
+        REQUIRE_FALSE(passing.value_arrays().front().stays);
+        settings.keeps_previous = true;
+        worker lasting(settings, lasting_stream);
+        REQUIRE(lasting.value_arrays().front().stays);
+        lasting.seal(0, lasting.digests());
+        for (std::uint64_t step = 1; step <= 6; ++step) {
+          CAPTURE(step);
+          const bool abandoned = step == 3, left_out = step == 5;
+          std::vector<square_norms> norms;
+          for (auto* const x : {&passing, &lasting}) {
+            auto& by = x == &passing ? passing_stream : lasting_stream;
+            x->begin_step({.step = step_id(step), .microbatches = 2});
+            for (const std::uint32_t m : {0U, 1U}) {
+              const pass_key key{0, chunk_id(0), microbatch_id(m)};
+              x->forward(key, tiny_batch(by, settings.model, 2, 10 * step + m));
+              x->backward(key, {});
+            }
+            if (abandoned)
+              continue;
+            x->reduce();
+            norms.push_back(x->norms());
+            if (!left_out)
+              x->update({.step = step, .learning_rate = 0.01});
+            x->drop_gradients();
+          }
+          if (abandoned)
+            continue;
+          CHECK(norms[0] == norms[1]);
+          CHECK(passing.loss(0).total == lasting.loss(0).total);
+          const auto now = lasting.digests();
+          CHECK(passing.digests() == now);
+          if (left_out)
+            lasting.skip(step - 1);
+          else
+            lasting.seal(step - (step > 3 ? 1 : 0), now);
+        }
+      }
+}
+
+TEST_CASE("stages that sum with nobody drop values, too, and those of a tie do not",
+          "[trainer][memory]") {
+  for (const auto& [name, config] : tiny_gpts(3)) {
+    CAPTURE(name);
+    const worker_settings settings{.model = gpt_spec(config), .precision = dtype::bf16};
+    ranks alone({}, settings, kernels::backend::cpu);
+    // The last one has a head, and no layer.
+    const std::vector<chunk_range> cuts{
+        {0, 2, true, false}, {2, 3, false, false}, {3, 3, false, false}, {3, 3, false, true}};
+    ranks stages({.pipeline = 4}, settings, kernels::backend::cpu, cuts);
+    for (const int p : {0, 1, 3})
+      CHECK(stages.at({.pipeline = p}).value_arrays().front().stays
+            == (config.tied_embeddings && p != 1));
+    for (std::uint64_t step = 1; step <= 3; ++step) {
+      const auto one = alone.step(step, 3), other = stages.step(step, 3);
+      CHECK(other.digests == one.digests);
+      CHECK(other.norms == one.norms);
+    }
+  }
+}
+
+TEST_CASE("a rank with a table of padding alone keeps it", "[trainer][memory]") {
+  auto config = tiny_gpts(2).at("rope, rms norm, swiglu, no biases, untied, 2 groups");
+  config.vocabulary = 15;
+  config.padded_vocabulary = 32;
+  const worker_settings settings{.model = gpt_spec(config), .precision = dtype::bf16};
+  ranks halves({.tensor = 2}, settings, kernels::backend::cpu);
+  CHECK_FALSE(halves.at({.tensor = 1}).value_arrays().front().stays);
+  std::vector<double> losses;
+  for (std::uint64_t step = 1; step <= 3; ++step)
+    losses.push_back(halves.step(step, 2).losses.front().total);
+  for (const double x : losses)
+    CHECK(std::isfinite(x));
 }
 
 TEST_CASE("who sums gradients with others keeps their memory and has the same bits",
