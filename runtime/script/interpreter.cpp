@@ -4,6 +4,7 @@
 #include "runtime/core/log.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -29,6 +30,14 @@ constexpr std::size_t small_stack = most_stack / 64, stack_an_instruction = 2048
 /// The parser goes through all jumps of an expression again at each `and`.
 constexpr std::size_t longest_source = std::size_t{64} << 10;
 
+/// Of a block of Lua's memory; 0 is none. Compared after the block was given back, which a pointer
+/// may not be.
+using address = std::uintptr_t;
+
+address address_of(const void* block) {
+  return reinterpret_cast<address>(block);
+}
+
 }  // namespace
 
 struct interpreter::account {
@@ -40,11 +49,11 @@ struct interpreter::account {
   std::size_t used = 0;   ///< bytes
   int refused_line = 0;   ///< at the last refusal of memory
   bool refused_text = false, refused_stack = false;
-  std::map<const void*, std::size_t> long_texts = {};  ///< that stand, in bytes
-  std::size_t longest = 0;                             ///< of these, since the last look
-  const void* stack = nullptr;                    ///< Lua's block of all values of all functions
-  std::size_t stack_size = 0, largest_stack = 0;  ///< bytes; now, and since the last look
-  const void* newest = nullptr;                   ///< block without a kind
+  std::map<address, std::size_t> long_texts = {};  ///< that stand, in bytes
+  std::size_t longest = 0;                         ///< of these, since the last look
+  address stack = 0;                               ///< Lua's block of all values of all functions
+  std::size_t stack_size = 0, largest_stack = 0;   ///< bytes; now, and since the last look
+  address newest = 0;                              ///< block without a kind
   std::size_t newest_size = 0;
   bool out_of_instructions = false;
   std::exception_ptr thrown = {};  ///< by C++ below Lua
@@ -72,7 +81,7 @@ bool refuses(interpreter::account& a, int kind, std::size_t size, std::size_t gr
   return true;
 }
 
-void note_stack(interpreter::account& a, const void* where, std::size_t size) {
+void note_stack(interpreter::account& a, address where, std::size_t size) {
   a.stack = where;
   a.stack_size = size;
   a.largest_stack = std::max(a.largest_stack, size);
@@ -84,7 +93,7 @@ void note_stack(interpreter::account& a, const void* where, std::size_t size) {
 
 /// Of the block that was `old` and is `now`; either may be none. A stack that grows is a new block,
 /// after which the old is given back, or the same one.
-void note(interpreter::account& a, const void* old, const void* now, int kind, std::size_t size) {
+void note(interpreter::account& a, address old, address now, int kind, std::size_t size) {
   if (!old && kind == 0) {
     a.newest = now;
     a.newest_size = size;
@@ -101,11 +110,12 @@ void note(interpreter::account& a, const void* old, const void* now, int kind, s
 
 void* allocate(void* of, void* old, std::size_t old_size, std::size_t new_size) noexcept {
   auto& a = *static_cast<interpreter::account*>(of);
+  const address was = address_of(old);
   const std::size_t had = old ? old_size : 0;
   const int kind = old ? LUA_TNONE : int(old_size);  // Lua says it of what is new
   if (new_size == 0) {
     a.used -= had;
-    note(a, old, nullptr, kind, 0);
+    note(a, was, 0, kind, 0);
     std::free(old);
     return nullptr;
   }
@@ -114,7 +124,7 @@ void* allocate(void* of, void* old, std::size_t old_size, std::size_t new_size) 
   void* out = std::realloc(old, new_size);
   if (out) {
     a.used += new_size - had;
-    note(a, old, out, kind, new_size);
+    note(a, was, address_of(out), kind, new_size);
   }
   return out;
 }
@@ -133,7 +143,7 @@ void on_count(lua_State* lua, lua_Debug*) {
 
 /// Where Lua has its stack: the one block that grows when more of it is asked for.
 void find_stack(lua_State* lua, interpreter::account& a) {
-  a.newest = nullptr;
+  a.newest = 0;
   lua_checkstack(lua, 200);
   note_stack(a, a.newest, a.newest_size);
 }
