@@ -3,15 +3,11 @@
 #include "runtime/transport/ucx_wire.hpp"
 
 #include <csignal>
-#include <unistd.h>
 
 int main(int argc, char** argv) {
   ::signal(SIGCHLD, SIG_DFL);  // who ignores it, and starts us, would hide how our children end
   ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the call that writes it
   troupe::runtime::choose_settings_of_ucx();
-  // OpenMP reads its environment when it is loaded, so the program has to start once more. Where
-  // /proc is missing it runs as it is.
-  if (troupe::runtime::choose_settings_of_openmp())
-    ::execv("/proc/self/exe", argv);
+  troupe::runtime::run_with_settings_of_openmp(argv);
   return troupe::command::run_program({argv + 1, argv + argc});
 }

@@ -49,13 +49,12 @@ runtime::held_run_folder held(const std::filesystem::path& folder, const own_pro
   return out;
 }
 
-// OpenMP has read its environment by now. Where /proc is missing the program goes on as it is.
-void execute_again(std::vector<std::string> command) {
-  std::vector<char*> words;
-  for (auto& word : command)
-    words.push_back(word.data());
-  words.push_back(nullptr);
-  ::execv("/proc/self/exe", words.data());
+std::vector<char*> as_argv(std::vector<std::string>& words) {
+  std::vector<char*> out;
+  for (auto& word : words)
+    out.push_back(word.data());
+  out.push_back(nullptr);
+  return out;
 }
 
 }  // namespace
@@ -72,8 +71,7 @@ std::optional<int> own_program::take_part() {
   ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the call that writes it
   if (!is_part(words_))
     return {};
-  if (runtime::choose_settings_of_openmp())
-    execute_again(command_);
+  runtime::run_with_settings_of_openmp(as_argv(command_).data());
   return play_part(words_, functions_);
 }
 

@@ -4,8 +4,10 @@
 
 namespace troupe::runtime {
 
-/// Chooses it for programs whose threads are a setting of the run. True when the environment has
-/// changed: the program has to be executed once more, before it has a second thread.
-bool choose_settings_of_openmp();
+/// Chooses it, for programs whose threads are a setting of the run. OpenMP has read the environment
+/// by then, so where it changes the program is executed once more with the words `argv`, which end
+/// with a null pointer, under its own name; called before it has a second thread. Where
+/// /proc is missing it goes on as it is.
+void run_with_settings_of_openmp(char* const* argv);
 
 }  // namespace troupe::runtime

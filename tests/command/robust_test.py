@@ -329,6 +329,13 @@ def check_fewer_threads(folder):
     for variables, digests in found.items():
         if digests != whole or len(digests) != 4:
             raise wrong(f"with {variables} the digests are {digests} instead of {whole}")
+    # The program has started itself once more, and is found under its name all the same.
+    (folder / "named").mkdir()
+    with running(*training(folder / "named", *ENDLESS)) as it:
+        it.wait_for("iteration        1/")
+        name = pathlib.Path(f"/proc/{it.it.pid}/comm").read_text().strip()
+    if name != pathlib.Path(cli_test.PROGRAM).name:
+        raise wrong(f"the run is called '{name}' instead of '{pathlib.Path(cli_test.PROGRAM).name}'")
 
 
 def check_refused_threads(folder):
