@@ -18,6 +18,7 @@ using seconds = std::chrono::duration<double>;
 using std::chrono::milliseconds;
 
 constexpr int times_slower = 10;
+constexpr std::uint64_t steps_with_room = 5;  ///< at the end of the run
 
 /// No step comes any more: it has needed memory. It gets that back, or nobody could mend it.
 bool stands_still(const started_run& run, double step_seconds) {
@@ -68,8 +69,9 @@ std::string carry_out(const disturbance& what,
                       const runtime::process_id& whom,
                       const chaos_job& job,
                       started_run& run,
-                      double step_seconds,
+                      const reference_run& undisturbed,
                       std::uint64_t& began_ns) {
+  const double step_seconds = undisturbed.step_seconds;
   const runtime::may_wait look = [&run] {
     run.look();
     return true;
@@ -99,13 +101,20 @@ std::string carry_out(const disturbance& what,
         return look() && !stands_still(run, step_seconds);
       });
     case fault_kind::disk_full:
-    case fault_kind::short_write:
+    case fault_kind::short_write: {
+      // There is room again once it was missed, and while steps follow: a run that ends without
+      // room cannot write its last ones.
+      const auto told = run.times_told(trace::refused_write);
       return runtime::make_scarce(
           whom,
           what.kind == fault_kind::disk_full ? runtime::scarce::disk : runtime::scarce::last_bytes,
           run.ledger_file().string(),
           time,
-          look);
+          [&, told] {
+            return look() && run.times_told(trace::refused_write) == told
+                   && run.ledger().newest() + steps_with_room < undisturbed.last();
+          });
+    }
     case fault_kind::link_down:
       return cut_and_heal(job.cut, job.heal, lasts, look);
     case fault_kind::one_way:

@@ -19,7 +19,7 @@ std::string carry_out(const disturbance& what,
                       const runtime::process_id& whom,
                       const chaos_job& job,
                       started_run& run,
-                      double step_seconds,
+                      const reference_run& undisturbed,
                       std::uint64_t& began_ns);
 
 }  // namespace troupe::command::chaos

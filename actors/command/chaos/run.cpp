@@ -180,7 +180,7 @@ class disturbed_run {
     x.committed = run_.ledger().newest();
     if (x.what.who == role::front && row_of(x.what.kind).ends_process)
       run_.without_front();
-    if (const auto why = chaos::carry_out(x.what, whom, job_, run_, reference_.step_seconds, began);
+    if (const auto why = chaos::carry_out(x.what, whom, job_, run_, reference_, began);
         !why.empty()) {
       give_up(x, why);
       return false;
