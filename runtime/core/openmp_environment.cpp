@@ -8,8 +8,9 @@
 namespace troupe::runtime {
 namespace {
 
-/// Whom the kernel calls after what was executed is looked for in vain by ps, top and pkill.
-void take_back_name(const char* first_word) {
+/// After execv of /proc/self/exe the process name (comm) is "exe", under which neither ps, top nor
+/// pkill find the program: sets it to the file name in argv[0] again.
+void restore_process_name(const char* first_word) {
   char name[16] = {};  // as many as the kernel keeps
   ::prctl(PR_GET_NAME, name);
   if (std::string_view(name) != "exe" || first_word == nullptr)
@@ -41,7 +42,7 @@ bool choose_settings() {
 void run_with_settings_of_openmp(char* const* argv) {
   if (choose_settings())
     ::execv("/proc/self/exe", argv);
-  take_back_name(argv[0]);
+  restore_process_name(argv[0]);
 }
 
 }  // namespace troupe::runtime
