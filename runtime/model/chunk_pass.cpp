@@ -175,15 +175,34 @@ void chunk_pass::run(int first, int end) {
     pass_.next_adds = next_adds(s);
     x.forward(tape_, pass_);
     tape_.end_segment();
-    note_read(s);
+    note_forward(s);
   }
 }
 
-void chunk_pass::note_read(int s) const {
+bool chunk_pass::begins_unit(int s) const {
+  const auto& all = chunk_.program();
+  return s == 0 || all[std::size_t(s) - 1].unit != all[std::size_t(s)].unit;
+}
+
+void chunk_pass::note_forward(int s) const {
   const auto& all = chunk_.program();
   const int unit = all[std::size_t(s)].unit;
-  if (read_ && (s + 1 == int(all.size()) || all[std::size_t(s) + 1].unit != unit))
+  const bool ends = s + 1 == int(all.size()) || begins_unit(s + 1);
+  if (read_ && ends && !chunk_.units()[std::size_t(unit)].read_backward)
     read_(unit);
+}
+
+bool chunk_pass::is_of_head(int s) const {
+  return chunk_.range().head
+         && chunk_.program()[std::size_t(s)].unit == int(chunk_.units().size()) - 1;
+}
+
+void chunk_pass::note_input_gradients(int s) const {
+  if (!read_ || !is_of_head(s) || !begins_unit(s))
+    return;
+  read_(chunk_.program()[std::size_t(s)].unit);
+  if (chunk_.range().embedding && chunk_.units().front().read_backward)
+    read_(0);
 }
 
 void chunk_pass::run_unrecorded(const recompute_group& which) {
@@ -196,7 +215,7 @@ void chunk_pass::run_unrecorded(const recompute_group& which) {
     pass_.next_adds = next_adds(s);
     x.forward(tape_, pass_);
     tape_.end_segment();
-    note_read(s);
+    note_forward(s);
   }
   pass_.hidden.kept = pass_.x.kept = false;
   began.hidden_slot = placed(pass_.hidden);
@@ -234,6 +253,7 @@ bundle chunk_pass::input_gradients(const bundle& in, int block) {
   for (int s = b.end - 1; s >= b.first; --s) {
     go_on();
     tape_.input_gradients(s);
+    note_input_gradients(s);
   }
   bundle out;
   if (block == 0 && !chunk_.range().embedding)
@@ -244,10 +264,18 @@ bundle chunk_pass::input_gradients(const bundle& in, int block) {
 
 void chunk_pass::backward(int block) {
   const auto& b = plan_.blocks.at(std::size_t(block));
-  for (int s = b.end - 1; s >= b.first; --s) {
-    go_on();
-    tape_.input_gradients(s);
-    tape_.weight_gradients(s);
+  for (int end = b.end, first = end; end > b.first; end = first) {
+    first = end - 1;
+    if (read_ && is_of_head(first))
+      while (first > b.first && !begins_unit(first))
+        --first;
+    for (int s = end - 1; s >= first; --s) {
+      go_on();
+      tape_.input_gradients(s);
+      note_input_gradients(s);
+    }
+    for (int s = end - 1; s >= first; --s)
+      tape_.weight_gradients(s);
   }
 }
 

@@ -30,7 +30,10 @@ class chunk_pass {
   /// go in and out beside "samples" where attention ends at documents (micro_batch.hpp).
   bundle forward(const bundle& in, std::vector<attention_cache>* caches = nullptr);
 
-  /// Called within `forward` when the last segment of a unit has run, with its number in the chunk.
+  /// Called with the number of a unit that has words for rows, when this pass reads its values no
+  /// more: of an embedding that no head of this chunk reads within `forward`; of the head, and of
+  /// an embedding that is tied to it, before the first of the head's W. What other units hold is
+  /// read until they are emitted.
   void on_read(std::function<void(int unit)> then) { read_ = std::move(then); }
 
   /// R: runs the recompute group of the block again. Once, before its I.
@@ -45,7 +48,9 @@ class chunk_pass {
 
   /// I and W of a block of a chunk that has embedding and head, and so waits for nobody and is
   /// waited for by nobody: segment by segment, so that what they need is not held until the block's
-  /// I has ended. The same bits.
+  /// I has ended. But of the head all I come before all W where somebody asks when values are read:
+  /// the norm's reads them, and comes after the output layer, whose gradient is the largest. The
+  /// same bits.
   void backward(int block);
 
   int blocks() const { return int(plan_.blocks.size()); }
@@ -64,7 +69,10 @@ class chunk_pass {
   };
 
   void begin_rows(const bundle& in, bool decoding);
-  void note_read(int s) const;
+  bool begins_unit(int s) const;
+  bool is_of_head(int s) const;
+  void note_forward(int s) const;
+  void note_input_gradients(int s) const;
   bool next_adds(int s) const;  ///< segment s may leave a sum to the next one
   void run(int first, int end);
   void run_unrecorded(const recompute_group& which);

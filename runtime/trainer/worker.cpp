@@ -206,7 +206,7 @@ void worker::begin_step(const step_settings& step) {
   if (!step.training)
     return;
   for (auto& [id, home] : homes_) {
-    home->forwards = 0;
+    home->read.assign(home->model.units().size(), 0);
     home->store->zero_gradients();
     if (home->witness)
       home->witness->begin_step();
@@ -228,9 +228,9 @@ std::unique_ptr<chunk_pass> worker::new_pass(hosted& home, parameter_store& stor
 bundle worker::forward(const pass_key& key, const bundle& in) {
   auto& home = at(key.chunk);
   auto pass = home.witness ? new_pass(home, *home.witness) : new_pass(home, *home.store);
-  if (step_.training && ++home.forwards == microbatches() && home.drops_values())
-    pass->on_read([&home](int unit) {
-      if (!home.model.units()[std::size_t(unit)].read_backward)
+  if (step_.training && home.drops_values())
+    pass->on_read([this, &home](int unit) {
+      if (++home.read[std::size_t(unit)] == microbatches())
         home.store->drop_values(unit);
     });
   auto out = pass->forward(in);

@@ -312,7 +312,7 @@ class worker {
     /// The group over whose replicas a bucket is summed; null: none.
     communicator* group_of(const bucket& x) const { return x.along ? groups[*x.along] : nullptr; }
 
-    /// When their last backward pass has read them.
+    /// When the last pass of a step has read them.
     bool drops_values() const { return !store->keeps_values(); }
 
     /// With whom the optimizer puts matrices together.
@@ -336,7 +336,7 @@ class worker {
     std::vector<bucket> buckets;
     std::vector<entry_range> owned;
     optimizer_state optimizer;
-    std::int64_t forwards = 0;  ///< of this step
+    std::vector<std::int64_t> read;  ///< of each unit: chunk_pass::on_read in this step
   };
 
   /// A bucket of one of the chunks.
