@@ -226,9 +226,8 @@ std::string pytorch_text(const runtime::training_job& job,
   constexpr const char* form = "{:>9}  {:>10}  {:>9}  {:>9}  {:>12}  {:>11}  {:>9}  {:>9}\n";
   const auto row = [&](const auto&... cells) { return fmt::format(fmt::runtime(form), cells...); };
   std::string out
-      = "\nAn estimate of what PyTorch takes on each device: a formula, nothing was measured "
-        "(AdamW, "
-        "fp32\nparameters, autocast, flash attention, no recomputation; without CUDA's context)\n"
+      = "\nAn estimate of what PyTorch takes on each device, by a formula (AdamW, fp32 "
+        "parameters, autocast,\nflash attention, no recomputation; without CUDA's context)\n"
         + row("",
               "parameters",
               "gradients",

@@ -27,26 +27,29 @@ std::int64_t statistics(const gpt_config& m) {
   return m.normalization == kernels::normalization::layer ? 8 : 4;
 }
 
-/// Of each token, what both modes keep of a layer's attention.
-std::int64_t attention_bytes(const gpt_config& m, std::int64_t narrow) {
-  return narrow * (m.qkv_width() + m.heads * m.head_size) + 4 * m.heads;
+/// Of each token, what both modes keep of a layer's norms and attention.
+std::int64_t norms_and_attention(const gpt_config& m, std::int64_t narrow) {
+  const auto queries = m.heads * m.head_size;
+  const auto turned = m.position == position_embedding::rope ? queries + m.groups * m.head_size : 0;
+  return 2 * (4 * m.hidden + statistics(m) + narrow * m.hidden)
+         + narrow * (m.qkv_width() + turned + queries) + 4 * m.heads;
+}
+
+/// Of each token: itself and its label, the last norm, and what it hands to the head.
+std::int64_t around_layers(const gpt_config& m, std::int64_t narrow) {
+  return 16 + 4 * m.hidden + statistics(m) + narrow * m.hidden;
 }
 
 std::int64_t eager_token(const gpt_config& m, std::int64_t narrow) {
-  const auto norm = 4 * m.hidden + statistics(m);
   const bool gated = m.activation == kernels::activation::swiglu;
   const auto mask = m.hidden_dropout > 0 ? m.hidden : 0;
-  const auto turned
-      = m.position == position_embedding::rope ? narrow * (m.heads + m.groups) * m.head_size : 0;
-  const auto layer = 2 * norm + 2 * narrow * m.hidden + attention_bytes(m, narrow) + turned
-                     + narrow * (gated ? 4 : 2) * m.ffn + 2 * mask;
-  return m.layers * layer + 16 + norm + narrow * m.hidden + mask;
+  const auto layer = norms_and_attention(m, narrow) + narrow * (gated ? 4 : 2) * m.ffn + 2 * mask;
+  return m.layers * layer + around_layers(m, narrow) + mask;
 }
 
 std::int64_t compiled_token(const gpt_config& m, std::int64_t narrow) {
-  const auto layer = 2 * statistics(m) + 4 * narrow * m.hidden + attention_bytes(m, narrow)
-                     + narrow * (m.fc1_width() + m.ffn);
-  return m.layers * layer + 16 + 4 * m.hidden + statistics(m) + narrow * m.hidden;
+  const auto layer = norms_and_attention(m, narrow) + narrow * (m.fc1_width() + m.ffn);
+  return m.layers * layer + around_layers(m, narrow);
 }
 
 }  // namespace
@@ -54,7 +57,8 @@ std::int64_t compiled_token(const gpt_config& m, std::int64_t narrow) {
 std::int64_t pytorch_memory::peak() const {
   const auto at_loss = cast + activations + loss;
   const auto all = parameters + moments + buckets;
-  return all + (accumulates ? gradients + at_loss : std::max(at_loss, gradients));
+  const auto most = std::max(at_loss, gradients);
+  return all + (accumulates ? gradients + (together ? most : at_loss) : most);
 }
 
 bool has_pytorch_estimate(const training_job& job) {
@@ -76,8 +80,11 @@ pytorch_memory pytorch_estimate(const training_job& job, pytorch_mode mode) {
   if (narrow < 4)
     out.cast = narrow * elements_of_products(m);
   out.activations = tokens * (eager ? eager_token(m, narrow) : compiled_token(m, narrow));
-  out.loss = tokens * (eager ? 12 * m.padded_vocabulary : 2 * narrow * m.padded_vocabulary + 4);
+  out.loss = eager ? tokens * 12 * m.padded_vocabulary
+                   : tokens * (narrow * m.padded_vocabulary + 4)
+                         + narrow * m.padded_vocabulary * m.hidden;
   out.accumulates = batch.global > batch.micro * job.layout.world;
+  out.together = !eager;
   return out;
 }
 

@@ -1,6 +1,7 @@
 // What PyTorch would need on one device for the same model and micro-batch: an estimate, by a
-// formula. Nothing of it was measured, and it knows nothing of PyTorch's allocator, of CUDA's
-// context (about half a GB) or of cuBLAS's workspace.
+// formula. Live bytes of PyTorch 2.15 on a CPU are within 1 % of it (tests/bench/peer_memory.py,
+// docs/benchmarks/2026-11-21-gpu.md); nothing was measured on a device. It knows nothing of
+// PyTorch's allocator, of CUDA's context (about half a GB) or of cuBLAS's workspace.
 //
 // PyTorch as a good user has it: AdamW (fused), parameters in fp32, bf16 or fp16 by autocast,
 // gradients set to none after each step, flash attention, no recomputation of layers;
@@ -16,40 +17,41 @@
 //
 // Eager, bytes of what autograd saves:
 //
-//   cast           s for each weight and bias of a product: autocast's copies, which the backward
-//   pass
-//                  wants again; none in fp32
+//   cast           s for each weight and bias of a product: autocast's copies, which the
+//                  backward pass wants again; none in fp32
 //   a layer        n (2 (4 C + t)         both norms: their input, of the residual stream in fp32
 //                     + 2 s C             what they hand to products
 //                     + s (Q + 2 K)       queries, keys, values
 //                     + s (Q + K)         with rope: queries and keys before it, which lie in one
 //                                         array with the values
 //                     + s Q + 4 H         the result of attention, and its log-sum-exp
-//                     + s m F             m = 2: into and out of the activation; gated 4: gate, up,
-//                     the
-//                                         gate's activation, their product
+//                     + s m F             m = 2: into and out of the activation; gated 4: gate,
+//                                         up, the gate's activation, their product
 //                     + 2 C)              masks, with dropout
 //   around them    n (16                  token and label, of 8 bytes
 //                     + 4 C + t + s C     the last norm, and what it hands to the head
 //                     + C)                mask of the embedding, with dropout
 //   loss           12 n V                 in fp32: log-softmax, its gradient, and that of the
-//   logits
+//                                         logits
 //
 // Compiled, bytes of what the partition of forward and backward pass keeps by default: it computes
-// again what is element by element, but nothing that a product of the backward pass reads.
+// again what is element by element, but nothing that a product of the backward pass reads, and not
+// the residual stream, whose chain of additions would be too long.
 //
 //   cast           as eager
-//   a layer        n (2 t                 statistics
-//                     + 2 s C             what both norms hand to products
-//                     + 2 s C             what attention and feed-forward layer add to the stream
-//                     + s (Q + 2 K) + s Q + 4 H
+//   a layer        n (2 (4 C + t)         both norms: their input, or it normalized, in fp32
+//                     + 2 s C             what they hand to products
+//                     + s (Q + 2 K) + s (Q + K) with rope + s Q + 4 H      as eager
 //                     + s (f + 1) F)      f = 1, gated 2: into the activation, and out of it
-//   around them    n (16 + 4 C + t + s C) the stream before the first layer, what the head reads
-//   loss           n (2 s V + 4)          logits, their gradient, and a row's log-sum-exp
+//   around them    n (16 + 4 C + t + s C) as eager
+//   loss           n (s V + 4)            logits, in whose place their gradient comes, and a row's
+//                                         log-sum-exp
+//                  + s V C                the gradient of the head's weights, before it is cast
 //
 // With dropout its masks are drawn again. The most is at the loss, when every layer is saved: in
 // the first micro-batch of a step there are no gradients yet. It is no less than what the update
-// has: gradients and no activations.
+// has: gradients and no activations. Compiled, a backward pass hands out all gradients together at
+// its end: in later micro-batches those of this one are there beside the sum of the others.
 
 #pragma once
 
@@ -66,8 +68,9 @@ struct pytorch_memory {
   std::int64_t parameters = 0, gradients = 0, moments = 0, buckets = 0;
   std::int64_t cast = 0;         ///< narrow copies of weights
   std::int64_t activations = 0;  ///< of one micro-batch, but for the loss
-  std::int64_t loss = 0;         ///< at most at once, from logits to their gradient
+  std::int64_t loss = 0;         ///< at most at once, from logits to the gradient of the head
   bool accumulates = false;      ///< several micro-batches a step: gradients are there at the loss
+  bool together = false;         ///< gradients of a micro-batch come all at once
 
   friend bool operator==(const pytorch_memory&, const pytorch_memory&) = default;
 

@@ -66,15 +66,17 @@ TEST_CASE("the estimate of compiled PyTorch is that of its formula", "[memory]")
                           .gradients = 4 * 568,
                           .moments = 8 * 568,
                           .cast = 2 * (2 * 228 + 40),
-                          .activations = 8 * (2 * 152 + 48),
-                          .loss = 8 * 44});
+                          .activations = 8 * (2 * 168 + 48),
+                          .loss = 8 * 24 + 80,
+                          .together = true});
   CHECK(pytorch_estimate(small_llama(), pytorch_mode::compiled)
         == pytorch_memory{.parameters = 4 * 580,
                           .gradients = 4 * 580,
                           .moments = 8 * 580,
                           .cast = 2 * (2 * 240 + 40),
-                          .activations = 8 * (2 * 168 + 44),
-                          .loss = 8 * 44});
+                          .activations = 8 * (2 * 196 + 44),
+                          .loss = 8 * 24 + 80,
+                          .together = true});
 }
 
 TEST_CASE("without autocast there are no copies of weights and activations are twice as wide",
@@ -91,7 +93,7 @@ TEST_CASE("dropout has its masks saved by eager PyTorch", "[memory]") {
   auto job = small_gpt();
   job.training.model.hidden_dropout = 0.1;
   CHECK(pytorch_estimate(job, pytorch_mode::eager).activations == 8 * (2 * 176 + 52));
-  CHECK(pytorch_estimate(job, pytorch_mode::compiled).activations == 8 * (2 * 152 + 48));
+  CHECK(pytorch_estimate(job, pytorch_mode::compiled).activations == 8 * (2 * 168 + 48));
 }
 
 TEST_CASE("gradients are beside activations where a step has several micro-batches", "[memory]") {
@@ -103,6 +105,16 @@ TEST_CASE("gradients are beside activations where a step has several micro-batch
   CHECK(pytorch_estimate(job, pytorch_mode::eager).peak() == 16 * 568 + 992 + 3072 + 960);
   job.training.batch.global = 4;
   CHECK(pytorch_estimate(job, pytorch_mode::eager).peak() == 20 * 568 + 992 + 3072 + 960);
+}
+
+TEST_CASE("compiled, gradients of a micro-batch come together beside the sum of the others",
+          "[memory]") {
+  auto job = small_gpt();
+  job.training.batch.global = 2;
+  CHECK(pytorch_estimate(job, pytorch_mode::compiled).peak() == 16 * 568 + 992 + 3072 + 272);
+  job.training.model.sequence = 1;
+  CHECK(pytorch_estimate(job, pytorch_mode::compiled).peak() == 20 * 568);
+  CHECK(pytorch_estimate(job, pytorch_mode::eager).peak() == 16 * 568 + 992 + 384 + 120);
 }
 
 TEST_CASE("the update has gradients and no activations", "[memory]") {

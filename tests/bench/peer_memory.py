@@ -1,0 +1,76 @@
+"""What a PyTorch script has in memory at most in one of its steps, on a CPU, and in what sizes.
+
+    peer_memory.py [--accumulate N] SCRIPT [ARGUMENT...]
+
+The script runs unchanged under PyTorch's profiler, which sees each allocation of the CPU's allocator. With
+--accumulate its optimizer takes a step every N times. Prints a JSON object: parameters P, the most bytes
+that live beside parameters and moments (12 P) from one update to the next, and of these the sizes that
+take the most. Against the formulas of runtime/trainer/pytorch_memory.hpp.
+"""
+
+import argparse
+import collections
+import json
+import runpy
+import sys
+
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function
+
+UPDATE = "peer_memory: update"
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--accumulate", type=int, default=1)
+parser.add_argument("script")
+parser.add_argument("arguments", nargs=argparse.REMAINDER)
+words = parser.parse_args()
+
+parameters = 0
+calls = 0
+step = torch.optim.AdamW.step
+zero_grad = torch.optim.AdamW.zero_grad
+
+
+def seldom(optimizer, *where, **how):
+    global parameters, calls
+    calls += 1
+    if calls % words.accumulate:
+        return None
+    parameters = sum(p.numel() for group in optimizer.param_groups for p in group["params"])
+    out = step(optimizer, *where, **how)
+    with record_function(UPDATE):
+        pass
+    return out
+
+
+torch.optim.AdamW.step = seldom
+torch.optim.AdamW.zero_grad = lambda *where, **how: None if calls % words.accumulate else zero_grad(*where, **how)
+sys.argv = [words.script, *words.arguments]
+with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
+    runpy.run_path(words.script, run_name="__main__")
+
+events = sorted(seen.profiler.kineto_results.events(), key=lambda x: x.start_ns())
+updates = [x.start_ns() for x in events if x.name() == UPDATE]
+if len(updates) < 2:
+    sys.exit(f"peer_memory.py: {sys.argv[0]} took {len(updates)} updates; at least 2 are needed (see its --steps)")
+allocations = [(x.start_ns(), x.nbytes()) for x in events if x.name() == "[memory]" and x.start_ns() <= updates[-1]]
+
+
+def live_at_most():
+    """The most bytes between the last two updates, and when."""
+    live, out = 0, (0, 0)
+    for when, size in allocations:
+        live += size
+        if when > updates[-2]:
+            out = max(out, (live, when))
+    return out
+
+
+most, when = live_at_most()
+sizes = collections.Counter()
+for time, size in allocations:
+    if time <= when:
+        sizes[abs(size)] += 1 if size > 0 else -1
+largest = sorted(((size * count, count, size) for size, count in sizes.items() if count > 0), reverse=True)[:12]
+print(json.dumps({"torch": torch.__version__, "parameters": parameters, "peak_bytes": most - 12 * parameters,
+                  "largest": [{"arrays": count, "bytes_each": size} for _, count, size in largest]}))
