@@ -1,9 +1,11 @@
 #include "actors/command/command_line.hpp"
 
 #include "actors/command/command_line_parts.hpp"
+#include "runtime/core/error.hpp"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace troupe::command {
@@ -16,44 +18,67 @@ struct asked_for_help {
 
 constexpr int any_number = CLI::detail::expected_max_vector_size;
 
+void take_last(CLI::Option& option) {
+  option.multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+}
+
 std::string flag_of(const std::string& library_message) {
   return library_message.substr(0, library_message.find(':'));
 }
 
 }  // namespace
 
-command_line::parts::parts() : app(std::make_unique<CLI::App>()) {
-  app->set_help_flag("");
-  app->allow_extras();
-  app->add_flag_callback("--help", [] { throw asked_for_help(); });
-  app->add_flag_callback("-h", [] { throw asked_for_help{.is_short = true}; });
-}
-
+command_line::parts::parts() = default;
 command_line::parts::~parts() = default;
 
-CLI::Option* command_line::parts::declare(flag_description what, list_reader take) {
+declared_flag& command_line::parts::declare(flag_description what,
+                                            list_reader take,
+                                            std::function<void(CLI::Option&)> shape) {
   auto& flag = *flags.emplace_back(std::make_unique<declared_flag>(
-      declared_flag{std::move(what), self.groups.size() - 1, std::move(take)}));
+      declared_flag{std::move(what), self.groups.size() - 1, std::move(take), std::move(shape)}));
+  runtime::ensure(by_name.emplace(flag.what.name, &flag).second,
+                  "FLAG-1: a command has one flag of each name");
   if (flag.what.use == flag_use::works)
     self.groups.back().flags.push_back(flag.what);
   else
     self.others.push_back(flag.what);
-  if (flag.is_toggle())
-    return app->add_flag_function(flag.what.name, [&flag](std::int64_t count) {
-      flag.given = {count > 0 ? "true" : "false"};
-    });
-  return app->add_option(flag.what.name, [&flag](const CLI::results_t& words) {
-    flag.given = words;
-    return true;
-  });
+  return flag;
 }
 
-command_line::parts::help_wanted command_line::parts::cut(std::vector<std::string> words) {
+void command_line::parts::tell(CLI::App& library, declared_flag& flag) const {
+  if (flag.is_toggle()) {
+    library.add_flag_function(flag.what.name, [&flag](std::int64_t count) {
+      flag.given = {count > 0 ? "true" : "false"};
+    });
+    return;
+  }
+  auto* option = library.add_option(flag.what.name, [&flag](const CLI::results_t& given) {
+    flag.given = given;
+    return true;
+  });
+  if (flag.shape)
+    flag.shape(*option);
+}
+
+command_line::parts::help_wanted command_line::parts::cut(std::vector<std::string> all) {
+  CLI::App library;
+  library.set_help_flag("");
+  library.allow_extras();
+  library.add_flag_callback("--help", [] { throw asked_for_help(); });
+  library.add_flag_callback("-h", [] { throw asked_for_help{.is_short = true}; });
+  if (words != nullptr)
+    library.add_option("words", *words)->expected(0, any_number);
   for (auto& flag : flags)
     flag->given.reset();
-  std::reverse(words.begin(), words.end());  // the library takes them from the end
+  std::set<std::string> told;
+  for (const auto& word : all)
+    if (const auto found = by_name.find(word.substr(0, word.find('=')));
+        found != by_name.end() && told.insert(found->first).second)
+      tell(library, *found->second);
+  std::reverse(all.begin(), all.end());  // the library takes them from the end
   try {
-    app->parse(words);
+    library.parse(all);
+    left = library.remaining();
     return help_wanted::none;
   } catch (const asked_for_help& wanted) {
     return wanted.is_short ? help_wanted::flags : help_wanted::page;
@@ -64,12 +89,8 @@ command_line::parts::help_wanted command_line::parts::cut(std::vector<std::strin
   }
 }
 
-std::vector<std::string> command_line::parts::left() const {
-  return app->remaining();
-}
-
 bool command_line::parts::knows(const std::string& word) const {
-  return app->get_option_no_throw(word) != nullptr || refusals.contains(word);
+  return word == "--help" || by_name.contains(word) || refusals.contains(word);
 }
 
 command_line::command_line(std::string name, std::string about)
@@ -111,11 +132,7 @@ void command_line::value(flag_description what, reader take) {
                                                    const std::vector<std::string>& words) {
     take(name, words[0]);
   };
-  const auto type = what.type;
-  parts_->declare(std::move(what), first)
-      ->type_name(type)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  parts_->flags.back()->now = std::move(take.now);
+  parts_->declare(std::move(what), first, take_last).now = std::move(take.now);
 }
 
 void command_line::values(flag_description what, list_reader take) {
@@ -127,11 +144,11 @@ void command_line::values(flag_description what, list_reader take) {
     take(name, words);
   };
   const bool replaces = what.megatron.has_value();
-  parts_->declare(std::move(what), counted)
-      ->expected(1, most)
-      ->trigger_on_parse(replaces)
-      ->multi_option_policy(least == most ? CLI::MultiOptionPolicy::TakeLast
-                                          : CLI::MultiOptionPolicy::TakeAll);
+  const auto policy
+      = least == most ? CLI::MultiOptionPolicy::TakeLast : CLI::MultiOptionPolicy::TakeAll;
+  parts_->declare(std::move(what), counted, [most, replaces, policy](CLI::Option& option) {
+    option.expected(1, most)->trigger_on_parse(replaces)->multi_option_policy(policy);
+  });
 }
 
 void command_line::toggle(flag_description what, std::function<void()> set) {
@@ -145,9 +162,8 @@ void command_line::accepted(const std::string& flag, int words, const std::strin
                         .least = words,
                         .most = words,
                         .use = flag_use::accepted};
-  auto* option = parts_->declare(std::move(what), [](const auto&, const auto&) {});
-  if (words > 0)
-    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  parts_->declare(
+      std::move(what), [](const auto&, const auto&) {}, take_last);
 }
 
 void command_line::refused(const std::string& flag, const std::string& reason) {
@@ -162,7 +178,7 @@ void command_line::refused_family(const std::string& beginning, const std::strin
 }
 
 void command_line::words(const std::string& type, std::string help, std::vector<std::string>& to) {
-  parts_->app->add_option("words", to)->expected(0, any_number);
+  parts_->words = &to;
   parts_->self.groups.front().flags.push_back(
       {.type = type, .help = std::move(help), .most = any_number});
 }

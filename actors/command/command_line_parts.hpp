@@ -25,6 +25,8 @@ struct declared_flag {
   flag_description what;
   std::size_t group = 0;
   list_reader take;  ///< of a toggle: no words
+  std::function<void(CLI::Option&)> shape
+      = {};  ///< how the library cuts its words; empty: as it does
   std::function<std::optional<std::string>()> now = {};
   std::optional<std::vector<std::string>> given = {};  ///< of a toggle: "true" or "false"
 
@@ -37,24 +39,29 @@ struct command_line::parts {
 
   command_description self;
   work does;
-  std::unique_ptr<CLI::App> app;  ///< the library's
   std::vector<std::unique_ptr<command_line>> commands;
   std::vector<std::unique_ptr<declared_flag>> flags;  ///< accepted ones included
-  // Not the library's: it compares each of its options with all others, and there are hundreds.
+  std::map<std::string, declared_flag*, std::less<>> by_name;
   std::map<std::string, std::string> refusals;
   std::vector<std::pair<std::string, std::string>> families;
   std::vector<std::string> configurations;  ///< files named by --config
   bool configurable = false;
-  std::vector<std::string>* rest = nullptr;  ///< where the words behind -- go; null: nowhere
+  std::vector<std::string>* rest = nullptr;   ///< where the words behind -- go; null: nowhere
+  std::vector<std::string>* words = nullptr;  ///< where those without a flag go; null: nowhere
+  /// After `cut`: those that belong to no flag, or to one that is not declared.
+  std::vector<std::string> left;
 
-  CLI::Option* declare(flag_description what, list_reader take);
+  /// Broken promise FLAG-1 where there is one of that name.
+  declared_flag& declare(flag_description what,
+                         list_reader take,
+                         std::function<void(CLI::Option&)> shape = {});
 
   enum class help_wanted { none, page, flags };
-  /// The library only cuts words apart; they are taken afterwards, configurations first. Throws
-  /// usage_error.
+  /// The library only cuts words apart; they are taken afterwards, configurations first. It is told
+  /// only the flags that are among the words: it compares each of its options with all others, and
+  /// there are hundreds. Throws usage_error.
   help_wanted cut(std::vector<std::string> words);
-  /// Words that belong to no flag, or to one that is not declared.
-  std::vector<std::string> left() const;
+  void tell(CLI::App& library, declared_flag& flag) const;
 
   bool knows(const std::string& word) const;
   void require_value(const flag_description& what, const std::string& word) const;

@@ -173,8 +173,7 @@ void command_line::take_words() {
     collect([&] { entry.at([&] { configure(entry, keys); }); });
   for (const auto* flag : said)
     collect([&] { parts_->apply(*flag); });
-  const auto left = parts_->left();
-  for (const auto& word : left)
+  for (const auto& word : parts_->left)
     if (is_flag(word))
       collect([&] { throw usage_error("{}", why_not(word.substr(0, word.find('=')))); });
   if (wrong.size() == 1)
@@ -184,8 +183,8 @@ void command_line::take_words() {
                       wrong.size() == most_told ? "at least " : "",
                       wrong.size(),
                       fmt::join(wrong, "\n  "));
-  if (!left.empty())
-    throw usage_error("'{}' is a word too many: it belongs to no flag", left.front());
+  if (!parts_->left.empty())
+    throw usage_error("'{}' is a word too many: it belongs to no flag", parts_->left.front());
 }
 
 void command_line::configure(const configured_flag& entry, const flags_by_key& keys) {

@@ -1,5 +1,7 @@
 #include "actors/command/command_line.hpp"
 
+#include "runtime/core/error.hpp"
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -37,6 +39,38 @@ TEST_CASE("a value may be empty, negative or begin with dashes", "[command]") {
   CHECK(number == -1.5e-3);
   line.parse({"--text", ""});
   CHECK(words.empty());
+}
+
+TEST_CASE("FLAG-1: a command has one flag of each name", "[command]") {
+  command_line line("x", "");
+  bool on = false;
+  std::string words;
+  line.toggle("--same", "", [&] { on = true; });
+  CHECK_THROWS_AS(line.value("--same", "TEXT", "", text(words)), troupe::runtime::broken_promise);
+  CHECK_THROWS_AS(line.accepted("--same", 0, ""), troupe::runtime::broken_promise);
+}
+
+TEST_CASE("a line is read as often as one likes, each time from the beginning", "[command]") {
+  command_line line("x", "");
+  std::vector<std::string> files, list;
+  bool on = false;
+  line.values("--list", "WORD", 2, 2, "", all(list));
+  line.toggle("--on", "", [&] { on = true; });
+  line.accepted("--ignored", 1, "");
+  line.words("FILE", "", files);
+  line.runs([] { return 0; });
+  line.parse({"--on", "one", "--list", "a", "b", "--ignored", "x", "two"});
+  CHECK(on);
+  CHECK(list == std::vector<std::string>{"a", "b"});
+  CHECK(files == std::vector<std::string>{"one", "two"});
+  CHECK(line.settings().size() == 3);
+  on = false;
+  line.parse({"three", "--on=false"});
+  CHECK_FALSE(on);
+  CHECK(files == std::vector<std::string>{"three"});
+  CHECK(line.settings().empty());
+  CHECK_THROWS_AS(line.parse({"--list", "--on"}), usage_error);
+  CHECK_THROWS_AS(line.parse({"--of=1"}), usage_error);
 }
 
 TEST_CASE("a command is found by its name, and its errors name it", "[command]") {

@@ -43,11 +43,12 @@ def check_killed(folder):
     wanted = judge(folder)
     one = job(folder, *LONG, *over(nodes, credentials))
     one.reaches(10)
-    for iteration in (10, 25):
+    for number, iteration in enumerate((10, 25), 1):
         one.reaches(iteration)
         at = hosted(one, nodes, 1)
         os.kill(at["pid"], signal.SIGKILL)
         hosted(one, nodes, 1, but=at["pid"])
+        one.until("this death is over", lambda: len(one.restarts()) == number)
     one.goes_on(wanted, "two deaths of a process")
     if len(one.restarts()) != 2 or nodes[0].process.poll() is not None or nodes[1].process.poll() is not None:
         raise one.fails(f"the log tells of {one.restarts()}")

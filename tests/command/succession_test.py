@@ -52,6 +52,10 @@ def survivors(one):
     return {x["name"]: (x["pid"], x["start_time"]) for x in one.status()["processes"] if x["role"] != "supervisor"}
 
 
+def supervisors_deaths(one):
+    return [x for x in one.restarts() if x["who"] == "supervisor"]
+
+
 def check_supervisor_killed(folder):
     """SUCCESSION-1: another process takes the supervisor's place, twice; the others are those that they were."""
     wanted = judge(folder)
@@ -64,6 +68,7 @@ def check_supervisor_killed(folder):
         os.kill(old["pid"], signal.SIGKILL)
         if (now := succeeded(one, old))["incarnation"] != incarnation:
             raise one.fails(f"who decides now is {now}")
+        one.until("this death is over", lambda: len(supervisors_deaths(one)) == incarnation - 1)
     one.reaches(100)
     if survivors(one) != before:
         raise one.fails(f"the others were {before} and are {survivors(one)}")
@@ -71,7 +76,7 @@ def check_supervisor_killed(folder):
     require_whole(one)
     if one.out.read_text().count("was killed by SIGKILL; another one takes over") != 1:
         raise one.fails("the front does not tell of it")
-    if len([x for x in one.restarts() if x["who"] == "supervisor"]) != 2:
+    if len(supervisors_deaths(one)) != 2:
         raise one.fails(f"the log tells of {one.restarts()}")
 
 
