@@ -140,7 +140,8 @@ def tell_operations(b, found):
         b.row(f"  {x['operation']} {x['model']}", f"{100 * x['share']:.0f} %", "80 %", False)
     for x in found["lines"]:
         if x["operation"].startswith("attention") and not x["failure"]:
-            b.row(f"{x['operation']} {x['model']}", f"{100 * x['share']:.0f} % of the matrix rate")
+            order = ", summed in any order" if x["shape"].endswith("any order") else ""
+            b.row(f"{x['operation']} {x['model']}{order}", f"{100 * x['share']:.0f} % of the matrix rate")
 
 
 def sanitizer(b):

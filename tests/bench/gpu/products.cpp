@@ -51,6 +51,9 @@ void product(harness& in,
   });
 }
 
+/// Behind a shape: as with --allow-nondeterministic.
+constexpr const char* any_order = ", any order";
+
 kernels::attention_shape shape_of(arena& a, const model_shape& m) {
   std::vector<std::int32_t> starts;
   for (std::int64_t s = 0; s <= m.sequences(); ++s)
@@ -101,25 +104,27 @@ void attention(harness& in, const model_shape& m) {
       shape,
       [&](arena& a) { return forward_of(a, m); },
       work{.bytes = bytes, .flops = flops});
-  in.line(
-      bound::matrix,
-      shape,
-      [&](arena& a) {
-        const auto f = forward_of(a, m);
-        a.stream().run(f);
-        auto* const dq = a.empty<bf16>(m.rows * m.fused());
-        return kernels::attention_backward<bf16>{.dq = dq,
-                                                 .dk = dq + (f.k - f.q),
-                                                 .dv = dq + (f.v - f.q),
-                                                 .d_o = a.drawn<bf16>(m.rows * m.hidden),
-                                                 .o = f.o,
-                                                 .lse = f.lse,
-                                                 .q = f.q,
-                                                 .k = f.k,
-                                                 .v = f.v,
-                                                 .shape = f.shape};
-      },
-      work{.bytes = 2 * bytes, .flops = 2.5 * flops});
+  for (const bool same_bits : {true, false})
+    in.line(
+        bound::matrix,
+        shape + (same_bits ? "" : any_order),
+        [&](arena& a) {
+          auto f = forward_of(a, m);
+          a.stream().run(f);
+          f.shape.same_bits = same_bits;
+          auto* const dq = a.empty<bf16>(m.rows * m.fused());
+          return kernels::attention_backward<bf16>{.dq = dq,
+                                                   .dk = dq + (f.k - f.q),
+                                                   .dv = dq + (f.v - f.q),
+                                                   .d_o = a.drawn<bf16>(m.rows * m.hidden),
+                                                   .o = f.o,
+                                                   .lse = f.lse,
+                                                   .q = f.q,
+                                                   .k = f.k,
+                                                   .v = f.v,
+                                                   .shape = f.shape};
+        },
+        work{.bytes = 2 * bytes, .flops = 2.5 * flops});
 }
 
 }  // namespace
