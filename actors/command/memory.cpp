@@ -226,8 +226,9 @@ std::string pytorch_text(const runtime::training_job& job,
   constexpr const char* form = "{:>9}  {:>10}  {:>9}  {:>9}  {:>12}  {:>11}  {:>9}  {:>9}\n";
   const auto row = [&](const auto&... cells) { return fmt::format(fmt::runtime(form), cells...); };
   std::string out
-      = "\nAn estimate of what PyTorch takes on each device, by a formula (AdamW, fp32 "
-        "parameters, autocast,\nflash attention, no recomputation; without CUDA's context)\n"
+      = "\nAn estimate of what PyTorch takes on each device (AdamW, fp32 parameters, autocast,\n"
+        "flash attention, no recomputation; without CUDA's context), by a formula that was\n"
+        "held against it on a CPU, not on a device\n"
         + row("",
               "parameters",
               "gradients",

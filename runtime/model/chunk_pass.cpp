@@ -274,8 +274,10 @@ void chunk_pass::backward(int block) {
       tape_.input_gradients(s);
       note_input_gradients(s);
     }
-    for (int s = end - 1; s >= first; --s)
+    for (int s = end - 1; s >= first; --s) {
+      go_on();
       tape_.weight_gradients(s);
+    }
   }
 }
 

@@ -30,10 +30,9 @@ class chunk_pass {
   /// go in and out beside "samples" where attention ends at documents (micro_batch.hpp).
   bundle forward(const bundle& in, std::vector<attention_cache>* caches = nullptr);
 
-  /// Called with the number of a unit that has words for rows, when this pass reads its values no
-  /// more: of an embedding that no head of this chunk reads within `forward`; of the head, and of
-  /// an embedding that is tied to it, before the first of the head's W. What other units hold is
-  /// read until they are emitted.
+  /// Called once with the number of the embedding's or the head's unit, when this pass reads its
+  /// values no more: within `forward` for an embedding that no head of this chunk is tied to; else
+  /// when all I of the head have run. What other units hold is read until they are emitted.
   void on_read(std::function<void(int unit)> then) { read_ = std::move(then); }
 
   /// R: runs the recompute group of the block again. Once, before its I.

@@ -1,7 +1,9 @@
 // What PyTorch would need on one device for the same model and micro-batch: an estimate, by a
-// formula. Live bytes of PyTorch 2.15 on a CPU are within 1 % of it (tests/bench/peer_memory.py,
-// docs/benchmarks/2026-11-21-gpu.md); nothing was measured on a device. It knows nothing of
-// PyTorch's allocator, of CUDA's context (about half a GB) or of cuBLAS's workspace.
+// formula. What PyTorch 2.15 had on a CPU beside parameters and moments is within 1 % of it, but
+// for eager RMS norms, which a CPU composes of several operations: 8 % more
+// (tests/bench/peer_memory.py, docs/benchmarks/2026-11-21-gpu.md). Nothing was measured on a
+// device. It knows nothing of PyTorch's allocator, of CUDA's context (about half a GB) or of
+// cuBLAS's workspace.
 //
 // PyTorch as a good user has it: AdamW (fused), parameters in fp32, bf16 or fp16 by autocast,
 // gradients set to none after each step, flash attention, no recomputation of layers;
@@ -46,7 +48,8 @@
 //   around them    n (16 + 4 C + t + s C) as eager
 //   loss           n (s V + 4)            logits, in whose place their gradient comes, and a row's
 //                                         log-sum-exp
-//                  + s V C                the gradient of the head's weights, before it is cast
+//                  + s V C                the gradient of the head's weights, under autocast before
+//                                         it is cast
 //
 // With dropout its masks are drawn again. The most is at the loss, when every layer is saved: in
 // the first micro-batch of a step there are no gradients yet. It is no less than what the update

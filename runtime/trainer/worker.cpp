@@ -206,7 +206,7 @@ void worker::begin_step(const step_settings& step) {
   if (!step.training)
     return;
   for (auto& [id, home] : homes_) {
-    home->read.assign(home->model.units().size(), 0);
+    home->done_reading.assign(home->model.units().size(), 0);
     home->store->zero_gradients();
     if (home->witness)
       home->witness->begin_step();
@@ -230,7 +230,7 @@ bundle worker::forward(const pass_key& key, const bundle& in) {
   auto pass = home.witness ? new_pass(home, *home.witness) : new_pass(home, *home.store);
   if (step_.training && home.drops_values())
     pass->on_read([this, &home](int unit) {
-      if (++home.read[std::size_t(unit)] == microbatches())
+      if (++home.done_reading[std::size_t(unit)] == microbatches())
         home.store->drop_values(unit);
     });
   auto out = pass->forward(in);

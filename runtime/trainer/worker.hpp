@@ -336,7 +336,8 @@ class worker {
     std::vector<bucket> buckets;
     std::vector<entry_range> owned;
     optimizer_state optimizer;
-    std::vector<std::int64_t> read;  ///< of each unit: chunk_pass::on_read in this step
+    /// Of each unit, in this step: passes that read its values no more.
+    std::vector<std::int64_t> done_reading;
   };
 
   /// A bucket of one of the chunks.

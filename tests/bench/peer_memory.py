@@ -4,8 +4,8 @@
 
 The script runs unchanged under PyTorch's profiler, which sees each allocation of the CPU's allocator. With
 --accumulate its optimizer takes a step every N times. Prints a JSON object: parameters P, the most bytes
-that live beside parameters and moments (12 P) from one update to the next, and of these the sizes that
-take the most. Against the formulas of runtime/trainer/pytorch_memory.hpp.
+that live beside parameters and moments (12 P) from one update to the next, and then the sizes that take
+the most, without those. Against the formulas of runtime/trainer/pytorch_memory.hpp.
 """
 
 import argparse
@@ -25,7 +25,7 @@ parser.add_argument("script")
 parser.add_argument("arguments", nargs=argparse.REMAINDER)
 words = parser.parse_args()
 
-parameters = 0
+parameters = []
 calls = 0
 step = torch.optim.AdamW.step
 zero_grad = torch.optim.AdamW.zero_grad
@@ -36,7 +36,7 @@ def seldom(optimizer, *where, **how):
     calls += 1
     if calls % words.accumulate:
         return None
-    parameters = sum(p.numel() for group in optimizer.param_groups for p in group["params"])
+    parameters = [p.numel() for group in optimizer.param_groups for p in group["params"]]
     out = step(optimizer, *where, **how)
     with record_function(UPDATE):
         pass
@@ -67,10 +67,10 @@ def live_at_most():
 
 
 most, when = live_at_most()
-sizes = collections.Counter()
+sizes = collections.Counter({4 * n: -3 * count for n, count in collections.Counter(parameters).items()})
 for time, size in allocations:
     if time <= when:
         sizes[abs(size)] += 1 if size > 0 else -1
 largest = sorted(((size * count, count, size) for size, count in sizes.items() if count > 0), reverse=True)[:12]
-print(json.dumps({"torch": torch.__version__, "parameters": parameters, "peak_bytes": most - 12 * parameters,
+print(json.dumps({"torch": torch.__version__, "parameters": sum(parameters), "peak_bytes": most - 12 * sum(parameters),
                   "largest": [{"arrays": count, "bytes_each": size} for _, count, size in largest]}))

@@ -349,7 +349,7 @@ def check_memory_estimate(folder):
     """What PyTorch would take stands beside the forecast of a device, as an estimate; not of a part of a model."""
     shape = [x for x in MODEL if x != "--mock-data"]
     words = ["memory", *shape, "--bf16", "--backend", "cuda"]
-    says(run(words, folder), 0, "An estimate of what PyTorch takes", "eager", "compiled", "by a formula")
+    says(run(words, folder), 0, "An estimate of what PyTorch takes", "eager", "compiled", "held against it on a CPU, not on a device")
     parts = run([*words, "--world-size", "2", "--pipeline-model-parallel-size", "2"], folder,
                 TROUPE_EMULATED_DEVICES=2)
     says(parts, 0, "Troupe's forecast")
