@@ -364,18 +364,23 @@ void memory_pool::read(void* to, const void* block, std::size_t bytes) const {
 std::byte* memory_pool::in_shadow(std::size_t size) {
   const std::lock_guard lock(state_->mutex);
   if (size > state_->stage_size) {
-    const auto wanted = std::max(std::bit_ceil(size), std::size_t{1} << 30);
-    void* const at = ::mmap(nullptr,
-                            wanted,
-                            PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                            -1,
-                            0);
-    if (at == MAP_FAILED)
-      return nullptr;
-    state_->stage = static_cast<std::byte*>(at);
-    state_->stage_size = wanted;
-    state_->stages.emplace_back(state_->stage, wanted);
+    // Nothing of it is ever touched, but it counts where address space is limited (ulimit -v).
+    const auto least = std::bit_ceil(size), most = std::max(least, std::size_t{1} << 30);
+    for (const auto wanted : {most, least}) {
+      void* const at = ::mmap(nullptr,
+                              wanted,
+                              PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                              -1,
+                              0);
+      if (at == MAP_FAILED)
+        continue;
+      state_->stage = static_cast<std::byte*>(at);
+      state_->stage_size = wanted;
+      state_->stages.emplace_back(state_->stage, wanted);
+      return state_->stage;
+    }
+    return nullptr;
   }
   return state_->stage;
 }

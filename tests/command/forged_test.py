@@ -210,6 +210,10 @@ def check_limits(folder):
     limit = 1 << 30
     told(["--num-layers", 8, "--hidden-size", 2048], lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
          "out of memory", "of the 1.07 GB of address space", "(ulimit -v)")
+    done = subprocess.run(words, capture_output=True, timeout=240,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+    if done.returncode != 0:  # its own forecast takes no address space that the run would have
+        raise wrong(f"a small run needs {limit} bytes of address space\n{done.stderr.decode()}")
 
     def without_override():
         """Root, too, then may only what permissions allow."""
