@@ -22,6 +22,7 @@ constexpr std::pair<int, const char*> watched[] = {{SIGINT, "SIGINT"},
                                                    {SIGTERM, "SIGTERM"},
                                                    {SIGHUP, "SIGHUP"},
                                                    {SIGUSR1, "SIGUSR1"},
+                                                   {SIGUSR2, "SIGUSR2"},
                                                    {SIGXCPU, "SIGXCPU"}};
 
 const char* name_of(int number) {
@@ -55,7 +56,7 @@ signal_watch::signal_watch(take first, take second)
   sigemptyset(&wanted);
   // SIGHUP: a terminal that goes away must not cost a step. Who started us may have ignored
   // some, as nohup and a shell do that runs us in the background: then they have no effect.
-  // Schedulers of clusters send SIGUSR1 or SIGXCPU before they end a job.
+  // Schedulers of clusters send SIGUSR1, SIGUSR2 or SIGXCPU before they end a job.
   for (const auto& [number, name] : watched)
     if (!is_ignored(number))
       sigaddset(&wanted, number);

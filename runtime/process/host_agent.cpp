@@ -75,7 +75,7 @@ int serve(host_agent_settings& settings, const run_folder& folder, named_process
 }  // namespace
 
 void ignore_requests_to_end() {
-  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGXCPU})
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU})
     ::signal(number, SIG_IGN);
 }
 

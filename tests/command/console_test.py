@@ -153,7 +153,7 @@ def check_signals(folder):
         lines = re.findall(r" iteration +(\d+)/", said)
         if len(finished) != 1 or lines[-1] != finished[0]:
             raise wrong(f"{sent.name}: the last step of the run, {finished}, has no line: {said}")
-    for sent in [signal.SIGUSR1, signal.SIGXCPU]:  # as schedulers of clusters do
+    for sent in [signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU]:  # as schedulers of clusters do
         with subprocess.Popen([*slow, "--save", str(folder / sent.name), "--log-interval", "1"],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as program:
             said = b""
