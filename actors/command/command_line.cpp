@@ -112,6 +112,10 @@ void command_line::runs(work does) {
   parts_->does = std::move(does);
 }
 
+void command_line::tells_besides(std::function<std::vector<std::string>()> more) {
+  parts_->besides = std::move(more);
+}
+
 void command_line::group(std::string title) {
   parts_->self.groups.push_back({std::move(title), {}});
 }

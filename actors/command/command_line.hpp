@@ -88,6 +88,10 @@ class command_line {
   /// (docs/formats/configuration.md).
   void configurable();
 
+  /// Asked when words are refused: what else is wrong, so that all of it is told at once.
+  /// Sentences that name a flag whose words were refused are left out.
+  void tells_besides(std::function<std::vector<std::string>()> more);
+
   /// Reads the words of a command line, without the program's name, and returns what to do: the
   /// chosen command's work, or printing its help. Throws usage_error.
   work parse(const std::vector<std::string>& words);
@@ -111,6 +115,7 @@ class command_line {
   work parse_flags(std::vector<std::string> words);
   std::vector<std::string> last_uses(const std::vector<std::string>& words) const;
   void take_words();
+  [[noreturn]] void refuse(const std::vector<std::string>& wrong) const;
   void configure(const configured_flag& entry, const flags_by_key& keys);
   std::string names_below() const;
   [[noreturn]] void refuse_command(const std::string& word) const;

@@ -4,6 +4,7 @@
 
 #include "actors/command/command_line.hpp"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -39,6 +40,7 @@ struct command_line::parts {
 
   command_description self;
   work does;
+  std::function<std::vector<std::string>()> besides;  ///< empty: nothing
   std::vector<std::unique_ptr<command_line>> commands;
   std::vector<std::unique_ptr<declared_flag>> flags;  ///< accepted ones included
   std::map<std::string, declared_flag*, std::less<>> by_name;

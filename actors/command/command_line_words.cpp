@@ -3,6 +3,7 @@
 #include "actors/command/command_line_parts.hpp"
 #include "actors/command/configuration.hpp"
 #include "actors/command/print.hpp"
+#include "actors/command/told.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -176,15 +177,22 @@ void command_line::take_words() {
   for (const auto& word : parts_->left)
     if (is_flag(word))
       collect([&] { throw usage_error("{}", why_not(word.substr(0, word.find('=')))); });
-  if (wrong.size() == 1)
-    throw usage_error("{}", wrong.front());
   if (!wrong.empty())
-    throw usage_error("{}{} flags cannot be used:\n  {}",
-                      wrong.size() == most_told ? "at least " : "",
-                      wrong.size(),
-                      fmt::join(wrong, "\n  "));
+    refuse(wrong);
   if (!parts_->left.empty())
     throw usage_error("'{}' is a word too many: it belongs to no flag", parts_->left.front());
+}
+
+void command_line::refuse(const std::vector<std::string>& wrong) const {
+  auto text = wrong.size() == 1 ? wrong.front()
+                                : fmt::format("{}{} flags cannot be used:\n  {}",
+                                              wrong.size() == most_told ? "at least " : "",
+                                              wrong.size(),
+                                              fmt::join(wrong, "\n  "));
+  if (parts_->besides)
+    if (const auto more = independent_of(wrong, parts_->besides()); !more.empty())
+      text += fmt::format("\nand besides:\n  {}", fmt::join(more, "\n  "));
+  throw usage_error("{}", text);
 }
 
 void command_line::configure(const configured_flag& entry, const flags_by_key& keys) {

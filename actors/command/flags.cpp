@@ -42,6 +42,7 @@ runtime::training_job training_job_from(const std::vector<std::string>& words) {
   training_flags flags;
   command_line line("troupe train gpt", "");
   declare(line, flags);
+  line.tells_besides([&flags] { return what_is_missing(flags); });
   line.runs([] { return 0; });
   line.parse(words);
   return resolve(flags);

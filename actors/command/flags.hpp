@@ -168,8 +168,12 @@ struct training_flags {
 void declare(command_line& line, training_flags& to);
 
 /// Fills in every default. Throws usage_error with everything that is missing or contradicts itself
-/// at once, and input_error for files that cannot be read.
+/// at once, and input_error for files that cannot be read. A contradiction of a flag that is
+/// complained of otherwise is left for the next time.
 runtime::training_job resolve(const training_flags& flags);
+
+/// A sentence for each part of a job that no flag gives. Contradictions are not looked for.
+std::vector<std::string> what_is_missing(const training_flags& flags);
 
 /// Fills in what `resolve` decided where a flag was not given (threads, layout, batch, the rest of
 /// the shape), so that the settings of the command line say it and another machine decides the

@@ -358,6 +358,7 @@ void add_memory(command_line& program) {
       "Takes the flags and configurations of `troupe train gpt`, and looks at shape, batch and "
       "layout. No data is needed, no tokenizer where --vocab-size is given, and no memory: a model "
       "of 175B on 1024 workers takes seconds.");
+  line.tells_besides([flags] { return what_is_missing(shape_and_layout(*flags)); });
   line.runs([flags, json] {
     const auto job = resolve(shape_and_layout(*flags));
     const auto groups = runtime::forecast_workers(job);

@@ -1,8 +1,10 @@
 #include "actors/command/flags.hpp"
 #include "actors/command/resolve_parts.hpp"
 #include "actors/command/setting_names.hpp"
+#include "actors/command/told.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/core/log.hpp"
 #include "runtime/data/blend.hpp"
 #include "runtime/data/split.hpp"
 #include "runtime/tokenizer/description.hpp"
@@ -23,13 +25,14 @@ std::string together(const sentences& wrong) {
   return out;
 }
 
+/// The model of flags whose shape is not known has sizes of 0, and so has the vocabulary of a
+/// tokenizer that cannot be made.
 void resolve_model(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
   auto& model = job.training.model;
-  bool known = false;
   collect(wrong, [&] {
     model = flags.model.hub.empty() ? shape_from_flags(flags, wrong) : shape_from_hub(flags, wrong);
-    known = true;
   });
+  const bool known = model.layers > 0;
   model.init_std = flags.model.init_std;
   collect(wrong, [&] {
     const auto tokens = make(flags.tokenizer);
@@ -105,7 +108,10 @@ void resolve_blends(const training_flags& flags, runtime::training_job& job, sen
         "leave it out");
 }
 
-void resolve_data(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
+void resolve_data(const training_flags& flags,
+                  runtime::training_job& job,
+                  unknown_parts& unknown,
+                  sentences& wrong) {
   const auto& d = flags.data;
   job.data.mock = d.mock;
   job.data.split = d.split.value_or(job.data.split);
@@ -121,7 +127,9 @@ void resolve_data(const training_flags& flags, runtime::training_job& job, sente
   job.data.fim = d.fim;
   if (!d.fim.enabled && d.fim != runtime::fim_settings())
     wrong.emplace_back("--fim-* say how samples are cut for --fim-data: add it, or leave them out");
+  const auto before = wrong.size();
   resolve_blends(flags, job, wrong);
+  unknown.data = wrong.size() > before;
   if (d.unsharded && d.order != "cyclic")
     wrong.emplace_back(
         "--no-data-sharding says how --dataloader-type cyclic deals out samples: add it, or leave "
@@ -183,17 +191,20 @@ void resolve_scaling(const training_flags& flags, runtime::training_job& job, se
                                 out.initial));
 }
 
-}  // namespace
-
-runtime::training_job resolve(const training_flags& flags) {
-  runtime::training_job job;
-  sentences wrong;
+/// Fills in `job`; what the flags of one part contradict, and what cannot be read, becomes a
+/// sentence.
+void resolve_parts(const training_flags& flags,
+                   runtime::training_job& job,
+                   unknown_parts& unknown,
+                   sentences& wrong) {
   resolve_model(flags, job, wrong);
-  resolve_data(flags, job, wrong);
-  resolve_layout(flags, job, wrong);
+  unknown.shape = job.training.model.layers == 0;
+  unknown.tokenizer = job.training.model.padded_vocabulary == 0;
+  resolve_data(flags, job, unknown, wrong);
+  resolve_layout(flags, job, unknown, wrong);
   resolve_recompute(flags, job, wrong);
   resolve_optimizer(flags, job);
-  resolve_steps(flags, job, wrong);
+  resolve_steps(flags, job, unknown, wrong);
   resolve_watching(flags, job, wrong);
   resolve_nonfinite(flags, job, wrong);
   resolve_scaling(flags, job, wrong);
@@ -209,10 +220,68 @@ runtime::training_job resolve(const training_flags& flags) {
   job.exit_interval = std::uint64_t(flags.steps.exit_interval);
   job.exit_minutes = flags.steps.exit_minutes.value_or(0);
   job.skip_train = flags.steps.skip_train;
-  if (wrong.empty())
-    wrong = runtime::validate(job);
-  if (!wrong.empty())
-    throw usage_error("{}", with_flags(together(wrong)));
+}
+
+/// To what is told, in the words of flags; nothing twice.
+void add(sentences& told, const sentences& more) {
+  for (const auto& sentence : more)
+    if (auto text = with_flags(sentence); std::find(told.begin(), told.end(), text) == told.end())
+      told.push_back(std::move(text));
+}
+
+/// What a user may not have meant, though it can be done.
+void warn_of_idle_flags(const training_flags& flags) {
+  if (flags.layout.sequence_parallel && flags.layout.tensor == 1)
+    runtime::log_warning(
+        "--sequence-parallel does nothing with --tensor-model-parallel-size 1: it is off");
+}
+
+}  // namespace
+
+std::vector<std::string> what_is_missing(const training_flags& flags) {
+  sentences wrong;
+  const auto require = [&](bool given, const char* otherwise) {
+    if (!given)
+      wrong.emplace_back(otherwise);
+  };
+  const auto& m = flags.model;
+  if (m.hub.empty())
+    for (const auto& [flag, given] : {std::pair("--num-layers", m.layers.has_value()),
+                                      std::pair("--hidden-size", m.hidden.has_value()),
+                                      std::pair("--num-attention-heads", m.heads.has_value()),
+                                      std::pair("--seq-length", m.sequence.has_value())})
+      if (!given)
+        wrong.push_back(fmt::format(
+            "{} is missing; without --load-hf the model's shape is given by flags", flag));
+  collect(wrong, [&] { choice_of(flags.tokenizer); });
+  const auto& s = flags.steps;
+  require(s.micro.has_value(),
+          "--micro-batch-size is missing: how many samples pass a stage at once");
+  require(s.iterations || s.samples, "how long? give --train-iters or --train-samples");
+  require(flags.rate.maximum.has_value(), "--lr is missing: the peak learning rate");
+  const auto& d = flags.data;
+  require(d.mock || !d.path.empty() || !d.train_path.empty() || !d.valid_path.empty()
+              || !d.test_path.empty() || !d.arguments_file.empty()
+              || !d.part_arguments_file.empty(),
+          "what to train on? give --data-path PREFIX, or --mock-data");
+  sentences out;
+  add(out, wrong);
+  return out;
+}
+
+runtime::training_job resolve(const training_flags& flags) {
+  auto told = what_is_missing(flags);
+  runtime::training_job job;
+  unknown_parts unknown;
+  sentences wrong;
+  resolve_parts(flags, job, unknown, wrong);
+  add(told, wrong);
+  sentences rules;
+  add(rules, runtime::validate(job, unknown));
+  add(told, independent_of(told, rules));
+  if (!told.empty())
+    throw usage_error("{}", together(told));
+  warn_of_idle_flags(flags);
   return job;
 }
 

@@ -1,5 +1,4 @@
 #include "actors/command/resolve_parts.hpp"
-#include "runtime/core/log.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/machine/machine.hpp"
 #include "runtime/trainer/device_setup.hpp"
@@ -55,7 +54,10 @@ int told_virtual_stages(const training_flags& flags, std::int64_t layers, int ra
 }
 
 /// Stages that cannot be even are left to be told with the other rules of the layout.
-void resolve_stages(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
+void resolve_stages(const training_flags& flags,
+                    runtime::training_job& job,
+                    unknown_parts& unknown,
+                    sentences& wrong) {
   const auto& s = flags.stages;
   const auto& ends = s.ends;
   auto& chunks = job.layout.chunks;
@@ -69,7 +71,8 @@ void resolve_stages(const training_flags& flags, runtime::training_job& job, sen
   schedule.memory_limit = flags.schedule.memory_limit.value_or(0);
   if (!flags.schedule.times.empty())
     collect(wrong, [&] { read_times(flags.schedule.times, schedule); });
-  if (layers < 1 || (!flags.model.layers && flags.model.hub.empty()))
+  unknown.stages = s.text || told;  // until they are made
+  if (layers < 1 || unknown.batch)
     return;
   if (s.text && told) {
     wrong.emplace_back(
@@ -109,6 +112,7 @@ void resolve_stages(const training_flags& flags, runtime::training_job& job, sen
     else if (!s.text && layers % stages == 0)
       chunks = runtime::split_layers(layers, stages, {});
   });
+  unknown.stages = unknown.stages && chunks.empty();
 }
 
 /// "0,2": whole numbers; the devices themselves are looked for when the run begins.
@@ -153,7 +157,10 @@ void resolve_device(const training_flags& flags, runtime::training_job& job, sen
 
 }  // namespace
 
-void resolve_layout(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
+void resolve_layout(const training_flags& flags,
+                    runtime::training_job& job,
+                    unknown_parts& unknown,
+                    sentences& wrong) {
   const auto& l = flags.layout;
   auto& out = job.layout;
   out.tensor = int(l.tensor);
@@ -166,9 +173,6 @@ void resolve_layout(const training_flags& flags, runtime::training_job& job, sen
     wrong.push_back(std::move(complaint));
   out.replicas_per_worker = int(l.replicas_per_worker);
   out.sequence_parallel = l.sequence_parallel && l.tensor > 1;
-  if (l.sequence_parallel && l.tensor == 1)
-    runtime::log_warning(
-        "--sequence-parallel does nothing with --tensor-model-parallel-size 1: it is off");
   if (l.pipeline_before_data)
     out.order = "tp-cp-ep-pp-dp";
   job.reduction = flags.reduction;
@@ -182,8 +186,8 @@ void resolve_layout(const training_flags& flags, runtime::training_job& job, sen
   resolve_device(flags, job, wrong);
   auto& batch = job.training.batch;
   batch.data_parallel = std::max<std::int64_t>(1, out.world / model) * l.replicas_per_worker;
-  resolve_batch(flags, job, wrong);
-  resolve_stages(flags, job, wrong);
+  resolve_batch(flags, job, unknown, wrong);
+  resolve_stages(flags, job, unknown, wrong);
 }
 
 void resolve_recompute(const training_flags& flags, runtime::training_job& job, sentences& wrong) {

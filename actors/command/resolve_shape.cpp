@@ -93,16 +93,6 @@ void resolve_rotary(const training_flags& flags, gpt_config& out, sentences& wro
 
 gpt_config shape_from_flags(const training_flags& flags, sentences& wrong) {
   const auto& m = flags.model;
-  const std::pair<const char*, bool> needed[] = {{"--num-layers", m.layers.has_value()},
-                                                 {"--hidden-size", m.hidden.has_value()},
-                                                 {"--num-attention-heads", m.heads.has_value()},
-                                                 {"--seq-length", m.sequence.has_value()}};
-  for (const auto& [flag, given] : needed)
-    if (!given)
-      wrong.push_back(
-          fmt::format("{} is missing; without --load-hf the model's shape is given by "
-                      "flags",
-                      flag));
   gpt_config out;
   out.layers = m.layers.value_or(1);
   out.hidden = m.hidden.value_or(64);
@@ -113,7 +103,7 @@ gpt_config shape_from_flags(const training_flags& flags, sentences& wrong) {
         "both out",
         *m.query_groups));
   out.groups = m.grouped_queries ? m.query_groups.value_or(1) : out.heads;
-  if (!m.head_size && out.hidden % out.heads != 0)
+  if (m.hidden && m.heads && !m.head_size && out.hidden % out.heads != 0)
     wrong.push_back(fmt::format(
         "--hidden-size {} is not a multiple of --num-attention-heads {}; the nearest that would "
         "do: "
@@ -140,7 +130,7 @@ gpt_config shape_from_flags(const training_flags& flags, sentences& wrong) {
   out.tied_embeddings = !m.untied;
   out.hidden_dropout = m.hidden_dropout.value_or(0.1);
   out.attention_dropout = m.attention_dropout.value_or(0.1);
-  return out;
+  return m.layers && m.hidden && m.heads && m.sequence ? out : gpt_config{};
 }
 
 /// The shape of a model that is there already. Flags may repeat it; dropout, and a --seq-length

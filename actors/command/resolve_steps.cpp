@@ -21,8 +21,9 @@ std::int64_t steps_of_samples(const runtime::batch_schedule& batch, std::int64_t
 void refuse_units(const training_flags& flags, sentences& wrong) {
   const auto& r = flags.rate;
   const bool in_samples = flags.steps.samples.has_value();
+  const bool says_how_long = in_samples != flags.steps.iterations.has_value();
   const auto foreign = [&](const char* flag, bool given, bool of_samples) {
-    if (given && of_samples != in_samples)
+    if (given && of_samples != in_samples && says_how_long)
       wrong.push_back(fmt::format("{} does not go with {}: count both in {}",
                                   flag,
                                   in_samples ? "--train-samples" : "--train-iters",
@@ -110,11 +111,13 @@ void resolve_optimizer(const training_flags& flags, runtime::training_job& job) 
   }
 }
 
-void resolve_batch(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
+void resolve_batch(const training_flags& flags,
+                   runtime::training_job& job,
+                   unknown_parts& unknown,
+                   sentences& wrong) {
   const auto& s = flags.steps;
   auto& batch = job.training.batch;
-  if (!s.micro)
-    wrong.emplace_back("--micro-batch-size is missing: how many samples pass a stage at once");
+  unknown.batch = !s.micro;
   batch.micro = s.micro.value_or(1);
   batch.global = s.global.value_or(batch.micro * batch.data_parallel);
   if (s.ramp.size() == 3) {
@@ -130,9 +133,13 @@ void resolve_batch(const training_flags& flags, runtime::training_job& job, sent
     wrong.emplace_back(
         "--step-batch-size-schedule needs --train-samples in place of --train-iters: steps are of "
         "several sizes");
+  const auto sequence = job.training.model.sequence;
+  unknown.batch = true;  // until they are read
+  if (sequence < 1)
+    return;
   collect(wrong, [&] {
-    batch.steps = runtime::batch_steps_from(s.sizes,
-                                            std::max<std::int64_t>(1, job.training.model.sequence));
+    batch.steps = runtime::batch_steps_from(s.sizes, sequence);
+    unknown.batch = !s.micro;
     const auto last = batch.steps.back().size;
     if (s.global && *s.global != last)
       wrong.push_back(fmt::format(
@@ -145,22 +152,24 @@ void resolve_batch(const training_flags& flags, runtime::training_job& job, sent
 }
 
 /// Megatron-LM counts rates in samples; steps are taken to be of the full batch size.
-void resolve_steps(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
+void resolve_steps(const training_flags& flags,
+                   runtime::training_job& job,
+                   unknown_parts& unknown,
+                   sentences& wrong) {
   const auto& s = flags.steps;
   const auto& batch = job.training.batch;
   const bool in_samples = s.samples.has_value();
-  if (s.iterations.has_value() == in_samples)
-    wrong.emplace_back(in_samples ? "--train-iters and --train-samples both say how long: give one"
-                                  : "how long? give --train-iters or --train-samples");
+  if (in_samples && s.iterations)
+    wrong.emplace_back("--train-iters and --train-samples both say how long: give one");
   refuse_units(flags, wrong);
   refuse_idle(flags, wrong);
-  if (!flags.rate.maximum)
-    wrong.emplace_back("--lr is missing: the peak learning rate");
-
-  if (batch.global < 1 || (batch.ramp_start > 0 && batch.ramp_increment < 1))
-    return;  // the rules of the batch are told elsewhere
-  job.train_iterations
-      = std::uint64_t(in_samples ? steps_of_samples(batch, *s.samples) : s.iterations.value_or(0));
+  // The rules of the batch are told elsewhere.
+  const bool countable
+      = !unknown.batch && batch.global > 0 && (batch.ramp_start == 0 || batch.ramp_increment > 0);
+  unknown.length = s.iterations.has_value() == in_samples || !countable;
+  if (!unknown.length)
+    job.train_iterations
+        = std::uint64_t(in_samples ? steps_of_samples(batch, *s.samples) : *s.iterations);
   const auto whole_run
       = in_samples ? *s.samples : std::int64_t(job.train_iterations) * batch.global;
   resolve_rate(flags, batch.global, whole_run, job.training.rate);

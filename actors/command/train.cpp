@@ -33,6 +33,9 @@ void add_train(command_line& program) {
     *table = megatron_markdown;
   });
   declare(gpt, *flags);
+  gpt.tells_besides([flags, table] {
+    return *table == nullptr ? what_is_missing(*flags) : std::vector<std::string>();
+  });
   gpt.runs([flags, table, &gpt] {
     if (*table != nullptr) {
       print_page((*table)());

@@ -26,9 +26,10 @@ namespace {
 namespace fs = std::filesystem;
 using sentences = std::vector<std::string>;
 
-void validate_steps(const training_job& job, sentences& wrong) {
-  collect(wrong, [&] { check(job.training.batch); });
-  if (job.train_iterations < 1)
+void validate_steps(const training_job& job, const unknown_parts& unknown, sentences& wrong) {
+  if (!unknown.batch)
+    collect(wrong, [&] { check(job.training.batch); });
+  if (job.train_iterations < 1 && !unknown.length)
     wrong.push_back(fmt::format(
         "the run has no step: give `train_iterations` of at least 1, or `train_samples` of "
         "at least `batch.global` {}",
@@ -45,14 +46,16 @@ void validate_steps(const training_job& job, sentences& wrong) {
     wrong.push_back(fmt::format("`rate.warmup_start` {} is above `rate.maximum` {}: give less",
                                 rate.warmup_start,
                                 rate.maximum));
-  if (rate.warmup >= rate.decay && job.train_iterations > 0)
+  const bool has_length = job.train_iterations > 0 && !unknown.length;
+  if (rate.warmup >= rate.decay && has_length)
     wrong.push_back(
         fmt::format("the learning rate warms up for {} samples, but has only {} to rise and "
                     "decay in: shorten `rate.warmup_iterations`, `rate.warmup` or "
                     "`rate.warmup_fraction`, or lengthen `rate.decay_iterations` or `rate.decay`",
                     rate.warmup,
                     rate.decay));
-  if (rate.style == decay_style::wsd && (rate.end_decay < 1 || rate.end_decay > rate.decay))
+  if (rate.style == decay_style::wsd && has_length
+      && (rate.end_decay < 1 || rate.end_decay > rate.decay))
     wrong.push_back(
         fmt::format("`rate.style` WSD decays at its end for {} samples: give "
                     "`rate.wsd_decay_iterations` or `rate.wsd_decay`, from 1 to the {} samples of "
@@ -319,12 +322,18 @@ void validate_bits(const training_job& job, sentences& wrong) {
 
 }  // namespace
 
-std::vector<std::string> validate(const training_job& job) {
-  auto wrong = validate(job.training.model);
-  for (auto& sentence : validate_layout(job))
+std::vector<std::string> validate(const training_job& job, unknown_parts unknown) {
+  sentences wrong;
+  if (!unknown.shape) {
+    auto model = job.training.model;
+    if (unknown.tokenizer)  // any will do
+      model.vocabulary = model.padded_vocabulary = std::max<std::int64_t>(1, model.vocabulary);
+    wrong = validate(model);
+  }
+  for (auto& sentence : validate_layout(job, unknown))
     wrong.push_back(std::move(sentence));
-  validate_steps(job, wrong);
-  validate_data(job, wrong);
+  validate_steps(job, unknown, wrong);
+  validate_data(job, unknown, wrong);
   validate_tokenizer_of_data(job, wrong);
   validate_files(job, wrong);
   validate_resuming(job, wrong);

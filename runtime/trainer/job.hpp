@@ -200,8 +200,18 @@ struct training_job {
 /// threads, instruction set, build. Kept in the checkpoint; a difference at resume is said.
 std::string identity(const training_job& job);
 
+/// What of a job its caller could not make out, and has told why: rules about it are left out.
+struct unknown_parts {
+  bool shape = false;      ///< the sizes of the model, which are 0
+  bool tokenizer = false;  ///< with it the padded vocabulary, which is 0
+  bool data = false;       ///< what to train on
+  bool batch = false;      ///< its sizes, and so what a schedule has to do
+  bool stages = false;     ///< which layers they hold
+  bool length = false;  ///< how many iterations, and how many samples the rate rises and decays in
+};
+
 /// Every rule that the job breaks, one sentence each with the flag and the nearest value that would
-/// do; empty: it can run.
-std::vector<std::string> validate(const training_job& job);
+/// do; empty: it can run, where nothing is unknown.
+std::vector<std::string> validate(const training_job& job, unknown_parts unknown = {});
 
 }  // namespace troupe::runtime

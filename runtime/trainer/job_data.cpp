@@ -164,7 +164,9 @@ std::shared_ptr<const fill_in_middle> fim_of(const training_job& job) {
   return out;
 }
 
-void validate_fim(const training_job& job, std::vector<std::string>& wrong) {
+void validate_fim(const training_job& job,
+                  const unknown_parts& unknown,
+                  std::vector<std::string>& wrong) {
   const auto before = wrong.size();
   if (job.data.mock)
     wrong.emplace_back(
@@ -172,7 +174,7 @@ void validate_fim(const training_job& job, std::vector<std::string>& wrong) {
   if (job.data.sft)
     wrong.emplace_back("`data.fim.enabled` and `data.sft` are two kinds of samples: leave one out");
   validate_fim(job.data.fim, wrong);
-  if (wrong.size() == before)
+  if (wrong.size() == before && !unknown.tokenizer)
     collect(wrong, [&] { fim_of(job); });
 }
 
@@ -288,16 +290,18 @@ std::shared_ptr<const sample_dataset> open_set(const training_job& job,
 
 }  // namespace
 
-void validate_data(const training_job& job, std::vector<std::string>& wrong) {
+void validate_data(const training_job& job,
+                   const unknown_parts& unknown,
+                   std::vector<std::string>& wrong) {
   const auto& data = job.data;
   const int said = int(data.mock) + int(!data.path.empty()) + int(by_part(data));
-  if (said == 0)
+  if (said == 0 && !unknown.data)
     wrong.emplace_back("what to train on? give `data.path` PREFIX, or `data.mock`");
   else if (said > 1)
     wrong.emplace_back(data.mock ? "`data.path` and `data.mock` both say what to train on: give one"
                                  : "`data.path` and `data.train_path` both say what to train on: "
                                    "give one");
-  if (by_part(data) && data.train_path.empty())
+  if (by_part(data) && data.train_path.empty() && !unknown.data)
     wrong.emplace_back(
         "`data.valid_path` and `data.test_path` come with `data.train_path`: say what to train on");
   if (data.sft)
@@ -306,7 +310,7 @@ void validate_data(const training_job& job, std::vector<std::string>& wrong) {
     for (const auto& prefix : prefixes_of(data))
       collect(wrong, [&] { indexed_dataset(prefix, objects_of(data)); });
   if (data.fim.enabled)
-    validate_fim(job, wrong);
+    validate_fim(job, unknown, wrong);
   collect(wrong, [&] {
     if (!split_matrix(data.split).share(data_split::train))
       throw input_error("`data.split` {} leaves nothing to train on: its first share must not be 0",

@@ -14,8 +14,11 @@
 
 namespace troupe::runtime {
 
-/// Every rule that the data break, one sentence each; data sets are opened for it.
-void validate_data(const training_job& job, std::vector<std::string>& wrong);
+/// Every rule that the data break, one sentence each, but those about what is unknown; data sets
+/// are opened for it.
+void validate_data(const training_job& job,
+                   const unknown_parts& unknown,
+                   std::vector<std::string>& wrong);
 
 /// A data set that was written by another tokenizer than the job's, one sentence each. One without
 /// a manifest passes, and so do a job without a tokenizer, and one whose tokenizer has but further

@@ -240,21 +240,26 @@ void validate_recomputation(const training_job& job, sentences& wrong) {
 
 }  // namespace
 
-std::vector<std::string> validate_layout(const training_job& job) {
+std::vector<std::string> validate_layout(const training_job& job, const unknown_parts& unknown) {
   sentences wrong;
   if (!validate_sizes(job, wrong))
     return wrong;
   validate_mesh(job, wrong);
   const auto before = wrong.size();
-  if (const auto schedule = schedule_of(job, wrong)) {
-    validate_stages(job, schedule->chunks(), wrong);
-    validate_schedule(job, *schedule, wrong);
-  } else if (wrong.size() == before) {
+  if (unknown.batch) {
+    // Nothing can be said of the schedule, and so of the stages that it has.
+  } else if (const auto schedule = schedule_of(job, wrong)) {
+    if (!unknown.stages)
+      validate_stages(job, schedule->chunks(), wrong);
+    if (!unknown.shape)
+      validate_schedule(job, *schedule, wrong);
+  } else if (wrong.size() == before && !unknown.stages) {
     validate_stages(job, job.layout.pipeline, wrong);
   }
   validate_tensor(job, wrong);
   validate_reduction(job, wrong);
-  validate_recomputation(job, wrong);
+  if (!unknown.stages)
+    validate_recomputation(job, wrong);
   return wrong;
 }
 

@@ -7,7 +7,7 @@
 namespace troupe::runtime {
 
 /// Every rule of mesh, stages, tensor parallelism, reduction and recomputation that the job breaks,
-/// one sentence each; empty: none.
-std::vector<std::string> validate_layout(const training_job& job);
+/// one sentence each, but those about what is unknown; empty: none.
+std::vector<std::string> validate_layout(const training_job& job, const unknown_parts& unknown);
 
 }  // namespace troupe::runtime

@@ -5,6 +5,10 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <set>
+#include <sstream>
+#include <string>
+
 using namespace troupe;
 using namespace troupe::command;
 using Catch::Matchers::ContainsSubstring;
@@ -104,6 +108,109 @@ TEST_CASE("words that no flag takes and flags that are unknown are told at once"
              ContainsSubstring("4 flags cannot be used") && ContainsSubstring("--tokenizer-type")
                  && ContainsSubstring("--lr 'fast'") && ContainsSubstring("--num-layer ")
                  && ContainsSubstring("--adam-beta3"));
+}
+
+TEST_CASE("beside words that are refused all is told that is missing", "[command]") {
+  const auto all = tests::refusal_of_flags(
+      "--tokenizer-type WordPiece --lr fast --num-layer 3 --hidden-size 64 --micro-batch-size 2");
+  CHECK_THAT(all,
+             ContainsSubstring("3 flags cannot be used") && ContainsSubstring("and besides:")
+                 && ContainsSubstring("--num-attention-heads is missing")
+                 && ContainsSubstring("--seq-length is missing")
+                 && ContainsSubstring("--train-iters or --train-samples"));
+  CHECK_THAT(all, !ContainsSubstring("--lr is missing") && !ContainsSubstring("--num-layers is"));
+  CHECK_THAT(tests::refusal_of_flags(tests::small_run + "--lr fast"),
+             !ContainsSubstring("and besides"));
+}
+
+TEST_CASE("beside words that are refused nothing is told that may follow from them", "[command]") {
+  for (const auto* words :
+       {"--pipeline-model-parallel-size four --pipeline-schedule dualpipe",
+        "--global-batch-size 64k --pipeline-model-parallel-size 4 --pipeline-schedule dualpipe",
+        "--decoder-last-pipeline-num-layers x --decoder-first-pipeline-num-layers 2 "
+        "--pipeline-model-parallel-size 2",
+        "--world-size two --tensor-model-parallel-size 3"}) {
+    CAPTURE(words);
+    CHECK_THAT(tests::refusal_of_flags(tests::small_run + words), !ContainsSubstring("\n"));
+  }
+  CHECK_THAT(tests::refusal_of_flags(tests::small_run + "--load-hf nowhere --lr fast"),
+             !ContainsSubstring("nowhere"));
+}
+
+TEST_CASE("nothing is told twice", "[command]") {
+  for (const auto* words : {"--split 1,x",
+                            "--pipeline-model-parallel-size 4 --pipeline-schedule dualpipe "
+                            "--global-batch-size 2",
+                            "--pipeline-model-parallel-size 2 --pipeline-schedule missing.csv",
+                            "--tokenizer-type GPT2BPETokenizer"}) {
+    CAPTURE(words);
+    const auto said = tests::refusal_of_flags(tests::small_run + words);
+    CAPTURE(said);
+    std::istringstream lines(said);
+    std::multiset<std::string> all;
+    for (std::string line; std::getline(lines, line);)
+      all.insert(line);
+    REQUIRE(!all.empty());
+    for (const auto& line : all)
+      CHECK(all.count(line) == 1);
+  }
+}
+
+TEST_CASE("where a part cannot be made out no rule about it is told", "[command]") {
+  const auto told = [](const std::string& words) {
+    return tests::refusal_of_flags("--num-layers 5 --hidden-size 64 --num-attention-heads 4 "
+                                   "--seq-length 32 --train-iters 10 --lr 1e-3 "
+                                   "--tokenizer-type NullTokenizer --vocab-size 100 "
+                                   + words);
+  };
+  CHECK_THAT(told("--micro-batch-size 1 --data-args-path missing.txt"),
+             ContainsSubstring("missing.txt") && !ContainsSubstring("what to train on"));
+  CHECK_THAT(told("--mock-data --global-batch-size 8 --pipeline-model-parallel-size 2 "
+                  "--pipeline-schedule dualpipe --decoder-first-pipeline-num-layers 3"),
+             ContainsSubstring("--micro-batch-size is missing") && !ContainsSubstring("dualpipe")
+                 && !ContainsSubstring("--decoder-first"));
+  CHECK_THAT(told("--mock-data --micro-batch-size 1 --rampup-batch-size 4 0 100"),
+             ContainsSubstring("--rampup-batch-size") && !ContainsSubstring("no step")
+                 && !ContainsSubstring("--lr is 0"));
+  CHECK_THAT(told("--mock-data --micro-batch-size 1 --pipeline-model-parallel-size 2 "
+                  "--pipeline-model-parallel-layout nonsense --recompute-granularity full "
+                  "--recompute-method uniform --recompute-num-layers 3"),
+             ContainsSubstring("nonsense") && !ContainsSubstring("--recompute-num-layers 3"));
+  // A model's own rules need no tokenizer.
+  CHECK_THAT(told("--mock-data --micro-batch-size 1 --tokenizer-type GPT2BPETokenizer "
+                  "--group-query-attention --num-query-groups 3"),
+             ContainsSubstring("--vocab-file") && ContainsSubstring("--num-query-groups 3"));
+}
+
+TEST_CASE("what contradicts itself is told with what is missing", "[command]") {
+  const auto all = tests::refusal_of_flags(
+      "--mock-data --num-layers 2 --hidden-size 65 --num-attention-heads 4 --seq-length 32 "
+      "--micro-batch-size 4 --global-batch-size 6 --min-lr 1 --lr 1e-3 --world-size 5 "
+      "--tensor-model-parallel-size 2 --split 0,1 --tokenizer-type NullTokenizer");
+  CHECK_THAT(all,
+             ContainsSubstring("--hidden-size 65") && ContainsSubstring("needs --vocab-size")
+                 && ContainsSubstring("--train-iters or --train-samples")
+                 && ContainsSubstring("--global-batch-size 6") && ContainsSubstring("--min-lr 1")
+                 && ContainsSubstring("--world-size 5") && ContainsSubstring("--split 0,1"));
+}
+
+TEST_CASE("what may only follow from a flag that is missing is not told", "[command]") {
+  // Without heads, a vocabulary and a length no rule about them can be broken.
+  const auto all = tests::refusal_of_flags(
+      "--num-layers 3 --hidden-size 64 --seq-length 31 --micro-batch-size 1 --lr 1e-3 "
+      "--pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --sequence-parallel "
+      "--pipeline-schedule dualpipe --untie-embeddings-and-output-weights --lr-warmup-iters 10 "
+      "--lr-decay-style WSD --lr-wsd-decay-iters 5 --fim-data --data-path nothing "
+      "--global-batch-size 8");
+  CHECK_THAT(all,
+             ContainsSubstring("--num-attention-heads is missing")
+                 && ContainsSubstring("--train-iters or --train-samples")
+                 && ContainsSubstring("--vocab-file") && ContainsSubstring("'nothing"));
+  CHECK_THAT(all,
+             !ContainsSubstring("warms up") && !ContainsSubstring("WSD decays")
+                 && !ContainsSubstring("tied") && !ContainsSubstring("padded vocabulary")
+                 && !ContainsSubstring("no step") && !ContainsSubstring("names no tokenizer")
+                 && !ContainsSubstring("--num-layers 3") && !ContainsSubstring("come out even"));
 }
 
 TEST_CASE("iterations and samples are not mixed", "[command]") {

@@ -49,7 +49,7 @@ training_job job_of(const scratch_folder& folder, const std::string& end) {
 
 std::string wrong_with(const training_job& job) {
   std::vector<std::string> wrong;
-  validate_data(job, wrong);
+  validate_data(job, {}, wrong);
   validate_tokenizer_of_data(job, wrong);
   std::string out;
   for (const auto& one : wrong)
