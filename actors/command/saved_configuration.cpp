@@ -41,7 +41,7 @@ fs::path free_name(const fs::path& folder) {
 void save_configuration(const fs::path& folder, const std::string& text) {
   const auto file = folder / configuration_file;
   runtime::remove_parts_of(file);
-  if (fs::exists(file)) {
+  if (fs::is_regular_file(file)) {  // of a FIFO or a device there is nothing to keep
     if (says_the_same(file, text))
       return;
     const auto before = free_name(folder);

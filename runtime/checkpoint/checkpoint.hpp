@@ -37,7 +37,8 @@ namespace troupe::runtime {
 class directory_lock {
  public:
   /// Makes the folder if needed, locks it, and clears away what dead writers left behind. Throws
-  /// input_error that names the process holding the lock, and io_error.
+  /// input_error that names the process holding the lock, or a tracker that is no file, and
+  /// io_error.
   explicit directory_lock(const std::filesystem::path& dir);
   ~directory_lock();
   directory_lock(const directory_lock&) = delete;

@@ -6,10 +6,28 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/file.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace troupe::runtime {
+namespace {
+
+/// Else the first checkpoint would fail, after the steps that it was to keep.
+void require_own_tracker(const std::filesystem::path& dir) {
+  const auto path = dir / tracker_file;
+  std::error_code failure;
+  if (const auto is = std::filesystem::status(path, failure); exists(is) && !is_regular_file(is))
+    throw input_error(
+        "cannot save into '{}': its {}, which is to name the newest checkpoint, is not a regular "
+        "file; remove it",
+        dir.string(),
+        tracker_file);
+}
+
+}  // namespace
+
 directory_lock::directory_lock(const std::filesystem::path& dir) : path_(dir / lock_file) {
   make_folder(dir);
   descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
@@ -33,6 +51,7 @@ directory_lock::directory_lock(const std::filesystem::path& dir) : path_(dir / l
     // Only to be named to others: a full disk is told by the write that needs the space.
     if (::ftruncate(descriptor_, 0) == 0)
       static_cast<void>(::pwrite(descriptor_, pid.data(), pid.size(), 0) == 0);
+    require_own_tracker(dir);
     clear_remains(dir);
   } catch (...) {
     ::close(descriptor_);

@@ -450,11 +450,15 @@ def check_fifos(folder):
     """A FIFO where a file should be is refused, and nobody waits for a reader of it."""
     (folder / "run").mkdir()
     os.mkfifo(folder / "run/latest_checkpointed_iteration.txt")
-    expect(2, *training(folder), says="latest_checkpointed_iteration.txt")
+    out = expect(2, *training(folder), says="latest_checkpointed_iteration.txt")
+    if (folder / "log.jsonl").exists():
+        raise wrong(f"a run that cannot save begins all the same:\n{out}")
     (folder / "other").mkdir()
     os.mkfifo(folder / "other/config.yaml")
     words = ["train", "gpt", *SMALL, *MOCK, "--save", folder / "other"]
     expect(2, *words, says="config.yaml")
+    if (folder / "other/config.1.yaml").exists():
+        raise wrong("a FIFO is kept as the previous configuration")
 
 
 def main():
