@@ -5,6 +5,7 @@
 #include "runtime/core/json_bytes.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/tokenizer/null_tokenizer.hpp"
 #include "runtime/tokenizer/tokenizer_json.hpp"
 
 #include <algorithm>
@@ -284,14 +285,22 @@ std::unique_ptr<const tokenizer> named_tokenizer(const std::string& description)
 }
 
 void require_described(const tokenizer& x, const std::string& description) {
-  const auto fingerprint = parsed(description).fingerprint;
-  if (to_string(x.fingerprint()) != fingerprint)
+  const auto& [choice, fingerprint] = parsed(description);
+  if (to_string(x.fingerprint()) == fingerprint)
+    return;
+  if (choice.type == null_tokenizer::type_name && x.kind() != choice.type)
     throw input_error(
-        "this {} is not the one that the model was trained with: its fingerprint is {}, not {}; "
-        "restore its files",
-        x.kind(),
-        to_string(x.fingerprint()),
-        fingerprint);
+        "the model was trained or imported without a text tokenizer, so nothing says that its ids "
+        "are those of this {}: leave `tokenizer.folder` out; or, if it was imported, import it "
+        "again "
+        "into another folder, by `troupe checkpoint import` with `tokenizer.folder` DIR",
+        x.kind());
+  throw input_error(
+      "this {} is not the one that the model was trained with: its fingerprint is {}, not {}; "
+      "restore its files",
+      x.kind(),
+      to_string(x.fingerprint()),
+      fingerprint);
 }
 
 }  // namespace troupe::runtime

@@ -104,6 +104,8 @@ def check_export_refusals(folder):
     if "written as ids" not in said or "import into another folder, with --tokenizer DIR" not in said:
         raise wrong(f"import without a tokenizer says: {said}")
     works("generate", "--load", folder / "back", "--prompt", "1 2 3", "--tokens", 3)
+    refuses("import it again into another folder", "generate", "--load", folder / "back", "--tokenizer",
+            folder / "tok", "--prompt", "a", "--tokens", 3)
     # What it advises works: the tokenizer of another folder, into a folder of its own.
     texts, hub = trained(folder, *LLAMA), folder / "without"
     works("checkpoint", "export", texts, "--hf", hub)
