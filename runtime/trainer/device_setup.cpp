@@ -237,6 +237,26 @@ void take_products(const training_job& job,
 
 namespace {
 
+/// In one line, for when the library is another one all choices of a file may be refused at once.
+/// `theirs`: whose bits are lost.
+void tell_replaced(std::vector<kernels::replaced_choice> news,
+                   kernels::choices_of whose,
+                   const char* theirs) {
+  std::erase_if(news, [&](const auto& x) { return x.whose != whose; });
+  if (news.empty())
+    return;
+  const auto& [before, of, why] = news.front();
+  const auto others = std::int64_t(news.size()) - 1;
+  log_warning(
+      "the algorithm that was chosen earlier for the matrix product '{}' cannot be taken: {}{}; "
+      "another was chosen in its place, and the states from here on are not promised to be the "
+      "bits of {}",
+      before.product,
+      why,
+      others == 0 ? "" : fmt::format("; nor can {}", counted(others, "other one")),
+      theirs);
+}
+
 /// What could not be taken, and what measuring took: once each, for the process may have several
 /// jobs.
 void tell_products(const kernels::product_report& report) {
@@ -245,17 +265,11 @@ void tell_products(const kernels::product_report& report) {
   static int measured = 0;
   static double seconds = 0;
   const std::lock_guard lock(mutex);
-  for (; replaced < report.replaced.size(); ++replaced) {
-    const auto& [before, whose, why] = report.replaced[replaced];
-    log_warning(
-        "the algorithm that was chosen earlier for the matrix product '{}' cannot be taken: "
-        "{}; another was chosen in its place, and the states from here on are not promised "
-        "to be the bits of {}",
-        before.product,
-        why,
-        whose == kernels::choices_of::this_run ? "the run that this one goes on from"
-                                               : "runs that took it");
-  }
+  const std::vector news(
+      report.replaced.begin() + std::ptrdiff_t(std::exchange(replaced, report.replaced.size())),
+      report.replaced.end());
+  tell_replaced(news, kernels::choices_of::this_run, "the run that this one goes on from");
+  tell_replaced(news, kernels::choices_of::others, "runs that took it");
   if (report.measured > measured)
     log_info("{} measured in {:.1f} s, to choose their algorithms",
              counted(std::int64_t(report.measured - std::exchange(measured, report.measured)),
