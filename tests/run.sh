@@ -47,6 +47,6 @@ printf 'built in %d s (%s); the tests follow, with their seconds at the end\n' \
 # TSan has fixed places for its own memory, which the kernel's random ones of a program now and then overlap.
 runner=()
 [[ $preset == tsan ]] && setarch --addr-no-randomize true 2>/dev/null && runner=(setarch --addr-no-randomize)
-# Two halves of each core: tests/CMakeLists.txt says which tests need only one. By hand, too, ctest is told
-# twice as many as there are cores.
-"${runner[@]}" ctest --preset "$preset" --parallel $((2 * $(nproc))) ${labels:+--label-regex "^($labels)$"} "$@"
+# Two halves of each core, and one for a test that mostly waits: tests/CMakeLists.txt says which these are. By
+# hand, too, ctest is told twice as many as there are cores.
+"${runner[@]}" ctest --preset "$preset" --parallel $((2 * $(nproc) + 1)) ${labels:+--label-regex "^($labels)$"} "$@"

@@ -110,7 +110,7 @@ TEST_CASE("random boxes are judged as by counting", "[checkpoint]") {
   CHECK(good > 1000);
 }
 
-TEST_CASE("tens of thousands of pieces are checked", "[checkpoint]") {
+TEST_CASE("tens of thousands of pieces are checked", "[checkpoint][unthreaded]") {
   // 64 column shards, each sharded over 512 ranks by a distributed optimizer.
   const shape of = {32768, 8192};
   std::vector<box> pieces;

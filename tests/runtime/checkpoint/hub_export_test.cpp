@@ -78,7 +78,7 @@ void numbered(const std::string& name, const box& part, std::span<float> to) {
 
 }  // namespace
 
-TEST_CASE("a model that was imported is exported as the same bytes", "[checkpoint]") {
+TEST_CASE("a model that was imported is exported as the same bytes", "[checkpoint][unthreaded]") {
   const std::string name = GENERATE("gpt2_learned_tied",
                                     "llama_untied_gqa",
                                     "llama_tied_rope_theta",

@@ -48,7 +48,7 @@ TEST_CASE("points that are no numbers are left out", "[telemetry]") {
   CHECK_THAT(svg_plot({"", "", ""}, {}), ContainsSubstring("</svg>"));
 }
 
-TEST_CASE("a million points make a small picture that keeps the peaks", "[telemetry]") {
+TEST_CASE("a million points make a small picture that keeps the peaks", "[telemetry][unthreaded]") {
   curve x{"x", {}};
   for (int i = 0; i < 1'000'000; ++i)
     x.points.push_back({double(i), i == 500'000 ? 100.0 : 1.0});

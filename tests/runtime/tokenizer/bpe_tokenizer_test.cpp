@@ -147,7 +147,7 @@ TEST_CASE("a word of a megabyte takes no quadratic time", "[tokenizer]") {
   CHECK(t.decode(t.encode(text)) == text);  // quadratic: some 10^12 steps, beyond the test's limit
 }
 
-TEST_CASE("several threads encode at once as one does", "[tokenizer]") {
+TEST_CASE("several threads encode at once as one does", "[tokenizer][threads]") {
   const bpe_tokenizer t(some_vocabulary());
   std::mt19937 random(23);
   std::vector<std::string> texts;

@@ -56,7 +56,7 @@ std::size_t peak_of(const worker_settings& settings, const memory_pool& pool) {
 }  // namespace
 
 TEST_CASE("a shadow of a worker needs as much as the worker, and takes next to nothing",
-          "[shadow]") {
+          "[shadow][unthreaded]") {
   auto settings = settings_of();
   const int kind = GENERATE(0, 1, 2, 3, 4, 5);
   CAPTURE(kind);
