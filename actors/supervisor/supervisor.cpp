@@ -188,9 +188,11 @@ void supervisor_state::look_at_clock() {
     return;
   time_is_up_ = true;
   if (!is_at_end())
-    runtime::log_info(" `exit_minutes`: stopping after iteration {}, as {:.1f} minutes have passed",
-                      at_.iteration,
-                      passed.count());
+    runtime::log_info(
+        " `exit_minutes`: stopping after iteration {}, as {:.{}f} minutes have passed",
+        at_.iteration,
+        passed.count(),
+        passed.count() < 1 ? 3 : 1);
 }
 
 void supervisor_state::begin_step() {

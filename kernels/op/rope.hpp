@@ -26,7 +26,7 @@ struct rope {
   const float* frequency;        ///< (rotated / 2) radians a position
   std::int64_t R;                ///< rows
   std::int64_t G;                ///< groups
-  std::int64_t heads;            ///< heads of a group that turn
+  std::int64_t heads;            ///< heads of a group that are rotated
   std::int64_t D;                ///< head size
   std::int64_t rotated;          ///< even, at most D
   std::int64_t row, group;       ///< strides, in elements
