@@ -48,5 +48,5 @@ printf 'built in %d s (%s); the tests follow, with their seconds at the end\n' \
 runner=()
 [[ $preset == tsan ]] && setarch --addr-no-randomize true 2>/dev/null && runner=(setarch --addr-no-randomize)
 # Two halves of each core, and one for a test that mostly waits: tests/CMakeLists.txt says which these are. By
-# hand, too, ctest is told twice as many as there are cores.
+# hand, too, ctest is told twice as many as there are cores, and one.
 "${runner[@]}" ctest --preset "$preset" --parallel $((2 * $(nproc) + 1)) ${labels:+--label-regex "^($labels)$"} "$@"

@@ -3,6 +3,7 @@
 #include "actors/command/command_line_parts.hpp"
 #include "actors/command/configuration.hpp"
 #include "actors/command/print.hpp"
+#include "actors/command/setting_names.hpp"
 #include "actors/command/told.hpp"
 
 #include <algorithm>
@@ -189,9 +190,13 @@ void command_line::refuse(const std::vector<std::string>& wrong) const {
                                               wrong.size() == most_told ? "at least " : "",
                                               wrong.size(),
                                               fmt::join(wrong, "\n  "));
+  std::vector<std::string> more;
   if (parts_->besides)
-    if (const auto more = independent_of(wrong, parts_->besides()); !more.empty())
-      text += fmt::format("\nand besides:\n  {}", fmt::join(more, "\n  "));
+    runtime::collect(more, [&] { more = parts_->besides(); });
+  for (auto& sentence : more)
+    sentence = with_flags(sentence);
+  if (const auto others = independent_of(wrong, std::move(more)); !others.empty())
+    text += fmt::format("\nand besides:\n  {}", fmt::join(others, "\n  "));
   throw usage_error("{}", text);
 }
 

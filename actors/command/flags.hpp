@@ -172,7 +172,8 @@ void declare(command_line& line, training_flags& to);
 /// complained of otherwise is left for the next time.
 runtime::training_job resolve(const training_flags& flags);
 
-/// A sentence for each part of a job that no flag gives. Contradictions are not looked for.
+/// A sentence for each part of a job that no flag gives, and why the flags choose no tokenizer.
+/// Other contradictions are not looked for.
 std::vector<std::string> what_is_missing(const training_flags& flags);
 
 /// Fills in what `resolve` decided where a flag was not given (threads, layout, batch, the rest of

@@ -25,22 +25,25 @@ std::string together(const sentences& wrong) {
   return out;
 }
 
-/// The model of flags whose shape is not known has sizes of 0, and so has the vocabulary of a
-/// tokenizer that cannot be made.
-void resolve_model(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
+void resolve_model(const training_flags& flags,
+                   runtime::training_job& job,
+                   unknown_parts& unknown,
+                   sentences& wrong) {
   auto& model = job.training.model;
   collect(wrong, [&] {
     model = flags.model.hub.empty() ? shape_from_flags(flags, wrong) : shape_from_hub(flags, wrong);
   });
-  const bool known = model.layers > 0;
+  unknown.shape = model.layers == 0;
+  unknown.tokenizer = true;  // until it is made
   model.init_std = flags.model.init_std;
+  model.padded_vocabulary = 0;
   collect(wrong, [&] {
     const auto tokens = make(flags.tokenizer);
     job.data.end_of_document = tokens->end_of_document();
     job.tokenizer_description = runtime::describe(choice_of(flags.tokenizer), *tokens);
     if (flags.model.hub.empty())
       model.vocabulary = tokens->vocabulary_size();
-    else if (known && tokens->vocabulary_size() > model.vocabulary)
+    else if (!unknown.shape && tokens->vocabulary_size() > model.vocabulary)
       throw usage_error(
           "the tokenizer has {} tokens, but the model of --load-hf knows {}: use the tokenizer "
           "that it was trained with",
@@ -57,6 +60,7 @@ void resolve_model(const training_flags& flags, runtime::training_job& job, sent
           model.padded_vocabulary,
           flags.model.vocabulary_divisor * flags.layout.tensor,
           most);
+    unknown.tokenizer = false;
   });
 }
 
@@ -102,10 +106,6 @@ void resolve_blends(const training_flags& flags, runtime::training_job& job, sen
       to.valid_path = parts[1];
       to.test_path = parts[2];
     });
-  if (from.split && (by_part || !from.part_arguments_file.empty()))
-    wrong.emplace_back(
-        "--split deals out the documents of --data-path, and here each part has its own data: "
-        "leave it out");
 }
 
 void resolve_data(const training_flags& flags,
@@ -130,6 +130,12 @@ void resolve_data(const training_flags& flags,
   const auto before = wrong.size();
   resolve_blends(flags, job, wrong);
   unknown.data = wrong.size() > before;
+  const bool deals_itself = !d.train_path.empty() || !d.valid_path.empty() || !d.test_path.empty()
+                            || !d.part_arguments_file.empty();
+  if (d.split && deals_itself)
+    wrong.emplace_back(
+        "--split deals out the documents of --data-path, and here each part has its own data: "
+        "leave it out");
   if (d.unsharded && d.order != "cyclic")
     wrong.emplace_back(
         "--no-data-sharding says how --dataloader-type cyclic deals out samples: add it, or leave "
@@ -140,7 +146,10 @@ void resolve_data(const training_flags& flags,
 }
 
 /// Without documents for it there is no validation, as in Megatron-LM: --split 100,0,0 says so.
-void resolve_watching(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
+void resolve_watching(const training_flags& flags,
+                      runtime::training_job& job,
+                      const unknown_parts& unknown,
+                      sentences& wrong) {
   job.watch = flags.watch;
   job.watch.matrix_rate = flags.matrix_rate.value_or(0) * 1e12;
   if (flags.matrix_rate && !flags.watch.log_throughput)
@@ -152,7 +161,7 @@ void resolve_watching(const training_flags& flags, runtime::training_job& job, s
     const bool validates = job.data.train_path.empty()
                                ? split.share(runtime::data_split::valid).has_value()
                                : !job.data.valid_path.empty();
-    if (!validates || job.watch.eval_batches == 0)
+    if ((!validates && !unknown.data) || job.watch.eval_batches == 0)
       job.watch.eval_interval = 0;
   });
 }
@@ -197,15 +206,13 @@ void resolve_parts(const training_flags& flags,
                    runtime::training_job& job,
                    unknown_parts& unknown,
                    sentences& wrong) {
-  resolve_model(flags, job, wrong);
-  unknown.shape = job.training.model.layers == 0;
-  unknown.tokenizer = job.training.model.padded_vocabulary == 0;
+  resolve_model(flags, job, unknown, wrong);
   resolve_data(flags, job, unknown, wrong);
   resolve_layout(flags, job, unknown, wrong);
   resolve_recompute(flags, job, wrong);
   resolve_optimizer(flags, job);
   resolve_steps(flags, job, unknown, wrong);
-  resolve_watching(flags, job, wrong);
+  resolve_watching(flags, job, unknown, wrong);
   resolve_nonfinite(flags, job, wrong);
   resolve_scaling(flags, job, wrong);
   job.checkpoints = flags.checkpoints;

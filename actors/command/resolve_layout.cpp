@@ -71,9 +71,11 @@ void resolve_stages(const training_flags& flags,
   schedule.memory_limit = flags.schedule.memory_limit.value_or(0);
   if (!flags.schedule.times.empty())
     collect(wrong, [&] { read_times(flags.schedule.times, schedule); });
-  unknown.stages = s.text || told;  // until they are made
+  schedule.chunks_per_rank = int(flags.schedule.virtual_stages.value_or(0));
+  unknown.stages = s.text || told || flags.schedule.layers_per_virtual_stage;
   if (layers < 1 || unknown.batch)
     return;
+  unknown.stages = true;  // until they are made
   if (s.text && told) {
     wrong.emplace_back(
         "--pipeline-model-parallel-layout says what every stage holds: leave out "
@@ -96,6 +98,7 @@ void resolve_stages(const training_flags& flags,
     try {
       check(job.training.batch);
     } catch (const runtime::error&) {
+      unknown.stages = told;
       return;  // told with the steps
     }
     const int stages
@@ -111,8 +114,8 @@ void resolve_stages(const training_flags& flags,
       chunks = runtime::split_layers(layers, stages, ends);
     else if (!s.text && layers % stages == 0)
       chunks = runtime::split_layers(layers, stages, {});
+    unknown.stages = false;
   });
-  unknown.stages = unknown.stages && chunks.empty();
 }
 
 /// "0,2": whole numbers; the devices themselves are looked for when the run begins.

@@ -133,8 +133,6 @@ gpt_config shape_from_flags(const training_flags& flags, sentences& wrong) {
   return m.layers && m.hidden && m.heads && m.sequence ? out : gpt_config{};
 }
 
-/// The shape of a model that is there already. Flags may repeat it; dropout, and a --seq-length
-/// that its positions reach, are not part of it.
 /// Before the memory of a model is forecast that nobody has.
 void require_weights_of(const gpt_config& model, const std::filesystem::path& folder) {
   std::error_code failure;
@@ -152,10 +150,18 @@ void require_weights_of(const gpt_config& model, const std::filesystem::path& fo
         bytes);
 }
 
+std::string text_of_hub(const std::filesystem::path& file, const std::filesystem::path& hub) try {
+  return runtime::read_text(file);
+} catch (const runtime::input_error& failure) {
+  throw runtime::input_error("--load-hf '{}': {}", hub.string(), failure.what());
+}
+
+/// The shape of a model that is there already. Flags may repeat it; dropout, and a --seq-length
+/// that its positions reach, are not part of it.
 gpt_config shape_from_hub(const training_flags& flags, sentences& wrong) {
   const auto& m = flags.model;
   const auto file = m.hub / "config.json";
-  auto out = runtime::hub_config(runtime::read_text(file), fmt::format("'{}'", file.string()));
+  auto out = runtime::hub_config(text_of_hub(file, m.hub), fmt::format("'{}'", file.string()));
   require_weights_of(out, m.hub);
   const auto agree = [&](const char* flag, const auto& given, const auto& there) {
     if (given && *given != there)

@@ -17,6 +17,13 @@ std::int64_t steps_of_samples(const runtime::batch_schedule& batch, std::int64_t
   return steps + std::max<std::int64_t>(samples - consumed, 0) / batch.global;
 }
 
+/// Those that it breaks are told elsewhere.
+bool keeps_its_rules(const runtime::batch_schedule& batch) {
+  std::vector<std::string> broken;
+  collect(broken, [&] { check(batch); });
+  return broken.empty();
+}
+
 /// What is counted in one unit does not go with a run that is counted in the other.
 void refuse_units(const training_flags& flags, sentences& wrong) {
   const auto& r = flags.rate;
@@ -163,10 +170,8 @@ void resolve_steps(const training_flags& flags,
     wrong.emplace_back("--train-iters and --train-samples both say how long: give one");
   refuse_units(flags, wrong);
   refuse_idle(flags, wrong);
-  // The rules of the batch are told elsewhere.
-  const bool countable
-      = !unknown.batch && batch.global > 0 && (batch.ramp_start == 0 || batch.ramp_increment > 0);
-  unknown.length = s.iterations.has_value() == in_samples || !countable;
+  unknown.length
+      = s.iterations.has_value() == in_samples || unknown.batch || !keeps_its_rules(batch);
   if (!unknown.length)
     job.train_iterations
         = std::uint64_t(in_samples ? steps_of_samples(batch, *s.samples) : *s.iterations);

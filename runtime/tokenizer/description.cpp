@@ -291,9 +291,8 @@ void require_described(const tokenizer& x, const std::string& description) {
   if (choice.type == null_tokenizer::type_name && x.kind() != choice.type)
     throw input_error(
         "the model was trained or imported without a text tokenizer, so nothing says that its ids "
-        "are those of this {}: leave `tokenizer.folder` out; or, if it was imported, import it "
-        "again "
-        "into another folder, by `troupe checkpoint import` with `tokenizer.folder` DIR",
+        "are those of this {}: give no tokenizer; or, if it was imported, import it again into "
+        "another folder, by `troupe checkpoint import` with `tokenizer.folder` DIR",
         x.kind());
   throw input_error(
       "this {} is not the one that the model was trained with: its fingerprint is {}, not {}; "

@@ -248,12 +248,13 @@ void tell_replaced(std::vector<kernels::replaced_choice> news,
   const auto& [before, of, why] = news.front();
   const auto others = std::int64_t(news.size()) - 1;
   log_warning(
-      "the algorithm that was chosen earlier for the matrix product '{}' cannot be taken: {}{}; "
-      "another was chosen in its place, and the states from here on are not promised to be the "
-      "bits of {}",
+      "the algorithm that was chosen earlier for the matrix product '{}' cannot be taken: {}; {}, "
+      "and the states from here on are not promised to be the bits of {}",
       before.product,
       why,
-      others == 0 ? "" : fmt::format("; nor can {}", counted(others, "other one")),
+      others == 0 ? "another was chosen in its place"
+                  : fmt::format("nor can {}; others were chosen in their place",
+                                counted(others, "other one")),
       theirs);
 }
 

@@ -203,10 +203,10 @@ std::string identity(const training_job& job);
 /// What of a job its caller could not make out, and has told why: rules about it are left out.
 struct unknown_parts {
   bool shape = false;      ///< the sizes of the model, which are 0
-  bool tokenizer = false;  ///< with it the padded vocabulary, which is 0
+  bool tokenizer = false;  ///< and with it the vocabulary, whose padded size is 0
   bool data = false;       ///< what to train on
   bool batch = false;      ///< its sizes, and so what a schedule has to do
-  bool stages = false;     ///< which layers they hold
+  bool stages = false;     ///< which layers they hold, or how many of them a rank has
   bool length = false;  ///< how many iterations, and how many samples the rate rises and decays in
 };
 

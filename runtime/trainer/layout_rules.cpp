@@ -218,14 +218,17 @@ void validate_reduction(const training_job& job, sentences& wrong) {
         "give both");
 }
 
-void validate_recomputation(const training_job& job, sentences& wrong) {
+void validate_recomputation(const training_job& job,
+                            const unknown_parts& unknown,
+                            sentences& wrong) {
   const auto& r = job.recompute;
   if (r.granularity == recompute_granularity::selective && !r.core_attention && !r.feed_forward)
     wrong.emplace_back(
         "`recompute.granularity` selective with no `recompute.modules`: give core_attn, mlp or "
         "both");
   const auto& l = job.layout;
-  if (r.granularity != recompute_granularity::full || job.training.model.layers < 1)
+  if (r.granularity != recompute_granularity::full || unknown.stages
+      || job.training.model.layers < 1)
     return;
   std::int64_t most = l.chunks.empty() ? job.training.model.layers / l.pipeline : 0;
   for (const auto& x : l.chunks)
@@ -246,20 +249,18 @@ std::vector<std::string> validate_layout(const training_job& job, const unknown_
     return wrong;
   validate_mesh(job, wrong);
   const auto before = wrong.size();
-  if (unknown.batch) {
-    // Nothing can be said of the schedule, and so of the stages that it has.
+  if (unknown.batch || unknown.stages) {
+    // Nothing can be said of the schedule.
   } else if (const auto schedule = schedule_of(job, wrong)) {
-    if (!unknown.stages)
-      validate_stages(job, schedule->chunks(), wrong);
+    validate_stages(job, schedule->chunks(), wrong);
     if (!unknown.shape)
       validate_schedule(job, *schedule, wrong);
-  } else if (wrong.size() == before && !unknown.stages) {
+  } else if (wrong.size() == before && job.layout.chunks.empty()) {
     validate_stages(job, job.layout.pipeline, wrong);
   }
   validate_tensor(job, wrong);
   validate_reduction(job, wrong);
-  if (!unknown.stages)
-    validate_recomputation(job, wrong);
+  validate_recomputation(job, unknown, wrong);
   return wrong;
 }
 

@@ -120,7 +120,7 @@ def check_refused_choices(folder):
     expect("cannot be taken" not in str(train(folder, iterations=2)), "the next run takes the new one")
     file.write_text(json.dumps({**kept, "choices": [{**x, "algorithm": unknown} for x in kept["choices"]]}))
     answer = train(folder, iterations=2)
-    says(answer, 0, " other ones; another was chosen")
+    says(answer, 0, " other ones; others were chosen in their place")
     expect((answer.stdout + answer.stderr).count("cannot be taken") == 1, "all are told in one line", answer)
     change_products(folder / "a/iter_0000002/manifest.json", lambda x: {**x, product: unknown})
     words = ["--save", "a", "--load", "a"]

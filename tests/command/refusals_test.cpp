@@ -5,6 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <set>
 #include <sstream>
 #include <string>
@@ -124,17 +125,37 @@ TEST_CASE("beside words that are refused all is told that is missing", "[command
 }
 
 TEST_CASE("beside words that are refused nothing is told that may follow from them", "[command]") {
+  const std::string no_rate
+      = "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --mock-data "
+        "--micro-batch-size 2 --train-iters 100 --tokenizer-type NullTokenizer --vocab-size 1000 ";
   for (const auto* words :
        {"--pipeline-model-parallel-size four --pipeline-schedule dualpipe",
         "--global-batch-size 64k --pipeline-model-parallel-size 4 --pipeline-schedule dualpipe",
         "--decoder-last-pipeline-num-layers x --decoder-first-pipeline-num-layers 2 "
         "--pipeline-model-parallel-size 2",
-        "--world-size two --tensor-model-parallel-size 3"}) {
+        "--world-size two --tensor-model-parallel-size 3",
+        "--load-hf nowhere --train-samples 10k --lr-decay-samples 9000"}) {
     CAPTURE(words);
-    CHECK_THAT(tests::refusal_of_flags(tests::small_run + words), !ContainsSubstring("\n"));
+    const auto said = tests::refusal_of_flags(no_rate + words);
+    CAPTURE(said);
+    CHECK(std::count(said.begin(), said.end(), '\n') == 2);
+    CHECK_THAT(said, ContainsSubstring("and besides:\n  --lr is missing"));
   }
-  CHECK_THAT(tests::refusal_of_flags(tests::small_run + "--load-hf nowhere --lr fast"),
-             !ContainsSubstring("nowhere"));
+}
+
+TEST_CASE("what cannot be opened is told once", "[command]") {
+  const auto said = tests::refusal_of_flags(
+      "--load-hf nowhere --mock-data --lr 1e-3 --train-iters 9 --micro-batch-size 1 "
+      "--tokenizer-type NullTokenizer --vocab-size 100");
+  CHECK_THAT(said, ContainsSubstring("--load-hf 'nowhere'") && !ContainsSubstring("\n"));
+}
+
+TEST_CASE("sizes of the batch that begin late are refused", "[command]") {
+  CHECK_THAT(tests::refusal_of_flags(
+                 "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
+                 "--micro-batch-size 2 --lr 1e-3 --mock-data --tokenizer-type NullTokenizer "
+                 "--vocab-size 1000 --train-samples 100 --step-batch-size-schedule 3200:64"),
+             ContainsSubstring("one must begin at 0"));
 }
 
 TEST_CASE("nothing is told twice", "[command]") {
@@ -142,7 +163,9 @@ TEST_CASE("nothing is told twice", "[command]") {
                             "--pipeline-model-parallel-size 4 --pipeline-schedule dualpipe "
                             "--global-batch-size 2",
                             "--pipeline-model-parallel-size 2 --pipeline-schedule missing.csv",
-                            "--tokenizer-type GPT2BPETokenizer"}) {
+                            "--tokenizer-type GPT2BPETokenizer",
+                            "--pipeline-model-parallel-size 2 --rampup-batch-size 4 0 100 "
+                            "--train-samples 100"}) {
     CAPTURE(words);
     const auto said = tests::refusal_of_flags(tests::small_run + words);
     CAPTURE(said);
@@ -158,10 +181,11 @@ TEST_CASE("nothing is told twice", "[command]") {
 
 TEST_CASE("where a part cannot be made out no rule about it is told", "[command]") {
   const auto told = [](const std::string& words) {
-    return tests::refusal_of_flags("--num-layers 5 --hidden-size 64 --num-attention-heads 4 "
-                                   "--seq-length 32 --train-iters 10 --lr 1e-3 "
-                                   "--tokenizer-type NullTokenizer --vocab-size 100 "
-                                   + words);
+    return tests::refusal_of_flags(
+        "--num-layers 5 --hidden-size 64 --num-attention-heads 4 "
+        "--seq-length 32 --train-iters 10 --lr 1e-3 "
+        "--tokenizer-type NullTokenizer --vocab-size 100 "
+        + words);
   };
   CHECK_THAT(told("--micro-batch-size 1 --data-args-path missing.txt"),
              ContainsSubstring("missing.txt") && !ContainsSubstring("what to train on"));
@@ -176,6 +200,17 @@ TEST_CASE("where a part cannot be made out no rule about it is told", "[command]
                   "--pipeline-model-parallel-layout nonsense --recompute-granularity full "
                   "--recompute-method uniform --recompute-num-layers 3"),
              ContainsSubstring("nonsense") && !ContainsSubstring("--recompute-num-layers 3"));
+  CHECK_THAT(told("--mock-data --micro-batch-size 1 --rampup-batch-size 4 0 100 "
+                  "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout Et|tt|t|tL "
+                  "--num-virtual-stages-per-pipeline-rank 2"),
+             ContainsSubstring("--rampup-batch-size") && !ContainsSubstring("do not hold"));
+  CHECK_THAT(tests::refusal_of_flags(
+                 "--num-layers 8 --hidden-size 64 --num-attention-heads 4 --mock-data --lr 1e-3 "
+                 "--train-iters 9 --micro-batch-size 1 --global-batch-size 8 "
+                 "--tokenizer-type NullTokenizer --vocab-size 100 --pipeline-model-parallel-size 4 "
+                 "--num-virtual-stages-per-pipeline-rank 2 "
+                 "--microbatch-group-size-per-virtual-pipeline-stage 4"),
+             ContainsSubstring("--seq-length is missing") && !ContainsSubstring("\n"));
   // A model's own rules need no tokenizer.
   CHECK_THAT(told("--mock-data --micro-batch-size 1 --tokenizer-type GPT2BPETokenizer "
                   "--group-query-attention --num-query-groups 3"),
