@@ -1,6 +1,7 @@
 // Attention on tensor cores against the judge, for all that attention knows.
 
 #include "tests/support/attention_on_device.hpp"
+#include "tests/support/device_tolerance.hpp"
 
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -19,14 +20,6 @@ using tests::relative_error;
 
 namespace {
 
-// Weights and their gradients are rounded to 16 bits before they are multiplied, and the result
-// once more; the scalar kernels have the last only. A rounding is half a step of what is rounded,
-// and a whole one of the largest result where larger terms cancel in it.
-template <class T>
-constexpr double two_roundings = 2 * 0x1p-8;
-template <>
-constexpr double two_roundings<f16> = 2 * 0x1p-11;
-
 template <class T>
 attention_memory<T> attended(const attention_memory<T>& m, std::size_t shift = 0) {
   return attended_on_device(m, shift, false, own_kernels::tensor_cores);
@@ -42,11 +35,11 @@ void check_passes(const attention_memory<T>& m) {
   REQUIRE(tensor_cores_take(copy.backward()));
   const auto mine = attended(m);
   const auto judge = judged(mine);
-  CHECK(relative_error(mine.o, judge.o) < two_roundings<T>);
-  CHECK(relative_error(mine.lse, judge.lse) < 1e-5);  // sums in fp32, device's exp2 and log2
-  CHECK(relative_error(mine.dq, judge.dq) < two_roundings<T>);
-  CHECK(relative_error(mine.dk, judge.dk) < two_roundings<T>);
-  CHECK(relative_error(mine.dv, judge.dv) < two_roundings<T>);
+  CHECK(relative_error(mine.o, judge.o) < tests::roundings_of_attention<T>);
+  CHECK(relative_error(mine.lse, judge.lse) < tests::error_of_log_sum_exp);
+  CHECK(relative_error(mine.dq, judge.dq) < tests::roundings_of_attention<T>);
+  CHECK(relative_error(mine.dk, judge.dk) < tests::roundings_of_attention<T>);
+  CHECK(relative_error(mine.dv, judge.dv) < tests::roundings_of_attention<T>);
 }
 
 }  // namespace

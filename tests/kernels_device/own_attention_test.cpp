@@ -2,6 +2,7 @@
 // on the emulated one.
 
 #include "tests/support/attention_on_device.hpp"
+#include "tests/support/device_tolerance.hpp"
 
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -14,13 +15,6 @@ using tests::attention_memory;
 
 namespace {
 
-// As in kernels_cuda/attention_mma_test.cpp, and half as much again: tensor cores truncate what
-// they add where the emulated device rounds.
-template <class T>
-constexpr double device_roundings = 3 * 0x1p-8;
-template <>
-constexpr double device_roundings<f16> = 3 * 0x1p-11;
-
 template <class T>
 void check_on_device(const attention_memory<T>& m) {
   INFO("H " << m.H << " G " << m.G << " D " << m.D << " sequences " << m.query_lengths.size()
@@ -29,12 +23,11 @@ void check_on_device(const attention_memory<T>& m) {
   const auto attended = [&] { return attended_on_device(m, 0, false, own_kernels::tensor_cores); };
   const auto mine = attended();
   const auto judge = judged(mine);
-  CHECK(tests::relative_error(mine.o, judge.o) < device_roundings<T>);
-  // Of sums in fp32 and approximate exponents and logarithms, far below what 16 bits tell apart.
-  CHECK(tests::relative_error(mine.lse, judge.lse) < 2e-5);
-  CHECK(tests::relative_error(mine.dq, judge.dq) < device_roundings<T>);
-  CHECK(tests::relative_error(mine.dk, judge.dk) < device_roundings<T>);
-  CHECK(tests::relative_error(mine.dv, judge.dv) < device_roundings<T>);
+  CHECK(tests::relative_error(mine.o, judge.o) < tests::roundings_of_attention<T>);
+  CHECK(tests::relative_error(mine.lse, judge.lse) < tests::error_of_log_sum_exp);
+  CHECK(tests::relative_error(mine.dq, judge.dq) < tests::roundings_of_attention<T>);
+  CHECK(tests::relative_error(mine.dk, judge.dk) < tests::roundings_of_attention<T>);
+  CHECK(tests::relative_error(mine.dv, judge.dv) < tests::roundings_of_attention<T>);
   for (int again = 0; again < 3; ++again) {
     const auto same = attended();
     CHECK(mine.o == same.o);

@@ -4,6 +4,8 @@
 
 #pragma once
 
+#include "kernels/op/f16.hpp"
+
 #include <cmath>
 #include <cstdint>
 
@@ -49,5 +51,20 @@ inline constexpr double tanh_errors_of_gelu = 0.5;
 /// sum that the slope comes to.
 inline constexpr double roundings_of_gelu_slope
     = tanh_errors_of_slope * error_of_tanh / rounding_of_floats;
+
+/// Our attention on tensor cores, relative to the largest result. Weights and their gradients are
+/// rounded to 16 bits before they are multiplied, and the result once more; the scalar kernels have
+/// the last only. A rounding is half a step of what is rounded, and a whole one of the largest
+/// result where larger terms cancel in it: two of them. What tensor cores cut off of a sum over
+/// 2,000 keys is below 5e-5 (roundings_on_tensor_cores), a tenth of a rounding to f16; half a
+/// rounding for each of the two products that follow one another has room for it.
+template <class T>
+inline constexpr double roundings_of_attention = 3 * 0x1p-8;
+template <>
+inline constexpr double roundings_of_attention<kernels::f16> = 3 * 0x1p-11;
+
+/// And its log-sum-exp: scores are sums of up to 256 products, of which tensor cores cut off 9e-6
+/// of the largest; then come sums in fp32 and a device's exp2 and log2.
+inline constexpr double error_of_log_sum_exp = 2e-5;
 
 }  // namespace troupe::tests
