@@ -300,7 +300,8 @@ def steps(b):
     one_model(b, b.part)
 
 
-# What each does, and the seconds that it may take; what is right or wrong before what is fast or slow.
+# What each does, and the seconds that it may take. `quick` asks what is right or wrong before what is fast or slow; after
+# it the order is free.
 PARTS = {
     "quick": ([quick], 240),
     "losses": ([doctor, trainable(losses)], 300),
