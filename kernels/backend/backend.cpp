@@ -8,7 +8,7 @@ namespace troupe::kernels {
 
 namespace {
 
-/// Whose code an operation runs on a backend other than the reference.
+/// The backend whose code runs an operation; not for the reference.
 backend served_by(backend where, const operation& op) {
   if (op.type == element_type::f64)
     throw std::logic_error("BACKEND-1: only the reference backend computes in double");

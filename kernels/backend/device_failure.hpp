@@ -1,4 +1,4 @@
-// What everyone who works with a device throws, and catches, who needs none of its operations.
+// The exception of device failures, in a header that needs no operations.
 
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace troupe::kernels {
 
-/// The device or its driver failed, or refused: what was called, on what, what it said.
+/// The device or its driver failed. The message has the call, its object and the driver's answer.
 class device_failure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -16,15 +16,15 @@ namespace troupe::kernels {
 
 namespace {
 
-/// Empty where /proc is missing.
+/// Path of the running program; empty if /proc is missing.
 std::filesystem::path program() {
   std::error_code failed;
   auto out = std::filesystem::read_symlink("/proc/self/exe", failed);
   return failed ? std::filesystem::path() : out;
 }
 
-/// The folders in which the linker had libraries of this program looked for: an installed package
-/// has its plug-ins' among them (cmake/troupe-config.cmake.in).
+/// The folders in the program's RUNPATH or RPATH. In an installed package they include the folder
+/// of its plug-ins (cmake/troupe-config.cmake.in).
 std::vector<std::filesystem::path> run_path() {
   std::vector<std::filesystem::path> out;
   void* const self = ::dlopen(nullptr, RTLD_LAZY);
@@ -53,7 +53,7 @@ std::vector<std::filesystem::path> run_path() {
   return out;
 }
 
-/// Where plug-ins may lie, the first first.
+/// Folders to search, in order.
 std::vector<std::filesystem::path> folders() {
   if (const char* const named = std::getenv("TROUPE_PLUGINS"); named != nullptr && *named != 0)
     return {named};

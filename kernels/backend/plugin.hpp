@@ -1,45 +1,47 @@
-// Plug-ins: libraries of ours that need a vendor's, opened when they are asked for, so that the
-// same program starts on a machine that has neither.
+// Plug-ins: shared libraries that depend on a vendor's library. They are opened on first use, so
+// the same program starts on a machine without the vendor's library.
 //
 //   libtroupe_cuda.so    kernels/cuda, runtime/device/cuda     the CUDA runtime, cuBLASLt
 //   libtroupe_cudnn.so   kernels/cudnn                         cuDNN
 //   libtroupe_nccl.so    runtime/collective/nccl               NCCL
 //   libtroupe_ucx.so     runtime/transport/ucx                 UCX
 //
-// They are looked for in the folder that the environment variable TROUPE_PLUGINS names, and nowhere
-// else; where it is not set or empty, beside the program, in ../lib/troupe from there, then in the
-// folders `troupe` of its RUNPATH: an installed package's. (Those of one folder go together: a real
-// cuDNN cannot work on an emulated device.) A plug-in is of the same build as the program: both say
-// so, with a hash of the headers between them (cmake/plugin_build.cmake); another is refused.
+// If the environment variable TROUPE_PLUGINS is set and not empty, only that folder is searched: a
+// real cuDNN cannot work on an emulated device. Else the order is: the program's folder,
+// ../lib/troupe from there, and the folders named `troupe` in its RUNPATH (an installed package).
 //
-// Each exports `troupe_plugin_build`, which says of which build it is, and `troupe_plugin_library`,
-// the vendor's library that it runs on: "cuDNN 9.19.0".
+// Plug-in and program must be of the same build. Both report a hash of their shared headers
+// (cmake/plugin_build.cmake); a plug-in with another hash is refused.
+//
+// Each plug-in exports `troupe_plugin_build`, which returns its build, and `troupe_plugin_library`,
+// which returns the version of the vendor's library: "cuDNN 9.19.0".
 
 #pragma once
 
 #include <string>
 
-/// Before the definition of a function that a plug-in exports: everything else in it is hidden.
+/// Exports a function from a plug-in; all other symbols are hidden.
 #define TROUPE_PLUGIN_FUNCTION extern "C" __attribute__((visibility("default")))
 
 namespace troupe::kernels {
 
-/// A plug-in that was opened, or why it was not. It stays open until the process ends.
+/// An opened plug-in, or the reason why opening failed. It stays open until the process ends.
 class plugin {
  public:
-  /// Opens "libtroupe_<name>.so". Does not throw; the same object for the same name. Any thread.
+  /// Opens "libtroupe_<name>.so". Returns the same object for the same name. Thread-safe; does not
+  /// throw.
   static const plugin& open(const std::string& name);
 
-  /// The file that `open` would open; empty where there is none.
+  /// The file that `open` would open; empty if there is none.
   static std::string find(const std::string& name);
 
   explicit operator bool() const { return handle_ != nullptr; }
   const std::string& path() const { return path_; }
-  /// Empty when it is open: what was tried and what the system said, a sentence without its end.
+  /// Empty if open; else what was tried and the system's answer, as a sentence without its full
+  /// stop.
   const std::string& reason() const { return reason_; }
 
-  /// The C function of that name. Throws std::logic_error when the plug-in does not have it
-  /// (PLUGIN-1).
+  /// The C function of that name. Throws std::logic_error if the plug-in lacks it (PLUGIN-1).
   template <class Function>
   Function* function(const char* name) const {
     return reinterpret_cast<Function*>(symbol(name));
@@ -55,7 +57,7 @@ class plugin {
   std::string reason_;
 };
 
-/// What both sides of a plug-in say of their build.
+/// The build that program and plug-in report.
 const char* build_of_plugins();
 
 }  // namespace troupe::kernels

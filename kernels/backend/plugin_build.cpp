@@ -1,4 +1,4 @@
-// Compiled into the program and into every plug-in, with the same definitions.
+// Compiled into the program and into every plug-in with the same definitions.
 
 #include "kernels/backend/plugin.hpp"
 

@@ -1,13 +1,14 @@
-// Activations of the feed-forward layer.
+// Activations of the feed-forward layer, forward and backward.
 //
 //   gelu_tanh  y = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))       width N -> N
 //   gelu_erf   y = x/2 * (1 + erf(x / sqrt(2)))                            width N -> N
 //   squared_relu  y = max(x, 0)^2                                         width N -> N
 //   swiglu     y = silu(gate) * linear, x = [gate | linear] in each row    width 2N -> N
 //
-// So et al.: "Primer", 2021 (squared ReLU). Hendrycks, Gimpel: "Gaussian Error Linear Units", 2016;
-// Shazeer: "GLU Variants Improve Transformer", 2020. silu(g) = g / (1 + exp(-g)). The halves of
-// swiglu are in Megatron's order.
+// silu(g) = g / (1 + exp(-g)). The order of the swiglu halves is Megatron's.
+//
+// So et al.: "Primer", 2021 (squared ReLU). Hendrycks, Gimpel: "Gaussian Error Linear Units", 2016.
+// Shazeer: "GLU Variants Improve Transformer", 2020.
 
 #pragma once
 
@@ -18,7 +19,7 @@ namespace troupe::kernels {
 
 template <class T>
 struct activation_forward {
-  T* y;        ///< (R, N) written; may be `x` itself where fan_in is 1
+  T* y;        ///< (R, N) written; may alias `x` if fan_in is 1
   const T* x;  ///< (R, fan_in * N)
   std::int64_t R, N;
   activation kind;
@@ -26,7 +27,7 @@ struct activation_forward {
 
 template <class T>
 struct activation_backward {
-  T* dx;        ///< (R, fan_in * N) written; may be `x` itself, or `dy` where fan_in is 1
+  T* dx;        ///< (R, fan_in * N) written; may alias `x`, and `dy` if fan_in is 1
   const T* dy;  ///< (R, N)
   const T* x;   ///< (R, fan_in * N)
   std::int64_t R, N;

@@ -1,11 +1,12 @@
-// AdamW: Loshchilov, Hutter: "Decoupled Weight Decay Regularization", 2019. For each element, with
-// g = gradient * gradient_scale (clipping):
+// The AdamW update. For each element, with g = gradient * gradient_scale (clipping):
 //
 //   m = beta1 * m + (1 - beta1) * g
 //   v = beta2 * v + (1 - beta2) * g^2
 //   x = x - rate * weight_decay * x - rate * (m / correction1) / (sqrt(v / correction2) + eps)
 //
 // correction_i = 1 - beta_i^t for step t = 1, 2, ...; the caller computes it in double.
+//
+// Loshchilov, Hutter: "Decoupled Weight Decay Regularization", 2019.
 
 #pragma once
 
@@ -13,9 +14,9 @@
 
 namespace troupe::kernels {
 
-/// Where the old parameters and moments are read. Null: where the new ones are written. All of them
-/// or none; none of them overlaps what is written, or is the very array that its successor goes to.
-/// The bits are the same.
+/// Arrays with the old parameters and moments; either all three are set or none. If null, the
+/// update happens in place. Each source array is either the destination array itself or overlaps no
+/// destination. Both ways give the same bits.
 template <class T>
 struct adamw_source {
   const T* x = nullptr;  ///< (n)
@@ -25,9 +26,9 @@ struct adamw_source {
 
 template <class T>
 struct adamw {
-  T* x;         ///< (n) parameters, changed; written, where the old ones are elsewhere
-  T* m;         ///< (n) first moment, the same
-  T* v;         ///< (n) second moment, the same
+  T* x;         ///< (n) parameters, written; the old values are here unless `from` is set
+  T* m;         ///< (n) first moment, likewise
+  T* v;         ///< (n) second moment, likewise
   const T* dx;  ///< (n) gradient
   std::int64_t n;
   float gradient_scale = 1;
@@ -35,25 +36,25 @@ struct adamw {
   float beta1, beta2, eps;
   float weight_decay;
   float correction1, correction2;
-  void* rounded = nullptr;  ///< (n) of `rounded_to`, or null: the new parameters, rounded
+  void* rounded = nullptr;  ///< (n) new parameters in `rounded_to`, written; or null
   narrow_type rounded_to = narrow_type::bf16;
   adamw_source<T> from = {};
 };
 
-/// The same for many arrays at once, which share all but their weight decay: on a device one launch
-/// takes dozens of them. Where it is wanted, also the fingerprints (fingerprint.hpp) of what they
-/// have become, while it is near.
+/// AdamW on many arrays at once; all share every setting but the weight decay. A device updates
+/// dozens of arrays per launch. Optionally computes the fingerprints (fingerprint.hpp) of the
+/// results in the same pass.
 template <class T>
 struct adamw_pieces {
   struct piece {
-    T* x;           ///< (n) parameters, changed or written, as of adamw
-    T* m;           ///< (n) first moment, the same
-    T* v;           ///< (n) second moment, the same
+    T* x;           ///< (n) parameters, as in adamw
+    T* m;           ///< (n) first moment, as in adamw
+    T* v;           ///< (n) second moment, as in adamw
     const T* dx;    ///< (n) gradient
-    void* rounded;  ///< (n) of `rounded_to`, or null
+    void* rounded;  ///< (n) new parameters in `rounded_to`, written; or null
     std::int64_t n;
     float weight_decay;
-    /// (3, grains_in(n, grain)) of the fingerprints of x, m and v; unread where none are wanted
+    /// (3, grains_in(n, grain)) fingerprint keys of x, m and v; read only if `fingerprints` is set
     const std::uint64_t* keys = nullptr;
     adamw_source<T> from = {};
   };
@@ -64,11 +65,11 @@ struct adamw_pieces {
   float rate;
   float beta1, beta2, eps;
   float correction1, correction2;
-  std::uint64_t* fingerprints = nullptr;  ///< (count, 3, 2) written: of x, m and v; or null
-  std::int64_t grain = 0;                 ///< elements; at least 1 where there are fingerprints
+  std::uint64_t* fingerprints = nullptr;  ///< (count, 3, 2) of x, m and v, written; or null
+  std::int64_t grain = 0;                 ///< in elements; at least 1 if `fingerprints` is set
 };
 
-/// With every array named, whether it is elsewhere or not.
+/// The source arrays of an update: `from` if it is set, else x, m and v.
 template <class T>
 constexpr adamw_source<T> source_of(const adamw_source<T>& from,
                                     const T* x,
@@ -77,7 +78,7 @@ constexpr adamw_source<T> source_of(const adamw_source<T>& from,
   return from.x != nullptr ? from : adamw_source<T>{x, m, v};
 }
 
-/// One of the pieces, as an operation.
+/// Piece i as a single-array operation.
 template <class T>
 constexpr adamw<T> piece_of(const adamw_pieces<T>& op, std::int64_t i) {
   const auto& p = op.pieces[i];

@@ -1,5 +1,5 @@
-// Scaled dot-product attention, causal or not, grouped queries, packed sequences, no T x T matrix.
-//
+// Scaled dot-product attention: optional causal mask, grouped queries, packed sequences. No T x T
+// matrix is stored.
 // For query row i and key row j of one sequence, head h of group g = h / (H / G):
 //
 //   s[i,j]  = scale * q[i,h] . k[j,g]     where 0 <= query_position[i] - key_position[j]
@@ -8,23 +8,25 @@
 //   m[i,j]  = dropout of p: 0 or 1 / (1 - p_drop); 1 without dropout
 //   o[i,h]  = sum_j p[i,j] * m[i,j] * v[j,g]
 //
-// Dao: "FlashAttention-2", 2023; Milakov, Gimelshein: "Online normalizer calculation for softmax",
-// 2018. A query row that sees no key has o = 0 and lse = -infinity.
+// A query row that sees no key has o = 0 and lse = -infinity.
 //
-// lse lies head by head within a sequence: that of sequence s is a block (H, rows of s) which
-// begins at H * query_starts[s], (B, H, T) where all have one length. Libraries have it so.
-//
+// lse is stored per sequence and head. The block of sequence s is (H, rows of s) and begins at H *
+// query_starts[s]. With sequences of equal length this is (B, H, T), the layout of cuDNN and of
+// FlashAttention.
 // The backward pass, with D[i] = sum_d do[i,d] * o[i,d]:
 //
 //   dv[j] = sum_i p m do[i]     ds[i,j] = p (m do[i] . v[j] - D[i])
 //   dq[i] = scale * sum_j ds[i,j] k[j]     dk[j] = scale * sum_i ds[i,j] q[i]
 //
-// Positions and cumulative lengths, not a start and a length: packed sequences, KV caches (query
-// rows fewer than key rows) and context parallelism (any subset of rows) need nothing else. Within
-// one sequence key positions ascend.
+// Rows are described by positions and cumulative lengths. This covers packed sequences, KV caches
+// (fewer query rows than key rows) and context parallelism (any subset of rows). Key positions
+// ascend within a sequence.
 //
-// Queries, keys and values may lie in one fused product, Megatron's layout [q .. q k v] per group:
-// strides are in elements, of a row and of a group; the heads of a group are adjacent.
+// Queries, keys and values may share one fused array in Megatron's layout [q .. q k v] per group.
+// Row and group strides are in elements; the heads of a group are adjacent.
+//
+// Dao: "FlashAttention-2", 2023. Milakov, Gimelshein: "Online normalizer calculation for softmax",
+// 2018.
 
 #pragma once
 
@@ -36,11 +38,12 @@
 
 namespace troupe::kernels {
 
-/// The shape shared by both passes. Rows that nobody sees must be finite as well: a weight of 0
-/// times what is not a number is none, for up to 63 rows beside those that see it.
+/// The shape of both passes. Every row must be finite, masked rows too: kernels multiply up to 63
+/// masked neighbours of a visible row by a weight of 0, and 0 * NaN is NaN.
 struct attention_shape {
-  const std::int32_t* query_starts;     ///< (S + 1) first query row of each sequence, then all rows
-  const std::int32_t* key_starts;       ///< (S + 1) the same for keys
+  const std::int32_t*
+      query_starts;                ///< (S + 1) first query row of each sequence, then the row count
+  const std::int32_t* key_starts;  ///< (S + 1) first key row of each sequence, then the row count
   const std::int32_t* query_position;   ///< (query rows)
   const std::int32_t* key_position;     ///< (key rows)
   std::int64_t S;                       ///< sequences
@@ -51,32 +54,33 @@ struct attention_shape {
   std::int64_t key_row, key_group;      ///< strides of k, v (and dk, dv)
   float scale;                          ///< usually 1 / sqrt(D)
   bool causal = true;
-  /// Keys up to this many positions before the query's own are seen (Megatron's left window size);
-  /// -1: all. Only with `causal`.
+  /// Megatron's left window size: a query sees keys up to this many positions back. -1: unlimited.
+  /// Applies only if `causal`.
   std::int32_t window = -1;
 
-  /// Dropout of probabilities. Word number (first_head + h) * 2^32 + key_position of the stream
-  /// `sample[s] * 2^24 + query_position` decides: at most 2^24 positions.
+  /// Dropout of probabilities. The random word for (i, j, h) has number (first_head + h) * 2^32 +
+  /// key_position in stream `sample[s] * 2^24 + query_position`. Limit: 2^24 positions.
   float p_drop = 0;
-  std::uint64_t key = 0;                  ///< of the random numbers
+  std::uint64_t key = 0;                  ///< key of the random numbers
   const std::uint64_t* sample = nullptr;  ///< (S) global sample position; may be null if p_drop = 0
-  std::int64_t first_head = 0;  ///< number of head 0 in the whole model: heads may be spread
+  std::int64_t first_head
+      = 0;  ///< index of head 0 in the whole model; nonzero under tensor parallelism
 
-  /// The extents of the arrays above, for a backend whose arrays the host cannot read: rows in all
-  /// and the longest sequence. -1: unknown, which the cuda backend refuses (ATTENTION-1).
+  /// Extents of the arrays above: total rows and the longest sequence. Needed if the host cannot
+  /// read the arrays. -1: unknown; the cuda backend refuses it (ATTENTION-1).
   std::int64_t query_rows = -1, key_rows = -1;
   std::int64_t longest_query = -1, longest_key = -1;
-  /// Every sequence has longest_query rows, which are its positions 0, 1, ... in order, and the
-  /// keys likewise: what most of training does. Lets a backend take a library's kernel.
+  /// True if every sequence has longest_query rows at positions 0, 1, ..., and the keys likewise,
+  /// as in most training. Lets a backend use a vendor library's kernel.
   bool uniform = false;
-  /// false: a backend may sum in an order that differs from run to run, where that is faster.
+  /// false: a backend may use a faster summation order that differs between runs.
   bool same_bits = true;
 };
 
 template <class T>
 struct attention_forward {
   T* o;        ///< (query rows, H, D) written, contiguous
-  float* lse;  ///< (H, rows) of each sequence, at lse_at: written
+  float* lse;  ///< (H, rows) of each sequence, written; index by lse_at
   const T* q;
   const T* k;
   const T* v;
@@ -97,15 +101,15 @@ struct attention_backward {
   attention_shape shape;
 };
 
-/// A cache of keys and values grows: row r goes to row at[r] of the cache, with its position.
+/// Writes row r of new keys and values, with its position, to row at[r] of a KV cache.
 template <class T>
 struct cache_rows {
   T* entries;                    ///< (cache rows, G, width) rows at[r] written
-  std::int32_t* positions;       ///< (cache rows) written at the same places
-  const T* kv;                   ///< the first key of row 0; strides of q
+  std::int32_t* positions;       ///< (cache rows) entries at[r] written
+  const T* kv;                   ///< first key of row 0; strides below
   const std::int32_t* position;  ///< (R)
-  const std::int32_t* at;        ///< (R) rows of the cache, each another
-  std::int64_t R, G, width;      ///< width: a key and its value, 2 * D elements
+  const std::int32_t* at;        ///< (R) distinct rows of the cache
+  std::int64_t R, G, width;      ///< width: one key and its value, 2 * D elements
   std::int64_t row, group;       ///< strides of kv, in elements
 };
 
@@ -116,30 +120,30 @@ constexpr std::uint64_t attention_word(std::int64_t head, std::int32_t key_posit
   return (std::uint64_t(head) << 32) + std::uint64_t(key_position);
 }
 
-/// Where lse of `row` and head h lies, in the sequence of the rows from `begin` to `end`.
+/// Index of the lse of `row` and head h; the row's sequence spans rows [begin, end).
 constexpr std::int64_t lse_at(
     std::int64_t H, std::int64_t begin, std::int64_t end, std::int64_t h, std::int64_t row) {
   return H * begin + h * (end - begin) + (row - begin);
 }
 
-/// The first position that a query sees through the window.
+/// The lowest position that a query sees.
 constexpr std::int64_t attention_horizon(const attention_shape& a, std::int32_t query_position) {
   return a.window < 0 ? std::numeric_limits<std::int64_t>::min()
                       : std::int64_t{query_position} - a.window;
 }
 
-/// Whether `flops` need elements of the arrays, which the host cannot read on a device.
+/// True if `flops` reads array elements, which the host cannot do for device memory.
 constexpr bool reads_arrays(const attention_shape& a) {
   return !a.uniform || (a.causal && a.longest_query > a.longest_key);
 }
 
-/// Keys that queries 0 to n - 1 see, at most `most` each: 1, 2, ... of them.
+/// Number of keys that queries 0 to n - 1 see: query i sees min(i + 1, most).
 constexpr std::int64_t rising_sum(std::int64_t n, std::int64_t most) {
   const std::int64_t rising = std::min(n, most);
   return rising * (rising + 1) / 2 + (n - rising) * most;
 }
 
-/// Pairs (query row, key row) that are computed: a causal pair counts only where it is visible.
+/// Number of visible (query row, key row) pairs.
 inline std::int64_t attention_pairs(const attention_shape& a) {
   const std::int64_t T = a.longest_query, keys = a.longest_key;
   if (a.uniform && !a.causal)
@@ -163,7 +167,7 @@ inline std::int64_t attention_pairs(const attention_shape& a) {
   return pairs;
 }
 
-/// Two products of 2 * D operations a pair and head forward, five backward.
+/// The forward pass has two products of 2 * D operations per pair and head, the backward pass five.
 template <class T>
 std::int64_t flops(const attention_forward<T>& op) {
   return 4 * attention_pairs(op.shape) * op.shape.H * op.shape.D;

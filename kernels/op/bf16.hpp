@@ -1,5 +1,5 @@
-// bfloat16: the upper half of a float. Storage only: operations compute in float and round once,
-// to nearest, ties to even.
+// bfloat16: the upper half of a float. Used for storage only: operations compute in float and round
+// once, to nearest, ties to even.
 
 #pragma once
 
@@ -17,10 +17,10 @@ struct bf16 {
   explicit operator float() const { return std::bit_cast<float>(std::uint32_t(bits) << 16); }
   explicit operator double() const { return double(float(*this)); }
 
-  friend bool operator==(const bf16&, const bf16&) = default;  ///< of the bits
+  friend bool operator==(const bf16&, const bf16&) = default;  ///< compares bits
 
  private:
-  /// Not a number stays so: it is made quiet, lest its remaining bits be those of infinity.
+  /// NaN becomes a quiet NaN; truncation alone could turn it into infinity.
   static constexpr std::uint16_t rounded(std::uint32_t x) {
     if ((x & 0x7fffffffU) > 0x7f800000U)
       return std::uint16_t((x >> 16) | 0x40U);

@@ -1,7 +1,8 @@
-// The gradient of a bias that is added after a product's parts were summed (dropout.hpp):
+// Gradient of a bias that is added after the partial products are summed (dropout.hpp):
 //
-//   dbias[n] += sum_r dz[r,n]          or = 0 + it, for the first of a step: the bits of a sum that
-//                                      is added to what was cleared
+//   dbias[n] += sum_r dz[r,n]
+//
+// Without `accumulates`, dbias = 0 + the sum: the same bits as accumulating into a cleared array.
 
 #pragma once
 
@@ -14,7 +15,7 @@ struct bias_backward {
   accumulator<T>* dbias;  ///< (N) accumulated, or written
   const T* dz;            ///< (R, N)
   std::int64_t R, N;
-  bool accumulates = true;  ///< else dbias is written, whatever was there
+  bool accumulates = true;  ///< false: dbias is overwritten
 };
 
 template <class T>

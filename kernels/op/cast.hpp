@@ -1,4 +1,4 @@
-// From float to a narrow type and back.
+// Conversions between float and a narrow type.
 //
 //   narrow    y[i] = x[i], rounded to nearest, ties to even
 //   widen     y[i] = x[i], exactly

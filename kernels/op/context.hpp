@@ -1,12 +1,11 @@
-// Where an operation runs: how many threads, on which queue, with what scratch memory.
+// Execution context of an operation: thread count, queue and scratch memory.
 //
-// An operation never allocates and never starts threads of its own: it uses the team of the lane
-// that calls it and the workspace that it is given. An operation that needs scratch declares how
-// much by `workspace_bytes(op, threads)`.
+// An operation allocates nothing and starts no threads. It uses the OpenMP team of the calling lane
+// and the given workspace. `workspace_bytes(op, threads)` states the scratch that it needs, if any.
 //
-// The arrays of an operation lie where its backend computes: in host memory, or in the memory of
-// the queue's device. Exceptions say "host" beside the member: an array of pointers or of pieces,
-// which is read before `run` returns.
+// The arrays of an operation are in the memory of its backend: host memory, or the memory of the
+// queue's device. Members marked "host" are arrays of pointers or pieces in host memory; they are
+// read before `run` returns.
 
 #pragma once
 
@@ -21,12 +20,12 @@
 namespace troupe::kernels {
 
 struct context {
-  int threads = 1;                      ///< size of the OpenMP team; 1 runs on the caller alone
-  std::span<std::byte> workspace = {};  ///< aligned to 64 bytes; of the device, where there is one
-  void* queue = nullptr;                ///< of a device: a CUDA stream. Null: the calling thread
+  int threads = 1;                      ///< size of the OpenMP team; 1: the calling thread alone
+  std::span<std::byte> workspace = {};  ///< aligned to 64 bytes; device memory if there is a device
+  void* queue = nullptr;                ///< CUDA stream of a device; null: the calling thread
 };
 
-/// What sums of gradients are kept in: at least fp32.
+/// The type of gradient sums: at least fp32.
 template <class T>
 using accumulator = std::conditional_t<std::is_same_v<T, double>, double, float>;
 

@@ -1,8 +1,8 @@
-// How many elements of a flat array are zero, of either sign; NaN is none.
+// Counts the zeros of a flat array. Both signs of zero count; NaN does not.
 //
 //   count_zeros    result = |{ i : x[i] == 0 }|
 //
-// A count has no rounding: any parts of an array, counted in any order, add up to it.
+// Counts are exact: the counts of parts, in any order, add up to that of the whole.
 
 #pragma once
 

@@ -1,22 +1,22 @@
-// Cross-entropy of softmax, fused: no probabilities are stored.
+// Softmax cross-entropy, fused: probabilities are not stored.
 //
 //   lse[r]  = log sum_{v < vocabulary} exp(logits[r,v])
 //   loss[r] = lse[r] - logits[r, target[r]]
 //   dlogits[r,v] = (exp(logits[r,v] - lse[r]) - [v == target[r]]) * dloss[r]
 //
-// The columns may be a part of the vocabulary that begins at column `first` of the whole: forward
-// then gives the parts of lse and of the target's logit (0 where the target lies elsewhere), and
-// cross_entropy_merge puts the parts of all columns together, in their order:
+// The columns may be one vocabulary shard that begins at column `first`. The forward pass then
+// gives this shard's lse and its target logit, which is 0 if another shard has the target.
+// cross_entropy_merge combines the shards in order:
 //
 //   lse[r] = log sum_k exp(part_lse[k][r])     loss[r] = lse[r] - sum_k part_logit[k][r]
 //
-// Who has all columns and knows dloss beforehand asks for both passes in one: a row's gradient is
-// written while its logits are in a cache, so that they are read from memory once instead of twice.
-// Of parts the gradient can only follow the merge. The same formulas, and on processors the same
-// bits.
+// cross_entropy_both_passes computes loss and gradient in one call, if all columns are here and
+// dloss is known. It writes a row's gradient while the logits are in cache, so memory is read once.
+// On CPUs the bits equal those of the separate passes. With shards, the gradient must follow the
+// merge.
 //
-// Columns from `vocabulary` to V are padding: they take no part and their gradient is zero. A loss
-// mask is a factor of dloss; a row whose dloss is 0 gets a gradient of exactly 0.
+// Columns from `vocabulary` to V are padding: they are ignored and their gradient is zero. A loss
+// mask is a factor of dloss; a row with dloss = 0 gets a gradient of exactly 0.
 
 #pragma once
 
@@ -26,10 +26,10 @@ namespace troupe::kernels {
 
 template <class T>
 struct cross_entropy_forward {
-  float* loss;                 ///< (R) written; null: not wanted
-  float* lse;                  ///< (R) written; null: not wanted
+  float* loss;                 ///< (R) written; or null
+  float* lse;                  ///< (R) written; or null
   const T* logits;             ///< (R, V)
-  const std::int32_t* target;  ///< (R), of the whole vocabulary
+  const std::int32_t* target;  ///< (R) ids in the whole vocabulary
   std::int64_t R, V;
   std::int64_t vocabulary;        ///< at most V; 0: every column is padding, lse = -infinity
   std::int32_t first = 0;         ///< id of column 0
@@ -42,13 +42,13 @@ struct cross_entropy_backward {
   const T* logits;             ///< (R, V)
   const float* lse;            ///< (R)
   const std::int32_t* target;  ///< (R)
-  const float* dloss;          ///< (R) gradient of the total with respect to loss[r]
+  const float* dloss;          ///< (R) gradient of the total loss with respect to loss[r]
   std::int64_t R, V;
   std::int64_t vocabulary;
   std::int32_t first = 0;
 };
 
-/// Row by row forward, then backward.
+/// Forward and backward pass, row by row.
 template <class T>
 struct cross_entropy_both_passes {
   float* loss;                 ///< (R) written

@@ -1,14 +1,16 @@
-// Dropout, with the skip connection that follows it:
+// Dropout with bias and residual add:
 //
 //   y[r,c] = residual[r,c] + (x[r,c] + bias[c]) * m[r,c]
 //   m[r,c] = 0 with probability p, else 1 / (1 - p)
 //
-// Srivastava et al., 2014. The rows may be a part of the micro-batch: row r here is row
-// q = first_row + r there, and belongs to its sequence q / T; word number (q % T) * C + c of the
-// stream sample[q / T] is dropped below drop_threshold(p): a function of
-// (key, sample, element) alone, so that no layout, device or order changes it.
+// The rows may be a part of the micro-batch: row r is row q = first_row + r of the micro-batch, in
+// sequence q / T. The element is dropped if random word (q % T) * C + c of stream sample[q / T] is
+// below drop_threshold(p). This depends only on (key, sample, element), so layout, device and order
+// do not change it.
 //
-// Backwards: dx = dy * m; the gradient of the residual is dy itself.
+// Backward pass: dx = dy * m; the gradient of the residual is dy.
+//
+// Srivastava et al.: "Dropout: A Simple Way to Prevent Neural Networks from Overfitting", 2014.
 
 #pragma once
 
@@ -19,21 +21,22 @@ namespace troupe::kernels {
 
 template <class T>
 struct dropout_forward {
-  T* y;               ///< (R, C) written; may be `x` or `residual`
+  T* y;               ///< (R, C) written; may alias `x` or `residual`
   const T* x;         ///< (R, C)
   const T* residual;  ///< (R, C) or null
   std::int64_t R, C;
-  std::int64_t T_;              ///< rows of a sequence
+  std::int64_t T_;              ///< rows per sequence
   float p;                      ///< 0 <= p < 1
-  std::uint64_t key;            ///< of the random numbers
+  std::uint64_t key;            ///< key of the random numbers
   const std::uint64_t* sample;  ///< (B) global sample positions; may be null if p = 0
   std::int64_t first_row = 0;
-  const T* bias = nullptr;  ///< (C) or null; of a product whose parts were summed before
+  const T* bias
+      = nullptr;  ///< (C) bias of a row-parallel product, added after the all-reduce; or null
 };
 
 template <class T>
 struct dropout_backward {
-  T* dx;        ///< (R, C) written; may be `dy`
+  T* dx;        ///< (R, C) written; may alias `dy`
   const T* dy;  ///< (R, C)
   std::int64_t R, C;
   std::int64_t T_;

@@ -1,16 +1,14 @@
-// Embedding of tokens, and of positions where they are learned.
+// Token embedding, with optional learned position embedding.
 //
 //   y[r] = table[id[r]] + position_table[position[r]]
 //
-// Backwards: dtable[id[r]] += dy[r], into a table that is cleared before or not, and
-// dposition_table[position[r]] += dy[r], in the order of the rows, so that the sum has the same
-// bits whatever the number of threads. Where an id or a position comes more often than `part` times
-// a device adds the rows by parts of so many: the first to what is there, each other to nothing,
-// and then these sums in their order.
+// Backward pass: dtable[id[r]] += dy[r] and dposition_table[position[r]] += dy[r], in row order, so
+// the bits are independent of the thread count. A device handles an id or position with more than
+// `part` rows in parts of `part` rows: the first part is added to the existing value, the others to
+// zero, then the partial sums are added in order.
 //
-// The table may be a part of a larger one: an id outside [first, first + rows) finds zeros, and its
-// gradient goes nowhere. Otherwise the ids are below V, and the positions below P: the caller has
-// checked them.
+// The table may be a shard with the ids [first, first + rows). Ids outside it give zeros and get no
+// gradient. Otherwise the caller guarantees ids below V and positions below P.
 
 #pragma once
 
@@ -29,7 +27,7 @@ struct embedding_forward {
   const std::int32_t* position;  ///< (R), may be null without a position table
   std::int64_t R, C;
   std::int32_t first = 0;                                        ///< id of the table's first row
-  std::int32_t rows = std::numeric_limits<std::int32_t>::max();  ///< of the table
+  std::int32_t rows = std::numeric_limits<std::int32_t>::max();  ///< rows of the table
 };
 
 template <class T>
@@ -42,7 +40,7 @@ struct embedding_backward {
   std::int64_t R, C;
   std::int32_t first = 0;
   std::int32_t rows = std::numeric_limits<std::int32_t>::max();
-  bool accumulates = true;  ///< else dtable is cleared before: `rows` must then be given
+  bool accumulates = true;  ///< false: dtable is cleared first; `rows` must be set
 
   static constexpr std::int64_t part = 256;
 };

@@ -1,4 +1,4 @@
-// The arguments of every operation, and the way from a handle to them.
+// The argument structs of all operations, and `visit`, which recovers them from a handle.
 
 #pragma once
 
@@ -26,7 +26,7 @@
 
 namespace troupe::kernels {
 
-/// Calls visit(op) with the Op<T> that a handle stands for; its result is the same for all.
+/// Calls visit(op) with the handle's Op<T>. The return type must be the same for all operations.
 template <template <class> class Op, operation_types Types, class Visit>
 decltype(auto) visit_typed(const operation& of, Visit& visit) {
   const auto as = [&]<class T>(const T*) -> decltype(auto) {

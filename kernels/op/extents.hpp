@@ -1,4 +1,4 @@
-// The extents of an operation as text, for who must say which one it was.
+// Formats the extents of an operation as text, for error messages and profiles.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace troupe::kernels {
 
-// X(extent): the letters and words of the headers beside this one.
+// X(extent): member names used by the operation headers.
 #define TROUPE_EVERY_EXTENT(X) \
   X(S)                         \
   X(R)                         \
@@ -34,7 +34,7 @@ namespace troupe::kernels {
   X(parts)                     \
   X(grain)
 
-/// "R 8192 N 3072 K 768", and those of its shape. Empty of an operation that has none.
+/// "R 8192 N 3072 K 768", including the extents of `op.shape`; empty if there are none.
 template <class Op>
 std::string extents_of(const Op& op) {
   std::string out;

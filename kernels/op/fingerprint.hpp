@@ -1,17 +1,18 @@
-// Fingerprints of arrays of 32-bit words: what two states have alike is found by comparing 128
-// bits.
+// Fingerprints of arrays of 32-bit words: comparing 128 bits compares two states.
 //
-// With words w, taken in pairs (a missing last one is 0), and key k of the array:
+// With words w, taken in pairs (an odd last word is paired with 0), and key k of the array:
 //
 //   f_j = sum_i ((w[2i] + lo(k_j(i))) mod 2^32) * ((w[2i+1] + hi(k_j(i))) mod 2^32)     mod 2^64
 //   k_j(i) = k * m_j + (i + 1) * c_j                     j = 0, 1        all modulo 2^64
 //
-// NH of UMAC (Black et al., 1999; RFC 4418) with counted instead of random keys: against mistakes,
-// not against an adversary. Integer sums have no order, so any backend, split or number of threads
-// gives the same; the key says which array it is, so that fingerprints of parts can be added.
+// This is NH of UMAC (Black et al., 1999; RFC 4418) with counted instead of random keys. It detects
+// errors, not attacks. Integer sums are independent of order, so every backend, split and thread
+// count gives the same result. The key identifies the array, so fingerprints of different parts can
+// be added.
 //
-// An array is cut in grains. Each has a key, and i counts from its beginning; the result of the
-// array is the sum of their fingerprints as numbers of 128 bits, f_0 above f_1, modulo 2^128.
+// An array is divided into grains. Each grain has its own key, and i counts from its start. The
+// fingerprint of the array is the sum over its grains as 128-bit numbers, f_0 above f_1, modulo
+// 2^128.
 
 #pragma once
 
@@ -27,17 +28,17 @@ struct fingerprint {
     std::int64_t n;
     const std::uint64_t* keys;  ///< (grains_in(n, grain))
   };
-  std::uint64_t* results;  ///< (count, 2) written: the upper and the lower half
+  std::uint64_t* results;  ///< (count, 2) written: upper half, lower half
   const piece* pieces;     ///< (count) host
   std::int64_t count;
-  std::int64_t grain;  ///< words; at least 1
+  std::int64_t grain;  ///< in words; at least 1
 };
 
-/// Of what an operation writes, taken in the same pass: of so many arrays of n words.
+/// Fingerprints of an operation's results, computed in the same pass; each array has n words.
 struct written_fingerprints {
-  std::uint64_t* results = nullptr;     ///< (arrays, 2) written; null: none are wanted
+  std::uint64_t* results = nullptr;     ///< (arrays, 2) written; or null
   const std::uint64_t* keys = nullptr;  ///< (arrays, grains_in(n, grain))
-  std::int64_t grain = 0;               ///< words; at least 1 where there are results
+  std::int64_t grain = 0;               ///< in words; at least 1 if `results` is set
 };
 
 struct fingerprint_sum {
@@ -58,7 +59,7 @@ constexpr fingerprint_key fingerprint_key_of(std::uint64_t key, int j) {
   return j == 0 ? fingerprint_key{key * 0x9FB21C651E98DF25u, 0x9E3779B97F4A7C15u}
                 : fingerprint_key{key * 0xD6E8FEB86659FD93u, 0xC2B2AE3D27D4EB4Fu};
 }
-/// What one pair of words adds.
+/// The contribution of one pair of words.
 constexpr std::uint64_t fingerprint_term(std::uint32_t low, std::uint32_t high, std::uint64_t k) {
   return std::uint64_t{low + std::uint32_t(k)} * std::uint64_t{high + std::uint32_t(k >> 32)};
 }

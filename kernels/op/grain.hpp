@@ -1,5 +1,5 @@
-// Grains: stretches of an array that are computed alone, so that what is computed of each does not
-// depend on who holds which of them. The last of an array may be shorter.
+// Grains: fixed-length parts of an array that are computed independently, so results do not depend
+// on how data ranks share the array. The last grain of an array may be shorter.
 
 #pragma once
 
@@ -11,7 +11,7 @@ constexpr std::int64_t grains_in(std::int64_t n, std::int64_t grain) {
   return (n + grain - 1) / grain;
 }
 
-/// Elements of all pieces of an operation that has some.
+/// Total elements in an operation's pieces.
 template <class Op>
 constexpr std::int64_t elements_of(const Op& op) {
   std::int64_t sum = 0;
@@ -20,7 +20,7 @@ constexpr std::int64_t elements_of(const Op& op) {
   return sum;
 }
 
-/// Grains of all pieces of an operation.
+/// Total grains in an operation's pieces.
 template <class Op>
 constexpr std::int64_t grains_of(const Op& op) {
   std::int64_t sum = 0;

@@ -1,10 +1,10 @@
-// Normalisation of each head of queries or keys (QK norm), in a fused product.
+// Normalisation of each query or key head (QK norm) in a fused product.
 //
-//   as norm.hpp, over the D elements of each head; gain and bias (D) are shared by all heads
+// The formulas are those of norm.hpp, over the D elements of each head. All heads share gain and
+// bias (D). The heads are in groups, in Megatron's fused layout [q .. q k v]. Each group has
+// `heads` adjacent heads, counted from the given pointer; the elements between them are untouched.
 //
-// Henry et al.: "Query-Key Normalization for Transformers", 2020. The heads lie in groups,
-// Megatron's fused layout [q .. q k v]: of each group `heads` adjacent ones, from the pointer on.
-// What lies between them is neither read nor written.
+// Henry et al.: "Query-Key Normalization for Transformers", 2020.
 
 #pragma once
 
@@ -12,11 +12,11 @@
 
 namespace troupe::kernels {
 
-/// Which heads; the same strides for every array of heads.
+/// Selects the heads; every array of heads has the same strides.
 struct head_norm_shape {
   std::int64_t R;           ///< rows
   std::int64_t G;           ///< groups
-  std::int64_t heads;       ///< of a group
+  std::int64_t heads;       ///< heads per group
   std::int64_t D;           ///< head size
   std::int64_t row, group;  ///< strides, in elements
   float eps;
@@ -26,9 +26,9 @@ struct head_norm_shape {
 
 template <class T>
 struct head_norm_forward {
-  T* y;           ///< heads, written; may be `x` when nobody goes back
-  float* mean;    ///< (R, G, heads) written, 0 for rms; null: not wanted
-  float* rstd;    ///< (R, G, heads) written; null: not wanted
+  T* y;           ///< heads, written; may alias `x` if there is no backward pass
+  float* mean;    ///< (R, G, heads) written, 0 for rms; or null
+  float* rstd;    ///< (R, G, heads) written; or null
   const T* x;     ///< heads
   const T* gain;  ///< (D)
   const T* bias;  ///< (D), null for rms
@@ -37,7 +37,7 @@ struct head_norm_forward {
 
 template <class T>
 struct head_norm_backward_input {
-  T* dx;              ///< heads, written; may be `dy`
+  T* dx;              ///< heads, written; may alias `dy`
   const T* dy;        ///< heads
   const T* x;         ///< heads
   const T* gain;      ///< (D)
@@ -55,7 +55,7 @@ struct head_norm_backward_weight {
   const float* mean;      ///< (R, G, heads)
   const float* rstd;      ///< (R, G, heads)
   head_norm_shape shape;
-  bool gain_accumulates = true;  ///< else dgain is written, whatever was there
+  bool gain_accumulates = true;  ///< false: dgain is overwritten
   bool bias_accumulates = true;
 };
 

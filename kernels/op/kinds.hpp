@@ -1,5 +1,5 @@
-// What a layer's operations let a model choose among: for those who choose and compute nothing. The
-// formulas are in the header of each family.
+// Variants of a layer's operations that a model can choose. This header has no kernel arguments;
+// the formulas are in the header of each family.
 
 #pragma once
 
@@ -14,13 +14,13 @@ enum class activation : std::uint8_t { gelu_tanh, gelu_erf, swiglu, squared_relu
 inline constexpr activation every_activation[]
     = {activation::gelu_tanh, activation::gelu_erf, activation::swiglu, activation::squared_relu};
 
-/// As a model's configuration names it.
+/// The name in a model's configuration.
 constexpr std::string_view text(activation kind) {
   constexpr std::string_view names[] = {"gelu_tanh", "gelu_erf", "swiglu", "squared_relu"};
   return names[std::size_t(kind)];
 }
 
-/// Width of the input for an output of width 1.
+/// Input width per unit of output width.
 constexpr std::int64_t fan_in(activation kind) {
   return kind == activation::swiglu ? 2 : 1;
 }
@@ -28,13 +28,12 @@ constexpr std::int64_t fan_in(activation kind) {
 /// norm.hpp
 enum class normalization : std::uint8_t { layer, rms };
 
-/// linear.hpp: what a product does with its result before it is written.
+/// linear.hpp: the activation that a product applies to its result before writing it.
 enum class epilogue : std::uint8_t { none, gelu_tanh, gelu_erf, squared_relu };
 inline constexpr epilogue every_epilogue[]
     = {epilogue::none, epilogue::gelu_tanh, epilogue::gelu_erf, epilogue::squared_relu};
 
-/// What a product can do of an activation: none of gated ones, whose input is wider than their
-/// output.
+/// The epilogue of an activation, or `none` for gated ones: their input is wider than their output.
 constexpr epilogue epilogue_of(activation kind) {
   switch (kind) {
     case activation::gelu_tanh:
@@ -49,7 +48,7 @@ constexpr epilogue epilogue_of(activation kind) {
   return epilogue::none;
 }
 
-/// The operation that an epilogue other than `none` is.
+/// The activation of an epilogue other than `none`.
 constexpr activation activation_of(epilogue x) {
   for (const activation kind : every_activation)
     if (epilogue_of(kind) == x && x != epilogue::none)

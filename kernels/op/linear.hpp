@@ -2,19 +2,20 @@
 //
 //   z[r,n] = sum_k x[r,k] * weight[n,k] + bias[n]          y = activation(z)
 //
-// and its two gradients, separately callable (schedules delay the second):
+// and its two gradients, which are separate operations because schedules delay the second:
 //
 //   I:  dx[r,k]       = sum_n dz[r,n] * weight[n,k]        needs weight
-//   W:  dweight[n,k] += sum_r dz[r,n] * x[r,k]             needs x; or =, for the first of a step
-//       dbias[n]     += sum_r dz[r,n]                    likewise
+//   W:  dweight[n,k] += sum_r dz[r,n] * x[r,k]             needs x
+//       dbias[n]     += sum_r dz[r,n]
 //
-// Where x was made by an activation, I goes on through that activation, while the sums are at hand:
+// W overwrites instead of accumulating if told so, for the first micro-batch of a step. If x is the
+// output of an activation, I also multiplies by the derivative of that activation:
 //
 //   I:  dx[r,k]       = (sum_n dz[r,n] * weight[n,k]) * activation'(z[r,k])
 //
-// with the z that x was made of: dx is then the gradient of that z. In bf16 and fp16 the activation
-// may read z as it is stored, rounded, which is what its gradient reads; the sum may be rounded
-// before the slope comes to it.
+// where z is the input of the activation, so dx is the gradient of z. In bf16 and fp16 the forward
+// activation may read z rounded, as it is stored for the backward pass. The sum in I may be rounded
+// before the multiplication.
 
 #pragma once
 
@@ -26,7 +27,7 @@ namespace troupe::kernels {
 template <class T>
 struct linear_forward {
   T* y;             ///< (R, N) written
-  T* z;             ///< (R, N) written; null: not wanted, as in inference or without an activation
+  T* z;             ///< (R, N) written; or null if there is no activation or no backward pass
   const T* x;       ///< (R, K)
   const T* weight;  ///< (N, K)
   const T* bias;    ///< (N) or null
@@ -42,8 +43,8 @@ struct linear_backward_input {
   const T* dz;      ///< (R, N)
   const T* weight;  ///< (N, K)
   std::int64_t R, N, K;
-  epilogue activation = epilogue::none;  ///< that made x
-  const T* z = nullptr;                  ///< (R, K) that it made x of; unread without an activation
+  epilogue activation = epilogue::none;  ///< the activation that produced x
+  const T* z = nullptr;                  ///< (R, K) its input; unused without an activation
 };
 
 template <class T>
@@ -53,7 +54,7 @@ struct linear_backward_weight {
   const T* dz;              ///< (R, N)
   const T* x;               ///< (R, K)
   std::int64_t R, N, K;
-  bool accumulates = true;  ///< to dweight; else it is written, whatever was there
+  bool accumulates = true;  ///< false: dweight is overwritten
   bool bias_accumulates = true;
 };
 

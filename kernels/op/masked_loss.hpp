@@ -1,13 +1,13 @@
-// The loss of a micro-batch: the mean over the rows that count.
+// The loss of a micro-batch: the mean over the unmasked rows.
 //
 //   total  = sum_r loss[r] * mask[r]        tokens = sum_r mask[r]        in double, in row order
 //   dloss[r] = mask[r] * float(scale / tokens)                            0 where tokens = 0
 //   dloss[r] = mask[r] * float(scale)                                     without `tokens`
 //
-// The mean is total / tokens; `scale` is what the caller averages over, times fp16's loss scale;
-// the divisor is read where it was written, if it is that of the micro-batch. It depends on the
-// mask alone, and so is known before the losses are. A device adds lanes of 1,024 rows:
-// masked_loss.cu.
+// The mean loss is total / tokens. `scale` holds the caller's averaging factor and the fp16 loss
+// scale. If `tokens` is set, it is the count that the forward pass wrote. It depends on the mask
+// alone, so it is known before the losses. The summation order on a device is in masked_loss.cu:
+// lanes of 1,024 rows.
 
 #pragma once
 
@@ -17,9 +17,9 @@ namespace troupe::kernels {
 
 template <class T>
 struct masked_loss_forward {
-  double* total;      ///< (1) written; null: not wanted, and no loss is read
+  double* total;      ///< (1) written; null: only tokens are counted
   double* tokens;     ///< (1) written
-  const float* loss;  ///< (R); null without total
+  const float* loss;  ///< (R); null if `total` is null
   const T* mask;      ///< (R) 0 or 1
   std::int64_t R;
 };
@@ -28,12 +28,12 @@ template <class T>
 struct masked_loss_backward {
   float* dloss;          ///< (R) written
   const T* mask;         ///< (R)
-  const double* tokens;  ///< (1) of the forward pass; null: nothing more divides
+  const double* tokens;  ///< (1) from the forward pass; null: no further division
   double scale;
   std::int64_t R;
 };
 
-/// What the gradient of each row that counts is, where `tokens` can be read on the host.
+/// The gradient of each unmasked row; `tokens` must be host-readable.
 template <class T>
 constexpr float row_factor(const masked_loss_backward<T>& op) {
   const double divisor = op.tokens != nullptr ? *op.tokens : 1;

@@ -1,5 +1,5 @@
-// Updates with one moment, and what other updates are put together from. For each element, with
-// g = gradient * gradient_scale (clipping):
+// Optimizer updates with one moment, and a scaled sum from which other updates are composed. For
+// each element, with g = gradient * gradient_scale (clipping):
 //
 //   momentum_step, sgd    m = beta1 * m + g + weight_decay * x
 //                         x = x - rate * m
@@ -9,9 +9,10 @@
 //   scaled_sum            y = a / max(norm, eps) * x + b * z      norm^2 = the sum of `squares`;
 //                                                                 without them y = a * x + b * z
 //
-// sgd is SGD with momentum and weight decay in the gradient, as torch.optim.SGD has it (Sutskever
-// et al.: "On the importance of initialization and momentum in deep learning", 2013). lion: Chen et
-// al.: "Symbolic Discovery of Optimization Algorithms", 2023; the sign of 0 is 0.
+// sgd is SGD with momentum and coupled weight decay, as in torch.optim.SGD. For lion, sign(0) is 0.
+//
+// Sutskever et al.: "On the importance of initialization and momentum in deep learning", 2013. Chen
+// et al.: "Symbolic Discovery of Optimization Algorithms", 2023 (lion).
 
 #pragma once
 
@@ -23,35 +24,35 @@ enum class momentum_rule : std::uint8_t { sgd, lion };
 
 template <class T>
 struct momentum_step {
-  T* x;         ///< (n) parameters, changed
-  T* m;         ///< (n) moment, changed
+  T* x;         ///< (n) parameters, updated in place
+  T* m;         ///< (n) moment, updated in place
   const T* dx;  ///< (n) gradient
   std::int64_t n;
   momentum_rule rule;
   float gradient_scale = 1;
   float rate;
   float beta1;
-  float beta2 = 0;  ///< of lion
+  float beta2 = 0;  ///< lion only
   float weight_decay;
-  void* rounded = nullptr;  ///< (n) of `rounded_to`, or null: the new parameters, rounded
+  void* rounded = nullptr;  ///< (n) new parameters in `rounded_to`, written; or null
   narrow_type rounded_to = narrow_type::bf16;
-  written_fingerprints fingerprints = {};  ///< of x and m; n and grain count elements
+  written_fingerprints fingerprints = {};  ///< of x and m; n and grain are in elements
 };
 
 template <class T>
 struct scaled_sum {
-  T* y;        ///< (n) written; may be `x` or `z`
+  T* y;        ///< (n) written; may alias `x` or `z`
   const T* x;  ///< (n)
-  const T* z;  ///< (n), or null: without b * z
+  const T* z;  ///< (n), or null: no b * z term
   std::int64_t n;
   float a = 1, b = 0;
-  const double* squares = nullptr;  ///< (count), added in order; or null
+  const double* squares = nullptr;  ///< (count) added in order; or null
   std::int64_t count = 0;
   float eps = 0;
-  written_fingerprints fingerprints = {};  ///< of y; n and grain count elements
+  written_fingerprints fingerprints = {};  ///< of y; n and grain are in elements
 };
 
-/// How much of x a scaled_sum takes.
+/// The factor of x in a scaled_sum.
 template <class T>
 constexpr double factor_of(const scaled_sum<T>& op, double norm) {
   return op.squares ? double(op.a) / (norm > double(op.eps) ? norm : double(op.eps)) : op.a;

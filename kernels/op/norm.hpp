@@ -1,21 +1,23 @@
-// Normalisation of each row.
+// Normalisation of each row: layer norm and RMS norm.
 //
-// With g = gain + gain_offset (Megatron's "+1p" keeps gains less one):
+// With g = gain + gain_offset (Megatron's "+1p" stores gain - 1):
 //
 //   layer:  xh = (x - mean) * rstd,  rstd = 1 / sqrt(var + eps)     y = xh * g + bias
 //   rms:    xh = x * rstd,           rstd = 1 / sqrt(mean(x^2) + eps)    y = xh * g
 //
-// What is normalised may be a sum, which is stored, too: that of the skip connection,
+// With a residual, the input of the norm is the skip connection's sum, which is stored as well:
 //
-//   sum = x + residual, rounded         and the formula above of that
+//   sum = x + residual, rounded         x in the formulas above is then this sum
 //
-// Ba, Kiros, Hinton: "Layer Normalization", 2016; Zhang, Sennrich: "Root Mean Square Layer
-// Normalization", 2019. Backwards, with h = dy * g:
+// Backward pass, with h = dy * g:
 //
 //   I:  layer dx = rstd * (h - mean_c(h) - xh * mean_c(h * xh))     rms without the second term
 //   W:  dgain += sum_r dy * xh     dbias += sum_r dy
 //
-// or, for the first of a step, = 0 + these sums: the bits of what is added to a cleared array.
+// W without accumulation writes 0 + these sums: the same bits as accumulating into a cleared array.
+//
+// Ba, Kiros, Hinton: "Layer Normalization", 2016. Zhang, Sennrich: "Root Mean Square Layer
+// Normalization", 2019.
 
 #pragma once
 
@@ -27,8 +29,8 @@ namespace troupe::kernels {
 template <class T>
 struct norm_forward {
   T* y;           ///< (R, C) written
-  float* mean;    ///< (R) written, 0 for rms; null: not wanted
-  float* rstd;    ///< (R) written; null: not wanted
+  float* mean;    ///< (R) written, 0 for rms; or null
+  float* rstd;    ///< (R) written; or null
   const T* x;     ///< (R, C)
   const T* gain;  ///< (C)
   const T* bias;  ///< (C), null for rms
@@ -36,8 +38,8 @@ struct norm_forward {
   float eps;
   normalization kind;
   float gain_offset = 0;
-  const T* residual = nullptr;  ///< (R, C) or null: x alone is normalised
-  T* sum = nullptr;             ///< (R, C) written where there is a residual; may be it, or x
+  const T* residual = nullptr;  ///< (R, C) or null: normalises x alone
+  T* sum = nullptr;  ///< (R, C) written if there is a residual; may alias `residual` or `x`
 };
 
 template <class T>
@@ -50,7 +52,7 @@ struct norm_backward_input {
   const float* rstd;  ///< (R)
   std::int64_t R, C;
   normalization kind;
-  const T* residual = nullptr;  ///< (R, C) or null; added to dx, as the skip connection needs it
+  const T* residual = nullptr;  ///< (R, C) added to dx: gradient of the skip connection; or null
   float gain_offset = 0;
 };
 
@@ -64,11 +66,11 @@ struct norm_backward_weight {
   const float* rstd;      ///< (R)
   std::int64_t R, C;
   normalization kind;
-  bool gain_accumulates = true;  ///< else dgain is written, whatever was there
+  bool gain_accumulates = true;  ///< false: dgain is overwritten
   bool bias_accumulates = true;
 };
 
-/// Arrays of C sums that are read or written.
+/// Number of arrays of C sums that are read or written.
 template <class Op>
 constexpr std::int64_t sums_moved(const Op& op) {
   return (op.gain_accumulates ? 2 : 1) + (op.dbias ? (op.bias_accumulates ? 2 : 1) : 0);

@@ -1,7 +1,7 @@
-// Counter-based random numbers: Philox4x32-10.
+// Counter-based random numbers: Philox4x32-10. A number is a pure function of (key, counter),
+// without state, so it is the same on every device and in every layout.
 //
-// Salmon, Moraes, Dror, Shaw: "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011. A number is a
-// pure function of (key, counter): no state, no order, the same on every device and layout.
+// Salmon, Moraes, Dror, Shaw: "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
 
 #pragma once
 
@@ -12,7 +12,6 @@ namespace troupe::kernels {
 
 using philox_counter = std::array<std::uint32_t, 4>;
 
-/// Four random words for one counter.
 constexpr philox_counter philox(std::uint64_t key, philox_counter c) {
   auto k0 = std::uint32_t(key), k1 = std::uint32_t(key >> 32);
   for (int round = 0; round < 10; ++round) {
@@ -28,7 +27,7 @@ constexpr philox_counter philox(std::uint64_t key, philox_counter c) {
   return c;
 }
 
-/// The counter of element `index / 4` of stream `stream`; the word to take is `index % 4`.
+/// Counter of the block with the words 4 * block to 4 * block + 3 of a stream.
 constexpr philox_counter philox_block(std::uint64_t stream, std::uint64_t block) {
   return {std::uint32_t(block),
           std::uint32_t(block >> 32),
@@ -36,12 +35,12 @@ constexpr philox_counter philox_block(std::uint64_t stream, std::uint64_t block)
           std::uint32_t(stream >> 32)};
 }
 
-/// Random word number `index` of stream `stream`.
+/// Random word `index` of a stream.
 constexpr std::uint32_t philox_word(std::uint64_t key, std::uint64_t stream, std::uint64_t index) {
   return philox(key, philox_block(stream, index / 4))[index % 4];
 }
 
-/// A word below this is dropped: P(word < threshold) = p, to 2^-32. 0 <= p < 1.
+/// Words below this are dropped: P(word < threshold) = p, to 2^-32. Requires 0 <= p < 1.
 constexpr std::uint32_t drop_threshold(float p) {
   return std::uint32_t(double(p) * 4294967296.0);
 }

@@ -1,9 +1,8 @@
-// Every operation, once: its name, the types that it exists in, and where its arrays lie. Backends
-// declare and dispatch what is listed here, so an operation that is added here and not there does
-// not link. Its arguments, formula, flops() and bytes_moved() are in the header of its family;
-// every_op.hpp has them all.
+// The registry of operations: name, element types and memory of each. Backends declare and dispatch
+// what is listed here, so an operation that a backend lacks fails to link. The family's header has
+// its arguments, formula, flops() and bytes_moved(); every_op.hpp includes all families.
 //
-// Who passes operations on, as a stream does, needs nothing but the handle at the end.
+// Code that only passes operations on, such as a stream, needs just the handle at the end.
 
 #pragma once
 
@@ -17,17 +16,17 @@ struct f16;
 
 enum class element_type : std::uint8_t { f32, f64, bf16, f16 };
 
-/// The types that an operation exists in.
+/// Element types of an operation.
 enum class operation_types : std::uint8_t {
-  layer,  ///< all: what activations and parameters of a layer pass through
-  state,  ///< float and double: what keeps losses, sums and the optimizer's state
-  cast,   ///< bf16 and f16, each to or from float
+  layer,  ///< all types: activations and parameters of a layer
+  state,  ///< float and double: losses, sums and optimizer state
+  cast,   ///< bf16 and f16, each from or to float
 };
 
-/// Where an operation's arrays lie.
+/// Memory that holds an operation's arrays.
 enum class operation_memory : std::uint8_t {
-  backend,  ///< where the backend computes
-  host,     ///< in host memory, whatever the backend: the cpu backend serves the cuda backend too
+  backend,  ///< the backend's memory
+  host,     ///< host memory on every backend; the cpu backend runs it for cuda, too
 };
 
 // X(operation, operation_types, operation_memory)
@@ -85,7 +84,7 @@ enum class operation_name : std::uint8_t {
 TROUPE_EVERY_OPERATION(TROUPE_DECLARE)
 #undef TROUPE_DECLARE
 
-/// The name of a class template of operations.
+/// The name of an operation's class template.
 template <template <class> class Op>
 inline constexpr operation_name name_of = operation_name::unknown;
 #define TROUPE_NAME(op, types, memory) \
@@ -128,7 +127,6 @@ constexpr bool exists(operation_types types, element_type in) {
   return types == operation_types::layer || narrow == (types == operation_types::cast);
 }
 
-/// Whether an operation exists in a type.
 constexpr bool exists(operation_name name, element_type in) {
   switch (name) {
 #define TROUPE_EXISTS(op, types, memory) \
@@ -155,13 +153,13 @@ constexpr operation_memory memory_of(operation_name name) {
   return operation_memory::backend;
 }
 
-/// Any operation: which it is, and where its arguments are. They must outlive the handle.
+/// Handle of an operation: its name, type and arguments. The arguments must outlive it.
 struct operation {
   operation_name name;
   element_type type;
   const void* arguments;  ///< an Op<T>
 
-  /// Not explicit: who takes an operation is given one of any type.
+  /// Implicit, so that functions that take an operation accept every Op<T>.
   template <template <class> class Op, class T>
   requires(exists(name_of<Op>, element_of<T>)) operation(const Op<T>& op)
       : name(name_of<Op>), type(element_of<T>), arguments(&op) {}

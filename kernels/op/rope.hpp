@@ -1,17 +1,18 @@
-// Rotary position embedding, in place.
-//
-// Su et al.: "RoFormer", 2021. The first `rotated` elements of each head turn by angle
-// position * frequency[i], i < rotated / 2:
+// Rotary position embedding, in place. Rotates the first `rotated` elements of each head by the
+// angle position * frequency[i], i < rotated / 2:
 //
 //   halves:       (x[i], x[i + rotated/2])      Llama, GPT-NeoX, Megatron's default
 //   interleaved:  (x[2i], x[2i + 1])            GPT-J
 //
 //   a' = a cos - b sin,  b' = b cos + a sin
 //
-// The gradient turns back: the same operation with `backward` set. Nothing need be saved.
+// The backward pass is the same operation with `backward` set; it rotates back and needs no saved
+// values.
 //
-// The heads lie in groups, Megatron's fused layout [q .. q k v]: of each group the first `heads`
-// turn (queries and key), the rest (value) stays.
+// The heads are in groups, in Megatron's fused layout [q .. q k v]. The first `heads` of each group
+// (queries and key) are rotated, the rest (value) is unchanged.
+//
+// Su et al.: "RoFormer", 2021.
 
 #pragma once
 
@@ -23,10 +24,10 @@ template <class T>
 struct rope {
   T* x;                          ///< (R, G, group stride) changed in place
   const std::int32_t* position;  ///< (R)
-  const float* frequency;        ///< (rotated / 2) radians a position
+  const float* frequency;        ///< (rotated / 2) in radians per position
   std::int64_t R;                ///< rows
   std::int64_t G;                ///< groups
-  std::int64_t heads;            ///< heads of a group that are rotated
+  std::int64_t heads;            ///< rotated heads per group
   std::int64_t D;                ///< head size
   std::int64_t rotated;          ///< even, at most D
   std::int64_t row, group;       ///< strides, in elements

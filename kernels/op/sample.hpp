@@ -1,18 +1,17 @@
-// Draws one token from a row of logits.
+// Draws one token from a row of logits. The arrays are in host memory on every backend: one row is
+// too little work for a device.
 //
 //   1. temperature: logits / temperature
-//   2. top-k: all but the k largest are removed (0: none)
-//   3. top-p: sorted by falling probability, tokens after the first whose cumulative probability
-//      exceeds p are removed; the first always stays (0: none)
-//   4. the token at which the cumulative probability first exceeds `uniform`
+//   2. top-k: keeps the k largest (0: off)
+//   3. top-p: sorts by descending probability and removes the tokens after the first whose
+//      cumulative probability exceeds p; keeps at least one (0: off)
+//   4. takes the token at which the cumulative probability first exceeds `uniform`
 //
-// Probabilities are those of the tokens that remain; they are added in double by rank, the most
-// probable first. No logit is NaN: the caller has checked.
+// Probabilities are over the remaining tokens. They are added in double, in rank order, most
+// probable first. Equal logits rank by token, lowest first. top_k = 1 is greedy decoding. The
+// caller guarantees that no logit is NaN.
 //
-// Holtzman et al.: "The Curious Case of Neural Text Degeneration", 2020. Equal logits rank by
-// token, lowest first. top_k = 1 is greedy decoding.
-
-// One row is too little for a device: the arrays lie in host memory whatever the backend.
+// Holtzman et al.: "The Curious Case of Neural Text Degeneration", 2020.
 
 #pragma once
 
@@ -33,14 +32,14 @@ struct sample_token {
 
 template <class T>
 constexpr std::int64_t flops(const sample_token<T>& op) {
-  return op.vocabulary;  // the softmax's sum
+  return op.vocabulary;  // the sum of the softmax
 }
 template <class T>
 constexpr std::int64_t bytes_moved(const sample_token<T>& op) {
   return std::int64_t{sizeof(T)} * op.vocabulary;
 }
 
-/// Scratch: one pair (probability, token) an entry of the vocabulary.
+/// Scratch: one (probability, token) pair per vocabulary entry.
 template <class T>
 constexpr std::size_t workspace_bytes(const sample_token<T>& op, int) {
   return 16 * std::size_t(op.vocabulary);

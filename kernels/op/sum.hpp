@@ -2,11 +2,11 @@
 //
 //   add            y[i] = a[i] + b[i]
 //   ordered_sum    y[i] = (((x_0[i] + x_1[i]) + x_2[i]) + ...) * scale       sources in rank order,
-//                  summed in float where T is narrower, rounded once
-//   square_norm    the sum of x[i]^2 in double: partial sums of 4,096 elements, added in order, so
-//                  that neither the number of threads nor the width of a vector changes its bits
-//   square_norms   the same of the grains of many arrays, one result for each; where they are
-//                  wanted, also their fingerprints (fingerprint.hpp), in the same pass
+//                  summed in float if T is narrower, rounded once
+//   square_norm    sum of x[i]^2 in double: partial sums of 4,096 elements, added in order, so
+//                  thread count and vector width do not change the bits
+//   square_norms   square_norm of each grain of many arrays; optionally also the fingerprints of
+//                  the arrays (fingerprint.hpp), in the same pass
 
 #pragma once
 
@@ -16,7 +16,7 @@ namespace troupe::kernels {
 
 template <class T>
 struct add {
-  T* y;        ///< (n) written; may be `a` or `b`
+  T* y;        ///< (n) written; may alias `a` or `b`
   const T* a;  ///< (n)
   const T* b;  ///< (n)
   std::int64_t n;
@@ -24,7 +24,7 @@ struct add {
 
 template <class T>
 struct ordered_sum {
-  T* y;               ///< (n) written; may be one of the sources
+  T* y;               ///< (n) written; may alias a source
   const T* const* x;  ///< (sources) host: arrays of n elements
   std::int64_t sources;
   std::int64_t n;
@@ -37,8 +37,8 @@ struct square_norm {
   const T* x;      ///< (n)
   std::int64_t n;
 
-  /// Elements of one partial sum. Within it, lane l of 16 takes elements l, l + 16, ..., and the
-  /// lanes are added in order.
+  /// Elements per partial sum. Lane l of 16 adds elements l, l + 16, ...; then lanes are added in
+  /// order.
   static constexpr std::int64_t block = 4096;
   static constexpr int lanes = 16;
 };
@@ -48,17 +48,17 @@ struct square_norms {
   struct piece {
     const T* x;  ///< (n)
     std::int64_t n;
-    /// (grains_in(n, grain)) of its fingerprint; unread where none are wanted
+    /// (grains_in(n, grain)) fingerprint keys; read only if `fingerprints` is set
     const std::uint64_t* keys = nullptr;
   };
-  double* results;      ///< (grains_of(op)) written: those of the first piece, then of the next
+  double* results;      ///< (grains_of(op)) written, piece after piece
   const piece* pieces;  ///< (count) host
   std::int64_t count;
-  std::int64_t grain;                     ///< elements; at least 1
+  std::int64_t grain;                     ///< in elements; at least 1
   std::uint64_t* fingerprints = nullptr;  ///< (count, 2) written, or null
 };
 
-/// Calls visit(operation) for each grain, in the order of the results.
+/// Calls visit(operation) for each grain, in the order of `results`.
 template <class T, class Visit>
 constexpr void for_each_grain(const square_norms<T>& op, const Visit& visit) {
   double* result = op.results;
@@ -95,7 +95,7 @@ constexpr std::int64_t bytes_moved(const square_norm<T>& op) {
   return std::int64_t{sizeof(T)} * op.n;
 }
 
-/// Scratch of square_norm: one double a block.
+/// Scratch: one double per block.
 template <class T>
 constexpr std::size_t workspace_bytes(const square_norm<T>& op, int) {
   return sizeof(double) * std::size_t((op.n + op.block - 1) / op.block);
@@ -109,7 +109,7 @@ template <class T>
 constexpr std::int64_t bytes_moved(const square_norms<T>& op) {
   return std::int64_t{sizeof(T)} * elements_of(op);
 }
-/// Scratch: the sums of the blocks of all grains.
+/// Scratch: one double per block of every grain.
 template <class T>
 constexpr std::size_t workspace_bytes(const square_norms<T>& op, int threads) {
   std::size_t sum = 0;
