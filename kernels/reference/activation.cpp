@@ -22,7 +22,7 @@ void run(const activation_backward<T>& op) {
     const T* dy = op.dy + r * op.N;
     T* dx = op.dx + r * op.N * fan_in(op.kind);
     for (std::int64_t n = 0; n < op.N; ++n) {
-      // All is read before anything is written, because dx may be x or dy.
+      // Reads everything before writing, because dx may alias x or dy.
       const double at = double(x[n]), d = double(dy[n]), slope = activation_slope(op.kind, at);
       if (fan_in(op.kind) == 1) {
         dx[n] = T(d * slope);

@@ -27,7 +27,7 @@ void run(const adamw<T>& op) {
 
 template <class T>
 void run(const adamw_pieces<T>& op) {
-  constexpr std::int64_t words = sizeof(T) / 4;  // of an element
+  constexpr std::int64_t words = sizeof(T) / 4;  // per element
   for (std::int64_t i = 0; i < op.count; ++i) {
     run(piece_of(op, i));
     if (!op.fingerprints)

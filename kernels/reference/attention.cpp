@@ -9,7 +9,7 @@ namespace troupe::kernels::reference {
 
 namespace {
 
-/// Query row i of sequence s with head h.
+/// Query row i and head h of sequence s.
 struct query_index {
   std::int64_t s, h, i;
 };
@@ -34,7 +34,7 @@ struct geometry : attention_shape {
            || (key_position[j] <= query_position[at.i]
                && key_position[j] >= attention_horizon(*this, query_position[at.i]));
   }
-  /// The factor m of the probability of (row, key).
+  /// The dropout factor m of (row, key).
   double mask(const query_index& at, std::int64_t j) const {
     if (p_drop == 0)
       return 1;  // sample may be null

@@ -10,7 +10,7 @@ template <class T>
 void run(const cross_entropy_forward<T>& op) {
   for (std::int64_t r = 0; r < op.R; ++r) {
     const T* logits = op.logits + r * op.V;
-    // The largest is taken out, or exp overflows.
+    // The maximum is subtracted to keep exp from overflowing.
     double largest = -std::numeric_limits<double>::infinity();
     for (std::int64_t v = 0; v < op.vocabulary; ++v)
       largest = std::max(largest, double(logits[v]));
@@ -36,7 +36,7 @@ void run(const cross_entropy_backward<T>& op) {
     const double dloss = op.dloss[r];
     for (std::int64_t v = 0; v < op.V; ++v) {
       T& dlogit = op.dlogits[r * op.V + v];
-      // A masked row may hold infinities: 0 is said, not computed.
+      // A masked row may hold infinities, so 0 is assigned instead of computed.
       if (v >= op.vocabulary || dloss == 0) {
         dlogit = T(0.0);
         continue;
@@ -53,8 +53,7 @@ void run(const cross_entropy_both_passes<T>& op) {
   run(backward_of(op));
 }
 
-// A part of nothing but -infinity is the largest only where all are, and exp of it less itself
-// would not be a number: the largest adds 1, as it is.
+// If all parts are -infinity, exp(lse - largest) is NaN. The largest part therefore adds exactly 1.
 template <class T>
 void run(const cross_entropy_merge<T>& op) {
   for (std::int64_t r = 0; r < op.R; ++r) {

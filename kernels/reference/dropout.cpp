@@ -4,7 +4,7 @@ namespace troupe::kernels::reference {
 
 namespace {
 
-/// The factor m of element (r, c).
+/// The dropout factor m of element (r, c).
 template <class Op>
 double mask(const Op& op, std::int64_t r, std::int64_t c) {
   if (op.p == 0)

@@ -4,7 +4,7 @@ namespace troupe::kernels::reference {
 
 namespace {
 
-/// The row of the table, or -1 where it is in another part.
+/// Index of the row in the table, or -1 if the table is a shard without it.
 template <class Op>
 std::int64_t row_of(const Op& op, std::int64_t r) {
   const std::int64_t row = std::int64_t{op.id[r]} - op.first;
@@ -26,7 +26,8 @@ void run(const embedding_forward<T>& op) {
   }
 }
 
-// Not in double: the order of the rows and the rounding after each are the contract.
+// Adds in the accumulator type: the row order and the rounding after each addition are the
+// contract.
 template <class T>
 void run(const embedding_backward<T>& op) {
   if (!op.accumulates)

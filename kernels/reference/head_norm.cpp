@@ -6,7 +6,7 @@ namespace troupe::kernels::reference {
 
 namespace {
 
-/// visit(number of the head, its first element), in the order of (R, G, heads).
+/// Calls visit(head index, offset of its first element) in (R, G, heads) order.
 template <class Visit>
 void each_head(const head_norm_shape& s, const Visit& visit) {
   std::int64_t n = 0;
