@@ -15,12 +15,12 @@ double slope(epilogue kind, double z) {
   return kind == epilogue::none ? 1 : activation_slope(activation_of(kind), z);
 }
 
-// Sums that are added up beside each other: of neighbours in a row many, whose terms lie in the
-// same lines of the cache; else as many as hide how long an addition takes.
+// Sums computed side by side. `many` is for terms that are adjacent in memory and share cache
+// lines. `few` hides the latency of an addition.
 constexpr int few = 8, many = 32;
 
-/// made(i, sum) for each i below n, of begin(i) and then term(i, 0), term(i, 1) and so on, in that
-/// order: beside others a sum has the bits that it would have alone.
+/// Calls made(i, sum) for each i < n. A sum starts at begin(i) and adds term(i, 0), term(i, 1), ...
+/// in order, so its bits equal those of a sum computed alone.
 template <int together, class Begin, class Term, class Made>
 void add_up(std::int64_t n, std::int64_t terms, Begin begin, Term term, Made made) {
   double sum[together];

@@ -8,12 +8,12 @@ namespace troupe::kernels::reference {
 
 namespace {
 
-/// Of arrays of n elements.
+/// Writes the fingerprints of arrays of n elements, if requested.
 template <class T>
 void take(const written_fingerprints& of, std::initializer_list<const T*> arrays, std::int64_t n) {
   if (!of.results)
     return;
-  constexpr std::int64_t words = sizeof(T) / 4;  // of an element
+  constexpr std::int64_t words = sizeof(T) / 4;  // per element
   std::vector<typename fingerprint<T>::piece> pieces;
   for (const auto* x : arrays)
     pieces.push_back(

@@ -1,4 +1,5 @@
-// The judge: every operation in plain loops, sums in double, one thread. No cleverness.
+// The reference backend: every operation in plain loops on one thread, summed in double. Tests
+// judge the other backends by it.
 
 #pragma once
 
@@ -6,7 +7,7 @@
 
 namespace troupe::kernels::reference {
 
-/// Defined for every operation, in the source of its family, in every type that it exists in.
+/// Each family's source defines its operations for their registered types.
 #define TROUPE_DECLARE(op, types, memory) \
   template <class T>                      \
   void run(const op<T>& what);

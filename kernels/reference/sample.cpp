@@ -12,7 +12,7 @@ void run(const sample_token<T>& op) {
   std::vector<std::int32_t> ranked(static_cast<std::size_t>(op.vocabulary));
   std::iota(ranked.begin(), ranked.end(), 0);
   std::stable_sort(ranked.begin(), ranked.end(), [&op](std::int32_t a, std::int32_t b) {
-    return op.logits[a] > op.logits[b];  // stable: equal logits stay in the order of the tokens
+    return op.logits[a] > op.logits[b];  // stable: equal logits rank by token
   });
   if (op.top_k > 0 && op.top_k < op.vocabulary)
     ranked.resize(std::size_t(op.top_k));

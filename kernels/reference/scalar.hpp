@@ -1,4 +1,4 @@
-// Functions of one number that several operations share, and their derivatives. In double.
+// Scalar functions that several operations share, and their derivatives, in double.
 
 #pragma once
 
@@ -33,7 +33,7 @@ inline double gelu_erf_slope(double x) {
   return (1 + std::erf(x / std::numbers::sqrt2)) / 2 + x * density;
 }
 
-/// Not a number stays so.
+/// NaN stays NaN.
 inline double squared_relu(double x) {
   return x <= 0 ? 0 : x * x;
 }
@@ -55,7 +55,7 @@ inline double silu_slope(double x) {
   return s * (1 + x * (1 - s));
 }
 
-/// An activation of one number; of swiglu the gate's.
+/// The activation of one number; for swiglu, silu of the gate.
 inline double activated(activation kind, double x) {
   switch (kind) {
     case activation::gelu_tanh:

@@ -10,7 +10,8 @@ void run(const add<T>& op) {
     op.y[i] = T(accumulator<T>(op.a[i]) + accumulator<T>(op.b[i]));
 }
 
-// Not in double: the order of the sources and the rounding after each are the contract.
+// Adds in the accumulator type: the source order and the rounding after each addition are the
+// contract.
 template <class T>
 void run(const ordered_sum<T>& op) {
   for (std::int64_t i = 0; i < op.n; ++i) {
@@ -40,7 +41,7 @@ void run(const square_norm<T>& op) {
 template <class T>
 void run(const square_norms<T>& op) {
   for_each_grain(op, [](const square_norm<T>& one) { run(one); });
-  constexpr std::int64_t words = sizeof(T) / 4;  // of an element
+  constexpr std::int64_t words = sizeof(T) / 4;  // per element
   for (std::int64_t i = 0; op.fingerprints && i < op.count; ++i) {
     const typename fingerprint<T>::piece one{
         op.pieces[i].x, words * op.pieces[i].n, op.pieces[i].keys};
