@@ -22,7 +22,7 @@ std::map<std::string, std::string> build_identity() {
     out["options"] = options;
   if (const std::string commit = TROUPE_COMMIT; !commit.empty())
     out["commit"] = commit;
-  // Host code takes exp, log and cos from there.
+  // Host code takes exp, log and cos from libc.
   char libc[64] = {};
   if (::confstr(_CS_GNU_LIBC_VERSION, libc, sizeof libc) > 0)
     out["libc"] = libc;

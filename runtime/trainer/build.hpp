@@ -1,4 +1,4 @@
-// What this program was made of and from: part of a run's identity, because it changes bits.
+// Identifies this build of the program. Part of a run's identity, because the build decides bits.
 
 #pragma once
 
@@ -7,11 +7,12 @@
 
 namespace troupe::runtime {
 
-/// version, compiler, options (of the compiler), libc (of this machine), and commit: that of the
-/// sources when they were configured, where it was known. No path and no name of a machine.
+/// Keys: version, compiler, options (of the compiler), libc (of this machine), and commit (of the
+/// sources at configuration, where known). Contains no path and no machine name, so that equal
+/// builds compare equal.
 std::map<std::string, std::string> build_identity();
 
-/// The same facts as a line, and what the program does its arithmetic with on this machine:
+/// The same facts on one line, with the instruction set and the math libraries of this machine:
 /// "troupe 0.1.0 (commit ..., GCC 12.2.0, -O2 -g1; AVX3 by Highway 1.0.3, oneDNN 2.6.3 ...)".
 std::string version_text();
 

@@ -86,7 +86,7 @@ void validate_steps(const training_job& job, const unknown_parts& unknown, sente
     wrong.push_back(fmt::format("`optimizer.epsilon` is {}; give a positive number", adam.epsilon));
 }
 
-/// Only a log may be written over: another file that was named by mistake stays.
+/// Refuses to overwrite a file that is not a log.
 void require_log(const fs::path& path) {
   std::error_code failure;
   if (path.empty() || !fs::is_regular_file(path, failure))
@@ -97,13 +97,12 @@ void require_log(const fs::path& path) {
   const bool torn = line.size() == text.size() && line.starts_with("{\"iteration\"");
   if (!text.empty() && !torn && iteration_of_json(line) < 0)
     throw input_error(
-        "`watch.log_file` '{}': this file is there and is no log, its first line is no JSON object "
-        "with "
-        "an 'iteration'; it would be written over: name another one",
+        "`watch.log_file` '{}': this file exists and is not a log: its first line is not a JSON "
+        "object with an 'iteration'; the run would overwrite it, so name another file",
         path.string());
 }
 
-/// The first line of such a table, of this build or of one that knew fewer columns.
+/// True for the header of such a table. Builds with fewer columns wrote shorter headers.
 bool names_columns(std::string_view line) {
   const auto names = columns_in(line);
   const auto& known = csv_columns();
@@ -113,7 +112,8 @@ bool names_columns(std::string_view line) {
             });
 }
 
-/// Only such a table, for the same reason; and a run goes on with the columns that it has.
+/// Refuses to overwrite a file that is not such a table. A run continues with the columns that its
+/// table has.
 void require_table(const fs::path& path) {
   std::error_code failure;
   if (path.empty() || !fs::is_regular_file(path, failure))
@@ -122,13 +122,12 @@ void require_table(const fs::path& path) {
   const auto text = file.text();
   if (!names_columns(text.substr(0, text.find('\n'))) && !csv_header().starts_with(text))
     throw input_error(
-        "`watch.csv_file` '{}': this file is there and its first line is not the header of such a "
-        "table; "
-        "name another one",
+        "`watch.csv_file` '{}': this file exists and its first line is not the header of such a "
+        "table; name another file",
         path.string());
 }
 
-/// Only a plan, and never the one that is being carried out.
+/// Refuses to overwrite a file that is not a plan, and the plan that this run executes.
 void require_plan(const training_job& job) {
   const auto& path = job.watch.schedule_record;
   std::error_code failure;
@@ -136,30 +135,27 @@ void require_plan(const training_job& job) {
     return;
   if (job.layout.pipeline < 2)
     throw input_error(
-        "`watch.schedule_record` '{}': one pipeline stage has no schedule worth a record; leave it "
-        "out, "
-        "or "
-        "give a `layout.pipeline` above 1",
+        "`watch.schedule_record` '{}': a single pipeline stage has no schedule to record; leave it "
+        "out, or give a `layout.pipeline` above 1",
         path.string());
   if (!fs::is_regular_file(path, failure))
     return;
   if (fs::equivalent(path, job.layout.schedule.source, failure))
     throw input_error(
-        "`watch.schedule_record` '{}' would write over the schedule: name another file",
+        "`watch.schedule_record` '{}' would overwrite the schedule of this run: name another file",
         path.string());
   try {
     plan_from_csv(read_text(path), path.string());
   } catch (const error&) {
     throw input_error(
-        "`watch.schedule_record` '{}': this file is there and is no plan; it would be written "
-        "over: name "
-        "another one",
+        "`watch.schedule_record` '{}': this file exists and is not a plan; the run would overwrite "
+        "it, so name another file",
         path.string());
   }
 }
 
-/// Only what an earlier run wrote there: so neither a configuration, nor a checkpoint, nor anything
-/// else that this run reads.
+/// Refuses to overwrite a file that no earlier run wrote, such as a configuration, a checkpoint, or
+/// another input of this run.
 void require_own_kind(const char* setting,
                       const fs::path& path,
                       const char* kind,
@@ -170,7 +166,8 @@ void require_own_kind(const char* setting,
   const mapped_file file(path);
   if (!file.text().empty() && !file.text().starts_with(beginning))
     throw input_error(
-        "{} '{}': this file is there and is no {}; it would be written over: name another one",
+        "{} '{}': this file exists and is not a {}; the run would overwrite it, so name another "
+        "file",
         setting,
         path.string(),
         kind);
@@ -209,9 +206,9 @@ void validate_files(const training_job& job, sentences& wrong) {
       continue;
     if (fs::is_directory(*path, failure))
       wrong.push_back(fmt::format("{} '{}': this is a folder; name a file", flag, path->string()));
-    else if (path->has_parent_path() && c.save / path->filename() != *path  // which the run makes
+    else if (path->has_parent_path() && c.save / path->filename() != *path  // the run makes it
              && !fs::is_directory(path->parent_path(), failure)
-             && failure != std::errc::permission_denied)  // which is told below
+             && failure != std::errc::permission_denied)  // reported below
       wrong.push_back(fmt::format("{} '{}': there is no folder '{}' to write it in; make it first",
                                   flag,
                                   path->string(),
@@ -262,12 +259,12 @@ void validate_resuming(const training_job& job, sentences& wrong) {
   if (c.override_scheduler && c.use_checkpoint_scheduler)
     wrong.emplace_back(
         "`checkpoints.override_scheduler` and `checkpoints.use_checkpoint_scheduler` contradict "
-        "each "
-        "other: give the one whose learning rate is to hold, the command line's or the "
-        "checkpoint's");
+        "each other: give only one, for the learning rate of the command line or of the "
+        "checkpoint");
   if (c.finetune && c.load.empty() && c.load_hub.empty())
     wrong.emplace_back(
-        "`checkpoints.finetune` needs `checkpoints.load` DIR: whose parameters to start from");
+        "`checkpoints.finetune` needs `checkpoints.load` DIR: the checkpoint to take parameters "
+        "from");
   if (c.exit_on_missing && c.load.empty() && c.load_hub.empty())
     wrong.emplace_back(
         "`checkpoints.exit_on_missing` needs `checkpoints.load` DIR: where the checkpoint must be");
@@ -277,9 +274,8 @@ void validate_resuming(const training_job& job, sentences& wrong) {
         c.finetune ? "`checkpoints.finetune`" : "`checkpoints.no_load_optim`"));
   if (c.use_checkpoint_scheduler && (c.finetune || c.no_load_optim))
     wrong.push_back(
-        fmt::format("`checkpoints.use_checkpoint_scheduler` asks for the checkpoint's learning "
-                    "rate, and {} for "
-                    "that of the command line: leave one out",
+        fmt::format("`checkpoints.use_checkpoint_scheduler` takes the checkpoint's learning rate, "
+                    "and {} that of the command line: leave one out",
                     c.finetune ? "`checkpoints.finetune`" : "`checkpoints.no_load_optim`"));
   if (c.keep_last > 0 && c.save.empty())
     wrong.emplace_back(
@@ -293,31 +289,32 @@ void validate_resuming(const training_job& job, sentences& wrong) {
         "states are written to a disk of each host, and where");
   else if (c.local_interval > 0 && (job.layout.processes < 2 || !job.recovery.on))
     wrong.emplace_back(
-        "`checkpoints.local_interval` needs several processes and `recovery.on`: what is written "
-        "to local disks are the states that processes keep of each other");
+        "`checkpoints.local_interval` needs several processes and `recovery.on`: it writes the "
+        "states that processes keep of each other");
 }
 
-/// A job that is equal to itself only up to rounding has no bits to compare.
+/// A job with nondeterministic kernels cannot use features that compare bits.
 void validate_bits(const training_job& job, sentences& wrong) {
   if (!job.devices.nondeterministic)
     return;
   const auto refuse
       = [&wrong](const char* what, const char* compares, const char* remedy = "give one of them") {
           wrong.push_back(
-              fmt::format("`devices.nondeterministic` has other bits each time, and {} {}: {}",
+              fmt::format("`devices.nondeterministic` gives other bits each time, and {} {}: {}",
                           what,
                           compares,
                           remedy));
         };
   if (job.recovery.on)
     refuse("`recovery.on`",
-           "holds a step that runs again to the bits that it had",
+           "compares a step that runs again with its first result",
            "leave the first out, or turn recovery off, which is on by default with several "
            "processes");
   if (job.recovery.verify_fraction > 0)
-    refuse("`recovery.verify_fraction`", "compares passes that are computed twice to the bit");
+    refuse("`recovery.verify_fraction`", "compares passes that are computed twice");
   if (job.checkpoints.strict_identity)
-    refuse("`checkpoints.strict_identity`", "holds a run to the bits of the one before");
+    refuse("`checkpoints.strict_identity`",
+           "compares the bits of a run with those of its checkpoint");
 }
 
 }  // namespace
@@ -326,7 +323,7 @@ std::vector<std::string> validate(const training_job& job, unknown_parts unknown
   sentences wrong;
   if (!unknown.shape) {
     auto model = job.training.model;
-    if (unknown.tokenizer)  // any will do
+    if (unknown.tokenizer)  // any size passes validation
       model.vocabulary = model.padded_vocabulary = std::max<std::int64_t>(1, model.vocabulary);
     wrong = validate(model);
   }

@@ -69,7 +69,7 @@ std::string digest_of(const byte_source& x) {
   return to_string(out.result());
 }
 
-/// Conversations of the same lengths may have other answers.
+/// With `sft` also digests the answers: conversations of equal lengths may have different answers.
 json identity_of_set(const std::filesystem::path& prefix, bool sft, const object_access& objects) {
   auto out = identity_of_set(prefix, objects);
   if (sft)
@@ -130,21 +130,21 @@ void validate_sft(const data_settings& data, std::vector<std::string>& wrong) {
         "`data.sft` needs conversations, and `data.mock` has none: give `data.path`");
   if (data.eod_mask_loss || data.reset_position_ids || data.reset_attention_mask)
     wrong.emplace_back(
-        "`data.sft` itself says what counts in the loss, and begins positions and attention again "
-        "with each conversation: leave out `data.eod_mask_loss`, `data.reset_position_ids` and "
+        "`data.sft` decides which tokens count in the loss, and restarts positions and attention "
+        "at each conversation: leave out `data.eod_mask_loss`, `data.reset_position_ids` and "
         "`data.reset_attention_mask`");
   for (const auto& prefix : prefixes_of(data)) {
     if (prefix.extension() == ".jsonl" || prefix.extension() == ".json")
       wrong.push_back(fmt::format(
           "'{}' is a file of conversations, and training reads the data set that `troupe "
-          "conversations` makes of it: give its prefix, which ends in _conversations",
+          "conversations` makes from it: give its prefix, which ends in _conversations",
           prefix.string()));
     else
       collect(wrong, [&] { conversation_source(prefix, objects_of(data)); });
   }
 }
 
-/// None: samples stay what they are.
+/// Null: samples are not rearranged.
 std::shared_ptr<const fill_in_middle> fim_of(const training_job& job) {
   if (!job.data.fim.enabled)
     return nullptr;
@@ -155,8 +155,8 @@ std::shared_ptr<const fill_in_middle> fim_of(const training_job& job) {
   auto out = std::make_shared<fill_in_middle>(job.data.fim, by, std::uint32_t(job.training.seed));
   if (const auto end = job.data.end_of_document; out->end_of_document() != end)
     throw input_error(
-        "`data.fim.eod_token` '{}' does not end the documents of this run, which end with {}: none "
-        "would be told from the next; give the token of this id",
+        "`data.fim.eod_token` '{}' does not end the documents of this run, which end with {}: give "
+        "the token of this id",
         job.data.fim.eod_token,
         end >= 0 && end < by->vocabulary_size()
             ? fmt::format("'{}' (id {})", by->decode(std::array{end}), end)
@@ -185,7 +185,7 @@ void validate_fim(const training_job& job,
       shortened(job.tokenizer_description, 200));
 }
 
-/// Nothing where the job remembers none.
+/// Nothing if the job has no fingerprint of its tokenizer.
 std::optional<dataset_manifest> tokenizer_of(const training_job& job) {
   const auto from = json_value_or_discarded(job.tokenizer_description);
   if (!from.is_object() || !from.contains("fingerprint"))
@@ -204,8 +204,8 @@ std::optional<dataset_manifest> tokenizer_of(const training_job& job) {
   }
 }
 
-/// How many tokens the job's tokenizer adds to the one that wrote the data set, whose ids mean the
-/// same all the same; nothing where they may not.
+/// Number of tokens that the job's tokenizer adds to the one that wrote the data set, if all ids of
+/// the data set keep their meaning; nothing otherwise.
 std::optional<std::int64_t> tokens_added_to(const dataset_manifest& before,
                                             const dataset_manifest& ours,
                                             const training_job& job) {
@@ -231,7 +231,7 @@ std::string added_tokens_text(const training_job& job) {
   return out;
 }
 
-/// ", 3 of which are longer than a sample and cut"
+/// "; 3 conversations are longer than 64 tokens and cut there"
 std::string cut_text(const data_settings& data, std::int64_t length) {
   std::int64_t cut = 0;
   for (const auto& prefix : prefixes_of(data)) {
@@ -343,8 +343,8 @@ void validate_tokenizer_of_data(const training_job& job, std::vector<std::string
       if (made_by && have_other_ids(*made_by, *ours) && !tokens_added_to(*made_by, *ours, job))
         throw input_error(
             "the data set '{}' was written by another tokenizer than this run's: by a {}, and this "
-            "run has a {}; give the tokenizer that it was written by, or write it again with this "
-            "one. Where the same ids mean the same all the same, remove '{}', which remembers it",
+            "run has a {}; give the tokenizer that wrote it, or write it again with this one. If "
+            "the same ids mean the same in both, remove '{}', which records the tokenizer",
             prefix.string(),
             to_text(*made_by),
             to_text(*ours),
@@ -444,7 +444,7 @@ std::shared_ptr<const sample_dataset> open_samples(const training_job& job,
         options_for(job, samples, nullptr, stop));
   const auto& blend = blend_for(job.data, part);
   const auto fim = fim_of(job);
-  // Of a part's own data sets a single one is no blend, whatever its weight: as Megatron-LM.
+  // As in Megatron-LM, a single data set of a part is not a blend, whatever its weight.
   if (is_single(blend) || (by_part(job.data) && blend.prefixes.size() == 1))
     return open_set(job, part, blend.prefixes.front(), samples, fim, stop);
   const auto out = std::make_shared<blended_dataset>(

@@ -1,4 +1,4 @@
-// The data of a job: which data sets there are, checked, described and opened.
+// The data sets of a job: checks, describes and opens them.
 
 #pragma once
 
@@ -14,31 +14,32 @@
 
 namespace troupe::runtime {
 
-/// Every rule that the data break, one sentence each, but those about what is unknown; data sets
-/// are opened for it.
+/// Appends one sentence for each rule that the data break, except rules about unknown parts. Opens
+/// the data sets.
 void validate_data(const training_job& job,
                    const unknown_parts& unknown,
                    std::vector<std::string>& wrong);
 
-/// A data set that was written by another tokenizer than the job's, one sentence each. One without
-/// a manifest passes, and so do a job without a tokenizer, and one whose tokenizer has but further
-/// added tokens (fingerprint_before_adding): data_text says it.
+/// Appends one sentence for each data set that another tokenizer wrote. Three cases pass: a data
+/// set without a manifest, a job without a tokenizer, and a tokenizer that only has more added
+/// tokens (fingerprint_before_adding; data_text reports it).
 void validate_tokenizer_of_data(const training_job& job, std::vector<std::string>& wrong);
 
-/// What of the data decides bits, as JSON: data sets by what is in them, not by where they lie.
+/// The part of the data settings that decides bits, as JSON: the contents of data sets, not their
+/// paths.
 std::string identity_of(const data_settings& data);
 
-/// Of all data sets that the job reads.
+/// The prefixes of all data sets that the job reads.
 std::vector<std::filesystem::path> prefixes_of(const data_settings& data);
 
 /// "1200 training samples of 64 tokens: 0.42 epochs of 182857 tokens in 969 documents; ..."
 std::string data_text(const training_job& job, std::uint64_t samples);
 
-/// Whether a part has a document that is not empty, told before indices are made.
+/// True if a part has a non-empty document; needs no indices.
 bool has_documents(const training_job& job, data_split part);
 
-/// At least `samples` samples of a part; fewer only of a blend without weights that a cyclic
-/// sampler passes over. Throws input_error, and `cancelled` soon after `stop` is.
+/// Opens at least `samples` samples of a part. Only a blend without weights may have fewer, with a
+/// cyclic sampler. Throws input_error, and `cancelled` soon after `stop` is cancelled.
 std::shared_ptr<const sample_dataset> open_samples(const training_job& job,
                                                    data_split part,
                                                    std::uint64_t samples,

@@ -1,7 +1,7 @@
-// The fields of a job, each with its name: the one list by which a job is written and read.
+// The fields of a job with their names: the single list for writing and reading a job.
 //
-// `visit(name, field)` is called for each in the order of its struct. Structured bindings name
-// every field: one that is added does not compile without a line here.
+// `visit(name, field)` is called for each field in the order of its struct. Structured bindings
+// name every field, so a new field does not compile without a line here.
 
 #pragma once
 
@@ -207,7 +207,7 @@ void visit_fields(Visitor& visit, data_settings& x) {
   visit("split", split);
   visit("cache", cache);
   visit("object_cache", object_cache);
-  (void)objects;  // the process's own
+  (void)objects;  // stays with its process
   visit("eod_mask_loss", eod_mask_loss);
   visit("reset_position_ids", reset_position_ids);
   visit("reset_attention_mask", reset_attention_mask);

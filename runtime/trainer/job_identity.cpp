@@ -1,4 +1,4 @@
-// What decides the bits of a run, as text.
+// The identity of a job: everything that decides the bits of a run, as JSON text.
 
 #include "runtime/core/hash.hpp"
 #include "runtime/core/json_text.hpp"
@@ -29,7 +29,7 @@ json describe(const batch_schedule& x) {
   return out;
 }
 
-/// Without a point where it is whole.
+/// Whole numbers without a decimal point.
 json count_or_fraction(double x) {
   return x == std::floor(x) && x < 1e15 ? json(std::uint64_t(x)) : json(x);
 }
@@ -64,7 +64,7 @@ json describe(const muon_settings& x) {
           {"others", to_string(x.others)}};
 }
 
-/// What its rules read. That of adam has no name: it is older than the others.
+/// Only the settings that its rules read. adam has no "kind": it is older than the others.
 json describe(const optimizer_settings& x) {
   json out = {{"weight_decay", x.weight_decay}, {"clip", x.clip}};
   const auto uses = [&x](optimizer_kind kind) {
@@ -104,7 +104,7 @@ json describe(const loss_scaling& x) {
           {"hysteresis", x.hysteresis}};
 }
 
-/// As if every replica had workers of its own: who plays several in turn gets the same bits.
+/// Described as if each replica had its own workers: computing several in turn gives the same bits.
 json describe(const layout_settings& x) {
   json out = {{"world", std::int64_t{x.world} * x.replicas_per_worker},
               {"tensor", x.tensor},
@@ -116,7 +116,7 @@ json describe(const layout_settings& x) {
   return out;
 }
 
-/// Stands for the order of sums, where that of the schedule decides bits; empty: it does not.
+/// A digest of the schedule's order of gradient sums, if that order decides bits; empty otherwise.
 std::string gradient_sums(const training_job& job) {
   const auto order
       = pipeline_schedule(job.layout.schedule, job.layout.pipeline, planned_microbatches(job))
@@ -141,7 +141,7 @@ std::string identity(const training_job& job) {
   if (!job.tokenizer_description.empty()) {
     out["tokenizer"] = json_value(job.tokenizer_description);
     for (const auto* where : {"vocab_file", "merge_file", "tokenizer_file"})
-      out["tokenizer"].erase(where);  // its files may be moved; the fingerprint says what they are
+      out["tokenizer"].erase(where);  // files may move; the fingerprint identifies their content
   }
   out["layout"] = describe(job.layout);
   if (auto sums = gradient_sums(job); !sums.empty())
@@ -160,7 +160,7 @@ std::string identity(const training_job& job) {
                      {"libraries", library_identity()},
                      {"tf32", job.devices.tf32},
                      {"products", job.devices.measure_products ? "measured" : "first guess"}};
-  // Two runs that may differ have nothing else in common: told, not left to be found.
+  // Marks runs that have no fixed bits, so that a comparison of identities reports it.
   if (job.devices.nondeterministic)
     out["device"]["bits"] = "up to rounding";
   if (job.devices.exchange == collectives::nccl_fast)

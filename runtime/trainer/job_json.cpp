@@ -23,8 +23,8 @@ namespace {
 
 using nlohmann::json;
 
-// The greatest value of each choice: of a type that is not here the reader does not compile.
-// Whoever adds a value at the end of one names it here.
+// The greatest value of each enum; the reader does not compile without one. A new last value of an
+// enum must replace the one here.
 constexpr auto last(decay_style) {
   return decay_style::wsd;
 }
@@ -51,7 +51,7 @@ constexpr auto last(sampling) {
 }
 constexpr auto last(dtype) {
   return dtype::f16;
-}  // others are nobody's precision
+}  // other types are not a precision of training
 constexpr auto last(recompute_granularity) {
   return recompute_granularity::full;
 }
@@ -71,7 +71,7 @@ constexpr auto last(transports) {
 std::string text_from(const json& from) {
   if (auto out = from_text_or_bytes(from))
     return *std::move(out);
-  throw input_error("the description of a job has {} where a text belongs", json_text(from));
+  throw input_error("the description of a job has {} instead of a text", json_text(from));
 }
 
 template <class Number>
@@ -82,7 +82,7 @@ Number whole_number(const json& from, Number least, Number greatest) {
                                   && std::cmp_greater_equal(from.get<std::int64_t>(), least)
                                   && std::cmp_less_equal(from.get<std::int64_t>(), greatest);
   if (!is_known)
-    throw input_error("the description of a job has {} where a whole number from {} to {} belongs",
+    throw input_error("the description of a job has {} instead of a whole number from {} to {}",
                       json_text(from),
                       least,
                       greatest);
@@ -94,11 +94,10 @@ double number(const json& from) {
     return from.get<double>();
   const auto text = from.get<std::string>();
   if (text != "inf" && text != "-inf" && text != "nan" && text != "-nan")
-    throw input_error("the description of a job has '{}' where a number belongs", text);
+    throw input_error("the description of a job has '{}' instead of a number", text);
   return std::stod(text);
 }
 
-/// A field that is a struct of settings.
 template <class Field>
 constexpr bool has_fields = std::is_class_v<Field>;
 
@@ -158,7 +157,8 @@ Function known_as(const std::string& name,
   const auto found = known.find(name);
   if (found == known.end())
     throw input_error(
-        "the job needs {} '{}', which this process does not have: a function cannot be sent, so "
+        "the job needs {} '{}', which this process has not registered: a function cannot be sent, "
+        "so "
         "register it in every process that takes part",
         what,
         name);
@@ -238,7 +238,7 @@ registered_functions functions_of(const training_job& job) {
 }
 
 std::string to_json(const training_job& job) {
-  auto copy = job;  // the one list of fields is for reading, too
+  auto copy = job;  // visit_fields takes fields by reference, for the reader
   writer out;
   visit_fields(out, copy);
   return json_text(out.take());

@@ -1,7 +1,7 @@
-// A job as text: what a node is told, so that it could be another process's.
+// A job as JSON text, sent to other processes.
 //
-// Functions do not travel. What of a job is a user's own (a model's extension, a learning rate, a
-// schedule's behaviour) goes by name, and the process that reads it must know that name.
+// Functions cannot be sent. A user's own model extension, learning rate or schedule behaviour is
+// sent by name; the reading process must have registered that name.
 
 #pragma once
 
@@ -12,22 +12,22 @@
 
 namespace troupe::runtime {
 
-/// What a process knows by name: registered before a job that names it is read.
+/// The functions that a process has registered by name, before it reads a job that names them.
 struct registered_functions {
   std::map<std::string, extension> extensions;
   std::map<std::string, own_rate> rates;
   std::map<std::string, behaviour_factory> behaviours;
 };
 
-/// Those that this job holds.
+/// The functions that this job uses.
 registered_functions functions_of(const training_job& job);
 
-/// Every field, but functions: those as their names. A text or path that is not UTF-8 goes as
-/// {"bytes": hexadecimal}.
+/// All fields; functions as their names. A string or path that is not UTF-8 becomes {"bytes":
+/// hexadecimal}.
 std::string to_json(const training_job& job);
 
-/// The same job again. Throws input_error when it names a function that is not among `known`, and
-/// when the text is none of to_json.
+/// The inverse of to_json. Throws input_error if the job names a function that is not in `known`,
+/// or if the text is not the output of to_json.
 training_job job_from_json(const std::string& text, const registered_functions& known = {});
 
 }  // namespace troupe::runtime

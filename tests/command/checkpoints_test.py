@@ -55,7 +55,7 @@ def check_resume(folder):
     refuses("each its own", *train, "--log-file", folder / "x", "--trace", folder / "x")
     refuses("names no actor", *train, "--plant-fault", "prompter@3")
     (folder / "thesis.txt").write_text("Chapter 1\n")
-    refuses("is no log", *train, "--log-file", folder / "thesis.txt")
+    refuses("is not a log", *train, "--log-file", folder / "thesis.txt")
     code, _, err = run(*train, "--trace", "/dev/full")
     if code != 2 or "the trace is lost" not in err:
         raise wrong(f"a lost trace is not told: {code} {err}")

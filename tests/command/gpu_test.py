@@ -302,7 +302,7 @@ def check_rounding(folder):
     expect(of["exact"] != of["rounded"], "the library is asked for any bits")
     expect(of["own"] == of["own_rounded"], "troupe's own attention has the same bits in any case")
     for more in (["--recovery", "on"], ["--verify-fraction", "0.5"], ["--strict-identity"]):
-        says(train(folder, *words, "no.jsonl", flag, *more), 2, "has other bits each time", flag, more[0])
+        says(train(folder, *words, "no.jsonl", flag, *more), 2, "gives other bits each time", flag, more[0])
     words[words.index("128")] = "96"  # heads of 48
     reason = "heads of 48 are no faster for tests"
     for name, more, times in (("usual", [], 0), ("usual_instead", [flag], 1)):

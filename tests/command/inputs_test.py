@@ -113,7 +113,7 @@ def check_own_inputs(folder):
     for x in kept:
         for flag in ["--trace", "--profile-operations"]:
             expect(2, "train", "gpt", "--config", folder / "run/config.yaml", "--load", folder / "run", flag, x,
-                   says="it would be written over")
+                   says="the run would overwrite it")
     expect(0, *small, "--trace", folder / "trace.json", "--profile-operations", folder / "profile.json")
     words = ["eval", "--load", folder / "run", "--input", text, "--logits"]
     for x in [text, folder / "link"]:

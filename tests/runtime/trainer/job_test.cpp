@@ -103,17 +103,17 @@ TEST_CASE("each broken rule of a job has its sentence", "[job]") {
       change(x);
     });
   };
-  up_to_rounding("`recovery.on` holds", [](auto& x) { x.recovery.on = true; });
+  up_to_rounding("`recovery.on` compares", [](auto& x) { x.recovery.on = true; });
   up_to_rounding("`recovery.verify_fraction` compares",
                  [](auto& x) { x.recovery.verify_fraction = 0.5; });
-  up_to_rounding("`checkpoints.strict_identity` holds",
+  up_to_rounding("`checkpoints.strict_identity` compares",
                  [](auto& x) { x.checkpoints.strict_identity = true; });
   add("each its own", [&](auto& x) {
     x.watch.log_file = folder / "log";
     x.watch.trace_file = folder / "." / "log";
   });
   std::ofstream(folder / "thesis.txt") << "Chapter 1\n";
-  add("is no log", [&](auto& x) { x.watch.log_file = folder / "thesis.txt"; });
+  add("is not a log", [&](auto& x) { x.watch.log_file = folder / "thesis.txt"; });
   add("is not a folder", [&](auto& x) { x.checkpoints.save = folder / "thesis.txt" / "x"; });
   for (const auto* nobody : {"@3",
                              "stage:0.1@3",
