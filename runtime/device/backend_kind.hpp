@@ -1,4 +1,4 @@
-// Backends by name, for rooms that do not see the kernels.
+// Names of backends, for folders that do not include the kernels.
 
 #pragma once
 
@@ -11,7 +11,6 @@ namespace troupe::runtime {
 
 using backend_kind = kernels::backend;
 
-/// "reference", "cpu", "cuda"; and back.
 constexpr std::string_view to_string(backend_kind x) {
   return x == backend_kind::reference ? "reference" : x == backend_kind::cpu ? "cpu" : "cuda";
 }

@@ -8,7 +8,7 @@ namespace troupe::runtime {
 
 device_driver& open_devices() {
   static device_driver& driver = []() -> device_driver& {
-    kernels::open_cuda();  // refuses with the reason where nothing can run
+    kernels::open_cuda();  // throws with the reason if the backend cannot run
     return *kernels::plugin::open("cuda").function<device_driver*()>("troupe_device_driver")();
   }();
   return driver;
@@ -19,11 +19,11 @@ void require_device(int number) {
   if (number < 0 || number >= count)
     throw kernels::backend_missing("there is no device " + std::to_string(number)
                                    + ": this machine has " + std::to_string(count)
-                                   + ", counted from 0");
+                                   + ", numbered from 0");
   if (const auto why = open_devices().obstacle(number); !why.empty())
     throw kernels::backend_missing(
         "device " + std::to_string(number) + " (" + open_devices().facts(number).name + ") " + why
-        + ": name others with `devices.numbers` (`troupe doctor` shows them), or compute with `backend` cpu");
+        + ": choose others with `devices.numbers` (`troupe doctor` lists them), or set `backend` to cpu");
 }
 
 }  // namespace troupe::runtime

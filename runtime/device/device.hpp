@@ -1,7 +1,7 @@
-// Devices: memory of their own, and queues that work on it beside the host.
+// Devices: accelerators with their own memory and with queues that run beside the host.
 //
-// The interface of libtroupe_cuda.so to this room (kernels/backend/plugin.hpp); it exports
-// `troupe_device_driver`. Nothing here includes CUDA.
+// This is the interface between libtroupe_cuda.so and the runtime (kernels/backend/plugin.hpp). The
+// plug-in exports `troupe_device_driver`. Nothing here includes CUDA.
 
 #pragma once
 
@@ -21,59 +21,60 @@ struct device_facts {
   int number = 0;
   std::string name;          ///< "NVIDIA H200"
   int major = 0, minor = 0;  ///< compute capability
-  std::int64_t memory = 0;   ///< bytes in all
+  std::int64_t memory = 0;   ///< total, in bytes
   int multiprocessors = 0;
   std::string obstacle;  ///< see device_driver::obstacle
-  /// The capability that the code which it runs was made for: "9.0"; empty: not known.
+  /// Compute capability that the loaded code was compiled for: "9.0". Empty if unknown.
   std::string code = {};
-  bool compiles = false;  ///< that code is PTX, which the driver compiles at the first use
+  bool compiles = false;  ///< the loaded code is PTX: the driver compiles it at first use
 };
 
 struct driver_facts {
-  std::string driver;   ///< the newest CUDA that the driver serves: "13.0"
-  std::string runtime;  ///< the CUDA that the plug-in was built with
+  std::string driver;   ///< the newest CUDA version that the driver supports: "13.0"
+  std::string runtime;  ///< the CUDA version that the plug-in was built with
 };
 
-/// A point in a queue. Any thread.
+/// A point in a queue, like a CUDA event. Any thread may use it.
 class device_event {
  public:
   virtual ~device_event() = default;
   virtual bool passed() const = 0;
-  /// The caller sleeps until it has passed. Throws device_failure when the device has failed.
+  /// Sleeps until the queue has passed the event. Throws device_failure if the device has failed.
   virtual void wait() const = 0;
-  /// Milliseconds from an earlier event; both were marked as timed and have passed.
+  /// Milliseconds since `earlier`. Both events must be timed and must have passed.
   virtual double ms_after(const device_event& earlier) const = 0;
 };
 
-/// Work for a device, carried out in order: a CUDA stream. What is enqueued comes from one thread
-/// at a time, which has called `attend`; marks may come from any. Failures throw device_failure.
+/// An in-order work queue of a device: a CUDA stream. One thread at a time enqueues work, after a
+/// call of `attend`; any thread may call `mark`. Failures throw device_failure.
 class device_queue {
  public:
   virtual ~device_queue() = default;
 
   virtual int device() const = 0;
-  virtual void* native() const = 0;  ///< what context.queue takes
+  virtual void* native() const = 0;  ///< the value of context.queue
 
-  /// The calling thread works on this queue's device from now on.
+  /// Binds the calling thread to the queue's device. Call it before enqueueing from a new thread.
   virtual void attend() = 0;
 
-  /// In any direction between host and device memory. Pageable host memory has been read when it
-  /// returns; pinned memory must stay until the copy has been carried out.
+  /// Copies in any direction between host and device memory. Pageable host memory has been read
+  /// when the call returns. Pinned memory must stay valid until the copy has run.
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
   virtual void clear(void* at, std::size_t bytes) = 0;
 
   virtual std::shared_ptr<device_event> mark(bool timed = false) = 0;
-  /// What is enqueued from now on waits for the event: on the device, nobody sleeps.
+  /// Work enqueued later waits for the event on the device; the host does not block.
   virtual void wait_for(const device_event& event) = 0;
 
-  /// The caller sleeps until everything has been carried out.
+  /// Sleeps until all enqueued work has finished.
   virtual void finish() = 0;
-  /// Throws when the device has failed; does not wait.
+  /// Throws device_failure if the device has failed; does not block.
   virtual void check() = 0;
 };
 
-/// Any thread. What a process does with a device takes some hundred megabytes of it: here that is
-/// everything but the facts and the count.
+/// Access to all devices of the machine. Any thread may use it. Every call except the facts, the
+/// count and the obstacle creates a CUDA context, which takes some hundred megabytes of device
+/// memory.
 class device_driver {
  public:
   virtual ~device_driver() = default;
@@ -81,32 +82,31 @@ class device_driver {
   virtual driver_facts facts() const = 0;
   virtual int count() const = 0;
   virtual device_facts facts(int device) const = 0;
-  /// Why nothing can be computed on a device, a sentence without its subject: "is of compute
-  /// capability 7.5, and ..."; empty: it can. Makes no context.
+  /// Why this build cannot compute on the device, as a predicate: "is of compute capability 7.5,
+  /// and ...". Empty if it can. Creates no context.
   virtual std::string obstacle(int device) const = 0;
-  /// Bytes that no process has; 0: not known.
+  /// Free bytes of the device over all processes; 0 if unknown.
   virtual std::int64_t free_memory(int device) const = 0;
 
   virtual std::shared_ptr<device_queue> make_queue(int device) = 0;
 
-  /// Kernels of a device may read another's memory from now on; false: they cannot. Copies between
-  /// devices need no leave.
+  /// Enables peer access: kernels of `device` may read memory of `other`. False if the hardware
+  /// cannot. Copies between devices work without it.
   virtual bool let_read(int device, int other) = 0;
 
-  /// Null when there is not so much. Aligned to 256 bytes.
+  /// Returns null if the device is out of memory. Aligned to 256 bytes.
   virtual std::byte* allocate(int device, std::size_t bytes) = 0;
   virtual void release(int device, std::byte* at) noexcept = 0;
-  /// Host memory that devices read and write by themselves: any of them, asked for by the user of
-  /// one. Null when there is not so much.
+  /// Pinned host memory, accessible from every device. `device` is the one in use by the caller.
+  /// Returns null if the system refuses.
   virtual std::byte* allocate_pinned(int device, std::size_t bytes) = 0;
   virtual void release_pinned(int device, std::byte* at) noexcept = 0;
 };
 
-/// The driver, opened on the first call. Throws backend_missing with the reason (backend.hpp).
+/// Opens the driver on the first call. Throws backend_missing with the reason (backend.hpp).
 device_driver& open_devices();
 
-/// Throws backend_missing: there is no device of that number, and which there are; or nothing can
-/// be computed on it, and why.
+/// Throws backend_missing if the device does not exist or cannot compute; the message says why.
 void require_device(int number);
 
 }  // namespace troupe::runtime

@@ -23,11 +23,12 @@ std::byte* fresh_of_host(std::size_t bytes) {
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   auto* const at = static_cast<std::byte*>(std::aligned_alloc(alignment, rounded));
   if (at != nullptr && alignment == huge_page)
-    ::madvise(at, rounded, MADV_HUGEPAGE);  // a wish: without it the pages are small
+    ::madvise(at, rounded, MADV_HUGEPAGE);  // only a hint: on failure the pages are small
   return at;
 }
 
-/// What tensors hold is little beside libraries and stacks, and the limit counts all of it.
+/// A hint about the address space limit (ulimit -v), which also counts libraries and stacks; empty
+/// without a limit.
 std::string limit_of_addresses() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
@@ -35,13 +36,13 @@ std::string limit_of_addresses() {
   std::size_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
   return fmt::format(
-      "this process has {} of the {} of address space that it may have: raise that "
+      "this process uses {} of the {} of address space that its limit allows: raise that "
       "limit (ulimit -v), or ",
       human_bytes(double(pages) * double(::sysconf(_SC_PAGESIZE))),
       human_bytes(double(limit.rlim_cur)));
 }
 
-/// Part of the list of devices: which pools could give something back.
+/// Pools by device, for the release of idle memory.
 struct pool_list {
   std::mutex mutex;
   std::vector<std::pair<int, idle_source>> pools;
@@ -61,7 +62,7 @@ std::size_t give_back_idle(int device) {
         asked.push_back(what);
   }
   std::size_t bytes = 0;
-  for (const auto& what : asked)  // without the lock: it may take as long as a queue does
+  for (const auto& what : asked)  // without the lock: it may take as long as the work of a queue
     bytes += what.release();
   return bytes;
 }
@@ -72,7 +73,7 @@ void wait_for_all(const std::vector<std::shared_ptr<device_event>>& events) noex
       if (event != nullptr)
         event->wait();
     } catch (const device_failure&) {
-      // Nothing runs on a failed device any more.
+      // A failed device runs nothing any more.
     }
 }
 
@@ -106,8 +107,8 @@ std::byte* fresh_pinned(device_queue& queue, std::size_t bytes) {
   auto* const at = open_devices().allocate_pinned(queue.device(), bytes);
   if (at == nullptr)
     throw io_error(
-        "out of memory: {} of host memory that a device can read were asked for; free some of the "
-        "host's memory, or raise the limit on locked memory (ulimit -l)",
+        "out of memory: cannot allocate {} of pinned host memory; free some host memory, or "
+        "raise the limit on locked memory (ulimit -l)",
         human_bytes(double(bytes)));
   return at;
 }

@@ -9,7 +9,7 @@
 #include <cxxabi.h>
 #include <utility>
 
-#if defined(__has_feature)  // clang tells otherwise than GCC
+#if defined(__has_feature)  // clang reports sanitizers by __has_feature, GCC by macros
 #if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
 #define __SANITIZE_ADDRESS__
 #endif
@@ -29,7 +29,7 @@ namespace troupe::runtime {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__)
-constexpr std::size_t stack_bytes = 2 << 20;  // instrumented frames are many times as large
+constexpr std::size_t stack_bytes = 2 << 20;  // instrumented frames are many times larger
 
 void leave(void** fake, const void* to, std::size_t bytes) {
   __sanitizer_start_switch_fiber(fake, to, bytes);
@@ -37,12 +37,12 @@ void leave(void** fake, const void* to, std::size_t bytes) {
 void arrive(void* fake, const void** from, std::size_t* bytes) {
   __sanitizer_finish_switch_fiber(fake, from, bytes);
 }
-/// What ASan remembers of stacks that lay there before and were freed with frames on them.
+/// Clears ASan's poisoning by frames of an earlier stack at this address.
 void forget(const void* stack, std::size_t bytes) {
   __asan_unpoison_memory_region(stack, bytes);
 }
 #else
-constexpr std::size_t stack_bytes = 256 << 10;  // pages that nobody touches cost nothing
+constexpr std::size_t stack_bytes = 256 << 10;  // untouched pages take no memory
 
 void leave(void**, const void*, std::size_t) {}
 void arrive(void*, const void**, std::size_t*) {}
@@ -73,8 +73,8 @@ void* own_identity() {
 void become(void*) {}
 #endif
 
-/// What the language keeps for a thread about exceptions that are being handled belongs to a stack:
-/// one may wait inside a handler while another throws.
+/// The thread's state of handled exceptions (__cxa_eh_globals). Each stack needs its own: one fiber
+/// may wait inside a handler while another throws.
 class handled_exceptions {
  public:
   void swap_with_thread() {
@@ -109,8 +109,7 @@ class fiber_pool::fiber final : public running_fiber {
         [this](boost::context::fiber&& caller) { return carry_out(std::move(caller)); });
   }
   ~fiber() override {
-    // A stack that was never run has nothing to unwind but what Boost.Context put there; it is run
-    // once, and finds that it is to end.
+    // The destructor of a boost fiber that never ran resumes its stack once to unwind it.
     destroy_identity(identity_);
   }
 
@@ -120,7 +119,7 @@ class fiber_pool::fiber final : public running_fiber {
   void abandon() { abandoned_ = true; }
   std::optional<std::uint64_t> wakes_at() const { return wakes_at_; }
 
-  /// By the owner, or by another fiber that joins.
+  /// Called by the pool's owner, or by another fiber that joins.
   void resume() {
     running_ = true;
     auto* const before = running_fiber::exchange(this);
@@ -161,7 +160,7 @@ class fiber_pool::fiber final : public running_fiber {
     work_();
     work_ = nullptr;
     ended_ = true;
-    leave(nullptr, caller_stack_, caller_bytes_);  // nothing of this stack is needed any more
+    leave(nullptr, caller_stack_, caller_bytes_);  // null: this stack is no longer needed
     become(caller_identity_);
     return std::move(caller_);
   }
@@ -176,14 +175,14 @@ class fiber_pool::fiber final : public running_fiber {
   fiber_pool& owner_;
   std::string name_;
   std::function<void()> work_;
-  std::function<bool()> holds_;  ///< empty: it has not begun
+  std::function<bool()> holds_;  ///< empty before the first run
   std::optional<std::uint64_t> wakes_at_;
   bool running_ = false, ended_ = false, abandoned_ = false;
   boost::context::fiber own_, caller_;
   handled_exceptions exceptions_;
-  watched_thread* watch_ = nullptr;  ///< of the thread, while this runs on it
+  watched_thread* watch_ = nullptr;  ///< of the thread, while this fiber runs on it
 
-  // For the sanitizers: where the stacks lie, and the thread sanitizer's names for them.
+  // For the sanitizers: stack addresses, and TSan's fiber handles.
   void* identity_;
   void* caller_identity_ = nullptr;
   const void* own_stack_ = nullptr;
@@ -261,7 +260,8 @@ void fiber_pool::join(number which) {
     try {
       return waiting->wait([this, which] { return has_ended(which); });
     } catch (const cancelled&) {
-      // Who joins is to end itself, perhaps within a destructor: the other must, too.
+      // The joining fiber is abandoned, perhaps inside a destructor: it abandons the other one,
+      // too.
       abandon(which);
       while (!has_ended(which))
         run(which);

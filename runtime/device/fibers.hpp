@@ -1,6 +1,7 @@
-// Fibers: stacks between which one thread switches, each up to its next wait (core/waiting.hpp).
-// Boost.Context does the switching; sanitizers are told of it. The deterministic simulation has its
-// lanes on them.
+// Fibers: stacks that share one thread; each runs until its next wait (core/waiting.hpp).
+//
+// The deterministic simulation runs its lanes on fibers. Boost.Context switches between them, and
+// the sanitizers are told about each switch.
 
 #pragma once
 
@@ -16,46 +17,47 @@
 
 namespace troupe::runtime {
 
-/// The fibers of one thread, which alone uses this. None runs by itself: who owns the pool lists
-/// those that can go on, and runs one of them.
+/// The fibers of one thread; only that thread uses the pool. The pool does not schedule: its owner
+/// lists the runnable fibers and runs one of them.
 class fiber_pool {
  public:
-  using number = std::uint64_t;  ///< in the order of their beginning, from 1
+  using number = std::uint64_t;  ///< in order of creation, from 1
 
   fiber_pool();
-  /// Those that have not ended are ended: see `abandon`.
+  /// Ends the remaining fibers: see `abandon`.
   ~fiber_pool();
   fiber_pool(const fiber_pool&) = delete;
   fiber_pool& operator=(const fiber_pool&) = delete;
 
-  /// A new fiber, which does `work` when it is run. An exception that leaves `work` ends the
-  /// process.
+  /// Creates a fiber that runs `work`. An exception that leaves `work` ends the process.
   number start(std::string name, std::function<void()> work);
 
-  /// Those that can go on now, ascending: what they wait for holds.
+  /// Fibers that can continue now because the condition that they wait for holds, ascending.
   std::vector<number> runnable() const;
-  /// Runs one of them until it waits or ends.
+  /// Runs one fiber until it waits or ends.
   void run(number which);
 
   bool has_ended(number which) const;
-  const std::string& name(number which) const;  ///< of one that has not ended
+  const std::string& name(number which) const;  ///< of a fiber that has not ended
   std::vector<number> alive() const;
 
-  /// Its wait and all that come throw `cancelled`, so that it ends by itself and nothing of it is
-  /// left. For one that waits for what will never be.
+  /// The current and all later waits of the fiber throw `cancelled`, so that it unwinds its stack
+  /// and ends. For a fiber that waits for something that will never happen.
   void abandon(number which);
 
-  /// Returns when it has ended. From a fiber it waits; else others are run meanwhile, by `turn`.
-  /// One that cannot end is abandoned, and its name kept.
+  /// Returns when the fiber has ended. Called on a fiber, it waits; otherwise it runs other fibers
+  /// through the `on_join` function. If no fiber can run, this one is abandoned and its name is
+  /// added to `stuck`.
   void join(number which);
-  /// How `join` lets others run: once, false when nobody can. Default: the first that can.
+  /// Sets how `join` runs other fibers: one turn a call; false if none can run. Default: the first
+  /// runnable fiber.
   void on_join(std::function<bool()> turn) { turn_ = std::move(turn); }
   const std::vector<std::string>& stuck() const { return stuck_; }
 
-  /// The clock of the fibers; it never goes back.
+  /// The clock of the fibers; monotonic.
   void set_time(std::uint64_t ns) { now_ns_ = ns; }
   std::uint64_t now_ns() const { return now_ns_; }
-  /// When the first of those that sleep wakes; nothing: none sleeps.
+  /// Earliest wake-up time of the sleeping fibers; empty if none sleeps.
   std::optional<std::uint64_t> next_wake() const;
 
  private:
@@ -63,7 +65,7 @@ class fiber_pool {
 
   fiber& at(number which) const;
 
-  std::map<number, std::unique_ptr<fiber>> fibers_;  ///< that have not ended
+  std::map<number, std::unique_ptr<fiber>> fibers_;  ///< not ended
   number next_ = 1;
   std::uint64_t now_ns_ = 0;
   std::function<bool()> turn_;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t segment_step = std::size_t{2} << 20, most_ahead = std::size_t{512} << 20;
 
-/// Nothing runs any more on a device that has failed.
+/// Null and failed devices count as passed: a failed device runs nothing any more.
 bool has_passed(const std::shared_ptr<device_event>& x) noexcept {
   try {
     return x == nullptr || x->passed();
@@ -28,7 +28,7 @@ std::size_t segment_size(std::size_t bytes, std::size_t held) {
   return std::max(bytes, ahead);
 }
 
-/// Events that have passed are forgotten: ranges that are joined again and again would gather them.
+/// Drops passed events: otherwise ranges that merge repeatedly would accumulate them.
 void idle_ranges::join(std::vector<used_part>& to, std::vector<used_part> from) {
   to.insert(to.end(), std::move_iterator(from.begin()), std::move_iterator(from.end()));
   std::erase_if(to, [](auto& part) {

@@ -1,12 +1,13 @@
-// Large memory that a pool keeps and nobody has now: ranges of a few segments, which are cut where
-// less is asked for and grow together again where neighbours come back. So what activations leave
-// serves gradients of any size, and both need as much as the larger of them, not their sum.
+// Idle large memory of a pool: ranges of a few segments that are split for smaller requests and
+// merged again with idle neighbours.
 //
-// A range that has grown together still knows what other queues have to do with each of its parts:
-// a block that is cut from it waits for those who used the memory that it lies in, and not for who
-// used what lies beside it. Otherwise the stream of one pipeline stage would wait for that of
-// another, to which only a neighbour of its memory was lent. Which memory is handed out does not
-// depend on how far those queues are.
+// So memory that activations leave serves gradients of any size: the pool needs the larger of the
+// two, not their sum.
+//
+// A merged range remembers, for each of its parts, the pending work of other queues. A block that
+// is cut from it waits only for work on its own bytes. Otherwise the stream of one pipeline stage
+// would wait for the stream of another that only borrowed neighbouring memory. The choice of memory
+// does not depend on the progress of those queues.
 
 #pragma once
 
@@ -23,30 +24,31 @@ namespace troupe::runtime {
 
 class device_event;
 
-/// What other queues have still to do with memory.
+/// Pending work of other queues on a piece of memory.
 using used_events = std::vector<std::shared_ptr<device_event>>;
 
-/// Of one pool, whose mutex guards it. What is handed out depends on what was asked for and given
-/// back, not on addresses: a run that does the same in every step needs no more in later ones.
+/// The idle ranges of one pool, guarded by its mutex. The choice depends on the sequence of
+/// requests, not on addresses: a run that repeats the same steps needs no more memory in later
+/// ones.
 class idle_ranges {
  public:
   struct range {
     std::byte* at = nullptr;
     std::size_t bytes = 0;
-    used_events used = {};  ///< before it is written to they have passed
+    used_events used = {};  ///< must have passed before the memory is written
   };
 
-  /// Of the smallest range that has so much its beginning; of equal ones that of the oldest
-  /// segment. Nothing: there is none.
+  /// Takes the beginning of the smallest range that is large enough; among equal ones, of the
+  /// oldest segment. Empty if there is none.
   std::optional<range> take(std::size_t bytes);
-  /// A segment that the system gave, all of it idle.
+  /// Adds a new segment from the system; all of it is idle.
   void add_segment(std::byte* at, std::size_t bytes);
-  /// What was taken comes back, all of it with the same uses. Broken promise POOL-3 unless it lies
-  /// in a segment.
+  /// Returns memory that `take` gave; all of it has the same uses. Breaks promise POOL-3 unless it
+  /// lies in a segment.
   void give(range x);
-  /// Segments of which nobody has anything, which leave.
+  /// Removes and returns the segments that are entirely idle.
   std::vector<range> take_whole_segments();
-  /// Of all segments.
+  /// Total size of all segments, in bytes.
   std::size_t held() const { return held_; }
 
  private:
@@ -54,19 +56,19 @@ class idle_ranges {
     std::size_t bytes = 0;
     std::uint64_t number = 0;
   };
-  /// [begin, end), and what other queues have still to do with it.
+  /// [begin, end) and the pending work of other queues on it.
   struct used_part {
     std::byte* begin = nullptr;
     std::byte* end = nullptr;
     used_events by = {};
   };
-  /// Of its parts that nobody else has to do with nothing is said.
+  /// Parts without an entry in `used` have no pending work.
   struct idle_range {
     std::byte* at = nullptr;
     std::size_t bytes = 0;
     std::vector<used_part> used = {};
   };
-  /// Of a range: segment and offset.
+  /// Position of a range: (segment number, offset).
   using place = std::pair<std::uint64_t, std::size_t>;
 
   static void join(std::vector<used_part>& to, std::vector<used_part> from);
@@ -80,9 +82,9 @@ class idle_ranges {
   std::size_t held_ = 0;
 };
 
-/// How much to ask the system for where `bytes` are wanted, a pool has `held`, and there is room
-/// (device_memory.hpp): an eighth of that at least, up to 512 MiB, so that segments are few and
-/// what lies in one can grow together.
+/// Size of the next segment for a request of `bytes` by a pool that holds `held`: at least an
+/// eighth of `held`, up to 512 MiB, if there is room (device_memory.hpp). So segments stay few and
+/// neighbours can merge.
 std::size_t segment_size(std::size_t bytes, std::size_t held);
 
 }  // namespace troupe::runtime

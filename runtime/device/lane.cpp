@@ -12,14 +12,14 @@
 namespace troupe::runtime {
 namespace {
 
-/// What all kinds of lane do with one piece of work.
+/// Runs work items on a stream; common to all kinds of lanes.
 class performer {
  public:
   explicit performer(lane_settings settings)
       : settings_(std::move(settings)),
         stream_(settings_.where, settings_.threads, settings_.pool, settings_.device) {}
 
-  /// On the thread that performs.
+  /// Called on the thread that calls `perform`.
   void attend() { stream_.attend(); }
 
   void perform(const lane::work& what, const lane::completion& done) {
@@ -38,7 +38,7 @@ class performer {
     done(failure);
   }
 
-  /// After the last `perform`, once.
+  /// Call it once, after the last `perform`.
   void end() {
     if (const auto what = std::exchange(settings_.at_end, {}))
       what(stream_);
@@ -52,7 +52,7 @@ class performer {
   bool failed_ = false;
 };
 
-/// Work that waits its turn in a queue; who carries it out is in `loop`, on a thread or a fiber.
+/// A queue of work and the loop that runs it, on a thread or a fiber.
 class queue_of_work {
  public:
   explicit queue_of_work(lane_settings settings) : performer_(std::move(settings)) {}
@@ -72,7 +72,7 @@ class queue_of_work {
     {
       const std::lock_guard lock(mutex_);
       closed_ = true;
-      dropped.swap(queue_);  // destroyed outside of the lock: it may hold the last of anything
+      dropped.swap(queue_);  // destroyed outside the lock: destructors may run arbitrary code
     }
     changed_.notify_one();
   }
@@ -125,7 +125,7 @@ class thread_lane final : public lane {
 
  private:
   queue_of_work queue_;
-  std::jthread thread_;  // last: it uses everything above
+  std::jthread thread_;  // last member: it uses those above
 };
 
 class fiber_lane final : public lane {
@@ -136,7 +136,7 @@ class fiber_lane final : public lane {
       try {
         queue->loop();
       } catch (const cancelled&) {
-        queue->end();  // abandoned: it was waiting for work
+        queue->end();  // abandoned while it waited for work
       }
     });
   }
@@ -167,7 +167,7 @@ class inline_lane final : public lane {
       return;
     queue_.emplace_back(std::move(what), std::move(done));
     if (std::exchange(busy_, true))
-      return;  // submitted by work that has not ended: its turn comes
+      return;  // called from running work: the outer call runs it next
     while (!queue_.empty()) {
       const auto next = std::move(queue_.front());
       queue_.pop_front();

@@ -35,7 +35,7 @@ std::uint64_t used(const thread_clock& x) {
 
 struct lane_board::row {
   member about;
-  mutable std::mutex turn;  ///< held by an actor while it handles a message; taken first
+  mutable std::mutex turn;  ///< an actor holds it while it handles a message; locked before `mutex`
   std::function<place::waiting()> tell;
   mutable std::mutex mutex;
   std::string work = {};
@@ -50,7 +50,7 @@ struct lane_board::row {
     if (of > 0)
       step = of;
     patience_now = how;
-    // Time on a fiber is that of who runs it.
+    // On a fiber the thread's CPU time covers other fibers, too.
     clock = running_fiber::current() != nullptr ? thread_clock() : clock_of_thread();
     watch.begin(now_ns);
   }
@@ -58,10 +58,10 @@ struct lane_board::row {
   void end() {
     const std::lock_guard lock(mutex);
     work.clear();
-    watch.end_wait();  // from now on it waits for the next
+    watch.end_wait();  // it waits for its next work
   }
 
-  /// Those whom a lane knows without their names.
+  /// Fills in the names that a wait_reason leaves out.
   void name(const wait_reason& why, board_entry& to) const {
     using party = wait_reason::party;
     to.what = why.what;
@@ -197,7 +197,7 @@ std::size_t lane_board::threads_lost() const {
 
 lane_board::place::~place() {
   {
-    const std::lock_guard turn(row_->turn);  // who looks may be asking
+    const std::lock_guard turn(row_->turn);  // an observer may be calling `tell`
     row_->tell = {};
   }
   const std::lock_guard lock(of_->mutex);

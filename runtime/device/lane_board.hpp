@@ -1,9 +1,9 @@
-// What each lane and actor of a process is at, for those who look for one that hangs.
+// A board of the current activity of each lane and actor of a process, for the search for hangs.
 //
-// A lane that shows no progress either computes, or waits for another (core/waiting.hpp). An actor
-// handles a message, or waits for the next. Who waits is not the cause: at the root of what is late
-// stands one that does not wait (wait_graph.hpp). Who is on the board pays for two locks, that
-// nobody else holds, at each piece of work; what it waits for is put into words by who looks.
+// A lane without progress either computes or waits (core/waiting.hpp). An actor handles a message
+// or waits for the next one. A waiting member is not the cause of a hang: the root of the wait
+// graph is a member that does not wait (wait_graph.hpp). A member takes two uncontended locks for
+// each piece of work. The observer formats the descriptions of the waits.
 
 #pragma once
 
@@ -21,35 +21,35 @@
 
 namespace troupe::runtime {
 
-/// Any thread.
+/// All functions may be called from any thread.
 class lane_board {
  public:
   class place;
 
-  /// What is known of a lane or an actor from the beginning.
+  /// Fixed properties of a lane or an actor.
   struct member {
-    std::string who = {};          ///< "lane:0.1"
-    std::uint64_t generation = 0;  ///< it belongs to
-    bool service = false;          ///< of all generations of an epoch
-    double patience = 1;           ///< as a board_entry has it
-    std::uint64_t actor = 0;       ///< its number in the actor system; 0: of no interest
-    /// While it handles a message it holds a thread that other actors need, too.
+    std::string who = {};  ///< "lane:0.1"
+    std::uint64_t generation = 0;
+    bool service = false;     ///< shared by all generations of an epoch
+    double patience = 1;      ///< see board_entry
+    std::uint64_t actor = 0;  ///< its id in the actor system; 0: not relevant
+    /// It holds a thread of the shared actor pool while it handles a message.
     bool shares_thread = false;
-    // Of a lane: the actor that gives it work, and other lanes of the same rank.
+    // Lanes only: the actor that submits its work, and the other lanes of the same rank.
     std::string owner = {}, communication_lane = {}, saver = {};
   };
 
-  /// Of one lane or actor, until the place dies.
+  /// Adds a lane or an actor. It stays on the board until the place is destroyed.
   std::shared_ptr<place> add(member who);
-  /// Of each, what it is at now. Actors that are between two messages are asked for whom they wait.
+  /// Current state of each member. Actors between two messages are asked what they wait for.
   std::vector<board_entry> all() const;
-  /// This one was left behind: from now on nobody sees what it does.
+  /// Marks a member as left behind: `all` leaves it out from now on.
   void leave_behind(std::uint64_t number);
-  /// The same of all of this generation and older ones, with services or without.
+  /// Marks all members of this and older generations as left behind, with or without services.
   void leave_behind_until(std::uint64_t generation, bool services);
-  /// Those that were left behind and still have their place.
+  /// Number of left-behind members whose place still exists.
   std::size_t left_behind() const;
-  /// Threads, shared by actors, that those hold who were left behind in a message.
+  /// Number of shared threads that left-behind actors hold inside a message.
   std::size_t threads_lost() const;
 
  private:
@@ -69,7 +69,7 @@ class lane_board::place {
 
   std::uint64_t number() const { return number_; }
 
-  /// Around one piece of work of a lane, on its thread. `patience` as a board_entry has it.
+  /// Scope of one piece of work of a lane, on its thread. `patience`: see board_entry.
   class at_work {
    public:
     at_work(place& of,
@@ -86,9 +86,9 @@ class lane_board::place {
     watched_thread* before_;
   };
 
-  /// Around one message that an actor handles, on whichever thread runs it; `step` 0: that of the
-  /// message before. Nothing of the actor is asked meanwhile. What it waits for counts from its end
-  /// on.
+  /// Scope of one message that an actor handles, on any thread. With `step` 0 the step of the
+  /// previous message stays. `describe_by` is not called meanwhile. The actor's next wait starts at
+  /// the end of the scope.
   class at_message {
    public:
     at_message(place& of, std::string_view message, std::uint64_t step, std::uint64_t now_ns);
@@ -102,8 +102,8 @@ class lane_board::place {
     watched_thread* before_;
   };
 
-  /// What an actor waits for between two messages: asked by who looks, on that thread, while the
-  /// actor handles none. It reads what the actor knows, calls nobody and takes no lock.
+  /// What an actor waits for between two messages. `tell` runs on the observer's thread while the
+  /// actor handles no message. It reads the actor's state; it must not send messages or take locks.
   struct waiting {
     std::uint64_t step = 0;
     wait_report what = {};

@@ -7,7 +7,7 @@
 
 namespace troupe::runtime {
 
-// Detached: a lane that hangs must not keep anybody.
+// Detached: a lane that hangs must not block the end of the process.
 lane_reaper::lane_reaper()
     : lane_reaper([](const char* name, std::function<void()> what) {
         start_thread(name, std::move(what)).detach();
@@ -28,7 +28,7 @@ void lane_reaper::take(std::vector<std::unique_ptr<lane>> lanes,
     std::function<void()> ended;
     std::shared_ptr<void> held;
   };
-  // Shared, so that it is there for whichever thread does it.
+  // Shared, so that it also exists if no thread can be started.
   const auto all
       = std::make_shared<load>(load{std::move(lanes), std::move(ended), std::move(held)});
   const auto reap = [all, count = count_] {

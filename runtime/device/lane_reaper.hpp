@@ -1,5 +1,5 @@
-// Who waits for lanes that have ended: a thread may take long to come to an end, and an actor must
-// not wait for it.
+// Joins closed lanes on a separate thread: ending a lane may take long, and its actor must not
+// block.
 
 #pragma once
 
@@ -15,28 +15,27 @@
 
 namespace troupe::runtime {
 
-/// Any thread.
+/// All functions may be called from any thread.
 class lane_reaper {
  public:
-  /// How something is begun beside who hands lanes over, under that name. Throws io_error where the
-  /// system does not.
+  /// Starts `what` in the background under a name. Throws io_error if the system refuses.
   using beginner = std::function<void(const char* name, std::function<void()> what)>;
 
-  /// On a thread of its own, which nobody joins.
+  /// Starts a detached thread for each call of `take`.
   lane_reaper();
   explicit lane_reaper(beginner begin) : begin_(std::move(begin)) {}
 
-  /// Closes these lanes and waits until each has ended, the first one first; calls `ended`,
-  /// destroys the lanes, and drops `held`: all beside who calls, or, without `threads` and where
-  /// the system gives none, at once.
+  /// Closes the lanes and joins them in order. Then it calls `ended`, destroys the lanes and drops
+  /// `held`. This runs in the background; without `threads`, or if no thread can be started, it
+  /// runs in the caller.
   void take(std::vector<std::unique_ptr<lane>> lanes,
             std::function<void()> ended,
             std::shared_ptr<void> held,
             bool threads = true);
 
-  /// Until all that were taken have ended, at most so long; whether they have.
+  /// Waits until all lanes taken so far have ended, at most `patience`; false on timeout.
   bool wait(std::chrono::milliseconds patience) const;
-  void wait() const;  ///< however long that takes
+  void wait() const;  ///< without a timeout
   bool is_idle() const;
 
  private:

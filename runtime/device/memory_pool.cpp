@@ -22,7 +22,7 @@ namespace troupe::runtime {
 namespace {
 
 constexpr std::size_t smallest = 256;
-constexpr std::size_t large = std::size_t{1} << 20;  // from here on memory is cut and joined
+constexpr std::size_t large = std::size_t{1} << 20;  // from here on memory is split and merged
 constexpr std::size_t coarse = std::size_t{16} << 20;
 constexpr std::size_t coarse_step = std::size_t{2} << 20;
 
@@ -34,8 +34,8 @@ std::size_t size_class(std::size_t bytes) {
 
 using events = used_events;
 
-/// Null: the device has failed, and nothing runs on it any more. The caller that drops memory may
-/// be on its way out with that very failure.
+/// Null if the device has failed: then it runs nothing any more. The caller may be unwinding from
+/// that failure.
 std::shared_ptr<device_event> mark_or_null(device_queue& queue) noexcept {
   try {
     return queue.mark();
@@ -44,11 +44,11 @@ std::shared_ptr<device_event> mark_or_null(device_queue& queue) noexcept {
   }
 }
 
-/// What is known of a device's block while it is lent.
+/// State of a device block while it is lent.
 struct block_story {
   std::mutex mutex;
   std::shared_ptr<device_event> written;
-  events used;  ///< by other queues, until then
+  events used;  ///< by other queues before the block returns
 };
 
 }  // namespace
@@ -60,19 +60,19 @@ struct memory_pool::state {
   };
 
   std::mutex mutex;
-  std::map<std::size_t, std::vector<idle_block>> idle;  ///< below `large`, by their sizes
+  std::map<std::size_t, std::vector<idle_block>> idle;  ///< below `large`, by size
   idle_ranges ranges;
   std::size_t held_small = 0;
-  /// As they came back: the first is the first that the queue has done with.
+  /// Oldest first: the queue has finished with the front first.
   std::map<std::size_t, std::deque<idle_block>> idle_pinned;
   std::size_t in_use = 0;
-  std::size_t apart = 0;  ///< of that, in blocks that stand apart
+  std::size_t apart = 0;  ///< part of in_use: blocks of allocate_apart
   std::size_t peak = 0;
   bool shadow = false;
   std::shared_ptr<device_queue> queue;  // null: host memory
-  std::byte* stage = nullptr;           // of a shadow: where every block lies
+  std::byte* stage = nullptr;           // shadow pools: address of every block
   std::size_t stage_size = 0;
-  std::vector<std::pair<std::byte*, std::size_t>> stages;  // this one and the smaller ones before
+  std::vector<std::pair<std::byte*, std::size_t>> stages;  // this one and earlier, smaller ones
   memory_source shared;
 
   ~state() {
@@ -84,8 +84,8 @@ struct memory_pool::state {
         release_pinned(*queue, block.at, block.used);
   }
 
-  /// Gives back what nobody has; the bytes. Waits for those that had it, without the mutex: they
-  /// may need the pool meanwhile.
+  /// Returns idle memory to the system; the result is in bytes. Waits for its former users without
+  /// the mutex, because they may need the pool meanwhile.
   std::size_t release_idle() {
     std::vector<idle_ranges::range> taken;
     std::size_t bytes = 0;
@@ -106,8 +106,8 @@ struct memory_pool::state {
     return bytes;
   }
 
-  /// What the system is asked for: a segment, of which it is the first part, or a small block.
-  /// Another thread may have asked meanwhile: then there is more than one of both need.
+  /// Allocates from the system: a new segment, whose first part is returned, or a small block. Two
+  /// threads may do this at once and allocate more than both need.
   std::byte* take_fresh(std::size_t size) {
     if (size < large) {
       auto* const at = fresh_block(queue.get(), size);
@@ -131,7 +131,7 @@ struct memory_pool::state {
     return take_idle(size);
   }
 
-  /// Null: there is none that can be used now.
+  /// Null if no idle memory fits.
   std::byte* take_idle(std::size_t size) {
     idle_block block;
     if (size >= large) {
@@ -171,7 +171,7 @@ struct memory_pool::state {
       idle[size].push_back({at, std::move(used)});
   }
 
-  /// The host writes to it at once, so nothing may be under way.
+  /// The host writes to it at once, so its transfers must have passed.
   std::byte* take_idle_pinned(std::size_t size) {
     auto& blocks = idle_pinned[size];
     const auto passed = [](const auto& e) { return e == nullptr || e->passed(); };
@@ -184,20 +184,20 @@ struct memory_pool::state {
   }
 };
 
-/// Brings a block back to its pool.
+/// Deleter: returns a block to its pool.
 struct block_keeper {
   std::shared_ptr<memory_pool::state> owner;
   std::size_t size = 0;
   memory_kind kind = memory_kind::host;
-  std::shared_ptr<block_story> story;  ///< of a device's block
-  /// Of a block that stands apart, and is the only one of its owner: which pool counts it.
+  std::shared_ptr<block_story> story;  ///< device blocks only
+  /// Blocks of allocate_apart, the only one of their owner: the pool that counts them.
   std::optional<std::weak_ptr<memory_pool::state>> counted_by = {};
 
   void operator()(std::byte* at) const {
     events used;
     if (story != nullptr)
       used = std::move(story->used);
-    if (kind == memory_kind::pinned || counted_by)  // its own queue may be at work with it
+    if (kind == memory_kind::pinned || counted_by)  // its own queue may still use it
       used.push_back(mark_or_null(*owner->queue));
     if (const auto pool = counted_by ? counted_by->lock() : nullptr)
       pool->count_less(size, size);
@@ -213,7 +213,7 @@ struct block_keeper {
   }
 };
 
-/// Of a block from elsewhere, which its pool counts.
+/// Deleter of a block from `share_by`, which the pool counts.
 struct shared_keeper {
   memory_block original;
   std::shared_ptr<memory_pool::state> owner;
@@ -227,7 +227,7 @@ struct shared_keeper {
 
 namespace {
 
-/// Tells the block that a queue had it, when that drops it.
+/// Deleter: records that a queue used the block.
 struct borrower {
   memory_block original;
   std::shared_ptr<device_queue> by;
@@ -364,7 +364,7 @@ void memory_pool::read(void* to, const void* block, std::size_t bytes) const {
 std::byte* memory_pool::in_shadow(std::size_t size) {
   const std::lock_guard lock(state_->mutex);
   if (size > state_->stage_size) {
-    // Nothing of it is ever touched, but it counts where address space is limited (ulimit -v).
+    // Never touched, but it counts where address space is limited (ulimit -v).
     const auto least = std::bit_ceil(size), most = std::max(least, std::size_t{1} << 30);
     for (const auto wanted : {most, least}) {
       void* const at = ::mmap(nullptr,
@@ -386,7 +386,7 @@ std::byte* memory_pool::in_shadow(std::size_t size) {
 }
 
 memory_block memory_pool::allocate(std::size_t bytes) {
-  // Beyond half of what a pointer can name, rounding up would wrap around.
+  // Larger sizes would overflow when they are rounded up.
   const bool possible = bytes <= std::numeric_limits<std::size_t>::max() / 2;
   const auto size = possible ? size_class(bytes) : 0;
   std::byte* at = nullptr;
@@ -411,7 +411,7 @@ memory_block memory_pool::allocate_apart(std::size_t bytes) {
   if (state_->queue == nullptr || !possible)
     return allocate(bytes);
   const auto size = size_class(bytes);
-  const auto own = std::make_shared<state>();  // for one block, with which it goes
+  const auto own = std::make_shared<state>();  // owns this block only
   own->queue = state_->queue;
   auto* const at = own->take_fresh(size);
   if (at == nullptr)

@@ -1,4 +1,4 @@
-// A moment on a stream: on the host, or a point in a device's queue.
+// A point in time on a stream: host time, or an event in a device queue.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace troupe::runtime {
 
-/// stream::now makes it, stream::ns_of tells when it was.
+/// Made by stream::now; stream::ns_of converts it to nanoseconds.
 class moment {
  public:
   moment() = default;

@@ -11,14 +11,14 @@ namespace troupe::runtime {
 
 namespace {
 
-constexpr std::size_t many_marks = 1024;  ///< then the first are read
+constexpr std::size_t many_marks = 1024;  ///< then the passed ones are read
 
-/// Apart, so that it is compiled once and not for each operation.
+/// A separate function, so that it is not compiled once per operation.
 std::string made_name(const kernels::operation& op) {
   return std::string(text(op.name)) + "<" + std::string(text(op.type)) + ">";
 }
 
-/// Of each operation and type one, which lives as long as the program.
+/// One static string per operation and type.
 std::string_view full_name(const kernels::operation& op) {
   return kernels::visit(op, [&op]<class Op>(const Op&) -> std::string_view {
     static const std::string name = made_name(op);

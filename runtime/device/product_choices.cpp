@@ -21,7 +21,7 @@ constexpr std::size_t algorithm_digits = 128;
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
   throw input_error(
-      "read the product choices in '{}': {}. It is a cache: move it away or remove it, and the "
+      "cannot read the product choices in '{}': {}. The file is a cache: remove it, and the "
       "algorithms are measured again",
       path.string(),
       what);
@@ -52,7 +52,7 @@ product_choice choice_of(const nlohmann::json& entry) {
                       out.algorithm);
   if (!(out.microseconds >= 0) || !std::isfinite(out.microseconds)
       || out.candidates < (none ? 0 : 1))
-    throw input_error("its 'microseconds' or its 'candidates' is negative or none");
+    throw input_error("its 'microseconds' or 'candidates' is out of range");
   return out;
 }
 
@@ -76,7 +76,7 @@ std::filesystem::path default_product_choices() {
     return std::filesystem::path(value == nullptr ? "" : value);
   };
   std::filesystem::path cache = named("XDG_CACHE_HOME");
-  if (!cache.is_absolute()) {  // the specification: others are not to be heeded
+  if (!cache.is_absolute()) {  // the XDG specification ignores relative paths
     const auto home = named("HOME");
     if (home.empty())
       return {};

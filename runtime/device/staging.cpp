@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t piece_size = std::size_t{16} << 20;
 
-/// Pinned memory on its way; `most` of them, so that the host works on one meanwhile, and what is
-/// pinned stays small.
+/// Pinned pieces in flight, at most `most`: two, so that the host copies one while the device
+/// copies the other.
 class staging {
  public:
   static constexpr std::size_t most = 2;
@@ -26,7 +26,7 @@ class staging {
   bool is_full() const { return under_way_.size() == most; }
   bool is_empty() const { return under_way_.empty(); }
   void add(piece x) { under_way_.push_back(std::move(x)); }
-  /// Waits for the oldest.
+  /// Waits for the oldest piece and returns it.
   piece take() {
     auto out = std::move(under_way_.front());
     under_way_.pop_front();
@@ -51,7 +51,7 @@ void write_staged(
     queue.copy(static_cast<std::byte*>(block) + begin, x.block.get(), n);
     begin += n;
     if (begin == bytes)
-      return;  // it comes back to the pool by itself
+      return;  // the last piece returns to the pool by itself
     x.passed = queue.mark();
     under_way.add(std::move(x));
   }

@@ -1,4 +1,4 @@
-// Bytes between pageable host memory and a device, through a little that is pinned.
+// Copies between pageable host memory and a device, through a small pinned buffer.
 
 #pragma once
 
@@ -9,11 +9,12 @@
 
 namespace troupe::runtime {
 
-/// Behind what the queue has, which the pool serves. `from` has been read when it returns.
+/// Enqueues the copy behind earlier work of `queue`, which `pool` serves. `from` has been read on
+/// return.
 void write_staged(
     memory_pool pool, device_queue& queue, void* block, const void* from, std::size_t bytes);
 
-/// The caller sleeps until all is in `to`.
+/// Sleeps until all bytes are in `to`.
 void read_staged(
     memory_pool pool, device_queue& queue, void* to, const void* block, std::size_t bytes);
 

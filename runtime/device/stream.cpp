@@ -28,13 +28,13 @@ stream::~stream() {
     return;
   try {
     timer_->close(*this);
-  } catch (const std::exception&) {  // its times are lost; its lane has been told of the failure
+  } catch (const std::exception&) {  // the lane has already reported the failure
   }
 }
 
 void stream::run(const kernels::operation& op) {
   const auto space = scratch(kernels::scratch(where_, op, threads_));
-  if (pool_.is_shadow())  // only its scratch is counted
+  if (pool_.is_shadow())  // only the scratch is counted
     return;
   const kernels::context in{threads_, space, native_queue_};
   if (!timer_ || !timer_->counts())
@@ -47,7 +47,7 @@ void stream::run(const kernels::operation& op) {
 
 std::span<std::byte> stream::scratch(std::size_t bytes) {
   if (bytes > scratch_size_) {
-    scratch_.reset();  // what uses it comes earlier on the same stream
+    scratch_.reset();  // earlier work on this stream used it
     scratch_ = pool_.allocate(bytes);
     scratch_size_ = bytes;
   }
@@ -101,7 +101,7 @@ std::int64_t stream::ns_of(const moment& x) const {
   if (x.event_ == nullptr)
     return x.ns_;
   const auto ns = anchor_ns_ + std::int64_t(x.event_->ms_after(*anchor_) * 1e6);
-  // Drivers tell milliseconds in single precision: 4 us off after a minute.
+  // The driver reports milliseconds as a float: 4 us of error after a minute.
   if (ns - anchor_ns_ > 1'000'000'000) {
     anchor_ = x.event_;
     anchor_ns_ = ns;
@@ -131,8 +131,8 @@ void stream::check() {
 void stream::require_host(const char* what) const {
   if (queue_ != nullptr)
     throw input_error(
-        "{} computes on elements in the host's memory, and this run computes on a device: set "
-        "`backend` cpu, or write it with operations that devices have",
+        "{} needs tensors in host memory, but this run computes on a device: set "
+        "`backend` cpu, or write it with operations that run on devices",
         what);
 }
 
@@ -141,8 +141,8 @@ void stream::time_operations(std::shared_ptr<operation_profile> to) {
 }
 
 void stream::begin_step(bool training) {
-  // Products wanted more while they were measured: it goes to the pool, which a device that is
-  // short asks for it.
+  // Autotuning of products needs more scratch than later steps. Releasing it lets a device that is
+  // out of memory reclaim it from the pool.
   if (queue_) {
     scratch_.reset();
     scratch_size_ = 0;

@@ -1,4 +1,4 @@
-// A stream: where one lane's operations run, in order.
+// A stream: runs the operations of one lane in order.
 
 #pragma once
 
@@ -21,24 +21,23 @@ namespace troupe::runtime {
 class operation_profile;
 class operation_timer;
 
-/// Owned by one thread. On the CPU an operation has finished when `run` returns; on a device it has
-/// been enqueued, and a host that reads results goes through `read` or waits. With a shadow
-/// pool nothing is computed; only the scratch of operations is counted.
+/// Owned by one thread. On the CPU an operation has finished when `run` returns. On a device it has
+/// been enqueued: the host uses `read` or waits before it reads results. With a shadow pool nothing
+/// is computed; only scratch memory is counted.
 class stream {
  public:
-  /// On the cuda backend a queue is made on the device, and the pool serves it. Throws
+  /// On the cuda backend it creates a device queue, which the pool then serves. Throws
   /// backend_missing.
   stream(kernels::backend where, int threads, memory_pool pool, int device = 0);
   ~stream();
   stream(const stream&) = delete;
   stream& operator=(const stream&) = delete;
 
-  /// Any operation of kernels/op/registry.hpp; who makes one includes the header of its family.
+  /// Runs an operation of kernels/op/registry.hpp; the caller includes the header of its family.
   void run(const kernels::operation& op);
 
-  /// Work of a user's own on elements, on this thread: no kernel of ours has it. Nothing with a
-  /// shadow pool, whose elements mean nothing. Throws input_error on a device, whose memory the
-  /// host cannot read.
+  /// Runs a user's own host code over tensor elements on this thread. Does nothing with a shadow
+  /// pool. Throws input_error on a device: the host cannot read its memory.
   template <std::invocable Work>
   void run(const Work& work) {
     require_host("work of a model's own");
@@ -46,55 +45,54 @@ class stream {
       work();
   }
 
-  /// From now on operations are timed. What they took in training steps, but for the first few, is
-  /// told to the profile when the stream ends.
+  /// Times operations from now on. The destructor adds the times of all training steps to the
+  /// profile, without the first few.
   void time_operations(std::shared_ptr<operation_profile> to);
   void begin_step(bool training);
 
   memory_block allocate(std::size_t bytes) { return pool_.allocate(bytes); }
-  /// Memory that is filled once, by `make` from the host, and kept under its name for those who ask
-  /// on this stream again: what is the same in every step. The last few names; not with a shadow,
-  /// where nothing is filled.
+  /// Memory that `make` fills on the host once and that is cached under `name`: for data that is
+  /// the same in every step. Keeps only the last few names. With a shadow pool nothing is filled.
   memory_block constant(const std::string& name,
                         std::size_t bytes,
                         const std::function<void(std::byte*)>& make);
   const memory_pool& pool() const { return pool_; }
   kernels::backend where() const { return where_; }
   int threads() const { return threads_; }
-  /// Null on the CPU and in a shadow.
+  /// Null on the CPU and with a shadow pool.
   const std::shared_ptr<device_queue>& queue() const { return queue_; }
 
-  // Bytes, in the order of the stream. Both ends in memory that it computes on.
+  // In stream order; both pointers are memory that the stream computes on.
   void copy(void* to, const void* from, std::size_t bytes);
   void clear(void* at, std::size_t bytes) { pool_.clear(static_cast<std::byte*>(at), bytes); }
 
-  // Between the host and what it computes on: see memory_pool.
+  // Between the host and memory that the stream computes on: see memory_pool.
   void write(void* to, const void* from, std::size_t bytes) { pool_.write(to, from, bytes); }
   void read(void* to, const void* from, std::size_t bytes) const { pool_.read(to, from, bytes); }
 
-  /// A point that other streams can wait for; null on the CPU, where all has been done.
+  /// An event that other streams can wait for; null on the CPU, where all work has finished.
   std::shared_ptr<device_event> mark() { return queue_ ? queue_->mark() : nullptr; }
-  /// What is run from now on comes after the point. Nobody sleeps.
+  /// Later work waits for the event. The host blocks only on the CPU backend.
   void wait_for(const std::shared_ptr<device_event>& point);
 
-  /// Now, as the operations see it; `ns_of` says when that was on the clock of now_ns(), as soon as
-  /// the stream has finished what came before.
+  /// The current time in stream order. `ns_of` converts it to the clock of now_ns() once the stream
+  /// has passed it.
   moment now();
   std::int64_t ns_of(const moment& x) const;
   bool has_passed(const moment& x) const;
 
-  /// The thread that calls it uses the stream from now on.
+  /// Binds the calling thread to the stream.
   void attend();
-  /// Everything has been carried out; the caller sleeps until then.
+  /// Sleeps until all work has finished.
   void finish();
-  /// Throws device_failure when the device has failed; does not wait.
+  /// Throws device_failure if the device has failed; does not block.
   void check();
 
-  /// Throws input_error on a device: `what` is only computed on the host.
+  /// Throws input_error on a device: `what` runs only on the host.
   void require_host(const char* what) const;
 
  private:
-  /// What operations that need scratch share, at least so large.
+  /// Shared scratch memory of the operations, at least `bytes` large.
   std::span<std::byte> scratch(std::size_t bytes);
 
   kernels::backend where_;
@@ -106,7 +104,8 @@ class stream {
   std::size_t scratch_size_ = 0;
   std::shared_ptr<device_queue> queue_;
   void* native_queue_ = nullptr;
-  mutable std::shared_ptr<device_event> anchor_;  ///< of the queue, timed: what times are told from
+  mutable std::shared_ptr<device_event>
+      anchor_;  ///< a timed event of the queue: reference for ns_of
   mutable std::int64_t anchor_ns_ = 0;
 };
 

@@ -9,11 +9,11 @@
 namespace troupe::runtime {
 namespace {
 
-/// Of a processor, in hundredths: who uses less does not compute.
+/// Percent of a processor: a thread that uses less is not computing.
 constexpr std::uint64_t least_share = 1;
-/// Times the patience with one that computes.
+/// Factor on the timeout for a thread that is computing.
 constexpr double slow = 4;
-/// Times the patience with a ring: a message may be on its way to one of them.
+/// Factor on the timeout for cycles: a message may still be on its way.
 constexpr std::uint64_t patience_with_rings = 2;
 
 std::string line_of(const board_entry& x, std::uint64_t now_ns) {
@@ -81,7 +81,7 @@ std::vector<board_entry> wait_graph::ring() const {
   std::map<std::string, const board_entry*> by_name;
   for (const auto& x : all_)
     by_name.emplace(x.who, &x);
-  // A lane without work is nobody's cause: who has its work is asked for it, and is in the list.
+  // A lane without work is not a cause: its owner is, which is listed, too.
   std::map<std::string, std::vector<std::string>> stuck;
   for (const auto& x : all_) {
     auto whom = x.whom;

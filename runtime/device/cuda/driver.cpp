@@ -1,4 +1,4 @@
-// Devices, queues and events by the CUDA runtime. Part of the plug-in libtroupe_cuda.so.
+// Devices, queues and events on the CUDA runtime. Part of the plug-in libtroupe_cuda.so.
 
 #include "kernels/backend/plugin.hpp"
 #include "kernels/cuda/architecture.hpp"
@@ -18,17 +18,17 @@ void require(cudaError_t status, const char* what) {
                          + cudaGetErrorString(status));
 }
 
-/// The device that the calling thread has chosen to work on; -1: none. CUDA would say 0 then, and
-/// going back there would begin to use a device that nobody wants.
+/// Device that the calling thread is bound to; -1: none. cudaGetDevice would report 0 then, and
+/// switching back to 0 would create a context on a device that the run may not use.
 thread_local int attended = -1;
 
-/// For its life the calling thread works on that device; then on its own again, which launches
-/// need.
+/// Switches the calling thread to a device for its lifetime, then back: kernel launches need the
+/// thread's own device.
 class visit {
  public:
   explicit visit(int device) : device_(device) {
     int now = -1;
-    require(cudaGetDevice(&now), "asking which device a thread works on");
+    require(cudaGetDevice(&now), "querying the current device");
     if (attended < 0 || now != device)
       require(cudaSetDevice(device), "choosing a device");
   }
@@ -43,7 +43,7 @@ class visit {
   int device_;
 };
 
-/// Events that nobody has, for one device: making one costs a call of the driver.
+/// Cache of unused events of one device: creating one costs a driver call.
 class event_store {
  public:
   explicit event_store(int device) : device_(device) {}
@@ -67,7 +67,7 @@ class event_store {
     }
     const visit there(device_);
     cudaEvent_t event = nullptr;
-    // A thread that waits sleeps: the processor belongs to other lanes.
+    // Blocking sync: a waiting thread sleeps, so other lanes get the processor.
     const unsigned flags = cudaEventBlockingSync | (timed ? 0U : unsigned(cudaEventDisableTiming));
     require(cudaEventCreateWithFlags(&event, flags), "making an event");
     return event;
@@ -135,7 +135,7 @@ class cuda_queue final : public device_queue {
       cudaStreamSynchronize(stream_);
       cudaStreamDestroy(stream_);
     } catch (const device_failure&) {
-      // The device has failed; with the process it all goes.
+      // The device has failed; the process will end and free everything.
     }
   }
   cuda_queue(const cuda_queue&) = delete;
@@ -175,7 +175,7 @@ class cuda_queue final : public device_queue {
   void check() override {
     const auto status = cudaStreamQuery(stream_);
     if (status != cudaErrorNotReady)
-      require(status, "the device failed at work that was enqueued earlier");
+      require(status, "the device failed in earlier work");
   }
 
  private:
@@ -184,7 +184,7 @@ class cuda_queue final : public device_queue {
   cudaStream_t stream_ = nullptr;
 };
 
-/// 90 is 9.0.
+/// "9.0" for 90.
 std::string capability_text(int capability) {
   return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
 }
@@ -213,7 +213,7 @@ class cuda_driver final : public device_driver {
 
   device_facts facts(int device) const override {
     cudaDeviceProp x = {};
-    require(cudaGetDeviceProperties(&x, device), "asking what a device is");
+    require(cudaGetDeviceProperties(&x, device), "querying the properties of a device");
     const auto code = kernels::cuda::code_of_build_for(x.major, x.minor);
     return {.number = device,
             .name = x.name,
@@ -252,7 +252,7 @@ class cuda_driver final : public device_driver {
     const visit there(device);
     const auto status = cudaDeviceEnablePeerAccess(other, 0);
     if (status == cudaErrorPeerAccessAlreadyEnabled)
-      cudaGetLastError();  // it is answered, and does not stick
+      cudaGetLastError();  // clears the error, which is handled here
     else
       require(status, "letting a device read another's memory");
     return true;
@@ -263,7 +263,7 @@ class cuda_driver final : public device_driver {
     void* at = nullptr;
     const auto status = cudaMalloc(&at, bytes);
     if (status == cudaErrorMemoryAllocation) {
-      cudaGetLastError();  // it is answered, and does not stick
+      cudaGetLastError();  // clears the error, which is handled here
       return nullptr;
     }
     require(status, "asking for device memory");
@@ -275,7 +275,7 @@ class cuda_driver final : public device_driver {
       const visit there(device);
       cudaFree(at);
     } catch (const device_failure&) {
-      // A device that has failed keeps its memory until the process ends.
+      // A failed device keeps its memory until the process ends.
     }
   }
 
@@ -296,7 +296,7 @@ class cuda_driver final : public device_driver {
       const visit there(device);
       cudaFreeHost(at);
     } catch (const device_failure&) {
-      // As above.
+      // A failed device keeps its memory until the process ends.
     }
   }
 
