@@ -1,4 +1,4 @@
-// Bytes as text by RFC 4648, section 4.
+// Base64 decoding (RFC 4648, section 4).
 
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace troupe::runtime {
 
-/// The bytes that `text` says. Throws input_error for other characters and for a length that is no
-/// multiple of four.
+/// Decodes `text`. Throws input_error for characters outside the alphabet, and for a length that is
+/// not a multiple of four.
 std::string from_base64(std::string_view text);
 
 }  // namespace troupe::runtime

@@ -11,7 +11,7 @@ namespace troupe::runtime {
 
 struct cancel_token::state {
   std::atomic<bool> flag = false;
-  std::mutex mutex;  // guards wakers, and keeps a waker alive while it is being called
+  std::mutex mutex;  // guards wakers; held during their calls, so that no waker dies in its call
   std::list<std::function<void()>> wakers;
 };
 

@@ -1,4 +1,4 @@
-// Ending a generation: one flag, and everybody who sleeps is woken at once.
+// Cancellation of a generation: one flag that wakes every waiting thread at once.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace troupe::runtime {
 
-/// What a wait of a generation looks at. Copies share the flag. Any thread.
+/// The flag that every wait of a generation checks. Copies share the flag. Any thread may use it.
 class cancel_token {
  public:
   cancel_token();
@@ -15,11 +15,11 @@ class cancel_token {
   bool is_cancelled() const;
   void throw_if_cancelled() const;  ///< throws `cancelled`
 
-  /// Sets the flag, then calls every waker, on this thread. Only the first call does anything.
+  /// Sets the flag, then calls every waker on this thread. Later calls do nothing.
   void cancel() const;
 
-  /// Calls `wake` when the token is cancelled (at once when it already is), until the returned
-  /// handle dies; `wake` may take locks, but not of anything held while cancelling.
+  /// Calls `wake` on cancellation, or at once if the token is already cancelled. Destroying the
+  /// returned handle unregisters it. `wake` must not take a lock that the caller of `cancel` holds.
   [[nodiscard]] std::shared_ptr<void> on_cancel(std::function<void()> wake) const;
 
  private:

@@ -1,4 +1,4 @@
-// How long a thread has waited for a core.
+// Scheduling delay of a thread: the time that it was runnable without a core.
 
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace troupe::runtime {
 
-/// Of the thread that asks first, and asks alone.
+/// Belongs to the thread that calls `ns` first; no other thread may call it.
 class core_wait {
  public:
   core_wait() = default;
@@ -14,9 +14,8 @@ class core_wait {
   core_wait& operator=(const core_wait&) = delete;
   ~core_wait();
 
-  /// Since the thread began: how long it could have run while others had all the cores, in
-  /// nanoseconds; never less than it was, and always 0 where the system does not say (Linux does,
-  /// by /proc/thread-self/schedstat).
+  /// Nanoseconds since the thread's start in which it was runnable but had no core. Never
+  /// decreases. Source: /proc/thread-self/schedstat; always 0 on systems without it.
   std::uint64_t ns();
 
  private:
@@ -25,7 +24,7 @@ class core_wait {
   std::uint64_t last_ = 0;
 };
 
-/// The second number of "123 456 7", as the system says it; 0 where there is none.
+/// Parses the second number of a schedstat line such as "123 456 7". Returns 0 if it is missing.
 std::uint64_t waited_ns_in(const char* schedstat);
 
 }  // namespace troupe::runtime

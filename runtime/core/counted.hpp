@@ -1,4 +1,4 @@
-// Numbers of things, in words.
+// Formats counts and sizes for messages.
 
 #pragma once
 
@@ -14,12 +14,12 @@ inline std::string counted(std::int64_t number, std::string_view one) {
   return fmt::format("{} {}{}", number, one, number == 1 ? "" : "s");
 }
 
-/// "1 micro-batch", "2 micro-batches": where more than an s is added.
+/// For irregular plurals: "1 micro-batch", "2 micro-batches".
 inline std::string counted(std::int64_t number, std::string_view one, std::string_view many) {
   return fmt::format("{} {}", number, number == 1 ? one : many);
 }
 
-/// "1.5 GB", "812 kB": powers of ten, three digits.
+/// "1.5 GB", "812 kB": powers of 1000, three significant digits.
 std::string human_bytes(double bytes);
 
 }  // namespace troupe::runtime

@@ -1,5 +1,5 @@
-// Which of a state's arrays a digest is of, as a value: who has the arrays alone takes the digests
-// of the state from them (runtime/trainer/state_check.hpp).
+// Describes which arrays a state digest covers. A process that holds only the arrays can recompute
+// the digests with it (runtime/trainer/state_check.hpp).
 
 #pragma once
 
@@ -9,21 +9,21 @@
 
 namespace troupe::runtime {
 
-/// A range of a parameter, and what the optimizer's rule keeps of it.
+/// A range of a parameter together with the optimizer state of that range.
 struct digested_part {
   std::string parameter = {};
-  bool repeated = false;              ///< another rank answers for it: state_digests::copies
-  std::int64_t shard = 0;             ///< of the parameter, that the range is in
-  std::int64_t begin = 0, end = 0;    ///< of the shard's elements
-  std::vector<std::int64_t> at = {};  ///< where each array of the rule begins, in elements
+  bool repeated = false;   ///< another rank counts it in its digests; see state_digests::copies
+  std::int64_t shard = 0;  ///< the parameter's shard that contains the range
+  std::int64_t begin = 0, end = 0;    ///< element range within the shard
+  std::vector<std::int64_t> at = {};  ///< first element of each optimizer array
 
   friend bool operator==(const digested_part&, const digested_part&) = default;
 };
 
-/// Of one chunk, in the order of its own weights.
+/// The parts of one chunk, in the order of its weights.
 struct digested_chunk {
   std::int64_t grain = 0;  ///< elements
-  bool answers = true;     ///< the rank answers for what it has of the chunk
+  bool answers = true;     ///< the rank's digests cover its part of the chunk
   std::vector<digested_part> parts = {};
 
   friend bool operator==(const digested_chunk&, const digested_chunk&) = default;

@@ -1,4 +1,4 @@
-// Divisors, for messages that say which size would do.
+// Nearest divisors, for error messages that suggest a valid size.
 
 #pragma once
 
@@ -6,8 +6,7 @@
 
 namespace troupe::runtime {
 
-/// The divisor of `number` that is nearest to `wanted`, of two the smaller; 1 where there is no
-/// other.
+/// The divisor of `number` that is nearest to `wanted`; the smaller one of two equally near.
 constexpr std::int64_t nearest_divisor(std::int64_t number, std::int64_t wanted) {
   const auto distance = [wanted](std::int64_t d) { return d < wanted ? wanted - d : d - wanted; };
   std::int64_t best = 1;

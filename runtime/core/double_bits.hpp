@@ -1,4 +1,4 @@
-// A double as bytes: every bit of it.
+// Serializes a double bit by bit in a CAF inspect().
 
 #pragma once
 
@@ -7,14 +7,14 @@
 
 namespace troupe::runtime {
 
-/// What inspect() visits instead of a double that may be infinite or NaN: CAF 0.17 takes doubles
-/// apart by arithmetic, never ends with infinity, and makes a number of NaN.
+/// Stands for a double that may be infinite or NaN. CAF 0.17 splits doubles by arithmetic: its loop
+/// does not end for infinity, and NaN becomes a number.
 ///
-///   double_bits loss(x.loss);
-///   return f(x.iteration, *loss);
+///     double_bits loss(x.loss);
+///     return f(x.iteration, *loss);
 ///
-/// Lives for one call of inspect. Writes only what was decoded: an object that several threads
-/// encode at once is not touched.
+/// Lives for one call of inspect. Writes to the double only after decoding, so several threads may
+/// encode the same object at once.
 class double_bits {
  public:
   explicit double_bits(double& at) : at_(at), bits_(std::bit_cast<std::uint64_t>(at)) {}

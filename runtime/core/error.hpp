@@ -1,11 +1,11 @@
-// What can go wrong, by whose fault.
+// Exception types, by cause:
 //
-//   input_error     the user's file, flag, configuration or message is wrong       exit code 2
-//   io_error        the system refused: disk full, no permission, connection lost  exit code 2
-//   cancelled       somebody ended the generation that this work belonged to       not a fault
-//   broken_promise  a promise written in this repository was broken                exit code 3
+// input_error     a file, flag, configuration or message of the user is wrong     exit code 2
+// io_error        the system refused: disk full, no permission, connection lost   exit code 2
+// cancelled       the generation of this work has ended                           not a fault
+// broken_promise  an invariant of this repository is broken                       exit code 3
 //
-// A message says what was tried, on what, what the system said, and what to do.
+// A message says what was tried, on what, what the system reported, and what to do.
 
 #pragma once
 
@@ -36,7 +36,7 @@ class io_error : public error {
       : error(fmt::format(text, std::forward<Args>(args)...)) {}
 };
 
-/// Another process is gone, or cannot be reached: its end is the cause, whoever throws this.
+/// Another process is gone or unreachable.
 class peer_lost : public io_error {
  public:
   using io_error::io_error;
@@ -52,17 +52,18 @@ class broken_promise : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
-/// Always on. `promise` names the invariant and says it in words, e.g. "HANDOFF-1: one activation
-/// for each microbatch".
+/// An assertion that is always on. `promise` names the invariant and states it, for example
+/// "HANDOFF-1: one activation for each microbatch".
 inline void ensure(bool kept, const char* promise) {
   if (!kept)
     throw broken_promise(promise);
 }
 
-/// The text of `errno`, e.g. "No space left on device".
+/// The text of an errno value, for example "No space left on device".
 std::string system_message(int error_number);
 
-/// Runs a check that throws; what it throws becomes a sentence, so that all are told at once.
+/// Runs a check and appends the message of its error to `wrong`, so that one message can report all
+/// errors.
 template <class Check>
 void collect(std::vector<std::string>& wrong, Check&& check) {
   try {

@@ -26,7 +26,7 @@ exact_sum& exact_sum::operator+=(double x) {
   if (x == 0)
     return *this;
   int exponent = 0;
-  // 53 bits of mantissa, the lowest worth 2^(exponent - 53)
+  // 53 bits of mantissa; the lowest is worth 2^(exponent - 53)
   auto mantissa = std::uint64_t(std::ldexp(std::frexp(x, &exponent), 53));
   int shift = exponent - 53 - lowest;
   if (shift < 0) {
@@ -41,7 +41,7 @@ exact_sum& exact_sum::operator+=(double x) {
 }
 
 exact_sum& exact_sum::operator+=(const exact_sum& x) {
-  const auto other = x;  // may be this one
+  const auto other = x;  // x may be *this
   for (int w = 0; w < words; ++w)
     add_at(w, other.words_[std::size_t(w)]);
   finite_ = finite_ && other.finite_;

@@ -1,4 +1,4 @@
-// Sums of non-negative numbers that do not depend on their order.
+// Exact sums of non-negative numbers, independent of the order of the terms.
 
 #pragma once
 
@@ -7,21 +7,20 @@
 
 namespace troupe::runtime {
 
-/// A fixed-point number of 384 bits, the lowest worth 2^-192: every double added is cut off there,
-/// and the rest is added exactly. So parts of a sum may be made anywhere, in any order, and have
-/// the same bits together: squares of gradients of which each rank holds some. Kulisch: "Computer
-/// Arithmetic and Validity", 2008.
+/// A fixed-point number of 384 bits; the lowest bit is worth 2^-192. Each double is truncated to
+/// that grid and then added exactly. So partial sums of squared gradients give the same bits in any
+/// order and under any sharding. Kulisch: "Computer Arithmetic and Validity", 2008.
 class exact_sum {
  public:
   exact_sum() = default;
   explicit exact_sum(double x) { *this += x; }
 
-  /// x >= 0. Infinity, NaN and sums from 2^190 on make it infinite for ever.
+  /// Requires x >= 0. Infinity, NaN and sums of 2^190 or more make the result infinite permanently.
   exact_sum& operator+=(double x);
   exact_sum& operator+=(const exact_sum& x);
 
   bool is_finite() const { return finite_; }
-  double value() const;  ///< rounded; infinity when it is not finite
+  double value() const;  ///< rounded; infinity if it is not finite
 
   friend bool operator==(const exact_sum&, const exact_sum&) = default;
 

@@ -22,13 +22,13 @@ constexpr std::string_view part_mark = ".partial-";
                       : error_number == EACCES ? "; check its owner and permissions"
                       : error_number == EFBIG  ? "; raise the limit of file sizes (ulimit -f)"
                       : error_number == ENXIO && std::filesystem::is_fifo(path, failure)
-                          ? "; it is a FIFO that nobody reads: remove it"
+                          ? "; it is a FIFO without a reader: remove it"
                           : "";
   throw io_error(
       "cannot {} '{}': {}{}", tried, path.string(), system_message(error_number), advice);
 }
 
-// The file's fault: where there is another one the caller goes on with that.
+// An input_error blames this file, so that a caller can fall back to another one.
 [[noreturn]] void refuse_to_read(const std::filesystem::path& path,
                                  std::size_t at,
                                  int error_number) {
@@ -39,29 +39,29 @@ constexpr std::string_view part_mark = ".partial-";
       system_message(error_number));
 }
 
-/// The path is wrong, as opposed to a system that refuses to open what may well be there.
+/// True if the path itself is wrong; false if the system refuses to open a file that may exist.
 bool names_nothing(int error_number) {
   return error_number == ENOENT || error_number == ENOTDIR || error_number == ELOOP
          || error_number == ENAMETOOLONG;
 }
 
-/// What a link leads to, whether it is there or not: the file is to be replaced, not the link.
+/// Resolves symbolic links, also dangling ones: a write replaces the target and keeps the link.
 std::filesystem::path behind_links(std::filesystem::path path) {
-  constexpr int most_links = 40;  // as many as the kernel follows
+  constexpr int most_links = 40;  // the kernel's limit
   std::error_code failure;
   for (int i = 0; i < most_links && std::filesystem::is_symlink(path, failure); ++i)
     path = path.parent_path() / std::filesystem::read_symlink(path, failure);
   return path;
 }
 
-/// A device, a FIFO: something that is written into and must not be replaced.
+/// True for devices and FIFOs, which are written into and must not be replaced.
 bool is_special(const std::filesystem::path& path) {
   struct stat about = {};
   return ::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode);
 }
 
-/// A file, or a folder with all that is in it: who writes into a file there does not touch the
-/// folder.
+/// True if nothing in `part` changed for surely_dead. Checks a folder's content too, because
+/// writing to a file does not update its folder's time.
 bool is_untouched(const std::filesystem::path& part) {
   namespace fs = std::filesystem;
   std::error_code failure;
@@ -96,10 +96,10 @@ void remove_parts_of_type(const std::filesystem::path& path,
   }
 }
 
-/// Its descriptor and size.
+/// Returns the descriptor and the size in bytes.
 std::pair<int, std::size_t> open_regular(const std::filesystem::path& path) {
-  const int descriptor
-      = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a FIFO would wait for a writer
+  // O_NONBLOCK: opening a FIFO would wait for a writer.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0 && !names_nothing(errno))
     refuse("open", path, errno);
   if (descriptor < 0)
@@ -171,8 +171,8 @@ void mapped_file::require_intact() const {
   const bool known = ::fstat(descriptor_, &about) == 0;
   if (known && std::size_t(about.st_size) < size_)
     throw input_error(
-        "cannot read '{}': it was cut short while it was being read, from {} bytes to {}; restore "
-        "it, and start again",
+        "cannot read '{}': it was cut short from {} to {} bytes while it was read; restore it and "
+        "start again",
         path_.string(),
         size_,
         about.st_size);
@@ -182,7 +182,7 @@ void mapped_file::require_intact() const {
 
 file_writer::file_writer(std::filesystem::path path) : path_(std::move(path)) {
   if (is_special(path_)) {
-    // A FIFO without a reader would wait for one; writing may wait for the reader that it has.
+    // Opening a FIFO must not wait for a reader (O_NONBLOCK); writing to it may wait.
     descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor_ < 0)
       refuse("open for writing", path_, errno);
@@ -255,7 +255,7 @@ std::optional<std::string> write_obstacle(const std::filesystem::path& path) {
   auto at = std::filesystem::absolute(behind_links(path)).lexically_normal();
   std::error_code failure;
   const auto what = std::filesystem::status(path, failure);
-  if (what.type() == std::filesystem::file_type::none)  // the system refuses to tell
+  if (what.type() == std::filesystem::file_type::none)  // status() failed
     return fmt::format("'{}': {}", path.string(), failure.message());
   if (std::filesystem::exists(what))
     if (const auto found = answer(path); found || is_special(path))
@@ -276,7 +276,7 @@ std::string read_text(const std::filesystem::path& path) {
   while (done < size && error_number == 0) {
     const auto n = ::read(descriptor, out.data() + done, size - done);
     if (n == 0)
-      break;  // it has become shorter
+      break;  // the file has shrunk
     if (n > 0)
       done += static_cast<std::size_t>(n);
     else if (errno != EINTR)

@@ -1,5 +1,4 @@
-// Files: mapped for reading, written durably. Every failure names the path and what the system
-// said.
+// File access: mapped reads and durable writes. Every error names the path and quotes the system.
 
 #pragma once
 
@@ -17,15 +16,15 @@
 
 namespace troupe::runtime {
 
-/// A file mapped read-only. Movable; unmapped at destruction. An empty file maps to an empty span.
+/// A file mapped read-only. Movable; the destructor unmaps it. An empty file maps to an empty span.
 ///
-/// What the system cannot read (a broken sector, a file that is cut short meanwhile) lies there as
-/// zeros: what was read counts once `require_intact` has returned (MAPPED-1).
+/// Unreadable pages (a broken sector, a file truncated after mapping) read as zeros. Data that was
+/// read is valid only if `require_intact` returns afterwards (MAPPED-1).
 class mapped_file {
  public:
   mapped_file() = default;
-  /// Throws input_error when there is no such file or it is none, and io_error when the system does
-  /// not let it be opened (permissions, descriptors, a broken disk).
+  /// Throws input_error if the path does not name a regular file, and io_error if the system
+  /// refuses to open it (permissions, too many descriptors, a broken disk).
   explicit mapped_file(const std::filesystem::path& path);
   mapped_file(mapped_file&& other) noexcept;
   mapped_file& operator=(mapped_file&& other) noexcept;
@@ -34,8 +33,8 @@ class mapped_file {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
 
-  /// Throws input_error, with path and byte, when something that was read before could not be read,
-  /// or the file is shorter than it was. Any thread; a system call.
+  /// Throws input_error with path and byte offset if an earlier read touched an unreadable page, or
+  /// if the file has shrunk. Any thread may call it; costs one system call.
   void require_intact() const;
 
  private:
@@ -45,14 +44,13 @@ class mapped_file {
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
   int descriptor_ = -1;
-  std::unique_ptr<mapping_guard> guard_;  ///< null: nothing is mapped
+  std::unique_ptr<mapping_guard> guard_;  ///< null if nothing is mapped
 };
 
-/// A file being written, buffered. What was written is durable, and visible under its name, only
-/// after `commit`; without it the destructor removes the temporary file beside the target. A link
-/// is followed, and stays. What is there and no regular file (a device, a FIFO) is written into,
-/// not replaced: then what was written is visible at once and nothing is durable. A FIFO that
-/// nobody reads is refused.
+/// A buffered writer that replaces a file atomically. The content becomes durable, and visible
+/// under its name, at `commit`; without it, the destructor removes the temporary file beside the
+/// target. Follows a symbolic link and keeps it. Writes directly into a device or FIFO: the content
+/// is visible at once and never durable. Refuses a FIFO without a reader.
 class file_writer {
  public:
   /// Opens "<path>.partial-<pid>", or the device. Throws io_error.
@@ -72,37 +70,37 @@ class file_writer {
   void flush();
 
   std::filesystem::path path_;
-  std::filesystem::path partial_;  // empty: path_ is a device and written into
+  std::filesystem::path partial_;  // empty if path_ is a device or FIFO
   std::string buffer_;
   std::size_t size_ = 0;
   int descriptor_ = -1;
 };
 
-/// No process that writes is silent for so long.
+/// A file untouched for this long has no living writer.
 inline constexpr std::chrono::hours surely_dead{24};
 
-/// Removes the files that killed processes have left of `path`, "<path>.partial-<pid>": that of the
-/// process `dead`, and those that nobody has touched for surely_dead, as a pid says nothing of the
-/// processes of another host that shares the folder. Folders, links and what cannot be removed
-/// stay.
+/// Removes temporary files "<path>.partial-<pid>" of killed processes: the one of the process
+/// `dead`, and those untouched for surely_dead. Age decides for the rest because a pid says nothing
+/// about other hosts that share the folder. Skips folders, links and files that cannot be removed.
 void remove_parts_of(const std::filesystem::path& path, std::optional<pid_t> dead = {});
 
-/// The same of folders, with all that is in them: for names that nobody but the program chooses.
+/// Like remove_parts_of, for folders and their content. Use it only for names that the program
+/// chooses.
 void remove_part_folders_of(const std::filesystem::path& path, std::optional<pid_t> dead = {});
 
-/// Whole small files; reading copies them. Throw input_error and io_error as mapped_file, and
-/// io_error (writing).
+/// Read or write a small file as a whole. Throw input_error and io_error as mapped_file does;
+/// writing throws io_error.
 std::string read_text(const std::filesystem::path& path);
 void write_text(const std::filesystem::path& path, std::string_view text);
 
-/// Why a file cannot be written there, or a folder made; nothing when it seems that it can. Asks
-/// about the nearest folder that exists, and changes nothing.
+/// Why a file or folder cannot be created at `path`; nothing if no obstacle is found. Checks the
+/// nearest existing folder and changes nothing.
 std::optional<std::string> write_obstacle(const std::filesystem::path& path);
 
-/// Makes the folder and its parents. Throws io_error.
+/// Creates the folder and its parents. Throws io_error.
 void make_folder(const std::filesystem::path& path);
 
-/// Syncs a folder, so that renames in it are durable. Throws io_error.
+/// Syncs a folder to make renames in it durable. Throws io_error.
 void sync_folder(const std::filesystem::path& path);
 
 }  // namespace troupe::runtime

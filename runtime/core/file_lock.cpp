@@ -30,7 +30,7 @@ std::string name_of_this_host() {
 }
 
 struct lock_signature {
-  std::string pid, host;  ///< empty: not known
+  std::string pid, host;  ///< empty if unknown
 };
 
 lock_signature read_signature(int descriptor) {
@@ -45,12 +45,13 @@ lock_signature read_signature(int descriptor) {
   return out;
 }
 
-/// Such a process may hold another file that had this name before.
+/// This process counts as dead: it may hold a deleted lock file of the same name.
 bool is_dead(pid_t pid) {
   return pid == ::getpid() || (::kill(pid, 0) != 0 && errno == ESRCH);
 }
 
-/// Signs a lock that is held. Returns who held it before, where that was on this host and is dead.
+/// Writes this process's pid and host into a lock that it holds. Returns the pid of the previous
+/// holder if that was a process of this host and is dead.
 std::optional<pid_t> sign_lock(int descriptor) {
   const auto before = read_signature(descriptor);
   const auto host = name_of_this_host();
@@ -86,8 +87,7 @@ file_lock::file_lock(const fs::path& output, const std::string& what) {
   if (is_device_or_pipe(output))
     return;
   std::error_code failure;
-  auto plain
-      = fs::weakly_canonical(output, failure);  // one file has one lock, whatever it is called
+  auto plain = fs::weakly_canonical(output, failure);  // canonical: one lock per file, by any path
   if (failure)
     return;
   if (!plain.has_filename())  // "folder/"
@@ -102,7 +102,7 @@ file_lock::file_lock(const fs::path& output, const std::string& what) {
       const auto holder = holder_of(descriptor_);
       ::close(std::exchange(descriptor_, -1));
       if (!held)
-        return;  // this file system has no locks
+        return;  // this file system does not support locks
       throw input_error(
           "cannot {} '{}': {} is writing there; end it, or choose another name for this run",
           what,
@@ -110,7 +110,7 @@ file_lock::file_lock(const fs::path& output, const std::string& what) {
           holder);
     }
     if (is_still_there(descriptor_, path_))
-      break;  // else the one that held it removed it between our opening and our locking
+      break;  // else the previous holder removed it between open and flock
     ::close(std::exchange(descriptor_, -1));
   }
   dead_ = sign_lock(descriptor_);
@@ -125,8 +125,8 @@ file_lock::file_lock(file_lock&& other) noexcept
 file_lock::~file_lock() {
   if (descriptor_ < 0)
     return;
-  if (is_still_there(descriptor_, path_))  // else its folder was removed, and this one is another's
-    ::unlink(path_.c_str());               // while it is still held: nobody else's is removed
+  if (is_still_there(descriptor_, path_))  // another process's lock if its folder was removed
+    ::unlink(path_.c_str());  // unlink before releasing it, so that only our own file is removed
   ::close(descriptor_);
 }
 

@@ -12,7 +12,7 @@
 namespace troupe::runtime {
 
 file_reader::file_reader(std::filesystem::path path) : path_(std::move(path)) {
-  // A FIFO would wait for a writer.
+  // O_NONBLOCK: opening a FIFO would wait for a writer.
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) {
     const auto text = fmt::format("cannot open '{}': {}", path_.string(), system_message(errno));
@@ -46,9 +46,8 @@ std::size_t file_reader::read(void* into, std::size_t size) {
     }
     if (n == 0)
       throw input_error(
-          "cannot read '{}': it was cut short while it was being read, from {} bytes to {}; "
-          "restore "
-          "it, and start again",
+          "cannot read '{}': it was cut short from {} to {} bytes while it was read; restore it "
+          "and start again",
           path_.string(),
           size_,
           at_);

@@ -1,4 +1,4 @@
-// A file read from its front to its end, without mapping it.
+// Sequential, unbuffered reads of a regular file, without a mapping.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace troupe::runtime {
 
-/// A regular file, unbuffered, as long as it was when it was opened. One thread uses it.
+/// Its size is fixed at opening. One thread uses it.
 class file_reader {
  public:
   /// Throws as mapped_file does.
@@ -17,15 +17,15 @@ class file_reader {
   file_reader& operator=(const file_reader&) = delete;
   ~file_reader();
 
-  /// As many bytes as there are, at most `size`; 0 at the end alone. Throws input_error when the
-  /// disk cannot read, or the file has become shorter than it was.
+  /// Reads up to `size` bytes and returns their number; 0 only at the end. Throws input_error if
+  /// the disk fails or the file has shrunk.
   std::size_t read(void* into, std::size_t size);
 
   /// Throws input_error beyond the end.
   void seek(std::uint64_t at);
 
   std::uint64_t at() const { return at_; }
-  std::uint64_t size() const { return size_; }  ///< when it was opened
+  std::uint64_t size() const { return size_; }  ///< size at opening
   const std::filesystem::path& path() const { return path_; }
 
  private:

@@ -55,7 +55,7 @@ sha256::~sha256() {
 void sha256::add(const void* data, std::size_t size) {
   ensure(
       context_ != nullptr && EVP_DigestUpdate(static_cast<EVP_MD_CTX*>(context_), data, size) == 1,
-      "HASH-1: SHA-256 takes bytes until its result is asked for");
+      "HASH-1: SHA-256 takes no bytes after its result");
 }
 
 std::string sha256::hex() {
@@ -63,8 +63,8 @@ std::string sha256::hex() {
   unsigned size = 0;
   ensure(context_ != nullptr
              && EVP_DigestFinal_ex(static_cast<EVP_MD_CTX*>(context_), out.data(), &size) == 1,
-         "HASH-2: the result of SHA-256 is asked for once");
-  EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(std::exchange(context_, nullptr)));  // OpenSSL 3 goes on
+         "HASH-2: the result of SHA-256 is read once");
+  EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(std::exchange(context_, nullptr)));
   std::string text;
   for (unsigned i = 0; i < size; ++i)
     text += fmt::format("{:02x}", out[i]);

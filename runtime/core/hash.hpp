@@ -1,5 +1,4 @@
-// Hashes: XXH3 where speed matters (digests of the state, names to keys), SHA-256 where a file must
-// be trusted.
+// Hashes: XXH3 for speed (state digests, keys of names), SHA-256 for files that must be trusted.
 
 #pragma once
 
@@ -12,20 +11,20 @@
 
 namespace troupe::runtime {
 
-/// XXH3, 64 bits, of the bytes.
+/// XXH3, 64 bits.
 std::uint64_t hash64(const void* data, std::size_t size);
 inline std::uint64_t hash64(std::string_view text) {
   return hash64(text.data(), text.size());
 }
 
-/// 128 bits that stand for some state. Equal digests: equal bits (but for chance, 2^-128).
+/// A 128-bit fingerprint of a state. Equal digests mean equal bits, up to chance (2^-128).
 struct digest {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
 
-  /// Digests of the parts of something, each knowing its place, add up to one of the whole, in
-  /// whatever order: modulo 2^128. Bellare, Micciancio: "A New Paradigm for Collision-Free
-  /// Hashing", 1997 (AdHash); against mistakes, not against an adversary.
+  /// Adds modulo 2^128. Digests of parts, each of which includes its position, add up to a digest
+  /// of the whole in any order. Detects mistakes, not attacks. Bellare, Micciancio: "A New Paradigm
+  /// for Collision-Free Hashing", 1997 (AdHash).
   digest& operator+=(const digest& x) {
     low += x.low;
     high += x.high + (low < x.low ? 1 : 0);
@@ -35,7 +34,7 @@ struct digest {
   friend bool operator==(const digest&, const digest&) = default;
 };
 
-/// XXH3, 128 bits, fed in pieces.
+/// Incremental XXH3, 128 bits.
 class digester {
  public:
   digester();
@@ -55,7 +54,7 @@ class digester {
 /// 32 hexadecimal digits.
 std::string to_string(const digest& x);
 
-/// SHA-256 fed in pieces; `hex` may be called once.
+/// Incremental SHA-256. Call `hex` once.
 class sha256 {
  public:
   sha256();

@@ -12,7 +12,7 @@ proof_bytes hmac_sha256(std::string_view key, std::initializer_list<std::string_
   std::string all;
   for (const auto part : parts)
     all += part;
-  const std::string with(key);  // a pointer to nothing means "the key before" to OpenSSL
+  const std::string with(key);  // OpenSSL takes a null pointer as "reuse the previous key"
   proof_bytes out;
   unsigned size = 0;
   if (::HMAC(::EVP_sha256(),

@@ -1,5 +1,5 @@
-// What proves that somebody knows a secret, without saying it. Depends on nothing else of ours: a
-// plug-in compiles it, too.
+// Message authentication: HMAC, constant-time comparison, random bytes. Includes no other header of
+// ours, because plug-ins compile it too.
 
 #pragma once
 
@@ -11,18 +11,17 @@
 
 namespace troupe::runtime {
 
-/// 32 bytes.
 using proof_bytes = std::array<char, 32>;
 
-/// HMAC-SHA256 (RFC 2104) of the parts, one after the other; who needs to know where one ends says
-/// it in them. The key may be empty. Throws std::runtime_error when OpenSSL cannot.
+/// HMAC-SHA256 (RFC 2104) of the concatenated parts. A caller that needs their boundaries must
+/// encode them. The key may be empty. Throws std::runtime_error if OpenSSL fails.
 proof_bytes hmac_sha256(std::string_view key, std::initializer_list<std::string_view> parts);
 
-/// In a time that does not depend on where they differ. Of different lengths: false.
+/// Takes a time that does not depend on the first difference. False for different lengths.
 bool equal_in_constant_time(std::string_view a, std::string_view b);
 
-/// From the system's generator, fit for secrets and nonces. Throws std::runtime_error when it has
-/// none.
+/// Cryptographic random bytes, fit for secrets and nonces. Throws std::runtime_error if OpenSSL
+/// fails.
 proof_bytes random_bytes();
 
 inline std::string_view text_of(const proof_bytes& x) {

@@ -1,4 +1,4 @@
-// Paths and names may be any bytes, and JSON is UTF-8.
+// JSON encoding of paths and names, which may contain bytes that are not UTF-8.
 
 #pragma once
 
@@ -8,10 +8,10 @@
 
 namespace troupe::runtime {
 
-/// The text; one that is not UTF-8 as {"bytes": hexadecimal}.
+/// A JSON string, or {"bytes": hexadecimal} if `x` is not UTF-8.
 nlohmann::json text_or_bytes(const std::string& x);
 
-/// The same again; nothing: it is neither.
+/// The inverse; nothing if `x` has neither form.
 std::optional<std::string> from_text_or_bytes(const nlohmann::json& x);
 
 }  // namespace troupe::runtime

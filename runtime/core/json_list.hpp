@@ -1,4 +1,4 @@
-// A value as a JSON list of its fields, in the order of its inspect().
+// Encodes a value as a JSON list of its fields, in the order of its inspect().
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace troupe::runtime {
 
-/// What JSON has no numbers for becomes a text.
+/// Encodes NaN and infinity as strings, because JSON has no such numbers.
 inline nlohmann::json json_of_double(double x) {
   if (std::isfinite(x))
     return x;
@@ -105,7 +105,7 @@ nlohmann::json json_list(Value x) {
   return to.take();
 }
 
-/// Nothing: it is no list of such fields.
+/// Nothing if `from` is not a list of such fields.
 template <class Value>
 std::optional<Value> value_of_json_list(const nlohmann::json& from) {
   Value out;

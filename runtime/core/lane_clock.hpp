@@ -1,4 +1,4 @@
-// The clock of a lane: steady, and virtual where the lane is simulated.
+// The clock of a lane: steady, or virtual in a simulation.
 
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace troupe::runtime {
 
-/// Nanoseconds, by whoever runs this thread: its fiber, or the machine.
+/// Nanoseconds on the clock of the current fiber, or else on the steady clock.
 std::uint64_t lane_clock_ns();
 
 }  // namespace troupe::runtime

@@ -1,4 +1,4 @@
-// Which libraries this room was built with or runs on.
+// Versions of the libraries that runtime/ uses.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace troupe::runtime {
 
-/// Name and version, of those that runtime/ uses and that say it.
+/// (name, version) of each library that reports its version.
 std::vector<std::pair<std::string, std::string>> library_versions();
 
 }  // namespace troupe::runtime

@@ -31,18 +31,18 @@ constexpr std::size_t waiting_lines = 8192;
 
 constexpr const char* clear_line = "\r\x1b[K";
 
-/// What stands at the bottom of the terminal. Nobody waits here for a terminal that was stopped:
-/// the writer of a line of the log may (it has a thread of its own), and then holds the mutex.
+/// The status line at the bottom of the terminal. Status updates never wait for a stopped terminal.
+/// The log's writer may wait for it: it runs on a thread of its own and holds the mutex meanwhile.
 class bottom_line {
  public:
   void show(std::string_view text) {
     set(std::string(text));
     const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (lock.owns_lock() && takes_something())  // else it stands below the line that is written
+    if (lock.owns_lock() && takes_something())  // otherwise `pass` draws it
       put(clear_line + text_now());
   }
 
-  /// Not to be missed for a line that is just being written.
+  /// Waits up to `patience` for a log line in progress, so that the status line does not stay.
   void clear() {
     const std::unique_lock lock(mutex_, patience);
     if (!lock.owns_lock() || text_now().empty())
@@ -52,7 +52,7 @@ class bottom_line {
     set("");
   }
 
-  /// Writes a line of the log above it.
+  /// Writes a log line above the status line.
   template <class Write>
   void pass(const Write& write) {
     const std::lock_guard lock(mutex_);
@@ -68,7 +68,7 @@ class bottom_line {
     return ::poll(&terminal, 1, 0) == 1 && (terminal.revents & POLLOUT) != 0;
   }
 
-  // What a terminal does not take of a bar is not missed.
+  // A partial write of a status line is harmless.
   static void put(const std::string& text) {
     [[maybe_unused]] const auto taken = ::write(STDERR_FILENO, text.data(), text.size());
   }
@@ -84,12 +84,12 @@ class bottom_line {
 
   static constexpr auto patience = std::chrono::milliseconds(500);
 
-  std::timed_mutex mutex_;  ///< of the terminal
+  std::timed_mutex mutex_;  ///< guards the terminal
   mutable std::mutex text_mutex_;
-  std::string text_;  ///< newest, whether it was drawn or not
+  std::string text_;  ///< the latest, drawn or not
 };
 
-/// Counts what was written, so that one can wait for it.
+/// Counts written lines for finish_log.
 class counting_sink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   counting_sink(spdlog::sink_ptr to, bottom_line& above) : to_(std::move(to)), above_(above) {}
@@ -115,7 +115,7 @@ class counting_sink final : public spdlog::sinks::base_sink<std::mutex> {
   std::atomic<std::uint64_t> written_ = 0;
 };
 
-/// A file that has what the console has.
+/// Appends every line to a file too.
 class copy_sink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit copy_sink(int file) : file_(file) {}
@@ -124,7 +124,8 @@ class copy_sink final : public spdlog::sinks::base_sink<std::mutex> {
   void sink_it_(const spdlog::details::log_msg& line) override {
     spdlog::memory_buf_t text;
     formatter_->format(line, text);
-    // In one call, as others may append there. Where the disk is full the console has it still.
+    // One write per line, because other processes may append too. A full disk loses lines only
+    // here.
     [[maybe_unused]] const auto written = ::write(file_, text.data(), text.size());
   }
   void flush_() override {}
@@ -165,10 +166,10 @@ struct log_state {
   bottom_line bottom;
   std::atomic<log_reader*> reader = nullptr;
   std::shared_ptr<counting_sink> out_sink, err_sink;
-  std::shared_ptr<spdlog::details::thread_pool> writer;  ///< null: lines are written at once
+  std::shared_ptr<spdlog::details::thread_pool> writer;  ///< null: lines are written synchronously
   std::shared_ptr<spdlog::logger> out, err;
-  std::atomic<std::uint64_t> posted = 0;  ///< to the writer
-  int copy = -1;                          ///< a file that has every line, too
+  std::atomic<std::uint64_t> posted = 0;  ///< lines handed to the writer
+  int copy = -1;                          ///< descriptor of copy_log_to
   std::string (*words)(std::string_view) = nullptr;
 
   log_state() {
@@ -204,7 +205,7 @@ struct log_state {
     std::vector<spdlog::sink_ptr> to;
     if (copy >= 0)
       to.push_back(std::make_shared<copy_sink>(copy));
-    to.push_back(sink);  // last: once it has counted a line, the line is everywhere
+    to.push_back(sink);  // last: a counted line has reached all sinks
     const auto logger = writer == nullptr
                             ? std::make_shared<spdlog::logger>(name, to.begin(), to.end())
                             : std::make_shared<spdlog::async_logger>(
@@ -218,7 +219,7 @@ struct log_state {
   }
 };
 
-// Never destroyed: its writer may hang on a reader that does not read.
+// Never destroyed: its writer thread may hang on a reader that does not read.
 log_state& state() {
   static auto* const it = new log_state;
   return *it;
@@ -257,7 +258,7 @@ void copy_log_to(const std::filesystem::path& file) {
   if (to < 0)
     throw io_error("cannot write the log to '{}': {}", file.string(), system_message(errno));
   auto& log = state();
-  log.copy = to;  // one before stays open: lines may be on their way there
+  log.copy = to;  // an earlier copy stays open: queued lines may still go there
   log.open();
 }
 

@@ -1,4 +1,5 @@
-// The log in the words of its reader: a program's flags, a library's settings.
+// Translates log lines into the reader's terms: flags of a program instead of settings of the
+// library.
 
 #pragma once
 
@@ -7,8 +8,7 @@
 
 namespace troupe::runtime {
 
-/// A program may call things by other names than the library does: from now on every line of the
-/// log is what `words` makes of it, on the thread that logs. Call it once, before other threads
+/// Passes every log line through `words`, on the logging thread. Call it once, before other threads
 /// log.
 void set_log_words(std::string (*words)(std::string_view));
 

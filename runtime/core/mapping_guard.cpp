@@ -11,11 +11,11 @@
 
 namespace troupe::runtime {
 
-// Ranges are used again and never freed, so that the handler may walk them at any moment.
+// Ranges are reused and never freed, so that the signal handler may walk the list at any moment.
 struct mapping_guard::guarded_range {
   static constexpr std::size_t nothing = SIZE_MAX;
 
-  std::atomic<std::uint32_t> sequence = 0;  ///< odd while begin and size are being changed
+  std::atomic<std::uint32_t> sequence = 0;  ///< odd while begin and size change (a seqlock)
   std::atomic<std::uintptr_t> begin = 0;
   std::atomic<std::size_t> size = 0;  ///< 0: free
   std::atomic<std::size_t> unreadable = nothing;
@@ -31,8 +31,9 @@ std::size_t page_size = 4096;
 struct sigaction before = {};
 std::atomic<bool> before_is_spent = false;
 
-// A range that changes meanwhile is another mapping's: the one that is read here is mapped and
-// guarded. In one order for all threads, so that the two reads of the sequence enclose the others.
+// A range that changes during the check belongs to another mapping, because the faulting one is
+// mapped and guarded. Sequentially consistent, so that the two reads of the sequence enclose the
+// others.
 bool holds(const guarded_range& x, std::uintptr_t address) {
   const auto sequence = x.sequence.load();
   const auto begin = x.begin.load();
@@ -77,8 +78,8 @@ bool is_function(const struct sigaction& x) {
   return (x.sa_flags & SA_SIGINFO) != 0 || (x.sa_handler != SIG_DFL && x.sa_handler != SIG_IGN);
 }
 
-// What would have happened without us. Who has a function goes on being asked, so that the guards
-// hold when it returns; the system's own way begins with this signal and ends the process.
+// Does what would have happened without the guard. A handler function is called from here and the
+// guard stays installed. The default action is restored for this signal and ends the process.
 void pass_on(int number, siginfo_t* about, void* context, bool is_fault) {
   const bool once = (before.sa_flags & int(SA_RESETHAND)) != 0;
   if (is_function(before) && !(once && before_is_spent.exchange(true))) {
@@ -91,16 +92,17 @@ void pass_on(int number, siginfo_t* about, void* context, bool is_fault) {
   if (!is_fault && before.sa_handler == SIG_IGN)
     return;
   struct sigaction action = {};
-  action.sa_handler = SIG_DFL;  // a fault is not ignored, whatever was asked for
+  action.sa_handler = SIG_DFL;  // a fault cannot be ignored
   ::sigaction(number, &action, nullptr);
-  if (!is_fault)  // which nobody sends again
+  if (!is_fault)  // a fault recurs by itself; a sent signal does not
     ::raise(number);
 }
 
-// Only what may be done in a signal handler: atomics and system calls.
+// Async-signal-safe: uses only atomics and system calls.
 void handle(int number, siginfo_t* about, void* context) {
   const int error_number = errno;
-  // Others were sent, or tell of a page that nobody has touched yet (BUS_MCEERR_AO).
+  // Other SIGBUS signals were sent by a process, or report a page that was not accessed yet
+  // (BUS_MCEERR_AO).
   const bool is_fault = about->si_code > 0 && about->si_code != BUS_MCEERR_AO;
   if (!is_fault || !put_zeros(reinterpret_cast<std::uintptr_t>(about->si_addr)))
     pass_on(number, about, context, is_fault);

@@ -1,8 +1,8 @@
-// What happens where a mapped file cannot be read.
+// Guards mapped files against SIGBUS.
 //
-// A sector that the disk cannot read, or a file that was cut short, is no error of a call: the
-// system sends SIGBUS to the thread that touches the page; that ends the process. A guarded mapping
-// has zeros there instead, and remembers it; a caller that uses what it read asks first
+// An unreadable sector or a truncated file is not an error of a call: the system sends SIGBUS to
+// the thread that touches the page, which ends the process. A guarded mapping reads zeros there and
+// remembers the fault. Callers check `unreadable` before they use what they read
 // (docs/decisions/0015-mapped-files.md).
 
 #pragma once
@@ -12,10 +12,10 @@
 
 namespace troupe::runtime {
 
-/// Guards [begin, begin + size), which is mapped, and unmapped only afterwards. The first guard of
-/// a process takes over SIGBUS. A fault in no guarded mapping, and a SIGBUS that was sent, go to
-/// the handler that was there before, and the guards hold on; where there was none they end the
-/// process as they would have. A SIGBUS that was sent and was ignored before is ignored.
+/// Guards the mapping [begin, begin + size); unmap it only after the guard's end. The first guard
+/// of a process installs a SIGBUS handler. Faults outside guarded mappings, and SIGBUS sent by a
+/// process, go to the previous handler, and the guard stays active. Without a previous handler they
+/// end the process. A sent SIGBUS is ignored if it was ignored before.
 class mapping_guard {
  public:
   mapping_guard(const void* begin, std::size_t size);
@@ -23,11 +23,11 @@ class mapping_guard {
   mapping_guard(const mapping_guard&) = delete;
   mapping_guard& operator=(const mapping_guard&) = delete;
 
-  /// Where the first page begins, counted from the mapping's begin, that was touched and could not
-  /// be read; nothing: whatever was read lies so in the file. Any thread.
+  /// Offset of the first page that was touched and could not be read; nothing if all reads returned
+  /// the file's bytes. Any thread.
   std::optional<std::size_t> unreadable() const;
 
-  struct guarded_range;  ///< of the list that the handler walks
+  struct guarded_range;  ///< entry of the list that the handler walks
 
  private:
   guarded_range* range_;

@@ -1,4 +1,4 @@
-// Choices by name: the values of an enumeration count the names of a table from 0.
+// Looks up enumeration values by name. A table lists the names in the order of the values from 0.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace troupe::runtime {
 
-/// The value whose name this is; nothing: none is called so.
+/// Nothing if the table does not contain `name`.
 template <class Choice, std::size_t n>
 std::optional<Choice> value_named(const std::string_view (&names)[n], std::string_view name) {
   for (std::size_t i = 0; i < n; ++i)

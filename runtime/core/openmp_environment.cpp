@@ -8,10 +8,10 @@
 namespace troupe::runtime {
 namespace {
 
-/// After execv of /proc/self/exe the process name (comm) is "exe", under which neither ps, top nor
-/// pkill find the program: sets it to the file name in argv[0] again.
+/// After execv of /proc/self/exe the process name (comm) is "exe". Sets it to the file name in
+/// argv[0], so that ps, top and pkill find the program.
 void restore_process_name(const char* first_word) {
-  char name[16] = {};  // as many as the kernel keeps
+  char name[16] = {};  // the kernel's limit
   ::prctl(PR_GET_NAME, name);
   if (std::string_view(name) != "exe" || first_word == nullptr)
     return;
@@ -19,17 +19,17 @@ void restore_process_name(const char* first_word) {
   ::prctl(PR_SET_NAME, path.substr(path.rfind('/') + 1).data());
 }
 
-/// Whether the environment has changed.
+/// Returns true if it changed the environment.
 bool choose_settings() {
   bool changed = false;
-  // Law 17: waits sleep. Threads of libgomp spin up to 300,000 times before they sleep, which
-  // starves others that need the core; 1,000 (some tens of microseconds) cost nothing on a quiet
-  // machine. The user's own setting is left alone.
+  // Waits sleep. By default libgomp spins up to 300,000 times first, which starves other threads of
+  // the core; 1,000 spins (some tens of microseconds) cost nothing on an idle machine. A setting of
+  // the user takes precedence.
   if (std::getenv("GOMP_SPINCOUNT") == nullptr && std::getenv("OMP_WAIT_POLICY") == nullptr) {
     ::setenv("GOMP_SPINCOUNT", "1000", 1);
     changed = true;
   }
-  // Threads per worker are a setting of the run and decide its bits. No call undoes this limit.
+  // The run sets the threads per worker, which determine its bits. No call can lift this limit.
   if (std::getenv("OMP_THREAD_LIMIT") != nullptr) {
     ::unsetenv("OMP_THREAD_LIMIT");
     changed = true;

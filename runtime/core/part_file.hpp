@@ -1,4 +1,4 @@
-// A file in parts: written by a process, gone on with by the next one if that was killed.
+// An append-only file that the next process can continue after a kill.
 
 #pragma once
 
@@ -10,20 +10,20 @@
 
 namespace troupe::runtime {
 
-/// Appends to a file under a name that the next process finds, buffered. Nothing is removed unless
-/// it is asked for. One thread uses it. What fails throws io_error with path and what to do.
+/// Buffered appends to a file with a stable name. The destructor keeps the file. One thread uses
+/// it. Failures throw io_error with the path and advice.
 class part_file {
  public:
-  /// Opens the file, made where there is none, and cuts it to its first `size` bytes. Throws
-  /// input_error when it has fewer.
+  /// Opens or creates the file and truncates it to its first `size` bytes. Throws input_error if it
+  /// is shorter.
   part_file(std::filesystem::path path, std::uint64_t size);
   part_file(const part_file&) = delete;
   part_file& operator=(const part_file&) = delete;
-  ~part_file();  ///< what `sync` did not see may be lost
+  ~part_file();  ///< may lose bytes that were not synced
 
   void write(const void* data, std::size_t size);
-  void sync();                                  ///< all that was written is durable
-  std::uint64_t size() const { return size_; }  ///< with what is buffered
+  void sync();                                  ///< makes all written bytes durable
+  std::uint64_t size() const { return size_; }  ///< including buffered bytes
   const std::filesystem::path& path() const { return path_; }
 
  private:
@@ -35,13 +35,13 @@ class part_file {
   int descriptor_ = -1;
 };
 
-/// Renames a durable file and makes the name durable. Throws io_error.
+/// Renames a durable file and makes the new name durable. Throws io_error.
 void rename_part(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// Nothing where it is not there. Throws io_error.
+/// Does nothing if the file does not exist. Throws io_error.
 void remove_file(const std::filesystem::path& path);
 
-/// The folder that a path names a file in: "." for a name alone.
+/// The parent folder; "." for a name alone.
 std::filesystem::path folder_of(const std::filesystem::path& path);
 
 }  // namespace troupe::runtime

@@ -97,7 +97,7 @@ std::string progress_bar::text() const {
   auto told = told_.empty() ? std::vector{speed + "/s"} : told_;
   if (done_ > first_ && done_ < total_)
     told.push_back(time_left_text(double(total_ - done_) / rate()));
-  // Asked for each time: windows are resized.
+  // Queried each time, because windows are resized.
   return progress_text(what_, share, told, status_line_columns());
 }
 

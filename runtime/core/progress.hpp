@@ -1,4 +1,4 @@
-// Progress of long work: a bar on a terminal, nothing elsewhere.
+// Progress bar for long work on a terminal; silent elsewhere.
 
 #pragma once
 
@@ -10,22 +10,22 @@
 namespace troupe::runtime {
 
 /// Draws "<what> [#####-----]  42 %  12.3 MB/s  3 min left" on standard error, at most ten times a
-/// second and at the end, and only when that is a terminal that can (not TERM=dumb). It fits the
-/// terminal's columns at that moment, lines of the log pass above it, and a terminal that takes
-/// nothing is not waited for. One thread uses it; one bar at a time.
+/// second and at the end. Draws only on a terminal that can show it (not TERM=dumb). Fits the
+/// current width of the terminal; log lines pass above it. Never waits for the terminal. One thread
+/// uses it; one bar at a time.
 class progress_bar {
  public:
-  /// `unit` is a name ("tokens", "merges") or "B", which is shown as kB, MB, GB. `first` was done
-  /// before.
+  /// `unit` is a name ("tokens", "merges") or "B", which is shown as kB, MB, GB. `first` is the
+  /// amount done before this process.
   progress_bar(std::string what, std::uint64_t total, std::string unit, std::uint64_t first = 0);
-  ~progress_bar();  ///< nothing of it stays
+  ~progress_bar();  ///< removes the bar
   progress_bar(const progress_bar&) = delete;
   progress_bar& operator=(const progress_bar&) = delete;
 
-  /// `told` stands behind the share, what matters most first; without it the speed does.
+  /// `told` follows the percentage, most important first. Default: the speed.
   void advance_to(std::uint64_t done, std::vector<std::string> told = {});
 
-  /// Since construction, per second.
+  /// Units per second since construction.
   double rate() const;
 
  private:
@@ -42,9 +42,8 @@ class progress_bar {
   bool drawn_once_ = false;
 };
 
-/// The text of a bar in less than `columns` columns, the last of which stays free: where there is
-/// little room the bar becomes short, then the last of `told` goes, and so on, then all but the
-/// share.
+/// The bar's text, shorter than `columns`. With little room it shortens the bar first, then drops
+/// entries of `told` from the last to the first, then everything but the percentage.
 std::string progress_text(const std::string& what,
                           double share,
                           const std::vector<std::string>& told,

@@ -62,7 +62,7 @@ constexpr coefficients tail_below = {1.0,
                                      1.42151175831644588870e-7,
                                      2.04426310338993978564e-15};
 
-// 1 / n of the series of the logarithm.
+// 1 / n, for the series of the logarithm.
 constexpr std::array<double, 26> inverses = [] {
   std::array<double, 26> out{};
   for (int n = 1; n < int(out.size()); ++n)
@@ -80,7 +80,7 @@ double polynomial(const coefficients& c, double x) {
   return sum;
 }
 
-// The logarithm of the C library differs between its variants for different processors.
+// The C library's logarithm has different variants for different processors.
 double portable_log(double x) {
   int exponent = 0;
   double mantissa = std::frexp(x, &exponent);  // exact
@@ -97,8 +97,8 @@ double portable_log(double x) {
 
 using lanes = std::array<double, 64>;
 
-// Loops over all lanes, which compilers turn into vectors: of the same operations in the same order
-// as below.
+// Loops over all lanes vectorize. They do the same operations in the same order as the scalar code
+// below.
 void polynomials(const coefficients& c, const lanes& x, lanes& sum) {
   sum.fill(c[7]);
   for (int i = 6; i >= 0; --i)

@@ -21,7 +21,7 @@ bool name_one_file(const fs::path& a, const fs::path& b) {
 void require_no_input(const char* flag, const fs::path& output, std::span<const fs::path> inputs) {
   for (const auto& input : inputs)
     if (name_one_file(output, input))
-      throw input_error("{} '{}' would write over '{}', which is read: name another file",
+      throw input_error("{} '{}' would overwrite '{}', which is read: name another file",
                         flag,
                         output.string(),
                         input.string());

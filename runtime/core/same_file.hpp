@@ -1,4 +1,4 @@
-// Whether two paths lead to one file, so that no output is written over what is read.
+// Detects when two paths lead to the same file, so that an output does not overwrite an input.
 
 #pragma once
 
@@ -7,12 +7,12 @@
 
 namespace troupe::runtime {
 
-/// True when both are there and are one file (device and inode: links, too), or when they are one
-/// path once links and dots are followed, whether it is there or not. Empty paths and "-" name no
-/// file. Never throws: what the system does not let us look at is told by who opens it.
+/// True if both paths name the same existing file (device and inode, so links count too), or are
+/// equal after links and dots are resolved. Empty paths and "-" name no file. Never throws: opening
+/// an inaccessible path reports the error later.
 bool name_one_file(const std::filesystem::path& a, const std::filesystem::path& b);
 
-/// Throws input_error when `output`, which `flag` names, is one of the files that are read.
+/// Throws input_error if `output`, given by `flag`, is one of `inputs`.
 void require_no_input(const char* flag,
                       const std::filesystem::path& output,
                       std::span<const std::filesystem::path> inputs);

@@ -1,4 +1,4 @@
-// What a stranger wrote, in a message: as much of it as a reader wants to see.
+// Shortens untrusted text for messages.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace troupe::runtime {
 
-/// The text, or its first `most` bytes and "...", where it has more; never a part of a character.
+/// The text, or its first `most` bytes and "..." if it is longer. Cuts between UTF-8 characters.
 inline std::string shortened(std::string_view text, std::size_t most) {
   if (text.size() <= most)
     return std::string(text);

@@ -1,4 +1,4 @@
-// Where the state of a new worker comes from, as a value.
+// Source of the initial state of a worker.
 
 #pragma once
 
@@ -8,19 +8,19 @@
 
 namespace troupe::runtime {
 
-/// The nearest that has it.
+/// Sources of a state. A worker uses the nearest one available.
 enum class state_tier : std::uint8_t {
-  start,   ///< initial values, or what the run was started from
-  estate,  ///< what its process kept of the rank (rank_estate.hpp)
-  disk,    ///< a checkpoint that this run has saved
-  keeper,  ///< what another process keeps of the rank (kept_states.hpp)
-  local,   ///< what that process has written of it to a disk of its host (local_states.hpp)
+  start,   ///< initial values, or the checkpoint that the run was started from
+  estate,  ///< the rank's estate in its own process (rank_estate.hpp)
+  disk,    ///< a checkpoint of this run
+  keeper,  ///< the copy in another process (kept_states.hpp)
+  local,   ///< the copy that the keeper wrote to its local disk (local_states.hpp)
 };
 
 struct state_source {
   state_tier tier = {};
-  step_id step = {};        ///< the state after this one
-  std::int32_t keeper = 0;  ///< of the last two: the process that has it
+  step_id step = {};        ///< the state after this step
+  std::int32_t keeper = 0;  ///< the process that has it; only for `keeper` and `local`
 
   friend bool operator==(const state_source&, const state_source&) = default;
 };

@@ -13,7 +13,7 @@ bool continues(std::string_view text, std::size_t i) {
   return (byte_at(text, i) & 0xC0) == 0x80;
 }
 
-/// Bytes of the character that begins there and may be shown; 0: none does.
+/// Length in bytes of the printable character that begins at `i`; 0 if there is none.
 std::size_t shown_bytes(std::string_view text, std::size_t i) {
   const auto first = byte_at(text, i);
   if (first < 0x80)

@@ -1,4 +1,4 @@
-// Texts that quote what others wrote, as a terminal may show them.
+// Makes quoted text safe to print on a terminal.
 
 #pragma once
 
@@ -8,15 +8,15 @@
 
 namespace troupe::runtime {
 
-/// Bytes of a line of a message; of a longer one the beginning and the end are shown.
+/// Maximum length in bytes of a line in a message; the middle of longer lines is left out.
 constexpr std::size_t longest_message_line = 4000;
 
-/// The text without what a terminal obeys: control characters but line ends and tabs, those of
-/// Unicode (U+0080 to U+009F) and bytes that are no UTF-8 are written as \x1b.
+/// Escapes control characters except newline and tab, C1 controls (U+0080 to U+009F) and invalid
+/// UTF-8 as \x1b.
 std::string without_control(std::string_view text);
 
-/// The same, and of a line of more than `longest_message_line` bytes the middle is replaced by how
-/// many bytes it had.
+/// Like without_control. Also replaces the middle of each line longer than `longest_message_line`
+/// with its size in bytes.
 std::string message_text(std::string_view text);
 
 }  // namespace troupe::runtime

@@ -33,7 +33,7 @@ std::string limit_of_user() {
   return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur);
 }
 
-/// As a container sees its own; empty where there is none.
+/// Limit of the container's control group; empty without one.
 std::string limit_of_control_group() {
   const auto most = word_of("/sys/fs/cgroup/pids.max");
   if (most.empty())

@@ -1,4 +1,4 @@
-// Threads of ours, and what is said when the system gives none.
+// Starts threads, and explains the system's refusal to start one.
 
 #pragma once
 
@@ -8,16 +8,16 @@
 
 namespace troupe::runtime {
 
-/// A thread that does `work`, under a name that a debugger shows (15 characters are kept). Throws
-/// io_error where the system refuses: `refused_thread` of that name.
+/// Starts a thread that runs `work`. Debuggers show the first 15 characters of `name`. Throws
+/// io_error with the text of `refused_thread` if the system refuses.
 std::jthread start_thread(const std::string& name, std::function<void()> work);
 
-/// "cannot start the thread 'lane 0.0': Resource temporarily unavailable; ...": what the system
-/// said (an errno), the limits that hold here, and what to do.
+/// "cannot start the thread 'lane 0.0': Resource temporarily unavailable; ...": the system's error
+/// (an errno), the limits in force, and what to do.
 std::string refused_thread(const std::string& name, int error_number);
 
-/// True while `start_thread` asks on behalf of the calling thread: a refusal is handled. Libraries
-/// that cannot handle one are the program's affair (runtime/refused_threads/refused_threads.cpp).
+/// True while `start_thread` runs on the calling thread and so handles a refusal. For libraries
+/// that cannot handle one, see runtime/refused_threads/refused_threads.cpp.
 bool handles_refused_thread();
 
 }  // namespace troupe::runtime

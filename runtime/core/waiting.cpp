@@ -7,7 +7,7 @@
 namespace troupe::runtime {
 namespace {
 
-// As little a shared state as the identity of the thread itself.
+// Thread-local, so not shared between threads.
 thread_local running_fiber* running = nullptr;
 thread_local watched_thread* watch = nullptr;
 

@@ -1,13 +1,16 @@
-// The one place where a lane waits. On a thread of its own it sleeps on a condition variable. On a
-// fiber, as in the deterministic simulation, it gives the thread back to who runs the fiber, until
-// what it waits for holds.
+// All waits of a lane. On a thread of its own, a lane sleeps on a condition variable. On a fiber of
+// the deterministic simulation, it returns the thread to the fiber's owner until its condition
+// holds.
 //
-// Whatever a lane can come to waits here: the meetings of local groups, parameter gates, snapshots
-// that are being read, and its own queue of work. Not simulated, and so not here: wires
-// (runtime/transport/wire_*, ucx/), NCCL (runtime/collective/nccl*), queues of devices
-// (runtime/device/cuda/), and threads that no lane waits for, or that only help it to compute:
-// recorders, the log, readers of data, initial values. The test architecture/waits knows both
-// lists.
+// Every wait that a lane can reach goes through here: local groups, parameter gates, snapshots that
+// are still being read, and the lane's work queue. Not simulated, so they wait elsewhere:
+//
+//   * wires (runtime/transport/wire_*, ucx/), NCCL (runtime/collective/nccl*), device queues
+//     (runtime/device/cuda/);
+//   * threads that no lane waits for, or that only help it compute: recorders, the log,
+//     readers of data, initial values.
+//
+// The test architecture/waits checks both lists.
 
 #pragma once
 
@@ -23,70 +26,71 @@
 
 namespace troupe::runtime {
 
-/// What a fiber does in the place of its thread (runtime/device/fibers.hpp).
+/// The waits of a fiber, in place of its thread's (runtime/device/fibers.hpp).
 class running_fiber {
  public:
   virtual ~running_fiber() = default;
 
-  /// Returns when `holds` does, which is asked on the same thread, without a lock. Throws
-  /// `cancelled` when the fiber is to end.
+  /// Returns once `holds` is true. `holds` is called on the same thread, without a lock. Throws
+  /// `cancelled` if the fiber must end.
   virtual void wait(std::function<bool()> holds) = 0;
-  /// For that long by the clock of who runs it. Throws `cancelled` when the fiber is to end.
+  /// Sleeps on the simulation's clock. Throws `cancelled` if the fiber must end.
   virtual void sleep(std::uint64_t ns) = 0;
-  /// Nanoseconds on that clock.
+  /// Nanoseconds on the simulation's clock.
   virtual std::uint64_t now_ns() const = 0;
 
-  /// The one that this thread runs now; null: none, as everywhere but in a simulation.
+  /// The fiber that runs on this thread; null outside a simulation.
   static running_fiber* current();
-  /// Said by who runs fibers, before and after; returns the one before.
+  /// Sets the fiber that runs on this thread. Returns the previous one. Called by the owner of the
+  /// fibers.
   static running_fiber* exchange(running_fiber* next);
 };
 
-/// What a wait is for and who is missing, in words.
+/// Describes a wait for people: what it is for, and which ranks are missing.
 struct wait_report {
-  std::string what = {};               ///< "all_reduce_sum"; empty: nobody knows
-  std::vector<std::string> whom = {};  ///< by the names on the board (device/lane_board.hpp)
+  std::string what = {};               ///< for example "all_reduce_sum"; empty if unknown
+  std::vector<std::string> whom = {};  ///< names on the board (device/lane_board.hpp)
 };
 
-/// Who knows for whom others wait. Any thread asks.
+/// Knows which ranks a wait is missing. Any thread.
 class awaited {
  public:
   virtual ~awaited() = default;
-  /// `number`: what the reason of the wait says.
+  /// `number` is wait_reason::number.
   virtual wait_report missing(std::uint64_t number) const = 0;
 };
 
-/// Why a thread waits: a value that costs next to nothing on the way into a wait. Who looks puts it
-/// into words.
+/// Why a thread waits. Cheap to create on the way into a wait; the failure detector turns it into
+/// words.
 struct wait_reason {
   enum class party : std::uint8_t {
-    others,              ///< nobody says whom
-    group,               ///< whom `by` names
+    others,              ///< unknown
+    group,               ///< the ranks that `by` names
     process,             ///< process `number`
-    communication_lane,  ///< that of the same rank
-    saver,               ///< the same
-    predecessor,         ///< whoever had its name before, and was left behind
+    communication_lane,  ///< the communication lane of the same rank
+    saver,               ///< the saver of the same rank
+    predecessor,         ///< the predecessor of the same name, which was left behind
   };
   party whom = party::others;
-  const char* what = "";  ///< a literal
+  const char* what = "";  ///< a string literal
   std::uint64_t number = 0;
   std::shared_ptr<const awaited> by = {};
 };
 
-/// What a thread says of itself to who looks for one that hangs. Any thread looks.
+/// Progress of a thread, as the failure detector sees it. Any thread may look.
 class watched_thread {
  public:
   struct seen {
     bool waits = false;
-    std::uint64_t since_ns = 0;  ///< of the wait, else of the last sign of progress
+    std::uint64_t since_ns = 0;  ///< start of the wait, or else the last progress
     wait_reason why = {};
   };
 
-  /// A new piece of work begins: whatever was said before is forgotten.
+  /// Starts a new piece of work and clears the previous state.
   void begin(std::uint64_t now_ns);
   void begin_wait(wait_reason why);
   void end_wait();
-  /// It has got on with a long piece of work.
+  /// Reports progress within a long piece of work.
   void advance();
   seen look() const;
 
@@ -95,15 +99,15 @@ class watched_thread {
   seen now_;
 };
 
-/// From now on the waits and the progress of this thread are told there; null: nobody looks.
-/// Returns the one before.
+/// Reports the waits and the progress of this thread to `next`; null stops it. Returns the previous
+/// one.
 watched_thread* watch_of_thread(watched_thread* next);
 
-/// This thread has got on: said in loops of which one pass is short, where all of them may take
-/// longer than anybody is suspected for.
+/// Reports progress of this thread. Call it in loops with short passes that may in total take
+/// longer than the failure detector's timeout.
 void mark_progress();
 
-/// This thread waits, for as long as it lives.
+/// Reports this thread as waiting, for as long as the object lives.
 class flagged_wait {
  public:
   explicit flagged_wait(wait_reason why = {});
@@ -115,14 +119,14 @@ class flagged_wait {
   watched_thread* watch_;
 };
 
-/// A condition variable whose waits can be simulated. The promise is that of its namesake.
+/// A condition variable that also works on fibers, with the contract of std::condition_variable.
 class wait_condition {
  public:
   void notify_one() { changed_.notify_one(); }
   void notify_all() { changed_.notify_all(); }
 
-  /// `holds` reads what the lock guards. On a fiber others may run even where it holds already.
-  /// Throws `cancelled`, without the lock, when it is waited on a fiber that is to end.
+  /// `holds` reads data that the lock guards. On a fiber, others may run even if it already holds.
+  /// Throws `cancelled`, without the lock, on a fiber that must end.
   template <class Holds>
   void wait(std::unique_lock<std::mutex>& lock, Holds holds, wait_reason why = {}) {
     if (auto* const fiber = running_fiber::current()) {
@@ -146,7 +150,7 @@ class wait_condition {
   std::condition_variable changed_;
 };
 
-/// Sleeps on a thread; on a fiber lets its clock pass.
+/// Sleeps on a thread; on a fiber, advances the simulation's clock.
 void sleep_for(std::chrono::nanoseconds time);
 
 }  // namespace troupe::runtime
