@@ -22,7 +22,7 @@ plugin_facts look_at(const std::string& name, bool may_open) {
   return out;
 }
 
-/// What can be told even where nothing can be computed: of a device that is too old, say.
+/// Facts that need no working device: they are also reported for a device that is too old.
 void ask_driver(const plugin& from, accelerator_facts& out) {
   try {
     auto& driver = *from.function<device_driver*()>("troupe_device_driver")();

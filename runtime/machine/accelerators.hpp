@@ -1,5 +1,6 @@
-// What the plug-ins for devices say of this machine (kernels/backend/plugin.hpp). Values only:
-// nothing here throws because something is absent.
+// Facts about the device plug-ins of this machine (kernels/backend/plugin.hpp).
+//
+// Values only: missing hardware and libraries never throw.
 
 #pragma once
 
@@ -13,27 +14,27 @@ namespace troupe::runtime {
 
 struct plugin_facts {
   std::string name;      ///< "cuda", "cudnn", "nccl"
-  std::string path;      ///< of its file; empty: there is none
-  bool opened = false;   ///< false with a path and no reason: nobody tried
-  std::string reason;    ///< why it is not open, a sentence without its end
-  std::string library;   ///< the vendor's, "cuDNN 9.19.0"; empty: not opened
-  std::string obstacle;  ///< why it cannot compute although it is open; empty: it can
+  std::string path;      ///< path of its file; empty if not found
+  bool opened = false;   ///< false with a path and no reason: not tried
+  std::string reason;    ///< why it could not be opened, without a final period
+  std::string library;   ///< version of the vendor's library, "cuDNN 9.19.0"; empty if not opened
+  std::string obstacle;  ///< why it cannot compute although it is open; empty if it can
 };
 
 struct accelerator_facts {
   plugin_facts cuda, cudnn, nccl;
-  std::optional<driver_facts> driver;  ///< none: the CUDA plug-in is not open, or sees no device
+  std::optional<driver_facts> driver;  ///< empty if the CUDA plug-in is not open or finds no device
   std::vector<device_facts> devices;
-  std::string attention;           ///< that would be used: "attention by cuDNN 9.19.0"
-  std::string attention_obstacle;  ///< why there would be none; empty: there would be
-  /// What of a small attention cuDNN cannot make ready on the first device that computes, as
-  /// troupe_attention_trial says it (kernels/cuda/attention_library.hpp), a line for each reason;
-  /// empty: nothing, or it is not used.
+  std::string attention;           ///< the implementation in use: "attention by cuDNN 9.19.0"
+  std::string attention_obstacle;  ///< why attention is not available; empty if it is
+  /// Parts of a small attention that cuDNN cannot prepare on the first usable device, one line per
+  /// reason, from troupe_attention_trial (kernels/cuda/attention_library.hpp). Empty if there are
+  /// none, or if cuDNN is not in use.
   std::string attention_missing;
 };
 
-/// With `may_open` the plug-ins are opened and asked; a vendor's library can take a second to load,
-/// and a look at a device makes a context on it. Without it only their files are looked for.
+/// With `may_open` it loads and queries the plug-ins: a vendor library can take a second to load,
+/// and a query creates a context on the device. Otherwise it only looks for their files.
 accelerator_facts look_at_accelerators(bool may_open);
 
 }  // namespace troupe::runtime

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// More than any machine has: version 1 writes "no limit" as a huge number.
+/// Larger than any machine's memory: version 1 encodes "no limit" as a huge number.
 constexpr std::int64_t no_limit = std::int64_t{1} << 60;
 
 std::vector<std::string> words_of(const fs::path& file) {
@@ -44,7 +44,8 @@ void take_memory(control_group_limits& out, const fs::path& limit, const fs::pat
   out.memory_used = number(used).value_or(0);
 }
 
-/// Of one folder; a file that is not there says nothing, so both versions can be asked.
+/// Reads the limits of one folder. Missing files are skipped, so it tries the files of both
+/// versions.
 void take(control_group_limits& out, const fs::path& folder) {
   const auto time = words_of(folder / "cpu.max");
   if (time.size() == 2 && time[0] != "max")
@@ -61,7 +62,7 @@ void take(control_group_limits& out, const fs::path& folder) {
 control_group_limits read_control_groups(const fs::path& root) {
   control_group_limits out;
   std::ifstream in(root / "proc/self/cgroup");
-  // "0::/a/b" of version 2, "4:cpu,cpuacct:/a/b" of version 1.
+  // Version 2: "0::/a/b". Version 1: "4:cpu,cpuacct:/a/b".
   for (std::string line; std::getline(in, line);) {
     const auto first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos)

@@ -1,4 +1,4 @@
-// Control groups: what a container or a service manager leaves a process.
+// Control groups (cgroups): limits of a container or a service manager on a process.
 
 #pragma once
 
@@ -9,15 +9,15 @@
 namespace troupe::runtime {
 
 struct control_group_limits {
-  std::optional<double> processors;    ///< of time, e.g. 1.5
+  std::optional<double> processors;    ///< processor time, e.g. 1.5
   std::optional<std::int64_t> memory;  ///< bytes
-  std::int64_t memory_used = 0;        ///< by everybody in the group whose limit that is
+  std::int64_t memory_used = 0;        ///< by all processes of the limiting group
 };
 
-/// The tightest limits of the process's group and all groups above it, of version 2 or 1. What
-/// cannot be read limits nothing.
+/// The tightest limits of the process's group and its ancestors, for cgroup version 2 or 1.
+/// Unreadable files count as no limit.
 ///
-/// Linux kernel: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/.
+/// Source: Linux kernel, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/.
 control_group_limits read_control_groups(const std::filesystem::path& root);
 
 }  // namespace troupe::runtime

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A library that may be there. It stays loaded: drivers do not like to be unloaded.
+/// An optional shared library. It stays loaded: some drivers fail when they are unloaded.
 class maybe_library {
  public:
   explicit maybe_library(const char* name) : handle_(::dlopen(name, RTLD_LAZY | RTLD_LOCAL)) {}
@@ -47,8 +47,8 @@ std::vector<std::string> device_files(const fs::path& folder) {
   return out;
 }
 
-/// The driver's own interface: of the few functions that are asked, by name, because there are no
-/// headers of it here.
+/// Queries the CUDA driver API. It finds the few functions by name, because the build has no CUDA
+/// headers here.
 void ask_driver(gpu_facts& out) {
   const maybe_library cuda("libcuda.so.1");
   out.driver = bool(cuda);
@@ -73,7 +73,7 @@ struct pipe_end {
   void operator()(FILE* pipe) const { ::pclose(pipe); }
 };
 
-/// "#      Transport: tcp"
+/// Parses lines such as "#      Transport: tcp".
 std::vector<std::string> listed_transports() {
   std::vector<std::string> out;
   const std::unique_ptr<FILE, pipe_end> pipe(::popen("timeout 10 ucx_info -d 2>/dev/null", "r"));

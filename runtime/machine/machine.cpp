@@ -37,7 +37,7 @@ constexpr const char* instructions_that_matter[] = {"sse4_1",
                                                     "sve2",
                                                     "bf16"};
 
-/// The text after "key :" in the first line of /proc/cpuinfo that begins so.
+/// The text after "key :" in the file's first line that starts with `key`.
 std::string value_in(const fs::path& file, std::string_view key) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
@@ -50,7 +50,7 @@ std::string value_in(const fs::path& file, std::string_view key) {
   return "";
 }
 
-/// Of /proc/meminfo, where all is in kB.
+/// Reads a value of /proc/meminfo, in which all values are in kB, and returns bytes.
 std::int64_t kilobytes_in(const fs::path& file, std::string_view key) {
   return std::atoll(value_in(file, key).c_str()) * 1024;
 }

@@ -19,7 +19,7 @@ namespace {
 
 constexpr auto long_enough = std::chrono::milliseconds(150);
 
-/// Of the fastest product: what others take of the machine meanwhile is not its rate.
+/// FLOP/s of the fastest product, because other processes only slow it down.
 template <class T>
 double rate_of(stream& stream, std::int64_t side, std::barrier<>& start) {
   const auto size = std::size_t(side * side);
@@ -32,7 +32,7 @@ double rate_of(stream& stream, std::int64_t side, std::barrier<>& start) {
                                            .R = side,
                                            .N = side,
                                            .K = side};
-  stream.run(product);  // the first one chooses its code
+  stream.run(product);  // the first run selects the kernel
   start.arrive_and_wait();
   using clock = std::chrono::steady_clock;
   std::chrono::duration<double> fastest = std::chrono::hours(1);
@@ -53,7 +53,7 @@ tensor random_square(stream& stream, std::int64_t side, std::uint64_t key) {
   return uploaded(stream, out, {side, side});
 }
 
-/// Milliseconds of the fastest of some products.
+/// Time of the fastest of ten products, in milliseconds.
 template <class T>
 double product_ms(stream& stream, std::int64_t side) {
   const auto x = random_square<T>(stream, side, 1), weight = random_square<T>(stream, side, 2);
@@ -66,7 +66,7 @@ double product_ms(stream& stream, std::int64_t side) {
                                            .R = side,
                                            .N = side,
                                            .K = side};
-  stream.run(product);  // the first one chooses its code
+  stream.run(product);  // the first run selects the kernel
   std::vector<moment> points{stream.now()};
   for (int i = 0; i < 10; ++i) {
     stream.run(product);
@@ -93,7 +93,7 @@ double measured_device_rate(int device, bool in_bf16) {
 }
 
 double measured_matrix_rate(kernels::backend where, int workers, int threads, bool in_bf16) {
-  // A millisecond of one fast core; plain loops take as long for much less.
+  // About 1 ms on one fast core; the reference kernels need as long for 64.
   const std::int64_t side = where == kernels::backend::reference ? 64 : 512;
   std::vector<double> rates(std::size_t(workers), 0.0);
   std::barrier<> start(workers);
@@ -120,7 +120,7 @@ double measured_matrix_rate(kernels::backend where, int workers, int threads, bo
     if (failure)
       std::rethrow_exception(failure);
   const double cores = std::max(1U, std::thread::hardware_concurrency());
-  const double share = std::min(1.0, cores / (double(workers) * threads));  // when they take turns
+  const double share = std::min(1.0, cores / (double(workers) * threads));  // lanes share cores
   return share * std::reduce(rates.begin(), rates.end());
 }
 

@@ -1,4 +1,4 @@
-// How fast the machine multiplies matrices: what a throughput is a share of.
+// Measured speed of matrix products: the basis of utilization figures.
 
 #pragma once
 
@@ -6,14 +6,13 @@
 
 namespace troupe::runtime {
 
-/// FLOP a second of square products (two for each multiplication and addition) by `workers` lanes
-/// of `threads` at the same time, in f32 or bf16: the sum of the fastest that each has seen;
-/// where they are more than the machine's cores, the cores' part of it. Takes about a fifth of a
-/// second.
+/// FLOP/s of square products in f32 or bf16 (2 per multiply-add): the sum over `workers` concurrent
+/// lanes of the fastest product of each. If the lanes have more threads than the machine has cores,
+/// the sum is scaled down to the cores. Takes about 0.2 s.
 double measured_matrix_rate(kernels::backend where, int workers, int threads, bool in_bf16);
 
-/// The same of one device of the cuda backend, on random numbers (zeros are faster): the sides
-/// double until a product takes some milliseconds.
+/// FLOP/s of one device of the cuda backend. It multiplies random numbers, because zeros are
+/// faster. The side doubles until a product takes at least 1 ms.
 double measured_device_rate(int device, bool in_bf16);
 
 }  // namespace troupe::runtime

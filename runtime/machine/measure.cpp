@@ -29,7 +29,7 @@ double best_seconds(Work&& work) {
   return best;
 }
 
-/// A square product whose matrices fit the caches: the arithmetic decides, not the memory.
+/// A square product that fits into the caches, so that arithmetic is the bottleneck and not memory.
 template <class T>
 double product_rate(int threads) {
   constexpr std::int64_t size = 768;
@@ -46,7 +46,7 @@ double product_rate(int threads) {
   return 2.0 * size * size * size / best_seconds([&] { stream.run(op); });
 }
 
-/// Each thread copies its part of an array that no cache holds.
+/// Each thread copies its part of an array that is larger than the caches.
 double copy_rate(int threads) {
   constexpr std::size_t bytes = std::size_t{256} << 20;
   const auto part = bytes / std::size_t(threads);

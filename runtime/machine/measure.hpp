@@ -1,17 +1,17 @@
-// How fast this machine is, in seconds: to compare with what a run reports.
+// Measured speed of this machine, for comparison with the speed of a run.
 
 #pragma once
 
 namespace troupe::runtime {
 
 struct measured_rates {
-  double f32 = 0;   ///< floating-point operations a second of matrix products in f32
-  double bf16 = 0;  ///< the same in bf16
-  double copy = 0;  ///< bytes a second: read and written, both counted
+  double f32 = 0;   ///< FLOP/s of f32 matrix products
+  double bf16 = 0;  ///< FLOP/s of bf16 matrix products
+  double copy = 0;  ///< bytes per second, reads plus writes
 };
 
-/// The best of many short runs with so many threads, about a second for each of the three. A
-/// neighbour can only make a run slower, so the best is nearest to what the machine can do.
+/// The best of many short runs with `threads` threads; about a second per rate. Other load only
+/// slows a run down, so the best run is closest to the machine's speed.
 measured_rates measure_rates(int threads);
 
 }  // namespace troupe::runtime

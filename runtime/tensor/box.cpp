@@ -9,7 +9,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// Calls visit(index, a row of the last dimension begins here) for each such row of a box.
+/// Calls visit(index of its first element) for each row (last dimension) of a box.
 template <class Visit>
 void for_each_row(const box& x, const Visit& visit) {
   const int rank = x.extents.rank();
@@ -29,7 +29,7 @@ void for_each_row(const box& x, const Visit& visit) {
   }
 }
 
-/// Where an index lies in a box, counted row-major.
+/// Row-major offset of an index within a box.
 std::int64_t place(const box& in, const std::array<std::int64_t, 4>& index) {
   std::int64_t at = 0;
   for (int i = 0; i < in.extents.rank(); ++i)
@@ -67,8 +67,8 @@ box intersection(const box& a, const box& b) {
   return out;
 }
 
-// Rows of the outermost dimension that are whole lie between two that may be cut, and those are
-// ranges one dimension lower.
+// Splits the outermost dimension into a partial first row, whole rows and a partial last row. The
+// partial rows recurse with one dimension less.
 std::vector<box> boxes_of_range(const box& of, std::int64_t begin, std::int64_t end) {
   ensure(begin >= 0 && begin <= end && end <= of.size(), "BOX-2: a range lies inside its box");
   if (begin == end)

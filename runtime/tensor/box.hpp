@@ -1,7 +1,7 @@
 // A box: a rectangular part of a tensor.
 //
-// Whatever cuts tensors (tensor parallelism, the distributed optimizer, a file) says by boxes what
-// is where, so that any cut can be put together from any other.
+// Tensor parallelism, the distributed optimizer and checkpoint files describe their parts as boxes.
+// So any partition can be assembled from any other.
 
 #pragma once
 
@@ -26,20 +26,20 @@ struct box {
   }
 };
 
-/// The whole of a tensor.
+/// The box that covers a tensor of these extents.
 box whole(const shape& extents);
 
 bool contains(const shape& whole, const box& part);
 
-/// The common part; its size is 0 when there is none. Both have one rank.
+/// The overlap of two boxes of the same rank; its size is 0 if there is none.
 box intersection(const box& a, const box& b);
 
-/// The elements [begin, end) of `of`, counted row-major within it, as boxes of the same tensor, in
-/// order: at most 2 * rank - 1 of them.
+/// Splits the row-major elements [begin, end) of `of` into boxes of the same tensor, in order: at
+/// most 2 * rank - 1.
 std::vector<box> boxes_of_range(const box& of, std::int64_t begin, std::int64_t end);
 
-/// Copies the common part of two boxes from `from`, which holds `a` row-major, to `to`, which holds
-/// `b` row-major. `element` bytes each.
+/// Copies the overlap of two boxes. `from` holds box `a` and `to` holds box `b`, both row-major,
+/// with `element` bytes per element.
 void copy_common(const box& a, const void* from, const box& b, void* to, std::size_t element);
 
 /// "[0:512, 128:256]".

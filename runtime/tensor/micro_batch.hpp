@@ -1,4 +1,4 @@
-// A micro-batch: the rows that pass a stage at once, one value from the data set to the stage.
+// A micro-batch: the rows that a stage processes at once, passed by value from the data set to it.
 
 #pragma once
 
@@ -10,42 +10,41 @@
 
 namespace troupe::runtime {
 
-/// One row of a micro-batch, T elements each, to be filled.
+/// One row of a micro-batch, to be filled: T elements each.
 struct micro_batch_row {
   std::span<std::int32_t> tokens;
   std::span<std::int32_t> labels;
   std::span<float> mask;
   std::span<std::int32_t> positions;
-  /// Gets the tokens before which attention is cut, ascending, above 0; null: nobody asks.
+  /// Output: positions at which attention starts anew, ascending, above 0. Null if not needed.
   std::vector<std::int32_t>* cuts = nullptr;
 };
 
-/// Filled by its maker, and immutable once it is handed on. Where only inputs are needed the other
-/// tensors may be empty.
+/// The maker fills it; after that it is immutable. Tensors that only the loss needs may be empty.
 struct micro_batch {
   micro_batch() = default;
-  /// B rows of T tokens in host memory, elements undefined.
+  /// B rows of T tokens in host memory; elements are undefined.
   micro_batch(std::int64_t B, std::int64_t T, memory_pool& pool);
 
-  /// Row b of one in host memory.
+  /// Row b; the micro-batch must be in host memory.
   micro_batch_row row(std::int64_t b);
 
   tensor tokens;     ///< (B, T) i32
   tensor labels;     ///< (B, T) i32
-  tensor mask;       ///< (B, T) f32, 0 or 1: what counts in the loss
+  tensor mask;       ///< (B, T) f32; 1 where the token counts in the loss, else 0
   tensor positions;  ///< (B, T) i32
-  tensor samples;    ///< (B) u64, numbers of the samples in the whole run
-  /// Where attention ends at documents, else empty: (D + 1) i32, the first of the B T rows of each
-  /// of the D documents, then B T; and (D) u64, the sample of each.
+  tensor samples;    ///< (B) u64, sample numbers within the run
+  /// Set only if attention is limited to documents. `documents`: (D + 1) i32, the first of the B *
+  /// T rows of each document, then B * T. `document_samples`: (D) u64, the sample of each document.
   tensor documents, document_samples;
 };
 
-/// What a chunk with the embedding takes: "tokens", "positions", "samples"; and "documents" with
-/// "document_samples" where attention ends at them.
+/// Adds the inputs of a chunk with the embedding: "tokens", "positions", "samples"; also
+/// "documents" and "document_samples" if attention is limited to documents.
 void add_inputs(bundle& to, const micro_batch& x);
-/// What a chunk with the head takes beside hidden states: "labels", "mask".
+/// Adds the inputs of a chunk with the head beside hidden states: "labels", "mask".
 void add_labels(bundle& to, const micro_batch& x);
-/// Both.
+/// Inputs and labels.
 bundle to_bundle(const micro_batch& x);
 
 }  // namespace troupe::runtime

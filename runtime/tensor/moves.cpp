@@ -10,7 +10,7 @@ tensor taken(stream& stream, const tensor& x) {
     return x;
   if (x.kind() == memory_kind::device && device_of(x.block()) == stream.queue()->device())
     return {lend(x.block(), stream.queue()), x.type(), x.extents()};
-  if (x.kind() == memory_kind::device)  // once over the link, whatever reads it later
+  if (x.kind() == memory_kind::device)  // copied once, however often it is read
     return copy_of(stream, {lend(x.block(), stream.queue()), x.type(), x.extents()});
   tensor out(stream.allocate(x.bytes()), x.type(), x.extents());
   stream.write(out.raw(), x.raw(), x.bytes());

@@ -1,4 +1,4 @@
-// Tensors between the host, streams and devices.
+// Copies of tensors between the host, streams and devices.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace troupe::runtime {
 
-/// A new tensor where the stream computes, filled from the host.
+/// A new tensor in the stream's memory, filled from the host.
 template <class T>
 tensor uploaded(stream& stream, std::span<const T> from, shape extents) {
   auto out = tensor::empty<T>(stream, extents);
@@ -23,7 +23,7 @@ tensor uploaded(stream& stream, const std::vector<T>& from, shape extents) {
   return uploaded(stream, std::span<const T>(from), extents);
 }
 
-/// The elements, on the host. Waits until the stream has come so far.
+/// Copies the elements to the host. Waits for the stream's earlier work.
 template <class T>
 std::vector<T> elements_of(const stream& stream, const tensor& x) {
   std::vector<T> out(std::size_t(x.size()));
@@ -31,23 +31,25 @@ std::vector<T> elements_of(const stream& stream, const tensor& x) {
   return out;
 }
 
-/// For the use of the stream: a tensor of the host or of another device is copied to its device,
-/// one of another queue is waited for, by the device, and lent; anything else is itself.
+/// Makes tensors usable by the stream. A tensor of the host or of another device is copied to the
+/// stream's device. A tensor of another queue on the same device is lent: the device waits for it.
+/// Any other tensor is returned as it is.
 tensor taken(stream& stream, const tensor& x);
 bundle taken(stream& stream, const bundle& x);
 
-/// What the stream has enqueued so far is in these tensors when others take them.
+/// Declares that the work enqueued so far completes these tensors; `taken` on other streams waits
+/// for it.
 void publish(stream& stream, const bundle& x);
 
-/// A copy beside it.
+/// A copy in the stream's memory.
 tensor copy_of(stream& stream, const tensor& x);
 
-/// Adds bytes that lie there, for the use of the stream, to what is digested: those of a device are
-/// read to the host, and waited for.
+/// Adds bytes to a digest. Bytes of a device are read to the host first, which waits for the
+/// stream.
 void add_bytes(
     digester& to, const stream& by, memory_kind where, const void* from, std::size_t bytes);
 
-/// Flips a bit of a number where the stream computes: to show what follows from a wrong one.
+/// Flips one bit of a number in the stream's memory, for fault injection.
 void flip_bit(stream& by, float* x);
 
 }  // namespace troupe::runtime

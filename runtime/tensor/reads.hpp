@@ -1,5 +1,5 @@
-// What the host wants to know of a stream's results. Everything is asked for before anything is
-// waited for: then it is waited for once.
+// Batched reads of a stream's results by the host: all copies are enqueued first, then one wait
+// completes them.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace troupe::runtime {
 
-/// Of one thread, the stream's.
+/// Used only by the stream's thread.
 class reads {
  public:
   explicit reads(runtime::stream& stream) : stream_(stream) {}
@@ -21,8 +21,8 @@ class reads {
 
   runtime::stream& stream() { return stream_; }
 
-  /// `then` gets the elements as they are when the stream has come so far. On the CPU, where that
-  /// is now, nobody may write to them before finish(). Of a shadow's tensor they are zero.
+  /// Calls `then` with the elements of x in finish(). On the CPU they are not copied: x must not
+  /// change before finish(). With a shadow pool the elements are zero.
   template <class T>
   void add(const tensor& x, std::function<void(std::span<const T>)> then) {
     ensure(!x || x.type() == dtype_of<T>(), "TENSOR-1: elements are read as the type they have");
@@ -32,12 +32,12 @@ class reads {
          }});
   }
 
-  /// What only needs what was added before.
+  /// Adds a step that only depends on earlier ones.
   void then(std::function<void()> what) {
     begun_.push_back({nullptr, [what = std::move(what)](const std::byte*) { what(); }});
   }
 
-  /// Waits, and calls everything in the order in which it was added.
+  /// Waits for the stream, then calls everything in the order of addition.
   void finish();
 
  private:
@@ -46,12 +46,12 @@ class reads {
     std::function<void(const std::byte*)> then;
   };
 
-  /// Host memory that has the elements of x by the end.
+  /// Host memory that contains the elements of x after finish().
   memory_block there(const tensor& x);
 
   runtime::stream& stream_;
   std::vector<read> begun_;
-  memory_block page_;  ///< pinned, shared by what is small
+  memory_block page_;  ///< pinned, shared by small reads
   std::size_t left_ = 0;
 };
 

@@ -7,7 +7,7 @@
 
 namespace troupe::runtime {
 
-/// Extents, outermost first. At most four; a scalar has none.
+/// Extents, outermost first; at most four. A scalar has none.
 class shape {
  public:
   shape() = default;
@@ -23,7 +23,6 @@ class shape {
   const std::int64_t* begin() const { return extents_.data(); }
   const std::int64_t* end() const { return extents_.data() + rank_; }
 
-  /// Number of elements.
   std::int64_t size() const {
     std::int64_t n = 1;
     for (const auto x : *this)
@@ -33,7 +32,6 @@ class shape {
 
   friend bool operator==(const shape&, const shape&) = default;
 
-  /// Visits the fields, for serialisation.
   template <class Inspector>
   friend typename Inspector::result_type inspect(Inspector& f, shape& x) {
     return f(x.extents_, x.rank_);

@@ -1,4 +1,4 @@
-// A shard of a named tensor: what a checkpoint is made of, from a worker to a file and back.
+// A shard: a box of a named tensor, the unit of checkpoints from a worker to a file and back.
 
 #pragma once
 
@@ -12,20 +12,20 @@
 
 namespace troupe::runtime {
 
-/// A box of the tensor called `name`. What its elements are tells where it is on its way:
-///   std::span<float>     in the memory of the worker that owns it
-///   tensor               copied, in a snapshot
-///   ticket               told to another actor
-///   elements_to_write    on its way into a file
+/// A box of the tensor `name`. The type of the elements says where they are:
+///   std::span<float>     in the memory of the worker that owns them
+///   tensor               in a snapshot
+///   ticket               in a message to another actor
+///   elements_to_write    on the way into a file
 ///   stored_elements      in a file
 template <class Elements>
 struct tensor_shard {
   std::string name = {};
-  shape whole = {};  ///< extents of all of the tensor, without padding
-  box part = {};     ///< what of it this is
+  shape whole = {};  ///< extents of the full tensor, without padding
+  box part = {};     ///< the part of it in this shard
   Elements elements = {};
 
-  /// The same shard, its elements elsewhere.
+  /// The same shard with its elements elsewhere.
   template <class Other>
   tensor_shard<Other> with(Other other) const {
     return {name, whole, part, std::move(other)};
@@ -39,7 +39,7 @@ struct tensor_shard {
   }
 };
 
-/// Fills a shard from `all` elements of its tensor, row-major.
+/// Fills a shard from the elements of its full tensor, row-major.
 inline void fill(const tensor_shard<std::span<float>>& to, std::span<const float> all) {
   ensure(std::int64_t(all.size()) == to.whole.size(), "SHARD-1: a shard is filled from its whole");
   copy_common(whole(to.whole), all.data(), to.part, to.elements.data(), sizeof(float));

@@ -14,15 +14,15 @@
 
 namespace troupe::runtime {
 
-/// Contiguous, row-major. Copies share the elements. The maker of a tensor fills it before handing
-/// it on; from then on it is immutable.
+/// Contiguous and row-major. Copies share the elements. The maker fills it; once it is passed on,
+/// it is immutable.
 class tensor {
  public:
   tensor() = default;
   tensor(memory_block block, dtype type, shape extents)
       : block_(std::move(block)), type_(type), extents_(extents) {}
 
-  /// New, elements undefined.
+  /// A new tensor; its elements are undefined.
   template <class T>
   static tensor empty(stream& stream, shape extents) {
     return {stream.allocate(std::size_t(extents.size()) * sizeof(T)), dtype_of<T>(), extents};
@@ -38,8 +38,8 @@ class tensor {
   const memory_block& block() const { return block_; }
   memory_kind kind() const { return kind_of(block_); }
 
-  /// The elements: in the host's memory or a device's (kind()). Asking for another type than the
-  /// tensor has breaks a promise.
+  /// Elements in host or device memory (kind()). Breaks promise TENSOR-1 if T is not the tensor's
+  /// type.
   template <class T>
   T* data() {
     ensure(!block_ || type_ == dtype_of<T>(), "TENSOR-1: elements are read as the type they have");
@@ -54,13 +54,13 @@ class tensor {
     return {data<T>(), std::size_t(size())};
   }
 
-  /// The same elements under other extents of the same size.
+  /// The same elements with other extents of the same size.
   tensor view(shape extents) const {
     ensure(extents.size() == size(), "TENSOR-2: a view has as many elements as its tensor");
     return {block_, type_, extents};
   }
 
-  /// The part from element `offset` on, sharing memory.
+  /// Elements from `offset` on, as a tensor that shares the memory.
   tensor slice(std::int64_t offset, shape extents) const {
     ensure(offset >= 0 && offset + extents.size() <= size(), "TENSOR-3: a slice lies inside");
     return {
@@ -73,12 +73,12 @@ class tensor {
   shape extents_;
 };
 
-/// What one edge of a plan carries: a few named, immutable tensors.
+/// The content of one edge of a plan: a few named, immutable tensors.
 class bundle {
  public:
   void add(std::string name, tensor x) { parts_.emplace_back(std::move(name), std::move(x)); }
 
-  /// Throws broken_promise when there is no such tensor.
+  /// Throws broken_promise (BUNDLE-1) if the name does not exist.
   const tensor& at(std::string_view name) const {
     for (const auto& [key, x] : parts_)
       if (key == name)

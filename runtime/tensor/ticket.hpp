@@ -1,4 +1,4 @@
-// A claim check for a tensor that some process holds.
+// A claim check for a tensor that a process holds.
 
 #pragma once
 
@@ -12,12 +12,12 @@
 
 namespace troupe::runtime {
 
-/// A plain value: copying it copies no data and takes no ownership. Redeeming it
-/// (runtime/transport) gives the tensor, once. It is leased: redeeming, the end of its generation
-/// or the death of its holder release what it stands for.
+/// A plain value: a copy copies no data and takes no ownership. Redeeming it (runtime/transport)
+/// returns the tensor, once. The lease ends, and the tensor is released, when the ticket is
+/// redeemed, its generation ends or its holder dies.
 struct ticket {
   std::uint64_t holder = 0;  ///< process that has the bytes
-  std::uint64_t slot = 0;    ///< where in that process; never reused within a run
+  std::uint64_t slot = 0;    ///< unique in that process; never reused within a run
   generation_id generation = {};
   dtype type = dtype::f32;
   shape extents;
@@ -25,10 +25,10 @@ struct ticket {
   friend bool operator==(const ticket&, const ticket&) = default;
 };
 
-/// What one edge of a plan carries: named tensors, as tickets.
+/// The content of one edge of a plan: named tensors, as tickets.
 struct ticket_bundle {
   std::vector<std::string> names;
-  std::vector<ticket> tickets;  ///< one for each name
+  std::vector<ticket> tickets;  ///< one per name
 
   friend bool operator==(const ticket_bundle&, const ticket_bundle&) = default;
 };
