@@ -17,7 +17,7 @@ std::int64_t group_width(const attention_options& options) {
   return (heads_a_group(options) + 2) * options.head_size;
 }
 
-/// Where the keys of a group begin.
+/// Offset of the keys within a group.
 std::int64_t key_offset(const attention_options& options) {
   return heads_a_group(options) * options.head_size;
 }
@@ -47,7 +47,7 @@ void rotate(stream& stream,
                               .backward = backward});
 }
 
-/// What is going to be changed in place: the product itself, or a copy where others look at it.
+/// Memory that may be changed in place: the product itself, or a copy if it is shared.
 tensor writable(stream& stream, const tensor& x, bool shared) {
   if (!shared)
     return x;
@@ -91,7 +91,7 @@ template <class T>
 struct attention_node final : node {
   tensor qkv;  ///< rotated
   tensor o;
-  tensor lse;  ///< (H, rows) of each sequence
+  tensor lse;  ///< one (H, rows) block per sequence
   std::shared_ptr<gradient_slot> dqkv, dy;
   attention_options options;
   row_layout rows;
@@ -127,7 +127,7 @@ variable run_attention(tape& tape,
                        variable qkv,
                        const attention_options& options,
                        const row_layout& rows) {
-  // A variable that is kept for recomputation is looked at again.
+  // A variable that is kept for recomputation is read again.
   auto product = writable(tape.stream(), qkv.data, options.rotated > 0 && qkv.kept);
   qkv.data = {};
   rotate<T>(tape.stream(), product, options, rows.order, false);

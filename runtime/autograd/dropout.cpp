@@ -12,7 +12,7 @@ template <class T>
 struct dropout_node final : node {
   std::shared_ptr<gradient_slot> dx, dresidual, dy;
   tensor samples;
-  tensor masked;  ///< (R, C) between I and W, where there is a bias
+  tensor masked;  ///< (R, C) between I and W, if there is a bias
   std::int64_t R, C, rows_of_sequence, first;
   float p;
   std::uint64_t key;

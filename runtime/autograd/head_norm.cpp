@@ -8,9 +8,9 @@
 namespace troupe::runtime {
 namespace {
 
-/// The queries or the keys of a fused product.
+/// The queries or the keys in a fused QKV product.
 struct heads_of {
-  std::int64_t offset = 0;  ///< elements from the beginning of a group
+  std::int64_t offset = 0;  ///< in elements, within a group
   kernels::head_norm_shape shape;
 
   std::int64_t statistics() const { return shape.R * shape.G * shape.heads; }
@@ -36,7 +36,7 @@ heads_of heads(const tensor& qkv,
 
 template <class T>
 struct head_norm_node final : node {
-  tensor x;  ///< the whole product
+  tensor x;  ///< the full product
   struct side {
     heads_of which;
     head_norm_parameters by;
@@ -51,7 +51,7 @@ struct head_norm_node final : node {
 
   void input_gradients(tape& tape) override {
     grad = std::move(dy->sum);
-    auto part = copy_of(tape.stream(), grad);  // values pass
+    auto part = copy_of(tape.stream(), grad);  // the gradient of the values is passed through
     for (const auto& s : sides)
       tape.stream().run(
           kernels::head_norm_backward_input<T>{part.template data<T>() + s.which.offset,

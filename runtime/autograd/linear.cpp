@@ -10,7 +10,7 @@ namespace {
 
 template <class T>
 struct linear_node final : node {
-  tensor x;  ///< (R, K); this rank's rows of it where `gather` is set
+  tensor x;  ///< (R, K); if `gather`, only this rank's rows
   std::shared_ptr<gradient_slot> dx, dy;
   tensor dz;  ///< (R, N) between I and W
   std::int64_t R, N, K;
@@ -33,14 +33,14 @@ struct linear_node final : node {
     tape.add(dx->activation == kernels::epilogue::none ? dx->sum : dx->sum_of_z, std::move(part));
   }
 
-  /// Of the output before its activation, if there is one.
+  /// Gradient of the output before its activation, if there is one.
   tensor gradient_of_z(tape& tape) {
     auto of_y = std::move(dy->sum), of_z = std::move(dy->sum_of_z);
     if (dy->activation == kernels::epilogue::none)
       return of_y;
     auto z = std::move(dy->z);
     if (of_y) {
-      // Over z, which nobody needs any more.
+      // In place of z, which is no longer needed.
       tape.stream().run(kernels::activation_backward<T>{z.data<T>(),
                                                         of_y.template data<T>(),
                                                         z.data<T>(),

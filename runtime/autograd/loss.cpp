@@ -9,7 +9,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// Puts the parts of all ranks together: of each rank lse and target logit, (2, R).
+/// Combines the parts of all ranks; `part` is (2, R): this rank's lse and target logit.
 void merge(tape& tape, const tensor& part, tensor& loss, tensor& lse) {
   const auto R = loss.size();
   const auto all = tensor::empty<float>(tape.stream(), {tape.group_size(), 2, R});
@@ -29,14 +29,14 @@ void merge(tape& tape, const tensor& part, tensor& loss, tensor& lse) {
                                                         R});
 }
 
-/// Columns of the vocabulary that this rank has, and what is asked of them.
+/// This rank's columns of the vocabulary, and operations on them.
 template <class T>
 struct own_columns {
   tensor logits;  ///< (R, V)
   const tensor& targets;
   std::int64_t V, R, first, vocabulary;
 
-  /// (R) of the whole vocabulary.
+  /// Loss and lse (R) over the whole vocabulary.
   void forward(tape& tape, tensor& loss, tensor& lse) const {
     kernels::cross_entropy_forward<T> op{.loss = loss.data<float>(),
                                          .lse = lse.data<float>(),
@@ -58,9 +58,9 @@ struct own_columns {
     merge(tape, part, loss, lse);
   }
 
-  /// Both passes: to `gradient`, which may be the logits. Of a part of the vocabulary the gradient
-  /// waits for what all ranks have summed; by then the first rows have left every cache, and rows
-  /// by the cache would ask for a collective each time. So logits are read twice there.
+  /// Forward and backward pass; `gradient` may be the logits. With several ranks the gradient needs
+  /// a sum over all ranks. By then the first rows have left the caches, and blocks of rows that fit
+  /// them would need one collective each. So the logits are read twice there.
   void both(tape& tape, const tensor& dloss, tensor& loss, tensor& lse, tensor& gradient) const {
     if (tape.group_size() == 1) {
       tape.stream().run(
@@ -88,8 +88,8 @@ struct own_columns {
   }
 };
 
-/// The gradient of each row's loss (R). It depends on the mask, and on no loss: so it is there
-/// before the logits are read. `tokens` is written where it divides.
+/// Gradient of each row's loss (R). It depends on the mask only, so it is ready before the logits
+/// are read. Writes `tokens` if the average divides by them.
 tensor gradients_of_rows(tape& tape, const tensor& mask, double* tokens, loss_average average) {
   const auto R = mask.size();
   auto out = tensor::empty<float>(tape.stream(), {R});
@@ -123,7 +123,7 @@ tensor run(tape& tape,
   double *const total = sums.data<double>(), *const tokens = total + 1;
   if (tape.recording()) {
     const auto dloss = gradients_of_rows(tape, mask, tokens, average);
-    // In the place of the logits, unless the maker of a loss looks at them later.
+    // In place of the logits if no other tensor shares their memory.
     auto gradient = own.logits.block().use_count() == 1
                         ? own.logits
                         : tensor::empty<T>(stream, own.logits.extents());

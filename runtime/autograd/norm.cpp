@@ -10,7 +10,7 @@ namespace {
 template <class T>
 struct norm_node final : node {
   tensor x;           ///< (R, C)
-  tensor statistics;  ///< (2, R): mean, then 1 / deviation
+  tensor statistics;  ///< (2, R): mean, then 1 / standard deviation
   std::shared_ptr<gradient_slot> dx, dy;
   tensor grad;  ///< (R, C) dy, between I and W
   std::int64_t R, C;
@@ -22,7 +22,7 @@ struct norm_node final : node {
 
   void input_gradients(tape& tape) override {
     grad = std::move(dy->sum);
-    // What came back along the skip connection is added in the same pass.
+    // Adds the gradient of the skip connection in the same pass.
     const auto skip = std::move(dx->sum);
     auto part = tensor::empty<T>(tape.stream(), x.extents());
     tape.stream().run(kernels::norm_backward_input<T>{part.template data<T>(),
@@ -55,7 +55,7 @@ struct norm_node final : node {
   }
 };
 
-/// Two variables whose sum is made on the way; empty: it is there.
+/// Two tensors whose sum is the input; empty: the input exists already.
 struct summands {
   tensor x = {}, residual = {};
 };

@@ -1,4 +1,4 @@
-// For the sources of operations: of this room, and of a user's own.
+// Helpers for implementations of operations, here and in user code.
 
 #pragma once
 
@@ -6,14 +6,14 @@
 
 namespace troupe::runtime {
 
-/// Rows of all tensor ranks, from this rank's.
+/// All-gather of this rank's rows over the tensor ranks.
 tensor gathered(tape& tape, const tensor& rows);
 
 inline std::int64_t channels_of(const tensor& x) {
   return x.extents()[x.extents().rank() - 1];
 }
 
-/// The same rows with another width.
+/// The same extents with another number of channels.
 inline shape with_channels(const shape& x, std::int64_t channels) {
   shape out;
   for (int i = 0; i + 1 < x.rank(); ++i)
@@ -22,13 +22,13 @@ inline shape with_channels(const shape& x, std::int64_t channels) {
   return out;
 }
 
-/// Broken promise PLACEMENT-1 unless replicated or sequence_sharded.
+/// Breaks promise PLACEMENT-1 unless x is replicated or sequence_sharded.
 inline void require_residual(const variable& x, std::string_view by) {
   if (x.placements[axis::tensor] != placement::sequence_sharded)
     require_placement(x, placement::replicated, by);
 }
 
-/// Number in the micro-batch of the first row that lies on this rank.
+/// Index within the micro-batch of this rank's first row.
 inline std::int64_t first_row(const tape& tape, const variable& x) {
   return x.placements[axis::tensor] == placement::sequence_sharded
              ? tape.rank() * (x.data.size() / channels_of(x.data))

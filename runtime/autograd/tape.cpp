@@ -83,7 +83,7 @@ void tape::add(tensor& to, tensor part) {
     to = std::move(part);
     return;
   }
-  // Into a new tensor: the old sum may be the very tensor that another variable was given.
+  // Not in place: another variable may share the memory of the old sum.
   with_element(type(), [&]<class T>(T) {
     auto sum = tensor::empty<T>(stream_, part.extents());
     stream_.run(kernels::add<T>{sum.template data<T>(), to.data<T>(), part.data<T>(), part.size()});

@@ -1,10 +1,10 @@
-// The tape: what one micro-batch did on one chunk, so that it can be undone for gradients.
+// The tape: records the operations of one micro-batch on one chunk for the backward pass.
 //
-// Operations are recorded in segments; a segment belongs to one unit of parameters. Backwards, a
-// segment is asked for its input gradients (I) and, then or later, for its weight gradients (W):
-// schedules need that split, and B is exactly I then W. What only I needs is freed by I, the rest
-// by W. A segment may run without being recorded, and be recorded later, before its I
-// (recomputation).
+// Operations are recorded in segments; a segment belongs to one unit of parameters. The backward
+// pass computes a segment's input gradients (I) and, at once or later, its weight gradients (W).
+// Schedules need this split; B is I followed by W. I frees what only I needs, and W frees the rest.
+// With recomputation, a segment runs without recording first and is recorded by a second run before
+// its I.
 
 #pragma once
 
@@ -19,69 +19,67 @@
 
 namespace troupe::runtime {
 
-/// The sum of what has come back so far for one variable. Where an activation made the variable, a
-/// product that takes it may go back through that too, with its sums at hand: both may have come,
-/// of several operations, and the one that made the variable adds them.
+/// The accumulated gradient of one variable. If a fused activation produced the variable, a product
+/// that takes it may compute the gradient of z, the activation's input, directly. Both sums may be
+/// present, from different operations; the producer of the variable combines them.
 struct gradient_slot {
-  tensor sum = {};                                         ///< of the variable; empty: nothing yet
-  kernels::epilogue activation = kernels::epilogue::none;  ///< that made it
-  tensor z = {};         ///< what the activation made it of, until its gradient is known
-  tensor sum_of_z = {};  ///< of z; empty: nothing yet
+  tensor sum = {};  ///< gradient of the variable; empty: none yet
+  kernels::epilogue activation = kernels::epilogue::none;  ///< that produced the variable
+  tensor z = {};         ///< input of the activation; dropped once its gradient is known
+  tensor sum_of_z = {};  ///< gradient of z; empty: none yet
 };
 
-/// How a variable lies along an axis. Operations check it (PLACEMENT-1): a reduction that is
-/// missing, doubled or on the wrong side is found when the first micro-batch passes, with one rank
-/// as with many.
+/// Placement of a variable along an axis. Operations check it (PLACEMENT-1): a missing, duplicate
+/// or misplaced reduction fails in the first micro-batch, even with one rank.
 enum class placement : std::uint8_t {
-  replicated,                   ///< every rank has all of it, and all of its gradient
-  sequence_sharded,             ///< each rank has its part of the rows (sequence parallelism)
-  replicated_partial_gradient,  ///< every rank has all of it, and comes back with a part of the sum
-                                ///< of its gradient
-  feature_sharded,  ///< each rank has its part of the last dimension: features, heads, vocabulary
-  partial,          ///< the sum over the ranks is meant; its gradient is whole
+  replicated,                   ///< every rank has the full value and the full gradient
+  sequence_sharded,             ///< each rank has part of the rows (sequence parallelism)
+  replicated_partial_gradient,  ///< every rank has the full value and a partial sum of its gradient
+  feature_sharded,  ///< each rank has part of the last dimension: features, heads, vocabulary
+  partial,          ///< the value is the sum over the ranks; the gradient is full
 };
 
 std::string_view to_string(placement x);
 
-/// A tensor on a tape. Copies are the same variable.
+/// A tensor on a tape. Copies refer to the same variable.
 struct variable {
   tensor data;
-  std::shared_ptr<gradient_slot> gradient = {};  ///< null: nobody will ask for its gradient
+  std::shared_ptr<gradient_slot> gradient = {};  ///< null: no gradient is needed
   axis_map<placement> placements = {};
-  tensor shard = {};  ///< this rank's rows, where `data` was gathered from everybody's
-  bool kept = false;  ///< for recomputation: nobody may change `data` in place
+  tensor shard = {};  ///< this rank's rows, if `data` was gathered
+  bool kept = false;  ///< for recomputation: `data` must not be changed in place
 };
 
 class tape;
 
-/// One recorded operation. It keeps what its two gradients need and nothing else.
+/// One recorded operation. It keeps only what its gradients need.
 class node {
  public:
   virtual ~node() = default;
 
-  /// Takes the gradient of the outputs, adds to the gradients of the inputs, frees what W does not
-  /// need.
+  /// Takes the gradient of the outputs, adds to the gradients of the inputs, and frees what only I
+  /// needs.
   virtual void input_gradients(tape& tape) = 0;
 
-  /// Adds to the gradients of the parameters. Most nodes have none.
+  /// Adds to the gradients of the parameters; most nodes have none.
   virtual void weight_gradients(tape&) {}
 };
 
-/// Where the gradient of a parameter goes: what an operation gives it is added to what is there or,
-/// as the first of a step, written to all of it, whatever is there.
+/// Destination of a parameter's gradient. The operation adds to it, or overwrites all of it as the
+/// first operation of a step.
 struct gradient_place {
-  float* to = nullptr;  ///< null: there is no such parameter
+  float* to = nullptr;  ///< null: no such parameter
   bool accumulates = true;
 };
 
 struct tape_settings {
   bool recording = true;
-  axis_map<communicator*> groups = {};  ///< of each axis of the model; null: one rank
+  axis_map<communicator*> groups = {};  ///< per axis of the model; null: one rank
   bool sequence_parallel = false;
 };
 
-/// Used by one lane; stream, store and axis outlive it. A tape that does not record only runs
-/// forward.
+/// Used by one lane. Stream, store and communicators must outlive it. A tape that does not record
+/// runs the forward pass only.
 class tape {
  public:
   tape(runtime::stream& stream, parameter_store& store, const tape_settings& settings)
@@ -101,25 +99,24 @@ class tape {
   }
   communicator& group(axis along) {
     return *settings_.groups[along];
-  }  ///< where group_size(along) > 1
+  }  ///< only if group_size(along) > 1
   bool sequence_parallel() const { return settings_.sequence_parallel && group_size() > 1; }
 
-  /// Everything until `end_segment` belongs to a new segment of `unit`, which is acquired
-  /// meanwhile. Without `record` nothing is kept for it: `rerun_segment` must come before its
-  /// gradients.
+  /// Starts a segment of `unit` that ends with `end_segment`; the unit stays acquired meanwhile.
+  /// Without `record` it keeps nothing: call `rerun_segment` before its gradients.
   void begin_segment(int unit, bool record = true);
-  /// Everything until `end_segment` is recorded in a segment that ran without.
+  /// Records a segment that ran without recording; ends with `end_segment`.
   void rerun_segment(int segment);
   void end_segment();
 
-  /// Parameters of the current segment's unit.
+  /// Value of a parameter of the current segment's unit.
   template <class T>
   const T* value(int index) const {
     return static_cast<const T*>(store_.value(unit_, index));
   }
-  /// For who adds to single rows of it.
+  /// For operations that add to single rows of the gradient.
   float* gradient(int index) { return store_.gradient(unit_, index); }
-  /// For who adds to all of it or writes all of it. `no_parameter` has none.
+  /// For operations that add to or write the whole gradient. Null for `no_parameter`.
   gradient_place place_of_gradient(int index) {
     if (index < 0)
       return {};
@@ -127,27 +124,27 @@ class tape {
     return {store_.gradient(unit_, index), !first};
   }
 
-  /// A new variable that gradients can come back to.
+  /// A new variable with a gradient slot while recording.
   variable make(tensor data, const axis_map<placement>& placements) const;
-  /// The same along the tensor axis, replicated along all others.
+  /// With this placement on the tensor axis and replicated on all others.
   variable make(tensor data, placement on_tensor_axis) const {
     return make(std::move(data), {{axis::tensor, on_tensor_axis}});
   }
 
-  /// Keeps the node, when recording.
+  /// Keeps the node if the tape is recording.
   void record(std::unique_ptr<node> x);
-  /// A node without parameters, as a function: for operations of a user's own. What it holds is
-  /// freed when it has run.
+  /// Records a node without parameters as a function, for a user's own operations. The function is
+  /// destroyed after it has run.
   void record(std::function<void(tape&)> input_gradients);
 
-  /// Adds `part` to what has come back for `to`.
+  /// Adds `part` to the gradient of a variable.
   void add(gradient_slot& to, tensor part) { add(to.sum, std::move(part)); }
-  /// The same of any sum; takes the part itself where there is none yet.
+  /// Adds `part` to a sum, or moves it there if the sum is empty.
   void add(tensor& sum, tensor part);
 
   int segments() const { return int(segments_.size()); }
   void input_gradients(int segment);
-  /// Once for each segment. After the last segment of a unit (in this backward order) the unit is
+  /// Call it once per segment. After the last segment of a unit, in backward order, the unit is
   /// emitted.
   void weight_gradients(int segment);
 
@@ -168,7 +165,8 @@ class tape {
   std::vector<segment> segments_;
 };
 
-/// Broken promise PLACEMENT-1 unless x is placed as `wanted` along the axis; `by` is the operation.
+/// Breaks promise PLACEMENT-1 unless x has the placement `wanted` along the axis; `by` is the
+/// operation.
 void require_placement(const variable& x,
                        placement wanted,
                        std::string_view by,

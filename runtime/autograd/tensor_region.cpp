@@ -5,7 +5,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// (rows, channels) with rows * `factor` / `divisor`.
+/// (rows, channels) with rows * factor / divisor rows.
 shape scaled_rows(const tensor& x, std::int64_t factor, std::int64_t divisor) {
   const auto channels = x.extents()[x.extents().rank() - 1];
   return {x.size() / channels * factor / divisor, channels};
@@ -24,7 +24,7 @@ tensor summed(tape& tape, const tensor& x) {
   return out;
 }
 
-/// This rank's rows of the sum.
+/// Reduce-scatter: this rank's rows of the sum.
 tensor scattered(tape& tape, const tensor& x) {
   auto out = like(tape, scaled_rows(x, 1, tape.group_size()));
   const void* const part = x.raw();
