@@ -1,6 +1,6 @@
-// Activations of one number (kernels/op/activation.hpp) and their slopes, by vectors.
+// Vectorised activations (kernels/op/activation.hpp) and their derivatives.
 //
-// Compiled once per instruction set, as vector-inl.hpp is.
+// Compiled once per instruction set, like vector-inl.hpp.
 
 #if defined(TROUPE_KERNELS_CPU_ACTIVATION_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_CPU_ACTIVATION_INL
@@ -55,7 +55,7 @@ struct gelu_erf {
 };
 
 struct squared_relu {
-  // Not a maximum, which on x86 hides what is not a number.
+  // An x86 maximum would hide NaN.
   static HWY_INLINE vec positive(vec x) { return hn::IfThenZeroElse(hn::Le(x, hn::Zero(d)), x); }
 
   static HWY_INLINE vec value(vec x) {
@@ -69,7 +69,7 @@ struct squared_relu {
   }
 };
 
-/// Calls `use` with the functions of one number that the activation has; not for swiglu.
+/// Calls `use` with the activation's value and slope functions; does nothing for swiglu.
 template <class Use>
 HWY_INLINE void with_functions_of(activation kind, const Use& use) {
   switch (kind) {

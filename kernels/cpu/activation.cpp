@@ -30,8 +30,8 @@ HWY_INLINE void pointwise_backward(const T* x, const T* dy, T* dx, std::int64_t 
   });
 }
 
-// A row of swiglu is two short streams, which the processor's own prefetching loses at every end of
-// a row: both directions ask for the same place one row ahead.
+// A swiglu row is two short streams. The hardware prefetcher loses track at each row end, so both
+// directions prefetch the same place of the next row.
 template <class T>
 HWY_INLINE void swiglu_forward(const T* gate, const T* linear, T* y, std::int64_t n) {
   each(n, [=](std::int64_t i, auto step) HWY_ATTR {
@@ -57,7 +57,7 @@ HWY_INLINE void swiglu_backward(const T* x, const T* dy, T* dx, std::int64_t N) 
   });
 }
 
-// All but swiglu are the same for every element: rows do not matter to them, [begin, end) is flat.
+// All activations but swiglu are elementwise, so for them [begin, end) counts elements, not rows.
 template <class T>
 void activation_forward_range(const activation_forward<T>& op,
                               std::int64_t begin,

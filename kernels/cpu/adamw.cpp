@@ -17,11 +17,10 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-/// What is computed at once where it does not go to memory at once: three arrays of it are in the
-/// first cache.
+/// Elements per block of adamw_blocks: three arrays of this size fit in the L1 cache.
 constexpr std::int64_t adamw_block = 1024;
 
-/// What is left of the operation for a vector.
+/// The settings of an update as vectors.
 struct adamw_numbers {
   vec gradient_scale, beta1, beta2, rest1, rest2, eps, decay, step1, inverse2;
 
@@ -45,8 +44,8 @@ struct adamw_numbers {
   }
 };
 
-// T: of the rounded weights. The vectors are captured by value: the compiler cannot know that x
-// does not alias op.
+// T is the type of the rounded weights. The vectors are captured by value, because the compiler
+// must assume that x aliases op.
 template <class T>
 void adamw_range(const adamw<float>& op, std::int64_t begin, std::int64_t end) {
   float *x = op.x + begin, *m = op.m + begin, *v = op.v + begin;
@@ -66,7 +65,8 @@ void adamw_range(const adamw<float>& op, std::int64_t begin, std::int64_t end) {
   });
 }
 
-/// A whole vector goes past the caches: what was in its place is not read from memory first.
+/// Stores a whole vector past the caches, so the processor does not first read the overwritten
+/// memory.
 HWY_INLINE void store_past_caches(whole, vec x, float* to) {
   hn::Stream(x, d, to);
 }
@@ -74,8 +74,8 @@ HWY_INLINE void store_past_caches(const partial& step, vec x, float* to) {
   step.store(x, to);
 }
 
-/// The same past the caches, where x, m and v begin at whole vectors. `block` (3, adamw_block) gets
-/// what they have become, for whoever reads it next.
+/// adamw_range with stores past the caches; requires x, m and v aligned to whole vectors. Copies
+/// the results to `block` (3, adamw_block), where the fingerprints read them.
 template <class T>
 void adamw_past_caches(const adamw<float>& op, std::int64_t begin, std::int64_t end, float* block) {
   float *x = op.x + begin, *m = op.m + begin, *v = op.v + begin;
@@ -97,9 +97,9 @@ void adamw_past_caches(const adamw<float>& op, std::int64_t begin, std::int64_t 
   });
 }
 
-/// Block by block, so that fingerprints are taken of what is still in the first cache. `keys`: of
-/// x, m and v for the grain that begins at `begin`, whose fingerprints are added to `sums` (3, 2);
-/// null: none are wanted.
+/// Updates block by block, so that fingerprints read the results from the L1 cache. `keys` has the
+/// keys of x, m and v for the grain that begins at `begin`; their fingerprints are added to `sums`
+/// (3, 2). Null: no fingerprints.
 template <class T>
 void adamw_blocks(const adamw<float>& op,
                   std::int64_t begin,
@@ -139,9 +139,9 @@ TROUPE_EXPORT(adamw_blocks);
 
 namespace {
 
-/// Whether so many elements that are written beside their source go past the caches: where these
-/// would not keep them anyway, an ordinary store would read from memory what it writes over, which
-/// in place was read already. What is written is 12 MiB.
+/// True if an out-of-place update of so many elements should bypass the caches. The results (12 MiB
+/// at this limit) would not stay in cache, and an ordinary store would first read the memory that
+/// it overwrites. An in-place update has read that memory already.
 bool goes_past_caches(const adamw_source<float>& from, std::int64_t elements) {
   return from.x != nullptr && elements >= std::int64_t{1} << 20;
 }

@@ -1,8 +1,8 @@
-// What may be said within functions for tiles. Included like vector-inl.hpp; defines
-// TROUPE_TILES where the instruction set at hand is AVX-512, the one that has them beside it.
+// Compiler attributes and setup for functions that use AMX tiles. Included like vector-inl.hpp.
+// Defines TROUPE_TILES if the current instruction set is AVX-512, the only one combined with tiles.
 //
-// Such functions stand between HWY_PUSH_ATTRIBUTES(TROUPE_TILE_ATTRIBUTES) and HWY_POP_ATTRIBUTES,
-// outside of HWY_BEFORE_NAMESPACE, and are called where multiplies_tiles() (amx.hpp).
+// Such functions are placed between HWY_PUSH_ATTRIBUTES(TROUPE_TILE_ATTRIBUTES) and
+// HWY_POP_ATTRIBUTES, outside HWY_BEFORE_NAMESPACE. Call them only if multiplies_tiles() (amx.hpp).
 
 #if defined(TROUPE_KERNELS_CPU_AMX_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_CPU_AMX_INL
@@ -22,7 +22,8 @@
 
 #undef TROUPE_TILE_ATTRIBUTES
 #define TROUPE_TILE_ATTRIBUTES HWY_TARGET_STR ",avx512bf16,amx-tile,amx-bf16"
-/// Of lambdas within such functions: clang does not inline into less.
+/// For lambdas inside such functions: clang does not inline code into a function with fewer
+/// features.
 #undef TROUPE_TILE_ATTR
 #define TROUPE_TILE_ATTR __attribute__((target(TROUPE_TILE_ATTRIBUTES)))
 
@@ -30,18 +31,18 @@ HWY_PUSH_ATTRIBUTES(TROUPE_TILE_ATTRIBUTES)
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-/// As long as this stands, the calling thread's eight tiles have 16 rows of 64 bytes.
+/// While alive, configures the calling thread's eight tiles as 16 rows of 64 bytes.
 class tiles_in_use {
  public:
   tiles_in_use() {
-    // Palette 1 of LDTILECFG.
+    // The format of LDTILECFG, palette 1.
     struct {
       std::uint8_t palette = 1, start = 0, reserved[14] = {};
       std::uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
       std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
     } shape;
     static_assert(sizeof shape == 64);
-    // Not by _tile_loadconfig: gcc 12 lets it read 8 bytes.
+    // Inline assembly, because gcc 12 assumes that _tile_loadconfig reads only 8 bytes.
     asm volatile("ldtilecfg %0" : : "m"(shape));
   }
   ~tiles_in_use() { _tile_release(); }

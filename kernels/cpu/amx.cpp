@@ -23,7 +23,7 @@ bool find_out() {
     return false;
   if (__get_cpuid_count(7, 1, &a, &b, &c, &d) == 0 || (a & 1U << 5) == 0)  // AVX512_BF16
     return false;
-  // So that ONEDNN_MAX_CPU_ISA chooses how products are computed, whoever does it.
+  // ONEDNN_MAX_CPU_ISA limits this code as well as oneDNN.
   if (dnnl_get_effective_cpu_isa() != dnnl_cpu_isa_avx512_core_amx)
     return false;
   return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;

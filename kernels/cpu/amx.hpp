@@ -1,8 +1,9 @@
-// Tiles of bf16 (Intel AMX): eight registers of 16 rows of 64 bytes, multiplied 16 x 32 by 32 x 16
-// at once; Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18.
+// Detection and constants of Intel AMX tiles of bf16: eight registers of 16 rows of 64 bytes. One
+// instruction multiplies 16 x 32 by 32 x 16. Source: Intel 64 and IA-32 Architectures Software
+// Developer's Manual, volume 1, chapter 18.
 //
-// A factor a lies in a tile as 16 rows of 32 terms, a factor b as 16 rows of 16 columns of two
-// terms each. Denormal numbers count as zero.
+// A tile of factor a has 16 rows of 32 terms. A tile of factor b has 16 rows, each with two terms
+// of 16 columns. Denormal numbers count as zero.
 
 #pragma once
 
@@ -12,20 +13,21 @@
 namespace troupe::kernels::cpu {
 
 constexpr std::int64_t tile_bytes = 1024;
-constexpr std::int64_t block_side = 32;  ///< of four tiles of sums; and terms of a step
+constexpr std::int64_t block_side
+    = 32;  ///< side of a block of four result tiles; also terms per step
 
-/// A float is the sum of three bf16, each the nearest to what those before it leave. Of the nine
-/// products of two such, the three smallest are left out: at most 1.001 times 2^-24 of the product,
-/// which is what rounding it to float may change. Henry, Tang, Heinecke: "Leveraging the bfloat16
-/// Artificial Intelligence Datatype For Higher-Precision Computations", 2019.
+/// Number of bf16 pieces per element. A float is split into three bf16, each nearest to the
+/// remainder. Of the nine partial products the three smallest are left out: an error of at most
+/// 1.001 * 2^-24 of the product, like rounding it to float. Henry, Tang, Heinecke: "Leveraging the
+/// bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations", 2019.
 template <class T>
 constexpr int pieces_of = std::is_same_v<T, float> ? 3 : 1;
-/// A square of a factor, 32 rows of a (columns of b) times 32 terms: two tiles of each piece.
+/// Bytes of a packed square: 32 rows of a (columns of b) by 32 terms, two tiles per piece.
 template <class T>
 constexpr std::int64_t square_bytes = pieces_of<T> * 2 * tile_bytes;
 
-/// Whether this processor multiplies such tiles beside AVX-512, and the operating system lets this
-/// process, which this asks for, once. Not where ONEDNN_MAX_CPU_ISA forbids it to oneDNN.
+/// True if the processor has AVX-512 and AMX-BF16 and the operating system permits tiles. The first
+/// call requests the permission. False if ONEDNN_MAX_CPU_ISA excludes AMX.
 bool multiplies_tiles();
 
 }  // namespace troupe::kernels::cpu

@@ -1,6 +1,6 @@
-// The steps of a tile of attention that both passes need.
+// Steps of attention on a tile of queries and keys, shared by both passes.
 //
-// Compiled once per instruction set, as vector-inl.hpp is.
+// Compiled once per instruction set, like vector-inl.hpp.
 
 #if defined(TROUPE_KERNELS_CPU_ATTENTION_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_CPU_ATTENTION_INL
@@ -24,9 +24,8 @@ inline std::int64_t vectors(std::int64_t floats) {
   return (floats + width - 1) / width;
 }
 
-/// Rows of a head that are soon read or written. They lie far apart, each in a few cache lines, so
-/// that the processor does not foresee them: products on the way there ask memory for them, in
-/// portions that it can have on their way at once.
+/// Rows of a head that will be accessed soon. They are far apart in memory, so the hardware
+/// prefetcher misses them. Products prefetch them on the way, a few rows at a time.
 class upcoming {
  public:
   void clear() { *this = {}; }
@@ -39,7 +38,6 @@ class upcoming {
                      D * std::int64_t{sizeof(T)}};
   }
 
-  /// The next rows.
   HWY_INLINE void prefetch(int rows = at_once) {
     for (int n = 0; n < rows && begin_ < end_; ++n) {
       auto& now = rows_[begin_];
@@ -61,7 +59,7 @@ class upcoming {
   int begin_ = 0, end_ = 0;
 };
 
-/// Copies rows of a head into padded rows, times `factor`; the padding is zero.
+/// Copies rows of a head into padded rows, scaled by `factor`. The padding is zero.
 template <class T>
 inline void pack_rows(const T* from,
                       std::int64_t from_stride,
@@ -80,8 +78,7 @@ inline void pack_rows(const T* from,
   }
 }
 
-/// Copies at most `tile` rows of a head as columns: to (D, tile). The columns that are left over
-/// are zero.
+/// Copies up to `tile` rows of a head as columns of `to` (D, tile). The remaining columns are zero.
 template <class T>
 inline void pack_columns(
     const T* from, std::int64_t from_stride, std::int64_t rows, std::int64_t D, float* to) {
@@ -91,7 +88,7 @@ inline void pack_columns(
       std::fill(to + c * tile + rows, to + (c + 1) * tile, 0.0f);
 }
 
-/// Fills the numbers of `t` for the query rows from `first` of the sequence.
+/// Fills the counts of `t` for the query rows of the sequence that begin at `first`.
 inline void look(query_tile& t, const attention_shape& a, const sequence& in, std::int64_t first) {
   const std::int32_t* position = a.key_position + in.key;
   t.rows = std::min(tile, in.queries - first);
@@ -101,7 +98,7 @@ inline void look(query_tile& t, const attention_shape& a, const sequence& in, st
   for (std::int64_t i = 0; i < t.rows; ++i) {
     if (a.causal) {
       const std::int32_t now = a.query_position[in.query + first + i];
-      // Ordinary rows follow each other: the next sees one key more.
+      // In the usual order of rows, each row sees one more key than the previous one.
       if (seen < in.keys && position[seen] <= now)
         ++seen;
       const bool found
@@ -117,7 +114,7 @@ inline void look(query_tile& t, const attention_shape& a, const sequence& in, st
       const std::int32_t now = a.query_position[in.query + first + i];
       t.hidden[i]
           = std::lower_bound(position, position + seen, attention_horizon(a, now)) - position;
-      if (t.hidden[i] == seen) {  // sees none: does not widen what its neighbours see
+      if (t.hidden[i] == seen) {  // sees no key: must not widen the tile's range
         t.hidden[i] = in.keys;
         t.visible[i] = 0;
       }
@@ -127,8 +124,8 @@ inline void look(query_tile& t, const attention_shape& a, const sequence& in, st
   }
 }
 
-/// Keys from `begin` that none of the rows [first, first + n) sees before the first that one does,
-/// at most a tile.
+/// Number of leading keys, from `begin`, that are hidden from all rows [first, first + n); at most
+/// a tile.
 inline std::int64_t gap(const query_tile& t,
                         std::int64_t first,
                         std::int64_t n,
@@ -137,7 +134,8 @@ inline std::int64_t gap(const query_tile& t,
   return std::clamp<std::int64_t>(least - begin, 0, tile);
 }
 
-/// Keys from `begin` up to the last that any of the rows [first, first + n) sees, at most a tile.
+/// Number of keys, from `begin`, up to the last visible to any row [first, first + n); at most a
+/// tile.
 inline std::int64_t columns(const query_tile& t,
                             std::int64_t first,
                             std::int64_t n,
@@ -148,7 +146,7 @@ inline std::int64_t columns(const query_tile& t,
   return std::clamp<std::int64_t>(most - begin, 0, tile);
 }
 
-/// to (tile, tile) = from (tile, Dp) times keys (D, tile), where rows see keys from `begin`.
+/// to (tile, tile) = from (tile, Dp) times keys (D, tile), for visible keys from `begin`.
 inline void score(const query_tile& t,
                   upcoming& next,
                   const float* from,
@@ -168,7 +166,7 @@ inline void score(const query_tile& t,
   }
 }
 
-/// to (tile, Dp) += weights (tile, tile) times rows (keys, Dp) from `begin`.
+/// to (tile, Dp) += weights (tile, tile) times rows (keys, Dp), for visible keys from `begin`.
 inline void gather(const query_tile& t,
                    upcoming& next,
                    const float* weights,
@@ -196,7 +194,7 @@ inline void gather(const query_tile& t,
   }
 }
 
-/// Rows of a head, `factor` times those of `from`.
+/// Writes rows of a head: `from` scaled by `factor`.
 template <class T>
 inline void write(const float* from,
                   std::int64_t from_stride,
@@ -213,8 +211,8 @@ inline void write(const float* from,
   }
 }
 
-/// lse and outputs of the query rows from `first` of `in`: `q` has their maxima, `sums` (tile,
-/// width) sums of probabilities and `o` (tile, o_stride) those of outputs.
+/// Writes lse and outputs of the query rows that begin at `first`. Inputs: row maxima in `q`,
+/// `sums` (tile, width) of probabilities and unnormalised outputs `o` (tile, o_stride).
 template <class T>
 inline void finish(const attention_forward<T>& op,
                    const sequence& in,
@@ -229,8 +227,8 @@ inline void finish(const attention_forward<T>& op,
   for (std::int64_t i = 0; i < q.rows; ++i)
     q.row[tile + i] = hn::GetLane(hn::SumOfLanes(d, hn::LoadU(d, sums + i * width)));
   for (std::int64_t i = 0; i < q.rows; i += width) {
-    // Neither the sum 0 of a row without keys nor one that is not a number is for Highway's log;
-    // the maximum, minus infinity, and the sum itself say it already.
+    // Highway's log handles neither 0 (a row without keys) nor NaN. Both cases take their result
+    // from the maximum (-infinity) or the sum (NaN).
     const vec total = hn::LoadU(d, q.row + tile + i), top = hn::LoadU(d, q.row + i);
     const auto none = hn::Eq(total, hn::Zero(d));
     const vec lse = hn::IfThenElse(none, top, hn::Add(top, hn::Log(d, total)));
@@ -250,7 +248,7 @@ inline void finish(const attention_forward<T>& op,
   }
 }
 
-/// What a part of a pass is of, whether it goes by vectors or by tiles.
+/// Common members of a part of a pass, for the vector and the tile version.
 template <class Op, class T>
 class pass_base {
  protected:
@@ -286,8 +284,8 @@ class forward_base : protected pass_base<attention_forward<T>, T> {
     return op_.q + this->place_of_queries(first, of_group);
   }
 
-  /// Calls copy(t) for the pieces [first, end) of keys and values, but for those that are copied:
-  /// what lies between two windows is not.
+  /// Calls copy(t) for the blocks [first, end) of keys and values that are not copied yet. Blocks
+  /// between two windows are skipped.
   template <class Copy>
   void copy_missing(std::int64_t first, std::int64_t end, const Copy& copy) {
     if (first > copied_end_ || end < copied_first_)
@@ -297,11 +295,11 @@ class forward_base : protected pass_base<attention_forward<T>, T> {
     while (copied_end_ < end)
       copy(copied_end_++);
   }
-  /// Pieces of keys before the first that comes next.
+  /// The first block of keys that is not copied yet.
   std::int64_t copied_end() const { return copied_end_; }
 
-  /// Asks for what is written for the tile of `rows` queries from `first`, and read for the one
-  /// after it: keys from `key` on are not copied yet.
+  /// Schedules prefetches of the outputs of this tile of queries and of the inputs of the next one.
+  /// Keys from `key` on are not copied yet.
   void look_ahead(std::int64_t first,
                   std::int64_t rows,
                   std::int64_t head,
@@ -333,12 +331,11 @@ class backward_base : protected pass_base<attention_backward<T>, T> {
   using base::op_, base::a_, base::in_, base::which_, base::next_, base::k_, base::v_;
   using base::place_of_queries;
 
-  /// dq goes to `partial_dq` (query rows, H, D), or to where it belongs if that is null.
+  /// Writes dq to `partial_dq` (query rows, H, D), or to op.dq if null.
   backward_base(const attention_backward<T>& op, const part& which, float* partial_dq)
       : base(op, which), partial_dq_(partial_dq) {}
 
-  /// Asks for what is written for the tile of `rows` queries from `first`, and read for the one
-  /// after it.
+  /// Schedules prefetches of the outputs of this tile of queries and of the inputs of the next one.
   void look_ahead(std::int64_t first, std::int64_t rows, std::int64_t of_group) {
     std::int64_t next = first, ahead = of_group + 1, next_rows = rows;
     if (ahead == a_.H / a_.G) {
@@ -359,7 +356,7 @@ class backward_base : protected pass_base<attention_backward<T>, T> {
   float* const partial_dq_;
 };
 
-/// Which keys of a row are kept by dropout.
+/// Draws which keys dropout keeps for a query row.
 class keeping {
  public:
   keeping(const attention_shape& a, std::uint64_t sample, std::int64_t head, std::uint32_t* words)
@@ -369,11 +366,11 @@ class keeping {
         words_(words),
         threshold_(drop_threshold(a.p_drop)) {}
 
-  /// Draws for the query at `query` and n keys, at most a tile.
+  /// Draws for the query at position `query` and n keys, at most a tile.
   HWY_INLINE void draw(std::int32_t query, const std::int32_t* keys, std::int64_t n) {
     const std::uint64_t stream = attention_stream(sample_, query);
     const std::int32_t shift = keys[0] & 3;
-    if (keys[n - 1] - keys[0] == n - 1) {  // they ascend: no gaps
+    if (keys[n - 1] - keys[0] == n - 1) {  // positions ascend, so they are consecutive
       const std::uint64_t block = attention_word(head_, keys[0]) / 4;
       philox_words(words_, n + shift, key_, stream, block);
       at_ = words_ + shift;
@@ -384,7 +381,7 @@ class keeping {
     }
   }
 
-  /// The lanes of the keys c, c + 1, ... that are kept.
+  /// Mask of the lanes that keep the keys c, c + 1, ....
   HWY_INLINE hn::Mask<tag> lanes(std::int64_t c) const {
     const hn::RebindToUnsigned<tag> du;
     const auto dropped = hn::Lt(hn::LoadU(du, at_ + c), hn::Set(du, threshold_));

@@ -1,11 +1,9 @@
-// What both passes of attention share: the grid of tiles and the scratch of a thread.
+// The tile grid and thread scratch that both attention passes share. Private to kernels/cpu.
 //
-// Queries go in tiles of 64 rows, keys in tiles of 64 columns, on a grid that starts at the first
-// row of a sequence: the bits of a query row do not depend on how the tiles are spread over
-// threads. What causality and the window hide are two numbers for each query row: of the first
-// `visible` keys of its sequence it sees all but the first `hidden`, because key positions ascend.
-//
-// Private to kernels/cpu.
+// Tiles have 64 query rows and 64 keys, on a grid that starts at the first row of each sequence. So
+// the bits of a query row do not depend on how tiles are assigned to threads. Key positions ascend,
+// so two numbers per query row describe causality and window: of the first `visible` keys of its
+// sequence the row sees all but the first `hidden`.
 
 #pragma once
 
@@ -18,12 +16,12 @@
 
 namespace troupe::kernels::cpu {
 
-constexpr std::int64_t tile = 64;  ///< query rows, and keys, of a tile
+constexpr std::int64_t tile = 64;  ///< query rows per tile; also keys per tile
 
-/// A sequence this short reads keys and values where they lie: copying them would cost more.
+/// Sequences with up to so many queries read keys and values in place; copying would cost more.
 constexpr std::int64_t few_queries = 4;
 
-/// Floats in a padded row of a head: whole vectors of every instruction set.
+/// Floats in a padded row of a head: a whole number of vectors in every instruction set.
 constexpr std::int64_t padded(std::int64_t D) {
   return (D + 15) / 16 * 16;
 }
@@ -31,7 +29,7 @@ constexpr std::int64_t tiles(std::int64_t rows) {
   return (rows + tile - 1) / tile;
 }
 
-/// Hands out aligned pieces of a thread's scratch, or counts them when it has none.
+/// Hands out aligned pieces of a thread's scratch. With null memory, only counts the bytes.
 class piece {
  public:
   explicit piece(std::byte* begin) : begin_(begin) {}
@@ -51,9 +49,9 @@ class piece {
 
 /// State of one tile of query rows.
 struct query_tile {
-  std::int64_t* hidden;   ///< (tile) keys before the first that each row sees
-  std::int64_t* visible;  ///< (tile) keys up to the last that each row sees
-  std::uint32_t* words;   ///< (tile + 32) random words of one row
+  std::int64_t* hidden;   ///< (tile) index of the first key that each row sees
+  std::int64_t* visible;  ///< (tile) index after the last key that each row sees
+  std::uint32_t* words;   ///< (tile + 32) random words for one row
   float* q;               ///< (tile, Dp) scaled
   float* s;               ///< (tile, tile) scores, then probabilities
   float* row;             ///< (2, tile) forward: maximum, sum; backward: lse, D
@@ -66,7 +64,7 @@ struct query_tile {
     q = from.take<float>(tile * Dp);
     s = from.take<float>(tile * tile);
   }
-  /// All but q and s.
+  /// Takes all arrays but q and s.
   void take_numbers(piece& from) {
     hidden = from.take<std::int64_t>(tile);
     visible = from.take<std::int64_t>(tile);
@@ -77,8 +75,8 @@ struct query_tile {
 
 /// One sequence of the batch.
 struct sequence {
-  std::int64_t query, queries;  ///< first query row, number
-  std::int64_t key, keys;       ///< first key row, number
+  std::int64_t query, queries;  ///< first query row, number of query rows
+  std::int64_t key, keys;       ///< first key row, number of key rows
 
   sequence(const attention_shape& a, std::int64_t s)
       : query(a.query_starts[s]),
@@ -86,7 +84,7 @@ struct sequence {
         key(a.key_starts[s]),
         keys(a.key_starts[s + 1] - key) {}
 
-  /// Of the sequence's query row `first`; those of the next rows follow.
+  /// Index of the lse of query row `first` of this sequence; the following rows are adjacent.
   std::int64_t lse_at(std::int64_t H, std::int64_t head, std::int64_t first) const {
     return kernels::lse_at(H, query, query + queries, head, query + first);
   }
@@ -94,8 +92,8 @@ struct sequence {
 
 struct longest {
   std::int64_t queries = 0;
-  std::int64_t keys = 0;         ///< of any sequence
-  std::int64_t copied_keys = 0;  ///< of sequences with more than `few_queries`
+  std::int64_t keys = 0;         ///< in any sequence
+  std::int64_t copied_keys = 0;  ///< in sequences with more than `few_queries` queries
 };
 
 inline longest longest_of(const attention_shape& a) {
@@ -110,8 +108,7 @@ inline longest longest_of(const attention_shape& a) {
   return most;
 }
 
-/// The part of the work that one thread does at a time: tiles first, first + step, ... of one
-/// sequence and group.
+/// A unit of work for one thread: tiles first, first + step, ... of one sequence and group.
 struct part {
   std::int64_t s, g;
   std::int64_t first, step;

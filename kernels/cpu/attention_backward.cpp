@@ -131,8 +131,8 @@ class backward_part : backward_base<T> {
       write(own_.dq, Dp_, q.rows, a_.D, a_.scale, op_.dq + place_of_q, a_.query_row);
   }
 
-  // Scores become p m, and their gradients before dropout become ds. What a row does not see is 0
-  // in both: the sums over rows of a block pass over it.
+  // Turns scores into p m, and their gradients before dropout into ds. Hidden keys get 0 in both,
+  // because the products over a block of rows include them.
   template <bool Dropout>
   void slopes(std::int64_t first, std::int64_t begin, keeping& kept) {
     const query_tile& q = own_.queries;
@@ -176,14 +176,14 @@ class backward_part : backward_base<T> {
     }
   }
 
-  // to (keys, Dp) += transpose of weights (tile, tile) times rows (tile, Dp).
+  // to (keys, Dp) += transposed weights (tile, tile) times rows (tile, Dp).
   void scatter(std::int64_t begin, const float* weights, const float* rows, float* to) {
     const query_tile& q = own_.queries;
     const std::int64_t seen = columns(q, 0, q.rows, begin), v = vectors(a_.D);
     std::int64_t first = 0;
     for (std::int64_t j = gap(q, 0, q.rows, begin); j < seen; j += block_rows) {
       const std::int64_t n = std::min<std::int64_t>(block_rows, seen - j);
-      while (q.visible[first] <= begin + j)  // ends: a row sees `seen` keys of this tile
+      while (q.visible[first] <= begin + j)  // terminates: some row sees `seen` keys of this tile
         ++first;
       std::int64_t last = q.rows;
       while (last > first && q.hidden[last - 1] >= begin + j + n)
@@ -242,16 +242,15 @@ namespace {
 TROUPE_EXPORT(attention_backward_part);
 
 struct backward_plan {
-  std::int64_t cuts;         ///< parts of a sequence and group
-  std::int64_t part_tiles;   ///< key tiles of the largest part
-  std::size_t thread_bytes;  ///< scratch of one thread, in either way
-  std::int64_t dq_floats;    ///< of one partial dq
+  std::int64_t cuts;         ///< parts per sequence and group
+  std::int64_t part_tiles;   ///< key tiles in the largest part
+  std::size_t thread_bytes;  ///< scratch per thread, enough for vectors and for tiles
+  std::int64_t dq_floats;    ///< size of one partial dq
   std::int64_t partial_dqs;
 
-  // Sequences and groups alone keep the threads busy where there are many. Otherwise each is cut
-  // by keys, in turns, because the first keys are seen by the most queries; every part then has a
-  // dq of its own, and they are added in order. That of the first part may lie where the sum goes,
-  // if that keeps floats.
+  // Many sequences and groups keep the threads busy by themselves. Otherwise each is cut by key
+  // tiles, dealt out in turns, because the first keys are seen by the most queries. Each part then
+  // has its own dq; they are added in order. The first part may use op.dq itself if that is float.
   backward_plan(const attention_shape& a, int threads, bool in_place, bool tiled) {
     const longest most = longest_of(a);
     const std::int64_t groups = std::max<std::int64_t>(1, a.S * a.G);
@@ -274,11 +273,11 @@ struct backward_plan {
   }
 };
 
-/// Whether the dq of the first part is that of the operation.
+/// True if the first part writes its dq directly to op.dq.
 template <class T>
 constexpr bool in_place = std::is_same_v<T, float>;
 
-// dq (+)= the partial ones, in the order of the parts.
+// Adds the partial dq arrays to dq in the order of the parts.
 template <class T>
 void add_partial(const attention_backward<T>& op,
                  float* partial,

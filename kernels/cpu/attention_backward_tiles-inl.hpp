@@ -1,6 +1,6 @@
-// The backward pass of attention by tiles of bf16. Where TROUPE_TILES.
+// The backward pass of attention with AMX tiles of bf16. Requires TROUPE_TILES.
 //
-// Compiled once per instruction set, as vector-inl.hpp is.
+// Compiled once per instruction set, like vector-inl.hpp.
 
 #if defined(TROUPE_KERNELS_CPU_ATTENTION_BACKWARD_TILES_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_CPU_ATTENTION_BACKWARD_TILES_INL
@@ -16,9 +16,9 @@ HWY_PUSH_ATTRIBUTES(TROUPE_TILE_ATTRIBUTES)
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-/// Scores are computed transposed, a row for each key: p and ds then are what dv and dk multiply as
-/// they lie. What dq multiplies is ds in pairs of rows, and its columns come out of that product.
-/// p and ds are rounded to bf16 as flash attention has it on devices; sums are float.
+/// Scores are computed transposed, with a row per key, so p and ds can multiply into dv and dk
+/// without another transpose. dq needs ds in pairs of rows, and that product yields dq as columns.
+/// p and ds are rounded to bf16, like in flash attention on GPUs; sums are float.
 class tiled_backward_part : backward_base<bf16> {
  public:
   tiled_backward_part(const attention_backward<bf16>& op,
@@ -61,7 +61,7 @@ class tiled_backward_part : backward_base<bf16> {
     std::fill_n(own_.dv + at, all * Ds_, 0.0f);
   }
 
-  // Rows of queries, or of gradients of their outputs, as the two factors that they are.
+  // Packs rows of q or d_o in the two layouts that the products need.
   void pack_queries(const bf16* from, std::int64_t stride, bf16* columns, bf16* pairs) {
     const std::int64_t all = in_strips(own_.queries.rows);
     copy_rows(from, stride, own_.queries.rows, a_.D, all, own_.rows);
@@ -107,7 +107,7 @@ class tiled_backward_part : backward_base<bf16> {
       write(own_.dq, Ds_, q.rows, a_.D, a_.scale, op_.dq + place_of_q, a_.query_row);
   }
 
-  // Which keys of the tile from `begin` each row keeps.
+  // Draws which keys of the tile from `begin` each row keeps.
   void draw(std::int64_t first, std::int64_t begin, keeping& kept) {
     const query_tile& q = own_.queries;
     for (std::int64_t i = 0; i < q.rows; ++i) {
@@ -122,7 +122,7 @@ class tiled_backward_part : backward_base<bf16> {
     std::fill(own_.kept + q.rows, own_.kept + tile, 0);
   }
 
-  // Strips of queries [first, end) of which some row sees some of the strip of keys from `begin`.
+  // The strips [first, end) of queries that see any key of the strip from `begin`.
   struct strips {
     std::int64_t first, end;
   };
@@ -138,8 +138,8 @@ class tiled_backward_part : backward_base<bf16> {
     return out;
   }
 
-  // Adds what the tile of keys t gives. Whether it gives anything: dq then is begun. All scores
-  // come first: the products of one strip then run beside the exponentials of the other.
+  // Adds the contribution of key tile t; returns true if there is one. All scores come first, so
+  // that the products of one strip overlap the exponentials of the other.
   bool one_tile(std::int64_t t, bool begun) {
     const std::int64_t at = place(t) * tile * Ds_;
     const strips by[] = {seeing(t * tile), seeing(t * tile + strip)};
@@ -163,7 +163,7 @@ class tiled_backward_part : backward_base<bf16> {
     return gather(own_.key_columns + at, by, begun);
   }
 
-  // to (strip, tile) = rows (strip, Ds) times columns of queries.
+  // to (strip, tile) = rows (strip, Ds) times query columns.
   void score(const bf16* rows, const bf16* columns, strips by, float* to) {
     for (std::int64_t i = by.first; i < by.end; ++i) {
       next_.prefetch(rows_asked_for);
@@ -176,7 +176,7 @@ class tiled_backward_part : backward_base<bf16> {
     }
   }
 
-  // to (strip, Ds) += weights (strip, tile) times rows of queries in pairs.
+  // to (strip, Ds) += weights (strip, tile) times query rows in pairs.
   void scatter(const bf16* weights, const bf16* pairs, strips by, float* to) {
     for (std::int64_t c = 0; c < Ds_; c += strip) {
       next_.prefetch(rows_asked_for);
@@ -189,9 +189,9 @@ class tiled_backward_part : backward_base<bf16> {
     }
   }
 
-  // dq_columns (Ds, tile) (+)= columns of keys times ds.
+  // dq_columns (Ds, tile) (+)= key columns times ds.
   bool gather(const bf16* keys, const strips (&by)[2], bool begun) {
-    strips of[2];  // of keys, that a strip of queries sees
+    strips of[2];  // strips of keys that each strip of queries sees
     for (std::int64_t i = 0; i < 2; ++i) {
       const bool sees[] = {by[0].first <= i && i < by[0].end, by[1].first <= i && i < by[1].end};
       of[i] = {sees[0] ? 0 : 1, sees[1] ? 2 : 1};
@@ -211,8 +211,8 @@ class tiled_backward_part : backward_base<bf16> {
     return true;
   }
 
-  // Scores of the strips j of keys and i of queries become p m, and their gradients before dropout
-  // become ds; what is not seen is 0 in both.
+  // Turns the scores of key strip j and query strip i into p m, and their gradients before dropout
+  // into ds. Hidden pairs get 0 in both.
   template <bool Dropout>
   void slopes(std::int64_t begin, std::int64_t j, std::int64_t i) {
     const query_tile& q = own_.queries;
@@ -229,7 +229,7 @@ class tiled_backward_part : backward_base<bf16> {
     for (std::int64_t row = 0; row < strip; row += 2, pairs += strip) {
       const __m512i even = slope<Dropout>(j, i, row, clear);
       const __m512i odd = slope<Dropout>(j, i, row + 1, clear);
-      // Queries come out in the order of `query_of_column`.
+      // The queries are permuted as in `query_of_column`.
       _mm512_storeu_si512(pairs, _mm512_unpacklo_epi16(even, odd));
       _mm512_storeu_si512(pairs + tile_numbers, _mm512_unpackhi_epi16(even, odd));
     }
@@ -238,7 +238,7 @@ class tiled_backward_part : backward_base<bf16> {
     return c / strip * strip + c % 16 / 4 * 8 + c % strip / 16 * 4 + c % 4;
   }
 
-  // One row of a strip of keys: its ds, rounded.
+  // Computes one key row of a strip; returns its rounded ds.
   template <bool Dropout>
   HWY_INLINE __m512i slope(std::int64_t j, std::int64_t i, std::int64_t row, bool clear) {
     const std::int64_t key = j * strip + row, at = key * tile + i * strip;
@@ -249,7 +249,7 @@ class tiled_backward_part : backward_base<bf16> {
       const std::int64_t query = i * strip + half * width;
       const float* const stats = own_.queries.row + query;
       const vec s = hn::LoadU(d, own_.s + at + half * width);
-      // As the forward pass has it: exact where scores are large and their differences small.
+      // Same rounding as in the forward pass: exact for large scores with small differences.
       const vec away = hn::Sub(hn::Mul(s, scale), hn::LoadU(d, stats));
       vec p = power_of_two(hn::Mul(away, to_power_of_two));
       vec dp = hn::LoadU(d, own_.dp + at + half * width);
@@ -273,7 +273,7 @@ class tiled_backward_part : backward_base<bf16> {
     return rounded;
   }
 
-  // The lanes of 16 queries that see a key of the tile at work.
+  // Mask of the 16 queries that see a key of the current tile.
   HWY_INLINE __mmask16 seen_by(std::int64_t query, std::int64_t key) const {
     const __m512i here = _mm512_set1_epi32(int(key));
     return _mm512_mask_cmplt_epi32_mask(
@@ -281,7 +281,7 @@ class tiled_backward_part : backward_base<bf16> {
         here,
         _mm512_loadu_si512(own_.visible + query));
   }
-  // Those that keep it.
+  // Mask of the 16 queries whose dropout keeps it.
   HWY_INLINE __mmask16 kept_by(std::int64_t query, std::int64_t key) const {
     const __m512i here = _mm512_set1_epi64(std::int64_t(std::uint64_t{1} << key));
     const auto low = _mm512_test_epi64_mask(_mm512_loadu_si512(own_.kept + query), here);
@@ -289,7 +289,7 @@ class tiled_backward_part : backward_base<bf16> {
     return __mmask16(low | high << 8);
   }
 
-  // dq (tile, Ds) from its columns.
+  // Transposes dq_columns to dq (tile, Ds).
   void turn_dq() {
     alignas(64) float turned[16 * 16];
     for (std::int64_t c = 0; c < in_strips(own_.queries.rows); c += 16)

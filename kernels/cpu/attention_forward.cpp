@@ -24,10 +24,10 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 struct forward_scratch {
   query_tile queries;
   float* o;        ///< (tile, Dp)
-  float* before;   ///< (tile) maxima before the tile of keys at work
-  float* sums;     ///< (tile, width of a vector) of probabilities
-  float* columns;  ///< (copied tiles, D, tile) keys as columns
-  float* values;   ///< (copied tiles * tile, Dp), one tile at least
+  float* before;   ///< (tile) maxima before the current key tile
+  float* sums;     ///< (tile, width of a vector) sums of probabilities
+  float* columns;  ///< (copied tiles, D, tile) transposed keys
+  float* values;   ///< (copied tiles * tile, Dp), at least one tile
 
   forward_scratch(piece& from, std::int64_t D, std::int64_t copied_keys) {
     const std::int64_t Dp = padded(D), copied = tiles(copied_keys) * tile;
@@ -103,7 +103,7 @@ class forward_part : forward_base<T> {
     finish(op_, in_, first, head, q, own_.sums, own_.o, Dp_);
   }
 
-  // One row of keys after the other, for the few queries of a step of decoding.
+  // Computes scores one key row at a time, for the few queries of a decoding step.
   void score_in_place(std::int64_t begin) {
     const query_tile& q = own_.queries;
     for (std::int64_t i = 0; i < q.rows; ++i) {
@@ -121,7 +121,7 @@ class forward_part : forward_base<T> {
   void gather_in_place(std::int64_t begin) {
     const T* rows = v_ + begin * a_.key_row;
     if constexpr (std::is_same_v<T, float>) {
-      if (a_.D % width == 0)  // otherwise a vector would reach beyond the row
+      if (a_.D % width == 0)  // otherwise a vector would read beyond the row
         return gather(own_.queries, next_, own_.queries.s, rows, a_.key_row, a_.D, begin, own_.o);
     }
     const std::int64_t hidden = gap(own_.queries, 0, own_.queries.rows, begin);
@@ -131,9 +131,9 @@ class forward_part : forward_base<T> {
     gather(own_.queries, next_, own_.queries.s, own_.values, Dp_, a_.D, begin, own_.o);
   }
 
-  // Scores of keys from `begin` become probabilities relative to the running maximum; what was
-  // summed under a smaller one shrinks. First all maxima, then all exponentials: those of one row
-  // need not wait for the maximum of the row before.
+  // Turns the scores of the keys from `begin` into probabilities relative to the running maximum,
+  // and rescales earlier sums if the maximum rose. All maxima come before all exponentials, so no
+  // row waits for the maximum of another.
   template <bool Dropout>
   void soften(std::int64_t first, std::int64_t begin, keeping& kept) {
     query_tile& q = own_.queries;
@@ -149,7 +149,8 @@ class forward_part : forward_base<T> {
       const std::int64_t wide = vectors(columns(q, b, n, begin)) * width;
       for (std::int64_t i = b; i < b + n; ++i) {
         float* const s = q.s + i * tile;
-        if (std::min(q.visible[i], begin + tile) <= q.hidden[i]) {  // has seen no key, no maximum
+        if (std::min(q.visible[i], begin + tile)
+            <= q.hidden[i]) {  // no visible key so far, so no maximum
           std::fill_n(s, wide, 0.0f);
           continue;
         }
@@ -172,8 +173,8 @@ class forward_part : forward_base<T> {
     }
   }
 
-  // The maximum of row i with its scores of a tile, `wide` of which are computed; those of keys
-  // that it does not see become minus infinity.
+  // Updates the maximum of row i with `wide` scores of a tile. Scores of hidden keys become
+  // -infinity.
   void raise_maximum(std::int64_t i, std::int64_t begin, std::int64_t wide) {
     query_tile& q = own_.queries;
     const std::int64_t hidden = gap(q, i, 1, begin), seen = columns(q, i, 1, begin);
@@ -184,12 +185,12 @@ class forward_part : forward_base<T> {
       std::fill_n(s + seen, wide - seen, -infinity);
     vec top = hn::Set(d, -infinity);
     for (std::int64_t c = 0; c < wide; c += width)
-      top = hn::Max(hn::LoadU(d, s + c), top);  // in this order it passes over what is not a number
+      top = hn::Max(hn::LoadU(d, s + c), top);  // with this operand order, NaN scores are ignored
     own_.before[i] = q.row[i];
     q.row[i] = hn::GetLane(hn::Max(hn::Set(d, q.row[i]), hn::MaxOfLanes(d, top)));
   }
 
-  // Sums and outputs of the rows whose maximum rose.
+  // Rescales sums and outputs of the rows whose maximum rose.
   void shrink() {
     const query_tile& q = own_.queries;
     for (std::int64_t i = 0; i < q.rows; ++i) {
@@ -237,12 +238,13 @@ namespace {
 TROUPE_EXPORT(attention_forward_part);
 
 struct forward_plan {
-  std::int64_t cuts;         ///< parts of a sequence and group
-  std::int64_t copied_keys;  ///< at most, by a thread
-  std::size_t thread_bytes;  ///< scratch of one thread, in either way
+  std::int64_t cuts;         ///< parts per sequence and group
+  std::int64_t copied_keys;  ///< upper limit per thread
+  std::size_t thread_bytes;  ///< scratch per thread, enough for vectors and for tiles
 
-  // Sequences and groups alone keep the threads busy where there are many. Otherwise each is cut by
-  // queries, and every part copies the keys that it needs. The bits of a row do not depend on it.
+  // Many sequences and groups keep the threads busy by themselves. Otherwise each is cut by
+  // queries, and every part copies the keys that it needs. The bits of a row do not depend on the
+  // cut.
   forward_plan(const attention_shape& a, int threads, bool tiled) {
     const longest most = longest_of(a);
     const std::int64_t groups = std::max<std::int64_t>(1, a.S * a.G);

@@ -1,6 +1,6 @@
-// The forward pass of attention by tiles of bf16. Where TROUPE_TILES.
+// The forward pass of attention with AMX tiles of bf16. Requires TROUPE_TILES.
 //
-// Compiled once per instruction set, as vector-inl.hpp is.
+// Compiled once per instruction set, like vector-inl.hpp.
 
 #if defined(TROUPE_KERNELS_CPU_ATTENTION_FORWARD_TILES_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_CPU_ATTENTION_FORWARD_TILES_INL
@@ -16,9 +16,9 @@ HWY_PUSH_ATTRIBUTES(TROUPE_TILE_ATTRIBUTES)
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-/// Scores of a strip of queries with up to `scored_keys` keys, their exponentials, which are
-/// rounded to bf16 as flash attention has it on devices, and their product with values. Sums,
-/// maxima and outputs are float.
+/// For each strip of queries and up to `scored_keys` keys: computes scores, their exponentials and
+/// the product with the values. Exponentials are rounded to bf16, like in flash attention on GPUs.
+/// Sums, maxima and outputs are float.
 class tiled_forward_part : forward_base<bf16> {
  public:
   tiled_forward_part(const attention_forward<bf16>& op,
@@ -56,7 +56,7 @@ class tiled_forward_part : forward_base<bf16> {
     std::fill_n(own_.sums, q.rows * width, 0.0f);
     keeping kept(a_, a_.p_drop > 0 ? a_.sample[which_.s] : 0, head, q.words);
     rows_of_strip strips[] = {strip_from(0), strip_from(strip)};
-    // Scores of both strips come first: the products of one run beside the exponentials of the
+    // Scores of both strips come first, so that the products of one overlap the exponentials of the
     // other.
     for (std::int64_t j = q.start / scored_keys * scored_keys; j < q.reach; j += scored_keys) {
       for (rows_of_strip& rows : strips)
@@ -71,13 +71,13 @@ class tiled_forward_part : forward_base<bf16> {
     finish(op_, in_, first, head, q, own_.sums, own_.o, Ds_);
   }
 
-  // Some rows of the tile of queries, and the keys at work of which they see some.
+  // Up to 32 rows of the query tile, and the range of keys they are currently processing.
   struct rows_of_strip {
     std::int64_t row, n;
-    std::int64_t start, reach;  ///< of all keys
+    std::int64_t start, reach;  ///< range of all visible keys
     std::int64_t begin = 0, keys = 0;
-    bool begun = false;                    ///< have outputs
-    bool clear[scored_keys / strip] = {};  ///< strips of keys all of which all rows see
+    bool begun = false;                    ///< outputs are initialised
+    bool clear[scored_keys / strip] = {};  ///< strips of keys that all rows see completely
   };
 
   rows_of_strip strip_from(std::int64_t row) const {
@@ -91,7 +91,7 @@ class tiled_forward_part : forward_base<bf16> {
             *std::max_element(q.visible + row, q.visible + row + n)};
   }
 
-  // Scores with the keys from j.
+  // Computes the scores of the keys from j.
   void score(rows_of_strip& rows, std::int64_t j) {
     rows.begin = std::max(j, rows.start / strip * strip);
     rows.keys
@@ -105,7 +105,7 @@ class tiled_forward_part : forward_base<bf16> {
     }
   }
 
-  // Scores become probabilities, and outputs are summed.
+  // Turns scores into probabilities and adds to the outputs.
   void gather(std::int64_t first, rows_of_strip& rows, keeping& kept) {
     look_at_strips(rows);
     for (std::int64_t i = rows.row; i < rows.row + rows.n; ++i)
@@ -134,7 +134,7 @@ class tiled_forward_part : forward_base<bf16> {
     for (std::int64_t c = 0; c < rows.keys; c += strip)
       rows.clear[c / strip] = hidden <= rows.begin + c && visible >= rows.begin + c + strip;
   }
-  // Of the 16 keys from `begin`, those that row i sees.
+  // Mask of the 16 keys from `begin` that row i sees.
   HWY_INLINE __mmask16 seen(std::int64_t i, std::int64_t begin) const {
     return lanes_within(begin, own_.queries.hidden[i], own_.queries.visible[i]);
   }
@@ -146,7 +146,7 @@ class tiled_forward_part : forward_base<bf16> {
     __m512 top = _mm512_set1_ps(-std::numeric_limits<float>::infinity()), other = top;
     for (std::int64_t c = 0; c < rows.keys; c += strip) {
       const __m512 s0 = _mm512_loadu_ps(s + c), s1 = _mm512_loadu_ps(s + c + width);
-      // In this order the maximum passes over what is not a number.
+      // With this operand order, NaN scores are ignored.
       if (rows.clear[c / strip]) {
         top = _mm512_max_ps(s0, top);
         other = _mm512_max_ps(s1, other);
@@ -160,7 +160,7 @@ class tiled_forward_part : forward_base<bf16> {
     q.row[i] = std::max(q.row[i], raised * a_.scale);
   }
 
-  // Sums and outputs of the rows whose maximum rose.
+  // Rescales sums and outputs of the rows whose maximum rose.
   void shrink(const rows_of_strip& rows) {
     const query_tile& q = own_.queries;
     for (std::int64_t i = rows.row; i < rows.row + rows.n; ++i) {
@@ -176,7 +176,8 @@ class tiled_forward_part : forward_base<bf16> {
     }
   }
 
-  // Scores of row i become probabilities relative to its maximum, in the first half of their place.
+  // Turns the scores of row i into probabilities relative to its maximum, stored in the first half
+  // of their memory.
   template <bool Dropout>
   void soften(std::int64_t first, const rows_of_strip& rows, std::int64_t i, keeping& kept) {
     const query_tile& q = own_.queries;
@@ -184,8 +185,8 @@ class tiled_forward_part : forward_base<bf16> {
     float* const s = own_.s + i * scored_keys;
     const vec scale = hn::Set(d, a_.scale), top = hn::Set(d, q.row[i]);
     const vec to_power_of_two = hn::Set(d, log2_of_e);
-    // Not in one step: where a score is the maximum, the difference must be 0, however large both
-    // are.
+    // Subtracts before scaling: for the maximum the difference must be exactly 0, however large
+    // both are.
     const auto power = [&](vec score) TROUPE_TILE_ATTR {
       return power_of_two(hn::Mul(hn::Sub(hn::Mul(score, scale), top), to_power_of_two));
     };

@@ -1,6 +1,6 @@
-// Products of tiles of bf16 and the ways into them, for attention. Where TROUPE_TILES.
+// Products of bf16 tiles for attention, and the packing of their factors. Requires TROUPE_TILES.
 //
-// Compiled once per instruction set, as vector-inl.hpp is.
+// Compiled once per instruction set, like vector-inl.hpp.
 
 #if defined(TROUPE_KERNELS_CPU_ATTENTION_TILES_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_CPU_ATTENTION_TILES_INL
@@ -18,21 +18,21 @@ HWY_PUSH_ATTRIBUTES(TROUPE_TILE_ATTRIBUTES)
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-/// A factor of a product, two tiles wide: strides in numbers, of what the tiles' rows are apart
-/// (a), or the two tiles (b), and of a step along the terms that are summed.
+/// A factor of a product, two tiles wide. `stride` is the distance between tile rows (a) or between
+/// the two tiles (b), `step` the distance along the summed terms; both in elements.
 struct tile_factor {
   const bf16* at;
   std::int64_t stride, step;
 };
 
-/// A strip by a strip of c (+)= a b, of `steps` strips of terms.
+/// c (strip, strip) (+)= a b, over `steps` strips of terms.
 HWY_NOINLINE void multiply_strips(const tile_factor& a,
                                   const tile_factor& b,
                                   std::int64_t steps,
                                   float* c,
                                   std::int64_t c_stride,
                                   bool add) {
-  // For gcc a tile's load does not read memory: what was stored before must not wait.
+  // gcc ignores that tile loads read memory: completes earlier stores first.
   asm volatile("" ::: "memory");
   const std::int64_t a_bytes = 2 * a.stride, c_bytes = 4 * c_stride;
   const bf16 *above_a = a.at, *left_b = b.at;
@@ -66,7 +66,7 @@ HWY_NOINLINE void multiply_strips(const tile_factor& a,
   asm volatile("" ::: "memory");
 }
 
-/// Copies rows of a head into whole strips of `all` rows; what is beyond is zero.
+/// Copies rows of a head into whole strips of `all` rows, padded with zeros.
 inline void copy_rows(const bf16* from,
                       std::int64_t stride,
                       std::int64_t rows,
@@ -84,20 +84,19 @@ inline void copy_rows(const bf16* from,
     }
 }
 
-/// A strip of rows (strip, Ds) as a factor b whose columns they are, for sums over D: tiles
-/// (Ds / 32, 2).
+/// Packs rows (strip, Ds) as columns of a factor b, for sums over D: tiles (Ds / 32, 2).
 inline void pack_columns_of_b(const bf16* rows, std::int64_t Ds, bf16* to) {
   for (std::int64_t c = 0; c < Ds; c += strip, to += 2 * tile_numbers)
     pack_columns_of_b(rows + c, Ds, reinterpret_cast<std::byte*>(to));
 }
 
-/// A strip of rows (strip, Ds) as rows of a factor b, for sums over them: tiles (Ds / 16).
+/// Packs rows (strip, Ds) as rows of a factor b, for sums over the rows: tiles (Ds / 16).
 inline void pack_rows_of_b(const bf16* rows, std::int64_t Ds, bf16* to) {
   for (std::int64_t c = 0; c < Ds; c += strip, to += 2 * tile_numbers)
     pack_terms_of_b(rows + c, Ds, reinterpret_cast<std::byte*>(to));
 }
 
-/// Rows of a factor b (Ds / 16 tiles) as a factor a whose columns they are: tiles (Ds / 16).
+/// Transposes a packed factor b (Ds / 16 tiles) into a factor a: tiles (Ds / 16).
 inline void turn_tiles(const bf16* b, std::int64_t Ds, bf16* to) {
   for (std::int64_t n = 0; n < strip * Ds; n += tile_numbers)
     transpose_tile(b + n, 64, to + n, 64);
@@ -105,9 +104,9 @@ inline void turn_tiles(const bf16* b, std::int64_t Ds, bf16* to) {
 
 constexpr float log2_of_e = 1.44269504f;
 
-/// 2^x to some units in the last place, for x below 128. What is not a number stays so.
+/// 2^x for x below 128, to a few units in the last place. NaN stays NaN.
 HWY_INLINE vec power_of_two(vec x) {
-  // What is left of x beside the nearest whole number: |r| <= 1/2.
+  // r is x minus the nearest integer: |r| <= 1/2.
   const vec r{_mm512_reduce_ps(x.raw, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
   const vec whole_part = hn::Sub(x, r);
   vec e = hn::MulAdd(r, hn::Set(d, 1.33813025e-3f), hn::Set(d, 9.66636852e-3f));
@@ -118,7 +117,7 @@ HWY_INLINE vec power_of_two(vec x) {
   return vec{_mm512_scalef_ps(e.raw, whole_part.raw)};
 }
 
-/// Lanes of the places begin, begin + 1, ... that lie in [first, end).
+/// Mask of the indices begin, begin + 1, ... that are in [first, end).
 HWY_INLINE __mmask16 lanes_within(std::int64_t begin, std::int64_t first, std::int64_t end) {
   const __m512i place = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   return _mm512_mask_cmplt_epi32_mask(
@@ -127,8 +126,8 @@ HWY_INLINE __mmask16 lanes_within(std::int64_t begin, std::int64_t first, std::i
       _mm512_set1_epi32(int(end - begin)));
 }
 
-/// Rounded to bf16: 16 of `low`, then 16 of `high`. Denormal numbers become zero, which they count
-/// as in the product that follows.
+/// Rounds to bf16: the 16 numbers of `low`, then of `high`. Denormals become zero; the following
+/// product treats them as zero anyway.
 HWY_INLINE __m512i rounded_pair(vec low, vec high) {
   return (__m512i)_mm512_cvtne2ps_pbh(high.raw, low.raw);
 }

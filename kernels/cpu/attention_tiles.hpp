@@ -1,7 +1,5 @@
-// The scratch of attention in tiles of bf16 (amx.hpp). Rows and columns go in strips of 32: two
-// tiles.
-//
-// Private to kernels/cpu.
+// Scratch of attention with AMX tiles of bf16 (amx.hpp). Rows and columns are processed in strips
+// of 32, which is two tiles. Private to kernels/cpu.
 
 #pragma once
 
@@ -11,18 +9,18 @@
 
 namespace troupe::kernels::cpu {
 
-/// Whether attention of T is computed in tiles here, but for short sequences.
+/// True if attention of T uses tiles on this processor, except for short sequences.
 template <class T>
 bool may_go_by_tiles() {
   return std::is_same_v<T, bf16> && multiplies_tiles();
 }
 
 constexpr std::int64_t strip = 32;
-constexpr std::int64_t tile_numbers = 512;  ///< of bf16, in one tile
-constexpr std::int64_t scored_keys = 128;   ///< of the forward pass at a time
-constexpr int rows_asked_for = 12;          ///< of memory, beside a product
+constexpr std::int64_t tile_numbers = 512;  ///< bf16 numbers per tile
+constexpr std::int64_t scored_keys = 128;   ///< keys per step of the forward pass
+constexpr int rows_asked_for = 12;          ///< rows prefetched during a product
 
-/// Numbers in a row that is padded to whole strips.
+/// Row length padded to whole strips.
 constexpr std::int64_t in_strips(std::int64_t n) {
   return (n + strip - 1) / strip * strip;
 }
@@ -30,13 +28,13 @@ constexpr std::int64_t in_strips(std::int64_t n) {
 struct tiled_forward_scratch {
   query_tile queries;  ///< without q and s
   bf16* q;             ///< (tile, Ds)
-  float* s;  ///< (tile, scored_keys) scores; then bf16 probabilities in the first half of each row
+  float* s;  ///< (tile, scored_keys) scores, then bf16 probabilities in the first half of each row
   float* o;  ///< (tile, Ds)
-  float* before;  ///< (tile) maxima before the keys at work
-  float* sums;    ///< (tile, width of a vector) of probabilities
-  bf16* rows;     ///< (strip, Ds) on the way into tiles
-  bf16* keys;     ///< (copied strips, Ds, strip) factors b of scores
-  bf16* values;   ///< (copied strips, strip, Ds) factors b of outputs
+  float* before;  ///< (tile) maxima before the current keys
+  float* sums;    ///< (tile, width of a vector) sums of probabilities
+  bf16* rows;     ///< (strip, Ds) staging for tile packing
+  bf16* keys;     ///< (copied strips, Ds, strip) packed as factor b of the scores
+  bf16* values;   ///< (copied strips, strip, Ds) packed as factor b of the outputs
 
   tiled_forward_scratch(piece& from, std::int64_t D, std::int64_t copied_keys) {
     const std::int64_t Ds = in_strips(D), copied = tiles(copied_keys) * tile;
@@ -54,19 +52,19 @@ struct tiled_forward_scratch {
 
 struct tiled_backward_scratch {
   query_tile queries;     ///< without q and s
-  std::int32_t* hidden;   ///< (tile) as those of `queries`, from the first key of the tile at work
+  std::int32_t* hidden;   ///< (tile) as in `queries`, relative to the current key tile
   std::int32_t* visible;  ///< (tile)
-  std::uint64_t* kept;    ///< (tile) a bit for each key of the tile
-  bf16* rows;             ///< (tile, Ds) on the way into tiles
-  bf16* q_columns;        ///< (tile, Ds) factors b of scores
+  std::uint64_t* kept;    ///< (tile) one bit per key of the tile
+  bf16* rows;             ///< (tile, Ds) staging for tile packing
+  bf16* q_columns;        ///< (tile, Ds) packed as factor b of the scores
   bf16* d_o_columns;      ///< (tile, Ds)
-  bf16* q_pairs;          ///< (tile, Ds) factors b of dk
-  bf16* d_o_pairs;        ///< (tile, Ds) and of dv
+  bf16* q_pairs;          ///< (tile, Ds) packed as factor b of dk
+  bf16* d_o_pairs;        ///< (tile, Ds) packed as factor b of dv
   float* s;               ///< (tile of keys, tile of queries)
   float* dp;              ///< (tile of keys, tile of queries)
   bf16* p;                ///< (tile of keys, tile of queries)
   bf16* ds;               ///< (tile of keys, tile of queries)
-  bf16* ds_pairs;         ///< (tile of keys, tile of queries) factors b of dq
+  bf16* ds_pairs;         ///< (tile of keys, tile of queries) packed as factor b of dq
   float* dq_columns;      ///< (Ds, tile)
   float* dq;              ///< (tile, Ds)
   bf16* keys;             ///< (tiles * tile, Ds)

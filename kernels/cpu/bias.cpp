@@ -14,8 +14,8 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-// Sums of 128 rows first: a running sum over all of them would lose small terms. `total` is read
-// unless it is written: then what would have been there is zero.
+// Sums 128 rows at a time, because one running sum over all rows would lose small terms. If
+// `written`, `total` is overwritten without being read.
 template <int Vectors, class T, class Step>
 HWY_INLINE void sum_column_vectors(
     const T* x, std::int64_t R, std::int64_t N, float* total, bool written, Step step) {

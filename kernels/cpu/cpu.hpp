@@ -1,6 +1,6 @@
-// The fast backend for processors: products in tiles where the processor has them, else, of more
-// than a few rows, by oneDNN where that has them; Highway for the rest. The same bits for the same
-// (instruction set, threads); no result depends on timing.
+// The CPU backend. Matrix products use AMX tiles if available, else oneDNN for more than a few
+// rows, else own vector code; everything else uses Highway. Results depend only on the instruction
+// set and the thread count, never on timing.
 
 #pragma once
 
@@ -10,15 +10,14 @@
 
 namespace troupe::kernels::cpu {
 
-/// Defined for every operation, in the source of its family, in the types other than double that it
-/// exists in.
+/// Each family's source defines its operations for their registered types except double.
 #define TROUPE_DECLARE(op, types, memory) \
   template <class T>                      \
   void run(const op<T>& what, const context& in);
 TROUPE_EVERY_OPERATION(TROUPE_DECLARE)
 #undef TROUPE_DECLARE
 
-// Scratch of the operations that need some. Every other operation needs none.
+// Scratch bytes of an operation; operations without a function here need none.
 template <class T>
 std::size_t scratch(const attention_forward<T>& op, int threads);
 template <class T>
@@ -36,8 +35,8 @@ std::size_t scratch(const linear_backward_weight<T>& op, int threads);
 std::size_t scratch(const square_norm<float>& op, int threads);
 std::size_t scratch(const sample_token<float>& op, int threads);
 
-/// What Highway and oneDNN chose on this machine, for it changes bits: e.g. "AVX3, oneDNN 2.6.3
-/// cpu_isa_avx512_core_bf16".
+/// Highway's and oneDNN's choices on this machine, e.g. "AVX3, oneDNN 2.6.3
+/// cpu_isa_avx512_core_bf16". They change bits.
 std::string instruction_set();
 
 }  // namespace troupe::kernels::cpu

@@ -19,12 +19,12 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-/// The sum of e^(x[i] - top), where top is the largest x so far.
+/// The sum of e^(x[i] - top); `top` is the largest x so far.
 ///
-/// Comparisons of floats share their units with products, of which e^x is made; so the lowest
-/// exponent is a limit of integers, under which the bits of negative floats ascend. A term of
-/// 2^-126 in place of 0 is lost beside the 1 of the largest. What is not a number would be lost as
-/// well: a sum of all differences, by units that stand idle, remembers it.
+/// Floating-point comparisons share their execution units with the products of e^x. So the lower
+/// limit of exponents is an integer minimum: as integers, the bits of negative floats ascend with
+/// magnitude. The limit replaces terms of 0 by 2^-126, which vanish next to the 1 of the maximum.
+/// It would hide NaN; a sum of all differences, on otherwise idle units, detects it.
 template <class T>
 HWY_INLINE float sum_exp(const T* x, std::int64_t n, float top, std::int64_t ahead) {
   const hn::RebindToUnsigned<tag> du;
@@ -32,7 +32,7 @@ HWY_INLINE float sum_exp(const T* x, std::int64_t n, float top, std::int64_t ahe
   const auto limit = hn::BitCast(du, hn::Set(d, lowest_exponent));
   vec all = hn::Zero(d);
   const float total = sum(n, [&](std::int64_t i, auto step) HWY_ATTR {
-    hwy::Prefetch(x + i + ahead);  // memory works while this chunk is computed
+    hwy::Prefetch(x + i + ahead);  // overlaps memory access with this chunk's computation
     const vec away = hn::Sub(step.load(x + i), middle);
     all = hn::Add(all, step.or_zero(away));
     return exp_within(hn::BitCast(d, hn::Min(hn::BitCast(du, away), limit)));
@@ -40,9 +40,9 @@ HWY_INLINE float sum_exp(const T* x, std::int64_t n, float top, std::int64_t ahe
   return total + hn::GetLane(hn::SumOfLanes(d, hn::IfThenElseZero(hn::IsNaN(all), all)));
 }
 
-// log sum_i exp(x[i]). The row passes through the first cache in chunks, read from memory once:
-// within a chunk a maximum, then a sum of floats; across chunks a double, rescaled when the maximum
-// grows. Milakov, Gimelshein: "Online normalizer calculation for softmax", 2018.
+// log sum_i exp(x[i]). The row passes through the L1 cache in chunks, so memory is read once. Each
+// chunk gives a maximum and a float sum. The total over chunks is a double that is rescaled when
+// the maximum grows. Milakov, Gimelshein: "Online normalizer calculation for softmax", 2018.
 template <class T>
 double log_sum_exp(const T* x, std::int64_t n) {
   constexpr std::int64_t chunk = 1024;
@@ -57,7 +57,7 @@ double log_sum_exp(const T* x, std::int64_t n) {
         total *= std::exp(double(highest) - double(here));
       highest = here;
     }
-    // A chunk of nothing but -infinity adds nothing; its differences would not be numbers.
+    // A chunk of only -infinity adds nothing; its differences would be NaN.
     if (here == -std::numeric_limits<float>::infinity())
       continue;
     total += double(sum_exp(from, size, highest, chunk));
@@ -65,7 +65,7 @@ double log_sum_exp(const T* x, std::int64_t n) {
   return double(highest) + std::log(total);
 }
 
-/// Where the target of row r is among the columns, or -1 when it lies elsewhere.
+/// Column of row r's target, or -1 if another shard has it.
 template <class Op>
 std::int64_t target_column(const Op& op, std::int64_t r) {
   const std::int64_t column = std::int64_t{op.target[r]} - op.first;
@@ -79,7 +79,7 @@ void cross_entropy_rows(const cross_entropy_forward<T>& op, std::int64_t begin, 
     const double lse = log_sum_exp(logits, op.vocabulary);
     const std::int64_t target = target_column(op, r);
     const double logit = target < 0 ? 0 : double(logits[target]);
-    // Before lse is rounded: where the model is sure, the loss is a small difference.
+    // Subtracts before rounding lse: for confident predictions the loss is a small difference.
     if (op.loss)
       op.loss[r] = float(lse - logit);
     if (op.lse)
@@ -98,7 +98,8 @@ template <class T>
 void cross_entropy_gradient_rows(const cross_entropy_backward<T>& op,
                                  std::int64_t begin,
                                  std::int64_t end) {
-  constexpr std::int64_t ahead = 4096 / sizeof(T);  // where dlogits is logits, reading falls behind
+  constexpr std::int64_t ahead
+      = 4096 / sizeof(T);  // prefetch distance for dlogits aliasing logits, which slows reading
   for (std::int64_t r = begin; r < end; ++r) {
     const T* logits = op.logits + r * op.V;
     T* dlogits = op.dlogits + r * op.V;
@@ -106,7 +107,8 @@ void cross_entropy_gradient_rows(const cross_entropy_backward<T>& op,
       fill_zero(dlogits, op.V);
       continue;
     }
-    // First, because dlogits may be logits. p - 1 from expm1, for it is small where p is near 1.
+    // Read before the loop, because dlogits may alias logits. expm1 keeps p - 1 accurate if p is
+    // near 1.
     const std::int64_t target = target_column(op, r);
     const float at_target
         = target < 0
@@ -123,9 +125,9 @@ void cross_entropy_gradient_rows(const cross_entropy_backward<T>& op,
   }
 }
 
-/// Backward while a second-level cache holds what forward has read: a long row, of 100 to 500 KB,
-/// or many short ones. One by one short rows would wait for each other: a load right behind a store
-/// of part of a vector waits for that.
+/// The backward pass follows while the L2 cache still holds what the forward pass read: one long
+/// row of 100 to 500 KB, or many short ones. Short rows one by one would stall: a load right after
+/// a partial vector store waits for that store.
 template <class T>
 void cross_entropy_both_rows(const cross_entropy_both_passes<T>& op,
                              std::int64_t begin,

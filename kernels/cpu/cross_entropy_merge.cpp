@@ -6,8 +6,8 @@
 
 namespace troupe::kernels::cpu {
 
-// In double, because where the model is sure the loss is a small difference; a few numbers a row,
-// beside the row of logits that they come from.
+// In double: for confident predictions the loss is a small difference. There are only a few numbers
+// per row, so this is cheap.
 template <class T>
 void run(const cross_entropy_merge<T>& op, const context& in) {
   split(in.threads, op.R, rows_worth_a_thread(op.parts), [&](std::int64_t begin, std::int64_t end) {
@@ -18,7 +18,7 @@ void run(const cross_entropy_merge<T>& op, const context& in) {
       double sum = 0, logit = 0;
       for (std::int64_t k = 0; k < op.parts; ++k) {
         const float lse = op.part_lse[k][r];
-        // Where all are -infinity the difference would not be a number.
+        // If all parts are -infinity, the difference would be NaN.
         sum += lse == largest ? 1 : std::exp(double(lse) - double(largest));
         logit += double(op.part_logit[k][r]);
       }

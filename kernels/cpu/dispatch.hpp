@@ -1,9 +1,9 @@
-// HWY_EXPORT for a function template over the type of element, which Highway 1.0 cannot export.
+// HWY_EXPORT for function templates over the element type, which Highway 1.0 does not support.
 //
 //   TROUPE_EXPORT(add_range);                        // add_range<T> of every instruction set
-//   TROUPE_DISPATCH(add_range, T)(op, begin, end);   // that of this machine's best
+//   TROUPE_DISPATCH(add_range, T)(op, begin, end);   // calls that of this machine's best
 //
-// Included after Highway's foreach_target.h, used in the part of a source that is compiled once.
+// Include after Highway's foreach_target.h; use in the part of a source that is compiled once.
 
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace troupe::kernels::cpu {
 
-/// Of the best instruction set, in the tables below. Each source calls its own: which instruction
-/// sets are compiled is known to it alone.
+/// Index of the best instruction set in the tables below. Static, because each source has its own
+/// list of compiled instruction sets.
 static inline std::size_t chosen_target() {
   hwy::ChosenTarget& chosen = hwy::GetChosenTarget();
   if (!chosen.IsInitialized())
@@ -22,7 +22,7 @@ static inline std::size_t chosen_target() {
 
 }  // namespace troupe::kernels::cpu
 
-// Highway's order: a place for "not chosen yet", the targets, the one that is always there.
+// Highway's order: a slot for "not chosen yet", the targets, the fallback.
 #define TROUPE_EXPORT(function)                                                \
   template <class T>                                                           \
   constexpr decltype(&HWY_STATIC_DISPATCH(function<T>)) function##_of_target[] \

@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-/// Neighbouring elements of the operation. Null: there is none.
+/// A run of consecutive elements. Null pointers: absent arrays.
 template <class T>
 struct stretch {
   T* y;
@@ -27,7 +27,7 @@ struct stretch {
   std::int64_t n;
 };
 
-/// Elements from `begin`, at most `n`; with a bias they end where its row does.
+/// Up to `n` elements from `begin`; with a bias, they end at the end of their row.
 template <class T>
 HWY_INLINE stretch<T> stretch_at(const dropout_forward<T>& op, std::int64_t begin, std::int64_t n) {
   const std::int64_t column = op.bias ? begin % op.C : 0;
@@ -66,20 +66,20 @@ HWY_INLINE void scale_kept(const stretch<T>& at, const std::uint32_t* words, flo
     at.bias ? scale_kept<false, true>(at, words, p) : scale_kept<false, false>(at, words, p);
 }
 
-// A sequence is one stretch of memory and one stretch of words, whatever its rows: word number and
-// element number are the same. Words are made a chunk ahead, in the first cache.
+// Within a sequence, element number and word number are equal, so rows do not matter. Random words
+// are made one chunk ahead, in the L1 cache.
 template <class T>
 void dropout_range(const dropout_forward<T>& op, std::int64_t begin, std::int64_t end) {
   constexpr std::int64_t chunk = 512;
   constexpr std::int64_t line = 64 / sizeof(T);
-  // Beyond a chunk: up to 3 words before the first, and whole vectors read or written at the end.
+  // Room for up to 3 words before the first, and for whole vectors beyond the last.
   alignas(64) std::uint32_t words[chunk + 64];
   const std::int64_t sequence = op.T_ * op.C;
   while (begin < end) {
     const std::int64_t here = op.first_row * op.C + begin;
     const std::int64_t s = here / sequence, first = here % sequence, before = first % 4;
     const auto at = stretch_at(op, begin, std::min({chunk, sequence - first, end - begin}));
-    // Memory works while the words are made.
+    // Overlaps memory access with the generation of random words.
     for (std::int64_t i = 0; i < at.n; i += line) {
       hwy::Prefetch(at.x + i);
       if (at.residual)
@@ -92,7 +92,7 @@ void dropout_range(const dropout_forward<T>& op, std::int64_t begin, std::int64_
   }
 }
 
-// p = 0 has no words: no streams need be given.
+// For p = 0: uses no random words, so `sample` may be null.
 template <class T>
 void kept_range(const dropout_forward<T>& op, std::int64_t begin, std::int64_t end) {
   while (begin < end) {
@@ -135,7 +135,7 @@ void run(const dropout_forward<T>& op, const context& in) {
       });
 }
 
-// The same masks on dy, and nothing to add them to.
+// The forward pass on dy gives the same masks.
 template <class T>
 void run(const dropout_backward<T>& op, const context& in) {
   run(dropout_forward<T>{.y = op.dx,

@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-/// The row of a part of the table, or null where it is in another.
+/// Row r's entry in the table, or null if the table is a shard without it.
 template <class Op, class Table>
 HWY_INLINE Table* row_of(const Op& op, Table* table, std::int64_t r) {
   const std::int64_t row = std::int64_t{op.id[r]} - op.first;
@@ -47,7 +47,7 @@ HWY_INLINE void accumulate(float* into, const T* from, std::int64_t n) {
   });
 }
 
-// All rows in order, for the columns of one thread: two rows of one token never meet.
+// Each thread adds all rows in order for its own columns, so equal ids never conflict.
 template <class T>
 void embedding_columns(const embedding_backward<T>& op, std::int64_t begin, std::int64_t end) {
   for (std::int64_t r = 0; r < op.R; ++r) {
@@ -59,8 +59,8 @@ void embedding_columns(const embedding_backward<T>& op, std::int64_t begin, std:
   }
 }
 
-/// Past the caches: a large table is larger than they are, and few of its rows are read soon.
-template <class>  // as TROUPE_EXPORT wants it
+/// Stores past the caches: a large table exceeds them, and few of its rows are read soon.
+template <class>  // signature required by TROUPE_EXPORT
 void zero_range(float* to, std::int64_t begin, std::int64_t end) {
   const bool aligned = reinterpret_cast<std::uintptr_t>(to + begin) % (width * sizeof(float)) == 0;
   if (!aligned)
@@ -106,7 +106,7 @@ void run(const embedding_backward<T>& op, const context& in) {
         TROUPE_DISPATCH(zero_range, float)(op.dtable, begin, end);
     });
   }
-  // A multiple of a cache line of columns, so that threads rarely share one.
+  // Whole cache lines of columns, so that threads rarely share a line.
   const std::int64_t columns = (rows_worth_a_thread(op.R) + 15) / 16 * 16;
   split(in.threads, op.C, columns, [&](std::int64_t begin, std::int64_t end) {
     TROUPE_DISPATCH(embedding_columns, T)(op, begin, end);

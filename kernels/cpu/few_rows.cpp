@@ -17,8 +17,8 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-/// Columns [n, n + Columns) of all rows. The sum of an element runs over K by vectors, in order,
-/// however many rows and columns stand beside it.
+/// Computes columns [n, n + Columns) of all rows. The sum of an element runs over K by vectors, in
+/// order, independent of Rows and Columns.
 template <class T, int Rows, int Columns>
 HWY_INLINE void few_columns(const few_rows_product<T>& p, std::int64_t n) {
   vec sum[Rows][Columns];
@@ -32,7 +32,7 @@ HWY_INLINE void few_columns(const few_rows_product<T>& p, std::int64_t n) {
     vec w[Columns];
 #pragma GCC unroll 4
     for (int c = 0; c < Columns; ++c) {
-      // What the processor would only ask for as the rows after the next ones begin.
+      // The hardware prefetcher would request these rows too late.
       hwy::Prefetch(weight + (2 * Columns + c) * K + k);
       w[c] = step.load(weight + c * K + k);
     }
@@ -53,8 +53,8 @@ HWY_INLINE void few_columns(const few_rows_product<T>& p, std::int64_t n) {
 
 template <class T, int Rows>
 HWY_NOINLINE void few_range(const few_rows_product<T>& p, std::int64_t begin, std::int64_t end) {
-  // Eight sums hide the latency of a multiplication. AVX-512 has registers for sixteen; others
-  // for half of them.
+  // Eight sums hide the latency of a multiplication. AVX-512 has registers for sixteen sums, the
+  // other instruction sets for eight.
   constexpr int columns = Rows <= 2 ? 4 : width >= 16 ? (Rows <= 4 ? 4 : 2) : Rows <= 4 ? 2 : 1;
   std::int64_t n = begin;
   for (; n + columns <= end; n += columns)

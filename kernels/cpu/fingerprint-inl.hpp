@@ -1,6 +1,6 @@
-// Fingerprints (kernels/op/fingerprint.hpp) of a part of a grain, by vectors of pairs.
+// Vectorised fingerprints (kernels/op/fingerprint.hpp) of parts of a grain.
 //
-// Compiled once per instruction set, as vector-inl.hpp is.
+// Compiled once per instruction set, like vector-inl.hpp.
 
 #if defined(TROUPE_KERNELS_CPU_FINGERPRINT_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_CPU_FINGERPRINT_INL
@@ -20,15 +20,15 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Of one of the two keys. A pair of words is a lane of 64 bits, and so is its key: the lower half
-/// is added to the first word, the upper one to the second.
+/// Computes the sum for one of the two keys. A pair of words occupies a 64-bit lane, and so does
+/// its key: the lower half is added to the first word, the upper half to the second.
 class fingerprint_lanes {
  public:
   using pairs = hn::ScalableTag<std::uint64_t>;
   using words = hn::Repartition<std::uint32_t, pairs>;
   static constexpr std::int64_t size = hn::MaxLanes(pairs());
 
-  /// From pair `first` of the grain on.
+  /// Starts at pair `first` of the grain.
   HWY_INLINE fingerprint_lanes(const fingerprint_key& key, std::int64_t first) {
     HWY_ALIGN std::uint64_t keys[size];
     for (std::int64_t lane = 0; lane < size; ++lane)
@@ -58,8 +58,8 @@ class fingerprint_lanes {
   hn::Vec<pairs> key_, step_, sum_;
 };
 
-/// Adds to `sums` what words [first, first + n) of a grain add, which lie at x. `first` is even,
-/// and so is n but at the end of the grain.
+/// Adds the contribution of words [first, first + n) of a grain, stored at x, to `sums`. `first` is
+/// even; n is even except at the end of the grain.
 inline void add_fingerprint(const void* x,
                             std::int64_t first,
                             std::int64_t n,

@@ -1,5 +1,4 @@
-// Work on many arrays that are cut in grains (kernels/op/grain.hpp), divided among the threads of a
-// lane.
+// Distributes the grains (kernels/op/grain.hpp) of many arrays over the threads of a lane.
 
 #pragma once
 
@@ -10,15 +9,15 @@
 
 namespace troupe::kernels::cpu {
 
-/// A grain: elements [begin, begin + n) of a piece.
+/// One grain: elements [begin, begin + n) of a piece.
 struct grain_of_piece {
-  std::int64_t piece, before;  ///< grains of the pieces before it
-  std::int64_t number;         ///< in its piece
+  std::int64_t piece, before;  ///< before: number of grains in earlier pieces
+  std::int64_t number;         ///< index of the grain in its piece
   std::int64_t begin, n;
 };
 
-/// Calls part(grain_of_piece) for every grain of every piece of an operation: each on one thread,
-/// those of a thread in ascending order. `part` does not throw.
+/// Calls part(grain_of_piece) for every grain of every piece. Each call runs on one thread; the
+/// grains of a thread ascend. `part` must not throw.
 template <class Op, class Part>
 void split_grains(int threads, const Op& op, const Part& part) {
   const auto worth
@@ -38,11 +37,10 @@ void split_grains(int threads, const Op& op, const Part& part) {
   });
 }
 
-/// Fingerprints of arrays, to which threads add those of grains as they come: integer sums have no
-/// order.
+/// Fingerprints of arrays. Threads add grains in any order; integer sums do not depend on it.
 class fingerprint_results {
  public:
-  /// `to` (count, 2): zero from now on.
+  /// Zeroes `to` (count, 2).
   fingerprint_results(std::uint64_t* to, std::int64_t count) : to_(to) {
     std::fill_n(to, 2 * count, 0);
   }

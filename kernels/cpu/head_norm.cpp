@@ -21,7 +21,7 @@ std::int64_t heads_of(const head_norm_shape& s) {
   return s.R * s.G * s.heads;
 }
 
-/// The first element of head n of all.
+/// Offset of the first element of head n.
 std::int64_t place(const head_norm_shape& s, std::int64_t n) {
   const std::int64_t group = n / s.heads;
   return group / s.G * s.row + group % s.G * s.group + n % s.heads * s.D;
@@ -100,7 +100,7 @@ void head_norm_input_heads(const head_norm_backward_input<T>& op,
   }
 }
 
-// Adds `Heads` heads to the partial sums at once: their loads and stores cost more than the sums.
+// Adds `Heads` heads at once, because loading and storing the partial sums costs more than adding.
 template <int Heads, class T>
 HWY_INLINE void add_heads(const head_norm_backward_weight<T>& op,
                           std::int64_t n,
@@ -159,8 +159,8 @@ TROUPE_EXPORT(head_norm_heads);
 TROUPE_EXPORT(head_norm_input_heads);
 TROUPE_EXPORT(head_norm_weight_heads);
 
-// At most 64 blocks, of at least 128 heads: a function of their number alone, so that threads
-// change no bits.
+// At most 64 blocks, with at least 128 heads each. The division depends only on the number of
+// heads, so the thread count does not change bits.
 std::int64_t heads_of_a_block(std::int64_t heads) {
   return std::max<std::int64_t>(128, (heads + 63) / 64);
 }
@@ -210,7 +210,7 @@ void run(const head_norm_backward_weight<T>& op, const context& in) {
       (op, b * heads, std::min(all, (b + 1) * heads), dgain, op.dbias ? dgain + D : nullptr);
     }
   });
-  // Not divided: at most 64 partial sums of a head.
+  // Single-threaded: at most 64 partial sums per element.
   for (std::int64_t c = 0; c < stride; ++c) {
     float sum = blocks > 0 ? partial_sums[c] : 0;
     for (std::int64_t b = 1; b < blocks; ++b)

@@ -11,7 +11,7 @@ namespace troupe::kernels::cpu {
 std::string instruction_set() {
   const std::int64_t usable = hwy::SupportedTargets() & HWY_TARGETS;
   const dnnl_version_t& dnnl = *dnnl_version();
-  return hwy::TargetName(usable & -usable)  // a lower bit is a better target
+  return hwy::TargetName(usable & -usable)  // lower bits are better targets
          + (" by Highway " + std::to_string(HWY_MAJOR)) + '.' + std::to_string(HWY_MINOR) + '.'
          + std::to_string(HWY_PATCH) + (", oneDNN " + std::to_string(dnnl.major)) + '.'
          + std::to_string(dnnl.minor) + '.' + std::to_string(dnnl.patch) + ' '

@@ -35,14 +35,14 @@ namespace {
 
 TROUPE_EXPORT(add_to_rows);
 
-// A bias is a part of the product, rounded once; but not of oneDNN's of float. In tiles the
-// activation is, too.
+// True if the product adds the bias and rounds once; false for float by oneDNN. With tiles the
+// product applies the activation, too.
 template <class T>
 bool adds_bias(const product<T>& p) {
   return !std::is_same_v<T, float> || in_tiles(p);
 }
 
-// At most so many rows, where tiles do not multiply them.
+// True for few rows without tiles.
 template <class T>
 bool by_vectors(const product<T>& p) {
   return p.M <= most_few_rows && !in_tiles(p);
@@ -101,7 +101,7 @@ void run(const linear_forward<T>& op, const context& in) {
   const T* const bias = added ? nullptr : op.bias;
   if (!bias && z == op.y && op.activation == epilogue::none)
     return;
-  // A few rows at a time, so that they are still near when the activation reads them.
+  // Processes a few rows at a time, so that the activation reads them from cache.
   const std::int64_t rows = rows_worth_a_thread(op.N);
   split(in.threads, op.R, rows, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; r += rows) {

@@ -2,7 +2,7 @@
 
 namespace troupe::kernels::cpu {
 
-// A few thousand rows: the sum in row order costs less than waking a second thread.
+// Single-threaded: adding a few thousand rows costs less than waking a second thread.
 template <class T>
 void run(const masked_loss_forward<T>& op, const context&) {
   double total = 0, tokens = 0;

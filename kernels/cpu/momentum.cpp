@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-// T: of the rounded weights.
+// T is the type of the rounded weights.
 template <class T>
 void sgd_range(const momentum_step<float>& op, std::int64_t begin, std::int64_t end) {
   float *x = op.x + begin, *m = op.m + begin;
@@ -73,11 +73,10 @@ void scaled_sum_range(const scaled_sum<float>& op,
   });
 }
 
-/// What is computed at once where fingerprints are taken of it: that is in the first cache then.
+/// Elements per block when fingerprints are computed: a block stays in the L1 cache.
 constexpr std::int64_t momentum_block = 1024;
 
-/// The grain that begins at `begin`, with its fingerprints: `keys` of x and m, which are added to
-/// `sums`.
+/// Updates the grain that begins at `begin` and adds the fingerprints of x and m to `sums`.
 template <class T>
 void momentum_grain(const momentum_step<float>& op,
                     std::int64_t begin,
@@ -123,7 +122,7 @@ HWY_EXPORT(scaled_sum_grain);
 
 namespace {
 
-/// One array that is cut in grains.
+/// One array divided into grains.
 struct array_in_grains {
   struct piece {
     std::int64_t n;

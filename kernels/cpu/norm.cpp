@@ -16,13 +16,13 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-// Of a gain's offset. To add -0 changes no number, not even another zero.
+// Vector of a gain offset. -0 replaces 0, because adding -0 preserves every number, even -0.
 HWY_INLINE vec offset(float of_gain) {
   return hn::Set(d, of_gain == 0 ? -0.0f : of_gain);
 }
 
-// Three passes over a row that lies in the first or second cache, and one more that makes it where
-// it is a sum: memory is read once.
+// Three passes over a row in the L1 or L2 cache, and one more that computes it if there is a
+// residual. Memory is read once.
 template <class T>
 void norm_rows(const norm_forward<T>& op, std::int64_t begin, std::int64_t end) {
   const bool centred = op.kind == normalization::layer;
@@ -106,7 +106,7 @@ void norm_input_rows(const norm_backward_input<T>& op, std::int64_t begin, std::
   }
 }
 
-// Adds `Rows` rows to the partial sums at once: their loads and stores cost more than the sums.
+// Adds `Rows` rows at once, because loading and storing the partial sums costs more than adding.
 template <int Rows, class T>
 HWY_INLINE void add_rows(const norm_backward_weight<T>& op,
                          std::int64_t r,
@@ -153,7 +153,7 @@ void norm_weight_rows(const norm_backward_weight<T>& op,
     add_rows<1>(op, r, dgain, dbias);
 }
 
-/// total[begin, end) += the partial sums, added in order; or = 0 + them.
+/// total[begin, end) += the partial sums in order; without `accumulates`, total = 0 + the sums.
 void add_partial_sums(float* total,
                       bool accumulates,
                       const float* partial_sums,
@@ -183,7 +183,8 @@ TROUPE_EXPORT(norm_input_rows);
 TROUPE_EXPORT(norm_weight_rows);
 HWY_EXPORT(add_partial_sums);
 
-// At most 64 blocks, of at least 32 rows: a function of R alone, so that threads change no bits.
+// At most 64 blocks, with at least 32 rows each. The division depends only on R, so the thread
+// count does not change bits.
 std::int64_t rows_of_a_block(std::int64_t R) {
   return std::max<std::int64_t>(32, (R + 63) / 64);
 }

@@ -14,22 +14,22 @@
 #include <hwy/cache_control.h>
 // clang-format on
 
-// The five loops of Goto and van de Geijn around the kernel of product-inl.hpp, as BLIS has them:
-// here their block sizes, which BLIS calls KC, MC, NC, NR and MR.
+// The five loops of Goto and van de Geijn around the kernel of product-inl.hpp, as in BLIS. The
+// constants below are the block sizes that BLIS calls KC, MC, NC, NR and MR.
 #ifndef TROUPE_KERNELS_CPU_PACKED_PRODUCT
 #define TROUPE_KERNELS_CPU_PACKED_PRODUCT
 namespace troupe::kernels::cpu {
 namespace {
 
-/// Of a sum. A panel of b is 12 kB (SSE4), 25 kB (AVX2): of a first cache; AVX-512: 98 kB. The same
-/// with all, because bits depend on it.
+/// Terms per block of a sum. A panel of b takes 12 kB (SSE4) or 25 kB (AVX2) of the L1 cache, 98 kB
+/// with AVX-512. Equal for all instruction sets, because bits depend on it.
 constexpr std::int64_t terms_at_once = 384;
-constexpr std::int64_t rows_at_once = 192;      ///< of a: 295 kB, of a second cache
-constexpr std::int64_t columns_at_once = 4096;  ///< of b: 6 MB, of the last cache
-/// Sums of a narrow c are kept for as many rows and `columns_at_once`: 17 MB.
+constexpr std::int64_t rows_at_once = 192;      ///< rows of a: 295 kB of the L2 cache
+constexpr std::int64_t columns_at_once = 4096;  ///< columns of b: 6 MB of the last-level cache
+/// For a narrow c, sums are kept for so many rows and `columns_at_once` columns: 17 MB.
 constexpr std::int64_t rows_of_sums = 1024;
 
-// Threads divide a product at these, whatever the instruction set.
+// Threads divide a product at multiples of these, in every instruction set.
 constexpr std::int64_t widest_panel = 64;
 constexpr std::int64_t rows_of_block = 6;
 
@@ -46,17 +46,17 @@ std::int64_t rows_of(const product<T>& p) {
   return p.rounded ? std::min(rows_of_sums, p.M) : p.M;
 }
 
-/// The part of a product that is at work, and what is packed of it.
+/// The part of a product being computed, and its packed operands.
 template <class T>
 struct packing {
   const product<T>& of;
   float* packed_b;  ///< (columns / panel, terms_at_once, panel)
-  float* packed_a;  ///< of each thread (rows_at_once / rows_of_block, terms_at_once, rows_of_block)
-  float* sums;      ///< (rows_of, columns_of) of a rounded c; else null
+  float* packed_a;  ///< per thread (rows_at_once / rows_of_block, terms_at_once, rows_of_block)
+  float* sums;      ///< (rows_of, columns_of) for a rounded c; else null
 
   std::int64_t row = 0, rows = 0;        ///< [row, row + rows) of c
   std::int64_t column = 0, columns = 0;  ///< [column, column + columns) of c
-  std::int64_t term = 0, depth = 0;      ///< [term, term + depth) of their sums
+  std::int64_t term = 0, depth = 0;      ///< [term, term + depth) of the sums
 };
 
 }  // namespace
@@ -71,8 +71,8 @@ constexpr std::int64_t panel = block_vectors * width;
 static_assert(widest_panel % panel == 0 && rows_of_block == block_rows);
 static_assert(rows_at_once % block_rows == 0);
 
-/// `count` rows or columns of an operand side by side: to (depth, Across), the rest zero. `along`:
-/// a term is a row of memory.
+/// Packs `count` rows or columns of an operand side by side into `to` (depth, Across), padded with
+/// zeros. `along`: each term is a row of memory.
 template <std::int64_t Across, class T>
 void pack_panel(const T* from,
                 std::int64_t row,
@@ -98,7 +98,7 @@ void pack_panel(const T* from,
   }
 }
 
-/// Columns [begin, end) of those at work.
+/// Packs columns [begin, end) of the current part.
 template <class T>
 void pack_b(const packing<T>& at, std::int64_t begin, std::int64_t end) {
   const auto& b = at.of.b;
@@ -114,7 +114,7 @@ void pack_b(const packing<T>& at, std::int64_t begin, std::int64_t end) {
   }
 }
 
-/// Rows [begin, end) of those at work, at most rows_at_once.
+/// Packs rows [begin, end) of the current part, at most rows_at_once.
 template <class T>
 void pack_a(const packing<T>& at, std::int64_t begin, std::int64_t end, float* to) {
   const auto& a = at.of.a;
@@ -130,8 +130,8 @@ void pack_a(const packing<T>& at, std::int64_t begin, std::int64_t end, float* t
   }
 }
 
-/// The micro-kernel: a block of c, at most (block_rows, panel), is written or added to. Blocks of a
-/// sum are added instead of one long chain: that rounds less.
+/// The micro-kernel: writes or adds to a block of c of at most (block_rows, panel). Adding blocks
+/// of a sum has less rounding error than one long chain.
 HWY_INLINE void multiply_block(const float* HWY_RESTRICT a,
                                const float* HWY_RESTRICT b,
                                std::int64_t depth,
@@ -140,7 +140,7 @@ HWY_INLINE void multiply_block(const float* HWY_RESTRICT a,
                                std::int64_t rows,
                                std::int64_t columns,
                                bool add) {
-  // c is far away, and not needed before the sums are there: a cache line is 16 floats.
+  // Prefetches c, which is needed only after the sums. A cache line is 16 floats.
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < columns; j += 16)
       hwy::Prefetch(c + i * row + j);
@@ -187,7 +187,7 @@ HWY_INLINE void multiply_block(const float* HWY_RESTRICT a,
       c[i * row + j] = add ? c[i * row + j] + all[i * panel + j] : all[i * panel + j];
 }
 
-/// Rows [begin, end) and columns [first, last) of those at work; `a` is the thread's.
+/// Computes rows [begin, end) and columns [first, last) of the current part; `a` is thread scratch.
 template <class T>
 void multiply_rows(const packing<T>& at,
                    std::int64_t begin,
@@ -217,7 +217,7 @@ void multiply_rows(const packing<T>& at,
   }
 }
 
-/// Rows [begin, end) of the sums at work, with their bias: rounded once.
+/// Adds the bias to rows [begin, end) of the sums and rounds once.
 template <class T>
 void round_rows(const packing<T>& at, std::int64_t begin, std::int64_t end) {
   const auto& p = at.of;
@@ -244,16 +244,16 @@ TROUPE_EXPORT(pack_b);
 TROUPE_EXPORT(multiply_rows);
 TROUPE_EXPORT(round_rows);
 
-constexpr std::int64_t floats_of_a = rows_at_once * terms_at_once;  ///< packed, of a thread
+constexpr std::int64_t floats_of_a = rows_at_once * terms_at_once;  ///< packed rows per thread
 
-/// Rows and columns at work: terms [term, term + depth) are added to their sums.
+/// Adds the terms [term, term + depth) to the sums of the current rows and columns.
 template <class T>
 void multiply_terms(const packing<T>& at, int threads) {
   split(threads, at.columns, widest_panel, [&](std::int64_t begin, std::int64_t end) {
     TROUPE_DISPATCH(pack_b, T)(at, begin, end);
   });
-  // A thread packs its own rows; all of them, where rows are few and columns are divided. Parts are
-  // numbered by where they begin: a thread's number is that of whoever calls, where one runs alone.
+  // By rows: each thread packs its own rows. By columns (few rows): each thread packs all rows. If
+  // one part runs alone, it uses slot 0, because the caller's thread number may differ.
   const bool by_rows
       = at.rows / rows_of_block >= std::min<std::int64_t>(4 * threads, at.columns / widest_panel);
   const std::int64_t n = by_rows ? at.rows : at.columns;

@@ -1,6 +1,6 @@
-// Random words, many counters at a time: the same words as kernels/op/philox.hpp.
+// Vectorised Philox: many counters at a time, with the same words as kernels/op/philox.hpp.
 //
-// Compiled once per instruction set, as vector-inl.hpp is.
+// Compiled once per instruction set, like vector-inl.hpp.
 
 #if defined(TROUPE_KERNELS_CPU_PHILOX_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_CPU_PHILOX_INL
@@ -21,8 +21,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using word_pair_tag = hn::ScalableTag<std::uint64_t>;
 using word_pairs = hn::Vec<word_pair_tag>;
 
-// One block a 64-bit lane, each word in the low half: the product of two low halves is then one
-// instruction, which never looks at what lies in the high halves.
+// One block per 64-bit lane, each word in the low half. The product of two low halves is one
+// instruction, which ignores the high halves.
 struct philox_lanes {
   word_pairs c0, c1, c2, c3;
 
@@ -52,8 +52,8 @@ struct philox_lanes {
   }
 };
 
-/// Writes the words 4 * block, ... of stream `stream` to `words`: at least `n` of them, and at most
-/// 31 more, as whole vectors of blocks.
+/// Writes the words 4 * block, ... of a stream: at least `n` and at most 31 more, because it writes
+/// whole vectors of blocks.
 HWY_INLINE void philox_words(std::uint32_t* HWY_RESTRICT words,
                              std::int64_t n,
                              std::uint64_t key,
@@ -67,8 +67,8 @@ HWY_INLINE void philox_words(std::uint32_t* HWY_RESTRICT words,
     keys1[round] = hn::Set(wide, std::uint32_t(key >> 32) + round * 0xBB67AE85u);
   }
 
-  // Even lanes hold the first half of the blocks, odd lanes the second: pairs of lanes, interleaved
-  // within 128 bits, then come out in order.
+  // Even lanes hold the first half of the blocks, odd lanes the second half. Interleaving pairs of
+  // lanes within 128 bits then yields the blocks in order.
   alignas(64) std::uint64_t offsets[blocks];
   for (std::int64_t k = 0; k < blocks; ++k)
     offsets[k] = std::uint64_t(k / 2 + k % 2 * (blocks / 2));
@@ -79,7 +79,8 @@ HWY_INLINE void philox_words(std::uint32_t* HWY_RESTRICT words,
     return philox_lanes{index, hn::ShiftRight<32>(index), c2, c3};
   };
 
-  // Two vectors of blocks at once: the rounds of one are a chain that would leave units idle.
+  // Two vectors of blocks at once: the rounds of one form a dependency chain that leaves units
+  // idle.
   constexpr std::int64_t step = 4 * blocks;
   std::int64_t i = 0;
   for (; i + step < n; i += 2 * step, block += 2 * std::uint64_t(blocks)) {

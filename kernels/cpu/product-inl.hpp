@@ -1,11 +1,11 @@
-// Products of small tiles, in registers: c[i][j] = (c[i][j] +) sum_k a(i, k) * b[k][j].
+// Products of small tiles in registers: c[i][j] = (c[i][j] +) sum_k a(i, k) * b[k][j].
 //
-// Rows go in blocks of `block_rows`, columns in panels of `block_vectors` vectors; the sum of one
-// element runs over k in order, one multiply-add each (fused but on SSE4). Columns are counted in
-// vectors: the caller pads them. A layout after Goto, van de Geijn: "Anatomy of High-Performance
-// Matrix Multiplication", 2008.
+// Rows form blocks of `block_rows`, columns form panels of `block_vectors` vectors. The sum of an
+// element runs over k in order, with one multiply-add each (fused except on SSE4). Columns are
+// counted in vectors; the caller pads them. The layout follows Goto, van de Geijn: "Anatomy of
+// High-Performance Matrix Multiplication", 2008.
 //
-// Compiled once per instruction set, as vector-inl.hpp is.
+// Compiled once per instruction set, like vector-inl.hpp.
 
 #if defined(TROUPE_KERNELS_CPU_PRODUCT_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_CPU_PRODUCT_INL
@@ -21,7 +21,7 @@ namespace troupe::kernels::cpu::HWY_NAMESPACE {
 
 namespace {
 
-/// Four numbers, promoted.
+/// Loads four numbers as floats.
 HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> load_four(const float* p) {
   return hn::LoadU(hn::FixedTag<float, 4>(), p);
 }
@@ -35,7 +35,7 @@ HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> load_four(const f16* p) {
                       hn::LoadU(hn::FixedTag<std::uint16_t, 4>(), &p->bits));
 }
 
-/// to (columns, rows) = from (rows, columns), promoted.
+/// to (columns, rows) = transposed from (rows, columns), as floats.
 template <class T>
 inline void transpose(const T* from,
                       std::int64_t from_stride,
@@ -72,12 +72,11 @@ inline void transpose(const T* from,
       to[c * to_stride + j] = float(from[j * from_stride + c]);
 }
 
-// 24 sums, 4 vectors of b and one of a in 32 registers; 12, 2 and 1 in 16.
+// Uses 24 sums, 4 vectors of b and one of a in 32 registers; 12, 2 and 1 in 16 registers.
 constexpr int block_rows = 6;
 constexpr int block_vectors = width >= 16 ? 4 : 2;
 
-/// How an element of `a` is found: a(i, k) = a[i * stride + k], or a[k * stride + i] when the
-/// product needs a's transpose.
+/// Layout of `a`: rows: a(i, k) = a[i * stride + k]; columns (transposed): a[k * stride + i].
 enum class side { rows, columns };
 
 template <side Side, int Rows, int Vectors>
@@ -117,7 +116,7 @@ HWY_INLINE void register_block(const float* HWY_RESTRICT a,
   }
 }
 
-/// `Rows` rows of c, `vectors` vectors wide.
+/// Computes `Rows` rows of c, `vectors` vectors wide.
 template <side Side, int Rows>
 HWY_NOINLINE void row_block(const float* a,
                             std::int64_t a_stride,
@@ -143,7 +142,7 @@ HWY_NOINLINE void row_block(const float* a,
     panel.template operator()<1>();
 }
 
-/// Rows of c, at most `block_rows`.
+/// Computes up to `block_rows` rows of c.
 template <side Side>
 inline void small_product(std::int64_t rows,
                           const float* a,

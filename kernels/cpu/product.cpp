@@ -14,10 +14,10 @@ namespace troupe::kernels::cpu {
 
 namespace {
 
-// Multiplications below which waking another thread costs more than it saves (5 microseconds here).
+// Multiply-adds below which waking another thread costs more than it saves (5 microseconds here).
 constexpr std::int64_t products_worth_a_thread = 1 << 18;
 constexpr std::int64_t narrow_products_worth_a_thread = 2 * products_worth_a_thread;
-/// Of a. Fewer rows take as long: they wait for b to come from memory.
+/// Minimum row count for estimates. Fewer rows take as long: memory bandwidth of b limits them.
 constexpr std::int64_t waiting_rows = 8;
 
 [[noreturn]] void refuse(
@@ -29,12 +29,12 @@ constexpr std::int64_t waiting_rows = 8;
                          + std::to_string(status));
 }
 
-/// What oneDNN writes a kernel for.
+/// Key of a oneDNN kernel.
 struct product_shape {
   std::int64_t M, N, K;
   bool a_transposed, b_transposed;
   bool biased;
-  bool in_float;  ///< c is float; then without bias
+  bool in_float;  ///< c is float, without bias
   bool accumulated;
 
   friend auto operator<=>(const product_shape&, const product_shape&) = default;
@@ -51,13 +51,12 @@ product_shape shape_of(const product<bf16>& p) {
           .accumulated = p.accumulated};
 }
 
-/// A product of bf16 made ready: kernels written for its shape and team, and where its operands are
-/// told.
+/// A oneDNN product in bf16: kernels generated for its shape and team, and operands to be set.
 struct prepared {
   dnnl::matmul product;
   std::unordered_map<int, dnnl::memory> operands;
   std::size_t scratch_bytes = 0;
-  bool exists = false;  ///< oneDNN has one on this processor
+  bool exists = false;  ///< oneDNN supports it on this processor
   std::uint64_t used = 0;
 };
 
@@ -111,12 +110,13 @@ prepared prepare(const product_shape& p) {
   return out;
 }
 
-/// The products that a thread has made ready, the least recently used forgotten: to make one ready
-/// takes as long as a small one runs (some hundred microseconds). Of a thread, because the operands
-/// are told to the product itself.
+/// Per-thread LRU cache of prepared products: preparing one takes as long as running a small one
+/// (some hundred microseconds). Per thread, because a run sets the operands in the prepared
+/// product.
 class preparations {
  public:
-  /// `threads`: of the team, whose size is part of a kernel. Valid until the next call.
+  /// `threads` is the team size, which is part of a kernel. The result is valid until the next
+  /// call.
   prepared& of(const product_shape& shape, int threads) {
     auto found = made_.find({shape, threads});
     if (found == made_.end()) {
@@ -141,7 +141,7 @@ class preparations {
   std::uint64_t calls_ = 0;
 };
 
-/// Valid until the next call of this thread. The team must have the size `threads`.
+/// Valid until this thread's next call. The team must have `threads` threads.
 prepared& ready(const product_shape& shape, int threads) {
   static thread_local preparations mine;
   return mine.of(shape, threads);
@@ -191,9 +191,9 @@ int team_of(const product<T>& p, int threads) {
   return int(std::clamp<std::int64_t>(std::max(p.M, waiting_rows) * p.N * p.K / worth, 1, threads));
 }
 
-// Measured on two cores: to split an element of a factor of float takes 0.3 ns, and a multiply-add
-// in tiles 1.9 ps less than oneDNN's. M N K times that is less than (M + N) K times 0.3 ns where
-// M N / (M + N) is less than 160.
+// Measured on two cores: splitting one float element takes 0.3 ns, and a multiply-add with tiles
+// saves 1.9 ps against oneDNN. Splitting (M + N) K elements costs more than M N K multiply-adds
+// save if M N / (M + N) is below 160.
 constexpr std::int64_t rows_worth_splitting = 160;
 
 std::atomic<int> tests_of_small_products = 0;
@@ -222,7 +222,7 @@ std::size_t scratch(const product<T>& p, int threads) {
     if (in_tiles(p))
       return tiles_scratch(p, size);
   if constexpr (std::is_same_v<T, float>) {
-    return 0;  // oneDNN takes what it needs
+    return 0;  // oneDNN allocates its own scratch
   } else {
     if constexpr (std::is_same_v<T, bf16>) {
       const team sized(size);

@@ -1,5 +1,5 @@
-// Matrix products: of float and bf16 in tiles where the processor has them; else by oneDNN where it
-// has them; else by our own vectors. All are in rows; they run on the team of the calling thread.
+// Matrix products on row-major operands, on the calling thread's OpenMP team. float and bf16 use
+// AMX tiles if available; otherwise oneDNN if it supports the type, else own vector code.
 
 #pragma once
 
@@ -9,75 +9,73 @@
 
 namespace troupe::kernels::cpu {
 
-/// A matrix in rows, or its transpose.
+/// A row-major matrix or its transpose.
 template <class T>
 struct operand {
   const T* data;
-  std::int64_t row;  ///< elements from one row in memory to the next
+  std::int64_t row;  ///< distance between rows in memory, in elements
   bool transposed = false;
 };
 
-/// a times b: either into `c`, or rounded into `rounded`; of these exactly one is not null, also
-/// for `scratch`, which reads neither. A bias of float and the last three members are for products
-/// in tiles, whose `rounded` may be null beside `activated`; others must be given none.
+/// c or rounded = a times b. Exactly one of `c` and `rounded` is non-null, also for `scratch`,
+/// which reads neither. Only products with tiles support a float bias and the last three members;
+/// with `activated` their `rounded` may be null.
 template <class T>
 struct product {
   operand<T> a;              ///< (M, K)
   operand<T> b;              ///< (K, N)
-  std::int64_t M, N, K;      ///< above 0
+  std::int64_t M, N, K;      ///< at least 1
   float* c = nullptr;        ///< (M, N) written, or added to
-  bool accumulated = false;  ///< c is added to
+  bool accumulated = false;  ///< adds to c instead of writing it
   T* rounded = nullptr;      ///< (M, N) written, rounded once to T
-  const T* bias = nullptr;   ///< (N) of `rounded`, or null
+  const T* bias = nullptr;   ///< (N) added to `rounded`; or null
 
   epilogue activation = epilogue::none;
-  /// (M, N) written: the activation of what is, or would be, in `rounded`, which may then be null;
+  /// (M, N) written: the activation of the rounded product. `rounded` may then be null.
   T* activated = nullptr;
-  /// or (M, N): `rounded`, rounded, times the activation's slope there, rounded again.
+  /// (M, N) or: multiplies the rounded product by the activation's slope here and rounds again.
   const T* slope_at = nullptr;
 };
 
-/// Bytes of workspace that `multiply` needs.
+/// Workspace bytes that `multiply` needs.
 template <class T>
 std::size_t scratch(const product<T>& p, int threads);
 
-/// Of bf16 by oneDNN or in tiles, denormal numbers may count as zero, as the instructions have it.
-/// Of float in tiles (amx.hpp) an element may be as wrong as one by multiply-adds in order, and by
-/// two roundings more. Besides
+/// Runs the product. bf16 products by oneDNN or tiles may treat denormals as zero, like the
+/// instructions do. A float product with tiles (amx.hpp) has the error bound of multiply-adds in
+/// order plus two roundings. In addition:
 ///
-/// - some 2^-126 may be lost for each 32 terms: bits of factors and of terms below 1e-31;
-/// - what comes within a hundredth of the largest float may be infinite, or not a number, and a
-///   product with an infinity not a number.
-/// Throws std::system_error where oneDNN would be asked and OpenMP gives fewer threads than the
-/// team has (team.hpp).
+/// - Up to about 2^-126 may be lost per 32 terms: bits of factors and terms below 1e-31.
+/// - Results within a hundredth of the largest float may be infinite or NaN, and products with
+///   infinity may be NaN.
+///
+/// Throws std::system_error if oneDNN is needed and OpenMP gives fewer threads than the team has
+/// (team.hpp).
 template <class T>
 void multiply(const product<T>& p, const context& in);
 
-// packed_product.cpp: of f16, and of bf16 on processors that do not multiply it, where oneDNN has
-// none. Operands are promoted to float as they are packed. An element is the sum of blocks of 384
-// terms, each in order by one multiply-add (fused but on SSE4) after the other: with one
-// instruction set its bits depend neither on M and N nor on the number of threads.
+// packed_product.cpp: f16, and bf16 on processors where oneDNN lacks it. Operands are converted to
+// float during packing. An element is the sum of blocks of 384 terms. Within a block, terms are
+// added in order by multiply-adds (fused except on SSE4). For one instruction set, bits do not
+// depend on M, N or the thread count.
 
 template <class T>
 std::size_t packed_scratch(const product<T>& p, int threads);
 template <class T>
 void multiply_packed(const product<T>& p, const context& in);
 
-// tile_product.cpp: of bf16, and of float in pieces of bf16, by tiles (amx.hpp), with everything
-// that may follow it. An element is the sum of its terms in order, 32 at a time: its bits depend
-// neither on M and N nor on the number of threads. A weight of bf16 beside at most 32 rows is read
-// where it lies.
+// tile_product.cpp: bf16, and float in pieces of bf16, with AMX tiles (amx.hpp) and fused
+// epilogues. An element is the sum of its terms in order, 32 at a time. Bits do not depend on M, N
+// or the thread count. With at most 32 rows, a bf16 weight is read in place.
 
-/// Whether this processor has tiles for products of T, beside the vectors that are chosen. Never of
-/// f16.
+/// True if this processor and the selected instruction set have tiles for T; false for f16.
 template <class T>
 bool has_tiles_of();
-/// Whether a product goes that way: of bf16 all, of float those of so many rows and columns that
-/// splitting the factors pays. Asks M, N and K.
+/// True if the product uses tiles: every bf16 product, and float products for which splitting the
+/// factors pays off. Depends on M, N and K.
 template <class T>
 bool in_tiles(const product<T>& p);
-/// As long as one stands, products of float go in tiles however few rows and columns they have: for
-/// tests.
+/// For tests: while alive, float products use tiles even if they are small.
 class small_products_in_tiles {
  public:
   small_products_in_tiles();
@@ -85,15 +83,14 @@ class small_products_in_tiles {
   small_products_in_tiles(const small_products_in_tiles&) = delete;
   small_products_in_tiles& operator=(const small_products_in_tiles&) = delete;
 };
-// These two only where there are.
+// Require has_tiles_of<T>().
 template <class T>
 std::size_t tiles_scratch(const product<T>& p, int threads);
 template <class T>
 void multiply_in_tiles(const product<T>& p, const context& in);
 
-// few_rows.cpp: the forward pass of a few rows, as in decoding, where tiles do not multiply them.
-// Every weight is read once, as it lies: as fast as memory. The bits of a row do not depend on the
-// other few beside it.
+// few_rows.cpp: forward pass with few rows, as in decoding, without tiles. Reads every weight once
+// and in place, at memory speed. The bits of a row do not depend on the other rows.
 
 constexpr std::int64_t most_few_rows = 8;
 
@@ -106,14 +103,14 @@ struct few_rows_product {
   std::int64_t R, N, K;
 };
 
-/// Bytes of workspace that `multiply_few_rows` needs.
+/// Workspace bytes that `multiply_few_rows` needs.
 template <class T>
 constexpr std::size_t few_rows_scratch(std::int64_t R, std::int64_t K) {
   return std::is_same_v<T, float> ? 0 : sizeof(float) * std::size_t(R * K);
 }
 
-/// z (R, N) = x (R, K) times weight (N, K) transposed + bias, rounded once, of at most
-/// `most_few_rows` rows.
+/// z (R, N) = x (R, K) times transposed weight (N, K) + bias, rounded once. Requires R <=
+/// `most_few_rows`.
 template <class T>
 void multiply_few_rows(const linear_forward<T>& op, T* z, const context& in);
 

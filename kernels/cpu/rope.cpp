@@ -14,11 +14,11 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-// Pairs whose sines are held at once. A longer head is turned in several stretches.
+// Pairs whose sines are kept at once; a longer head is rotated in several runs.
 constexpr std::int64_t pairs_at_once = 256;
 
-// Cosine and sine of position * frequency[i]. The angle is a double, because at position 100,000 a
-// float knows it to 0.004 only; once it is within pi/4 of zero, floats are enough.
+// Cosine and sine of position * frequency[i]. The angle is a double: at position 100,000 a float is
+// only accurate to 0.004. After reduction to within pi/4 of zero, floats are accurate enough.
 void turns(double position,
            const float* frequency,
            std::int64_t n,
@@ -36,14 +36,15 @@ void turns(double position,
                        ? hn::LoadU(df, frequency + i)
                        : load_first(df, hn::FirstN(df, std::size_t(n - i)), frequency + i);
     const auto angle = hn::Mul(hn::PromoteTo(wide, f), hn::Set(wide, position));
-    // In quarter turns, and what remains. The two parts of pi/2 keep it exact to 2^31 radians.
+    // Splits off quarter turns. Two parts of pi/2 keep the rest exact up to 2^31 radians.
     const auto quarters = hn::Round(hn::Mul(angle, hn::Set(wide, 0.63661977236758134)));
     auto rest = hn::NegMulAdd(quarters, hn::Set(wide, 1.5707963267948966), angle);
     rest = hn::NegMulAdd(quarters, hn::Set(wide, 6.1232339957367660e-17), rest);
 
     const auto x = hn::DemoteTo(df, rest);
     const auto x2 = hn::Mul(x, x);
-    // Fitted on |x| <= pi/4 for the least relative (sine) and absolute (cosine) error: 4e-9, 1e-10.
+    // Polynomials fitted on |x| <= pi/4 for the least relative error of the sine (4e-9) and the
+    // least absolute error of the cosine (1e-10).
     auto s = hn::MulAdd(x2, hn::Set(df, -1.95169751e-4f), hn::Set(df, 8.33217582e-3f));
     s = hn::MulAdd(x2, s, hn::Set(df, -1.66666549e-1f));
     s = hn::MulAdd(hn::Mul(x2, s), x, x);
@@ -51,8 +52,8 @@ void turns(double position,
     c = hn::MulAdd(x2, c, hn::Set(df, 4.16666468e-2f));
     c = hn::MulAdd(hn::Mul(x2, x2), c, hn::NegMulAdd(x2, hn::Set(df, 0.5f), hn::Set(df, 1.0f)));
 
-    // Odd quarters swap the two; the sine is negative in the last two quarters, the cosine in the
-    // middle two: bit 1 of the quarter, moved to the sign. Turning back is half a turn of the sine.
+    // Odd quarters swap sine and cosine. The sine is negative in the last two quarters, the cosine
+    // in the middle two: bit 1 of the quarter becomes the sign. Rotating back negates the sine.
     const auto quarter = hn::DemoteTo(di, quarters);
     const auto odd = hn::RebindMask(df, hn::TestBit(quarter, hn::Set(di, 1)));
     const auto sign = [&](auto q) HWY_ATTR {
@@ -82,7 +83,7 @@ HWY_INLINE void store_neighbours(vec a, vec b, float* x) {
   hn::StoreInterleaved2(a, b, d, x);
 }
 
-// A pair of bf16 is one lane: the first is its lower half.
+// A pair of bf16 is one 32-bit lane, with the first number in the lower half.
 HWY_INLINE void load_neighbours(const bf16* x, vec& a, vec& b) {
   const auto pairs = hn::LoadU(bits_tag(), reinterpret_cast<const std::uint32_t*>(x));
   a = hn::BitCast(d, hn::ShiftLeft<16>(pairs));

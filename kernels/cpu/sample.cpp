@@ -17,8 +17,8 @@ namespace troupe::kernels::cpu {
 namespace {
 
 struct candidate {
-  double weight;  // probability, times a factor common to all
-  float logit;    // ranks: far down, weights of different logits are all 0
+  double weight;  // probability times a common factor
+  float logit;    // decides the rank, because low weights may all be 0
   std::int32_t token;
 };
 
@@ -70,7 +70,7 @@ bool ranks_before(const candidate& a, const candidate& b) {
 
 struct prefix {
   std::int64_t index;
-  double through;  // the weights up to and including it, by rank
+  double through;  // cumulative weight by rank, including `index`
 };
 
 double total(const candidate* c, std::int64_t begin, std::int64_t end) {
@@ -80,10 +80,9 @@ double total(const candidate* c, std::int64_t begin, std::int64_t end) {
   return sum;
 }
 
-// The first rank at which the sum of the weights exceeds `target`, or the last rank. Afterwards
-// c[0 .. index] are the candidates of those ranks. Only as much as needed is sorted: the weight is
-// with the first few of 50,000, so an eighth is cut off and weighed, and the search goes on in it
-// or in the rest.
+// Finds the first rank at which the cumulative weight exceeds `target`, or the last rank.
+// Afterwards c[0 .. index] holds the candidates of those ranks. The first few of 50,000 hold most
+// of the weight, so the search partitions off an eighth at a time and sorts only the last 64.
 prefix first_exceeding(candidate* c, std::int64_t n, double target) {
   std::int64_t begin = 0, end = n;
   double before = 0;
@@ -113,7 +112,7 @@ std::size_t scratch(const sample_token<float>& op, int threads) {
 
 template <class T>
 void run(const sample_token<T>& op, const context& in) {
-  if (op.top_k == 1) {  // greedy: no weight matters
+  if (op.top_k == 1) {  // greedy: weights are not needed
     const float top = HWY_DYNAMIC_DISPATCH(largest_logit)(op.logits, op.vocabulary);
     *op.token = std::int32_t(std::find(op.logits, op.logits + op.vocabulary, top) - op.logits);
     return;

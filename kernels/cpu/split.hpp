@@ -1,4 +1,4 @@
-// Work divided among the threads of a lane, and the scratch memory they are given.
+// Divides work among the threads of a lane and checks their scratch memory.
 
 #pragma once
 
@@ -13,14 +13,14 @@ namespace troupe::kernels::cpu {
 /// Elements below which waking another thread costs more than it saves (a few microseconds).
 constexpr std::int64_t elements_worth_a_thread = 16384;
 
-/// Rows of C elements that make a part worth a thread.
+/// Minimum rows of C elements per thread.
 constexpr std::int64_t rows_worth_a_thread(std::int64_t C) {
   return std::max<std::int64_t>(1, elements_worth_a_thread / std::max<std::int64_t>(1, C));
 }
 
-/// Calls `part(begin, end)` for at most `threads` contiguous ranges that cover [0, n), at the same
-/// time. Every range but the last begins and ends at a multiple of `grain`; less than two grains
-/// run on the caller alone. `part` does not throw.
+/// Calls `part(begin, end)` in parallel for at most `threads` contiguous ranges that cover [0, n).
+/// Ranges begin at multiples of `grain`. Fewer than two grains run on the calling thread. `part`
+/// must not throw.
 template <class Part>
 void split(int threads, std::int64_t n, std::int64_t grain, const Part& part) {
   const std::int64_t grains = (n + grain - 1) / grain;
@@ -35,7 +35,7 @@ void split(int threads, std::int64_t n, std::int64_t grain, const Part& part) {
     part(grains * p / parts * grain, std::min(n, grains * (p + 1) / parts * grain));
 }
 
-/// The scratch memory as an array of T. Throws std::logic_error if the caller gave too little.
+/// The workspace as an array of T. Throws std::logic_error if it is too small.
 template <class T>
 T* scratch_array(const context& in, std::size_t bytes) {
   if (in.workspace.size() < bytes)

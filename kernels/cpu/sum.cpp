@@ -38,8 +38,8 @@ void ordered_sum_range(const ordered_sum<T>& op, std::int64_t begin, std::int64_
   });
 }
 
-// A square of a float is exact in double, so it matters neither whether the sum is fused nor how
-// many lanes a vector has: 16 running sums are held, in as many vectors as that takes.
+// The square of a float is exact in double, so FMA and vector width do not change the bits. There
+// are 16 running sums, in as many vectors as needed.
 double square_norm_block(const float* x, std::int64_t n) {
   const hn::CappedTag<double, square_norm<float>::lanes> wide;
   const hn::Rebind<float, decltype(wide)> narrow;
@@ -67,7 +67,7 @@ double square_norm_block(const float* x, std::int64_t n) {
   return total;
 }
 
-/// The squares of a grain, its blocks in order.
+/// Sum of squares of a grain, block by block.
 double square_norm_grain(const float* x, std::int64_t n) {
   double total = 0;
   for (std::int64_t i = 0; i < n; i += square_norm<float>::block)
@@ -75,7 +75,8 @@ double square_norm_grain(const float* x, std::int64_t n) {
   return total;
 }
 
-/// The same, adding its fingerprint to `sums`: of each block while that is in the first cache.
+/// square_norm_grain that also adds the fingerprint of each block while the block is in the L1
+/// cache.
 double square_norm_and_fingerprint(const float* x,
                                    std::int64_t n,
                                    std::uint64_t key,

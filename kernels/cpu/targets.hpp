@@ -1,9 +1,9 @@
-// The instruction sets that this room compiles for: SSE4, AVX2, AVX-512 (AVX3).
+// The instruction sets compiled in kernels/cpu: SSE4, AVX2, AVX-512 (AVX3).
 //
-// Included before any header of Highway, in every source of this room, so that all agree: a file
-// with another set would dispatch on another table. SSE4 is the least that oneDNN runs on, so it is
-// ours too, in place of Highway's scalar code. SSSE3 is older still, and AVX3_DL adds nothing for
-// floats; each one left out saves a compilation of every kernel.
+// Every source in this folder includes this before any Highway header, because all must dispatch on
+// the same table. oneDNN requires SSE4, so SSE4 replaces Highway's scalar code as the baseline.
+// SSSE3 is older, and AVX3_DL adds nothing for floats; leaving them out saves two compilations of
+// every kernel.
 
 #pragma once
 

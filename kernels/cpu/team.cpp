@@ -15,8 +15,8 @@ int given(int threads) {
   return out;
 }
 
-// What else limits a team cannot change once the process runs, so each thread asks once for each
-// number that is larger than those before.
+// The limits checked here are fixed for the life of the process, so each thread checks a team size
+// only if it exceeds all earlier ones.
 void require(int threads) {
   static thread_local int had = 1;
   const bool within = omp_in_parallel() != 0;

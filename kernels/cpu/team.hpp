@@ -1,21 +1,21 @@
-// The OpenMP team of a thread, for those who must have all of it.
+// Sets and verifies the size of the calling thread's OpenMP team, as oneDNN requires.
 //
-// Loops of ours (split.hpp, attention, packed products, products in tiles) divide their work by the
-// number of threads that was configured, and those that come take one part after another: they are
-// right, with the same bits, however few come. oneDNN divides by the number that OpenMP promises
-// and computes only the parts of those who come.
+// Our own loops (split.hpp, attention, packed products, tile products) divide work by the
+// configured thread count, and each thread takes one part after another. They give the same bits
+// with fewer threads. oneDNN divides work by the promised team size; if fewer threads run, parts
+// stay uncomputed.
 
 #pragma once
 
 namespace troupe::kernels::cpu {
 
-/// As long as this stands, parallel regions that the calling thread begins have exactly `threads`
-/// threads, whatever OMP_NUM_THREADS, OMP_DYNAMIC and OMP_MAX_ACTIVE_LEVELS say (TEAM-1). Of these
-/// settings, which OpenMP keeps for each thread, the first is given back at the end.
+/// While alive, parallel regions of the calling thread have exactly `threads` threads, regardless
+/// of OMP_NUM_THREADS, OMP_DYNAMIC and OMP_MAX_ACTIVE_LEVELS (TEAM-1). The destructor restores only
+/// the first of these per-thread settings.
 class team {
  public:
-  /// Throws std::system_error where OpenMP gives fewer nevertheless: by OMP_THREAD_LIMIT, which
-  /// `troupe` itself clears at its start, or within a parallel region.
+  /// Throws std::system_error if OpenMP still gives fewer threads: because of OMP_THREAD_LIMIT,
+  /// which `troupe` clears at startup, or inside a parallel region.
   explicit team(int threads);
   ~team();
   team(const team&) = delete;

@@ -1,10 +1,10 @@
-// Products of few rows in tiles, as in decoding: c transposed = b transposed times a transposed.
+// Tile products with few rows, as in decoding: transposed c = transposed b times transposed a.
 //
-// A weight that is read once is not packed: 16 of its rows lie in memory as a tile of a factor a
-// does. Only the few rows beside it are. Every sum runs as it does in tile_product.cpp, so that an
-// element has the same bits beside few rows and beside many.
+// The weight is read once, so it is not packed: 16 of its rows in memory already have the layout of
+// a tile of factor a. Only the few rows of the input are packed. Sums run as in tile_product.cpp,
+// so an element has the same bits with few rows as with many.
 //
-// Compiled once per instruction set, as vector-inl.hpp is. Where TROUPE_TILES.
+// Compiled once per instruction set, like vector-inl.hpp. Requires TROUPE_TILES.
 
 #if defined(TROUPE_KERNELS_CPU_TILE_FEW_ROWS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_CPU_TILE_FEW_ROWS_INL
@@ -23,8 +23,8 @@ HWY_PUSH_ATTRIBUTES(TROUPE_TILE_ATTRIBUTES)
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-/// Squares [begin, end) of the terms of a's rows, of which there are at most 32, to `packed`: as a
-/// factor b, one square after the other.
+/// Packs the squares [begin, end) along the terms of a, which has at most 32 rows, as a factor b.
+/// The squares are stored one after another.
 void pack_few_rows(const product<bf16>& of,
                    std::byte* packed,
                    std::int64_t begin,
@@ -38,9 +38,9 @@ void pack_few_rows(const product<bf16>& of,
       of.a, false, at, 0, of.M, 0, 1, packed + begin * square_bytes<bf16>);
 }
 
-/// 32 columns of c, their sums transposed: `block_side` columns of 16 rows, or of 32 where Tiles is
-/// 2, in `sums`. So many rows side by side the processor foresees itself: to ask for them was no
-/// faster.
+/// Computes 32 columns of c, transposed, in `sums`: `block_side` columns of 16 rows, or of 32 if
+/// Tiles is 2. Explicit prefetches did not help, because the hardware predicts so many adjacent
+/// rows.
 template <int Tiles>
 HWY_INLINE void multiply_few(const product<bf16>& of,
                              const std::byte* packed,
@@ -60,14 +60,14 @@ HWY_INLINE void multiply_few(const product<bf16>& of,
       std::fill(std::begin(padded), std::end(padded), bf16());
       for (std::int64_t i = 0; i < wide; ++i)
         std::copy_n(from + i * row + k, terms, padded + i * block_side);
-      asm volatile("" ::: "memory");  // for gcc a tile's load does not read memory
+      asm volatile("" ::: "memory");  // gcc ignores that tile loads read memory
     }
     const bf16* const tile = whole ? from + k : padded;
     const std::int64_t apart = whole ? row : block_side;
     _tile_loadd(4, tile, apart * sizeof(bf16));
     _tile_loadd(5, tile + 16 * apart, apart * sizeof(bf16));
     if (!whole)
-      asm volatile("" ::: "memory");  // nor is what it reads written later
+      asm volatile("" ::: "memory");  // keeps later writes to `padded` behind the loads
     _tile_loadd(6, packed, 64);
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(2, 5, 6);
@@ -92,7 +92,7 @@ void multiply_few_columns(const product<bf16>& of,
                           const std::byte* packed,
                           std::int64_t begin,
                           std::int64_t end) {
-  asm volatile("" ::: "memory");  // what was packed must not wait
+  asm volatile("" ::: "memory");  // completes the packing stores first
   const tiles_in_use tiles;
   alignas(64) float columns[block_floats], rows[block_floats];
   outgoing<bf16, Activation> out(of);
@@ -109,10 +109,10 @@ void multiply_few_columns(const product<bf16>& of,
     out.begin(rows, 0, column);
     out.rest();
   }
-  _mm_sfence();  // what went past the caches comes before whatever tells of it
+  _mm_sfence();  // orders non-temporal stores before any later signal
 }
 
-/// Columns of c, 32 at a time: [begin, end) of those.
+/// Computes columns of c, in units of 32: the units [begin, end).
 inline void multiply_few_columns(const product<bf16>& of,
                                  const std::byte* packed,
                                  std::int64_t begin,

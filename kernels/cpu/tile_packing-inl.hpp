@@ -1,6 +1,6 @@
-// The ways of bf16 and float into tiles (amx.hpp), for products and for attention.
+// Packs bf16 and float matrices into tiles (amx.hpp), for products and for attention.
 //
-// Compiled once per instruction set, as vector-inl.hpp is. Where TROUPE_TILES.
+// Compiled once per instruction set, like vector-inl.hpp. Requires TROUPE_TILES.
 
 #if defined(TROUPE_KERNELS_CPU_TILE_PACKING_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_CPU_TILE_PACKING_INL
@@ -18,7 +18,7 @@ HWY_PUSH_ATTRIBUTES(TROUPE_TILE_ATTRIBUTES)
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-/// 16 bytes each of four rows, one in each lane. `apart`: bytes from one to the next.
+/// Loads 16 bytes of each of four rows, one row per lane. `apart`: distance of the rows in bytes.
 HWY_INLINE __m512i load_lanes(const void* from, std::int64_t apart) {
   const auto lane = [=](std::int64_t row) TROUPE_TILE_ATTR {
     return _mm_loadu_si128(
@@ -30,8 +30,8 @@ HWY_INLINE __m512i load_lanes(const void* from, std::int64_t apart) {
   return _mm512_mask_broadcast_i32x4(out, 0xf000, lane(3));
 }
 
-/// Numbers of 32 bits, four 4 x 4 side by side, each transposed: from x[0..3] to the rows from `to`
-/// on, `to_row` bytes from one to the next.
+/// Transposes four adjacent 4 x 4 blocks of 32-bit numbers from x[0..3] into rows at `to`, `to_row`
+/// bytes apart.
 HWY_INLINE void put_transposed(const __m512i (&x)[4], void* to, std::int64_t to_row) {
   const __m512i a = _mm512_unpacklo_epi32(x[0], x[1]), b = _mm512_unpacklo_epi32(x[2], x[3]);
   const __m512i c = _mm512_unpackhi_epi32(x[0], x[1]), e = _mm512_unpackhi_epi32(x[2], x[3]);
@@ -42,7 +42,7 @@ HWY_INLINE void put_transposed(const __m512i (&x)[4], void* to, std::int64_t to_
   _mm512_storeu_si512(out + 3 * to_row, _mm512_unpackhi_epi64(c, e));
 }
 
-/// Numbers of 32 bits, 16 x 16, transposed: pairs of bf16 as well. Rows are that many bytes apart.
+/// Transposes 16 x 16 numbers of 32 bits, or pairs of bf16. Row distances are in bytes.
 HWY_INLINE void transpose_tile(const void* from, std::int64_t row, void* to, std::int64_t to_row) {
   const char* const in = static_cast<const char*>(from);
 #pragma GCC unroll 4
@@ -55,20 +55,20 @@ HWY_INLINE void transpose_tile(const void* from, std::int64_t row, void* to, std
   }
 }
 
-// 32 rows of a factor a, or columns of a factor b, and 32 terms: two tiles (amx.hpp). `row`:
-// elements from one row in memory to the next.
+// The functions below pack 32 rows of a factor a, or 32 columns of a factor b, by 32 terms: two
+// tiles (amx.hpp). `row` is the distance between rows in memory, in elements.
 
-/// A row of a is a row in memory.
+/// Each row of a is a row in memory.
 HWY_INLINE void pack_rows_of_a(const bf16* from, std::int64_t row, std::byte* to) {
 #pragma GCC unroll 8
   for (std::int64_t i = 0; i < block_side; ++i, from += row, to += 64)
     _mm512_store_si512(to, _mm512_loadu_si512(from));
 }
 
-/// A term is a row in memory.
+/// Each term is a row in memory.
 HWY_INLINE void pack_terms_of_a(const bf16* from, std::int64_t row, std::byte* to) {
   for (std::int64_t i = 0; i < block_side; i += 8, from += 8, to += 8 * 64) {
-    // Eight rows of a, of which each 128 bits of x[t] hold the terms t, t + 8, t + 16, t + 24.
+    // Eight rows of a: each 128 bits of x[t] hold the terms t, t + 8, t + 16, t + 24.
     __m512i x[8], y[8];
 #pragma GCC unroll 8
     for (int t = 0; t < 8; ++t)
@@ -93,7 +93,7 @@ HWY_INLINE void pack_terms_of_a(const bf16* from, std::int64_t row, std::byte* t
   }
 }
 
-/// A term is a row in memory.
+/// Each term is a row in memory.
 HWY_INLINE void pack_terms_of_b(const bf16* from, std::int64_t row, std::byte* to) {
 #pragma GCC unroll 4
   for (std::int64_t pair = 0; pair < block_side / 2; ++pair, from += 2 * row, to += 64)
@@ -108,19 +108,19 @@ HWY_INLINE void pack_terms_of_b(const bf16* from, std::int64_t row, std::byte* t
     }
 }
 
-/// A column of b is a row in memory.
+/// Each column of b is a row in memory.
 HWY_INLINE void pack_columns_of_b(const bf16* from, std::int64_t row, std::byte* to) {
   transpose_tile(from, 2 * row, to, 64);
   transpose_tile(from + 16 * row, 2 * row, to + tile_bytes, 64);
 }
 
-/// 32 x 32 floats, `row` elements from one row in memory to the next, to their pieces (amx.hpp): 32
-/// rows of 64 bytes each, one piece after the other.
+/// Splits 32 x 32 floats into their bf16 pieces (amx.hpp). `row` is the distance between rows in
+/// elements. Each piece is 32 rows of 64 bytes; pieces follow each other.
 HWY_INLINE void split_rows(const float* from, std::int64_t row, std::byte* to) {
-  // Nearest to the largest floats would be infinity, and what is left of them not a number.
+  // Clamps, because rounding the largest floats would give infinity and a NaN remainder.
   const __m512 largest = _mm512_castsi512_ps(_mm512_set1_epi32(0x7f7f0000));
   const __m512 smallest = _mm512_castsi512_ps(_mm512_set1_epi32(int(0xff7f0000)));
-  // In this order of operands what is not a number stays so.
+  // With this operand order, NaN stays NaN.
   const auto within = [=](__m512 x) TROUPE_TILE_ATTR {
     return _mm512_max_ps(smallest, _mm512_min_ps(largest, x));
   };

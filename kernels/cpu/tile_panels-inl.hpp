@@ -1,6 +1,6 @@
-// Panels of the factors of a product into tiles.
+// Packs panels of a product's factors into tiles.
 //
-// Compiled once per instruction set, as vector-inl.hpp is. Where TROUPE_TILES.
+// Compiled once per instruction set, like vector-inl.hpp. Requires TROUPE_TILES.
 
 #if defined(TROUPE_KERNELS_CPU_TILE_PANELS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_CPU_TILE_PANELS_INL
@@ -27,7 +27,7 @@ HWY_INLINE void pack_pieces(const bf16* from, std::int64_t row, std::byte* to) {
 }
 template <pack_step Pack>
 HWY_INLINE void pack_pieces(const float* from, std::int64_t row, std::byte* to) {
-  if constexpr (Pack == &pack_rows_of_a)  // whose tiles are rows of memory
+  if constexpr (Pack == &pack_rows_of_a)  // its tiles are rows of memory
     return split_rows(from, row, to);
   alignas(64) std::byte split[square_bytes<float>];
   split_rows(from, row, split);
@@ -35,8 +35,8 @@ HWY_INLINE void pack_pieces(const float* from, std::int64_t row, std::byte* to) 
     Pack(reinterpret_cast<const bf16*>(split + piece), block_side, to + piece);
 }
 
-/// Panels [begin, end) of `n` rows of a, or columns of b, from `first` on: `from` is where the
-/// operand begins, `along`: a term is a row in memory. What is beyond the operand is zero.
+/// Packs panels [begin, end) of `n` rows of a (or columns of b), counted from `first`. `along`:
+/// each term is a row of memory. Elements beyond the operand are zero.
 template <pack_step Pack, class T>
 void pack_panels(const operand<T>& of,
                  bool along,
@@ -51,7 +51,7 @@ void pack_panels(const operand<T>& of,
     const T* const from = of.data + (along ? deep * of.row + across : across * of.row + deep);
     const std::int64_t wide = std::min(block_side, n - panel * block_side);
     const std::int64_t high = std::min(block_side, at.terms - term);
-    if (along)  // rows of memory far apart, which the processor does not foresee
+    if (along)  // distant rows, which the hardware prefetcher misses
       for (std::int64_t i = block_side; i < 2 * block_side; ++i)
         for (std::size_t line = 0; line < block_side * sizeof(T) / 64; ++line)
           _mm_prefetch(from + i * of.row + line * 64 / sizeof(T), _MM_HINT_T0);

@@ -12,26 +12,26 @@
 #include "kernels/cpu/tile_result-inl.hpp"
 // clang-format on
 
-// Blocks of c of 32 x 32, four tiles of sums, each of two tiles of a times two of b: a tile loaded
-// for a tile multiplied, which is what the first cache can give; of float, whose pieces (amx.hpp)
-// are multiplied with each other, 14 for 24. Loads are all that matters here:
+// Computes c in blocks of 32 x 32, four result tiles, each step with two tiles of a and two of b.
+// This loads one tile per multiplication, which is the limit of the L1 cache. float multiplies its
+// pieces (amx.hpp) with each other: 14 loads for 24 multiplications. Loads determine the speed:
 //
-// - A panel of b of bf16, 32 columns and up to 512 terms, stays in the first cache (32 kB) while
-//   panels of a pass by; these come from the second cache by TILELOADDT1, which leaves the first as
-//   it is. Of float it does not fit; panels that do took 3 to 7 % longer, for more sums wait.
-// - Sums of more terms wait in the second cache, laid out block by block; a part of c that is small
-//   enough for that goes through all terms before the next one.
-// - What becomes of a finished block (bias, activation, rounding, its way to memory) is done by
-//   vectors a few rows at a time beside the tiles of the next block.
+// - A bf16 panel of b (32 columns, up to 512 terms) stays in the L1 cache (32 kB) while panels of a
+//   stream past it. Those come from the L2 cache by TILELOADDT1, which leaves L1 unchanged. A float
+//   panel does not fit; smaller panels took 3 to 7 % longer because more sums had to be stored.
+// - Longer sums are kept in the L2 cache, block by block. A part of c that fits there passes
+//   through all terms before the next part.
+// - Vector code finishes a block (bias, activation, rounding, stores) a few rows at a time,
+//   overlapped with the tiles of the next block.
 
 #ifdef TROUPE_TILES
 HWY_PUSH_ATTRIBUTES(TROUPE_TILE_ATTRIBUTES)
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
-/// Lines of memory to be asked for, a few at a time.
+/// Cache lines to prefetch, a few at a time.
 struct upcoming_lines {
   const char* next;
-  std::int64_t apart;  ///< bytes from one to the next
+  std::int64_t apart;  ///< bytes between lines
   int lines_at_once;
 
   HWY_INLINE void some() {
@@ -60,7 +60,7 @@ HWY_INLINE void multiply_squares(const std::byte* a, const std::byte* b, bf16) {
   load_columns(b);
   multiply_loaded();
 }
-/// One piece is exchanged at a time.
+/// Exchanges one piece at a time.
 HWY_INLINE void multiply_squares(const std::byte* a, const std::byte* b, float) {
   const auto piece = [](int n) { return n * square_bytes<bf16>; };
   load_rows(a);
@@ -78,7 +78,7 @@ HWY_INLINE void multiply_squares(const std::byte* a, const std::byte* b, float) 
   multiply_loaded();
 }
 
-/// A block of sums, (32, 32): those before it, if any, and `steps` times 32 terms more.
+/// Computes a block of sums (32, 32): adds `steps` times 32 terms to `before`, or to zero if null.
 template <class T, class Activation>
 HWY_INLINE void multiply_block(const std::byte* a,
                                const std::byte* b,
@@ -112,18 +112,18 @@ HWY_INLINE void multiply_block(const std::byte* a,
   _tile_stored(3, sums + 16 * block_side + 16, row);
 }
 
-/// Panels of rows and of columns of those at work, and where their sums wait.
+/// Ranges of row and column panels, and the location of their sums.
 struct near_part {
   std::int64_t begin, end, first, last;
   float* sums;
-  std::int64_t column;  ///< blocks of sums in a column
+  std::int64_t column;  ///< blocks per column of sums
 
   float* waiting(std::int64_t i, std::int64_t j) const {
     return sums + ((j - first) * column + i - begin) * block_floats;
   }
 };
 
-/// All terms at work of a near part.
+/// Adds all current terms to the blocks of a near part.
 template <class T, class Activation>
 void multiply_near(const tiled<T>& at,
                    const near_part& part,
@@ -164,7 +164,7 @@ void multiply_near(const tiled<T>& at,
 
 template <class T, class Activation>
 void multiply_panels(const tiled<T>& at, const near_part& all) {
-  // For gcc a tile's load does not read memory: what was packed must not wait.
+  // gcc ignores that tile loads read memory: completes the packing stores first.
   asm volatile("" ::: "memory");
   const tiles_in_use tiles;
   alignas(64) float finished[2][block_floats];
@@ -181,11 +181,11 @@ void multiply_panels(const tiled<T>& at, const near_part& all) {
                      .column = all.column},
                     out,
                     finished);
-  _mm_sfence();  // what went past the caches comes before whatever tells of it
+  _mm_sfence();  // orders non-temporal stores before any later signal
 }
 
-/// Panels of rows [begin, end) and of columns [first, last) of those at work; `number`: of the part
-/// among those of the threads.
+/// Multiplies row panels [begin, end) and column panels [first, last) of the current part. `number`
+/// is the index of this thread's part.
 template <class T>
 void multiply_panels(const tiled<T>& at,
                      std::int64_t begin,
@@ -236,13 +236,13 @@ namespace troupe::kernels::cpu {
 #if HWY_TARGETS & HWY_AVX3
 namespace {
 
-/// Rows, columns and terms at work, by a team: what one thread packs, all read. Of b no more is
-/// packed at a time than soon serves, and the next of it while the last is multiplied.
+/// Multiplies the current rows, columns and terms with a team. Threads share the packed data. b is
+/// packed in short ranges, and the next range is packed while the current one is multiplied.
 template <class T>
 void multiply_terms(const tiled<T>& at, int threads) {
   const std::int64_t high = panels_of(at.rows), end = at.column + at.columns;
   const std::int64_t most = panels_of(std::min(at.columns, most_columns));
-  // Rows are divided where they are enough, else columns.
+  // Divides rows if there are enough, else columns.
   const bool by_rows = high >= 4 * threads || high >= most;
   const std::int64_t parts = std::min<std::int64_t>(threads, by_rows ? high : most);
   const auto columns_from = [&](std::int64_t column) {
@@ -253,7 +253,8 @@ void multiply_terms(const tiled<T>& at, int threads) {
       now.packed_b += most * panels_of(at.terms) * square_bytes<T>;
     return now;
   };
-  // Loops end without waiting: a thread packs on while another multiplies, which a barrier ends.
+  // The loops have no implicit barrier, so a thread can pack while another multiplies; an explicit
+  // barrier follows.
   const auto pack_columns = [&](const tiled<T>& now) {
     const std::int64_t wide = panels_of(now.columns);
 #pragma omp for schedule(static) nowait
@@ -283,7 +284,7 @@ void multiply_terms(const tiled<T>& at, int threads) {
   }
 }
 
-// Bytes of what is packed and of sums.
+// Bytes of the packed factors and of the sums.
 struct tiled_scratch {
   std::size_t a, b, sums;
 
@@ -301,7 +302,7 @@ struct tiled_scratch {
   }
 };
 
-/// Whether b is read once, where it lies (tile_few_rows-inl.hpp).
+/// True if b is read once, in place (tile_few_rows-inl.hpp).
 bool reads_where_it_lies(const product<bf16>& p) {
   return p.M <= most_rows_unpacked && !p.a.transposed && p.b.transposed && !p.accumulated;
 }

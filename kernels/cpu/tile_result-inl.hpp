@@ -1,6 +1,6 @@
-// The way of a finished block of a product in tiles to where it belongs.
+// Writes finished blocks of a tile product to their destination.
 //
-// Compiled once per instruction set, as vector-inl.hpp is. Where TROUPE_TILES.
+// Compiled once per instruction set, like vector-inl.hpp. Requires TROUPE_TILES.
 
 #if defined(TROUPE_KERNELS_CPU_TILE_RESULT_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_CPU_TILE_RESULT_INL
@@ -20,21 +20,21 @@ namespace {
 
 struct no_activation {};
 
-/// A block whose sums are complete, on its way to c a few rows at a time. Past the caches, where
-/// its rows are whole lines of them: to read these first, as a store does, takes longer than all
-/// else. What is small stays in the caches.
+/// Writes a block with complete sums to c, a few rows at a time. Uses non-temporal stores if rows
+/// are whole cache lines, because reading the lines first costs more than everything else. Small
+/// results use ordinary stores and stay in the caches.
 template <class T, class Activation>
 class outgoing {
  public:
   explicit outgoing(const product<T>& of) : of_(of) {
     const std::int64_t line = 64 / element_bytes();
-    constexpr std::int64_t small = 1 << 18;  // bytes: an eighth of a second cache, read next
+    constexpr std::int64_t small = 1 << 18;  // bytes: an eighth of the L2 cache, read soon
     lines_ = of.N % line == 0 && of.M * of.N * element_bytes() > small;
     for (const void* c : {(const void*)of.c, (const void*)of.rounded, (const void*)of.activated})
       lines_ = lines_ && reinterpret_cast<std::uintptr_t>(c) % 64 == 0;
   }
 
-  /// The block that begins next: asks for what will be read with its sums.
+  /// Announces the next block, so that its inputs are prefetched.
   void expect(std::int64_t row, std::int64_t column) {
     const std::int64_t at = row * of_.N + column;
     next_left_ = of_.accumulated || of_.slope_at ? std::min(block_side, of_.M - row) : 0;
@@ -162,7 +162,7 @@ class outgoing {
   }
 
   const product<T>& of_;
-  bool lines_;  ///< rows of c begin where lines of the cache do
+  bool lines_;  ///< rows of c are aligned to cache lines
   const float* sums_ = nullptr;
   const T* bias_ = nullptr;
   std::int64_t at_ = 0, columns_ = 0, left_ = 0;

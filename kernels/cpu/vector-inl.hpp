@@ -1,8 +1,8 @@
-// Vectors of float: loops with a partial last step, sums in a fixed order, exp and its kin. Memory
-// holds float, bf16 or f16, promoted as it is loaded and rounded as it is stored.
+// Float vectors: loops with a partial last step, sums in a fixed order, exp and related functions.
+// Memory holds float, bf16 or f16; loads convert to float and stores round.
 //
-// Compiled once per instruction set: included by the sources of this room between targets.hpp and
-// HWY_BEFORE_NAMESPACE, as Highway's own -inl headers are.
+// Compiled once per instruction set: sources in this folder include it between targets.hpp and
+// HWY_BEFORE_NAMESPACE, like Highway's own -inl headers.
 
 #if defined(TROUPE_KERNELS_CPU_VECTOR_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_CPU_VECTOR_INL_HPP
@@ -29,7 +29,7 @@ using vec = hn::Vec<tag>;
 constexpr tag d;
 constexpr std::int64_t width = hn::MaxLanes(d);
 
-/// Of as many narrow numbers as a vector has floats.
+/// 16-bit vectors with as many lanes as a float vector.
 using half_tag = hn::Rebind<std::uint16_t, tag>;
 using half_vec = hn::Vec<half_tag>;
 using bits_tag = hn::RebindToUnsigned<tag>;
@@ -39,8 +39,9 @@ HWY_INLINE vec promoted(half_vec v, bf16) {
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits_tag(), v)));
 }
 
-/// In the upper half of each lane; the lower is noise. As kernels/op/bf16.hpp rounds. Not Highway's
-/// DemoteTo, which cuts off, nor the instruction of AVX512_BF16, which makes denormal numbers zero.
+/// Rounds like kernels/op/bf16.hpp. The result is in the upper half of each lane; the lower half is
+/// garbage. Highway's DemoteTo truncates, and the AVX512_BF16 instruction flushes denormals to
+/// zero.
 HWY_INLINE bits_vec rounded_bits(vec v) {
   const bits_tag du;
   const auto bits = hn::BitCast(du, v);
@@ -57,9 +58,9 @@ HWY_INLINE half_vec rounded(vec v, bf16) {
   return hn::LowerHalf(hn::ConcatOdd(halves, bits, bits));
 }
 
-// f16 by the instructions of F16C, which AVX2 processors have: they know its denormal numbers
-// whatever the control register says. Elsewhere as kernels/op/f16.hpp; Highway's own substitute
-// knows no infinity and cuts off.
+// f16 conversion with the F16C instructions, which all AVX2 processors have. They handle denormals
+// regardless of the control register. Other processors use the method of kernels/op/f16.hpp,
+// because Highway's fallback lacks infinity and truncates.
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 template <class D>
 HWY_INLINE hn::Vec<D> promoted_f16(D to, hn::Vec<hn::Rebind<std::uint16_t, D>> v) {
@@ -109,7 +110,7 @@ HWY_INLINE vec promoted(half_vec v, f16) {
   return promoted_f16(d, v);
 }
 
-/// A step over a whole vector.
+/// A loop step over a whole vector.
 struct whole {
   HWY_INLINE vec load(const float* p) const { return hn::LoadU(d, p); }
   template <class T>
@@ -124,7 +125,7 @@ struct whole {
   HWY_INLINE vec or_zero(vec v) const { return v; }
 };
 
-/// The lanes of a mask made by FirstN; the others are zero and their memory is not touched.
+/// Loads the lanes of a FirstN mask. Other lanes are zero and their memory is untouched.
 template <class D, class M>
 HWY_INLINE hn::Vec<D> load_first(D tag_of, M lanes, const hn::TFromD<D>* p) {
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
@@ -135,7 +136,7 @@ HWY_INLINE hn::Vec<D> load_first(D tag_of, M lanes, const hn::TFromD<D>* p) {
   if constexpr (masked) {
     return hn::MaskedLoad(lanes, tag_of, p);
   } else {
-    // Elsewhere Highway loads the whole vector, and aligned, before it blends.
+    // Highway's fallback would load the whole vector, aligned, before blending.
     alignas(64) hn::TFromD<D> copy[hn::MaxLanes(D())] = {};
     for (std::size_t i = 0, n = hn::CountTrue(tag_of, lanes); i < n; ++i)
       copy[i] = p[i];
@@ -143,7 +144,7 @@ HWY_INLINE hn::Vec<D> load_first(D tag_of, M lanes, const hn::TFromD<D>* p) {
   }
 }
 
-/// Stores the lanes of a mask made by FirstN; the memory of the others is not touched.
+/// Stores the lanes of a FirstN mask. The memory of other lanes is untouched.
 template <class D, class M>
 HWY_INLINE void store_first(hn::Vec<D> v, D tag_of, M lanes, hn::TFromD<D>* p) {
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
@@ -161,9 +162,9 @@ HWY_INLINE void store_first(hn::Vec<D> v, D tag_of, M lanes, hn::TFromD<D>* p) {
   }
 }
 
-/// The last step, over fewer lanes: the others load as zero and are not stored.
+/// The last step of a loop, over fewer lanes: the others load as zero and are not stored.
 struct partial {
-  hn::Mask<tag> lanes;  ///< made by FirstN
+  hn::Mask<tag> lanes;  ///< a FirstN mask
   HWY_INLINE vec load(const float* p) const { return load_first(d, lanes, p); }
   template <class T>
   HWY_INLINE vec load(const T* p) const {
@@ -180,7 +181,7 @@ struct partial {
   }
 };
 
-/// body(i, step) for i = 0, width, ...: the step loads and stores what lies at i.
+/// Calls body(i, step) for i = 0, width, ...; `step` loads and stores at index i.
 template <class Body>
 HWY_INLINE void each(std::int64_t n, const Body& body) {
   std::int64_t i = 0;
@@ -190,8 +191,8 @@ HWY_INLINE void each(std::int64_t n, const Body& body) {
     body(i, partial{hn::FirstN(d, std::size_t(n - i))});
 }
 
-/// The sum of term(i, step) over all lanes: four running vectors hide the latency of an addition.
-/// The order depends on n and the width alone.
+/// The sum of term(i, step) over all lanes. Four running vectors hide the latency of an addition.
+/// The order depends only on n and the vector width.
 template <class Term>
 HWY_INLINE float sum(std::int64_t n, const Term& term) {
   vec s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
@@ -232,14 +233,15 @@ HWY_INLINE float largest(const T* x, std::int64_t n) {
   return hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(m0, m1), hn::Max(m2, m3))));
 }
 
-constexpr float lowest_exponent = -87.33654f;  ///< of a normal number: e^x is 2^-126
+constexpr float lowest_exponent
+    = -87.33654f;  ///< smallest exponent with a normal result: e^x = 2^-126
 
-/// e^x to 2 units in the last place, for x from lowest_exponent to 88 or not a number.
+/// e^x to 2 units in the last place, for x from lowest_exponent to 88, or NaN.
 HWY_INLINE vec exp_within(vec x) {
   const hn::RebindToSigned<tag> di;
-  // x = q ln 2 + r. Beside 1.5 * 2^23 a float has no fraction: the sum is rounded to q, which
-  // stands in its lowest bits. The first part of ln 2 has 9 bits: q times it is exact without FMA
-  // too.
+  // x = q ln 2 + r. At 1.5 * 2^23 a float has no fraction bits, so the sum rounds to q, which is in
+  // the lowest bits. The first part of ln 2 has 9 bits, so its product with q is exact even without
+  // FMA.
   const vec shifter = hn::Set(d, 12582912.0f);
   const vec shifted = hn::MulAdd(x, hn::Set(d, 1.44269504f), shifter);
   const vec q = hn::Sub(shifted, shifter);
@@ -254,25 +256,25 @@ HWY_INLINE vec exp_within(vec x) {
   e = hn::MulAdd(r, e, hn::Set(d, 1.0f));
   e = hn::MulAdd(r, e, hn::Set(d, 1.0f));
 
-  // 2^q: the higher bits of the shifter fall off. A product, lest a NaN become a number.
+  // 2^q: the shift drops the high bits. Multiplying instead of adding exponents keeps NaN.
   const auto bits = hn::Add(hn::BitCast(di, shifted), hn::Set(di, 127));
   const vec power = hn::BitCast(d, hn::ShiftLeft<23>(bits));
   return hn::Mul(e, power);
 }
 
-/// e^x to 2 units in the last place, for x up to 88. Below e^-87.3 it is 0 (no denormals). Not a
-/// number stays so, for the vote to see it.
+/// e^x to 2 units in the last place, for x up to 88. Returns 0 below e^-87.3 (no denormals). NaN
+/// stays NaN, so that the training step detects it.
 HWY_INLINE vec exp_below(vec x) {
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, lowest_exponent)), exp_within(x));
 }
 
-/// The same for every x: above 88 it stays at e^88; a sigmoid of it is then right to float.
+/// exp_below for every x: above 88 the result is e^88, enough for a sigmoid in float.
 HWY_INLINE vec exp(vec x) {
-  // In this order: where x is NaN the second operand of x86's minimum is its result.
+  // With this operand order, x86's minimum returns NaN if x is NaN.
   return exp_below(hn::Min(hn::Set(d, 88.0f), x));
 }
 
-/// s = 1 / (1 + e^-x), and rest = 1 - s without its cancellation where s is near 1.
+/// s = 1 / (1 + e^-x), and rest = 1 - s without cancellation for s near 1.
 HWY_INLINE vec sigmoid(vec x, vec& rest) {
   const vec one = hn::Set(d, 1.0f);
   const vec e = exp(hn::Neg(x));
@@ -285,11 +287,12 @@ HWY_INLINE vec sigmoid(vec x) {
   return sigmoid(x, rest);
 }
 
-/// The normal distribution function of x, and bell = e^(-x^2 / 2), which it needs anyway.
+/// The normal distribution function of x, and the intermediate result bell = e^(-x^2 / 2).
 ///
-/// The form of Abramowitz, Stegun: "Handbook of Mathematical Functions", 7.1.26, with a polynomial
-/// fitted here: erfc(z) = e^(-z^2) t P(t), t = 1 / (1 + z/2), |relative error| < 5e-8 for z < 9.4,
-/// beyond which e^(-z^2) is 0 in float. The factor 1/2 of erfc is in the coefficients.
+/// The form is 7.1.26 of Abramowitz, Stegun: "Handbook of Mathematical Functions", with a
+/// polynomial fitted here: erfc(z) = e^(-z^2) t P(t), t = 1 / (1 + z/2). The relative error is
+/// below 5e-8 for z < 9.4; beyond that e^(-z^2) is 0 in float. The coefficients include the factor
+/// 1/2 of erfc.
 HWY_INLINE vec normal_distribution(vec x, vec& bell) {
   const vec one = hn::Set(d, 1.0f);
   const vec t = hn::Div(one, hn::MulAdd(hn::Abs(x), hn::Set(d, 0.353553391f), one));
