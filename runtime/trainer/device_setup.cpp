@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Opening the plug-in loads hundreds of megabytes: not where there is no driver anyway.
+/// Checks for a driver first: opening the plug-in loads hundreds of megabytes.
 bool has_driver() {
   void* const driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
   if (driver == nullptr)
@@ -45,7 +45,8 @@ fs::path beside(const fs::path& checkpoints) {
   return checkpoints.empty() ? fs::path() : checkpoints / "products.json";
 }
 
-/// Where choices are kept, the first first: what a checkpoint was computed with holds.
+/// Files of chosen algorithms, in order of precedence: the file of the loaded checkpoint comes
+/// first.
 std::vector<fs::path> choice_files(const training_job& job) {
   std::vector<fs::path> out;
   for (const auto& path : {beside(job.checkpoints.load),
@@ -64,14 +65,15 @@ std::set<int> used_devices(const training_job& job) {
   return out;
 }
 
-/// Nobody asked for these devices by number: they are left out, which is told.
+/// Warns about devices that were not requested by number and are left out.
 void tell_left_out() {
   for (int d = 0; d < open_devices().count(); ++d)
     if (const auto why = open_devices().obstacle(d); !why.empty())
       log_warning("device {} {}: it is left out", d, why);
 }
 
-/// Sums of workers that read each other's memory need devices that can.
+/// Enables peer access, which sums over workers' memory need. Throws input_error if two devices
+/// have none.
 void let_workers_read(const training_job& job) {
   const auto used = used_devices(job);
   for (const int d : used)
@@ -80,11 +82,9 @@ void let_workers_read(const training_job& job) {
           && job.devices.exchange == collectives::local
           && job.layout.world > job.layout.pipeline)  // stages only copy
         throw input_error(
-            "device {} cannot read the memory of device {}, as workers with `devices.exchange` "
-            "local "
-            "do: "
-            "give `devices.exchange` nccl, or `devices.numbers` that see each other (nvidia-smi "
-            "topo -p2p r)",
+            "device {} cannot read the memory of device {}, which `devices.exchange` local needs: "
+            "give `devices.exchange` nccl, or `devices.numbers` with peer access (nvidia-smi topo "
+            "-p2p r)",
             d,
             other);
 }
@@ -120,7 +120,7 @@ kernels::backend chosen_backend() {
     open_devices();
     return kernels::backend::cuda;
   } catch (const kernels::backend_missing& failure) {
-    log_warning("{}; computing on processors", failure.what());
+    log_warning("{}; using the cpu backend", failure.what());
     return kernels::backend::cpu;
   }
 }
@@ -143,8 +143,7 @@ void prepare_devices(const training_job& job) {
       job.devices.exchange != collectives::local && job.layout.world > int(devices.size()))
     throw input_error(
         "`devices.exchange` {} wants a device for each of the {} workers, and there are {}: NCCL "
-        "serves "
-        "one rank a device; give `devices.exchange` local, or more `devices.numbers`",
+        "serves one rank a device; give `devices.exchange` local, or more `devices.numbers`",
         to_string(job.devices.exchange),
         job.layout.world,
         devices.size());
@@ -172,30 +171,31 @@ std::map<std::string, std::string> products_of(const training_job& job) {
 
 namespace {
 
-/// Neither the checkpoint nor the file beside it says what its products were computed with.
+/// Reports that neither the checkpoint nor the file beside it lists the algorithms of its products.
 void tell_unknown_products(const training_job& job, const fs::path& folder) {
   const auto what = fmt::format(
-      "which algorithms computed the matrix products of '{}' is not known: it names none, as one "
-      "of an older build, and '{}' is not there",
+      "the algorithms of the matrix products of '{}' are not known: the checkpoint lists none, as "
+      "in older builds, and '{}' is not there",
       folder.string(),
       beside(job.checkpoints.load).string());
   if (job.checkpoints.strict_identity)
     throw input_error(
-        "{}; `checkpoints.strict_identity` asks for the same bits: put that file back, or leave "
-        "the flag out",
+        "{}; `checkpoints.strict_identity` requires equal bits: put that file back, or leave the "
+        "flag out",
         what);
   log_warning("{}: the states from here on are not promised to be the bits of that run", what);
 }
 
-/// A build with a kernel of its own for GELU's slope chose these, `where` they stand.
+/// Reports that the choices in `where` are from a build that multiplied by the slope of GELU in a
+/// separate kernel.
 void tell_other_gradients(const training_job& job, const fs::path& where) {
   const auto what = fmt::format(
-      "the products in '{}' are of an older build, which multiplied by GELU's slope in a kernel of "
-      "its own, where this one does so in the product that makes the gradient",
+      "the products in '{}' are of an older build that multiplied by the slope of GELU in a kernel "
+      "of its own; this build does so inside the product of the gradient",
       where.string());
   if (job.checkpoints.strict_identity)
-    throw input_error(
-        "{}; `checkpoints.strict_identity` asks for the same bits: leave the flag out", what);
+    throw input_error("{}; `checkpoints.strict_identity` requires equal bits: leave the flag out",
+                      what);
   log_warning("{}: the states from here on are not promised to be the bits of that run", what);
 }
 
@@ -227,8 +227,8 @@ void take_products(const training_job& job,
   });
   if (changed > 0)
     log_warning(
-        "'{}' names other algorithms for {} than the checkpoint '{}': those of the "
-        "checkpoint are taken",
+        "'{}' names other algorithms for {} than the checkpoint '{}': using those of the "
+        "checkpoint",
         file.string(),
         counted(std::int64_t(changed), "product"),
         folder.string());
@@ -237,8 +237,8 @@ void take_products(const training_job& job,
 
 namespace {
 
-/// In one line, for when the library is another one all choices of a file may be refused at once.
-/// `theirs`: whose bits are lost.
+/// One line for all: another version of the library may refuse every choice of a file. `theirs`:
+/// the runs that the bits may differ from.
 void tell_replaced(std::vector<kernels::replaced_choice> news,
                    kernels::choices_of whose,
                    const char* theirs) {
@@ -258,8 +258,7 @@ void tell_replaced(std::vector<kernels::replaced_choice> news,
       theirs);
 }
 
-/// What could not be taken, and what measuring took: once each, for the process may have several
-/// jobs.
+/// Logs refused choices and the time of measuring. Once each: the process may run several jobs.
 void tell_products(const kernels::product_report& report) {
   static std::mutex mutex;
   static std::size_t replaced = 0;
@@ -278,7 +277,7 @@ void tell_products(const kernels::product_report& report) {
              report.seconds - std::exchange(seconds, report.seconds));
 }
 
-/// Those in the place of a choice that could not be taken.
+/// The choices that replaced refused ones.
 std::vector<product_choice> in_place_of(const std::vector<kernels::replaced_choice>& replaced,
                                         const std::vector<product_choice>& all) {
   std::vector<product_choice> out;
@@ -300,13 +299,13 @@ void keep_product_choices(const training_job& job) {
   if (!job.devices.measure_products)
     return;
   static std::mutex mutex;
-  static std::map<fs::path, std::size_t> kept;  // by file, for the process may have several jobs
+  static std::map<fs::path, std::size_t> kept;  // by file: the process may run several jobs
   static bool told = false;
   const std::lock_guard lock(mutex);
   const auto all = kernels::open_cuda().choices();
   for (const auto& path : choice_files(job)) {
     if (path == beside(job.checkpoints.load) && job.checkpoints.load != job.checkpoints.save)
-      continue;  // another run's folder
+      continue;  // belongs to another run
     if (std::exchange(kept[path], all.size()) == all.size())
       continue;
     try {
@@ -315,7 +314,7 @@ void keep_product_choices(const training_job& job) {
       add_product_choices(path, in_place_of(report.replaced, all), standing::used);
     } catch (const error& failure) {
       if (!std::exchange(told, true))
-        log_warning("{}; a later run measures its matrix products again, and may get other bits",
+        log_warning("{}; a later run will measure its matrix products again and may get other bits",
                     failure.what());
     }
   }
@@ -323,7 +322,7 @@ void keep_product_choices(const training_job& job) {
 
 namespace {
 
-/// Once: what a function of the plug-in says, and what follows.
+/// Logs once the reason that a function of the plug-in returns, and its consequence.
 void tell_once(std::atomic<bool>& told, const char* function, const char* then) {
   if (told)
     return;

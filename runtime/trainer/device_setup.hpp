@@ -1,4 +1,4 @@
-// Devices of a job: which worker computes where, and how matrix products are computed there.
+// Devices of a job: assigns workers to devices and chooses the algorithms of matrix products.
 
 #pragma once
 
@@ -10,50 +10,48 @@
 
 namespace troupe::runtime {
 
-/// What a user's "auto" means on this machine: cuda where a device can be used, else cpu. A GPU
-/// that is there and cannot be used is told in the log, with the reason.
+/// The meaning of "auto" on this machine: cuda if a device is usable, else cpu. Logs the reason if
+/// a GPU exists but is not usable.
 kernels::backend chosen_backend();
 
-/// The device of a worker of this process: its devices in turn, by rank.
+/// The device of a worker of this process: the job's devices in turn, by rank.
 int device_of(const training_job& job, int rank);
 
-/// Before the first worker of a job on the cuda backend: its devices are there, and products are
-/// computed as the job says; algorithms that were chosen before, beside its checkpoints or in the
-/// user's cache, are taken again (take_products: those in the checkpoint) where the library takes
-/// them. Throws input_error and
-/// backend_missing. Nothing on other backends.
+/// Checks the devices of a job and sets how products are computed. Call it before the first worker;
+/// does nothing on other backends than cuda. Takes algorithms that earlier runs stored beside the
+/// checkpoints or in the user's cache, if the library accepts them; take_products takes those in
+/// the checkpoint. Throws input_error and backend_missing.
 void prepare_devices(const training_job& job);
 
-/// Algorithm by product, of those that this job's process has computed so far: part of a
-/// checkpoint. None on other backends, and where nothing is measured.
+/// Algorithm by product, of all products that the job's process has computed; stored in
+/// checkpoints. Empty on other backends, and if nothing is measured.
 std::map<std::string, std::string> products_of(const training_job& job);
 
-/// Before the first product of a job that goes on from a checkpoint, after prepare_devices: its
-/// algorithms hold, whatever the file beside it says, which is told; one that the library does not
-/// take is replaced, which keep_product_choices tells, or with `checkpoints.strict_identity` ends
-/// the run: device_failure. A checkpoint of an older build
-/// names none; where the file is missing, too, or of a build with a kernel for GELU's slope, that
-/// is told, or with `checkpoints.strict_identity` refused: input_error. `folder`: of the
-/// checkpoint.
+/// Takes the algorithms that a checkpoint lists. Call it after prepare_devices and before the first
+/// product of a resumed job. The checkpoint takes precedence over the file beside it; a difference
+/// is logged. If the library refuses an algorithm, keep_product_choices replaces it and logs that;
+/// with `checkpoints.strict_identity` the run ends with device_failure. Checkpoints of older builds
+/// list none. If the file is also missing, or is of a build with a separate kernel for the slope of
+/// GELU, this logs a warning; with `checkpoints.strict_identity` it throws input_error. `folder`:
+/// of the checkpoint.
 void take_products(const training_job& job,
                    const std::filesystem::path& folder,
                    const std::map<std::string, std::string>& products);
 
-/// Writes down the algorithms that were chosen meanwhile, beside the checkpoints and in the cache:
-/// the next run takes them, and has the same bits. Told in the log, once each: an earlier choice
-/// that the library did not take and that was replaced, here and in the files; what measuring took;
-/// that a file cannot be written. Any thread; cheap when there is nothing new.
+/// Stores newly chosen algorithms beside the checkpoints and in the cache, so that the next run
+/// takes them and has the same bits. Logs once each: an earlier choice that the library refused and
+/// that was replaced, the time of measuring, and a file that cannot be written. Any thread; cheap
+/// if there is nothing new.
 void keep_product_choices(const training_job& job);
 
-/// Tells in the log, once each, why attention that cuDNN should compute is troupe's own, and why
-/// attention that may have other bits each time is computed with the same. Any thread; after an
-/// update nothing new comes.
+/// Logs, once each, why attention uses troupe's own kernels instead of cuDNN, and why
+/// nondeterministic attention runs deterministically. Any thread; the first update settles it.
 void tell_attention(const training_job& job);
 
-/// Of the devices that the job's workers use, together: FLOP a second, see measured_device_rate.
+/// The sum over the devices of the job's workers in FLOP per second; see measured_device_rate.
 double matrix_rate_of_devices(const training_job& job);
 
-/// For the identity: "NVIDIA H200", and the libraries that decide bits.
+/// For the run's identity: "NVIDIA H200", and the libraries that decide bits.
 std::string device_identity(const training_job& job);
 std::string library_identity();
 

@@ -13,7 +13,7 @@ namespace {
 
 using sentences = std::vector<std::string>;
 
-/// "3" of "3.1": what is before the dot, when it is a number below `end`; and cut off `text`.
+/// Cuts a number off the front of `text`. True if the number is in [0, `end`).
 bool takes_number(std::string_view& text, int end) {
   int x = -1;
   const auto [stop, failure] = std::from_chars(text.data(), text.data() + text.size(), x);
@@ -21,7 +21,7 @@ bool takes_number(std::string_view& text, int end) {
   return failure == std::errc{} && x >= 0 && x < end;
 }
 
-/// A worker that plays several replicas in turn is one.
+/// Physical replicas: one worker computes several logical replicas in turn.
 int replica_actors(const training_job& job) {
   return int(job.training.batch.data_parallel / std::max(1, job.layout.replicas_per_worker));
 }
@@ -41,12 +41,12 @@ bool is_rank(std::string_view rank, const training_job& job) {
          && (rank.empty() || takes(job.layout.tensor)) && rank.empty();
 }
 
-/// Each process keeps another one's states.
+/// True if each process keeps the states of another process.
 bool has_keepers(const training_job& job) {
   return job.layout.processes > 1 && job.recovery.on;
 }
 
-/// Each process writes what its ranks give to a checkpoint.
+/// True if each process writes the checkpoint shards of its ranks.
 bool has_shard_writers(const training_job& job) {
   return job.layout.processes > 1 && !job.checkpoints.save.empty();
 }
@@ -101,8 +101,8 @@ void validate_fault(const training_job& job, std::string_view fault, sentences& 
                     fault.substr(0, at)));
 }
 
-/// Whether the first rank is known to have only the first chunk of the model: not where a schedule
-/// chooses, or is a file.
+/// True if the first rank certainly has only the first chunk of the model. Unknown, and so false,
+/// if a search chooses the schedule or a file contains it.
 bool first_has_one_chunk(const schedule_settings& x) {
   const auto* const named = find_schedule(x.source);
   const bool in_turn = x.source.empty() || (named != nullptr && named->copies == 1);
@@ -112,30 +112,30 @@ bool first_has_one_chunk(const schedule_settings& x) {
   return in_turn && !x.own && chunks == 1;
 }
 
-/// Wrong bits in a pass: they are seen by who computes it again.
+/// Wrong bits of a pass are found only by computing the pass again. Empty: they are found.
 std::string why_no_pass_is_seen(const training_job& job, const planted_death& x) {
   using enum moment_of_step;
   if (job.recovery.verify_fraction < 1)
-    return "has wrong bits that nobody would see: what a pass computes wrong comes into the sum "
-           "that all replicas get alike; they are seen in a lane's reduce or updated, or with "
+    return "has wrong bits that no check would find: the sum of a wrong pass is the same on all "
+           "replicas; plant them in a lane's reduce or updated, or give "
            "`recovery.verify_fraction` 1";
   const auto stage = x.who.substr(std::min(x.who.find('.') + 1, x.who.size()));
   if (x.at == input_gradient
       && (job.layout.pipeline == 1
           || (stage.starts_with("0") && first_has_one_chunk(job.layout.schedule))))
-    return "has wrong bits that nobody would see: the first stage hands no gradient on";
+    return "has wrong bits that no check would find: the first stage sends no gradient";
   if (x.at == input_gradient && job.recompute.granularity != recompute_granularity::none)
-    return "never comes: with recomputation the passes before it are met there; plant it at "
-           "forward";
+    return "never comes: recomputation takes the passes before it; plant it at forward";
   return {};
 }
 
-/// Every rule keeps a first moment, or a momentum; of muon the others may keep two.
+/// Each rule keeps a first moment, or a momentum. With muon, the rule of the other parameters may
+/// keep two moments.
 bool has_second_moments(const optimizer_settings& x) {
   return state_names(x.kind == optimizer_kind::muon ? x.muon.others : x.kind).size() > 1;
 }
 
-/// Why this death would come to nobody, or change nothing, in this job; empty: it would.
+/// Why this death would never occur, or change nothing, in this job; empty: it would.
 std::string why_in_vain(const training_job& job, const planted_death& x) {
   using enum moment_of_step;
   if (job.train_iterations > 0 && x.step > job.train_iterations)
@@ -145,45 +145,42 @@ std::string why_in_vain(const training_job& job, const planted_death& x) {
   if ((x.at == snapshot || x.at == save) && job.checkpoints.save.empty())
     return "never comes: the run has no checkpoints (`checkpoints.save`)";
   if (x.how == death_kind::by_hanging && !job.recovery.on)
-    return "would hang for ever: only with `recovery.on` somebody looks";
+    return "would hang forever: the failure detector needs `recovery.on`";
   if (ends_process(x.how) && job.layout.processes == 1)
-    return "would end the whole run with its only process: it is for several "
-           "(`layout.processes`)";
+    return "would end the whole run with its only process: give several (`layout.processes`)";
   const auto replica = x.who.substr(std::min(x.who.find(':') + 1, x.who.size()));
   if (x.how == death_kind::by_hanging && x.at == snapshot && x.who.find(':') != std::string::npos
       && !replica.starts_with("0") && !job.reduction.distributed_optimizer)
-    return "never comes: of replicas that have the same state the first gives it to a checkpoint";
+    return "never comes: of replicas with the same state, only the first gives it to a checkpoint";
   if (x.how == death_kind::wrong_bits
       && (x.at == forward || x.at == input_gradient || x.at == weight_gradient))
     return why_no_pass_is_seen(job, x);
   if (x.kind() == "keeper")
-    return {};  // its fingerprints are its own (KEEPER-2)
+    return {};  // a keeper compares its own fingerprints (KEEPER-2)
   if (flips_bit(x.how) && (replica_actors(job) < 2 || job.reduction.distributed_optimizer))
     return fmt::format(
-        "has wrong bits that nobody would see: {}; they are seen where two workers have "
-        "the same gradients and states, in several replicas without a distributed "
-        "optimizer",
-        replica_actors(job) < 2 ? "one worker plays all replicas of a stage"
-                                : "with `reduction.distributed_optimizer` each replica "
-                                  "has a share of its own");
+        "has wrong bits that no check would find: {}; they are found where two workers have "
+        "the same gradients and states, in several replicas without a distributed optimizer",
+        replica_actors(job) < 2 ? "one worker computes all replicas of a stage"
+                                : "with `reduction.distributed_optimizer` each replica has its own "
+                                  "share");
   if (x.how == death_kind::wrong_second_moment && !has_second_moments(job.training.optimizer))
     return fmt::format(
-        "has a wrong second moment where there is none: of each parameter {} keeps "
-        "one array; plant wrong-moment",
+        "needs a second moment: {} keeps one array for each parameter; plant wrong-moment",
         state_kind(job.training.optimizer));
   return {};
 }
 
-/// Why there is no such actor in this job; empty: there is.
+/// Why this job has no such actor; empty: it has.
 std::string why_nobody(const training_job& job, const planted_death& death, std::string_view who) {
   if (who == "keeper")
     return has_keepers(job) ? ""
-                            : "keepers are where a run has several processes (`layout.processes`) "
-                              "and recovers (`recovery.on`)";
+                            : "only a run with several processes (`layout.processes`) and recovery "
+                              "(`recovery.on`) has keepers";
   if (who == "shard_writer")
     return has_shard_writers(job) ? ""
-                                  : "shard writers are where several processes "
-                                    "(`layout.processes`) save (`checkpoints.save`)";
+                                  : "only a run with several processes (`layout.processes`) that "
+                                    "saves (`checkpoints.save`) has shard writers";
   if (death.kind() != "nan" && is_actor(who, job))
     return {};
   return fmt::format(

@@ -1,4 +1,4 @@
-// Whether the faults and deaths that a job is to have are of this run.
+// Checks that the planted faults and deaths of a job can occur in this run.
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace troupe::runtime {
 
-/// What is wrong with job.faults and job.recovery, one sentence each; empty: nothing. A death that
-/// would come to nobody, or that nobody would notice, is wrong, too.
+/// One sentence for each mistake in job.faults and job.recovery; empty: none. Refuses a death that
+/// would never occur or that no check would detect.
 std::vector<std::string> validate_faults(const training_job& job);
 
 }  // namespace troupe::runtime

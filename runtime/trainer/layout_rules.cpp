@@ -37,9 +37,9 @@ bool validate_sizes(const training_job& job, sentences& wrong) {
         l.world));
   if (l.processes > 1 && job.backend == kernels::backend::cuda)
     wrong.emplace_back(
-        "with `layout.processes` above 1 gradients are summed in the host's memory, which "
-        "`backend` "
-        "cuda does not have them in; give `layout.processes` 1");
+        "`layout.processes` above 1 sums gradients in host memory, and `backend` cuda keeps them "
+        "on "
+        "the device; give `layout.processes` 1");
   return wrong.size() == before;
 }
 
@@ -53,12 +53,12 @@ void validate_mesh(const training_job& job, sentences& wrong) {
   });
 }
 
-/// Null when the batch or the schedule is wrong, which is told.
+/// Null if the batch or the schedule is wrong; the caller reports either.
 std::unique_ptr<pipeline_schedule> schedule_of(const training_job& job, sentences& wrong) {
   try {
     check(job.training.batch);
   } catch (const error&) {
-    return nullptr;  // told with the steps
+    return nullptr;  // reported with the steps
   }
   std::unique_ptr<pipeline_schedule> out;
   collect(wrong, [&] {
@@ -75,10 +75,9 @@ void validate_stages(const training_job& job, int stages, sentences& wrong) {
     return;
   if (chunks.empty() && stages != job.layout.pipeline && layers % stages != 0) {
     wrong.push_back(fmt::format(
-        "`model.layers` {} cannot be shared evenly by {} stages, {} on each of "
-        "`layout.pipeline` {}: give `model.layers` {}, another schedule or other "
-        "virtual "
-        "stages, or write what every stage holds by `layout.chunks`",
+        "`model.layers` {} cannot be split evenly over {} stages, {} on each of "
+        "`layout.pipeline` {}: give `model.layers` {}, another schedule or other virtual stages, "
+        "or list the content of each stage in `layout.chunks`",
         layers,
         stages,
         stages % job.layout.pipeline == 0 ? std::to_string(stages / job.layout.pipeline) : "some",
@@ -102,8 +101,7 @@ void validate_stages(const training_job& job, int stages, sentences& wrong) {
   if (!whole || next != layers)
     wrong.push_back(
         fmt::format("the stages '{}' do not hold each of `model.layers` {} once, in order, over {} "
-                    "stages on `layout.pipeline` {}; write them anew by "
-                    "`layout.chunks`",
+                    "stages on `layout.pipeline` {}; list them again in `layout.chunks`",
                     to_text(chunks),
                     layers,
                     stages,
@@ -142,9 +140,9 @@ void validate_schedule(const training_job& job,
         name));
   if (job.reduction.overlap_gradients && (schedule.copies() > 1 || schedule.behaviours()))
     wrong.push_back(
-        fmt::format("`reduction.overlap_gradients` needs an order of gradients that is the same on "
-                    "all replicas, and "
-                    "`layout.schedule.source` {} {}: leave `reduction.overlap_gradients` out",
+        fmt::format("`reduction.overlap_gradients` needs the same order of gradients on all "
+                    "replicas, and `layout.schedule.source` {} {}: leave "
+                    "`reduction.overlap_gradients` out",
                     name,
                     schedule.copies() > 1 ? "fills the two copies of a stage at different times"
                                           : "is decided while it runs"));
@@ -170,10 +168,10 @@ void validate_tensor(const training_job& job, sentences& wrong) {
   std::int64_t common = 0;
   for (const auto& [what, size] : shared)
     common = std::gcd(common, size);
-  // Without groups of their own heads are told once.
+  // Without grouped-query attention, heads and groups are equal: report them once.
   const auto told_before
       = [&](const char* what) { return what == shared[1].first && m.groups == m.heads; };
-  // Heads divide the channels and groups the heads, whatever else is asked of them.
+  // Suggested heads must also divide the channels, and groups the heads.
   const auto near = [&](const char* what, std::int64_t size) {
     if (what == shared[0].first)
       return nearest_multiple(size, tensor, m.hidden);
@@ -198,8 +196,8 @@ void validate_tensor(const training_job& job, sentences& wrong) {
   if (job.layout.sequence_parallel && rows > 0 && rows % tensor != 0)
     wrong.push_back(fmt::format(
         "`layout.sequence_parallel` shards `batch.micro` {} x `model.sequence` {} tokens "
-        "over `layout.tensor` {}, and that does not come out even; the "
-        "nearest that would do: `model.sequence` {}",
+        "over `layout.tensor` {}, which does not divide them; the nearest that would do: "
+        "`model.sequence` {}",
         job.training.batch.micro,
         m.sequence,
         tensor,
@@ -210,8 +208,8 @@ void validate_reduction(const training_job& job, sentences& wrong) {
   const auto& r = job.reduction;
   if (r.overlap_parameters && !r.distributed_optimizer)
     wrong.emplace_back(
-        "`reduction.overlap_parameters` gathers what `reduction.distributed_optimizer` has "
-        "sharded: give both, or neither");
+        "`reduction.overlap_parameters` gathers the parameters that "
+        "`reduction.distributed_optimizer` shards: give both, or neither");
   if (r.overlap_parameters && !r.overlap_gradients)
     wrong.emplace_back(
         "`reduction.overlap_parameters` needs `reduction.overlap_gradients`, as in Megatron-LM: "
@@ -224,7 +222,7 @@ void validate_recomputation(const training_job& job,
   const auto& r = job.recompute;
   if (r.granularity == recompute_granularity::selective && !r.core_attention && !r.feed_forward)
     wrong.emplace_back(
-        "`recompute.granularity` selective with no `recompute.modules`: give core_attn, mlp or "
+        "`recompute.granularity` selective has no `recompute.modules`: give core_attn, mlp or "
         "both");
   const auto& l = job.layout;
   if (r.granularity != recompute_granularity::full || unknown.stages
@@ -250,7 +248,7 @@ std::vector<std::string> validate_layout(const training_job& job, const unknown_
   validate_mesh(job, wrong);
   const auto before = wrong.size();
   if (unknown.batch || unknown.stages) {
-    // Nothing can be said of the schedule.
+    // The schedule cannot be checked.
   } else if (const auto schedule = schedule_of(job, wrong)) {
     validate_stages(job, schedule->chunks(), wrong);
     if (!unknown.shape)

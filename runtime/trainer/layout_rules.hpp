@@ -1,4 +1,4 @@
-// What a layout must keep to, so that every worker gets a part of the same size.
+// Rules for the layout of a job: mesh, stages, tensor parallelism, reduction, recomputation.
 
 #pragma once
 
@@ -6,8 +6,7 @@
 
 namespace troupe::runtime {
 
-/// Every rule of mesh, stages, tensor parallelism, reduction and recomputation that the job breaks,
-/// one sentence each, but those about what is unknown; empty: none.
+/// One sentence for each rule that the job breaks, except rules about unknown parts; empty: none.
 std::vector<std::string> validate_layout(const training_job& job, const unknown_parts& unknown);
 
 }  // namespace troupe::runtime

@@ -43,7 +43,7 @@ job_pipeline pipeline_of(const training_job& job) {
   if (int(out.chunks.size()) != schedule->chunks())
     throw input_error(
         "the layers are cut into {} stages ('{}'), but the schedule {} has {} for "
-        "`layout.pipeline` {}: write as many by `layout.chunks`",
+        "`layout.pipeline` {}: list as many in `layout.chunks`",
         out.chunks.size(),
         to_text(out.chunks),
         schedule->name(),

@@ -1,4 +1,5 @@
-// Of a job: which layers each chunk of the model has, and which chunks each pipeline rank hosts.
+// The pipeline of a job: the layers of each chunk of the model, and the chunks of each pipeline
+// rank.
 
 #pragma once
 
@@ -21,25 +22,25 @@ struct job_pipeline {
   int ranks() const { return schedule->ranks(); }
   bool is_first(chunk_id c) const { return value(c) == 0; }
   bool is_last(chunk_id c) const { return value(c) + 1 == chunks.size(); }
-  /// The ranks that hold the first and the last chunk of the first copy, which share a tied table.
+  /// The ranks of the first and the last chunk of the first copy; they share a tied embedding.
   int first_rank() const { return schedule->rank_of(chunk_id(0)); }
   int last_rank() const { return schedule->rank_of(chunk_id(std::uint32_t(chunks.size()) - 1)); }
 };
 
-/// Micro-batches that the plan of a step has when the batch is not ramped up: of each physical
-/// replica, for all that it plays.
+/// Micro-batches per step and physical replica, for all logical replicas that it computes, after
+/// the batch ramp-up.
 int planned_microbatches(const training_job& job);
 
-/// The most that a step of the run has: batches may shrink.
+/// The maximum over all steps of the run: batches may also shrink.
 int most_microbatches(const training_job& job);
 
-/// Of every step from `consumed` samples on: several where the batch is ramped up.
+/// The numbers of all steps from `consumed` samples on; several during a batch ramp-up.
 std::set<int> planned_microbatches(const training_job& job, std::uint64_t consumed);
 
-/// Throws input_error as pipeline_schedule does, and when layers cannot be shared out evenly.
+/// Throws input_error as pipeline_schedule does, and if the layers do not divide evenly.
 job_pipeline pipeline_of(const training_job& job);
 
-/// What the worker of a pipeline rank is made of.
+/// The settings for the worker of a pipeline rank.
 worker_settings settings_of(const training_job& job, const job_pipeline& pipeline, int rank);
 
 }  // namespace troupe::runtime

@@ -36,7 +36,7 @@ std::string known_names() {
   return out;
 }
 
-/// Whether a file says it; then by its extension.
+/// The extension if the schedule is in a file, else empty.
 std::string file_kind(const schedule_settings& settings) {
   const auto extension = settings.own ? "" : fs::path(settings.source).extension().string();
   return extension == ".csv" || extension == ".lua" ? extension : "";
@@ -44,7 +44,7 @@ std::string file_kind(const schedule_settings& settings) {
 
 plan read_plan(const std::string& text, const std::string& path, int ranks) {
   auto out = plan_from_csv(text, path);
-  for (auto& row : out.ranks)  // what lowering adds the actors do by themselves
+  for (auto& row : out.ranks)  // the actors perform what lowering adds
     std::erase_if(row, [](const action& x) { return !is_work(x.kind); });
   if (int(out.ranks.size()) != ranks)
     throw input_error("{} '{}' has {} rows, one a rank, but `layout.pipeline` is {}",
@@ -66,24 +66,23 @@ void require_chunks(const schedule_settings& settings, int of_schedule) {
         settings.chunks_per_rank);
 }
 
-/// A script or a file knows nothing of them.
+/// Scripts and files do not use these options.
 void require_no_options(const schedule_settings& settings, const std::string& name) {
   const bool group = settings.group > 0;
   if (group || settings.memory_limit > 0)
-    throw input_error(
-        "{} does nothing with {} '{}', which says itself what is done when: leave it out",
-        group ? "`layout.schedule.group`" : "`layout.schedule.memory_limit`",
-        flag,
-        name);
+    throw input_error("{} has no effect on {} '{}', which defines the order itself: leave it out",
+                      group ? "`layout.schedule.group`" : "`layout.schedule.memory_limit`",
+                      flag,
+                      name);
 }
 
-/// What a plan may be, and a step of training by workers may not. Empty: nothing.
+/// Why a sound plan does not fit a training step by workers. Empty: it fits.
 std::string misfit_of(const plan& x) {
   if (!x.training)
-    return "it has no backward pass: a step of training needs B, or I and W, for each F";
+    return "it has no backward pass: a training step needs B, or I and W, for each F";
   for (int c = 0; x.copies > 1 && c < x.chunks; ++c)
     if (x.rank_of(chunk_id(c), copy_id(0)) == x.rank_of(chunk_id(c), copy_id(1)))
-      return fmt::format("both copies of stage {} are on rank {}: they need ranks of their own",
+      return fmt::format("both copies of stage {} are on rank {}: they need different ranks",
                          c,
                          x.rank_of(chunk_id(c)));
   for (const auto& row : x.ranks) {
@@ -94,8 +93,8 @@ std::string misfit_of(const plan& x) {
       const auto [found, first] = last.try_emplace({a.copy, a.chunk, a.microbatch}, a.block);
       if (!first && std::exchange(found->second, a.block) < int(a.block))
         return fmt::format(
-            "{} comes after W of a lower block: weight gradients go as I does, the "
-            "last block first",
+            "{} comes after W of a lower block: weight gradients need the order of I, the last "
+            "block first",
             to_string(a, x.copies));
     }
   }
@@ -130,8 +129,8 @@ pipeline_schedule::pipeline_schedule(schedule_settings settings, int ranks, int 
     require_chunks(settings_, named->other_chunks ? 0 : named->chunks_per_rank);
   } else {
     throw input_error(
-        "{} '{}': there is no such schedule, and no file that ends so; give one of {}, or a file "
-        "FILE.csv or FILE.lua",
+        "{} '{}': there is no such schedule, and the name does not end in .csv or .lua; "
+        "give one of {}, or a file FILE.csv or FILE.lua",
         flag,
         name_,
         known_names());
@@ -238,8 +237,8 @@ std::shared_ptr<const plan> pipeline_schedule::checked(int microbatches) const {
       notes_.push_back(note);
   if (frame_ && (frame_->placement != out.placement || frame_->copies != out.copies))
     throw input_error(
-        "{} '{}' places the chunks of the model otherwise for {} micro-batches than for {}: a run "
-        "whose steps differ needs one placement",
+        "{} '{}' places the chunks of the model differently for {} micro-batches and for {}: a "
+        "run with steps of several sizes needs one placement",
         flag,
         name_,
         microbatches,
@@ -262,8 +261,8 @@ std::shared_ptr<const handoff_credits> pipeline_schedule::checked_credits(const 
   return std::make_shared<const handoff_credits>(std::move(out));
 }
 
-// Told are those of steps, which are judged before the run. Where a validation, whose order nobody
-// chose, comes to no end with so few, it has as many as it needs.
+// `settings_.credits` applies to training steps, which are checked before the run. A validation has
+// a fixed order; if it would deadlock with that many credits, it gets as many as it needs.
 std::shared_ptr<const handoff_credits> pipeline_schedule::credits_of_validation(
     const plan& of) const {
   const auto costs = costs_of_chunks(of.chunks);
@@ -292,9 +291,9 @@ std::shared_ptr<const plan> pipeline_schedule::training(int microbatches) const 
     const auto plain = plain_of(microbatches);
     if (!plain->blocks.empty() && plain->blocks != blocks_)
       throw input_error(
-          "{} '{}' says itself what is computed again (R, or blocks such as 0I3.1), and otherwise "
-          "than `recompute.granularity` and what belongs to it: leave it out of the plan, and "
-          "these put it in",
+          "{} '{}' itself lists recomputation (R, or blocks such as 0I3.1), and differs from "
+          "`recompute.granularity` and its options: leave it out of the plan, and these options "
+          "add it",
           flag,
           name_);
     out = blocks_.empty() || !plain->blocks.empty()
@@ -320,8 +319,8 @@ std::shared_ptr<const plan> pipeline_schedule::validation_of(int microbatches) c
   return out;
 }
 
-// Blocks part an action of the plan, and stay where it was: as many results are handed on and
-// taken in the same order.
+// Blocks divide an action of the plan without moving it, so the hand-offs and their order stay the
+// same.
 std::shared_ptr<const handoff_credits> pipeline_schedule::training_credits(int microbatches) const {
   const std::lock_guard lock(mutex_);
   plain_of(microbatches);

@@ -1,4 +1,4 @@
-// How a job's pipeline is played: where each chunk of the model stands, and the plan of each step.
+// The pipeline schedule of a job: the rank of each chunk of the model, and the plan of each step.
 
 #pragma once
 
@@ -21,22 +21,23 @@ struct schedule_settings {
   /// `layout.schedule.source`: a name (generators.hpp), FILE.csv or FILE.lua.
   /// Empty: 1f1b, or interleaved where a rank has several chunks, as in Megatron-LM.
   std::string source;
-  std::string text = {};    ///< of the file, once it was read (with_text); empty: it will be
-  int chunks_per_rank = 0;  ///< 0: what the schedule has
-  int group = 0;            ///< 0: ranks
-  double memory_limit = 0;  ///< activations of a whole share; 0: its own
-  /// Of each hand-off between two stages, in either direction; 0: as its plan needs (credits.hpp).
+  std::string text = {};    ///< content of the file, after with_text; empty: not yet read
+  int chunks_per_rank = 0;  ///< 0: as the schedule defines
+  int group = 0;            ///< 0: number of ranks
+  double memory_limit = 0;  ///< activations of a whole share; 0: the schedule's own limit
+  /// Credits of each hand-off between two stages, in either direction; 0: as many as the plan needs
+  /// (credits.hpp).
   int credits = 0;
-  action_costs costs = {};  ///< of a whole share, for schedules that look at them
+  action_costs costs = {};  ///< for a whole share, for schedules that use costs
   double transfer = 0;
-  std::optional<behaviour_factory> own = {};  ///< the user's, in C++; then `source` is empty
+  std::optional<behaviour_factory> own = {};  ///< a user's schedule in C++; `source` is then empty
 };
 
-/// The same with the text of its file, if its source is one: for who cannot read that file. Throws
-/// input_error where nobody can.
+/// Reads the file of the source, if it is one, for processes that cannot read it. Throws
+/// input_error if the file cannot be read.
 schedule_settings with_text(schedule_settings settings);
 
-/// A chunk that a rank hosts, and the copy of the model that it is of.
+/// A chunk that a rank hosts, and its copy of the model.
 struct chunk_copy {
   chunk_id chunk = {};
   copy_id copy = {};
@@ -44,11 +45,12 @@ struct chunk_copy {
   friend bool operator==(const chunk_copy&, const chunk_copy&) = default;
 };
 
-/// Any thread, once `recompute` was told.
+/// Thread-safe after the call of `recompute`.
 class pipeline_schedule {
  public:
-  /// Makes, or reads, and checks the plan for `microbatches` of each physical replica. Throws
-  /// input_error: no such schedule or file, a script's error, a plan that cannot be carried out.
+  /// Makes or reads the plan for `microbatches` per physical replica, and checks it. Throws
+  /// input_error: unknown schedule, missing file, error in a script, or a plan that cannot be
+  /// executed.
   pipeline_schedule(schedule_settings settings, int ranks, int microbatches);
 
   const std::string& name() const { return name_; }
@@ -58,27 +60,27 @@ class pipeline_schedule {
   int rank_of(chunk_id chunk, copy_id copy = {}) const { return frame_->rank_of(chunk, copy); }
   /// Ascending by chunk.
   std::vector<chunk_copy> hosted_by(int rank) const;
-  /// Null: everything is planned.
+  /// Null: the whole schedule is planned.
   const behaviour_factory* behaviours() const { return behaviours_ ? &*behaviours_ : nullptr; }
-  /// The sums of gradients have the bits of every such schedule.
+  /// True: gradient sums have the same bits as with any other such schedule.
   bool accumulates_in_order() const { return in_order_; }
-  /// What a user should know before the run, of all plans made so far; empty: nothing.
+  /// Notes for the user, shown before the run, about all plans made so far.
   std::vector<std::string> notes() const;
-  /// In which order each chunk's weight gradients are added, as text; empty: as by every such
-  /// schedule.
+  /// The order in which each chunk adds its weight gradients, as text; empty if
+  /// accumulates_in_order().
   std::string order_of_sums() const;
 
-  /// From now on plans have these blocks: of each chunk whether each is rebuilt.
+  /// Sets the blocks of later plans: for each chunk, whether each block is recomputed.
   void recompute(std::vector<std::vector<char>> blocks);
 
-  /// Throws input_error as the constructor does. Made once for each number.
+  /// Throws input_error as the constructor does. Caches the plan for each number.
   std::shared_ptr<const plan> training(int microbatches) const;
-  /// The same without blocks.
+  /// The plan without blocks.
   std::shared_ptr<const plan> plain(int microbatches) const;
-  /// Forward only, by the first copy.
+  /// Forward pass only, by the first copy.
   std::shared_ptr<const plan> validation(int microbatches) const;
-  /// So many results of each hand-off may be leased at once, in such a step (PLAN-6). A validation
-  /// has more than were told where it would come to no end.
+  /// How many results of each hand-off may be leased at once in such a step (PLAN-6). A validation
+  /// may exceed the given number if it would deadlock otherwise.
   std::shared_ptr<const handoff_credits> training_credits(int microbatches) const;
   std::shared_ptr<const handoff_credits> validation_credits(int microbatches) const;
 
@@ -89,7 +91,7 @@ class pipeline_schedule {
   std::shared_ptr<const plan> plain_of(int microbatches) const;
   std::shared_ptr<const plan> validation_of(int microbatches) const;
   cost_model costs_of_chunks(int chunks) const;
-  /// Throws input_error where they are too few.
+  /// Throws input_error if they are too few.
   std::shared_ptr<const handoff_credits> checked_credits(const plan& of) const;
   std::shared_ptr<const handoff_credits> credits_of_validation(const plan& of) const;
 

@@ -29,7 +29,7 @@ constexpr std::array<std::string_view, 13> names = {"restore",
                                                     "save",
                                                     "validate"};
 
-/// Who can hang there: who comes to this moment by itself, or is told then.
+/// True if actors of this kind reach this moment by themselves, or receive a message then.
 bool may_hang(std::string_view kind, moment_of_step at) {
   using enum moment_of_step;
   if (kind == "lane")
@@ -40,7 +40,7 @@ bool may_hang(std::string_view kind, moment_of_step at) {
     return at == restore || at == forward || at == vote || at == decided || at == updated
            || at == acknowledged || at == snapshot || at == validate;
   if (kind == "supervisor" || kind == "node")
-    return true;  // whoever comes there has them hang
+    return true;  // the actor that reaches the moment makes them hang
   if (kind == "loader")
     return at == forward;
   if (kind == "checkpointer")
@@ -115,14 +115,14 @@ void end_this_process(death_kind how) {
                                                   : SIGKILL;
   ::signal(number, SIG_DFL);
   ::kill(::getpid(), number);
-  std::abort();  // it was blocked
+  std::abort();  // the signal was blocked
 }
 
 planted_death planted_death_from(std::string_view text) {
   planted_death out{.text = std::string(text)};
   const auto at = text.rfind('@');
   if (at == std::string_view::npos || at == 0)
-    refuse(text, "names nobody before an @");
+    refuse(text, "names no actor before an @");
   out.who = without_tensor_zero(text.substr(0, at));
   auto rest = text.substr(at + 1);
   const auto [stop, failure] = std::from_chars(rest.data(), rest.data() + rest.size(), out.step);
@@ -139,28 +139,27 @@ planted_death planted_death_from(std::string_view text) {
   const auto kind = out.kind();
   using enum moment_of_step;
   if (out.how == death_kind::by_hanging && !may_hang(kind, out.at))
-    refuse(text, "hangs at a moment to which it does not come by itself");
+    refuse(text, "cannot hang at this moment: the actor never reaches it by itself");
   if (ends_process(out.how) && kind == "node")
-    refuse(text, "ends a process without saying which: name a lane or a stage that is in it");
+    refuse(text, "does not say which process ends: name a lane or a stage of that process");
   const bool computes = out.at == forward || out.at == input_gradient || out.at == weight_gradient
                         || out.at == redeem;
   if (out.how == death_kind::by_delaying
       && !(kind == "lane" ? computes : kind == "loader" && out.at == forward))
     refuse(text,
-           "is slow where nobody looks: a lane is slow at forward, input-gradient, "
+           "is slow where no check looks: a lane is slow at forward, input-gradient, "
            "weight-gradient or redeem, a loader at forward");
   if (out.how == death_kind::wrong_bits && !(kind == "keeper" && out.at == redeem)
       && !(kind == "lane"
            && (out.at == reduce || out.at == updated || out.at == forward
                || out.at == input_gradient || out.at == weight_gradient)))
     refuse(text,
-           "has wrong bits that nobody would see: what a pass computes wrong comes into the sum "
-           "that all replicas get alike; they are seen in a lane's reduce or updated, in a "
-           "keeper's redeem, and with `recovery.verify_fraction` 1 in a lane's forward, "
-           "input-gradient or weight-gradient");
+           "has wrong bits that no check would find: the sum of a wrong pass is the same on all "
+           "replicas; they are found in a lane's reduce or updated, in a keeper's redeem, and with "
+           "`recovery.verify_fraction` 1 in a lane's forward, input-gradient or weight-gradient");
   if (flips_bit(out.how) && out.how != death_kind::wrong_bits
       && !(kind == "lane" && out.at == updated))
-    refuse(text, "has a wrong moment where there is none: a lane has them, at updated");
+    refuse(text, "plants a wrong moment where there are none: plant it in a lane, at updated");
   return out;
 }
 

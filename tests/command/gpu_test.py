@@ -91,7 +91,7 @@ def check_lost_choices(folder):
     name_no_products(folder / "a/iter_0000002/manifest.json")
     says(run(["checkpoint", "verify", "a"], folder), 0)
     file.unlink()
-    says(train(folder, "--save", "a", "--load", "a", "--strict-identity"), 2, "is not known", "put that file back")
+    says(train(folder, "--save", "a", "--load", "a", "--strict-identity"), 2, "are not known", "put that file back")
     says(train(folder, "--save", "a", "--load", "a"), 0, "a/products.json' is not there", "not promised")
     other = first["algorithm"][:-1] + ("1" if first["algorithm"].endswith("0") else "0")
     changed = {**kept, "choices": [{**first, "algorithm": other}]}
