@@ -64,6 +64,7 @@ std::string sha256::hex() {
   ensure(context_ != nullptr
              && EVP_DigestFinal_ex(static_cast<EVP_MD_CTX*>(context_), out.data(), &size) == 1,
          "HASH-2: the result of SHA-256 is read once");
+  // OpenSSL 3 would accept more bytes.
   EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(std::exchange(context_, nullptr)));
   std::string text;
   for (unsigned i = 0; i < size; ++i)

@@ -1,4 +1,4 @@
-// The axes along which ranks differ: a new one is a row of the table in axis.cpp.
+// The parallelism axes along which ranks differ. A new axis is a row of the table in axis.cpp.
 
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace troupe::runtime {
 
-/// Layers of experts see the same ranks along axes of their own: expert, expert_tensor and
-/// expert_data in place of tensor, context and data. Liu et al.: "MoE Parallel Folding", 2025.
+/// Expert layers see the same ranks along expert, expert_tensor and expert_data in place of tensor,
+/// context and data. Liu et al.: "MoE Parallel Folding", 2025.
 enum class axis : std::uint8_t {
   tensor,
   context,
@@ -22,23 +22,22 @@ enum class axis : std::uint8_t {
   data,
   expert_data,
   pipeline,
-  copy,  ///< of the model: DualPipe has two
+  copy,  ///< copies of the model: DualPipe has two
 };
 inline constexpr std::size_t axes = 8;
 
-/// How a view of the ranks uses an axis.
+/// How dense or expert layers use an axis.
 enum class axis_use : std::uint8_t {
   none,
-  model,  ///< a replica's ranks differ along it: each answers for what it alone has
-  data,   ///< replicas differ along it: gradients are summed
+  model,  ///< splits a replica: each rank owns a part of it
+  data,   ///< separates replicas: gradients are summed
 };
 
-/// What is known of an axis.
 struct axis_row {
   axis id;
   std::string_view name;        ///< "tp", "cp", "ep", "etp", "dp", "edp", "pp", "copy"
-  std::string_view order_name;  ///< in a rank order: experts' own axes go by those they replace
-  axis_use dense, experts;      ///< by layers, and by layers of experts
+  std::string_view order_name;  ///< in a rank order; expert axes share the names of dense axes
+  axis_use dense, experts;      ///< use in dense layers and in expert layers
 };
 
 const std::array<axis_row, axes>& axis_table();
@@ -50,7 +49,7 @@ inline std::string_view short_name(axis a) {
   return row_of(a).name;
 }
 
-/// A set of axes: one, or several in braces.
+/// A set of axes. Converts from one axis or from a list in braces.
 class axis_set {
  public:
   constexpr axis_set(axis a) : bits_(std::uint8_t(1U << unsigned(a))) {}
@@ -65,7 +64,7 @@ class axis_set {
   std::uint8_t bits_ = 0;
 };
 
-/// One value for each axis; `T()` where none is given.
+/// One value per axis; default `T()`.
 template <class T>
 class axis_map {
  public:
@@ -78,7 +77,7 @@ class axis_map {
   constexpr T& operator[](axis a) { return values_[std::size_t(a)]; }
   constexpr const T& operator[](axis a) const { return values_[std::size_t(a)]; }
 
-  /// The same but for one axis.
+  /// A copy with one value replaced.
   constexpr axis_map with(axis a, T value) const {
     auto out = *this;
     out[a] = std::move(value);
@@ -91,7 +90,7 @@ class axis_map {
   std::array<T, axes> values_ = {};
 };
 
-/// A rank on an axis, and how many there are.
+/// A rank's position on an axis, and the number of ranks along it.
 struct axis_rank {
   int rank = 0, size = 1;
 

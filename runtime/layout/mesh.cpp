@@ -26,7 +26,7 @@ mesh::mesh(std::initializer_list<std::pair<axis, int>> extents, std::string_view
     extents_[a] = extent;
     own[a] = 1;
   }
-  // Where both views have an axis of this name it is the one that this mesh was given.
+  // An axis name may belong to both views; prefer the axis that this mesh was given.
   const auto find = [&](std::string_view name) {
     const axis_row* found = nullptr;
     for (const auto& row : axis_table())
@@ -44,7 +44,7 @@ mesh::mesh(std::initializer_list<std::pair<axis, int>> extents, std::string_view
           "tp-cp-ep-dp-pp",
           order,
           word,
-          row == nullptr ? "is not an axis" : "stands twice");
+          row == nullptr ? "is not an axis" : "appears twice");
     strides_[row->id] = size_;
     size_ *= extents_[row->id];
   }
@@ -140,11 +140,10 @@ mesh fold_experts(const mesh& dense, int expert, int expert_tensor) {
            dense.order());
   if (out.groups(axis::pipeline) != dense.groups(axis::pipeline))
     throw input_error(
-        "rank order '{}': experts would lie in other pipelines than the rest of their layers, "
-        "because there are {} ranks before pp in one view and {} in the other; let pp be last, "
-        "e.g. "
-        "tp-cp-ep-dp-pp, or choose `layout.expert` and `layout.expert_tensor` "
-        "whose product is that of `layout.tensor` and `layout.context`",
+        "rank order '{}': experts would be in other pipelines than the rest of their layers: pp "
+        "has a stride of {} ranks in one view and {} in the other; put pp last, e.g. "
+        "tp-cp-ep-dp-pp, or choose `layout.expert` and `layout.expert_tensor` with the same "
+        "product as `layout.tensor` and `layout.context`",
         dense.order(),
         dense.group(0, axis::pipeline).at(1),
         out.group(0, axis::pipeline).at(1));

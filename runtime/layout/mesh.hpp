@@ -1,7 +1,7 @@
-// The mesh: which rank stands where on which axis.
+// The device mesh: maps each rank to its position on every axis, and back.
 //
-// Ranks are numbered as Megatron-LM numbers them: an order string names the axes, the leftmost
-// varies fastest. "tp-cp-ep-dp-pp" is the default.
+// Ranks are numbered as in Megatron-LM. An order string names the axes from fastest to slowest
+// varying; the default is "tp-cp-ep-dp-pp".
 
 #pragma once
 
@@ -13,15 +13,15 @@
 
 namespace troupe::runtime {
 
-/// One number for each axis: a position, or an extent.
+/// A position or an extent per axis.
 using coordinates = axis_map<int>;
 
-/// Ranks by the axes that one view of them has: that of layers (tensor, context, data, pipeline),
-/// or that of experts (expert_tensor, expert, expert_data, pipeline).
+/// A grid of ranks over the axes of one view: dense layers (tensor, context, data, pipeline) or
+/// expert layers (expert_tensor, expert, expert_data, pipeline).
 class mesh {
  public:
-  /// Axes that `extents` does not name have extent 1. Throws input_error for an extent below 1 or
-  /// an order that does not name each axis once; axes of extent 1 may be left out.
+  /// Axes missing in `extents` have extent 1. Throws input_error for an extent below 1, and for an
+  /// order that does not name each axis exactly once. The order may leave out axes of extent 1.
   explicit mesh(std::initializer_list<std::pair<axis, int>> extents,
                 std::string_view order = "tp-cp-ep-dp-pp");
 
@@ -31,10 +31,10 @@ class mesh {
   coordinates at(int rank) const;
   int rank(const coordinates& at) const;
 
-  /// The ranks that differ from `rank` in these axes only, ascending; `rank` included.
+  /// All ranks that equal `rank` on every other axis, including `rank` itself, ascending.
   std::vector<int> group(int rank, axis_set along) const;
 
-  /// Every group along these axes, in the order of their first ranks.
+  /// All groups along these axes, in the order of their first ranks.
   std::vector<std::vector<int>> groups(axis_set along) const;
 
  private:
@@ -44,16 +44,14 @@ class mesh {
   std::string order_;
 };
 
-/// Data parallelism is what remains. Throws input_error unless tensor * context * pipeline divides
-/// the world.
+/// Derives the data-parallel size. Throws input_error unless tensor * context * pipeline divides
+/// the world size.
 mesh make_mesh(
     int world, int tensor, int context, int pipeline, std::string_view order = "tp-cp-ep-dp-pp");
 
-/// The same ranks as the layers of experts see them: no context axis, their own tensor axis, and
-/// the data axis is what remains. The pipeline groups are the same. Throws input_error when this
-/// cannot be.
-///
-/// Liu et al.: "MoE Parallel Folding", 2025.
+/// The mesh of the expert layers on the same ranks: no context axis, its own tensor axis, and a
+/// derived data-parallel size. Its pipeline groups equal those of `dense`. Throws input_error if no
+/// such mesh exists.
 mesh fold_experts(const mesh& dense, int expert, int expert_tensor);
 
 }  // namespace troupe::runtime

@@ -6,13 +6,13 @@
 
 namespace troupe::runtime {
 
-// The processes in the order of their hosts, turned by the size of the largest host: who stands
-// there is on another host wherever no host has more than half of all.
+// Sorts the processes by host and rotates the list by the size of the largest host. The keeper is
+// then on another host, unless one host has more than half of all processes.
 std::vector<int> keepers_of(const std::vector<std::string>& hosts) {
   const auto n = int(hosts.size());
   if (n < 2)
     return {};
-  std::map<std::string, std::size_t> number_of;  // by which process names it first
+  std::map<std::string, std::size_t> number_of;  // index in order of first appearance
   std::vector<std::vector<int>> by_host;
   for (int p = 0; p < n; ++p) {
     const auto number = number_of.emplace(hosts[std::size_t(p)], by_host.size()).first->second;
@@ -45,7 +45,8 @@ int kept_beside(const std::vector<int>& keepers, const std::vector<std::string>&
   return out;
 }
 
-/// With whom it has keepers exchanged, where fewer are kept beside themselves then.
+/// Swaps the keeper of `p` with that of another process if fewer states then stay on their own
+/// host.
 void exchange(int p, std::vector<int>& keepers, const std::vector<std::string>& hosts) {
   const auto now = kept_beside(keepers, hosts);
   auto& own = keepers[std::size_t(p)];

@@ -1,4 +1,5 @@
-// Which process hosts which rank, and who keeps a copy of whose state.
+// Assigns ranks to processes, and to each process a keeper: the peer that keeps a copy of its
+// state.
 
 #pragma once
 
@@ -8,15 +9,15 @@
 
 namespace troupe::runtime {
 
-/// Ranks [0, world) of the mesh in `processes` stretches of contiguous ranks, as equal as they can
-/// be: neighbours on the axes that exchange most stand in one process.
+/// Splits ranks [0, world) of the mesh into contiguous ranges of nearly equal size, one per
+/// process. Ranks that exchange most data are neighbours in the rank order and share a process.
 class process_map {
  public:
   process_map(int world, int processes) : world_(world), processes_(processes) {}
 
   int processes() const { return processes_; }
   int process_of(int rank) const { return int((std::int64_t(rank + 1) * processes_ - 1) / world_); }
-  /// Its first rank, and one past its last.
+  /// A process hosts ranks [first_of, end_of).
   int first_of(int process) const { return int(std::int64_t(process) * world_ / processes_); }
   int end_of(int process) const { return first_of(process + 1); }
 
@@ -24,14 +25,14 @@ class process_map {
   int world_, processes_;
 };
 
-/// For each process the one that keeps the states of its ranks: another one, on another host where
-/// there is one, and each keeps as few as can be. `hosts`: of each process, by name, or whatever is
-/// equal for those of one host. Empty for one process: there is no other.
+/// The keeper of each process: another process, on another host if possible, with balanced load.
+/// `hosts` names the host of each process; any value that is equal within a host works. Empty for
+/// one process.
 std::vector<int> keepers_of(const std::vector<std::string>& hosts);
 
-/// The same when processes stand on other hosts than `before` was settled for: as few go to another
-/// keeper as can be so that no more are kept on their own host than have to be; all stay where
-/// nothing is won. `before` may be empty.
+/// Keepers after processes moved to other hosts. Changes as few entries of `before` as needed to
+/// minimize the states kept on their own host; keeps `before` if nothing improves. `before` may be
+/// empty.
 std::vector<int> keepers_again(const std::vector<int>& before,
                                const std::vector<std::string>& hosts);
 

@@ -1,4 +1,4 @@
-// The choices that a GPT's shape is made of, for rooms that do not see the kernels.
+// Enumerations of a GPT's configuration, for components that do not include the kernels.
 
 #pragma once
 

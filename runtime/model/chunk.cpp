@@ -42,7 +42,7 @@ chunk::chunk(model_spec model,
   }
   if (range.head)
     add_unit("head", "", -1, model_.head);
-  if (range.embedding)  // its tables are read by rows, which their gradients do not ask for
+  if (range.embedding)  // backward reads the table only through a tied head
     units_.front().read_backward = range.head && model_.embedding.tied;
 }
 

@@ -1,7 +1,7 @@
-// A chunk: layers [first, end) of a model, with the embedding or the head where they belong.
+// A chunk: layers [first, end) of a model, with the embedding or the head if they belong to it.
 //
-// Its program is a list of segments, cut wherever a collective may stand. It knows its places on
-// the axes of the model; ranks of the mesh and machines it does not know.
+// Its program is a list of segments; a new segment starts wherever a collective may run. A chunk
+// knows its position on the model's axes, but not the ranks of the mesh or the hosts.
 
 #pragma once
 
@@ -12,9 +12,9 @@
 
 namespace troupe::runtime {
 
-/// Which part of the model.
+/// Selects a part of a model.
 struct chunk_range {
-  std::int64_t first = 0;  ///< layer
+  std::int64_t first = 0;  ///< first layer
   std::int64_t end = 0;
   bool embedding = false;
   bool head = false;
@@ -22,14 +22,14 @@ struct chunk_range {
   friend bool operator==(const chunk_range&, const chunk_range&) = default;
 };
 
-/// All of a model.
+/// The whole model.
 chunk_range all_of(const model_spec& model);
 
 class chunk {
  public:
-  /// Of what axes cut, the part of the rank that is so on each. With sequence parallelism
-  /// (Korthikanti et al., 2022) rows of the residual stream are sharded over tensor ranks.
-  /// Broken promise MODEL-1 or MODEL-2 where parts of the model do not fit each other.
+  /// Builds this rank's shard of each tensor that an axis splits. Sequence parallelism (Korthikanti
+  /// et al., 2022) shards rows of the residual stream over tensor ranks. Breaks MODEL-1 or MODEL-2
+  /// if parts of the model do not fit together.
   chunk(model_spec model,
         const chunk_range& range,
         const axis_ranks& ranks = {},
@@ -44,11 +44,11 @@ class chunk {
   bool sequence_parallel() const { return sequence_parallel_; }
   const std::vector<unit_spec>& units() const { return units_; }
   const std::vector<segment>& program() const { return program_; }
-  /// What attends, in the order in which it runs: decoding keeps a cache for each.
+  /// Attention layers in execution order; decoding keeps one cache for each.
   const std::vector<attention_spec>& attentions() const { return attentions_; }
 
  private:
-  /// A unit of what `spec` describes, called `name`; its parts are called `prefix` and more.
+  /// Adds a unit called `name` for `spec`. The names of its parameters start with `prefix`.
   template <class Spec>
   void add_unit(std::string name, const std::string& prefix, std::int64_t layer, const Spec& spec);
 

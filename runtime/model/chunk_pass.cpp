@@ -47,14 +47,14 @@ tensor rotary(stream& stream, const std::vector<float>& frequency) {
   });
 }
 
-/// What came back for a variable of the first run goes to the same one of the second.
+/// Moves the gradient of a recomputed variable to its counterpart from the first run.
 struct link_node final : node {
   std::shared_ptr<gradient_slot> from, to;
 
   void input_gradients(tape&) override { to->sum = std::move(from->sum); }
 };
 
-/// Gives a result of a recompute group a place for its gradient; null when it has one already.
+/// Creates a gradient slot for a result of a recompute group; null if it already has one.
 std::shared_ptr<gradient_slot> placed(variable& x) {
   if (!x.data || x.gradient)
     return nullptr;
@@ -100,7 +100,7 @@ void chunk_pass::begin_rows(const bundle& in, bool decoding) {
   rows.samples = in.at("samples");
   const auto B = rows.positions.extents()[0], T = rows.positions.extents()[1];
   rows.starts = first_rows(tape_.stream(), B, T);
-  // A pass over whole sequences begins at their beginning, whatever their position ids say.
+  // Without a cache each row starts at 0, whatever its position ids are.
   rows.order = decoding ? rows.positions : counted(tape_.stream(), B, T);
   rows.uniform = !decoding && !in.has("documents");
   if (in.has("documents")) {
@@ -158,7 +158,8 @@ void chunk_pass::go_on() const {
     pass_.settings.until->throw_if_cancelled();
 }
 
-// What a recompute group begins and ends with is whole: it is kept, or linked to.
+// No sum is left open at the boundary of a recompute group, because its variables are kept or
+// linked.
 bool chunk_pass::next_adds(int s) const {
   const int next = s + 1;
   return next < int(chunk_.program().size()) && chunk_.program()[std::size_t(next)].adds

@@ -1,8 +1,7 @@
-// What a user's model does otherwise than its family: its own feed-forward sublayer, its own loss.
+// User extensions of a model family: a custom feed-forward sublayer, a custom loss.
 //
-// examples/03_own_layer.cpp is the story. An extension travels in a recipe, so that the reference
-// trainer, a job of actors and a loaded model carry it out alike, in every layout that its
-// operations know.
+// See examples/03_own_layer.cpp. An extension is part of a recipe, so the reference trainer, an
+// actor job and a loaded model all use it, in every layout that its operations support.
 
 #pragma once
 
@@ -14,15 +13,15 @@
 namespace troupe::runtime {
 
 struct extension {
-  /// Part of a run's identity: a checkpoint is only loaded under the name that it was saved with.
-  /// Change it when the function changes. Needed where anything else here is given.
+  /// Part of a run's identity: a checkpoint loads only under the name it was saved with. Change the
+  /// name when the function changes. Required if another field is set.
   std::string name = {};
 
-  /// In place of normalisation, feed-forward layer and residual: takes pass::hidden and leaves it.
-  /// Told what it replaces. Null: the family's.
+  /// Replaces norm, feed-forward layer and residual: reads and writes pass::hidden. Gets the spec
+  /// that it replaces. Null: the family's own.
   std::function<void(module_builder&, const feed_forward_spec& in_place_of)> feed_forward = {};
 
-  /// In place of cross_entropy, under its contract. Null: cross_entropy.
+  /// Replaces cross_entropy, with the same contract. Null: cross_entropy.
   std::function<decltype(cross_entropy)> loss = {};
 };
 

@@ -1,5 +1,5 @@
-// A whole model, described by data: what a family makes of its configuration, and a chunk is cut
-// of.
+// Description of a whole model. A model family creates it from its configuration; chunks are cut
+// from it.
 
 #pragma once
 
@@ -13,15 +13,15 @@
 namespace troupe::runtime {
 
 struct model_spec {
-  std::string stack = "decoder";  ///< its layers are called "<stack>.layers.<number>"
-  std::int64_t sequence = 0;      ///< T: the length of the sequences that it is trained on
+  std::string stack = "decoder";  ///< layers are named "<stack>.layers.<number>"
+  std::int64_t sequence = 0;      ///< T: sequence length in training
   embedding_spec embedding;
   std::vector<layer_spec> layers;
   head_spec head;
-  /// Radians a position, of each rotated pair of channels; empty: no rotary positions.
+  /// Radians per position for each rotated pair of channels; empty without rotary positions.
   std::vector<float> rotary_frequency = {};
 
-  /// Learned positions end: no sequence is longer than their table, `embedding.positions`.
+  /// True for learned positions: `embedding.positions` limits the sequence length.
   bool bounded() const { return embedding.positions > 0; }
 };
 

@@ -1,4 +1,4 @@
-// What is dropped after the forward pass and computed again before the backward pass.
+// Activation recomputation settings, as in Megatron-LM.
 //
 // Chen et al.: "Training Deep Nets with Sublinear Memory Cost", 2016; Korthikanti et al.: "Reducing
 // Activation Recomputation in Large Transformer Models", 2022 (selective).
@@ -12,16 +12,16 @@ namespace troupe::runtime {
 enum class recompute_granularity : std::uint8_t { none, selective, full };
 
 enum class recompute_method : std::uint8_t {
-  uniform,  ///< every layer of a chunk, `layers` at a time
-  block,    ///< one layer at a time, the first `layers` of a chunk
+  uniform,  ///< all layers of a chunk, in groups of `layers`
+  block,    ///< the first `layers` layers of a chunk, one by one
 };
 
 struct recompute_settings {
   recompute_granularity granularity = recompute_granularity::none;
-  recompute_method method = recompute_method::uniform;  ///< of full
-  int layers = 1;                                       ///< of full
-  bool core_attention = true;                           ///< of selective: module core_attn
-  bool feed_forward = false;                            ///< of selective: module mlp
+  recompute_method method = recompute_method::uniform;  ///< only for full
+  int layers = 1;                                       ///< only for full
+  bool core_attention = true;                           ///< only for selective: module core_attn
+  bool feed_forward = false;                            ///< only for selective: module mlp
 
   friend bool operator==(const recompute_settings&, const recompute_settings&) = default;
 };

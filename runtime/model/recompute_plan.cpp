@@ -5,7 +5,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// Runs of segments of layers [first, end), counted in the chunk.
+/// Segments of the layers [first, end), counted from the chunk's first layer.
 recompute_group layers_of(const chunk& of, std::int64_t first, std::int64_t end) {
   recompute_group out{-1, -1};
   const auto& program = of.program();
@@ -20,7 +20,7 @@ recompute_group layers_of(const chunk& of, std::int64_t first, std::int64_t end)
   return out;
 }
 
-/// Runs of segments of one module.
+/// Maximal runs of segments of one module.
 std::vector<recompute_group> module_of(const chunk& of, recompute_module which) {
   std::vector<recompute_group> out;
   const auto& program = of.program();
@@ -59,7 +59,7 @@ recompute_plan::recompute_plan(const chunk& of, const recompute_settings& settin
     for (std::int64_t layer = 0; layer < end; layer += each)
       groups.push_back(layers_of(of, layer, std::min(layer + each, end)));
   }
-  // A block ends where its group does; whatever comes before the group goes with it.
+  // A block ends with its recompute group and includes the segments before it.
   int begin = 0;
   for (const auto& group : groups) {
     blocks.push_back({begin, group.end, true});

@@ -1,4 +1,4 @@
-// What of a chunk is computed again, and the blocks of its backward pass.
+// Recompute groups of a chunk, and the blocks of its backward pass.
 
 #pragma once
 
@@ -9,24 +9,24 @@
 
 namespace troupe::runtime {
 
-/// Segments [first, end) of which the tape keeps nothing but their inputs: they run again.
+/// Segments [first, end) that run again in the backward pass. The tape keeps only their inputs.
 struct recompute_group {
   int first = 0, end = 0;
 };
 
-/// What one action of the backward pass works on: segments [first, end).
+/// Segments [first, end) that one action of the backward pass handles.
 struct backward_block {
   int first = 0, end = 0;
-  bool recomputed = false;  ///< it ends with a recompute group: R comes before its I
+  bool recomputed = false;  ///< ends with a recompute group: R runs before I
 };
 
-/// What of a chunk is computed again. Every group of layers, or module of one, that is recomputed
-/// together ends a block of its own, so that only one is in memory whole.
+/// Each recompute group ends a block of its own, so that only one group at a time has its
+/// activations in memory.
 struct recompute_plan {
   recompute_plan(const chunk& of, const recompute_settings& settings);
 
   std::vector<recompute_group> groups;  ///< ascending
-  std::vector<backward_block> blocks;   ///< ascending, at least one; backward descends
+  std::vector<backward_block> blocks;   ///< ascending, at least one; backward goes in reverse
 };
 
 }  // namespace troupe::runtime

@@ -1,4 +1,4 @@
-// A segment of a chunk's program, and the pass that runs through all of them.
+// A segment of a chunk's program, and the state that a pass carries through the segments.
 
 #pragma once
 
@@ -12,44 +12,40 @@
 
 namespace troupe::runtime {
 
-/// What one pass of a micro-batch is told from outside.
 struct pass_settings {
   std::uint64_t seed = 0;
-  std::uint64_t step = 0;  ///< keys the dropout
-  bool training = true;    ///< dropout on, tape recording
-  double loss_scale = 1;   ///< the gradient is that of loss_scale * mean loss
-  /// The mean over all rows of the micro-batch, masked or not: loss_average.
+  std::uint64_t step = 0;  ///< part of the dropout key
+  bool training = true;    ///< enables dropout and tape recording
+  double loss_scale = 1;   ///< gradients are those of loss_scale * mean loss
+  /// Averages the loss over all rows of the micro-batch, masked or not: see loss_average.
   bool per_token_loss = false;
-  /// false: gradients may be summed in an order that differs each time, where that is faster.
+  /// False allows faster sums of gradients in a nondeterministic order.
   bool same_bits = true;
-  /// Looked at between segments: a pass whose generation has ended throws `cancelled`. Null:
-  /// nothing ends it.
+  /// Checked between segments: throws `cancelled` once the generation has ended. Null: never.
   const cancel_token* until = nullptr;
 };
 
-/// The state of one micro-batch while the segments run.
+/// The state of one micro-batch while its segments run.
 struct pass {
   pass_settings settings;
   row_layout rows;
-  tensor tokens, labels, mask;  ///< where the chunk has the embedding, the head
-  variable hidden;              ///< (B, T, C), replicated; (B T / TP, C) where rows are sharded
-  variable x;                   ///< what one segment of a layer hands to the next
-  /// What is still to be added to `hidden`, by the next segment. Empty: nothing.
+  tensor tokens, labels, mask;  ///< for chunks with the embedding or the head
+  variable hidden;              ///< (B, T, C), replicated; (B T / TP, C) if rows are sharded
+  variable x;                   ///< output of a segment of a layer, input of the next
+  /// Pending addend of `hidden`; the next segment adds it. Empty: none.
   variable addend;
-  bool next_adds = false;   ///< it takes both (segment::adds): so this one may leave it that
+  bool next_adds = false;   ///< the next segment accepts `addend` (segment::adds)
   tensor loss;              ///< (2) f64, see loss_value; with labels
-  tensor rotary_frequency;  ///< (rotated / 2) f32, where there are some
-  tensor logits;            ///< (B, T, V / TP), when no labels were given
-  std::vector<attention_cache>* caches
-      = nullptr;  ///< decoding: one for each attention of the chunk
+  tensor rotary_frequency;  ///< (rotated / 2) f32; empty without rotary positions
+  tensor logits;            ///< (B, T, V / TP); set if there are no labels
+  std::vector<attention_cache>* caches = nullptr;  ///< decoding: one per attention of the chunk
 
-  /// The rate of a dropout now: 0 unless training.
+  /// The dropout rate of this pass: 0 unless training.
   float dropout_rate(double rate) const { return settings.training ? float(rate) : 0.0F; }
-  /// The key of the dropout of this name, in this step.
   std::uint64_t dropout_key(const std::string& name) const;
 };
 
-/// Which module of a layer a segment belongs to, for selective recomputation.
+/// The module of a segment, for selective recomputation.
 enum class recompute_module : std::uint8_t { other, core_attention, feed_forward };
 
 struct segment {
@@ -58,7 +54,7 @@ struct segment {
   std::int64_t layer = -1;  ///< -1: embedding or head
   recompute_module module = recompute_module::other;
   std::function<void(tape&, pass&)> forward;
-  bool adds = false;  ///< pass::addend to pass::hidden, where there is one
+  bool adds = false;  ///< adds a pending pass::addend to pass::hidden
 };
 
 }  // namespace troupe::runtime

@@ -11,15 +11,15 @@ namespace {
 
 using std::int64_t;
 
-/// A letter of the layout, every repetition written out.
+/// A letter of the layout string after expansion of repetitions.
 struct item {
   char kind;
-  std::size_t at;  ///< where it stands in the text
+  std::size_t at;  ///< position in the text
 };
 
 class stage_reader {
  public:
-  /// `predicts`: m is read, too.
+  /// `predicts` accepts the letter m.
   explicit stage_reader(std::string_view text,
                         std::string_view flag = "`layout.chunks`",
                         bool predicts = false)
@@ -28,7 +28,7 @@ class stage_reader {
   std::vector<item> read() {
     auto out = sequence(0);
     if (at_ < text_.size())
-      refuse(at_, "this parenthesis closes nothing");
+      refuse(at_, "this parenthesis was not opened");
     return out;
   }
 
@@ -47,7 +47,7 @@ class stage_reader {
       auto one = repeated(depth);
       out.insert(out.end(), one.begin(), one.end());
       if (out.size() > most_items)
-        refuse(begin, fmt::format("with this there are more than {} letters", most_items));
+        refuse(begin, fmt::format("more than {} letters", most_items));
     }
     return out;
   }
@@ -61,9 +61,9 @@ class stage_reader {
     std::size_t count = 0;
     const auto [end, failure] = std::from_chars(digits, text_.data() + text_.size(), count);
     if (failure != std::errc{} || count < 1)
-      refuse(at_ + 1, "after * stands how often, a whole number from 1");
+      refuse(at_ + 1, "* needs a repeat count, a whole number from 1");
     if (count > most_items || one.size() * count > most_items)
-      refuse(begin, fmt::format("with this there are more than {} letters", most_items));
+      refuse(begin, fmt::format("more than {} letters", most_items));
     at_ = std::size_t(end - text_.data());
     std::vector<item> out;
     for (std::size_t i = 0; i < count; ++i)
@@ -84,13 +84,13 @@ class stage_reader {
       case '(':
         return group(begin, depth);
       case '*':
-        refuse(begin, "nothing stands before this * that it could repeat");
+        refuse(begin, "this * has nothing before it to repeat");
       case 'm':
         if (predicts_)
           return {{c, begin}};
-        refuse(begin, "m is a layer that predicts several tokens, and this build has none");
+        refuse(begin, "m (multi-token prediction) is not supported");
       default:
-        refuse(begin, "this is none of E embedding, t layer, L loss, | next stage, *n, ( ) and ,");
+        refuse(begin, "expected E embedding, t layer, L loss, | next stage, *n, ( ) or ,");
     }
   }
 
@@ -112,10 +112,9 @@ class stage_reader {
 [[noreturn]] void refuse_uneven(int64_t layers, int stages, const uneven_ends& ends) {
   const auto extra = int64_t{ends.embedding_counts} + int64_t{ends.loss_counts};
   throw input_error(
-      "`layout.pipeline` {} does not divide `model.layers` {}{}, so that the stages "
-      "would not be even: choose {}, or say what the ends hold by "
-      "`layout.ends.first` and `layout.ends.last`, or what every "
-      "stage holds by `layout.chunks`, e.g. '{}'",
+      "`layout.pipeline` {} does not divide `model.layers` {}{}: choose {}, or set the layers of "
+      "the ends with `layout.ends.first` and `layout.ends.last`, or those of every stage with "
+      "`layout.chunks`, e.g. '{}'",
       stages,
       layers,
       extra == 0 ? "" : fmt::format(" + {} for embedding and loss", extra),
@@ -139,7 +138,8 @@ std::string told_ends(const uneven_ends& ends) {
   return out;
 }
 
-/// The same ends but for the first that is told, moved no further than it must be; or nothing.
+/// Changes the first end that is given as little as possible so that the split is even; nothing if
+/// that is impossible.
 std::optional<uneven_ends> nearest_ends(int64_t layers, int64_t between, uneven_ends ends) {
   auto& moved = ends.first ? *ends.first : *ends.last;
   const auto most = layers - (ends.first ? ends.last.value_or(0) : 0);
@@ -155,11 +155,13 @@ std::optional<uneven_ends> nearest_ends(int64_t layers, int64_t between, uneven_
   const auto ours = ends.first.value_or(0) + ends.last.value_or(0);
   const auto better = nearest_ends(layers, between, ends);
   const auto why
-      = between > 0 && ours <= layers ? fmt::format(
-            "that leaves {} layers for {} stages to share evenly", layers - ours, between)
-                                      : fmt::format("that is {} layers on {} stages", ours, stages);
+      = between > 0 && ours <= layers
+            ? fmt::format("{} layers remain for {} stages, which cannot share them evenly",
+                          layers - ours,
+                          between)
+            : fmt::format("that is {} layers on {} stages", ours, stages);
   throw input_error(
-      "{} of `model.layers` {} over `layout.pipeline` {}: {}; {}or write every stage by "
+      "{} of `model.layers` {} over `layout.pipeline` {}: {}; {}or set every stage with "
       "`layout.chunks`",
       told_ends(ends),
       layers,
@@ -168,12 +170,12 @@ std::optional<uneven_ends> nearest_ends(int64_t layers, int64_t between, uneven_
       better ? fmt::format("the nearest that would do: {}; ", told_ends(*better)) : "");
 }
 
-/// Layers of each stage when one end, or both, are told.
+/// Layers per stage if `ends` gives one end or both.
 std::vector<int64_t> around_given_ends(int64_t layers, int stages, const uneven_ends& ends) {
   if (ends.embedding_counts || ends.loss_counts)
     throw input_error(
-        "`layout.ends.first` and `layout.ends.last` say what the ends hold, and "
-        "`layout.ends.embedding_counts` and `layout.ends.loss_counts` derive it: give one kind");
+        "`layout.ends.first` and `layout.ends.last` set the layers of the ends, and "
+        "`layout.ends.embedding_counts` and `layout.ends.loss_counts` derive them: give one kind");
   const int told = int{ends.first.has_value()} + int{ends.last.has_value()};
   const auto rest = layers - ends.first.value_or(0) - ends.last.value_or(0);
   const auto between = stages - told;
@@ -223,7 +225,7 @@ std::vector<int64_t> layers_of_stages(std::string_view text, std::string_view fl
     else if (x.kind == 't' || x.kind == 'm')
       ++out.back();
   if (std::all_of(out.begin(), out.end(), [](int64_t n) { return n == 0; }))
-    reader.refuse(0, "no stage has a layer: write t for each");
+    reader.refuse(0, "no stage has a layer: write t for each layer");
   return out;
 }
 
@@ -234,9 +236,9 @@ std::vector<chunk_range> stages_from_text(std::string_view text,
   stage_reader reader(text);
   const auto items = reader.read();
   if (items.empty() || items.front().kind != 'E')
-    reader.refuse(items.empty() ? 0 : items.front().at, "the first stage begins with E");
+    reader.refuse(items.empty() ? 0 : items.front().at, "the first stage must begin with E");
   if (items.back().kind != 'L')
-    reader.refuse(items.back().at, "the last stage ends with L");
+    reader.refuse(items.back().at, "the last stage must end with L");
   std::vector<chunk_range> out(1);
   for (std::size_t i = 0; i < items.size(); ++i) {
     auto& stage = out.back();
@@ -246,19 +248,17 @@ std::vector<chunk_range> stages_from_text(std::string_view text,
         break;
       case 'E':
         if (i > 0)
-          reader.refuse(items[i].at, "there is one embedding, at the beginning");
+          reader.refuse(items[i].at, "only one embedding is allowed, at the beginning");
         stage.embedding = true;
         break;
       case 'L':
         if (i + 1 < items.size())
-          reader.refuse(items[i].at, "there is one loss, at the end");
+          reader.refuse(items[i].at, "only one loss is allowed, at the end");
         stage.head = true;
         break;
       default:
         if (++stage.end > layers)
-          reader.refuse(
-              items[i].at,
-              fmt::format("with this there are more layers than `model.layers` {}", layers));
+          reader.refuse(items[i].at, fmt::format("more layers than `model.layers` {}", layers));
     }
   }
   const auto last = items.back().at;

@@ -1,4 +1,4 @@
-// Which layers each pipeline stage holds: as even as possible, uneven at the ends, or as written.
+// Splits layers over pipeline stages: evenly, with uneven ends, or by a layout string.
 
 #pragma once
 
@@ -11,32 +11,35 @@
 
 namespace troupe::runtime {
 
-/// How the ends differ from the stages between them.
+/// How the first and the last stage differ from the others.
 struct uneven_ends {
-  std::optional<std::int64_t> first, last;  ///< layers of the first and of the last stage
-  bool embedding_counts = false;            ///< the embedding takes the place of a layer
-  bool loss_counts = false;                 ///< so does the loss
+  std::optional<std::int64_t> first, last;  ///< layers of the first and the last stage
+  bool embedding_counts = false;            ///< the embedding counts as a layer
+  bool loss_counts = false;                 ///< the loss counts as a layer
 };
 
-/// `layers` over `stages`: ends as they are told, the rest the same everywhere. Throws input_error,
-/// naming Megatron-LM's flags, when this does not come out even.
+/// Splits `layers` over `stages`: the given ends, and equal shares for the rest. Throws
+/// input_error, naming the settings, if the rest is not divisible.
 std::vector<chunk_range> split_layers(std::int64_t layers, int stages, const uneven_ends& ends);
 
-/// From Megatron-LM's layout string, e.g. "Et*3|(tt|)*5L": E embedding, t layer, L loss, | the next
-/// stage, *n repeats what stands before it, a letter or a group in parentheses; commas are only for
-/// the eye. A stage may be empty. There are as many for each of `ranks` as `each` says; 0: any
-/// multiple of `ranks`; below 0: any number. Throws input_error with a caret under the place.
+/// Parses Megatron-LM's layout string, for example "Et*3|(tt|)*5L":
+///
+/// E embedding, t layer, L loss, | next stage
+/// *n repeats the letter or the parenthesized group before it
+/// commas are ignored
+///
+/// A stage may be empty. `each` is the number of stages per rank; 0 accepts any multiple of
+/// `ranks`, and a negative value any number. Throws input_error with a caret under the mistake.
 std::vector<chunk_range> stages_from_text(std::string_view text,
                                           std::int64_t layers,
                                           int ranks,
                                           int each = 1);
 
-/// Layers of each stage of a layout string, however many there are; m, a layer that predicts
-/// several tokens, counts as one: for schedules that are looked at, not run. `flag` stands in
-/// messages.
+/// Layers per stage of a layout string with any number of stages. Accepts m (multi-token
+/// prediction) as one layer. For schedules that are displayed, not run. Messages name `flag`.
 std::vector<std::int64_t> layers_of_stages(std::string_view text, std::string_view flag);
 
-/// As a layout string, which stages_from_text reads back.
+/// The layout string that stages_from_text parses back.
 std::string to_text(const std::vector<chunk_range>& stages);
 
 }  // namespace troupe::runtime

@@ -1,8 +1,8 @@
-// The libraries that we stand on start threads, too, and cannot go on without: OpenMP would end the
-// process without our message, CAF by a signal, or it would wait for ever for an actor that never
-// ran. So a program that links this (troupe::refused_threads) stands between them and the system. A
-// limit is often reached for a moment only, by others of the same user: a request waits a little
-// before it is refused.
+// Wraps pthread_create, so that a refused thread ends the process with our message. OpenMP would
+// end the process without it, and CAF by a signal, or CAF would wait forever for an actor that
+// never ran. A program gets the wrapper by linking troupe::refused_threads. The wrapper retries for
+// a while before it gives up, because other processes of the user often reach the limit only
+// briefly.
 
 #include "runtime/core/log.hpp"
 #include "runtime/core/thread.hpp"
@@ -24,7 +24,7 @@ using create = int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
 constexpr auto patience = 1s;
 constexpr auto longest_pause = 100ms;
 
-/// Nothing is saved: checkpoints that were complete stand, and the next run goes on from there.
+/// Ends the process without saving. Complete checkpoints remain; the next run resumes from them.
 [[noreturn]] void end_for_want_of_a_thread() {
   troupe::runtime::finish_log(1s);
   std::fprintf(stderr,

@@ -35,7 +35,7 @@ IMPOSSIBLE = [
     ([PP, 3], "does not divide --num-layers 4", [PP, 2]),
     ([PP, 3], "does not divide --num-layers 4", [STAGES, "Et|t|t*2L"]),
     ([PP, 8], "does not divide --num-layers 4", [STAGES, "E|t||t||t||tL"]),
-    ([PP, 3, FIRST, 3], "that leaves 1 layers for 2 stages to share evenly", [FIRST, 2]),
+    ([PP, 3, FIRST, 3], "1 layers remain for 2 stages, which cannot share them evenly", [FIRST, 2]),
     ([PP, 2, FIRST, 3, LAST, 2], "that is 5 layers on 2 stages", [FIRST, 2]),
     ([PP, 2, STAGES, "Et|tL"], "write 2 more t", [STAGES, "Et|tttL"]),
     ([PP, 3, STAGES, "Et|tttL"], "give it 2", [PP, 2]),

@@ -99,7 +99,7 @@ def check_layout(folder):
     if not auto["lower_bound"] <= auto["makespan"] <= uneven["makespan"]:
         raise wrong(f"auto on uneven stages: {auto['makespan']}")
     refuses("has 3 stages, but '1f1b' has 4", "schedule", "simulate", "1f1b", *SIZE, "--layout", "Et|t|tL")
-    refuses("--layout: this is none of", "schedule", "simulate", "1f1b", *SIZE, "--layout", "Ex")
+    refuses("--layout: expected E embedding", "schedule", "simulate", "1f1b", *SIZE, "--layout", "Ex")
     refuses("no stage has a layer", "schedule", "simulate", "1f1b", *SIZE, "--layout", "E|||L")
 
 

@@ -7,7 +7,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// Of the products that add to the residual stream, as Megatron-LM scales them.
+/// Initial deviation of the products that add to the residual stream, scaled as in Megatron-LM.
 double output_deviation(const gpt_config& c) {
   return c.init_std / std::sqrt(2.0 * double(c.layers));
 }
@@ -91,8 +91,7 @@ rotary_spec rotary_of(const gpt_config& c) {
 model_spec gpt_spec(const gpt_config& c, const extension& own) {
   if (own.name.empty() && (own.feed_forward || own.loss))
     throw input_error(
-        "an extension of the model needs a name: checkpoints tell by it what they hold; set "
-        "extension::name");
+        "an extension of the model needs a name, which checkpoints record; set extension::name");
   model_spec out{
       .sequence = c.sequence,
       .embedding

@@ -1,6 +1,6 @@
-// The GPT family: decoders that predict the next token. Radford et al.: "Language Models are
-// Unsupervised Multitask Learners", 2019; with the choices of a gpt_config also Llama (Touvron et
-// al., 2023), Qwen, Mistral and their like.
+// The GPT family of decoders. Radford et al.: "Language Models are Unsupervised Multitask
+// Learners", 2019. gpt_config also covers Llama (Touvron et al., 2023), Qwen, Mistral and similar
+// models.
 
 #pragma once
 
@@ -10,11 +10,10 @@
 
 namespace troupe::runtime {
 
-/// What a configuration describes. Parameter names are Megatron-core's. Throws input_error when the
-/// extension has no name.
+/// Describes the model of a configuration. Parameter names are Megatron-core's. Throws input_error
+/// if the extension has no name.
 model_spec gpt_spec(const gpt_config& config, const extension& own = {});
 
-/// Its rotary positions.
 rotary_spec rotary_of(const gpt_config& config);
 
 }  // namespace troupe::runtime

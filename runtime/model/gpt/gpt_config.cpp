@@ -11,9 +11,9 @@
 namespace troupe::runtime {
 namespace {
 
-// 2^31 - 1: products of two sizes then fit in 64 bits.
+// 2^31 - 1: a product of two sizes fits in 64 bits.
 constexpr std::int64_t largest_size = std::numeric_limits<std::int32_t>::max();
-// So that the bytes of parameters, gradients and optimizer state still fit in 64 bits.
+// Keeps the bytes of parameters, gradients and optimizer state within 64 bits.
 constexpr double largest_model = 1e17;
 
 bool validate_sizes(const gpt_config& x, std::vector<std::string>& out) {
@@ -149,7 +149,7 @@ void validate_numbers(const gpt_config& x, std::vector<std::string>& out) {
       out.push_back(fmt::format("{} is {}; give a probability from 0 to below 1", flag, p));
 }
 
-/// Parameters of one layer, in the type in which they are to be counted.
+/// Parameters of one layer; Number is the type of the count.
 template <class Number>
 Number layer_parameters(const gpt_config& x) {
   const auto C = Number(x.hidden), q = Number(x.heads) * Number(x.head_size);
@@ -176,7 +176,7 @@ Number count_parameters(const gpt_config& x) {
   return n + C * Number(x.normalization == kernels::normalization::layer ? 2 : 1);
 }
 
-/// Pairs of a query and a key that it sees. Megatron-LM counts half the square when it sees all.
+/// Query-key pairs that attention computes. Megatron-LM counts half the square without a window.
 double visible_pairs(double S, double window) {
   const double causal = S * S / 2, back = std::min(window, S - 1);
   return window < 0 ? causal : std::min(causal, S * (back + 1) - back * (back + 1) / 2);

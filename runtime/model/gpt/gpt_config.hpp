@@ -1,4 +1,4 @@
-// The shape of a GPT: everything that decides its parameters and its function.
+// The configuration of a GPT: everything that determines its parameters and its function.
 
 #pragma once
 
@@ -23,32 +23,32 @@ struct gpt_config {
   std::int64_t sequence = 0;           ///< T
   std::int64_t positions = 0;          ///< rows of the learned position table
   std::int64_t vocabulary = 0;         ///< real tokens
-  std::int64_t padded_vocabulary = 0;  ///< V: rows of the embedding; the rest is zero and masked
+  std::int64_t padded_vocabulary = 0;  ///< V: rows of the embedding; padding is zero and masked
 
   position_embedding position = position_embedding::learned_absolute;
   double rotary_base = 10000;
   double rotary_percent = 1;
   bool rotary_interleaved = false;
-  double rotary_interpolation = 1;  ///< positions are divided by it
+  double rotary_interpolation = 1;  ///< divisor of the positions
 
-  rope_scaling scaling = rope_scaling::none;  ///< layers/rotary.hpp has the formulas
+  rope_scaling scaling = rope_scaling::none;  ///< see layers/rotary.hpp for the formulas
   double scaling_factor = 1;
-  std::int64_t scaling_positions = 8192;   ///< the sequence that the wavelengths were made for
+  std::int64_t scaling_positions = 8192;   ///< original context length
   double llama3_low = 1, llama3_high = 4;  ///< turns in scaling_positions
   double yarn_fast = 32, yarn_slow = 1;    ///< turns in scaling_positions
   double yarn_mscale = 1, yarn_mscale_all = 0;
-  bool yarn_round = true;  ///< the ends of the ramp are rounded to whole channels
+  bool yarn_round = true;  ///< rounds the ends of the ramp to whole channels
 
   kernels::normalization normalization = kernels::normalization::layer;
   double norm_epsilon = 1e-5;
-  double gain_offset = 0;  ///< gains are stored less this: 1 or 0
-  bool qk_norm = false;    ///< queries and keys are normalised, each head by itself
+  double gain_offset = 0;  ///< 0 or 1; stored gains are reduced by it
+  bool qk_norm = false;    ///< normalizes queries and keys per head
   kernels::activation activation = kernels::activation::gelu_tanh;
   bool linear_bias = true;
-  bool qkv_bias = false;  ///< biases of queries, keys and values although linear_bias is off
+  bool qkv_bias = false;  ///< biases of queries, keys and values even if linear_bias is off
   bool tied_embeddings = true;
 
-  /// Keys up to this many places before the query's own are seen; -1: all.
+  /// A query sees keys up to this many positions back; -1: all.
   std::int64_t window = -1;
 
   double hidden_dropout = 0.1;
@@ -67,20 +67,20 @@ std::int64_t padded_vocabulary_size(std::int64_t vocabulary,
                                     std::int64_t divisor,
                                     std::int64_t tensor_parallel);
 
-/// One sentence for each rule that the shape breaks, naming the flag and the nearest value that
-/// would do; empty when the model can be built.
+/// Checks the configuration. Returns one sentence per violated rule, which names the setting and
+/// the nearest valid value; empty if the configuration is valid.
 std::vector<std::string> validate(const gpt_config& config);
 
-/// As JSON, and back. The names are those of the fields. Throws input_error for a field that is
-/// missing, unknown or of another type; fields that older checkpoints lack may be missing.
+/// Convert to and from JSON, with the names of the fields. Throws input_error for a field that is
+/// missing, unknown or of a wrong type. Fields that older checkpoints lack are optional.
 std::string to_json(const gpt_config& config);
 gpt_config gpt_config_from_json(const std::string& text);
 
-/// Parameters of the whole model, tied ones once, padding rows not counted.
+/// Parameters of the whole model, without padding rows; tied parameters count once.
 std::int64_t parameter_count(const gpt_config& config);
 
-/// Floating-point operations of one training step on `samples` sequences, forward and backward,
-/// by Megatron-LM's formula: causal attention counts half, a window what it sees, recomputation
+/// Floating-point operations of one training step on `samples` sequences, forward and backward, by
+/// Megatron-LM's formula. Causal attention counts half, a window what it covers, and recomputation
 /// nothing.
 double training_flops(const gpt_config& config, double samples);
 

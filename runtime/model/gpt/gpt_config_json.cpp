@@ -49,7 +49,7 @@ constexpr std::span<const enum_name> names_of(rope_scaling) {
   return scaling_names;
 }
 
-/// Calls `visit(name, field)` for every field: the list that writing and reading share.
+/// Calls `visit(name, field)` for every field; shared by writing and reading.
 template <class Config, class Visitor>
 void visit_fields(Config& x, Visitor&& visit) {
   visit("layers", x.layers);
@@ -77,7 +77,7 @@ void visit_fields(Config& x, Visitor&& visit) {
   visit("init_std", x.init_std);
 }
 
-/// The fields that the first checkpoints did not have: without them a model is what it was then.
+/// Fields that the first checkpoint format lacks; their defaults describe those models.
 template <class Config, class Visitor>
 void visit_later_fields(Config& x, Visitor&& visit) {
   visit("qk_norm", x.qk_norm);

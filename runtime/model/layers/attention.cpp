@@ -9,7 +9,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// On this rank; without the frequencies and the dropout, which lie with the pass.
+/// Options on this rank, without the parts that come from the pass (frequencies, dropout).
 attention_options options_of(const module_builder& to, const attention_spec& x) {
   return {.heads = x.heads / to.tensor_ranks(),
           .groups = x.groups / to.tensor_ranks(),

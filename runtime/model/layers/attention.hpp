@@ -1,6 +1,6 @@
 // Causal self-attention. Vaswani et al.: "Attention Is All You Need", 2017; grouped queries:
-// Ainslie et al., 2023; a window: Beltagy et al.: "Longformer", 2020; normalised queries and keys:
-// Dehghani et al., 2023.
+// Ainslie et al., 2023; sliding window: Beltagy et al.: "Longformer", 2020; normalized queries and
+// keys: Dehghani et al., 2023.
 
 #pragma once
 
@@ -16,20 +16,20 @@ struct attention_spec {
   std::int64_t groups = 0;     ///< G: key and value heads; divides heads
   std::int64_t head_size = 0;  ///< D
   double scale = 1;            ///< of the scores
-  std::int32_t window = -1;    ///< keys up to so many places back are seen; -1: all
-  std::int64_t rotated = 0;    ///< elements of a head that are rotated; 0: no rotary positions
+  std::int32_t window = -1;    ///< visible keys before the query's position; -1: all
+  std::int64_t rotated = 0;    ///< rotated channels of a head; 0: no rotary positions
   bool rotary_interleaved = false;
   bool qkv_bias = false, output_bias = false;
-  std::optional<norm_options> head_norm = {};  ///< of each head of queries and keys by itself
+  std::optional<norm_options> head_norm = {};  ///< normalizes each head of queries and keys
   double dropout = 0;                          ///< of the scores
   double init_std = 0, output_init_std = 0;
 
   std::int64_t qkv_width() const { return (heads + 2 * groups) * head_size; }
 };
 
-/// Takes pass::x (.., C) and leaves there its output, before the sum over the tensor ranks.
-/// Returns the bias that is still to be added to the sum; no_parameter: none. Broken promise
-/// LAYER-1 unless groups divide heads, and tensor ranks groups.
+/// Replaces pass::x (.., C) with its output, before the sum over tensor ranks. Returns the bias
+/// that must be added to the sum, or no_parameter. Breaks LAYER-1 unless groups divide heads and
+/// tensor ranks divide groups.
 int add(module_builder& to, const attention_spec& x);
 
 }  // namespace troupe::runtime

@@ -19,7 +19,7 @@ void add(module_builder& to, const embedding_spec& x) {
                         .extents = {x.positions, x.hidden},
                         .init_std = x.init_std,
                         .decays = true});
-  // The sum over the ranks comes first: it must not count positions more than once.
+  // With several tensor ranks, positions are added after the sum, so that they count once.
   const bool together = to.tensor_ranks() == 1;
   to.segment("", [=, rows = x.padded_vocabulary / to.tensor_ranks()](tape& tape, pass& p) {
     p.x = embedding(

@@ -1,4 +1,4 @@
-// Token embedding, with learned positions where a model has them.
+// Token embedding, with optional learned positions.
 
 #pragma once
 
@@ -10,13 +10,13 @@ struct embedding_spec {
   std::int64_t hidden = 0;             ///< C
   std::int64_t vocabulary = 0;         ///< real tokens
   std::int64_t padded_vocabulary = 0;  ///< V: rows of the table
-  std::int64_t positions = 0;          ///< rows of the learned position table; 0: there is none
-  bool tied = false;                   ///< the head has the values of this table
+  std::int64_t positions = 0;          ///< rows of the learned position table; 0: none
+  bool tied = false;                   ///< the head shares this table
   double dropout = 0;
   double init_std = 0;
 };
 
-/// Takes pass::tokens (B, T) and leaves pass::hidden. Parameters "word_embeddings.weight" and
+/// Reads pass::tokens (B, T) and writes pass::hidden. Parameters: "word_embeddings.weight" and
 /// "position_embeddings.weight".
 void add(module_builder& to, const embedding_spec& x);
 

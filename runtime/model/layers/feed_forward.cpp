@@ -5,7 +5,7 @@
 namespace troupe::runtime {
 
 int add(module_builder& to, const feed_forward_spec& x) {
-  const auto sections = kernels::fan_in(x.activation);  // a gate and what it gates
+  const auto sections = kernels::fan_in(x.activation);  // 2 for a gated activation
   const auto fc1 = add_linear(to,
                               {.name = "linear_fc1",
                                .outputs = x.ffn * sections,

@@ -1,4 +1,5 @@
-// Two products with an activation between them. Shazeer: "GLU Variants Improve Transformer", 2020.
+// Feed-forward layer: two matrix products with an activation between them. Shazeer: "GLU Variants
+// Improve Transformer", 2020.
 
 #pragma once
 
@@ -14,8 +15,8 @@ struct feed_forward_spec {
   double init_std = 0, output_init_std = 0;
 };
 
-/// Takes pass::x (.., C) and leaves there its output, before the sum over the tensor ranks.
-/// Returns the bias that is still to be added to the sum; no_parameter: none.
+/// Replaces pass::x (.., C) with its output, before the sum over tensor ranks. Returns the bias
+/// that must be added to the sum, or no_parameter.
 int add(module_builder& to, const feed_forward_spec& x);
 
 }  // namespace troupe::runtime

@@ -1,4 +1,4 @@
-// The end of a language model: the last norm, logits, the loss.
+// Head of a language model: final norm, logits, loss.
 
 #pragma once
 
@@ -7,17 +7,17 @@
 namespace troupe::runtime {
 
 struct head_spec {
-  norm_spec norm;                      ///< by its full name: "decoder.final_layernorm"
+  norm_spec norm;                      ///< with its full name: "decoder.final_layernorm"
   std::int64_t hidden = 0;             ///< C
   std::int64_t vocabulary = 0;         ///< real tokens
   std::int64_t padded_vocabulary = 0;  ///< V: rows of the weight
-  std::string tied_to = {};  ///< the parameter whose values the weight has; empty: its own
+  std::string tied_to = {};            ///< parameter that shares the weight; empty: not tied
   double init_std = 0;
-  std::function<decltype(cross_entropy)> loss = cross_entropy;  ///< under the contract of that
+  std::function<decltype(cross_entropy)> loss = cross_entropy;  ///< same contract as cross_entropy
 };
 
-/// Takes pass::hidden and leaves pass::loss, or pass::logits where there are no labels. Parameters
-/// of the norm and "output_layer.weight". The builder has no name.
+/// Reads pass::hidden and writes pass::loss, or pass::logits without labels. Parameters: those of
+/// the norm and "output_layer.weight". The builder's name is empty.
 void add(module_builder& to, const head_spec& x);
 
 }  // namespace troupe::runtime

@@ -5,8 +5,8 @@
 namespace troupe::runtime {
 namespace {
 
-/// The sum of pass::x over the tensor ranks, with the bias that it has not got yet, through
-/// dropout, onto the residual stream. Where it is added as it is, a norm that follows does that.
+/// Adds to the residual stream: sum of pass::x over tensor ranks, late bias, dropout. Without bias
+/// and dropout, a norm that follows does the addition.
 void add_residual(module_builder& to, double rate, int bias) {
   to.segment("residual",
              recompute_module::other,

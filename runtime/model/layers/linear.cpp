@@ -27,7 +27,7 @@ linear_layer add_linear(module_builder& to, const linear_spec& x) {
   if (!x.bias)
     return out;
   parameter_spec bias{.name = x.name + ".bias", .extents = {x.outputs}};
-  if (outputs_sharded)  // a row of the weight, an element of the bias
+  if (outputs_sharded)  // each row of the weight has one element of the bias
     bias.placements[axis::tensor] = x.placement;
   const int added = to.add(std::move(bias));
   (outputs_sharded || to.tensor_ranks() == 1 ? out.bias : out.late_bias) = added;

@@ -20,7 +20,7 @@ int module_builder::add(parameter_spec x) {
   auto& all = in_.unit.parameters;
   x.name = full(x.name);
   if (std::any_of(all.begin(), all.end(), [&](const auto& other) { return other.name == x.name; }))
-    throw input_error("a unit has '{}' twice: each parameter needs a name of its own", x.name);
+    throw input_error("a unit has two parameters named '{}'; names must be unique", x.name);
   auto& along_tensor = x.placements[axis::tensor];
   along_tensor.partial_gradient
       = along_tensor.partial_gradient || (!along_tensor.sharded() && in_.sequence_parallel);

@@ -1,4 +1,4 @@
-// Adds parameters to a unit and segments to a program: what every module of a model is built by.
+// Builds modules: adds their parameters to a unit and their segments to a chunk's program.
 
 #pragma once
 
@@ -12,21 +12,21 @@ namespace troupe::runtime {
 
 struct attention_spec;
 
-/// The unit that is being built, and the program that it becomes part of; both outlive the builder.
+/// The unit under construction and its chunk's program; both outlive the builder.
 struct unit_under_construction {
   unit_spec& unit;
-  int number = 0;           ///< of the unit in the chunk
+  int number = 0;           ///< index of the unit in its chunk
   std::int64_t layer = -1;  ///< -1: embedding or head
   axis_ranks ranks = {};
   bool sequence_parallel = false;
-  std::vector<attention_spec>& attentions;  ///< of the chunk so far
+  std::vector<attention_spec>& attentions;  ///< attentions of the chunk so far
   std::vector<segment>& program;
 };
 
-/// A part of a unit under one name, while a chunk is built.
+/// Builds the part of a unit with a common name prefix.
 class module_builder {
  public:
-  /// Segments belong to `module` where nothing else is said.
+  /// `module` is the default module of its segments.
   module_builder(unit_under_construction& in,
                  std::string name,
                  recompute_module module = recompute_module::other)
@@ -34,29 +34,30 @@ class module_builder {
 
   const std::string& name() const { return name_; }  ///< "decoder.layers.3.mlp"; may be empty
   std::int64_t layer() const { return in_.layer; }
-  /// Ranks along an axis.
+  /// Number of ranks along an axis.
   int ranks(axis along) const { return in_.ranks[along].size; }
   int tensor_ranks() const { return ranks(axis::tensor); }
 
-  /// A part of this one, called name() + "." + `name`.
+  /// A builder for a part, called name() + "." + `name`.
   module_builder within(const std::string& name,
                         recompute_module module = recompute_module::other) const;
 
-  /// A parameter, called name() + "." + x.name; its index, for the operations. Of one that every
-  /// tensor rank has the gradient is partial where rows are sharded. Throws input_error when the
-  /// unit has one of that name.
+  /// Adds a parameter called name() + "." + x.name and returns its index. With sequence
+  /// parallelism, the gradient of a parameter that all tensor ranks share becomes partial. Throws
+  /// input_error for a duplicate name.
   int add(parameter_spec x);
 
-  /// What runs next, called name() + "." + `name`, or name() where that is empty. What talks to
-  /// other ranks stands first in a segment: another tape can run while ranks wait for each other.
-  /// `forward` outlives the builder: it captures values. What is returned is there until the next
-  /// segment is.
+  /// Appends a segment called name() + "." + `name`, or name() if `name` is empty. A collective
+  /// must come first in its segment, so that another tape can run while ranks wait for each other.
+  /// `forward` outlives the builder: capture by value. The returned reference is valid until the
+  /// next call.
   runtime::segment& segment(const std::string& name, std::function<void(tape&, pass&)> forward);
   runtime::segment& segment(const std::string& name,
                             recompute_module module,
                             std::function<void(tape&, pass&)> forward);
 
-  /// Tells the chunk of an attention; its number, which is that of its cache in decoding.
+  /// Registers an attention with the chunk. Returns its index, which is also that of its cache in
+  /// decoding.
   std::size_t add_attention(const attention_spec& x);
 
  private:

@@ -1,5 +1,5 @@
-// A normalisation with its parameters. Ba et al.: "Layer Normalization", 2016; Zhang and Sennrich:
-// "Root Mean Square Layer Normalization", 2019.
+// Layer norm and RMS norm. Ba et al.: "Layer Normalization", 2016; Zhang and Sennrich: "Root Mean
+// Square Layer Normalization", 2019.
 
 #pragma once
 
@@ -10,19 +10,19 @@
 namespace troupe::runtime {
 
 struct norm_spec {
-  std::string name;  ///< in its layer: "input_layernorm"
+  std::string name;  ///< name within the layer: "input_layernorm"
   norm_options options;
 };
 
-/// What a norm is called by once its parameters are there.
+/// A norm with registered parameters.
 struct norm_layer {
   norm_options options;
-  int gain = no_parameter, bias = no_parameter;  ///< no bias: RMS
+  int gain = no_parameter, bias = no_parameter;  ///< RMS norms have no bias
 
   variable operator()(tape& tape, const variable& x) const {
     return norm(tape, x, options, gain, bias);
   }
-  /// Of pass::hidden with what is still to be added to it: for segments that add.
+  /// Normalizes pass::hidden plus its pending addend; for segments with `adds`.
   variable operator()(tape& tape, pass& p) const {
     if (!p.addend.data)
       return norm(tape, p.hidden, options, gain, bias);
@@ -30,8 +30,8 @@ struct norm_layer {
   }
 };
 
-/// Parameters "<name>.weight" and, of a layer norm, "<name>.bias", of `size` elements. Of heads:
-/// each tensor rank sees some of those that share them, so that gradients are partial.
+/// Adds parameters "<name>.weight" and, for layer norms, "<name>.bias", with `size` elements. With
+/// `of_heads`, each tensor rank sees only its own heads, so the gradients are partial.
 norm_layer add_norm(module_builder& to,
                     const norm_spec& x,
                     std::int64_t size,

@@ -22,7 +22,7 @@ double llama3_frequency(const rotary_spec& x, double frequency) {
   return (1 - kept) * stretched + kept * frequency;
 }
 
-/// The pair of channels, as a real number, that makes `turns` turns in `positions`.
+/// The (fractional) index of the pair of channels that makes `turns` turns over `positions`.
 double yarn_place(const rotary_spec& x, double turns) {
   return double(x.head_size) * std::log(double(x.positions) / (turns * turn))
          / (2 * std::log(x.base));
@@ -37,7 +37,7 @@ double yarn_frequency(const rotary_spec& x, double frequency, int64_t i) {
   from = std::max(from, 0.0);
   to = std::min(to, double(x.head_size - 1));
   if (from == to)
-    to += 0.001;  // as Megatron-LM and Transformers do
+    to += 0.001;  // as in Megatron-LM and Transformers
   const auto stretched = std::clamp((double(i) - from) / (to - from), 0.0, 1.0);
   return frequency / x.factor * stretched + frequency * (1 - stretched);
 }

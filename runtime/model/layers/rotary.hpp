@@ -1,7 +1,7 @@
-// The angles of rotary position embedding: radians a position for each pair of channels.
+// Angles of rotary position embedding: radians per position for each pair of channels.
 //
-// With d rotated channels, f[i] = base^(-2i/d), wavelength w = 2 pi / f, N = positions and
-// s = factor:
+// With d rotated channels, f[i] = base^(-2i/d), wavelength w = 2 pi / f, N = positions and s =
+// factor:
 //
 //   llama3  w > N/low: f/s;  w < N/high: f;  else (1 - m) f/s + m f
 //           m = (N/w - low) / (high - low)
@@ -19,30 +19,33 @@
 
 namespace troupe::runtime {
 
-/// How wavelengths are stretched for sequences longer than those they were made for.
+/// How wavelengths are scaled for sequences longer than the original context length.
 enum class rope_scaling : std::uint8_t { none, llama3, yarn };
 
 struct rotary_spec {
   std::int64_t head_size = 0;  ///< D
   double base = 10000;
-  double percent = 1;        ///< share of the channels of a head that are rotated
-  double interpolation = 1;  ///< positions are divided by it
+  double percent = 1;        ///< share of a head's channels that are rotated
+  double interpolation = 1;  ///< divisor of the positions
 
   rope_scaling scaling = rope_scaling::none;
   double factor = 1;
-  std::int64_t positions = 8192;           ///< the sequence that the wavelengths were made for
+  std::int64_t positions = 8192;           ///< original context length
   double llama3_low = 1, llama3_high = 4;  ///< turns in `positions`
   double yarn_fast = 32, yarn_slow = 1;    ///< turns in `positions`
   double yarn_mscale = 1, yarn_mscale_all = 0;
-  bool yarn_round = true;  ///< the ends of the ramp are rounded to whole channels
+  bool yarn_round = true;  ///< rounds the ends of the ramp to whole channels
 };
 
-/// (rotated / 2) radians a position.
+/// (rotated / 2) radians per position.
 std::vector<float> rotary_frequencies(const rotary_spec& x);
 
-/// What cosine and sine are multiplied by: 1 but for YaRN, m(s, mscale) / m(s, mscale_all) with
-/// m(s, x) = 0.1 x ln s + 1. YaRN turns every channel of queries and of keys, so this is the same
-/// as attention scores times its square.
+/// Factor of cosine and sine; 1 without YaRN. With YaRN it is
+///
+///   m(s, mscale) / m(s, mscale_all),  m(s, x) = 0.1 x ln s + 1
+///
+/// YaRN rotates all channels of queries and keys, so attention scores are multiplied by the square
+/// of this factor instead.
 double rotary_concentration(const rotary_spec& x);
 
 }  // namespace troupe::runtime

@@ -83,7 +83,7 @@ TEST_CASE("a layout string means what megatron-core reads in it", "[stages][gold
     };
     if (count('m') > 0) {
       CHECK_THAT(refusal(text, count('t'), int(expected.size())),
-                 ContainsSubstring("several tokens, and this build has none"));
+                 ContainsSubstring("(multi-token prediction) is not supported"));
       continue;
     }
     const auto stages = stages_from_text(text, count('t'), int(expected.size()));
@@ -108,19 +108,19 @@ TEST_CASE("what is wrong with a layout string is shown by a caret", "[stages]") 
     const char* why;
     int column;
   } const cases[] = {
-      {"Et|xL", 1, 2, "this is none of", 3},
-      {"Et|t*L", 2, 2, "after * stands how often", 5},
+      {"Et|xL", 1, 2, "expected E embedding", 3},
+      {"Et|t*L", 2, 2, "* needs a repeat count", 5},
       {"Et|t*0L", 2, 2, "from 1", 5},
-      {"*2EtL", 2, 2, "nothing stands before this *", 0},
-      {"Et*2*2|L", 4, 2, "nothing stands before this *", 4},
+      {"*2EtL", 2, 2, "this * has nothing before it", 0},
+      {"Et*2*2|L", 4, 2, "this * has nothing before it", 4},
       {"E(t|t", 2, 2, "is not closed", 1},
-      {"Et)|tL", 2, 2, "closes nothing", 2},
-      {"Ett|mL", 2, 2, "predicts several tokens", 4},
-      {"tE|tL", 2, 2, "begins with E", 0},
-      {"|EttL", 2, 2, "begins with E", 0},
-      {"", 2, 1, "begins with E", 0},
-      {"Et|t", 2, 2, "ends with L", 3},
-      {"EttL|", 2, 2, "ends with L", 4},
+      {"Et)|tL", 2, 2, "was not opened", 2},
+      {"Ett|mL", 2, 2, "multi-token prediction", 4},
+      {"tE|tL", 2, 2, "must begin with E", 0},
+      {"|EttL", 2, 2, "must begin with E", 0},
+      {"", 2, 1, "must begin with E", 0},
+      {"Et|t", 2, 2, "must end with L", 3},
+      {"EttL|", 2, 2, "must end with L", 4},
       {"EtE|tL", 2, 2, "one embedding", 2},
       {"EtL|tL", 2, 2, "one loss", 2},
       {"Et|tttL", 3, 2, "more layers than `model.layers` 3", 5},
@@ -128,7 +128,7 @@ TEST_CASE("what is wrong with a layout string is shown by a caret", "[stages]") 
       {"Et|t|tL", 3, 2, "3 stages up to here, but `layout.pipeline` 2: give it 3", 6},
       {"Et|t|t|tL", 4, 2, "each rank one; give it 4", 8},
       {"E(t*1000)*2000L", 4, 2, "more than 1048576", 1},
-      {"Et*99999999999999999999L", 4, 2, "how often", 3},
+      {"Et*99999999999999999999L", 4, 2, "repeat count", 3},
   };
   for (const auto& c : cases) {
     INFO(c.text);
@@ -146,9 +146,9 @@ TEST_CASE("layers of each stage are counted, those that predict several tokens t
   CHECK(layers_of_stages("Et*3|(tt|)*2,m|L", "--layout")
         == std::vector<std::int64_t>{3, 2, 2, 1, 0});
   CHECK(layers_of_stages("t", "--layout") == std::vector<std::int64_t>{1});
-  CHECK_THROWS_WITH(
-      layers_of_stages("Et|x", "--layout"),
-      ContainsSubstring("--layout: this is none of") && ContainsSubstring("    Et|x\n       ^"));
+  CHECK_THROWS_WITH(layers_of_stages("Et|x", "--layout"),
+                    ContainsSubstring("--layout: expected E embedding")
+                        && ContainsSubstring("    Et|x\n       ^"));
   CHECK_THROWS_WITH(layers_of_stages("E||L", "--layout"),
                     ContainsSubstring("no stage has a layer"));
   CHECK_THROWS_WITH(layers_of_stages("", "--layout"), ContainsSubstring("no stage has a layer"));
