@@ -12,7 +12,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// Everybody else is imagined.
+/// A communicator whose other ranks do not exist.
 class shadow_communicator final : public communicator {
  public:
   shadow_communicator(axis along, int rank, int size) : along_(along), rank_(rank), size_(size) {}
@@ -32,10 +32,10 @@ class shadow_communicator final : public communicator {
   int rank_, size_;
 };
 
-/// One worker; its neighbours are played: what passes between them is held here.
+/// Runs one worker alone and holds in this object what it exchanges with other stages.
 class rehearsal {
  public:
-  /// `copied`: as copies_handoffs says.
+  /// `copied`: the result of copies_handoffs.
   rehearsal(const training_job& job,
             const job_pipeline& pipeline,
             const coordinates& at,
@@ -69,11 +69,11 @@ class rehearsal {
         out.left_by_others += each * std::min(x.what.credits, rehearsed_microbatches());
         most = std::max(most, each);
       }
-    out.left_by_others -= most;  // the rehearsal held the newest
+    out.left_by_others -= most;  // the peak of the rehearsal includes the newest
     return out;
   }
 
-  /// Without activations, which take a step.
+  /// Everything but activations, which only a step shows.
   memory_forecast at_rest() {
     memory_forecast out;
     sizes(out);
@@ -94,7 +94,7 @@ class rehearsal {
            && (pipeline_rank_ == first || pipeline_rank_ == last);
   }
 
-  /// As the pool hands it out.
+  /// Bytes that the pool allocates for an array of this size.
   static std::int64_t rounded(std::int64_t bytes) {
     memory_pool apart = memory_pool::shadow();
     const auto block = apart.allocate(std::size_t(bytes));
@@ -115,7 +115,7 @@ class rehearsal {
                        *pipeline_.schedule->training_credits(count));
   }
 
-  /// What stays from step to step, told apart.
+  /// Fills in the memory that stays allocated between steps, by kind.
   void sizes(memory_forecast& out) {
     const auto all = std::int64_t(pool_.bytes_in_use());
     out.parameters = bytes_of_values(true) + bytes_of_values(false);
@@ -131,14 +131,15 @@ class rehearsal {
     out.optimizer = all - out.parameters - bytes_of_gradients(true) - out.beside;
   }
 
-  /// As the pool hands them out, of all replicas: those that stay from step to step, or the others.
+  /// Bytes that the pool allocates, over all replicas: gradients that stay between steps, or the
+  /// others.
   std::int64_t bytes_of_gradients(bool stay) const {
     std::int64_t sum = 0;
     for (const auto& x : worker_.gradient_arrays())
       sum += x.stays == stay ? rounded(x.elements * 4) : 0;
     return sum * job_.layout.replicas_per_worker;
   }
-  /// Beyond the values whose memory they take.
+  /// The bytes that they need beyond the memory of the values.
   std::int64_t passing_gradients() const {
     return bytes_of_gradients(false) - bytes_of_values(false);
   }
@@ -151,7 +152,7 @@ class rehearsal {
     return sum;
   }
 
-  /// `copied`: what a neighbour has handed on is in this worker's memory, too.
+  /// `copied`: inputs from a neighbouring stage are in this worker's memory too.
   bundle batch(bool copied) {
     const auto B = job_.training.batch.micro, T = job_.training.model.sequence,
                C = job_.training.model.hidden;
@@ -181,7 +182,8 @@ class rehearsal {
 
   std::int64_t hidden_bytes() { return std::int64_t(batch(false).at("hidden").bytes()); }
 
-  /// What went into a pass of the chunk, both ways, as another stage or the loader sent it.
+  /// Bytes of the inputs of the chunk's forward and backward pass, as another stage or the loader
+  /// sent them.
   std::int64_t bytes_into(chunk_id chunk) {
     std::int64_t out = 0;
     for (const auto& [name, part] : batch(false)) {
@@ -199,7 +201,7 @@ class rehearsal {
   std::int64_t most_verified() {
     for (const auto& x : pipeline_.schedule->hosted_by(pipeline_rank_)) {
       bytes_into_[x.chunk] = bytes_into(x.chunk);
-      // Within a process the next stage holds what this one has handed on.
+      // Within a process the next stage holds the results of this one.
       bytes_out_[x.chunk] = pipeline_.is_last(x.chunk) ? 0 : rounded(hidden_bytes());
       gradients_[x.chunk] = rounded(worker_.gradient_elements(x.chunk) * 4);
     }
@@ -259,7 +261,7 @@ class rehearsal {
     worker_.gather();
   }
 
-  /// Of 1F1B one micro-batch is like the other, once it has warmed up.
+  /// With 1F1B all micro-batches after the warm-up need the same memory.
   int rehearsed_microbatches() const {
     const int all = most_microbatches(job_);
     return pipeline_.schedule->name() == "1f1b" ? std::min(all, job_.layout.pipeline + 2) : all;
@@ -284,8 +286,8 @@ class rehearsal {
            && is_copied(pipeline_.schedule->rank_of(chunk_id(value(x.chunk) + 1), x.copy));
   }
 
-  /// The next stage keeps its input until it has come back. One that takes a copy leaves no more
-  /// than it has credits for.
+  /// Keeps the result until its gradient comes back. A receiver that takes copies leaves at most as
+  /// many results here as it has credits.
   void send(const action& x, const bundle& result) {
     note(x, result);
     sent_[{x.chunk, x.microbatch}] = result;
@@ -326,7 +328,7 @@ class rehearsal {
           back(action_kind::weight_gradients, b);
         }
         return;
-      default:  // what lowering adds costs no memory of ours
+      default:  // what lowering adds needs no memory here
         return;
     }
   }
@@ -340,11 +342,12 @@ class rehearsal {
   stream stream_;
   worker worker_;
   std::map<std::pair<chunk_id, microbatch_id>, bundle> sent_;
-  std::map<std::pair<chunk_id, copy_id>, std::size_t> credits_;  ///< of who takes copies
-  std::map<chunk_id, std::deque<microbatch_id>> left_;  ///< by them, of sent_; a chunk has one copy
+  std::map<std::pair<chunk_id, copy_id>, std::size_t> credits_;  ///< of receivers that take copies
+  /// results in sent_ that such receivers have not taken; a chunk has one copy
+  std::map<chunk_id, std::deque<microbatch_id>> left_;
   bundle returned_;
-  std::map<chunk_id, added_gradients> added_;  ///< by the first micro-batch
-  /// Bytes, of each hosted chunk.
+  std::map<chunk_id, added_gradients> added_;  ///< of the first micro-batch
+  /// Bytes for each hosted chunk.
   std::map<chunk_id, std::int64_t> bytes_into_, bytes_out_, gradients_;
   std::map<std::pair<chunk_id, bool>, std::int64_t> handed_on_;  ///< bytes; true: gradients
 };
@@ -380,7 +383,7 @@ memory_forecast forecast_memory(const training_job& job, const coordinates& at) 
 
 namespace {
 
-/// Of the tensor ranks there that has most twice.
+/// The union over the tensor ranks: a neighbour counts if any of them exchanges copies with it.
 std::vector<char> copies_of_any(const training_job& job, int data, int pipeline) {
   std::vector<char> out(std::size_t(job.layout.pipeline), 0);
   for (int t = 0; t < job.layout.tensor; ++t) {
@@ -401,7 +404,7 @@ std::vector<forecast_group> forecast_workers(const training_job& job) {
   const int tensor = job.layout.tensor;
   const int data = std::max(1, job.layout.world / (tensor * job.layout.pipeline));
   for (int p = 0; p < job.layout.pipeline; ++p) {
-    std::vector<char> copied;  // with the worker before
+    std::vector<char> copied;  // of the data rank before
     for (int d = 0; d < data; ++d) {
       const coordinates at = {{axis::data, d}, {axis::pipeline, p}};
       const auto before = std::exchange(copied, copies_of_any(job, d, p));

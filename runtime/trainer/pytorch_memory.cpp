@@ -12,7 +12,7 @@ std::int64_t all_parameters(const gpt_config& m) {
   return parameter_count(m) + padding * (m.tied_embeddings ? 1 : 2);
 }
 
-/// Weights and biases that products read.
+/// Weights and biases that matrix products read.
 std::int64_t elements_of_products(const gpt_config& m) {
   const auto attention = m.heads * m.head_size;
   auto layer = m.hidden * (m.qkv_width() + attention + m.fc1_width() + m.ffn);
@@ -27,7 +27,7 @@ std::int64_t statistics(const gpt_config& m) {
   return m.normalization == kernels::normalization::layer ? 8 : 4;
 }
 
-/// Of each token, what both modes keep of a layer's norms and attention.
+/// Bytes per token that both modes save for a layer's norms and attention.
 std::int64_t norms_and_attention(const gpt_config& m, std::int64_t narrow) {
   const auto queries = m.heads * m.head_size;
   const auto turned = m.position == position_embedding::rope ? queries + m.groups * m.head_size : 0;
@@ -35,7 +35,7 @@ std::int64_t norms_and_attention(const gpt_config& m, std::int64_t narrow) {
          + narrow * (m.qkv_width() + turned + queries) + 4 * m.heads;
 }
 
-/// Of each token: itself and its label, the last norm, and what it hands to the head.
+/// Bytes per token for its id and label, the last norm, and the input of the head.
 std::int64_t around_layers(const gpt_config& m, std::int64_t narrow) {
   return 16 + 4 * m.hidden + statistics(m) + narrow * m.hidden;
 }

@@ -51,8 +51,8 @@ rate_schedule rate_in(const nlohmann::json& in, const std::string& where) {
   if (out.minimum > out.maximum || out.warmup_start > out.maximum || out.warmup >= double(out.decay)
       || out.decoupled_minimum > out.decoupled_maximum || !ends)
     throw input_error(
-        "{}: its learning rate rises to less than it falls to, or for longer than it "
-        "has; give the flags of the schedule and `checkpoints.override_scheduler`",
+        "{}: its learning rate peaks below its minimum, or rises for longer than its decay; give "
+        "the flags of the schedule and `checkpoints.override_scheduler`",
         where);
   return out;
 }
@@ -68,7 +68,7 @@ weight_decay_schedule weight_decay_in(const nlohmann::json& in, const std::strin
   out.samples = count_member(in, "weight_decay_samples", where);
   if (out.start > out.end || out.samples < 1)
     throw input_error(
-        "{}: its weight decay falls, or grows in no time; give the flags of the schedule and "
+        "{}: its weight decay falls, or grows over no samples; give the flags of the schedule and "
         "`checkpoints.override_scheduler`",
         where);
   return out;
@@ -96,7 +96,7 @@ std::optional<scheduler_values> scheduler_values_in(const std::string& identity,
     return std::nullopt;
   const auto& in = object_member(all, "rate", where);
   if (in.contains("own"))
-    return std::nullopt;  // a function of the user's, known by its name alone
+    return std::nullopt;  // a user's function; the identity has only its name
   scheduler_values out;
   out.rate = rate_in(in, where);
   out.weight_decay = weight_decay_in(object_member(all, "optimizer", where), where);

@@ -24,7 +24,7 @@ double parameters_of_heaviest_worker(const training_job& job) {
   double out = layers / job.layout.pipeline + embedding;
   if (!m.tied_embeddings && job.layout.pipeline == 1)
     out += embedding;
-  return out / job.layout.tensor + norms / job.layout.pipeline;  // every tensor rank has all norms
+  return out / job.layout.tensor + norms / job.layout.pipeline;  // each tensor rank has all norms
 }
 
 double virtual_stages(const training_job& job) {
@@ -33,7 +33,7 @@ double virtual_stages(const training_job& job) {
   return std::max({1.0, cut, double(l.schedule.chunks_per_rank)});
 }
 
-/// What passes between the embedding and the layers, and how many micro-batches are under way.
+/// Adds the activations between embedding and layers, and counts the micro-batches in flight.
 double in_flight(const training_job& job, double layers) {
   const auto& m = job.training.model;
   const double tokens = double(m.sequence * job.training.batch.micro);
@@ -43,7 +43,8 @@ double in_flight(const training_job& job, double layers) {
   const std::int64_t microbatches = b.global / (b.micro * b.data_parallel);
   const auto each = double(microbatches);
   if (const auto v = virtual_stages(job); stages > 1 && v > 1)
-    return all * (1 + (stages - 1) / (stages * v));  // interleaved: more warm up
+    // interleaved schedules warm up with more micro-batches
+    return all * (1 + (stages - 1) / (stages * v));
   return stages > 1 ? all * std::min(1.0, each / stages) : all;
 }
 
@@ -64,7 +65,7 @@ double without_sequence_parallelism(const training_job& job) {
   double out = in_flight(job, tokens * h * (10 + 24 / tensor) * double(m.layers));
   if (job.layout.pipeline == 1)
     out += 2 * (tokens * double(m.padded_vocabulary) / tensor + tokens * h);
-  return out * 1.05;  // Megatron-LM's allowance for what it does not list
+  return out * 1.05;  // Megatron-LM's allowance for unlisted memory
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
-// What Megatron-LM's own estimate says of a job: the numbers that its log prints before training
-// ("Theoretical memory footprints"). A formula, not a rehearsal: it knows nothing of this program.
+// Megatron-LM's own memory estimate for a job: the numbers of its log before training ("Theoretical
+// memory footprints"). It is a formula; memory_forecast.hpp describes this program's memory.
 //
 // Korthikanti et al.: "Reducing Activation Recomputation in Large Transformer Models", 2022, table
-// 2; megatron/training/theoretical_memory_usage.py. As there, biases are not counted, every matrix
-// of queries is taken to be as wide as the residual stream where activations are concerned, and
-// only selective recomputation with sequence parallelism has a formula of its own.
+// 2; megatron/training/theoretical_memory_usage.py. As in the source, biases are not counted,
+// activations assume query matrices as wide as the residual stream, and only selective
+// recomputation with sequence parallelism has its own formula.
 
 #pragma once
 
@@ -14,9 +14,10 @@
 
 namespace troupe::runtime {
 
-/// Bytes of the worker that needs most: the first pipeline stage.
+/// Bytes of the worker with the highest need, in the first pipeline stage.
 struct theoretical_memory {
-  double weights_and_optimizer = 0;  ///< gradients too: 18 bytes a parameter, 6 + 12 / D sharded
+  /// with gradients: 18 bytes per parameter; sharded: 6 + 12 / D
+  double weights_and_optimizer = 0;
   double activations = 0;
 
   double total() const { return weights_and_optimizer + activations; }
@@ -24,7 +25,7 @@ struct theoretical_memory {
 
 theoretical_memory megatron_memory(const training_job& job);
 
-/// As Megatron-LM prints it, in MB of 2^20 bytes.
+/// The line of Megatron-LM's log, in MB of 2^20 bytes.
 std::string to_text(const theoretical_memory& x);
 
 }  // namespace troupe::runtime
