@@ -13,7 +13,7 @@ std::string join(std::string text, const std::string& more) {
   return text.empty() ? more : text + ", and " + more;
 }
 
-/// Which replicas' losses are not finite, and which parameter's gradient; empty: none.
+/// Non-finite losses by replica, and the first parameter with a non-finite gradient; empty: none.
 std::string fault_of(const step_result& x) {
   std::string out;
   for (std::size_t r = 0; r < x.losses.size(); ++r)
@@ -29,7 +29,7 @@ std::string fault_of(const step_result& x) {
   return out.empty() ? out : out + ": not finite";
 }
 
-/// What there is to say of a loss scale that does not fall.
+/// A note about a loss scale that cannot fall further.
 std::string standing_scale(const recipe& recipe, const loss_scale& at) {
   return recipe.scaling.constant > 0
              ? fmt::format(", with the constant loss scale {} (`scaling.constant`)", at.value)
@@ -37,7 +37,7 @@ std::string standing_scale(const recipe& recipe, const loss_scale& at) {
                            at.value);
 }
 
-/// From the mean over all rows of the step to that over those that count.
+/// Converts the mean over all rows of the step to the mean over the tokens that count.
 double mean_of_rows(const recipe& recipe, const training_position& at, const loss_value& loss) {
   if (!recipe.per_token_loss || loss.tokens == 0)
     return 1;
@@ -109,11 +109,11 @@ std::string diagnosis(const step_verdict& x, const training_position& at) {
       at.iteration,
       at.scale.is_used() ? "`precision=bf16`, " : "");
   if (x.before == 0)
-    return out + ", or leave such steps out: `nonfinite` skip";
+    return out + ", or skip such steps: `nonfinite` skip";
   return out
          + fmt::format(
-             "; the {} steps before it were left out for the same, which is as many in a row as "
-             "`skippable_in_a_row` allows",
+             "; the {} steps before it were skipped for the same reason, and "
+             "`skippable_in_a_row` allows no more in a row",
              x.before);
 }
 

@@ -1,5 +1,5 @@
-// What becomes of a step, once everybody has voted: one decision for all ranks, and the same one
-// without actors.
+// The decision about a step after all votes: one decision for all ranks, and the same one without
+// actors.
 
 #pragma once
 
@@ -17,79 +17,78 @@
 
 namespace troupe::runtime {
 
+/// The hyperparameters of a training.
 struct recipe {
   gpt_config model;
-  extension own = {};  ///< what of the model is the user's
+  extension own = {};  ///< the user's extension of the model
   std::uint64_t seed = 1234;
   optimizer_settings optimizer;
   rate_schedule rate;
-  own_rate rate_of = {};  ///< in place of `rate`, where its function is given
-  batch_schedule batch;   ///< data_parallel: the logical replicas
+  own_rate rate_of = {};  ///< replaces `rate` if it has a function
+  batch_schedule batch;   ///< data_parallel: logical replicas
 
-  /// Of parameters and activations: f32, bf16 or f16. Master weights, moments and
-  /// gradients are f32 always.
+  /// Type of parameters and activations: f32, bf16 or f16. Master weights, moments and gradients
+  /// are always f32.
   dtype precision = dtype::f32;
-  loss_scaling scaling;  ///< with f16 alone
+  loss_scaling scaling;  ///< used only with f16
 
-  /// Steps in a row that are left out because their loss or gradient is not finite; the next one
-  /// ends the run. 0: the first does. With a dynamic loss scale those count
-  /// that find it at its minimum: others are left out always, and lower it.
+  /// Maximum number of consecutive skipped steps with a non-finite loss or gradient; one more ends
+  /// the run. 0: the first one ends it. With a dynamic loss scale only steps at its minimum count;
+  /// other overflows lower the scale and are always skipped.
   std::uint64_t skippable_in_a_row = 0;
 
-  /// The gradient is that of the mean over the tokens of the step that count. Else the mean over
-  /// those of each micro-batch, then over the micro-batches: one with few weighs as much as one
-  /// with many.
+  /// True: the gradient of the mean over all counted tokens of the step. False: of the mean over
+  /// the tokens of each micro-batch, averaged over micro-batches, whatever their numbers of tokens.
   bool per_token_loss = false;
 };
 
-/// The model that it trains. Here a family is chosen, and in loaded_model.
+/// The model to train. The model family is chosen only here and in loaded_model.
 model_spec spec_of(const recipe& recipe);
 
-/// Where a training stands, beside its parameters and moments.
+/// The progress of a training, beside its parameters and moments.
 struct training_position {
-  std::uint64_t iteration = 0;  ///< steps done, those left out included
-  std::uint64_t consumed = 0;   ///< samples that they read
+  std::uint64_t iteration = 0;  ///< steps done, including skipped ones
+  std::uint64_t consumed = 0;   ///< samples read by these steps
   skipped_steps skipped;
-  loss_scale scale = {};  ///< of the next step
+  loss_scale scale = {};  ///< for the next step
 };
 
-/// Before the first step.
+/// The position before the first step.
 training_position beginning(const recipe& recipe);
 
-/// What all votes of a step say together.
+/// The combined votes of a step.
 struct step_result {
-  std::vector<loss_value> losses;  ///< of each logical replica, in their order
+  std::vector<loss_value> losses;  ///< of each logical replica, in order
   square_norms norms;              ///< of the reduced gradients
-  /// The parameter whose gradient the backward pass found not finite first, and the stage that has
-  /// it: empty where all are.
+  /// The first parameter, in the order of the backward pass, with a non-finite gradient, and its
+  /// stage. Empty: all are finite.
   std::string nonfinite_parameter, nonfinite_where;
 };
 
 struct step_verdict {
-  /// What is not finite, in words, and whether steps before it were not either; empty: it all is.
+  /// Describes a non-finite loss or gradient; empty: all are finite.
   std::string fault;
-  bool stops
-      = false;  ///< with a fault: the run ends and the step has not been; else it is left out
-  bool overflows = false;  ///< with a fault: it is left out because a smaller loss scale may help
-  /// Steps in a row before it that were left out, of those that count for skippable_in_a_row.
+  bool stops = false;  ///< with a fault: the run ends before the step; false: the step is skipped
+  bool overflows = false;  ///< with a fault: skipped because a smaller loss scale may help
+  /// Consecutive skipped steps before this one that count for skippable_in_a_row.
   std::uint64_t before = 0;
 
-  update_decision update;  ///< with a fault only the rate that it would have had
+  update_decision update;  ///< with a fault: only the learning rate that the step would have had
   double loss = 0;         ///< mean over the tokens that count
-  double grad_norm = 0;    ///< before clipping, of the loss itself
+  double grad_norm = 0;    ///< before clipping, without the loss scale
   skipped_steps skipped;   ///< after this step
   loss_scale scale;        ///< after this step
 
   bool skips() const { return !fault.empty() && !stops; }
 };
 
-/// The decision of the step after `at`. A step that is left out counts as an iteration and has read
-/// its samples; the learning rate and the count of updates stay where they are, as in Megatron-LM.
-/// Norms that were voted are of the scaled loss; with a loss per token, of its total over all rows
-/// of the step: what they and the gradients lack is rows / tokens, and 1 where none counts.
+/// Decides the step after `at`. A skipped step counts as an iteration and consumes its samples; the
+/// learning rate and the number of updates stay, as in Megatron-LM. Votes carry norms of the scaled
+/// loss. With a loss per token these are norms of the total over all rows of the step, and this
+/// function applies the missing factor rows / tokens (1 if no token counts).
 step_verdict decide(const recipe& recipe, const training_position& at, const step_result& result);
 
-/// The diagnosis of a verdict that stops.
+/// The error message of a verdict that stops the run.
 std::string diagnosis(const step_verdict& x, const training_position& at);
 
 }  // namespace troupe::runtime

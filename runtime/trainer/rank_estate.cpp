@@ -19,7 +19,7 @@ tensor zeros(stream& stream, const shape& extents) {
   return out;
 }
 
-/// Of weights, which ranks may gather.
+/// For weights, which other ranks may gather.
 tensor shared_zeros(stream& stream, std::int64_t n) {
   auto pool = stream.pool();
   tensor out(pool.allocate_shared(std::size_t(n) * sizeof(float)), dtype::f32, {n});
@@ -27,7 +27,7 @@ tensor shared_zeros(stream& stream, std::int64_t n) {
   return out;
 }
 
-/// What another queue has written is waited for, on the device.
+/// Makes the device wait for writes of another queue.
 const float* readable(stream& stream, const tensor& x, std::vector<memory_block>& until_done) {
   until_done.push_back(lend(x.block(), stream.queue()));
   return reinterpret_cast<const float*>(until_done.back().get());
@@ -110,8 +110,8 @@ rank_state rank_estate::state(std::uint64_t iteration) const {
   return state_of(held(iteration));
 }
 
-// The lock keeps the worker from beginning an update, which may choose the slot that is read. What
-// it may still write to are values that others own.
+// The lock prevents an update, which could choose the slot that is read. The worker may still write
+// values that other ranks own.
 std::shared_ptr<rank_estate> rank_estate::copied(std::uint64_t iteration, stream& stream) const {
   const std::lock_guard lock(mutex_);
   const auto& from = held(iteration);
@@ -187,7 +187,7 @@ rank_estate::chunks rank_estate::arrays(int which) const {
 void rank_estate::begin_update() {
   const std::lock_guard lock(mutex_);
   ensure(slots_[std::size_t(newest_)].of && !writing_, from_a_state);
-  writing_ = true;  // ESTATE-5: before a byte of it is written
+  writing_ = true;  // ESTATE-5: before the first write
   slots_[std::size_t(1 - newest_)].of.reset();
 }
 

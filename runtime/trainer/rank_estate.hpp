@@ -1,11 +1,10 @@
-// The estate of a rank: what outlives its worker. The process keeps it; the worker that takes a
-// dead one's place goes on from it, with the same bits.
+// The estate of a rank: the state that outlives its worker. The process keeps it; the replacement
+// of a dead worker resumes from it, with the same bits.
 //
-// Two slots hold a state each: weights in f32 and what the optimizer keeps. An update reads the one
-// and writes the other, so that the state before it stands until the next update begins. To undo is
-// to go back to that slot: nothing is computed. On a device each array stands apart
-// (memory_pool::allocate_apart), so that an estate keeps none of the other memory of the worker
-// that made it.
+// Each of two slots holds a state: weights in f32 and the optimizer state. An update reads one slot
+// and writes the other, so the previous state stays valid until the next update begins. Undo means
+// going back to that slot, without computation. On a device each array is a separate allocation
+// (memory_pool::allocate_apart), so that an estate does not hold other memory of its worker.
 //
 //   begin_update ──> (written by the worker) ──> seal(n)      the other slot is state n
 //   skip(n)                                                   the newest state is that of n, too
@@ -31,7 +30,7 @@
 
 namespace troupe::runtime {
 
-/// The bytes of a state are no longer those that were sealed.
+/// The bytes of a state differ from those that were sealed.
 class damaged_state : public error {
  public:
   damaged_state(std::string rank, std::string parameter, std::uint64_t iteration);
@@ -45,7 +44,7 @@ class damaged_state : public error {
   std::uint64_t iteration_;
 };
 
-/// Iterations [first, last]: a skipped step leaves the state as it was.
+/// Iterations [first, last] with the same state: a skipped step does not change it.
 struct iteration_range {
   std::uint64_t first = 0, last = 0;
 
@@ -53,64 +52,64 @@ struct iteration_range {
   friend bool operator==(const iteration_range&, const iteration_range&) = default;
 };
 
-/// A state of a rank outside its estate: flat arrays, as they travel to who keeps them.
+/// A rank's state outside its estate: flat arrays, as sent to a keeper.
 struct rank_state {
   struct part {
-    std::int64_t elements = 0;  ///< of the array of weights, of which this rank owns some:
+    std::int64_t elements = 0;  ///< size of the array of weights; this rank owns these stretches:
     std::vector<std::pair<std::int64_t, std::int64_t>> own_weights = {};
-    std::vector<tensor> weights = {};  ///< of each of these stretches
-    tensor kept = {};                  ///< what the optimizer keeps
-    /// Which of these arrays the digests are of; null: nobody knows.
+    std::vector<tensor> weights = {};  ///< one tensor per stretch
+    tensor kept = {};                  ///< the optimizer state
+    /// Which of these arrays the digests cover; null: unknown.
     std::shared_ptr<const digested_chunk> digested = {};
   };
   std::map<chunk_id, part> parts = {};
   state_digests digests = {};
 };
 
-/// Knows arrays and numbers: no group, no stream, no lane. Used by one worker at a time (ESTATE-1);
-/// any other thread may ask, and copy.
+/// Stores arrays and numbers only, without groups, streams and lanes. Used by one worker at a time
+/// (ESTATE-1); other threads may query and copy.
 class rank_estate {
  public:
-  /// `rank`: how a message names it.
+  /// `rank`: the name in messages.
   explicit rank_estate(std::string rank = "this rank") : rank_(std::move(rank)) {}
   rank_estate(const rank_estate&) = delete;
   rank_estate& operator=(const rank_estate&) = delete;
 
   const std::string& rank() const { return rank_; }
 
-  // Any thread.
+  // Thread-safe.
 
-  /// Of which iterations the newest state is the state. Nothing: none was sealed yet.
+  /// The iterations of the newest state. Nothing: no state was sealed.
   std::optional<iteration_range> newest() const;
   bool holds(std::uint64_t iteration) const;
-  /// Those that were read when the state of the iteration was sealed. ESTATE-4: it is held.
+  /// The digests from the seal of the iteration's state. ESTATE-4: the state must be held.
   state_digests digests(std::uint64_t iteration) const;
   /// Of both slots.
   std::int64_t bytes() const;
-  /// Its arrays, not copied: they stay as they are until the second update from then on begins, or
-  /// the state is gone back behind. ESTATE-4: it is held.
+  /// The arrays without a copy. They are valid until the second update from now begins, or the
+  /// estate goes back to an earlier state. ESTATE-4: the state must be held.
   rank_state state(std::uint64_t iteration) const;
 
-  // The process, between two workers.
+  // Called by the process between two workers.
 
-  /// The state of this iteration is the newest again; what came after it is forgotten, an update
-  /// that was under way too. ESTATE-1: no worker uses the estate. ESTATE-4: it holds the iteration.
+  /// Makes the state of this iteration the newest again; discards later states and an unfinished
+  /// update. ESTATE-1: no worker uses the estate. ESTATE-4: the state must be held.
   void go_back_to(std::uint64_t iteration);
-  /// Another estate, in the memory of the stream, whose newest state is that of the iteration: for
-  /// when a worker that nobody can stop may still use this one, which waits meanwhile. Returns when
-  /// the copy is complete. ESTATE-4: it holds the iteration. What other ranks own of the values is
-  /// zero in the copy: worker::bring_values fetches it.
+  /// Copies the iteration's state to a new estate in the memory of the stream, and blocks until
+  /// complete. Used if a hung worker cannot be stopped and may still write to this estate; updates
+  /// of this estate wait. The copy has zeros for values that other ranks own: worker::bring_values
+  /// gathers them. ESTATE-4: the state must be held.
   std::shared_ptr<rank_estate> copied(std::uint64_t iteration, stream& stream) const;
-  /// An estate, in the memory of the stream, whose newest state is a copy of `from`, the state of
-  /// that iteration. As `copied` otherwise.
+  /// A new estate in the memory of the stream with a copy of `from`, the state of that iteration.
+  /// Otherwise as `copied`.
   static std::shared_ptr<rank_estate> made_of(const rank_state& from,
                                               std::uint64_t iteration,
                                               std::string rank,
                                               stream& stream);
 
-  // The worker that uses it; see worker.hpp.
+  // Called by the worker that uses the estate; see worker.hpp.
 
-  /// What a chunk has in a slot.
+  /// The state of one chunk in a slot.
   struct chunk_part {
     state_arrays arrays;
     /// See optimizer_state::own_weights.
@@ -119,34 +118,34 @@ class rank_estate {
   };
   using chunks = std::map<chunk_id, chunk_part>;
 
-  /// ESTATE-1: it is used by one worker at a time. Until `leave`.
+  /// Reserves the estate until `leave`. ESTATE-1: one worker at a time.
   void enter();
   void leave();
-  /// No arrays were allotted yet.
+  /// True if no arrays were allotted yet.
   bool is_blank() const;
-  /// Of a blank one: the arrays of both slots, of which the first has the state that begins.
+  /// Gives a blank estate the arrays of both slots; the first has the initial state.
   void allot(chunks first, chunks second);
-  /// Which of the arrays of a chunk its digests are of: for states that leave the estate.
+  /// Records which arrays of a chunk its digests cover, for states that leave the estate.
   void describe(chunk_id chunk, std::shared_ptr<const digested_chunk> what);
-  /// Of a slot, while no update is under way: 0 the newest or, while nothing is sealed, the one
-  /// that has the state that begins; 1 the other.
+  /// The arrays of a slot; call it while no update runs. 0: the newest state, or the initial state
+  /// before the first seal. 1: the other slot.
   chunks arrays(int which) const;
-  /// From now on the other slot holds no state, and may be written to. ESTATE-2: a state is sealed,
-  /// and no update is under way.
+  /// Discards the state in the other slot, which the worker may then write. ESTATE-2: a state is
+  /// sealed and no update runs.
   void begin_update();
-  /// What was written is the state of the iteration, and the newest. ESTATE-3: the iteration
-  /// follows that of the state before.
+  /// Makes the written state the newest, for this iteration. ESTATE-3: it follows the iteration of
+  /// the previous state.
   void seal(std::uint64_t iteration, const state_digests& digests);
-  /// The iteration has left the newest state as it is. ESTATE-2: no update is under way. ESTATE-3.
+  /// Extends the newest state to this skipped iteration. ESTATE-2: no update runs. ESTATE-3.
   void skip(std::uint64_t iteration);
-  /// The newest state is written over from outside: nothing is held until it is sealed anew, as the
-  /// state of any iteration.
+  /// Discards all states, because the caller overwrites the newest one. The next seal may be for
+  /// any iteration.
   void begin_anew();
 
  private:
   struct slot {
     chunks parts;
-    std::optional<iteration_range> of = {};  ///< nothing: it holds no state
+    std::optional<iteration_range> of = {};  ///< nothing: the slot holds no state
     state_digests digests = {};
   };
 
@@ -158,7 +157,7 @@ class rank_estate {
   mutable std::mutex mutex_;
   std::array<slot, 2> slots_;
   int newest_ = 0;
-  bool writing_ = false;  ///< the other slot
+  bool writing_ = false;  ///< to the other slot
   bool used_ = false;
 };
 

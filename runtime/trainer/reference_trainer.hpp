@@ -1,4 +1,4 @@
-// Training without a single actor: the judge that every arrangement of actors must reproduce.
+// Training without actors: the reference that each arrangement of actors must reproduce bit by bit.
 
 #pragma once
 
@@ -12,30 +12,29 @@
 
 namespace troupe::runtime {
 
-/// One worker holds the whole model on one tensor rank and plays every logical replica in turn,
-/// each with its own gradients, which are then added in rank order: the same sums as of as many
-/// workers.
+/// One worker holds the whole model on one tensor rank and computes all logical replicas in turn.
+/// It adds their gradients in rank order: the same sums as with one worker per replica.
 class reference_trainer {
  public:
-  /// `estate`: see worker; each step is sealed there. One that holds a state is gone on from, after
-  /// `resume_at` has said where that was.
+  /// `estate`: see worker; each step is sealed there. Training resumes from an estate that holds a
+  /// state; call `resume_at` for its position.
   reference_trainer(const recipe& recipe,
                     std::shared_ptr<const batch_source> data,
                     stream& stream,
                     std::shared_ptr<rank_estate> estate = {});
 
-  /// One step. Throws input_error, with nothing changed, when the loss or the gradient is not
-  /// finite and no such step may be left out any more.
+  /// Runs one step. Throws input_error, without any change, if the loss or gradient is not finite
+  /// and no more steps may be skipped.
   step_report step();
 
-  /// Mean loss over `batches` global batches from `source`, without dropout; nothing changes.
+  /// Mean loss over `batches` global batches of `source`, without dropout. Changes no state.
   double evaluate(const batch_source& source, std::int64_t batches);
 
   worker& state() { return worker_; }
   std::uint64_t iteration() const { return at_.iteration; }
   std::uint64_t consumed_samples() const { return at_.consumed; }
   const training_position& position() const { return at_; }
-  /// In fp16 the loss scale begins anew unless it is given.
+  /// With fp16 the loss scale starts at its initial value unless `scale` is given.
   void resume_at(std::uint64_t iteration,
                  std::uint64_t consumed,
                  skipped_steps skipped = {},

@@ -13,11 +13,11 @@
 namespace troupe::runtime {
 namespace {
 
-/// Of one chunk, as optimizer_state::digests takes them where the arrays lie.
+/// Digests of one chunk, equal to those of optimizer_state::digests on the rank.
 state_digests digests_of_chunk(const rank_state::part& x, stream& by) {
   const auto& told = *x.digested;
   ensure(told.parts.size() == x.weights.size(), "STATE-1: a state says of what its digests are");
-  std::vector<std::vector<std::uint64_t>> keys;  // they live until the reads have finished
+  std::vector<std::vector<std::uint64_t>> keys;  // must live until the reads finish
   std::vector<fingerprint_piece> pieces;
   std::vector<const digested_part*> of;
   const auto add = [&](const digested_part& part, std::uint64_t array, const float* at) {
@@ -96,7 +96,7 @@ void flip_bit(rank_state& x, std::uint64_t key) {
       }
   }
   if (all.empty())
-    throw input_error("a bit was planted to be wrong in a state that has none");
+    throw input_error("cannot plant a wrong bit: the state has no elements");
   const auto below = [key](std::uint64_t draw, std::size_t count) {
     return std::min(std::size_t(uniform(key, draw) * double(count)), count - 1);
   };

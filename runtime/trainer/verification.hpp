@@ -1,6 +1,6 @@
-// Passes that are computed again, elsewhere, and compared to the bit: which, and by whom.
+// Selects the passes that another replica computes again for a bit-by-bit comparison.
 //
-// A pure function of the step and of what a pass is: all ranks agree on it without a message.
+// The choice is a pure function of the step and the pass, so all ranks agree without messages.
 
 #pragma once
 
@@ -10,26 +10,25 @@
 
 namespace troupe::runtime {
 
-/// A pass of one step: the forward of a micro-batch, and all of its backward, by a replica's
-/// workers of one chunk.
+/// One pass of a step: forward and backward of one micro-batch through one chunk of a replica.
 struct verifiable_pass {
-  int replica = 0;  ///< physical
+  int replica = 0;  ///< physical replica
   chunk_id chunk = {};
-  microbatch_id microbatch = {};  ///< counts those of the replica, or of a copy of its model
+  microbatch_id microbatch = {};  ///< number within the replica, or within a copy of its model
   copy_id copy = {};
 };
 
-/// Whether it is of the share that is computed again.
+/// True if the pass is computed again.
 bool is_verified(double fraction, std::uint64_t seed, step_id step, const verifiable_pass& x);
 
-/// Of the passes of a chunk in a step, by one replica: so many are computed again, and so many of
-/// these follow one that is not: what they add to has to be copied, where the plan adds
-/// micro-batches in ascending order.
+/// Counts for the passes of one chunk in a step, on one replica. `all`: passes that are computed
+/// again. `copied`: those that follow a pass that is not; the gradients that they add to must be
+/// copied if the plan adds micro-batches in ascending order.
 struct verified_passes {
   int all = 0, copied = 0;
 };
-/// `each`: micro-batches of one logical replica or copy, `microbatches` those of all that are
-/// played in turn.
+/// `each`: micro-batches of one logical replica or copy. `microbatches`: of all that are computed
+/// in turn.
 verified_passes count_verified(double fraction,
                                std::uint64_t seed,
                                step_id step,
@@ -37,9 +36,9 @@ verified_passes count_verified(double fraction,
                                int microbatches,
                                int each);
 
-/// The replica that does. Where there is only one it does so itself.
+/// The replica that computes passes of `replica` again. A single replica verifies itself.
 int verifier_of(int replica, int replicas);
-/// Whose passes a replica computes again.
+/// The inverse of verifier_of: the replica to verify.
 int verified_by(int replica, int replicas);
 
 }  // namespace troupe::runtime

@@ -20,8 +20,7 @@ axis_ranks ranks_of(const axis_map<communicator*>& groups) {
   return out;
 }
 
-/// Of each axis along which replicas differ: what `of` says of the group, where the optimizer's
-/// state is sharded.
+/// Calls `of` for the group of each axis with replicas, if the optimizer state is sharded.
 template <class Of>
 axis_map<int> of_replicas(const axis_map<communicator*>& groups, bool sharded, const Of& of) {
   axis_map<int> out;
@@ -31,7 +30,8 @@ axis_map<int> of_replicas(const axis_map<communicator*>& groups, bool sharded, c
   return out;
 }
 
-/// Nobody sums gradients with it, of replicas or of a tie: their memory may come and go.
+/// True if no other rank, replica or tied chunk adds to the gradients, so their memory may be
+/// temporary.
 bool sums_alone(const worker_settings& settings, const axis_map<communicator*>& groups) {
   return settings.replicas == 1 && groups[axis::pipeline] == nullptr
          && std::all_of(axis_table().begin(), axis_table().end(), [&](const axis_row& row) {
@@ -40,13 +40,13 @@ bool sums_alone(const worker_settings& settings, const axis_map<communicator*>& 
             });
 }
 
-/// Nobody asks for values between the last backward pass that reads them and the update.
+/// True if the values are not used between the last backward pass that reads them and the update.
 bool drops_values_of(const worker_settings& settings, const axis_map<communicator*>& groups) {
   return sums_alone(settings, groups) && settings.precision != dtype::f32
          && settings.estate == nullptr && !settings.verifies;
 }
 
-/// `from`: null, or what has the values where they are f32.
+/// `from`: null, or the arrays that hold the values in fp32.
 std::unique_ptr<parameter_store> store_of(const worker_settings& settings,
                                           const chunk& model,
                                           const axis_map<communicator*>& groups,
@@ -68,7 +68,7 @@ std::unique_ptr<parameter_store> store_of(const worker_settings& settings,
       = settings.store(model.units(), settings.replicas, pool, settings.precision, model.axes());
   if (exchanged && out->value_array() == nullptr)
     throw input_error(
-        "the state of the step before cannot be kept: in fp32 it lies in the values, and the "
+        "cannot keep the state of the previous step: in fp32 it is in the values, and the "
         "parameter store of this job does not have them in one array; turn recovery off, or train "
         "in bf16");
   if (values)
@@ -76,7 +76,7 @@ std::unique_ptr<parameter_store> store_of(const worker_settings& settings,
   return out;
 }
 
-/// Two copies on one rank are alike.
+/// Two copies on one rank must be equal.
 void add_copies(std::map<std::string, digest>& to, const std::map<std::string, digest>& more) {
   for (const auto& [name, found] : more)
     if (to.emplace(name, found).first->second != found)
@@ -202,7 +202,7 @@ void worker::begin_step(const step_settings& step) {
   end_computing_again();
   for (auto& [id, home] : homes_)
     home->optimizer.gradients().forget();
-  drop_gradients();  // of a step that was abandoned
+  drop_gradients();  // left by an abandoned step
   if (!step.training)
     return;
   for (auto& [id, home] : homes_) {

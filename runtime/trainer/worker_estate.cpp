@@ -1,4 +1,4 @@
-// A worker and the estate of its rank.
+// A worker's use of the estate of its rank.
 
 #include "runtime/trainer/state_check.hpp"
 #include "runtime/trainer/worker.hpp"
@@ -8,7 +8,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// The same arrays for the use of a stream, which waits for what others have written there.
+/// The same arrays for a stream, which waits for the writes of others.
 rank_estate::chunks lent(const rank_estate::chunks& all, const stream& to) {
   auto out = all;
   for (auto& [id, part] : out)
@@ -23,8 +23,7 @@ void clear(const rank_estate::chunks& all, stream& stream) {
       stream.clear(array.raw(), array.bytes());
 }
 
-/// Whoever comes next waits for what the stream has still to do there. A stream that has failed
-/// does nothing any more.
+/// Makes the next user wait for pending work of the stream. A failed stream has none.
 void leave(rank_estate& estate, stream& stream) noexcept {
   try {
     const auto done = stream.mark();
@@ -95,7 +94,7 @@ void worker::check_digests() const {
   state_digests found;
   try {
     found = digests();
-  } catch (const copies_differ& x) {  // as they were sealed they did not
+  } catch (const copies_differ& x) {  // the sealed state had equal copies
     throw damaged_state(estate.rank(), x.parameter(), iteration);
   }
   auto name = first_difference(sealed.own, found.own);
@@ -107,7 +106,7 @@ void worker::check_digests() const {
 
 void worker::seal(std::uint64_t iteration, const state_digests& digests) {
   ensure(settings_.estate != nullptr, "WORKER-10: a worker without an estate keeps no state");
-  // Who copies it while this worker hangs waits for what its stream has done until now.
+  // A copier waits for the stream's work up to here, even if this worker hangs later.
   if (const auto done = stream_.mark())
     for (const auto& all : slots_)
       for (const auto& [id, part] : all)

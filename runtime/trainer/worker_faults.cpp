@@ -1,4 +1,4 @@
-// Wrong numbers, planted.
+// Fault injection in a worker: wrong numbers.
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/random.hpp"
@@ -13,7 +13,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// The first parameter that a rank answers for.
+/// Visits the first parameter for which a rank accounts.
 template <class Homes, class Visit>
 void visit_own_entry(Homes& homes, const Visit& visit) {
   for (auto& [id, home] : homes)
@@ -23,8 +23,7 @@ void visit_own_entry(Homes& homes, const Visit& visit) {
         return visit(*home, e);
 }
 
-/// One range, drawn, of those that a rank answers for and whose rule keeps that array; and an
-/// element of it.
+/// Draws a range for which a rank accounts and whose rule keeps that array, and an element of it.
 template <class Homes, class Visit>
 void visit_drawn_element(Homes& homes, state_array which, std::uint64_t key, const Visit& visit) {
   using home_of = typename Homes::mapped_type::element_type;
@@ -38,7 +37,7 @@ void visit_drawn_element(Homes& homes, state_array which, std::uint64_t key, con
         all.emplace_back(home.get(), &parts[i]);
   }
   if (all.empty())
-    throw input_error("a bit was planted to be wrong in an array of which this rank has none");
+    throw input_error("cannot plant a wrong bit: this rank has no such array");
   const auto below = [&](std::uint64_t draw, std::size_t count) {
     return std::min(std::size_t(uniform(key, draw) * double(count)), count - 1);
   };

@@ -1,4 +1,4 @@
-// What a worker does with others: sums of gradients, values from their owners.
+// The collectives of a worker: sums of gradients, and gathering of values from their owners.
 
 #include "kernels/op/sum.hpp"
 #include "runtime/trainer/worker.hpp"
@@ -21,18 +21,18 @@ void sum_in_place(communicator& group, stream& stream, float* x, std::int64_t n)
   group.all_reduce_sum(stream, dtype::f32, {&part, 1}, x, n);
 }
 
-/// Ranks of the axis have seen parts of what its gradient is a sum of.
+/// True if each rank of the axis has only a part of the gradient's sum.
 bool is_partial(const parameter_entry& e, axis along) {
   const auto& lies = e.spec.placements;
   return lies.use(along) == axis_use::model && lies[along].partial_gradient;
 }
 
-/// Its uses' gradients are added up, here or with another stage.
+/// True if the gradients of several uses are added, here or with another stage.
 bool is_tied(const parameter_entry& e) {
   return e.spec.has_copies || !e.spec.tied_to.empty();
 }
 
-/// Replica r along each axis, or the last.
+/// Replica r along each axis, or the last one if there are fewer.
 axis_map<int> replica_of_each(const axis_map<communicator*>& groups, int r) {
   axis_map<int> out;
   for (const auto& row : axis_table())
@@ -96,8 +96,8 @@ void worker::hosted::take_gradients(stream& by, int first, int end) {
     optimizer.gradients().take(by, first, end);
 }
 
-// What is summed with nobody's is final as soon as the unit's last micro-batch is in; it is near
-// then.
+// A gradient that no other rank adds to is final after the unit's last micro-batch, and still in
+// the cache.
 void worker::emitted(hosted& home, int unit) {
   if (home.store->emitted(unit) != microbatches())
     return;
@@ -139,7 +139,7 @@ void worker::sum_bucket(const chunk_bucket& found, stream& stream) {
   for (int r = 0; r < store.replicas(); ++r) {
     parts.push_back(store.gradients(r, x.first));
     for (int e = x.first + 1; e < x.end; ++e)
-      store.gradients(r, e);  // zero where no pass came
+      store.gradients(r, e);  // zeroes it if no pass wrote it
   }
   float* const sum = store.gradients(0, x.first);
   auto* const group = found.home->group_of(x);
@@ -164,7 +164,7 @@ void worker::reduce() {
 
 void worker::finish_reduction() {
   ensure(passes_.empty(), "WORKER-5: every pass has come back before gradients are reduced");
-  for (auto& x : buckets_)  // those that another stream has summed
+  for (auto& x : buckets_)  // summed on another stream
     stream_.wait_for(std::exchange(x.point, nullptr));
   for (auto& [id, home] : homes_) {
     for (const auto& row : axis_table())
@@ -178,7 +178,7 @@ void worker::finish_reduction() {
     add_ties_between_chunks();
 }
 
-// Many small ones, put together for the journey.
+// Sends the many small gradients as one array.
 void worker::add_partial_gradients(hosted& home, axis along) {
   std::vector<entry_range> ranges;
   std::int64_t size = 0;
@@ -208,7 +208,7 @@ void worker::add_partial_gradients(hosted& home, axis along) {
   });
 }
 
-// Both ends come in the order of the copies, for they meet within their copy.
+// Both ends use the order of the copies, because they are summed within their copy.
 void worker::add_ties() {
   std::vector<hosted*> homes;
   for (auto& [id, home] : homes_)
@@ -269,7 +269,7 @@ void worker::gather_bucket(int which, stream& stream) {
       stream.wait_for(updated_);
     group->all_gather(stream, values + share_begin(x, group->rank()) * element, values, ends);
   }
-  // The last bucket comes first: with its last parameter a unit is complete.
+  // The last bucket comes first; a unit is complete with its last parameter.
   const auto& entries = store.entries();
   for (auto e = std::size_t(x.first); e < std::size_t(x.end); ++e)
     if (e + 1 == entries.size() || entries[e + 1].unit != entries[e].unit)

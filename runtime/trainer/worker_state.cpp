@@ -1,4 +1,4 @@
-// The state of a worker as named parts, for checkpoints.
+// The state of a worker as named shards, for checkpoints.
 
 #include "runtime/trainer/worker.hpp"
 
@@ -9,7 +9,7 @@ namespace {
 
 using entry = parameter_entry;
 
-/// Calls visit(box, begin in the range) for the boxes of the whole that a range of an entry is.
+/// Calls visit(box, begin in the range) for each box of the whole tensor that the range covers.
 template <class Visit>
 void for_each_box(const entry& e, const entry_range& x, const Visit& visit) {
   std::int64_t before = 0;
@@ -79,7 +79,7 @@ void worker::restore(const reader& read, bool with_moments) {
       std::int64_t at = 0;
       for (const auto& part : e.boxes) {
         std::vector<float> values(std::size_t(part.size()));
-        // A copy of another stage's parameter is filled with what its owner has.
+        // A copy of another stage's parameter gets the values of its owner.
         read({e.known_as(), whole_extents(e.spec), part, values});
         store.set(e, at, values);
         home->optimizer.set_weights(i, at, values);

@@ -1,4 +1,4 @@
-// What a worker votes with: losses, norms, and the digest of what replicas hold alike.
+// The votes of a worker: losses, norms, and the digest of what replicas have in common.
 
 #include "runtime/optim/fingerprints.hpp"
 #include "runtime/trainer/worker.hpp"
@@ -88,7 +88,7 @@ void worker::square_norm_of_parameters(reads& by, exact_sum& to) const {
       home->optimizer.square_norm_of_weights(by, to);
 }
 
-// Of all values, with which the step was computed.
+// Digest of all values that the step used.
 void worker::read_values(reads& by, digest& to) const {
   std::vector<fingerprint_piece> pieces;
   const auto* key = vote_keys_.data<std::uint64_t>();

@@ -213,6 +213,6 @@ TEST_CASE("a run that diverges for good is ended after so many steps in a row",
   job.train_iterations = 50;
   const auto end = actors::run(tests::tiny_prepared(job));
   CHECK(end.exit_code == 2);
-  CHECK_THAT(end.reason, ContainsSubstring("the 4 steps before it were left out"));
+  CHECK_THAT(end.reason, ContainsSubstring("the 4 steps before it were skipped"));
   CHECK_THAT(end.reason, ContainsSubstring("the loss of replica 0 is "));
 }

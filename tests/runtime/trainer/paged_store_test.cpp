@@ -184,10 +184,10 @@ TEST_CASE("the state before is kept with any store that rounds values, and refus
                        broken_promise,
                        Catch::Matchers::MessageMatches(Catch::Matchers::StartsWith("OPTIMIZER-1")));
   settings.precision = dtype::f32;
-  CHECK_THROWS_MATCHES(
-      tests::ranks({}, settings, kernels::backend::cpu),
-      input_error,
-      Catch::Matchers::MessageMatches(Catch::Matchers::StartsWith("the state of the step before")));
+  CHECK_THROWS_MATCHES(tests::ranks({}, settings, kernels::backend::cpu),
+                       input_error,
+                       Catch::Matchers::MessageMatches(Catch::Matchers::StartsWith(
+                           "cannot keep the state of the previous step")));
 }
 
 TEST_CASE("with another store a job of workers trains to the same bits", "[trainer][store]") {
