@@ -8,12 +8,12 @@ namespace troupe::kernels::cuda {
 
 namespace {
 
-/// What kernels use is there from here on: bf16, asynchronous copies.
+/// Minimum capability: kernels use bf16 and asynchronous copies.
 constexpr int oldest = 80;
 
 constexpr std::string_view built = TROUPE_CUDA_ARCHITECTURES;
 
-/// "90a-real" is 90 and "a-real". Of a name without a number: 0.
+/// Splits "90a-real" into 90 and "a-real"; 0 for an entry without a number.
 struct architecture_name {
   int made_for = 0;
   std::string_view kind;
@@ -31,7 +31,7 @@ bool one_runs_on(std::string_view name, int device) {
   if (made_for == 0)
     return true;
   const bool same_major = device / 10 == made_for / 10;
-  if (kind.starts_with('f'))  // of a family: PTX, too, stays in it
+  if (kind.starts_with('f'))  // a family: its PTX is limited to it, too
     return device >= made_for && same_major;
   if (!kind.empty() && std::isalpha(static_cast<unsigned char>(kind.front())))
     return device == made_for;

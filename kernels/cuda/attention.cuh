@@ -1,12 +1,12 @@
-// What both passes of attention share: tiles of 64 queries by 64 keys, and the steps on one.
+// Common parts of the scalar attention kernels: 64 x 64 tiles of queries and keys.
 //
-// A block goes over the tiles of its rows. Scores come of tiles in depth-major order (32 of D by 64
-// rows), a thread has Rows x 4 of them: rows in the order of threadIdx.x / 16, columns in that of
-// threadIdx.x % 16. Weights go through shared memory, columns by rows, and times rows of D they
-// add to the result of a thread: Rows x (every 64 columns) x 4. All of it is fp32.
+// A block iterates over the tiles of its rows. Scores are computed from depth-major chunks (32 of D
+// by 64 rows). A thread computes Rows x 4 scores: rows by threadIdx.x / 16, columns by threadIdx.x
+// % 16. Weights go through shared memory, columns by rows. Multiplied by rows of D they add to a
+// thread's result: Rows x (every 64 columns) x 4. All arithmetic is fp32.
 //
-// Blocks find their tile without a table: sequence s has the numbers from starts[s] / 64 + s on,
-// which are enough for its tiles, so that rows / 64 + S blocks serve any lengths.
+// Blocks find their tile without a table. The tiles of sequence s are numbered from starts[s] / 64
+// + s on. So rows / 64 + S blocks are enough for any sequence lengths.
 
 #pragma once
 
@@ -18,22 +18,22 @@
 
 namespace troupe::kernels::cuda {
 
-constexpr int tile = 64;   ///< queries, and keys, of a tile
-constexpr int depth = 32;  ///< of D, at a time
+constexpr int tile = 64;   ///< queries and keys per tile
+constexpr int depth = 32;  ///< part of D per chunk
 
-/// Numbers of all blocks, made on the host.
+/// Parameters of all blocks, computed on the host.
 struct attention_work : attention_shape {
-  unsigned reach;      ///< seen is what lies so many positions back at most, as an unsigned number
-  float scale2;        ///< of exponents to base 2
-  float rest;          ///< what dropout makes of 1
+  unsigned reach;      ///< largest visible distance from a query back to a key
+  float scale2;        ///< scale for exponents to base 2
+  float rest;          ///< dropout's factor on kept weights
   unsigned threshold;  ///< words below it are dropped
-  bool vectors;        ///< rows of heads are multiples of 16 bytes, and aligned so
+  bool vectors;        ///< rows of heads are multiples of 16 bytes and aligned to them
 };
 
 constexpr float log2_e = 1.44269504088896341F;
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// `arrays`: all that hold rows of heads.
+/// `arrays`: all arrays of head rows.
 template <class T>
 attention_work work_of(const attention_shape& shape, std::initializer_list<const T*> arrays) {
   attention_work a = {shape};
@@ -58,13 +58,13 @@ inline std::int64_t tile_numbers(std::int64_t rows, std::int64_t S) {
 /// At most 64 rows of one sequence.
 struct tile_place {
   int s;
-  int number;  ///< in its sequence
-  int first;   ///< row of all
-  int rows;    ///< 0 or less: a number that is not used
+  int number;  ///< within its sequence
+  int first;   ///< row within the whole batch
+  int rows;    ///< 0 or less: an unused number
 };
 
 __device__ inline tile_place find_tile(const std::int32_t* starts, std::int64_t S, int number) {
-  int low = 0, high = int(S) - 1;  // the last sequence whose numbers begin at most here
+  int low = 0, high = int(S) - 1;  // the last sequence whose tile numbers start at or before it
   while (low < high) {
     const int middle = (low + high + 1) / 2;
     if (starts[middle] / tile + middle <= number)
@@ -76,7 +76,7 @@ __device__ inline tile_place find_tile(const std::int32_t* starts, std::int64_t 
   return {low, t, first, min(tile, starts[low + 1] - first)};
 }
 
-/// The sequence of a row: the last that begins at most there.
+/// The sequence that contains a row.
 __device__ inline int sequence_of(const std::int32_t* starts, std::int64_t S, int row) {
   int low = 0, high = int(S) - 1;
   while (low < high) {
@@ -89,24 +89,24 @@ __device__ inline int sequence_of(const std::int32_t* starts, std::int64_t S, in
   return low;
 }
 
-/// Where lse of a query row lies; those of the next rows follow.
+/// Offset of a query row's lse; the following rows follow.
 __device__ __forceinline__ std::int64_t lse_of(const attention_work& a, int s, int h, int row) {
   return lse_at(a.H, a.query_starts[s], a.query_starts[s + 1], h, row);
 }
 
-/// What a block has in shared memory: a chunk that is at hand, weights, and where its rows stand.
+/// Shared memory of a block: the current chunks, the weights and the positions of its rows.
 struct shared_tiles {
   alignas(16) float hand[2 * depth * tile];
   alignas(16) float weights[tile * tile];
   std::int32_t query_position[tile], key_position[tile];
 };
 
-/// Lowest and highest position of some rows.
+/// Range of positions.
 struct span {
   std::int32_t low, high;
 };
 
-/// Of `rows` positions, by every warp for itself.
+/// Range of `rows` positions; each warp computes it for itself.
 __device__ inline span span_of(const std::int32_t* positions, int rows) {
   const int lane = int(threadIdx.x) % warp;
   int low = positions[0], high = low;
@@ -117,7 +117,7 @@ __device__ inline span span_of(const std::int32_t* positions, int rows) {
   return {__reduce_min_sync(0xffffffffU, low), __reduce_max_sync(0xffffffffU, high)};
 }
 
-/// Whether any pair, or every pair, of queries and keys with these positions is seen.
+/// Whether some pair, or every pair, of queries and keys in these ranges is visible.
 __device__ __forceinline__ bool any_seen(const attention_work& a, span queries, span keys) {
   return !a.causal
          || (keys.low <= queries.high
@@ -132,7 +132,7 @@ __device__ __forceinline__ bool seen(const attention_work& a, int query, int key
   return unsigned(query - key) <= a.reach;
 }
 
-/// The keys of a sequence, in tiles. Their positions ascend.
+/// The keys of a sequence in tiles; positions ascend.
 struct key_tiles {
   const std::int32_t* positions;  ///< (rows)
   int rows;
@@ -141,7 +141,7 @@ struct key_tiles {
   __device__ span span_of_tile(int t) const {
     return {positions[t * tile], positions[t * tile + rows_of(t) - 1]};
   }
-  /// The first tile for which `after` holds, which holds for all that follow.
+  /// The first tile for which `after` holds; `after` is monotonic.
   template <class After>
   __device__ int first(After after) const {
     int low = 0, high = (rows + tile - 1) / tile;
@@ -162,7 +162,7 @@ __device__ __forceinline__ void load_keys(const key_tiles& keys, int t, shared_t
     to.key_position[i] = i < keys.rows_of(t) ? keys.positions[t * tile + i] : 0;
 }
 
-/// Of the tiles of keys, the first that queries at these positions see, and the end.
+/// Range of key tiles that are visible from these queries.
 __device__ __forceinline__ int keys_begin(const attention_work& a,
                                           const key_tiles& keys,
                                           span queries) {
@@ -178,7 +178,7 @@ __device__ __forceinline__ int keys_end(const attention_work& a,
 
 // --- from memory to shared memory ---------------------------------------------------------------
 
-/// Columns [begin, begin + depth) of rows, depth-major: to (depth, 64). What is not there is 0.
+/// Loads columns [begin, begin + depth) of rows, depth-major, to (depth, 64), padded with 0.
 template <int Threads, class T>
 __device__ __forceinline__ void load_columns(
     const attention_work& a, float* to, const T* from, std::int64_t stride, int rows, int begin) {
@@ -204,11 +204,11 @@ __device__ __forceinline__ void load_columns(
   }
 }
 
-/// Rows that are at hand at a time where results have Dp columns.
+/// Rows per chunk if results have Dp columns.
 template <int Dp>
 constexpr int rows_at_hand = 2 * depth* tile / Dp;
 
-/// Rows as they are: to (rows_at_hand, Dp). What is not there is 0.
+/// Loads rows, row-major, to (rows_at_hand, Dp), padded with 0.
 template <int Threads, int Dp, class T>
 __device__ __forceinline__ void load_rows(
     const attention_work& a, float* to, const T* from, std::int64_t stride, int rows) {
@@ -241,7 +241,7 @@ __device__ __forceinline__ void load_rows(
 
 // --- products -----------------------------------------------------------------------------------
 
-/// out += a b^T of a chunk: a and b are (depth, 64).
+/// out += a b^T for one chunk; a and b are (depth, 64).
 template <int Rows>
 __device__ __forceinline__ void add_scores(float (&out)[Rows][4], const float* a, const float* b) {
   a += int(threadIdx.x) / 16 * Rows;
@@ -265,7 +265,7 @@ __device__ __forceinline__ void add_scores(float (&out)[Rows][4], const float* a
   }
 }
 
-/// Scores of two tiles of rows over all of D. Chunks go through `hand` (2, depth, 64).
+/// Scores of two tiles of rows over all of D. `hand` (2, depth, 64) holds the chunks.
 template <int Rows, class A, class B>
 __device__ __forceinline__ void score(const attention_work& a,
                                       float (&out)[Rows][4],
@@ -284,7 +284,7 @@ __device__ __forceinline__ void score(const attention_work& a,
       out[r][c] = 0;
 #pragma unroll 1
   for (int d = 0; d < a.D; d += depth) {
-    __syncthreads();  // all threads are done with the tiles
+    __syncthreads();  // all threads have finished with the tiles
     load_columns<threads>(a, hand, left, left_stride, left_rows, d);
     load_columns<threads>(a, hand + depth * tile, right, right_stride, right_rows, d);
     __syncthreads();
@@ -292,8 +292,8 @@ __device__ __forceinline__ void score(const attention_work& a,
   }
 }
 
-/// Where the weight of (column, row) lies in (64 columns, 64 rows): rows of four columns are turned
-/// by fours, so that neighbouring threads store to other banks.
+/// Place of the weight (column, row) in (64 columns, 64 rows). Groups of four columns are rotated
+/// by four rows, so that neighbouring threads store to different banks.
 __device__ __forceinline__ int weight_place(int column, int row) {
   return column * tile + (row ^ (column / 4 % 8 * 4));
 }
@@ -309,8 +309,8 @@ __device__ __forceinline__ void store_weights(float* weights, const float (&x)[R
             pack<float, 4>{x[r][c], x[r + 1][c], x[r + 2][c], x[r + 3][c]});
 }
 
-/// out[r][64 n + 4 (thread % 16) + c] += sum over `rows` of weights times rows of D, where `out`
-/// has Dp / 16 columns. Rows go through `hand` (rows_at_hand, Dp).
+/// out[r][64 n + 4 (thread % 16) + c] += the sum over `rows` of weights times rows of D; `out` has
+/// Dp / 16 columns. `hand` (rows_at_hand, Dp) holds the rows.
 template <int Rows, int Dp, class T>
 __device__ __forceinline__ void add_weighted(const attention_work& a,
                                              float (&out)[Rows][Dp / 16],
@@ -323,11 +323,11 @@ __device__ __forceinline__ void add_weighted(const attention_work& a,
   const int mine = int(threadIdx.x) / 16 * Rows;
 #pragma unroll 1
   for (int begin = 0; begin < rows; begin += at_hand) {
-    __syncthreads();  // all threads are done with the tiles
+    __syncthreads();  // all threads have finished with the tiles
     load_rows<threads, Dp>(a, hand, from + begin * stride, stride, rows - begin);
-    __syncthreads();  // the weights, too, are there
+    __syncthreads();  // rows and weights are in shared memory
     const float* right = hand + int(threadIdx.x) % 16 * 4;
-    const int n = min(at_hand, rows - begin);  // what fills up to four is 0
+    const int n = min(at_hand, rows - begin);  // padding to four is 0
 #pragma unroll 1
     for (int j = 0; j < n; j += 4) {
 #pragma unroll
@@ -354,7 +354,7 @@ __device__ __forceinline__ void add_weighted(const attention_work& a,
   }
 }
 
-/// Writes the first `rows` rows of a result, each times its factor.
+/// Writes the first `rows` rows of a result, each multiplied by its factor.
 template <int Rows, int Dp, class T>
 __device__ __forceinline__ void write_rows(const attention_work& a,
                                            const float (&out)[Rows][Dp / 16],
@@ -390,8 +390,8 @@ __device__ __forceinline__ void write_rows(const attention_work& a,
 
 // --- dropout ------------------------------------------------------------------------------------
 
-/// Bit j says whether the probability of (query, keys[j]) is kept, for n neighbouring keys. Four
-/// positions in a row share their words.
+/// Dropout mask of a query and n neighbouring keys: bit j is 1 if the probability of keys[j] is
+/// kept. Four consecutive positions share one draw.
 __device__ inline unsigned kept_keys(const attention_work& a,
                                      std::uint64_t sample,
                                      std::int64_t head,

@@ -10,10 +10,10 @@ namespace troupe::kernels::cuda {
 
 namespace {
 
-constexpr std::int64_t most_head = 256;  // as attention.cuh has it
+constexpr std::int64_t most_head = 256;  // same limit as in attention.cuh
 
 std::mutex noting;
-std::string noted;  // under `noting`
+std::string noted;  // guarded by `noting`
 std::atomic<bool> has_noted = false;
 
 std::string obstacle_of(const plugin& from) {

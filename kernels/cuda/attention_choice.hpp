@@ -1,15 +1,15 @@
-// Who computes attention: a library in its plug-in (attention_library.hpp), or kernels of our own,
-// of which there are two kinds: scalar ones, for everything, and those on tensor cores.
+// The choice between attention implementations: a library in a plug-in (attention_library.hpp), or
+// our own kernels. Scalar kernels take every operation; tensor core kernels take some
+// (tensor_cores_take).
 //
-// The environment variable TROUPE_ATTENTION says it:
+// The environment variable TROUPE_ATTENTION decides, and nothing else: there is no measurement, and
+// the order of calls does not matter.
 //
-//   (not set)  the library, if its plug-in opens; scalar kernels for what it does not serve
-//   own        kernels on tensor cores; scalar ones for what those do not take
+//   (not set)  the library if its plug-in opens; scalar kernels for what it does not serve
+//   own        tensor core kernels; scalar kernels for what those do not take
 //   scalar     scalar kernels
-//   cudnn      as where it is not set; what the library should serve and cannot is an error
-//   cudnn,own  the library, if its plug-in opens; for what it does not serve as `own`
-//
-// Nothing else decides: no measurement, no order of calls.
+//   cudnn      as if not set, but an operation that the library should serve and cannot is an error
+//   cudnn,own  the library if its plug-in opens; for what it does not serve, as `own`
 
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace troupe::kernels::cuda {
 
-/// What TROUPE_ATTENTION asks for.
+/// The value of TROUPE_ATTENTION.
 enum class attention_wish : std::uint8_t {
   library_if_there,
   own,
@@ -29,69 +29,70 @@ enum class attention_wish : std::uint8_t {
   library_then_own
 };
 
-/// What computes where no library does.
+/// Own kernels for operations that no library computes.
 enum class own_kernels : std::uint8_t { scalar, tensor_cores };
 
-/// Null and the empty text ask for nothing. Throws backend_missing on another word.
+/// Null and the empty string mean "not set". Throws backend_missing for an unknown value.
 attention_wish attention_wish_of(const char* text);
 
-/// The library of a plug-in, or null for our own kernels. Throws backend_missing when the library
-/// is asked for and cannot compute here, with the reason.
+/// The library of a plug-in, or null for our own kernels. Throws backend_missing with the reason if
+/// `wish` requires a library that cannot run here.
 attention_library* attention_by(attention_wish wish, const plugin& (*open)());
 
-/// Decided with the first call, for the life of the process. Any thread.
+/// Decided on the first call and fixed for the life of the process. Any thread.
 attention_wish chosen_wish();
 attention_library* chosen_attention();
 
 own_kernels own_by(attention_wish wish);
 own_kernels chosen_own();
 
-/// "attention by cuDNN 9.19.0", "attention by troupe", "attention by troupe on tensor cores",
-/// "attention by cuDNN 9.19.0, else by troupe on tensor cores": what decides the bits.
+/// Names the implementations that determine the bits: "attention by cuDNN 9.19.0", "attention by
+/// troupe", "attention by troupe on tensor cores", "attention by cuDNN 9.19.0, else by troupe on
+/// tensor cores".
 std::string attention_version(attention_wish wish, const attention_library* library);
 
-/// Of the chosen library, as attention_library::missing and attention_library::fallback.
+/// attention_library::missing and attention_library::fallback of the chosen library.
 std::string missing_attention();
 std::string attention_fallback();
 
-/// What a user is told of attention of 16 bits that scalar kernels compute although those on tensor
-/// cores take it, as nobody asked for these: what, and why; a sentence without its end.
+/// Text for the user: 16-bit attention runs on slow scalar kernels, because tensor core kernels
+/// were not requested. Says what and why, without a final period.
 std::string why_scalar(const attention_shape& shape, const attention_library* library);
 
-/// Remembers the first one of the process, where TROUPE_ATTENTION names no kernels of our own and
-/// the library has not said itself what it lacks. Any thread.
+/// Stores the first such text of the process, unless TROUPE_ATTENTION requests own kernels or the
+/// library has reported a reason itself. Any thread.
 void note_scalar(const attention_shape& shape);
-/// Of that one; empty: none so far. Any thread.
+/// The stored text; empty: none yet. Any thread.
 std::string scalar_attention();
 
-/// Throws backend_missing when the library is asked for and lacks something that it should serve.
+/// Throws backend_missing if a library is required and lacks something that it should serve.
 void check_missing(const attention_library& library, attention_wish wish = chosen_wish());
 
-/// Throws std::logic_error when the extents are not known (ATTENTION-1), backend_missing when heads
-/// are larger than our kernels take.
+/// Throws std::logic_error if extents are unknown (ATTENTION-1), and backend_missing if the heads
+/// are too large for our kernels.
 void check_attention(const attention_shape& shape);
 
-/// By kernels of our own: those on tensor cores, where they are asked for and take the operation,
-/// or the scalar ones. Pointers as in the operation; the workspace is `scratch` of it.
+/// Runs the operation on our own kernels: tensor cores if requested and possible, otherwise scalar.
+/// The pointers are those of the operation, and the workspace is its `scratch`.
 ///
-/// attention_forward.cu, attention_backward.cu: of float, bf16 and f16.
+/// Defined in attention_forward.cu and attention_backward.cu for float, bf16 and f16.
 template <class Op>
 void run_own(const Op& op, own_kernels by, const context& in);
 
-/// Heads of up to 256 numbers of 16 bits, a multiple of eight, and rows that are aligned to 16
-/// bytes; at least 16 queries in some sequence, which is what an instruction takes at once. A few
-/// queries of many keys, as in decoding, are better spread over their keys, as the scalar ones do.
+/// True for 16-bit heads of up to 256 elements, in multiples of eight, with rows aligned to 16
+/// bytes, and at least 16 queries in some sequence (one instruction takes 16). With few queries and
+/// many keys, as in decoding, the scalar kernels are better: they spread the work over the keys.
 template <class Op>
 bool tensor_cores_take(const Op& op);
 
-/// Of a type that libraries know.
+/// Element types that a library can serve.
 template <class Op>
 concept may_be_served = requires(const attention_library& x, const Op& op) {
   x.serves(op);
 };
 
-/// The library, where it serves the operation, or null. As check_missing. Arguments `library` are
-/// for tests.
+/// The library if it serves the operation, otherwise null. Throws as check_missing. Only tests pass
+/// `library`.
 template <may_be_served Op>
 attention_library* library_for(const Op& op, attention_library* library = chosen_attention()) {
   const bool some = op.shape.query_rows > 0 && op.shape.key_rows > 0;
@@ -103,7 +104,7 @@ attention_library* library_for(const Op& op, attention_library* library = chosen
   return nullptr;
 }
 
-/// Runs the operation by the library, if it may: where false is returned nothing was done.
+/// Runs the operation on the library if possible. False: nothing was done.
 template <class Op, class... Pointers>
 bool run_by_library(const Op& op,
                     attention_library* library,
@@ -119,7 +120,8 @@ bool run_by_library(const Op& op,
   return false;
 }
 
-/// Scratch for both ways to compute it: which one is taken depends on pointers, too.
+/// Enough scratch for both implementations: the choice also depends on pointers, which are not
+/// known yet.
 template <class Op>
 std::size_t attention_scratch(const Op& op,
                               std::size_t own,

@@ -1,27 +1,25 @@
-// Attention that another library computes: what libtroupe_cudnn.so (kernels/cudnn) implements.
+// Interface to an external attention library; libtroupe_cudnn.so (kernels/cudnn) implements it.
 //
-// The plug-in exports two C functions beside troupe_plugin_build:
+// Besides troupe_plugin_build, the plug-in exports these C functions:
 //
-//   const char* troupe_attention_obstacle()        why it cannot compute on this machine,
-//                                                  a sentence without its end; empty if it can
-//   attention_library* troupe_attention_library()  the one object of the process
+//   const char* troupe_attention_obstacle()        why it cannot run on this machine, without a
+//                                                  final period; empty if it can
+//   attention_library* troupe_attention_library()  the single instance of the process
+//   const char* troupe_attention_trial(int)        builds all kinds of plans that training may
+//                                                  need, nondeterministic ones included, for a
+//                                                  small attention on the device of that number;
+//                                                  one line per missing kind: which, why, and
+//                                                  what runs instead; empty if none is missing
 //
-//   const char* troupe_attention_trial(int)        makes ready, of a small one, every kind of plan
-//                                                  that training may ask for on the device with
-//                                                  that number, the faster ones of other bits, too:
-//                                                  a line for each reason why some are not there:
-//                                                  which, why, and what computes instead, without
-//                                                  its end; empty: all are
+// For tests it may export, to be called while nothing runs:
 //
-// and may export, for tests, while nothing runs:
+//   void troupe_attention_limit(std::int64_t)      workspace limit in bytes for one launch of a
+//                                                  backward pass; 0: the default
 //
-//   void troupe_attention_limit(std::int64_t)      bytes of workspace that a launch of a backward
-//                                                  pass is cut to; 0: as ever
-//
-// Where it opened and the environment variable TROUPE_ATTENTION asks for no other
-// (attention_choice.hpp), every operation that it serves is its own; all others are computed by
-// attention_forward.cu and attention_backward.cu, whose results have the same meaning: forward of
-// one and backward of the other go together.
+// The library runs every operation that it serves, unless TROUPE_ATTENTION selects another
+// implementation (attention_choice.hpp). The others run in attention_forward.cu and
+// attention_backward.cu. Results are interchangeable: the forward pass of one goes with the
+// backward pass of the other.
 
 #pragma once
 
@@ -32,18 +30,18 @@
 
 namespace troupe::kernels::cuda {
 
-/// Any thread; operations of one queue are called by one thread at a time.
+/// Any thread may call it; operations of one queue come from one thread at a time.
 ///
-/// serves    a function of the type, of the shape's numbers and of the kind of the current device:
-///           no array is read, no pointer looked at. The first time it may compile kernels, for a
-///           second. It refuses what it cannot do with the same meaning: shapes that are not
-///           `uniform`, dropout, whose mask is to be the same bits whoever draws it, strides that
-///           it cannot say, what its library computes wrongly
-/// scratch   bytes of workspace for an operation that it serves: likewise
-/// run       puts an operation that it serves on `in.queue`. The pointers are aligned to 16 bytes
-///           and the shape has at least one sequence, query and key. No memory of the device is
-///           allocated, nothing waited for, and the bits are the same every time, unless the
-///           shape's `same_bits` is false. Throws device_failure
+/// serves    Depends only on the type, the numbers of the shape and the kind of the current device.
+///           It reads no array and no pointer. The first call may compile kernels, for a second.
+///           It refuses what the library cannot compute with the same meaning: shapes that are not
+///           `uniform`, dropout (the mask must have the same bits in every implementation), strides
+///           that it cannot express, and known errors of the library.
+/// scratch   Workspace bytes for an operation that it serves; depends on the same.
+/// run       Enqueues an operation that it serves on `in.queue`. Pointers are aligned to 16 bytes,
+///           and there is at least one sequence, query and key. It allocates no device memory and
+///           does not wait. Results are bitwise reproducible unless the shape's `same_bits` is
+///           false. Throws device_failure.
 class attention_library {
  public:
   virtual ~attention_library() = default;
@@ -58,14 +56,14 @@ class attention_library {
   TROUPE_DECLARE(attention_backward<f16>)
 #undef TROUPE_DECLARE
 
-  virtual std::string version() const = 0;  ///< "cuDNN 9.19.0": decides bits
+  virtual std::string version() const = 0;  ///< "cuDNN 9.19.0": the bits depend on it
 
-  /// Why the first operation that it should have served, and did not, was not: a sentence without
-  /// its end. Empty: there is none.
+  /// Why the first operation that it should serve was not served, without a final period. Empty:
+  /// none.
   virtual std::string missing() const = 0;
 
-  /// Why the first operation whose bits may be others each time (`same_bits` is false) is computed
-  /// with the same bits: the library has nothing faster for it. As `missing`.
+  /// Why the first operation with `same_bits` false still runs deterministically: the library has
+  /// nothing faster for it. Format as `missing`.
   virtual std::string fallback() const = 0;
 };
 

@@ -1,14 +1,15 @@
-// What both passes of attention on tensor cores share.
+// Common parts of the attention kernels on tensor cores.
 //
-// A block of four warps has 64 rows, a warp 16 of them: queries forward and for dq, keys for dk and
-// dv. These are left operands, in registers. What the block goes over (keys and values, or queries
-// and gradients) are right operands, in shared memory, copied there while the block computes.
-// Scores stay in registers: what a product leaves there is, rounded to 16 bits, what the next one
-// takes from the left. All sums are fp32.
+// A block of four warps has 64 rows, 16 per warp: queries in the forward pass and for dq, keys for
+// dk and dv. These are left operands, in registers. The rows that the block iterates over (keys and
+// values, or queries and gradients) are right operands in shared memory. They are copied there
+// while the block computes. Scores stay in registers: the result of one product, rounded to 16
+// bits, is the left operand of the next. All sums are fp32.
 //
-// Dp is D, filled up with zeros: 64, 128 or 256.
+// Dp is D, padded with zeros to 64, 128 or 256.
 //
-// Dao: "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning", 2023.
+// Source: Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning",
+// 2023.
 
 #pragma once
 
@@ -19,15 +20,15 @@
 namespace troupe::kernels::cuda {
 
 constexpr int mma_threads = 128;
-constexpr int mma_rows = 16;  ///< of a warp
+constexpr int mma_rows = 16;  ///< per warp
 
-/// Where a lane's elements stand in what tensor cores take and give (mma.cuh).
+/// Rows and columns of a lane's elements in operands and results of tensor cores (mma.cuh).
 struct lane_place {
-  int row = int(threadIdx.x) / warp * mma_rows + int(threadIdx.x) % warp / 4;  ///< and 8 further
-  int column = int(threadIdx.x) % 4 * 2;                                       ///< and the next one
+  int row = int(threadIdx.x) / warp * mma_rows + int(threadIdx.x) % warp / 4;  ///< also row + 8
+  int column = int(threadIdx.x) % 4 * 2;                                       ///< also column + 1
 };
 
-/// Rounded; the first in the low half.
+/// Two rounded elements; the first is in the low half.
 template <class T>
 __device__ __forceinline__ unsigned pair_of(float first, float second) {
   unsigned out;
@@ -43,17 +44,17 @@ __device__ __forceinline__ unsigned pair_of(float first, float second) {
 
 // --- shared memory ------------------------------------------------------------------------------
 
-/// Where eight elements of a row lie, in units of 16 bytes: turned by the row, so that eight rows
-/// that are read at once lie in different banks.
+/// Place of eight elements of a row, in units of 16 bytes. The row number permutes the chunks, so
+/// that eight rows that are read together lie in different banks.
 template <int Dp>
 __device__ __forceinline__ int chunk_place(int row, int chunk) {
   return row * (Dp / 8) + (chunk ^ (row & 7));
 }
 
-// Who reads has one row of every eight, and chunks of which all but the last bit is a constant: a
-// lane's `turn` is that bit and its row's, and the place of a chunk one operation.
+// A reader has one of every eight rows, and all but the last bit of its chunk is constant. So a
+// lane's `turn` combines that bit with its row, and one XOR gives the place of a chunk.
 
-/// Begins to copy rows to (Rows, Dp). What is not there is 0.
+/// Starts copying rows to (Rows, Dp), padded with 0.
 template <int Rows, int Dp, class T>
 __device__ __forceinline__ void copy_rows(
     async_copies& copies, uint4* to, const T* from, std::int64_t stride, int rows, int D) {
@@ -67,7 +68,7 @@ __device__ __forceinline__ void copy_rows(
   }
 }
 
-/// Begins to copy numbers of 4 bytes, one for each of Rows rows.
+/// Starts copying one 4-byte number per row.
 template <int Rows, class Number>
 __device__ __forceinline__ void copy_numbers(
     async_copies& copies, Number* to, const Number* from, std::int64_t stride, int rows) {
@@ -77,8 +78,8 @@ __device__ __forceinline__ void copy_numbers(
     copies.copy_4_bytes(to + i, i < rows ? from + i * stride : from, i < rows);
 }
 
-/// Which probabilities of (Rows queries, Columns keys) dropout keeps, a bit for each: to `kept`
-/// (Rows, Columns / 8). The same words decide as in the scalar kernels.
+/// Dropout mask of (Rows queries, Columns keys), one bit each, to `kept` (Rows, Columns / 8). It
+/// uses the same random words as the scalar kernels.
 template <int Rows, int Columns>
 __device__ __forceinline__ void draw_kept(const attention_work& a,
                                           std::uint64_t sample,
@@ -98,11 +99,11 @@ __device__ __forceinline__ void draw_kept(const attention_work& a,
 
 // --- left operands ------------------------------------------------------------------------------
 
-/// The 16 rows of a warp, in the device's memory. What is not there is 0.
+/// The 16 rows of a warp in device memory, padded with 0.
 template <class T>
 class rows_in_memory {
  public:
-  /// `from`: the first of the block's `rows`.
+  /// `from`: first of the block's `rows` rows.
   __device__ __forceinline__ rows_in_memory(const T* from, std::int64_t stride, int rows, int D) {
     const lane_place at;
     low_ = from + at.row * stride + at.column;
@@ -110,7 +111,7 @@ class rows_in_memory {
     low_columns_ = at.row < rows ? D - at.column : 0;
     high_columns_ = at.row + 8 < rows ? D - at.column : 0;
   }
-  /// Columns [16 k, 16 k + 16).
+  /// Loads columns [16 k, 16 k + 16).
   __device__ __forceinline__ void fetch(int k, unsigned (&x)[4]) const {
     x[0] = 16 * k < low_columns_ ? pair_at(low_ + 16 * k) : 0;
     x[1] = 16 * k < high_columns_ ? pair_at(high_ + 16 * k) : 0;
@@ -124,10 +125,10 @@ class rows_in_memory {
   }
 
   const T *low_, *high_;
-  int low_columns_, high_columns_;  ///< that there are from here on
+  int low_columns_, high_columns_;  ///< remaining columns from here
 };
 
-/// The same, kept in registers.
+/// The 16 rows of a warp in registers.
 template <class T, int Dp>
 class kept_rows {
  public:
@@ -147,7 +148,7 @@ class kept_rows {
   unsigned x_[Dp / 16][4];
 };
 
-/// The same in shared memory (64, Dp).
+/// The 16 rows of a warp in shared memory (64, Dp).
 template <int Dp>
 class shared_rows {
  public:
@@ -165,13 +166,13 @@ class shared_rows {
   int turn_;
 };
 
-/// Kept where registers hold them.
+/// In registers if they fit.
 template <class T, int Dp>
 using left_rows = std::conditional_t<Dp == 256, rows_in_memory<T>, kept_rows<T, Dp>>;
 
 // --- products -----------------------------------------------------------------------------------
 
-/// out (16 rows of the warp, 8 N) += left right^T: `right` has 8 N rows (8 N, Dp).
+/// out (16 rows of the warp, 8 N) += left right^T; `right` is (8 N, Dp).
 template <class T, int Dp, int N, class Left>
 __device__ __forceinline__ void add_scores_of(float (&out)[N][4],
                                               const Left& left,
@@ -193,8 +194,8 @@ __device__ __forceinline__ void add_scores_of(float (&out)[N][4],
   }
 }
 
-/// out (16 rows of the warp, 8 N) += weights right: `right` has 8 M rows, of which the columns from
-/// 8 `chunk` on are taken, an even number. Weights are rounded to T.
+/// out (16 rows of the warp, 8 N) += weights right; `right` has 8 M rows, of which it takes columns
+/// from 8 * `chunk` on; `chunk` is even. Weights are rounded to T.
 template <class T, int Dp, int M, int N>
 __device__ __forceinline__ void add_weighted_rows(float (&out)[N][4],
                                                   const float (&weights)[M][4],
@@ -219,7 +220,8 @@ __device__ __forceinline__ void add_weighted_rows(float (&out)[N][4],
   }
 }
 
-/// Writes columns [first, first + 8 N) of the first `rows` rows, each times the factor of its half.
+/// Writes columns [first, first + 8 N) of the first `rows` rows, multiplied by the factor of their
+/// half.
 template <int N, class T>
 __device__ __forceinline__ void write_result(const float (&x)[N][4],
                                              const float (&factor)[2],
@@ -246,22 +248,21 @@ __device__ __forceinline__ void write_result(const float (&x)[N][4],
 
 // --- on the host --------------------------------------------------------------------------------
 
-/// As tensor_cores_take, of the shape and of all pointers to rows of heads.
+/// As tensor_cores_take, for a shape and all pointers to rows of heads.
 template <class T>
 bool tensor_cores_take_rows(const attention_shape& a, std::initializer_list<const T*> arrays) {
   constexpr std::int64_t least = 16;
   return sizeof(T) == 2 && a.longest_query >= least && work_of<T>(a, arrays).vectors;
 }
 
-// attention_mma_forward.cu, attention_mma_backward.cu: of bf16 and f16.
+// Defined in attention_mma_forward.cu and attention_mma_backward.cu for bf16 and f16.
 
 template <class T>
 void forward_on_tensor_cores(const attention_forward<T>& op,
                              const attention_work& a,
                              const context& in);
 
-/// `center` (query rows, H) has D of each row and head, `spans` the positions of each tile of
-/// queries.
+/// `center` (query rows, H): D of each row and head. `spans`: position range of each query tile.
 template <class T>
 void backward_on_tensor_cores(const attention_backward<T>& op,
                               const attention_work& a,

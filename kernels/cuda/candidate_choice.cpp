@@ -9,9 +9,9 @@ namespace troupe::kernels::cuda {
 
 namespace {
 
-constexpr double too_slow = 2;  ///< of the first times: noise makes no winner of these
+constexpr double too_slow = 2;  ///< factor on first times, far above noise
 constexpr double alike = 1.02;
-// An event is right to half a microsecond: of 300 that is nothing, of one time of 5 a tenth.
+// Events are accurate to 0.5 us: negligible in a total of 300 us, but 10 % of a single 5 us run.
 constexpr double enough_microseconds = 300;
 constexpr double fewest_rounds = 5, most_rounds = 20;
 
@@ -32,7 +32,7 @@ class contest {
     for (std::size_t c = 0; c < times_.size(); ++c) {
       run(c);
       if (left_ <= 0 && ran_[c])
-        return;  // one is enough, where none is timed
+        return;  // no budget: one candidate that runs is enough
     }
   }
 
@@ -44,7 +44,7 @@ class contest {
         first.push_back(own.front());
     if (first.empty())
       return;
-    // The second fastest: one time that is far too short puts nobody out.
+    // Compared with the second fastest: a single outlier that is too short drops no candidate.
     std::sort(first.begin(), first.end());
     const double fast = first[std::min<std::size_t>(1, first.size() - 1)];
     for (std::size_t c = 0; c < times_.size(); ++c)
@@ -96,9 +96,9 @@ class contest {
 
   const std::function<double(std::size_t)>& time_;
   double left_, rounds_ = 0;
-  std::vector<std::vector<double>> times_;  ///< that count, of each candidate
-  std::vector<bool> ran_;                   ///< the last time
-  std::vector<bool> out_;                   ///< refused, or too slow
+  std::vector<std::vector<double>> times_;  ///< counted times of each candidate
+  std::vector<bool> ran_;                   ///< its last run succeeded
+  std::vector<bool> out_;                   ///< refused or too slow
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Which of several candidates is the fastest, by times alone.
+// Picks the fastest of several candidates from measured times.
 
 #pragma once
 
@@ -10,20 +10,23 @@ namespace troupe::kernels::cuda {
 
 struct fastest_candidate {
   std::size_t which;
-  double microseconds = 0;  ///< the median of its times; 0: there was no budget for them
+  double microseconds = 0;  ///< median of the counted times; 0: no budget for any
 };
 
-/// `time(candidate)` runs one once, and tells its microseconds; infinite where it is refused, which
-/// it then is for good. The first time of each is not counted: it loads what is to run. After one
-/// that is, those are left out that take more than twice as long as the second fastest; the others
-/// take turns, so that a clock that sinks meanwhile is everybody's: five times, more of what is
-/// short. Their medians count, and of those within 2 % the first candidate's, so that a rerun
-/// chooses alike: the answer depends on the times and on nothing else.
+/// `time(candidate)` runs a candidate once and returns its time in microseconds, or infinity if it
+/// is refused; a refused candidate is not tried again.
 ///
-/// When the times that count have come to `budget` microseconds no more are asked for. Those of
-/// loading do not: the device waits in them for the host, and how long depends on what was loaded
-/// before. So the answer is what is known by then, at the least the first candidate that was not
-/// refused. Nothing where all are.
+/// 1. Each candidate runs once to load its code; this time is not counted.
+/// 2. Each runs once more. Those that take more than twice as long as the second fastest are
+///    dropped.
+/// 3. The rest take turns, at least five times and more often if they are short, so that a falling
+///    clock rate affects all equally.
+/// 4. The smallest median wins. Among medians within 2 % the first candidate wins, so that a second
+///    measurement gives the same choice.
+///
+/// It stops when the counted times reach `budget` microseconds. Loading times are not part of it,
+/// because they depend on what was loaded before. The result is then based on the times so far, or
+/// is the first candidate that was not refused. Empty if all are refused.
 std::optional<fastest_candidate> fastest_of(std::size_t candidates,
                                             const std::function<double(std::size_t)>& time,
                                             double budget);

@@ -1,8 +1,8 @@
-// Sums over all rows of a matrix, without atomics: blocks of rows first, each of which leaves a
-// partial sum of every column in the workspace, then those in their order.
+// Column sums over all rows of a matrix, without atomics. Blocks of rows first write a partial sum
+// per column to the workspace; a second kernel adds these in order.
 //
-// Which rows make a block is a function of the shape alone. A body has `width` neighbouring columns
-// of a row at a time, `sums` sums of each column, and loads `unroll` rows before it adds them:
+// The division into blocks depends on the shape only. A body handles `width` neighbouring columns
+// of a row at a time, has `sums` sums per column, and loads `unroll` rows before it adds them:
 //
 //   inputs load(std::int64_t r, std::int64_t c) const;
 //   void add(const inputs&, float (&to)[sums][width]) const;
@@ -14,14 +14,14 @@
 namespace troupe::kernels::cuda {
 
 constexpr int columns_threads = 256;
-constexpr int columns_blocks = 4;  ///< on a processor at once
+constexpr int columns_blocks = 4;  ///< per multiprocessor at a time
 
-/// How R rows of C columns are divided, of which a thread loads `width` at once where it can: the
-/// same for those that cannot. Not more blocks than a device runs at once, and of not less than 64
-/// rows: the partial sums are then a few hundredths of what is read.
+/// Division of R rows of C columns into blocks. `width`: columns per load with vector loads; scalar
+/// loads use the same division. There are at most as many blocks as a device runs at once, with at
+/// least 64 rows each. So partial sums are a few percent of the data.
 struct row_blocks {
-  std::int64_t rows;   ///< of a block
-  std::int64_t count;  ///< of blocks
+  std::int64_t rows;   ///< per block
+  std::int64_t count;  ///< number of blocks
 
   constexpr row_blocks(std::int64_t R, std::int64_t C, int width) {
     const std::int64_t beside = ceil_div(C > 0 ? C : 1, warp * width);
@@ -35,7 +35,7 @@ struct row_blocks {
   }
 };
 
-/// Blocks of all columns that are loaded so many at once.
+/// Number of blocks over all columns with `width` columns per load.
 constexpr std::int64_t column_blocks(std::int64_t R, std::int64_t C, int width) {
   return row_blocks(R, C, width).count * ceil_div(C, warp * width);
 }
@@ -44,8 +44,8 @@ static_assert(column_blocks(65536, 4096, 8) == columns_blocks * processors);
 static_assert(column_blocks(65536, 5120, 8) <= columns_blocks * processors);
 static_assert(column_blocks(65536, 5120, 4) <= columns_blocks * processors);
 
-/// partial_sums: (blocks, sums, C). Lanes neighbours have Lanes * width columns; the other threads
-/// have the same columns of other rows.
+/// partial_sums: (blocks, sums, C). Lanes neighbouring threads cover Lanes * width columns; the
+/// other threads of the block take other rows of the same columns.
 template <int Lanes, class Body>
 __global__ void __launch_bounds__(columns_threads, columns_blocks) columns_kernel(
     const Body body, std::int64_t R, std::int64_t C, std::int64_t rows, float* partial_sums) {
@@ -87,13 +87,13 @@ __global__ void __launch_bounds__(columns_threads, columns_blocks) columns_kerne
   }
 }
 
-/// Where the sums of columns go: added to what is there, or to zero, whatever is there.
+/// Destination of column sums: added to it, or overwritten.
 struct column_totals {
   float* to = nullptr;
   bool accumulates = true;
 };
 
-/// total[c] += the partial sums of column c, where columns from C on belong to `second`.
+/// total[c] += partial sums of column c; columns from C on go to `second`.
 template <int Slots>
 __global__ void __launch_bounds__(warp* Slots) add_columns_kernel(column_totals first,
                                                                   column_totals second,
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(warp* Slots) add_columns_kernel(column_totals 
   *to = (total.accumulates ? *to : 0.0f) + sum;
 }
 
-/// first[c] += the first sums of the columns, second[c] += the second, where there are two.
+/// first[c] += the first sums of the columns; second[c] += the second sums, if any.
 template <class Body>
 void add_columns(const context& in,
                  const Body& body,

@@ -1,4 +1,4 @@
-// The gradient of a row's loss, by a block.
+// The gradient of a row's loss, computed by one block.
 
 #pragma once
 
@@ -6,21 +6,21 @@
 
 namespace troupe::kernels::cuda::cross_entropy {
 
-/// Of a logit, once the target is apart.
+/// Gradient with respect to a logit; the target is separate.
 struct row_slope {
   float lse, dloss;
 
   __device__ __forceinline__ float of(float x) const { return exponential(x, lse) * dloss; }
-  /// p - 1 from expm1: it is small where p is near 1.
+  /// p - 1 by expm1: exact where p is near 1.
   __device__ __forceinline__ float of_target(float x) const { return expm1f(x - lse) * dloss; }
 };
 
-/// A row of logits and its gradient, in vectors of W columns. Both may lie in one place: a thread
-/// writes what it has read.
+/// A row of logits and its gradient, in vectors of W columns. Both may share memory: a thread
+/// writes only what it has read.
 template <class T, int W>
 class row_gradient {
  public:
-  /// `target`: its column, which may be none of these.
+  /// `target`: column of the target; may be outside.
   __device__ __forceinline__ row_gradient(const T* logits,
                                           T* dlogits,
                                           std::int64_t V,
@@ -31,13 +31,13 @@ class row_gradient {
         to_(dlogits),
         slope_(slope),
         V_(int(V)),
-        // A masked row may hold infinities: 0 is said, not computed, and nothing read.
+        // Masked rows may contain infinities: their gradient is set to 0 and nothing is read.
         seen_(slope.dloss == 0 ? 0 : int(vocabulary)),
         target_(target >= 0 && target < seen_ ? int(target) : -W),
         before_(W == 1 ? 0 : before_vectors(logits, V_)),
         vectors_((V_ - before_) / W) {}
 
-  /// One part of `parts`, all of which are `Ahead` vectors for each of `Threads`, or less.
+  /// Writes one of `parts` parts. A part has at most `Ahead` vectors per thread.
   template <int Threads, int Ahead>
   __device__ __forceinline__ void write(int part, int parts) const {
     const int me = int(threadIdx.x), first = part * Ahead * Threads + me;
@@ -61,7 +61,7 @@ class row_gradient {
       if (i >= vectors_)
         break;
       pack<T, W> y = {};
-      if (column + W <= seen_) {  // nearly always: no test for each
+      if (column + W <= seen_) {  // almost always: no test per element
 #pragma unroll
         for (int w = 0; w < W; ++w)
           y.x[w] = from_float<T>(slope_.of(to_float(x[u].x[w])));
@@ -94,8 +94,8 @@ class row_gradient {
   T* to_;
   row_slope slope_;
   int V_;
-  int seen_;    ///< columns that have a gradient
-  int target_;  ///< far from every column where there is none
+  int seen_;    ///< columns with a gradient
+  int target_;  ///< if there is none, far from every column
   int before_, vectors_;
 };
 

@@ -1,4 +1,4 @@
-// The softmax's sum over the columns of a row, by a block.
+// The sum of the softmax over the columns of a row, computed by one block.
 
 #pragma once
 
@@ -6,13 +6,14 @@
 
 namespace troupe::kernels::cuda::cross_entropy {
 
-/// sum of e^(x - highest). Milakov, Gimelshein: "Online normalizer calculation for softmax", 2018.
+/// Sum of e^(x - highest). Source: Milakov, Gimelshein, "Online normalizer calculation for
+/// softmax", 2018.
 struct partial_sum {
   double sum;
   float highest;
 };
 
-/// What one thread has seen of a row.
+/// Running sum of one thread.
 struct running_sum {
   float highest = -infinity;
   float sum = 0;
@@ -28,7 +29,7 @@ struct running_sum {
       highest = most;
     }
   }
-  /// Where all is -infinity the difference would be no number.
+  /// If all values are -infinity, the difference would be NaN.
   __device__ __forceinline__ float center() const {
     return highest == -infinity ? 0.0F : highest;
   }
@@ -60,14 +61,14 @@ struct running_sum {
   }
 };
 
-/// Over a block, in every thread.
+/// Sum over the block, in every thread.
 template <int Threads>
 __device__ __forceinline__ partial_sum whole_sum(const running_sum& mine) {
   constexpr int warps = Threads / warp;
   float highest = warp_max(mine.highest);
   if constexpr (warps > 1) {
     __shared__ float of_warp[warps];
-    if (threadIdx.x % warp == 0)  // the last were read before the sum's barriers
+    if (threadIdx.x % warp == 0)  // block_sum's barriers end the previous row's reads
       of_warp[threadIdx.x / warp] = highest;
     __syncthreads();
 #pragma unroll
@@ -78,7 +79,7 @@ __device__ __forceinline__ partial_sum whole_sum(const running_sum& mine) {
   return {block_sum<Threads>(double(mine.sum) * double(shrink)), highest};
 }
 
-/// Columns [0, n) of a row, by all threads of the block.
+/// Columns [0, n) of a row, over all threads of the block.
 template <class T, int Threads>
 __device__ __forceinline__ partial_sum sum_of(const T* from, int n) {
   constexpr int W = wide<T>;

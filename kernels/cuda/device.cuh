@@ -1,9 +1,8 @@
-// What every kernel of this folder stands on: launching, element types, sums over a warp and a
-// block.
+// Basics for all kernels: launches, element types, sums over a warp and a block.
 //
-// The folder is compiled by nvcc for devices and by g++ for the emulated device (tests/emulator):
-// only what both have is used. Shared memory is static, launches go through `launch`, and
-// reductions have an order that depends on nothing but the shape.
+// nvcc compiles this folder for devices and g++ for the emulated device (tests/emulator), so it
+// uses only common features: shared memory is static, and kernels start through `launch`. The order
+// of every reduction depends on the shape only.
 
 #pragma once
 
@@ -19,14 +18,14 @@
 
 namespace troupe::kernels::cuda {
 
-// --- the host's side ---------------------------------------------------------------------------
+// --- host side ---------------------------------------------------------------------------------
 
-/// Puts the kernel on the queue of the context. Failures of the launch itself throw; those of the
-/// kernel are found by those who wait.
+/// Enqueues the kernel on the context's queue. Launch errors throw; errors of the kernel itself
+/// appear at the next wait.
 template <class... Params, class... Args>
 void launch(const context& in, dim3 grid, dim3 block, void (*kernel)(Params...), Args&&... args) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0)
-    return;  // nothing to do: CUDA refuses an empty grid
+    return;  // CUDA refuses an empty grid
   cudaLaunchConfig_t config = {};
   config.gridDim = grid;
   config.blockDim = block;
@@ -36,7 +35,7 @@ void launch(const context& in, dim3 grid, dim3 block, void (*kernel)(Params...),
     refuse_launch(status, grid, block, reinterpret_cast<const void*>(kernel));
 }
 
-/// The scratch memory as an array of T. Throws std::logic_error if the caller gave too little.
+/// The scratch memory as an array of T. Throws std::logic_error if it is too small.
 template <class T>
 T* scratch_array(const context& in, std::size_t bytes) {
   if (in.workspace.size() < bytes)
@@ -49,11 +48,11 @@ constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-constexpr int processors = 132;  ///< of the device that grids are made for: an H200
+constexpr int processors = 132;  ///< multiprocessors of an H200, for which grids are sized
 
-/// Division of whole numbers below 2^31 by always the same one: a product and a shift.
+/// Division of integers below 2^31 by a fixed divisor, as a multiplication and a shift.
 ///
-/// Granlund, Montgomery: "Division by Invariant Integers using Multiplication", 1994.
+/// Source: Granlund, Montgomery, "Division by Invariant Integers using Multiplication", 1994.
 class divider {
  public:
   /// 1 <= by <= 2^31.
@@ -72,7 +71,7 @@ class divider {
   int shift_ = 0;
 };
 
-/// Blocks for n pieces of work, at most `most`: kernels loop over what is left, grid by grid.
+/// Number of blocks for n work items, at most `most`; kernels loop over the rest.
 inline unsigned blocks_for(std::int64_t n, std::int64_t most) {
   return unsigned(n < most ? n : most);
 }
@@ -111,8 +110,8 @@ __device__ __forceinline__ f16 from_float<f16>(float x) {
   return out;
 }
 
-/// N neighbouring elements, loaded and stored at once: 16 bytes make the most of a transaction, and
-/// more are several such accesses.
+/// N neighbouring elements, loaded and stored together. 16 bytes are the widest single access;
+/// larger packs are several accesses.
 template <class T, int N>
 struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) pack {
   T x[N];
@@ -120,7 +119,7 @@ struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) pack {
 template <class T>
 constexpr int wide = 16 / int(sizeof(T));  ///< elements in 16 bytes
 
-/// What one access moves.
+/// Type of one access.
 template <int Bytes>
 struct access_of;
 template <>
@@ -140,7 +139,7 @@ struct access_of<16> {
   using type = uint4;
 };
 
-// As whole words: a structure of small elements would be copied element by element.
+// Copies whole words: a structure of small elements would be copied element by element.
 template <class T, int N>
 __device__ __forceinline__ pack<T, N> load(const T* from) {
   using word = typename access_of<alignof(pack<T, N>)>::type;
@@ -162,8 +161,8 @@ __device__ __forceinline__ void store(T* to, const pack<T, N>& x) {
     reinterpret_cast<word*>(to)[i] = words[i];
 }
 
-/// The same to the memory of the device, never to shared memory: 16 bytes are one access for sure.
-/// (The compiler divides a plain store where it loses sight of the pointer's alignment in a loop.)
+/// Stores to device memory, never to shared memory: 16 bytes are always one access. (The compiler
+/// splits a plain store if it cannot prove the pointer's alignment in a loop.)
 template <class T, int N>
 __device__ __forceinline__ void store_global(T* to, const pack<T, N>& x) {
   if constexpr (sizeof(x) % 16 != 0) {
@@ -177,8 +176,8 @@ __device__ __forceinline__ void store_global(T* to, const pack<T, N>& x) {
   }
 }
 
-/// W neighbouring elements as they lie in memory, read as floats. In registers they are whole
-/// words: elements of 16 bits of their own would take a register each.
+/// W neighbouring elements as stored in memory, read as floats. They stay packed in whole words:
+/// separate 16-bit elements would take a register each.
 template <class T, int W>
 struct bundle {
   static constexpr bool halves = sizeof(T) == 2 && W % 2 == 0;
@@ -208,7 +207,7 @@ __device__ __forceinline__ bundle<T, W> fetch(const T* from) {
   return out;
 }
 
-/// As they are stored.
+/// Rounds floats to the stored type.
 template <class T, int W>
 __device__ __forceinline__ bundle<T, W> rounded(const float (&x)[W]) {
   bundle<T, W> out;
@@ -231,7 +230,7 @@ __device__ __forceinline__ bundle<T, W> rounded(const float (&x)[W]) {
   return out;
 }
 
-/// Stores them, as store_global does.
+/// Stores a bundle, as store_global does.
 template <class T, int W>
 __device__ __forceinline__ void put(T* to, const bundle<T, W>& x) {
   using word = typename bundle<T, W>::word;
@@ -249,7 +248,7 @@ __device__ __forceinline__ void put(T* to, const float (&x)[W]) {
 
 // --- sums --------------------------------------------------------------------------------------
 
-/// The sum over the warp, in every lane: a tree of fixed shape. All 32 lanes take part.
+/// Sum over the warp, in every lane: a fixed tree. All 32 lanes must take part.
 template <class T>
 __device__ __forceinline__ T warp_sum(T x) {
 #pragma unroll
@@ -265,8 +264,8 @@ __device__ __forceinline__ float warp_max(float x) {
   return x;
 }
 
-/// The sum over a block of Threads (a multiple of 32), in every thread. All threads take part; two
-/// sums in a row need no barrier between them.
+/// Sum over a block of Threads (a multiple of 32), in every thread. All threads must take part; no
+/// barrier is needed between two calls.
 template <int Threads, class T>
 __device__ __forceinline__ T block_sum(T x) {
   constexpr int warps = Threads / warp;
@@ -275,7 +274,7 @@ __device__ __forceinline__ T block_sum(T x) {
   if constexpr (warps == 1)
     return x;
   __shared__ T part[warps];
-  __syncthreads();  // all have read the last sum
+  __syncthreads();  // all threads have read the previous sum
   if (threadIdx.x % warp == 0)
     part[threadIdx.x / warp] = x;
   __syncthreads();

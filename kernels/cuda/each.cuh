@@ -1,7 +1,7 @@
-// Kernels that compute elements one by one: how they are divided among threads.
+// Elementwise kernels: division of the elements among threads.
 //
-// A body has `width` neighbouring elements a step and `steps` steps a thread at a time, all of
-// whose loads are made before the first store:
+// A body handles `width` neighbouring elements per step and `steps` steps per thread at a time. All
+// loads of these steps come before the first store:
 //
 //   inputs load(std::int64_t i) const;             elements i, ..., i + width - 1
 //   void store(std::int64_t i, const inputs&) const;
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(each_threads)
   }
 }
 
-/// Elements [begin, end), whose number is a multiple of the body's width.
+/// Elements [begin, end); their number is a multiple of the body's width.
 template <class Body>
 void each(const context& in, const Body& body, std::int64_t begin, std::int64_t end) {
   constexpr std::int64_t tile = std::int64_t{each_threads} * Body::width * Body::steps;
@@ -46,8 +46,8 @@ void each(const context& in, const Body& body, std::int64_t begin, std::int64_t 
 template <int N>
 using width_of = std::integral_constant<int, N>;
 
-/// Elements [0, n): by steps of Width where `vectors`, what is left one by one. make(width_of<W>())
-/// gives the body.
+/// Elements [0, n): in steps of Width if `vectors`, and the rest one by one. make(width_of<W>())
+/// returns the body.
 template <int Width, class Make>
 void each_flat(const context& in, std::int64_t n, bool vectors, const Make& make) {
   const std::int64_t whole = vectors ? n / Width * Width : 0;
@@ -55,10 +55,9 @@ void each_flat(const context& in, std::int64_t n, bool vectors, const Make& make
   each(in, make(width_of<1>()), whole, n);
 }
 
-/// The elements of R rows of C, where a body asks for its row: make(width, first row, divider by
-/// the steps of a row) gives the body of some of the rows, whose steps are fewer than 2^31. Its
-/// element 0 is the first of them. By steps of Width where `vectors`, which C is a multiple of
-/// then.
+/// Elements of R rows of C columns, for bodies that need the row. make(width, first row, divider by
+/// the steps of a row) returns the body for a part of the rows with fewer than 2^31 steps. Element
+/// 0 is the first of that part. With `vectors`, in steps of Width; C must be a multiple of it.
 template <int Width, class Make>
 void each_in_rows(
     const context& in, std::int64_t R, std::int64_t C, bool vectors, const Make& make) {

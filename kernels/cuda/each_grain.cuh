@@ -1,6 +1,7 @@
-// The kernels of each.cuh with the fingerprints of what they write (kernels/op/fingerprint.hpp).
+// Elementwise kernels (each.cuh) that also compute fingerprints of their results
+// (kernels/op/fingerprint.hpp).
 //
-// `store` of a body returns what it has written, as an array of packs: one for each array.
+// `store` of a body returns the written values: one pack per array.
 
 #pragma once
 
@@ -25,7 +26,7 @@ __device__ __forceinline__ void take_pairs(grain_fingerprints<Arrays>& of,
       of.add(a, __float_as_uint(x.of[a].x[k]), __float_as_uint(x.of[a].x[k + 1]), (at + k) / 2);
 }
 
-// A tile is of one grain; a block's are neighbours.
+// A tile lies in one grain; a block handles consecutive tiles.
 template <int Arrays, class Wide, class One>
 __global__ void __launch_bounds__(each_threads) each_grain_kernel(const Wide wide_body,
                                                                   const One one_body,
@@ -70,7 +71,7 @@ __global__ void __launch_bounds__(each_threads) each_grain_kernel(const Wide wid
   }
 }
 
-/// Elements [0, n), as each_flat, with fingerprints, whose sums lie in the scratch memory.
+/// Elements [0, n) as in each_flat, with fingerprints; the grain sums are in the scratch memory.
 template <int Arrays, int Width, class Make>
 void each_grain(const context& in,
                 std::int64_t n,

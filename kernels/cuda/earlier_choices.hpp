@@ -1,4 +1,4 @@
-// Choices of products that other processes made, and those among them that could not be taken.
+// Product choices of earlier processes, and a record of those that could not be used here.
 
 #pragma once
 
@@ -20,14 +20,15 @@ class earlier_choices {
     choices_of whose;
   };
 
-  /// Of those of one product the last holds; but that of this run stays, whoever has another.
+  /// Adds choices. A later choice for the same product replaces an earlier one, except that choices
+  /// of this run have priority.
   void give(const std::map<std::string, product_choice>& known, choices_of whose);
   std::optional<given_choice> find(const std::string& product) const;
 
-  /// The library does not take it: noted, and never offered again. Throws device_failure where
-  /// the run is to have its bits or end.
+  /// Records that the library does not accept the choice; it is never returned again. Throws
+  /// device_failure if `strict` and the run's bits depend on it.
   void replace(const given_choice& earlier, const std::string& why, bool strict);
-  /// Whether this algorithm was not taken for the product.
+  /// Whether this algorithm was refused for the product.
   bool was_replaced(const std::string& product, const std::string& algorithm) const;
   std::vector<replaced_choice> replaced() const;
 
@@ -35,7 +36,7 @@ class earlier_choices {
   mutable std::mutex mutex_;
   std::map<std::string, given_choice> given_;
   std::vector<replaced_choice> replaced_;
-  std::set<std::pair<std::string, std::string>> refused_;  ///< product, algorithm
+  std::set<std::pair<std::string, std::string>> refused_;  ///< (product, algorithm)
 };
 
 }  // namespace troupe::kernels::cuda

@@ -1,6 +1,7 @@
-// Fingerprints (kernels/op/fingerprint.hpp) that a kernel takes of what it reads or writes anyway:
-// its blocks add to the sums of the grains, which become the results afterwards. Integer sums have
-// no order, so that blocks add as they come.
+// Fingerprints (kernels/op/fingerprint.hpp) inside kernels that read or write the data anyway.
+//
+// Blocks add to the sums of the grains; a second kernel turns these into the results. Integer sums
+// do not depend on the order, so blocks use atomics.
 
 #pragma once
 
@@ -9,18 +10,18 @@
 
 namespace troupe::kernels::cuda {
 
-using fingerprint_word = unsigned long long;  // what atomicAdd takes
+using fingerprint_word = unsigned long long;  // the type that atomicAdd takes
 
-/// Of the sums of so many grains.
+/// Size of the sums of `grains` grains.
 constexpr std::size_t bytes_of_grain_sums(std::int64_t grains) {
   return 2 * sizeof(fingerprint_word) * std::size_t(grains);
 }
 
-/// What a thread has of one grain of each of so many arrays of words.
+/// One thread's sums for one grain of each of `Arrays` arrays.
 template <int Arrays>
 class grain_fingerprints {
  public:
-  /// The keys of the arrays lie `stride` apart.
+  /// The keys of consecutive arrays are `stride` apart.
   __device__ __forceinline__ grain_fingerprints(const std::uint64_t* keys, std::int64_t stride) {
 #pragma unroll
     for (int a = 0; a < Arrays; ++a)
@@ -31,7 +32,7 @@ class grain_fingerprints {
       }
   }
 
-  /// The pair's number counts from the beginning of the grain.
+  /// `pair`: number of the pair within the grain.
   __device__ __forceinline__ void add(int array,
                                       std::uint32_t low,
                                       std::uint32_t high,
@@ -45,8 +46,8 @@ class grain_fingerprints {
     return sums_[array][j];
   }
 
-  /// Adds what the block's threads have to the sums of their grain, which lie `stride` grains
-  /// apart.
+  /// Adds the block's sums to the sums of the grain; those of consecutive arrays are `stride`
+  /// grains apart.
   template <int Threads>
   __device__ __forceinline__ void flush(fingerprint_word* to, std::int64_t stride) const {
 #pragma unroll
@@ -74,7 +75,7 @@ __global__ void __launch_bounds__(Threads)
     words[i] = 0;
 }
 
-/// To which kernels add.
+/// Clears the sums before kernels add to them.
 inline void clear_grain_sums(const context& in, fingerprint_word* sums, std::int64_t grains) {
   launch(in,
          blocks_for(ceil_div(2 * grains, grains_threads), processors),
@@ -91,7 +92,7 @@ struct grains_piece {
   std::int64_t first;
 };
 
-// A block for each array. Carries make no order either.
+// One block per array. Additions with carry do not depend on the order either.
 template <int Threads>
 __global__ void __launch_bounds__(Threads)
     add_grains_kernel(const __grid_constant__ piece_table<grains_piece> table,
@@ -116,8 +117,8 @@ __global__ void __launch_bounds__(Threads)
   }
 }
 
-/// results (count, 2) of arrays of which array i has grains_of(i) grains; their sums lie one array
-/// after the other.
+/// Writes results (count, 2). Array i has grains_of(i) grains; the sums of the arrays are
+/// consecutive.
 template <class GrainsOf>
 void add_grain_sums(const context& in,
                     std::int64_t count,

@@ -8,7 +8,7 @@ std::string extents(dim3 x) {
   return std::to_string(x.x) + " x " + std::to_string(x.y) + " x " + std::to_string(x.z);
 }
 
-/// What a kernel needs of a device, where that can still be asked.
+/// Resources of a kernel, if they can still be queried.
 std::string needs_of(const void* kernel) {
   cudaFuncAttributes needs = {};
   if (cudaFuncGetAttributes(&needs, kernel) != cudaSuccess)
@@ -41,7 +41,7 @@ const char* advice(cudaError_t status) {
 
 void refuse_launch(cudaError_t status, dim3 grid, dim3 block, const void* kernel) {
   const auto needs = needs_of(kernel);
-  cudaGetLastError();  // told here: not to the next call
+  cudaGetLastError();  // clears the error, which is reported here
   throw device_failure("launching a kernel of " + extents(grid) + " blocks of " + extents(block)
                        + " threads" + needs + ": " + cudaGetErrorName(status) + ", "
                        + cudaGetErrorString(status) + "; " + advice(status));

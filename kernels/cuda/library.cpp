@@ -12,7 +12,7 @@ namespace troupe::kernels::cuda {
 
 namespace {
 
-/// Whether an operation has code for devices.
+/// Whether an operation has device code.
 template <class Op>
 inline constexpr bool on_device = false;
 template <template <class> class Op, class T>
@@ -24,7 +24,7 @@ inline constexpr bool on_device<
                          + std::string(text(what.type)) + ">");
 }
 
-/// A failure says whose it is: the operation, its type, and its extents.
+/// Adds the operation, its type and its extents to the message of a failure.
 template <class Op>
 void run_named(const Op& op, const context& in) {
   try {
@@ -69,7 +69,7 @@ class library final : public cuda_library {
   }
 };
 
-/// What the function says first that is not empty: it stays, for the life of the process.
+/// Returns the first non-empty text of the function and keeps it for the life of the process.
 template <std::string (*Says)()>
 const char* kept() {
   const std::string now = Says();
@@ -90,24 +90,24 @@ TROUPE_PLUGIN_FUNCTION const char* troupe_plugin_library() {
   return version.c_str();
 }
 
-/// "attention by cuDNN 9.19.0", and what attention_version says of ours. Throws backend_missing
-/// where what is asked for is not there.
+/// See attention_version. Throws backend_missing if TROUPE_ATTENTION requires something that is
+/// missing.
 TROUPE_PLUGIN_FUNCTION const char* troupe_cuda_attention() {
   static const std::string text = attention_version(chosen_wish(), chosen_attention());
   return text.c_str();
 }
 
-/// Why attention that cuDNN should compute is ours, as attention_library::missing.
+/// See attention_library::missing.
 TROUPE_PLUGIN_FUNCTION const char* troupe_cuda_attention_missing() {
   return kept<missing_attention>();
 }
 
-/// As attention_library::fallback.
+/// See attention_library::fallback.
 TROUPE_PLUGIN_FUNCTION const char* troupe_cuda_attention_fallback() {
   return kept<attention_fallback>();
 }
 
-/// As scalar_attention.
+/// See scalar_attention.
 TROUPE_PLUGIN_FUNCTION const char* troupe_cuda_attention_scalar() {
   return kept<scalar_attention>();
 }

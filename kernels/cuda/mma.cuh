@@ -1,18 +1,18 @@
-// What tensor cores take and give: products of 16 x 8 x 16 by a warp, matrices of 8 x 8 from shared
-// memory, and copies into it that nobody waits for.
+// Tensor core primitives: warp-level products of 16 x 8 x 16, loads of 8 x 8 matrices from shared
+// memory, and asynchronous copies to shared memory.
 //
-// Inline PTX, of devices of compute capability 8.0 and later. The emulated device has a header of
-// its own in this one's place (tests/emulator/include/kernels/cuda/mma.cuh), with the same names.
+// Inline PTX for compute capability 8.0 and later. The emulated device replaces this header by
+// tests/emulator/include/kernels/cuda/mma.cuh with the same names.
 //
-// Registers of a lane, with g = lane / 4 and t = lane % 4; two neighbouring elements of 16 bits in
-// one register, the first in its low half:
+// Registers of a lane, with g = lane / 4 and t = lane % 4. A register holds two neighbouring 16-bit
+// elements, the first in its low half:
 //
 //   left (16 rows, 16 deep)     x[0]: row g, 2t and 2t + 1 deep    x[1]: row g + 8, likewise
 //                               x[2], x[3]: those rows, 8 deeper
 //   right (16 deep, 8 columns)  y0: 2t and 2t + 1 deep, column g   y1: 8 deeper
 //   result (16 rows, 8 columns) c[0], c[1]: row g, columns 2t and 2t + 1   c[2], c[3]: row g + 8
 //
-// NVIDIA: "Parallel Thread Execution ISA", mma.m16n8k16, ldmatrix, cp.async.
+// Source: NVIDIA, "Parallel Thread Execution ISA", mma.m16n8k16, ldmatrix, cp.async.
 
 #pragma once
 
@@ -22,7 +22,7 @@
 
 namespace troupe::kernels::cuda {
 
-/// c += left * right, added in fp32. T: bf16 or f16. All 32 lanes take part, here and below.
+/// c += left * right with fp32 sums. T: bf16 or f16. All 32 lanes must take part, here and below.
 template <class T>
 __device__ __forceinline__ void multiply_add(float (&c)[4],
                                              const unsigned (&x)[4],
@@ -53,15 +53,15 @@ __device__ __forceinline__ unsigned shared_address(const void* at) {
   return unsigned(__cvta_generic_to_shared(at));
 }
 
-/// Four matrices of 8 x 8 elements of 16 bits: lane l gives row l % 8 of matrix l / 8, 16 bytes in
-/// shared memory, and gets of each matrix row g, elements 2t and 2t + 1.
+/// Loads four 8 x 8 matrices of 16-bit elements. Lane l passes the address of row l % 8 of matrix l
+/// / 8, 16 bytes in shared memory. It receives elements 2t and 2t + 1 of row g of each matrix.
 __device__ __forceinline__ void load_matrices(unsigned (&x)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
                : "r"(shared_address(row))
                : "memory");
 }
-/// The same, transposed: of each matrix elements g of rows 2t and 2t + 1.
+/// Transposed: receives element g of rows 2t and 2t + 1 of each matrix.
 __device__ __forceinline__ void load_transposed(unsigned (&x)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
@@ -69,9 +69,9 @@ __device__ __forceinline__ void load_transposed(unsigned (&x)[4], const void* ro
                : "memory");
 }
 
-/// Copies of one thread from the device's memory to shared memory: there after `wait` for that
-/// thread, and after a barrier for others. Where `there` is false zeros are written, and nothing is
-/// read. Both addresses are aligned to what is copied.
+/// Asynchronous copies of one thread from device to shared memory. The data is visible to this
+/// thread after `wait`, and to other threads after a barrier. If `there` is false, it writes zeros
+/// and reads nothing. Both addresses must be aligned to the size of the copy.
 class async_copies {
  public:
   __device__ __forceinline__ void copy_16_bytes(void* to, const void* from, bool there) {

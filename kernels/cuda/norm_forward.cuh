@@ -6,7 +6,7 @@
 
 namespace troupe::kernels::cuda {
 
-/// Sums: what is normalised is x + residual, which is stored.
+/// Sums: normalizes x + residual, and stores this sum.
 template <class T, class Place, bool Sums = false>
 struct norm_rows_forward {
   T* y;
@@ -23,7 +23,7 @@ struct norm_rows_forward {
   T* sum = nullptr;
 };
 
-/// The sum, as it is stored: with the bits of dropout.cu without dropout.
+/// The sum, rounded: same bits as dropout.cu without dropout.
 template <class T, int W>
 __device__ __forceinline__ bundle<T, W> sum_of(const bundle<T, W>& x,
                                                const bundle<T, W>& residual) {
@@ -34,7 +34,7 @@ __device__ __forceinline__ bundle<T, W> sum_of(const bundle<T, W>& x,
   return rounded<T, W>(out);
 }
 
-/// Batch rows a group at a time, each of up to Packs packs a lane.
+/// A group handles Batch rows at a time, with up to Packs packs per lane.
 template <class T, int W, int Lanes, int Packs, int Batch, class Place, bool Sums>
 __global__ void __launch_bounds__(norm_threads, 2)
     norm_forward_kernel(const norm_rows_forward<T, Place, Sums> op) {
@@ -128,9 +128,9 @@ __global__ void __launch_bounds__(norm_threads, 2)
   }
 }
 
-/// Of n numbers: their mean and the sum of squares of what each is away from it. Parts are merged
-/// without cancellation. Chan, Golub, LeVeque: "Updating Formulae and a Pairwise Algorithm for
-/// Computing Sample Variances", 1979.
+/// Count, mean and sum of squared deviations. Merging parts avoids cancellation. Source: Chan,
+/// Golub, LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances",
+/// 1979.
 struct moments {
   float n, mean, squares;
 };
@@ -142,7 +142,7 @@ __device__ __forceinline__ moments merged(const moments& a, const moments& b) {
   return {n, fmaf(away, share, a.mean), a.squares + fmaf(away * away, a.n * share, b.squares)};
 }
 
-/// The same in every thread of the group, bit for bit: each merges the lanes in their order.
+/// Same bits in every thread of the group: each merges the lanes in the same order.
 template <int Lanes>
 __device__ __forceinline__ moments group_moments(moments x) {
   constexpr int within = Lanes < warp ? Lanes : warp;
@@ -167,7 +167,7 @@ __device__ __forceinline__ moments group_moments(moments x) {
   return x;
 }
 
-/// Rows that are read twice.
+/// For rows that are too long for registers: reads them twice.
 template <class T, int W, int Lanes, class Place, bool Sums>
 __global__ void __launch_bounds__(norm_threads, 2)
     norm_forward_long_kernel(const norm_rows_forward<T, Place, Sums> op) {
@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(norm_threads, 2)
       if (op.rstd)
         op.rstd[r] = rstd;
     }
-    const T* const normalised = Sums ? op.sum : op.x;  // a lane reads what it wrote
+    const T* const normalised = Sums ? op.sum : op.x;  // a lane reads only what it wrote
     for (std::int64_t c = std::int64_t{lane} * W; c < C; c += Lanes * W) {
       const auto x = fetch<T, W>(normalised + at + c), gain = fetch<T, W>(op.gain + c);
       bundle<T, W> bias = {};

@@ -1,5 +1,5 @@
-// Groups of lanes that have a row together, of those that are normalised: as many neighbours as a
-// warp has room for, or a block. `Place` says where row r begins: place(r), in elements.
+// Groups of lanes that normalize one row together: a part of a warp, a warp or a block. place(r) is
+// the offset of row r, in elements.
 
 #pragma once
 
@@ -14,8 +14,8 @@ struct two_sums {
   float a, b;
 };
 
-/// Sums over the Lanes neighbours of a group, in every one of them: a tree of fixed shape. All
-/// threads of the block take part.
+/// Sums over the Lanes lanes of a group, in every lane: a fixed tree. All threads of the block must
+/// take part.
 template <int Lanes>
 __device__ __forceinline__ two_sums group_sums(two_sums x) {
   if constexpr (Lanes > warp) {

@@ -1,8 +1,7 @@
-// Rows that are normalised: whole ones (norm.cu), or the heads of a fused product (head_norm.cu).
+// Normalization of rows: whole rows (norm.cu) or heads of a fused product (head_norm.cu).
 //
-// A group of lanes has one row. Where a row fits into the registers of its group it is read once.
-// Longer rows, and those that vectors cannot load, are read twice; the second time mostly from a
-// cache.
+// A group of lanes handles a row. A row that fits into the registers of its group is read once.
+// Longer rows and unaligned rows are read twice, the second time mostly from a cache.
 
 #pragma once
 
@@ -38,7 +37,7 @@ void launch_long_rows(const context& in, const norm_rows_backward<T, Place>& op)
   launch(in, grid, norm_threads, norm_backward_long_kernel<T, W, Lanes, Place>, op);
 }
 
-/// Long: whether rows of more than 64 packs are expected, as those of heads are not.
+/// Long: rows of more than 64 packs may occur; heads are shorter.
 template <bool Long, class T, class Place, bool Sums>
 void run_packs(const context& in, const norm_rows_forward<T, Place, Sums>& op, std::int64_t packs) {
   if (packs <= 8)
@@ -68,7 +67,7 @@ void run_packs(const context& in, const norm_rows_forward<T, Place, Sums>& op, s
   launch_long_rows<wide<T>, norm_threads>(in, op);
 }
 
-// Backwards a row takes twice the registers: less of it a lane, lest too few warps fit.
+// The backward pass needs twice the registers: less data per lane keeps enough warps resident.
 template <bool Long, class T, class Place>
 void run_packs(const context& in, const norm_rows_backward<T, Place>& op, std::int64_t packs) {
   if (packs <= 8)
@@ -114,7 +113,7 @@ void run_rows(const context& in, const Op& op, bool vectors) {
 
 // --- gradients of gain and bias ------------------------------------------------------------------
 
-/// dy times the normalised rows, and dy, summed over the rows: a body of columns.cuh.
+/// Sums over the rows of dy times the normalized rows, and of dy: a body of columns.cuh.
 template <class T, int W, int Sums, class Place>
 struct norm_weight_sums {
   static constexpr int width = W, sums = Sums, unroll = 2;
@@ -143,7 +142,7 @@ struct norm_weight_sums {
   }
 };
 
-/// Of R rows of C columns; Op is either norm's backward_weight.
+/// R rows of C columns; Op is the backward_weight of either norm.
 template <int W, int Sums, class T, class Place, class Op>
 void sum_norm_weights(const context& in,
                       const Op& op,

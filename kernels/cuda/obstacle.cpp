@@ -1,4 +1,4 @@
-// Why this machine cannot compute on a device, where it cannot.
+// Checks whether this machine has a usable CUDA device, and says why not.
 
 #include "kernels/backend/plugin.hpp"
 #include "kernels/cuda/architecture.hpp"
@@ -11,7 +11,7 @@ namespace troupe::kernels::cuda {
 
 namespace {
 
-/// 12080 is CUDA 12.8.
+/// "12.8" for 12080.
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
@@ -48,7 +48,7 @@ std::string obstacle() {
 
 }  // namespace
 
-/// Empty: there is none. Asked once: drivers do not come and go.
+/// Empty if there is no obstacle. Checked once per process.
 TROUPE_PLUGIN_FUNCTION const char* troupe_cuda_obstacle() {
   static const std::string found = obstacle();
   return found.c_str();

@@ -1,5 +1,5 @@
-// Many arrays a launch: what is known of each goes to the kernel by value, and what its blocks do
-// is numbered through all of them.
+// One launch over many arrays: a table of the arrays is passed by value, and tiles are numbered
+// over all of them.
 //
 // A `Piece` has a member `first`: the number of its first tile in this launch. Pieces without tiles
 // are left out.
@@ -10,14 +10,14 @@
 
 namespace troupe::kernels::cuda {
 
-/// As many as the 4 KiB of a kernel's parameters hold, beside a few other parameters.
+/// As many pieces as fit into 4 KiB of kernel parameters beside a few others.
 template <class Piece>
 struct piece_table {
   static constexpr int most = int(3840 / sizeof(Piece));
   Piece piece[most];
   int count = 0;
 
-  /// The piece that the tile is of.
+  /// The piece that contains a tile.
   __device__ __forceinline__ int find(std::int64_t tile) const {
     int low = 0, high = count;
     while (high - low > 1) {
@@ -31,13 +31,14 @@ struct piece_table {
   }
 };
 
-/// Tiles of an array that is cut in grains: none is of two of them.
+/// Number of tiles of an array in grains; a tile lies in one grain.
 constexpr std::int64_t tiles_in_grains(std::int64_t n, std::int64_t grain, std::int64_t tile) {
   const std::int64_t whole = n / grain;
   return whole * ceil_div(grain, tile) + ceil_div(n - whole * grain, tile);
 }
 
-/// Calls start(table, tiles of it, tiles before it) for the pieces make(i), i < count, in order.
+/// Calls start(table, number of tiles, tiles before them) for the pieces make(0) to make(count -
+/// 1).
 template <class Piece, class Make, class Tiles, class Start>
 void in_tables(std::int64_t count, const Make& make, const Tiles& tiles_of, const Start& start) {
   piece_table<Piece> table;

@@ -16,29 +16,29 @@ constexpr product_type type_of = std::is_same_v<T, bf16>  ? product_type::bf16
                                  : std::is_same_v<T, f16> ? product_type::f16
                                                           : product_type::f32;
 
-/// Whether cuBLASLt's own GELU serves, which is the one by tanh. It stores and reads z only in rows
-/// of a multiple of 8 elements, aligned to 16 bytes; everything else is asked for the same, because
-/// not every algorithm for odd rows has the epilogue. Not in fp32, which is the judge of the narrow
-/// types: what tanh the library takes is not written down.
+/// Whether to use cuBLASLt's GELU epilogue, which is the tanh form. It needs rows of z of a
+/// multiple of 8 elements, aligned to 16 bytes. The same is required of the other operands, because
+/// few algorithms for odd rows have the epilogue. It is not used in fp32, the reference for the
+/// 16-bit types: the accuracy of its tanh is not documented.
 template <class T>
 bool fuses(epilogue activation, std::int64_t N, std::int64_t K, bool aligned) {
   return !std::is_same_v<T, float> && activation == epilogue::gelu_tanh && N % 8 == 0 && K % 8 == 0
          && aligned && N > 0 && K > 0;
 }
 
-/// A product that every device can do.
+/// A product without epilogue, which must succeed.
 void multiply_plainly(const product_key& key, const product_operands& at, const context& in) {
   if (!multiply(key, at, in))
     throw std::logic_error("a matrix product without an epilogue was not done, and not refused");
 }
 
-/// What is asked of the library.
+/// A product as it is passed to the library.
 struct asked_product {
   product_key key;
   product_operands at;
 };
 
-/// Products of which each is asked for where those before it are impossible.
+/// Alternatives: each is used only if those before it are impossible.
 using product_choices = std::initializer_list<std::optional<asked_product>>;
 
 bool may_be_measured(product_choices in_order) {
@@ -50,7 +50,7 @@ bool may_be_measured(product_choices in_order) {
   return false;
 }
 
-/// Of products of these sizes, with `result` bytes that candidates of one that adds are tried on.
+/// Scratch of a product; `result` bytes are for trials of products that add.
 std::size_t product_scratch(std::int64_t R,
                             std::int64_t N,
                             std::int64_t K,
@@ -69,7 +69,7 @@ void copy(T* to, const T* from, std::int64_t n, const context& in) {
       "copying the result of a matrix product");
 }
 
-/// z or y, by the library's GELU.
+/// y (and z) with the library's GELU.
 template <class T>
 std::optional<asked_product> fused(const linear_forward<T>& op) {
   const bool aligned = all_aligned(op.y, op.z, op.x, op.weight, op.bias);
@@ -86,7 +86,7 @@ std::optional<asked_product> fused(const linear_forward<T>& op) {
                        {.a = op.weight, .b = op.x, .d = op.y, .bias = op.bias, .z = op.z}};
 }
 
-/// Where the product goes that is not fused.
+/// Where the product without GELU is written.
 template <class T>
 T* unfused_result(const linear_forward<T>& op) {
   return op.z ? op.z : op.y;
@@ -112,7 +112,7 @@ bool multiply(const std::optional<asked_product>& asked, const context& in) {
   return asked && multiply(asked->key, asked->at, in);
 }
 
-/// The product and its bias, where it has one.
+/// The product plus its bias, if any.
 template <class T>
 void multiply_biased(const linear_forward<T>& op, const context& in) {
   if (multiply(biased(op), in))
@@ -203,7 +203,7 @@ std::size_t scratch(const linear_backward_input<T>& op) {
 }
 template <class T>
 std::size_t scratch(const linear_backward_weight<T>& op) {
-  // Not measured on the sums themselves, nor on memory that a device may not have.
+  // Trials need their own result memory: they must not change the sums.
   const std::size_t product
       = product_scratch(op.R,
                         op.N,

@@ -1,24 +1,23 @@
-// A matrix product as cuBLASLt computes it. Used by product*.cpp only.
+// A matrix product on cuBLASLt. Used by product*.cpp only.
 //
-// cuBLASLt's matrices are in columns. Ours, in rows, are the transposes of those, so that with the
-// letters of kernels/op/linear.hpp
+// cuBLASLt uses column-major matrices. Our row-major matrices are their transposes. With the
+// letters of kernels/op/linear.hpp, where A is the first factor and B the second:
 //
-//   forward          y^T (N, R)        = weight   x^T       A transposed
+//   forward          y^T (N, R)        = weight   x^T     A transposed
 //   backward_input   dx^T (K, R)       = weight^T dz^T
-//   backward_weight  dweight^T (K, N) += x^T dz             B transposed; or =, by the same
-//   algorithm
+//   backward_weight  dweight^T (K, N) += x^T dz           B transposed; or =, by the same algorithm
 //
-// where A is the first and B the second factor. The leading dimension of each is the length of its
-// row with us.
+// The leading dimension of each is the length of our row.
 //
-// A bias, GELU and its gradient are epilogues of cuBLASLt, where it has them: a bias only in rows
-// of a multiple of 8 elements, and aligned to 16 bytes. For others its heuristics propose what it
-// then refuses, or what loads 16 bytes all the same (pytorch/pytorch, pull requests 92201, 97205
-// and 98975). Elsewhere a kernel adds the bias to the product, which is rounded once more by that.
-// The gradient of a bias is no epilogue: BGRADA and BGRADB overwrite, in an order that the
-// algorithm decides, where dbias is a sum over micro-batches in fp32 whose bits no choice of a
-// product may change; to add what they wrote would take a pass of its own. It is an operation of
-// ours (bias.hpp), which reads dz once more.
+// Bias, GELU and the GELU gradient are epilogues of cuBLASLt where possible. A bias needs rows of a
+// multiple of 8 elements and alignment to 16 bytes. For other shapes its heuristics propose
+// algorithms that it then refuses, or that still load 16 bytes (pytorch/pytorch, pull requests
+// 92201, 97205 and 98975). There a separate kernel adds the bias, with one more rounding.
+//
+// The gradient of a bias is not an epilogue. BGRADA and BGRADB overwrite their result, in an order
+// that depends on the algorithm. But dbias is an fp32 sum over micro-batches, and its bits must not
+// depend on the algorithm. Adding their result would need another pass. So dbias is a separate
+// operation (bias.hpp), which reads dz again.
 
 #pragma once
 
@@ -34,93 +33,94 @@ namespace troupe::kernels::cuda {
 enum class product_role : std::uint8_t { forward, backward_input, backward_weight };
 enum class product_type : std::uint8_t { f32, tf32, bf16, f16 };
 
-/// What cuBLASLt does to the sum before it is stored.
+/// Applied by cuBLASLt before it stores the result.
 enum class product_epilogue : std::uint8_t {
   none,
   gelu,           ///< forward
-  gelu_gradient,  ///< backward_input: times the slope of GELU at z
+  gelu_gradient,  ///< backward_input: multiplies by GELU'(z)
 };
 
-/// Of rows of N elements.
+/// Whether cuBLASLt can add a bias to rows of N elements.
 inline bool library_adds_bias(const void* bias, std::int64_t N) {
   return bias != nullptr && N % 8 == 0 && all_aligned(bias);
 }
 
-/// Everything that decides which algorithms there are and how fast they are. `alignment` counts in
-/// powers of two, up to 2^4, of the factors, the result, and of what the epilogue reads and writes.
+/// Everything that determines which algorithms exist and how fast they are. `alignment`: exponents
+/// of two, up to 4 (16 bytes), of A, B, the result and the epilogue's arrays.
 struct product_key {
   product_role role;
   product_type type;
   product_epilogue epilogue = product_epilogue::none;
-  bool biased = false;  ///< a bias is added
-  bool kept = false;    ///< gelu: the sum itself is stored too
+  bool biased = false;
+  bool kept = false;  ///< gelu: z is stored, too
   std::uint8_t device_kind = 0;
   std::uint8_t alignment[4] = {};
   std::int64_t R, N, K;
 
-  /// Without it there is another way: the product, and a kernel.
+  /// If true, there is a fallback: the plain product and a separate kernel.
   bool has_epilogue() const { return epilogue != product_epilogue::none || biased; }
 
   friend bool operator==(const product_key&, const product_key&) = default;
 };
 
-/// Memory of the device.
+/// Device pointers.
 struct product_operands {
   const void* a;
   const void* b;
   void* d;
   const void* bias = nullptr;
-  const void* z = nullptr;  ///< gelu: the sum, written if kept; gelu_gradient: read
-  bool adds = false;        ///< backward_weight: to what is in d; else d is written unread
+  const void* z = nullptr;  ///< gelu: output, if kept; gelu_gradient: input
+  bool adds = false;        ///< backward_weight: adds to d; otherwise d is overwritten
 };
 
-/// Bytes that an algorithm may use. cuBLASLt's own advice for devices of compute capability 9.0.
+/// Workspace limit of an algorithm: cuBLASLt's recommendation for compute capability 9.0.
 inline constexpr std::size_t product_workspace = std::size_t{32} << 20;
-/// cuBLASLt wants its workspace aligned so.
+/// Alignment that cuBLASLt requires for its workspace.
 inline constexpr std::size_t product_workspace_alignment = 256;
 
-/// Bytes of a result that candidates of a product that adds are tried on: all of it for weights of
-/// up to 16 million elements, some waves of tiles of a larger one.
+/// Size limit of the trial result for products that add. It covers all of a weight of up to 16
+/// million elements, and several waves of tiles of a larger one.
 inline constexpr std::size_t most_trial_bytes = std::size_t{64} << 20;
 
-/// Bytes at most that are written before each run of a candidate, so that nothing that it reads
-/// lies in the device's cache: in a step most of it comes from memory, too, and who is fastest with
-/// operands in a cache of 50 MB need not be so without. Twice an H100's cache, whose halves may
-/// hold the same lines; a B200's of 126 MB once.
+/// Limit of the memory that is written before each trial to evict the operands from the L2 cache.
+/// In a training step most operands come from memory, and the fastest algorithm with cached
+/// operands may be another one. The limit is twice the cache of an H100 (50 MB), whose halves may
+/// hold the same lines, and once that of a B200 (126 MB).
 inline constexpr std::size_t most_cold_bytes = std::size_t{128} << 20;
 
-/// Bytes that empty the cache of the thread's device, of which the size is asked, nothing else.
+/// Bytes to write to evict the L2 cache of the current device. Only reads the cache size of the
+/// device.
 std::size_t cold_bytes();
 
-/// Whether there is an algorithm for a product.
+/// Whether an algorithm for a product is known.
 enum class product_standing : std::uint8_t {
-  open,        ///< it may be measured, also if an earlier run chose it: it wants memory for that
-  chosen,      ///< or it will be without measuring
-  impossible,  ///< with its epilogue
+  open,        ///< not chosen yet: it may be measured, which needs more scratch
+  chosen,      ///< chosen, or will be chosen without measuring
+  impossible,  ///< no algorithm has its epilogue
 };
 
-/// Asks nothing of the device, whose first product is open anyway.
+/// Does not use the device; the first product of a device is always open.
 product_standing standing_of(product_key key, const product_operands& at);
 
-/// The alignments of the operands, into the key.
+/// Stores the alignments of the operands in the key.
 void note_alignments(product_key& key, const product_operands& at);
 
-/// cuBLASLt's description of a product. Lives on the stack: making one allocates nothing.
+/// cuBLASLt's description of a product. Lives on the stack and allocates nothing.
 class product_description {
  public:
   product_description(const product_key& key, const product_operands& at);
-  /// Of a backward_weight, the first N rows of the result alone.
+  /// For a backward_weight: only the first N rows of the result.
   product_description(const product_key& key, const product_operands& at, std::int64_t N);
   product_description(const product_description&) = delete;
   product_description& operator=(const product_description&) = delete;
 
-  /// At most `most` candidates, each once, the library's favourite first. May be none.
+  /// Finds at most `most` distinct candidates, in the library's order of preference; may find none.
   int candidates(cublasLtHandle_t library, cublasLtMatmulHeuristicResult_t* out, int most);
-  /// Whether the library takes this algorithm for it.
+  /// Whether the library accepts this algorithm for the product.
   cublasStatus_t try_algorithm(cublasLtHandle_t library,
                                const cublasLtMatmulAlgo_t& algorithm,
                                cublasLtMatmulHeuristicResult_t& out);
-  /// Puts it on the queue, with another result than the description's if `d` says so.
+  /// Enqueues the product with the result at `d`.
   cublasStatus_t run(cublasLtHandle_t library,
                      const cublasLtMatmulAlgo_t& algorithm,
                      void* d,
@@ -134,33 +134,30 @@ class product_description {
   cublasLtMatrixLayoutOpaque_t a_, b_, d_;
 };
 
-/// Whether an algorithm that the library proposed was not taken, and the device works: then another
-/// may be. An algorithm is proposed for all rows of a result and may be tried on fewer. Waits for
-/// the queue unless the library says plainly that it does not do this; throws device_failure where
-/// the device has failed.
+/// Whether the library refused a proposed algorithm while the device still works, so that another
+/// one can be tried. An algorithm is proposed for all rows and may be tried on fewer. Waits for the
+/// queue unless the status says "not supported". Throws device_failure if the device has failed.
 bool is_refused(cublasStatus_t status, cudaStream_t queue, const char* what);
 
-/// The fastest candidate, and how it did.
+/// The fastest candidate and its time.
 struct measured_product {
   cublasLtMatmulAlgo_t algorithm;
   double microseconds = 0;
 };
 
-/// Memory of the device in which candidates are tried, which nobody else uses meanwhile.
+/// Device memory for trials; nothing else may use it meanwhile.
 struct trial_memory {
-  void* workspace;  ///< `product_workspace` bytes
-  std::span<std::byte>
-      result;                 ///< of a product that adds: as many of its rows as there is room for
-  std::span<std::byte> cold;  ///< is written before each run; empty: operands are as near as
-                              ///< repeating brings them
+  void* workspace;              ///< `product_workspace` bytes
+  std::span<std::byte> result;  ///< for products that add: as many rows of the result as fit
+  std::span<std::byte> cold;    ///< written before each run; empty: operands stay in the cache
 };
 
-/// Candidates take turns on the queue, each run with a cold cache; the thread waits, asleep: which
-/// is chosen says fastest_of (candidate_choice.hpp), in about `budget` microseconds of the device.
-/// Nothing where the library refuses all that it proposes.
+/// Measures the candidates on the queue with a cold cache, within about `budget` microseconds of
+/// device time; fastest_of (candidate_choice.hpp) picks the winner. The calling thread sleeps
+/// meanwhile. Empty if the library refuses all candidates.
 ///
-/// A result that is only written is written. One that the product adds to is not touched; without
-/// room for a row of it the first candidate is taken, and no time is told.
+/// Overwrites `at.d`, except for products that add: they leave it alone and use `in.result`. If
+/// that has no room for one row, the first candidate wins without a time.
 std::optional<measured_product> measure(const product_key& key,
                                         const product_operands& at,
                                         std::span<const cublasLtMatmulHeuristicResult_t> candidates,
@@ -169,16 +166,16 @@ std::optional<measured_product> measure(const product_key& key,
                                         double budget,
                                         cudaStream_t queue);
 
-/// Puts the product on the queue of the context, which has `product_workspace` bytes and as many
-/// more as aligning them takes; what it has beyond them is for measuring. Sets the rest of the key.
-/// The thread's device is the queue's. False, and nothing is on the queue, where the library has no
-/// algorithm with this epilogue; a product without one that it cannot do is a device_failure.
+/// Enqueues the product on the queue of the context, whose device is current. Fills in the rest of
+/// the key. The workspace has at least `product_workspace` bytes plus alignment; anything beyond is
+/// used for measurements. Returns false and enqueues nothing if the library has no algorithm with
+/// this epilogue. Throws device_failure if a product without epilogue is impossible.
 [[nodiscard]] bool multiply(product_key key, const product_operands& at, const context& in);
 
-/// Throws device_failure unless all went well.
+/// Throws device_failure on an error; `what` names the operation that failed.
 void check(cublasStatus_t status, const char* what);
 
-/// Bytes of the elements of a product's result.
+/// Bytes per element of the result.
 constexpr std::size_t result_size(const product_key& key) {
   const bool narrow = key.type == product_type::bf16 || key.type == product_type::f16;
   return narrow && key.role != product_role::backward_weight ? 2 : 4;

@@ -51,7 +51,7 @@ void prefer(cublasLtMatmulPreferenceOpaque_t& preference,
         "telling cuBLASLt which algorithms may be taken");
 }
 
-/// `apart` elements from one column to the next.
+/// `apart`: elements from one column to the next.
 cublasLtMatrixLayoutOpaque_t columns(cudaDataType_t type,
                                      std::int64_t rows,
                                      std::int64_t columns,
@@ -65,7 +65,7 @@ cublasLtMatrixLayoutOpaque_t columns(cudaDataType_t type, std::int64_t rows, std
   return columns(type, rows, count, rows);
 }
 
-/// The first of each algorithm stays; the end of those.
+/// Removes repeated algorithms, keeping the first of each; returns the new end.
 cublasLtMatmulHeuristicResult_t* without_repeats(cublasLtMatmulHeuristicResult_t* begin,
                                                  cublasLtMatmulHeuristicResult_t* end) {
   auto* kept = begin;
@@ -79,8 +79,8 @@ cublasLtMatmulHeuristicResult_t* without_repeats(cublasLtMatmulHeuristicResult_t
   return kept;
 }
 
-// 16 bytes, a load's: no kernel asks for more, and whether a pool's memory happens to be aligned
-// better must not change bits.
+// 16 bytes: kernels never need more, and the bits must not depend on a better alignment that a pool
+// happens to give.
 constexpr int most_alignment = 4;
 
 std::uint8_t alignment_of(const void* at) {
@@ -150,11 +150,11 @@ int product_description::candidates(cublasLtHandle_t library,
   cublasLtMatmulPreferenceOpaque_t preference;
   check(cublasLtMatmulPreferenceInit(&preference), "asking cuBLASLt for algorithms");
   prefer(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, product_workspace);
-  // Partial sums stay in fp32 and are added in an order of their own: rounded once.
+  // Partial sums stay in fp32 and are reduced separately, so that the result is rounded once.
   prefer(preference,
          CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          std::uint32_t(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-  // The epilogue's operands have no alignment of their own there: they count as the result's.
+  // Preferences have no alignment of the epilogue's arrays: the minimum counts as the result's.
   const auto result = std::min(key_.alignment[2], key_.alignment[3]);
   const auto bytes = [](int power) { return std::uint32_t{1} << power; };
   prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, bytes(key_.alignment[0]));

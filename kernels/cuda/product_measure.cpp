@@ -20,7 +20,7 @@ class event {
   cudaEvent_t handle_ = nullptr;
 };
 
-constexpr std::int64_t whole_tiles = 256;  ///< rows: of no kernel's tile there is a part
+constexpr std::int64_t whole_tiles = 256;  ///< in rows: a multiple of every kernel's tile
 
 /// Rows of the result of a backward_weight that `trial` has room for.
 std::int64_t rows_to_try(const product_key& key, std::span<std::byte> trial) {
@@ -37,7 +37,7 @@ bool is_refused(cublasStatus_t status, cudaStream_t queue, const char* what) {
     return false;
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
     return true;
-  cudaGetLastError();  // what a launch that was not made leaves behind: not for the next call
+  cudaGetLastError();  // clears the error of a failed launch
   if (cudaStreamSynchronize(queue) != cudaSuccess)
     check(status, what);
   return true;
@@ -47,7 +47,7 @@ std::size_t cold_bytes() {
   int number = 0, bytes = 0;
   if (cudaGetDevice(&number) != cudaSuccess
       || cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, number) != cudaSuccess) {
-    cudaGetLastError();  // the next operation will be told
+    cudaGetLastError();  // clears the error; the next operation reports it
     return 0;
   }
   return std::min(most_cold_bytes, 2 * std::size_t(std::max(bytes, 0)));
@@ -71,9 +71,10 @@ std::optional<measured_product> measure(const product_key& key,
           "measuring a product");
   const event begin, end;
 
-  // Microseconds of one run; infinite where the library proposes what it then refuses.
+  // Microseconds of one run; infinity if the library refuses the candidate.
   const auto time = [&](std::size_t candidate) {
-    // Between the events is no wait for the host: it launches while the cache is being emptied.
+    // The host launches while the cache is being evicted, so no host latency falls between the
+    // events.
     if (!in.cold.empty())
       check(cudaMemsetAsync(in.cold.data(), 0, in.cold.size(), queue),
             "emptying the cache before a product is measured");

@@ -1,4 +1,4 @@
-// Rows of a bias: what a product of nothing is, and what is added to one.
+// Kernels that fill a matrix with a bias or add one to it, for products that cuBLASLt cannot do.
 
 #pragma once
 
@@ -6,11 +6,11 @@
 
 namespace troupe::kernels::cuda {
 
-/// Every row of y (R, N) becomes the bias (N), or 0 where that is null.
+/// Sets every row of y (R, N) to the bias (N), or to 0 if it is null.
 template <class T>
 void fill_rows(T* y, const T* bias, std::int64_t R, std::int64_t N, const context& in);
 
-/// The bias (N) is added to every row of y (R, N).
+/// Adds the bias (N) to every row of y (R, N).
 template <class T>
 void add_rows(T* y, const T* bias, std::int64_t R, std::int64_t N, const context& in);
 

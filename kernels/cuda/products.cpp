@@ -23,8 +23,8 @@ namespace {
 constexpr int most_devices = 64;
 constexpr int most_candidates = 32;
 
-// Of the device's time for one product, and of the host's for all: a model has some twenty. What
-// comes after that takes the library's favourite.
+// Limits: device time per product, and host time of all measurements. A model has about twenty
+// products. After that the library's first candidate is taken.
 constexpr double most_microseconds = 250'000;
 constexpr double most_seconds = 30;
 
@@ -47,16 +47,16 @@ struct hash_of_key {
   }
 };
 
-/// A product's algorithm: `ready` once it is chosen, by the thread that holds `choosing`.
+/// The algorithm of a product. The thread that holds `choosing` sets `ready` once it is chosen.
 struct known_product {
   std::mutex choosing;
   std::atomic<bool> ready = false;
-  bool impossible = false;  ///< with the epilogue: the choice is no_algorithm
+  bool impossible = false;  ///< no algorithm has the epilogue: no_algorithm
   cublasLtMatmulAlgo_t algorithm;
   product_choice choice;
 };
 
-/// What a device is to its products. Made by the first of them, kept for the life of the process.
+/// State per device, made by its first product and kept for the life of the process.
 struct device {
   cublasLtHandle_t library = nullptr;
   std::uint8_t kind = 0;
@@ -69,15 +69,15 @@ struct products::state {
 
   std::mutex making_devices;
   std::array<std::atomic<device*>, most_devices> devices = {};
-  std::vector<std::string> kinds;  ///< names of devices, by kind
+  std::vector<std::string> kinds;  ///< device names, by kind
 
-  mutable std::shared_mutex mutex;  ///< of the maps, not of what they hold
+  mutable std::shared_mutex mutex;  ///< guards the maps, not their elements
   std::unordered_map<product_key, std::unique_ptr<known_product>, hash_of_key> known;
   earlier_choices given;
   std::atomic<std::int64_t> measured = 0, measuring_us = 0;
 
   const device& current_device();
-  /// Null where the device has computed no product yet. Makes nothing on it.
+  /// Null if the device has not computed a product yet. Does not touch the device.
   const device* current_device_if_known() const;
   known_product& find(const product_key& key);
   std::string name(const product_key& key);
@@ -119,7 +119,7 @@ struct product_access {
 };
 
 products& products::of_process() {
-  static auto& one = *new products;  // lanes may outlive main's statics
+  static auto& one = *new products;  // never destroyed: lanes may outlive static objects
   return one;
 }
 products::products() : state_(std::make_unique<state>()) {}
@@ -199,7 +199,7 @@ const device& products::state::current_device() {
 const device* products::state::current_device_if_known() const {
   int number = 0;
   if (cudaGetDevice(&number) != cudaSuccess) {
-    cudaGetLastError();  // the next operation will be told
+    cudaGetLastError();  // clears the error; the next operation reports it
     return nullptr;
   }
   return number < 0 || number >= most_devices ? nullptr : devices[std::size_t(number)].load();
@@ -227,9 +227,9 @@ std::string products::state::name(const product_key& key) {
   return name_of(key, device_name, "cuBLASLt " + library_version());
 }
 
-/// Puts the product on the queue by the algorithm of an earlier run, where it has one; or says why
-/// it cannot be taken. Whether the library takes it is shown by the product itself: its check alone
-/// may refuse what it proposed to another process.
+/// Enqueues the product with the algorithm of an earlier run. Returns why it cannot be used, or an
+/// empty string. Running it is the test: the library's check alone may refuse an algorithm that it
+/// proposed to another process.
 std::string products::state::take(known_product& out,
                                   const product_choice& earlier,
                                   const device& on,
@@ -257,8 +257,8 @@ std::string products::state::take(known_product& out,
 
 namespace {
 
-/// Of a product with an epilogue once on the queue, which writes what is written again: the library
-/// may refuse what it proposes, and then there is another way.
+/// The library's first candidate. With an epilogue it is run once as a test, because the library
+/// may refuse its own proposal; the result is overwritten later.
 std::optional<measured_product> first_guess(const product_key& key,
                                             const product_operands& at,
                                             const cublasLtMatmulAlgo_t& algorithm,
@@ -353,7 +353,7 @@ product_standing standing_of(product_key key, const product_operands& at) {
 
 namespace {
 
-/// What lies behind the workspace: a result to try on first, and what empties the cache.
+/// Divides the scratch behind the workspace: trial result first, then memory for cache eviction.
 trial_memory divided(const product_key& key, void* workspace, std::size_t bytes) {
   std::span behind(static_cast<std::byte*>(workspace) + product_workspace,
                    bytes - product_workspace);
@@ -393,7 +393,7 @@ bool multiply(product_key key, const product_operands& at, const context& in) {
       if (!taken)
         state.choose(known, name, on, key, at, divided(key, workspace, left), queue_of(in));
       known.ready = true;
-      if (taken)  // it is on the queue
+      if (taken)  // it has been enqueued
         return !known.impossible;
     }
   }

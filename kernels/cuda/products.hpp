@@ -1,10 +1,12 @@
-// Matrix products by cuBLASLt, and the choice of their algorithms.
+// Matrix products on cuBLASLt, and the choice of their algorithms.
 //
-// The first time a product of some shape, types and epilogue is asked for on a kind of device, the
-// library's candidates are measured on the queue that asks, and the fastest is kept for the life of
-// the process: `choices` names it, and given to another process it is taken there without
-// measuring. What cannot be taken there is chosen anew, and reported. Sums of floats depend on the
-// algorithm, so the choices are part of a run's identity; so is that there is none for an epilogue.
+// When a product (shape, types, epilogue) first occurs on a kind of device, the candidates of the
+// library are measured on the calling queue. The fastest is kept for the life of the process.
+// `choices` exports the decisions; another process that gets them by `give` does not measure. A
+// choice that cannot be used there is made again and reported.
+//
+// The bits of a sum depend on the algorithm. So the choices are part of a run's identity, including
+// "no algorithm" for an epilogue.
 
 #pragma once
 
@@ -14,7 +16,7 @@
 
 namespace troupe::kernels::cuda {
 
-/// Any thread. One for the process.
+/// The single instance of the process. Any thread.
 class products {
  public:
   static products& of_process();
@@ -30,7 +32,7 @@ class products {
   ~products();
   struct state;
   std::unique_ptr<state> state_;
-  friend struct product_access;  ///< products.cpp
+  friend struct product_access;  ///< in products.cpp
 };
 
 }  // namespace troupe::kernels::cuda

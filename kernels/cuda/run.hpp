@@ -1,24 +1,21 @@
-// The operations on CUDA devices, each in the source of its family. See cuda_library.hpp.
+// The operations on CUDA devices, each in the source file of its family. See cuda_library.hpp.
 //
-// Those that compute element by element or row by row move what `bytes_moved` says, each byte once.
-// What they move beside it, or less:
+// Elementwise and row operations move the bytes of `bytes_moved`, each once, with these exceptions:
 //
-//   norm_forward            rows above 16,384 elements (8,192 of fp32), or unaligned ones: what is
-//                           normalised twice
-//   norm_backward_input     rows above 8,192 elements, or unaligned ones: x and dy twice, mostly
-//   from
-//                           a cache the second time
+//   norm_forward            reads x twice for rows above 16,384 elements (fp32: 8,192) or unaligned
+//   norm_backward_input     reads x and dy twice for rows above 8,192 elements or unaligned; the
+//                           second time mostly from a cache
 //   cross_entropy_both_passes
-//                           logits of a row twice, the second time mostly from a cache
+//                           reads a row of logits twice, the second time mostly from a cache
 //   *_backward_weight, bias_backward
-//                           partial sums of 64 rows or more, written and read: at most a 16th
-//   head_norm_*             mean and rstd of a head, 8 bytes, which bytes_moved leaves out
-//   embedding_forward       a row that is asked for again comes from a cache
-//   embedding_backward      dy once for each table, whose rows it has in another order; 28 bytes a
-//                           row and table to sort; a row of a table once, however often it is used;
-//                           of what comes more than 256 times a sum for each 256, written and read
-//   with fingerprints       of a grain and array 16 bytes, cleared, added to and read
-//   square_norm(s)          8 bytes for 4,096 elements, written and read
+//                           write and read partial sums of 64 rows or more: at most 1/16 more
+//   head_norm_*             mean and rstd of a head, 8 bytes, are not in bytes_moved
+//   embedding_forward       repeated rows come from a cache
+//   embedding_backward      reads dy once per table, in another order; sorts with 28 bytes per row
+//                           and table; writes a table row once; for rows with more than 256 uses,
+//                           writes and reads a partial sum per 256 uses
+//   with fingerprints       16 bytes per grain and array: cleared, added to and read
+//   square_norm(s)          8 bytes per 4,096 elements, written and read
 
 #pragma once
 
@@ -27,13 +24,13 @@
 
 namespace troupe::kernels::cuda {
 
-/// Defined for every operation that runs on a device: T = float, and bf16 and f16 where the
-/// operation exists in them. Each source instantiates its own.
+/// Runs an operation on a device. T is float, and bf16 and f16 if the operation supports them. Each
+/// source file instantiates its own.
 template <class Op>
 void run(const Op& op, const context& in);
 
-// Bytes of workspace of the operations that need some; every other needs none. Pure functions of
-// the operation's shape: no device is asked.
+// Workspace bytes of an operation; operations without an overload need none. Depends only on the
+// shape; no device is queried.
 
 // product.cpp
 template <class T>
