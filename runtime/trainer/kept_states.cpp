@@ -16,8 +16,8 @@ const kept_states::slot* kept_states::held(int rank, std::uint64_t iteration) co
   return nullptr;
 }
 
-// KEPT-1. What was given of the same iteration or a later one was computed before the ranks went
-// back, and goes first.
+// KEPT-1. States of the same or a later iteration were computed before the ranks went back, and are
+// replaced first.
 void kept_states::put(generation_id generation, int rank, iteration_range of, rank_state x) {
   auto whole = std::make_shared<const rank_state>(std::move(x));
   const auto worth = [of](const slot& one) {

@@ -1,8 +1,8 @@
-// What a process keeps of the ranks of another one: their two newest states, for the case that that
-// process dies. It outlives the actor that fills it.
+// The two newest states of the ranks of another process, kept in memory in case that process dies.
+// Outlives the keeper actor that fills it.
 //
-// Two slots for each rank, so that a new state is complete before the one before it goes: whoever
-// dies meanwhile, one whole state is left.
+// Each rank has two slots: a new state is complete before an old one is replaced, so one complete
+// state survives each crash.
 
 #pragma once
 
@@ -19,40 +19,39 @@
 
 namespace troupe::runtime {
 
-/// Any thread.
+/// Thread-safe.
 ///
-///   KEPT-1  A state is kept when all of it is there: it takes the place of the older of two.
-///   KEPT-2  A generation has kept a step when each rank has given that state in that generation:
-///           what was given before may be of a step that was computed otherwise.
+///   KEPT-1  A state is kept when it is complete: it replaces the older of two.
+///   KEPT-2  A generation has kept a step when each rank has given its state in that generation:
+///           an earlier generation may have computed the step differently.
 class kept_states {
  public:
   using state = std::shared_ptr<const rank_state>;
 
-  /// The state after each of these iterations; the arrays are the keeper's own from now on. What an
-  /// older generation gave of later ones is forgotten.
+  /// Keeps the state after each of these iterations and takes over its arrays. Discards states of
+  /// later iterations from older generations.
   void put(generation_id generation, int rank, iteration_range of, rank_state x);
-  /// The iteration has left the state of the one before as it is. Without that this does nothing,
-  /// and the rank has not kept the iteration.
+  /// Extends a state to the next, skipped iteration. Does nothing if the state of the previous
+  /// iteration is not kept.
   void extend(generation_id generation, int rank, std::uint64_t iteration);
 
-  /// Of other ranks than [first, end) nothing later than that iteration is of use any more.
+  /// Discards states after that iteration of ranks outside [first, end).
   void forget_others_after(int first, int end, std::uint64_t iteration);
-  /// Nothing of them is: somebody else has kept it since.
+  /// Discards the states of ranks outside [first, end): another process keeps them now.
   void forget_others(int first, int end);
 
-  /// Null: it is not kept.
+  /// Null: not kept.
   state find(int rank, std::uint64_t iteration) const;
-  /// KEPT-2: all of the ranks [first, end) have.
+  /// KEPT-2: true if the state of each rank in [first, end) is kept.
   bool has(generation_id generation, int first, int end, std::uint64_t iteration) const;
-  /// Iterations of which the state of each of these ranks is kept, whenever it was given;
-  /// ascending.
+  /// Iterations for which the states of all these ranks are kept, from any generation; ascending.
   std::vector<std::uint64_t> iterations(int first, int end) const;
   std::int64_t bytes() const;
 
  private:
   struct slot {
     generation_id generation = {};
-    std::optional<iteration_range> of = {};  ///< nothing: it is empty
+    std::optional<iteration_range> of = {};  ///< nothing: the slot is empty
     state what = {};
   };
   const slot* held(int rank, std::uint64_t iteration) const;

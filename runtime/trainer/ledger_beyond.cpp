@@ -12,7 +12,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// COLD-2: walks through the records once, in order.
+/// COLD-2: visits the records once, in order.
 class beyond_reader {
  public:
   explicit beyond_reader(const training_position& start) : start_(start) {
@@ -20,7 +20,7 @@ class beyond_reader {
   }
 
   ledger_beyond take() {
-    // A position is written down before its step is.
+    // The record of a position precedes the record of its step.
     std::erase_if(out_.stored, [this](std::uint64_t x) { return x > out_.newest; });
     if (!has_start_ && !out_.stored.empty())
       complain(fmt::format("its ledger is of another training: it does not know iteration {}",
@@ -29,7 +29,7 @@ class beyond_reader {
     if (out_.of)
       out_.records.insert(out_.records.begin() + 1, *out_.of);
     out_.records.emplace_back(ledger::succeeded{1});
-    // What cannot be taken up is not to be in the place of what it was made from.
+    // Records that cannot be taken up must not replace the old ledger.
     if (const auto wrong = complaints_of(out_.records); !wrong.empty())
       complain("its ledger is not in order: " + wrong.front());
     return std::move(out_);
@@ -45,11 +45,11 @@ class beyond_reader {
     out_.newest = x.at.iteration;
     out_.records.emplace_back(x);
   }
-  // LEDGER-2: nobody knows which of both was right, nor what came after it.
+  // LEDGER-2: it is unknown which result was right, so nothing later can be trusted.
   void operator()(const ledger::replayed& x) {
     if (const auto found = states_.find(x.iteration);
         found != states_.end() && found->second != x.state)
-      complain(fmt::format("step {} was computed twice, to different bits", x.iteration));
+      complain(fmt::format("step {} was computed twice with different results", x.iteration));
   }
   void operator()(const ledger::told& x) {
     const auto of = std::visit([](const auto& f) { return std::uint64_t(f.iteration); }, x.fact);
@@ -76,7 +76,7 @@ class beyond_reader {
   void operator()(const Other&) {}
 
  private:
-  /// The first is the cause.
+  /// Keeps the first complaint: it is the cause.
   void complain(std::string why) {
     if (out_.complaint.empty())
       out_.complaint = std::move(why);
@@ -88,8 +88,8 @@ class beyond_reader {
     has_start_ = true;
     if (x.consumed != start_.consumed)
       complain(fmt::format(
-          "its ledger is of another training: it had consumed {} samples after iteration {}, and "
-          "here it is {}",
+          "its ledger is of another training: it had consumed {} samples after iteration {}, this "
+          "one has consumed {}",
           x.consumed,
           x.iteration,
           start_.consumed));
@@ -98,7 +98,7 @@ class beyond_reader {
   const training_position start_;
   bool has_start_ = false;
   std::uint64_t told_ = 0;
-  std::map<std::uint64_t, digest> states_;  ///< as they were committed
+  std::map<std::uint64_t, digest> states_;  ///< as committed
   ledger_beyond out_;
 };
 

@@ -69,7 +69,7 @@ struct record_writer {
   json operator()(const ledger::drained& x) const { return {{"drained", x.why}}; }
 };
 
-/// Walks through one record; whatever is not as `record_writer` writes it is refused.
+/// Reads one record; refuses everything that `record_writer` does not write.
 class record_reader {
  public:
   record_reader(std::string_view line, const std::string& what) : line_(line), what_(what) {
@@ -119,7 +119,7 @@ class record_reader {
 
  private:
   [[noreturn]] void refuse() const {
-    throw input_error("{}: '{}' is no record of a ledger", what_, shortened(line_, shown_bytes));
+    throw input_error("{}: '{}' is not a record of a ledger", what_, shortened(line_, shown_bytes));
   }
   const json& member(const json& of, const char* name) const {
     if (!of.is_object() || !of.contains(name))
@@ -198,18 +198,18 @@ class record_reader {
   json all_;
 };
 
-/// Of a supervisor that takes over from one that had not begun.
+/// True for records of a supervisor that took over before the run began.
 bool comes_before_the_beginning(const ledger_record& x) {
   return std::holds_alternative<ledger::restarted>(x)
          || std::holds_alternative<ledger::succeeded>(x);
 }
 
-/// What was committed so far, and what is wrong with it.
+/// Collects the committed steps and the inconsistencies.
 class ledger_judge {
  public:
   std::vector<std::string> take() {
     if (records_ == 0)
-      complain("there is no record: the run has not begun, or its records were removed");
+      complain("there are no records: the run has not begun, or its records were removed");
     return std::move(wrong_);
   }
 
@@ -269,7 +269,7 @@ class ledger_judge {
     const auto consumed = consumed_.find(n);
     if (consumed == consumed_.end() || states_[n] != step->state
         || consumed->second != step->consumed_samples)
-      complain("iteration {} was told otherwise than it was committed", n);
+      complain("iteration {} was reported differently from its commit", n);
     else if (const auto last = consumed_.find(n - 1);
              last != consumed_.end()
              && consumed->second - last->second != std::uint64_t(step->global_batch_size))

@@ -1,4 +1,4 @@
-// What is written down of a run, one record a line: docs/formats/ledger.md.
+// The records of a ledger file, one per line: docs/formats/ledger.md.
 
 #pragma once
 
@@ -16,38 +16,38 @@
 
 namespace troupe::runtime {
 
-/// A restart, as the limits count them.
+/// A restart, as counted by the restart limits.
 struct restart {
-  std::uint64_t at_ns = 0;  ///< by a steady clock
-  std::string who;          ///< the first that died
-  std::uint64_t step = 0;   ///< that was running
+  std::uint64_t at_ns = 0;  ///< of a steady clock
+  std::string who;          ///< the first actor that died
+  std::uint64_t step = 0;   ///< the step that was running
 
   friend bool operator==(const restart&, const restart&) = default;
 };
 
 namespace ledger {
 
-/// Where the run starts: the first record.
+/// The start of the run; the first record.
 struct begun {
   training_position at;
 };
-/// Of which job it is: no other one goes on from its steps, and no other layout from what its
-/// processes have on local disks.
+/// The job of the ledger. Only the same job may continue its steps, and only the same layout may
+/// use its local states.
 struct job {
   std::string identity;
   int processes = 0;
-  std::string origin = {};  ///< origin_of (ledger_beyond.hpp)
+  std::string origin = {};  ///< see origin_of (ledger_beyond.hpp)
 };
 struct committed {
   training_position at;  ///< after the step
-  digest state = {};     ///< the same
+  digest state = {};     ///< after the step
 };
-/// A step that had been committed ran again, to this state.
+/// A committed step ran again, with this state.
 struct replayed {
   std::uint64_t iteration = 0;
   digest state = {};
 };
-/// What watchers were told, numbered from 1.
+/// A fact for watchers, numbered from 1.
 struct told {
   std::uint64_t number = 0;
   watched fact;
@@ -55,23 +55,23 @@ struct told {
 struct restarted {
   restart what;
 };
-/// A supervisor of this epoch has taken over: none before it writes any more.
+/// A supervisor of this epoch took over; earlier ones are superseded.
 struct succeeded {
   std::uint32_t epoch = 0;
 };
-/// Of each process that hosts ranks: which other one keeps their states.
+/// For each process that hosts ranks: the process that keeps their states.
 struct keepers {
   std::vector<int> of;
 };
-/// Its host starts this process only where no other one is left: it computed wrong bits there, or
-/// others did not reach it.
+/// Starts this process on this host only if no other host is left: it computed wrong bits there, or
+/// other processes could not reach it.
 struct avoided {
   int process = 0;
-  int host = 0;  ///< of those that the job names, from 0 on
+  int host = 0;  ///< index among the hosts that the job names
 
   friend auto operator<=>(const avoided&, const avoided&) = default;
 };
-/// Of a checkpoint that is being saved; or of a step whose states go to local disks.
+/// The position of a checkpoint in progress, or of a step that goes to local disks.
 struct position {
   training_position at;
   bool local = false;
@@ -104,23 +104,25 @@ using ledger_record = std::variant<ledger::begun,
                                    ledger::tested,
                                    ledger::drained>;
 
-/// A JSON object in one line, without its end.
+/// A JSON object on one line, without the line end.
 std::string text_of(const ledger_record& x);
-/// Throws input_error, beginning with `what`.
+/// Throws input_error with the prefix `what`.
 ledger_record read_ledger_record(std::string_view line, const std::string& what);
 
-/// Of a ledger's file, in order; a last line without its end was being written, and is left out.
-/// Throws input_error, naming the line, and io_error.
+/// The records of a ledger file, in order; ignores an incomplete last line. Throws input_error with
+/// the line number, and io_error.
 std::vector<ledger_record> read_ledger(const std::filesystem::path& path);
 
-/// Whether its beginning is there: where the run starts stands before all but the successions of
-/// supervisors that died before.
+/// True if the start of the run is present. Only records of supervisors that died before it may
+/// precede it.
 bool is_whole(const std::vector<ledger_record>& all);
 
-/// What is wrong with a run that wrote these, in words; empty: they are there from the beginning
-/// on, steps were committed once and in order, each with the samples after those of the step
-/// before, each was told once and in order, each that ran again came out as before, what was
-/// saved had been committed, and each supervisor that took over was of a later epoch.
+/// The inconsistencies of a run's records, in words; empty: none. Checks that
+/// - the records are complete from the start of the run;
+/// - steps were committed and told once, in order, with increasing samples;
+/// - repeated steps had the same result;
+/// - saved iterations had been committed;
+/// - epochs of supervisors increase.
 std::vector<std::string> complaints_of(const std::vector<ledger_record>& all);
 
 }  // namespace troupe::runtime

@@ -93,7 +93,7 @@ std::map<std::string, digest> digests_from(const json& object,
   return out;
 }
 
-/// Of the arrays of a rank, one after the other.
+/// Writes the arrays of a rank into one file.
 class arrays_file {
  public:
   arrays_file(const fs::path& path, const std::atomic<bool>& stop) : to_(path), stop_(stop) {}
@@ -156,12 +156,12 @@ json read_local_manifest(const fs::path& step) {
   const std::string_view all = text;
   if (all.size() < seal_digits + 1 || all[seal_digits] != '\n'
       || seal_of(all.substr(seal_digits + 1)) != all.substr(0, seal_digits))
-    throw input_error("{} has not the SHA-256 with which it begins: it is damaged", where);
+    throw input_error("{} is damaged: it does not match the SHA-256 at its beginning", where);
   auto out = parse_json(all.substr(seal_digits + 1), where);
   if (string_member(out, "format", where) != local_format
       || count_member(out, "format_version", where) != local_format_version)
     throw input_error(
-        "{} is no manifest of local states of version {}", where, local_format_version);
+        "{} is not a manifest of local states of version {}", where, local_format_version);
   if (!member(out, "ranks", where).is_array())
     throw input_error("{}: 'ranks' should be a list", where);
   return out;
@@ -181,7 +181,7 @@ tensor read_array(file_reader& from, std::int64_t elements, const json& hash) {
     at += n;
   }
   if (found.result() != digest_from(hash, where))
-    throw input_error("{} is damaged: an array has not the hash that was written down", where);
+    throw input_error("{} is damaged: an array does not match its hash in the manifest", where);
   return out;
 }
 
@@ -191,13 +191,13 @@ rank_state::part read_chunk(file_reader& from, const json& told) {
   const auto& own = member(told, "own_weights", where);
   const auto& hashes = member(told, "xxh3", where);
   if (!own.is_array() || !hashes.is_array() || hashes.size() != own.size() + 1)
-    throw input_error("{} has other arrays than hashes", where);
+    throw input_error("{}: the numbers of arrays and hashes differ", where);
   for (std::size_t i = 0; i < own.size(); ++i) {
     const auto begin
         = own[i].is_array() && own[i].size() == 2 ? whole_number_in(own[i][0]) : std::nullopt;
     const auto end = begin ? whole_number_in(own[i][1]) : std::nullopt;
     if (!end || *begin < 0 || *end < *begin || *end > out.elements)
-      throw input_error("{}: 'own_weights' lie within its elements", where);
+      throw input_error("{}: 'own_weights' should be within its elements", where);
     out.own_weights.emplace_back(*begin, *end);
     out.weights.push_back(read_array(from, *end - *begin, hashes[i]));
   }
@@ -246,8 +246,8 @@ bool local_writer_lock::try_take(const fs::path& folder, int process) {
 
 namespace {
 
-// An older one of that step has the name until the new one has it, where the file system can: it
-// may be the only one that all processes have.
+// If the file system can exchange names, the older folder of that step keeps its name until the new
+// one takes it: it may be the only step that all processes have.
 void give_name_of_step(const fs::path& aside, const fs::path& target) {
   if (::renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
     sync_folder(target.parent_path());

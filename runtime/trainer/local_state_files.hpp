@@ -1,5 +1,4 @@
-// The files of one step in a folder of local states, written and read:
-// docs/formats/local_states.md.
+// Reads and writes the files of one step in a folder of local states: docs/formats/local_states.md.
 
 #pragma once
 
@@ -15,38 +14,40 @@ namespace troupe::runtime {
 
 std::string folder_of_process(int process);
 std::string folder_of_step(std::uint64_t iteration);
-/// Nothing: another name.
+/// Nothing: not such a name.
 std::optional<int> process_of_folder(const std::string& name);
 std::optional<std::uint64_t> step_of_folder(const std::string& name);
 
-/// Held by who writes the states of a process, and by who clears away what a writer has left: of
-/// one open file at a time, so among threads, too. The kernel releases it with whoever dies.
+/// A file lock for writing the states of a process and for clearing leftovers of writers. It
+/// belongs to one open file, so it also excludes other threads. The kernel releases it when its
+/// process dies.
 class local_writer_lock {
  public:
   local_writer_lock() = default;
   local_writer_lock(local_writer_lock&&) = delete;
   ~local_writer_lock();
 
-  /// Waits for who holds it. Where the file system has no locks nobody is kept out, as nobody
-  /// clears away there. Throws io_error: its file, in the folder of the run, cannot be made.
+  /// Blocks until the lock is free. Without lock support of the file system it excludes no other
+  /// writer, and nothing is cleared there. Throws io_error if the lock file in the run's folder
+  /// cannot be created.
   void take(const std::filesystem::path& folder, int process);
-  /// False: somebody holds it, or nobody can tell.
+  /// False: the lock is held, or locks are not supported.
   bool try_take(const std::filesystem::path& folder, int process);
 
  private:
   int descriptor_ = -1;
 };
 
-/// Aside, and visible when all of it is durable (LOCAL-1); `stop` gives it up. Throws io_error and
-/// cancelled; nothing of it is left then, where the disk lets it be removed.
+/// Writes under another name and renames when everything is durable (LOCAL-1). `stop` cancels.
+/// Throws io_error and cancelled, and removes the partial step if the disk allows it.
 void write_step(const std::filesystem::path& in_process,
                 const step_to_store& x,
                 const std::atomic<bool>& stop);
 
-/// Of the manifest. Throws input_error.
+/// Reads the manifest. Throws input_error.
 stored_step look_at_step(const std::filesystem::path& step);
 
-/// Every byte of it held to its hash. Throws input_error.
+/// Verifies each byte against its hash. Throws input_error.
 rank_state read_rank(const std::filesystem::path& step, int rank);
 
 }  // namespace troupe::runtime

@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t steps_kept = 2;
-/// For a write that was under way when the process ends: its pieces are short.
+/// Timeout for a pending write when the process ends. Writes go in short pieces.
 constexpr auto patience_at_end = std::chrono::seconds(5);
 
 std::vector<fs::path> folders_in(const fs::path& dir) {
@@ -37,7 +37,7 @@ std::vector<fs::path> folders_in(const fs::path& dir) {
 
 }  // namespace
 
-/// The thread holds it, too: who destroys the states of a disk that hangs leaves the thread behind.
+/// Shared with the thread: if the disk hangs, the destructor leaves the thread running.
 struct local_states::shared {
   using key = std::pair<int, std::uint64_t>;  ///< process, iteration
 
@@ -45,31 +45,31 @@ struct local_states::shared {
   mutable std::mutex mutex;
   std::condition_variable changed;
   std::atomic<bool> stop = false;
-  bool runs = false;                  ///< the thread
-  std::deque<step_to_store> waiting;  ///< one of a process at most; the first is being written
+  bool runs = false;                  ///< the thread runs
+  std::deque<step_to_store> waiting;  ///< at most one step per process; the first is being written
   std::map<key, stored_step> there;
   std::set<key> written;              ///< by this process
-  std::atomic<bool> refused = false;  ///< that has been told
+  std::atomic<bool> refused = false;  ///< a failure was logged
 
-  /// With the mutex.
+  /// Needs the mutex.
   bool is_storing(int process) const {
     return std::any_of(
         waiting.begin(), waiting.end(), [&](const auto& x) { return x.process == process; });
   }
   void look();
-  /// `clears`: the process's writer lock is held, so that what is not whole is nobody's.
+  /// `clears`: this thread holds the process's writer lock, so incomplete folders are leftovers.
   void look_in(const fs::path& of_process, bool clears);
   void loop();
   void write(const step_to_store& x);
-  /// Under the process's writer lock.
+  /// Needs the process's writer lock.
   void remove_older(const step_to_store& newest);
   fs::path path_of(const key& x) const {
     return folder / folder_of_process(x.first) / folder_of_step(x.second);
   }
 };
 
-// The folder is the host's: processes beside this one may be writing there. What is half written
-// while nobody writes is of one that has died.
+// The folder belongs to the host: other processes may be writing there. An incomplete step without
+// a writer is left by a dead process.
 void local_states::shared::look() {
   for (const auto& of_process : folders_in(folder)) {
     const auto process = process_of_folder(of_process.filename().string());
@@ -97,8 +97,8 @@ void local_states::shared::look_in(const fs::path& of_process, bool clears) {
       there[{found.process, found.iteration}] = std::move(found);
     } catch (const error& failure) {
       if (!clears)
-        continue;  // it may be going, or coming
-      log_warning("a local state is not used, and removed: {}", failure.what());
+        continue;  // it is being removed or written
+      log_warning("removed an unusable local state: {}", failure.what());
       fs::remove_all(step, ignored);
     }
   }
@@ -139,7 +139,7 @@ void local_states::shared::write(const step_to_store& x) {
     remove_older(x);
     if (refused.exchange(false))
       log_info(
-          " states are written to the local disk again: those of process {}'s ranks after "
+          "states are written to the local disk again: those of process {}'s ranks after "
           "iteration {}",
           x.process,
           x.iteration);
@@ -148,17 +148,16 @@ void local_states::shared::write(const step_to_store& x) {
     if (!refused.exchange(true))
       log_warning(
           "the states of process {}'s ranks after iteration {} are not on the local disk: {}; "
-          "training goes on, later ones are tried, and until then a process that dies together "
-          "with its keeper costs all since the checkpoint",
+          "training goes on and later states are tried; until then, if a process dies together "
+          "with its keeper, the run goes back to the checkpoint",
           x.process,
           x.iteration,
           failure.what());
   }
 }
 
-// Of later ones the run has gone back behind, or they are of a run before. Whoever kept that
-// process's states before may have been another process of this host, and what that has written
-// since this one has looked is not known here yet.
+// Later steps are from before the run went back, or from an earlier run. Another process of this
+// host may have kept that process's states before; this one has not seen its latest writes yet.
 void local_states::shared::remove_older(const step_to_store& newest) {
   const int process = newest.process;
   look_in(folder / folder_of_process(process), true);
@@ -247,7 +246,7 @@ std::vector<stored_step> local_states::complete() const {
     for (const auto& [at, x] : shared_->there)
       out.push_back(x);
   }
-  // LOCAL-3: who stores does not wait for the disk.
+  // LOCAL-3: `store` does not wait for the disk, so look at it here.
   std::erase_if(out, [this](const stored_step& x) {
     std::error_code failure;
     return !fs::exists(shared_->path_of({x.process, x.iteration}), failure);

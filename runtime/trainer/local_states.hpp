@@ -1,22 +1,23 @@
-// States of another process's ranks on a disk of this host: what a keeper has in memory, every so
-// many steps, for the case that the process and its keeper die together, or all there is, and the
-// run is started again.
+// Snapshots of another process's ranks on a local disk. A keeper writes the states that it has in
+// memory every few steps. They serve if a process dies together with its keeper, or if all
+// processes die and the run is started again.
 //
 //   FOLDER/process-0/step-0000042/manifest.json    what is here, with hashes
 //                                 rank-00001.state the arrays of a rank, one after the other
 //                    .step-0000042.partial         being written
-//          .process-0.lock                         held by who writes there
+//          .process-0.lock                         held by the writer
 //
-// docs/formats/local_states.md has the bytes. The two newest steps of each process are kept there,
-// and the newest that all processes have.
+// docs/formats/local_states.md defines the bytes. The folder keeps the two newest steps of each
+// process, and the newest step that all processes have.
 //
-//   LOCAL-1  A folder that has the name of a step is complete and durable: it is written aside,
-//            synced and renamed.
-//   LOCAL-2  What has not its hashes is used by nobody: it is removed, and told.
-//   LOCAL-3  A disk that refuses, is slow or is gone delays nobody: of each process one step is
-//            written at a time, and what comes meanwhile is left out.
-//   LOCAL-4  The steps that the processes of a run have there have one in common, from the first
-//            one on that all have written: it is removed when all have a later one
+//   LOCAL-1  A folder with the name of a step is complete and durable: it is written under another
+//            name, synced and renamed.
+//   LOCAL-2  A state that does not match its hashes is not used: it is removed, and a warning
+//   logged. LOCAL-3  A failing, slow or missing disk delays nothing: each process writes one step
+//   at a
+//            time and skips steps that come meanwhile.
+//   LOCAL-4  From the first step that all processes of a run have written, the folders of all
+//            processes have one step in common: it is removed when all have a later one
 //            (actors/supervisor/storing.cpp).
 
 #pragma once
@@ -34,47 +35,46 @@
 
 namespace troupe::runtime {
 
-/// A step of which the states of all ranks of a process are there.
+/// A step with the states of all ranks of a process.
 struct stored_step {
   int process = 0;
   std::uint64_t iteration = 0;
-  /// By rank: the digests of what it answers for.
+  /// By rank: the digests of the parameters for which it accounts.
   std::map<int, std::map<std::string, digest>> own = {};
 };
 
 struct step_to_store {
   int process = 0;
   std::uint64_t iteration = 0;
-  std::map<int, std::shared_ptr<const rank_state>> states = {};  ///< by rank; they stay as they are
-  std::uint64_t common = 0;  ///< a step that stays, too (LOCAL-4); 0: none
+  std::map<int, std::shared_ptr<const rank_state>> states = {};  ///< by rank; not modified
+  std::uint64_t common = 0;  ///< a step that must also stay (LOCAL-4); 0: none
 };
 
-/// Any thread.
+/// Thread-safe.
 class local_states {
  public:
-  /// Looks what an earlier process has left there: manifests alone. What a process beside this one
-  /// is writing stays as it is. A folder that cannot be read holds nothing, and a warning says so.
+  /// Reads the manifests that earlier processes left. Ignores steps that other processes are
+  /// writing. Logs a warning for an unreadable folder and treats it as empty.
   explicit local_states(std::filesystem::path folder);
-  /// What is being written is given up. A disk that hangs keeps its thread, and nobody else.
+  /// Cancels a pending write. If the disk hangs, only its thread stays.
   ~local_states();
   local_states(const local_states&) = delete;
   local_states& operator=(const local_states&) = delete;
 
-  /// By a thread of its own; returns at once. LOCAL-3. Nothing where this process has written that
-  /// step already.
+  /// Writes on a separate thread and returns at once (LOCAL-3). Does nothing if this process has
+  /// already written that step.
   void store(step_to_store x);
-  /// What was asked for and is not written yet, or refused.
+  /// The step that is queued or being written.
   std::optional<std::uint64_t> storing(int process) const;
-  /// By this process, and not removed by it: ascending. Looks at no disk.
+  /// Steps written by this process and still present; ascending. Does not access the disk.
   std::vector<std::uint64_t> written(int process) const;
-  /// What was asked for is written, or refused: for who looks at the folder.
+  /// Blocks until all queued steps are written or have failed; for tests that look at the folder.
   void finish();
 
-  /// Ascending; of steps that were not read yet only what their manifests say. Each is
-  /// looked for again: it may have been removed since.
+  /// All complete steps, ascending, as described by their manifests. Checks that each still exists.
   std::vector<stored_step> complete() const;
 
-  /// Verified against its hashes. Throws input_error: it is not there, or LOCAL-2.
+  /// Verifies the hashes. Throws input_error if the state is missing or damaged (LOCAL-2).
   rank_state read(int process, int rank, std::uint64_t iteration);
 
   const std::filesystem::path& folder() const;
@@ -84,8 +84,8 @@ class local_states {
   std::shared_ptr<shared> shared_;
 };
 
-/// Where the states of a run lie below a folder that several runs may use: two runs that save in
-/// one folder, or compute the same, are the same.
+/// The subfolder for the states of a run in a folder that several runs share. Runs with the same
+/// identity and save folder share a subfolder.
 std::filesystem::path local_folder_of(const std::filesystem::path& folder,
                                       const std::string& identity,
                                       const std::string& save);

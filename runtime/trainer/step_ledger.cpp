@@ -12,9 +12,9 @@ namespace troupe::runtime {
 namespace {
 
 constexpr std::size_t most_named = 8;
-constexpr std::size_t most_unwritten = 16 << 20;  // bytes; then the file is given up
+constexpr std::size_t most_unwritten = 16 << 20;  // bytes; beyond them the ledger stops writing
 
-/// The parameters whose digests differ, the first few by name.
+/// The parameters with different digests; the first few by name.
 std::string differing(const std::map<std::string, digest>& before,
                       const std::map<std::string, digest>& now) {
   std::vector<std::string> names;
@@ -28,7 +28,7 @@ std::string differing(const std::map<std::string, digest>& before,
                      all > most_named ? fmt::format(" and {} more", all - most_named) : "");
 }
 
-/// Bytes up to the end of the last line that has one.
+/// Bytes up to the end of the last complete line.
 std::uintmax_t whole_lines_of(const std::filesystem::path& file) {
   return read_text(file).rfind('\n') + 1;
 }
@@ -104,7 +104,7 @@ bool step_ledger::is_written_down() const {
   return writes_down_;
 }
 
-// The mutex is held.
+// The caller holds the mutex.
 void step_ledger::note(const ledger_record& x) {
   if (writes_down_)
     unwritten_ += text_of(x) + "\n";
@@ -141,7 +141,8 @@ void step_ledger::flush() {
     syncs_ = syncs_ || syncs;
     if (unwritten_.size() <= most_unwritten)
       return;
-    log_warning("the ledger is given up: {} bytes wait to be written", unwritten_.size());
+    log_warning("the ledger stops writing its file: {} bytes could not be written",
+                unwritten_.size());
     writes_down_ = false;
     unwritten_ = {};
   }
@@ -152,24 +153,24 @@ void step_ledger::when_written(written told) {
   told_written_ = std::move(told);
 }
 
-// The lock of the file is held.
+// The caller holds the file mutex.
 void step_ledger::tell(growing_file::past x) {
   if (x == growing_file::past::restored && !std::exchange(restored_, true))
     log_warning(
-        "the ledger '{}' was removed while the run writes it: it stands there again, with all that "
-        "it had",
+        "the ledger '{}' was removed while the run writes it: it is written again, complete",
         path_.string());
   if (x == growing_file::past::cut && !std::exchange(cut_, true))
     log_error(
-        "the ledger '{}' was made shorter while the run writes it, and what is missing is lost: it "
-        "goes on without it, and says nothing for sure any more of this run",
+        "the ledger '{}' was made shorter while the run writes it: the missing part is lost, and "
+        "the file no longer shows the whole run",
         path_.string());
 }
 
 step_ledger::~step_ledger() {
   flush();
   if (!unwritten_.empty())
-    log_warning("the ledger lacks its end: {} bytes could not be written", unwritten_.size());
+    log_warning("the end of the ledger is missing: {} bytes could not be written",
+                unwritten_.size());
 }
 
 void step_ledger::commit(committed_step step) {
@@ -186,7 +187,7 @@ void step_ledger::commit(committed_step step) {
   whole_.push_back(std::move(step));
   if (whole_.size() > kept_whole)
     whole_.pop_front();
-  // Its position is said before.
+  // Its position record precedes this record.
   syncs_ = syncs_ || local_.contains(record.at.iteration);
   note(record);
 }
@@ -208,7 +209,7 @@ void step_ledger::replay(const committed_step& step) {
       before == whole_.end() ? "" : "; it differs in " + differing(before->parts, step.parts)));
 }
 
-// Nothing is written meanwhile: there is no file yet, or this would be in it twice.
+// Nothing is written in between: the ledger has no file yet. Otherwise records would occur twice.
 void step_ledger::take_up(const std::vector<ledger_record>& all) {
   ensure(!writes_down_, "LEDGER-4: a ledger takes up another one before it writes");
   struct {
@@ -259,7 +260,7 @@ void step_ledger::keep_position(const training_position& at, bool local) {
     positions_.erase(*local_.begin());
     local_.erase(local_.begin());
   }
-  // More saves than that at once are attempts that have failed.
+  // More positions of saves than that come from failed attempts.
   if (positions_.size() - local_.size() > kept_positions) {
     const auto oldest = std::find_if(positions_.begin(), positions_.end(), [&](const auto& x) {
       return x.first != start_ && x.first != saved_ && !local_.contains(x.first);
@@ -336,7 +337,7 @@ std::set<ledger::avoided> step_ledger::avoided() const {
 void step_ledger::saved(std::uint64_t iteration) {
   const std::lock_guard lock(mutex_);
   saved_ = std::max(saved_.value_or(0), iteration);
-  // Positions of older checkpoints are read from these, should anybody want them.
+  // Positions of older checkpoints can be read from the checkpoints.
   std::erase_if(positions_,
                 [&](const auto& x) { return x.first < iteration && x.first != start_; });
   local_.erase(local_.begin(), local_.lower_bound(iteration));

@@ -138,7 +138,7 @@ def check_ledger(folder):
     if out.returncode != 1 or "committed after iteration 0" not in out.stderr or "each once" in out.stdout:
         raise wrong(f"a step is missing, and --check ends with {out.returncode}: {out.stderr}")
     file.write_text("".join([*lines, "{}\n"]))
-    refuses("is no record of a ledger", "ledger", "--run", run)
+    refuses("is not a record of a ledger", "ledger", "--run", run)
     file.unlink()
     refuses("there is no ledger", "ledger", "--run", run)
 

@@ -256,7 +256,7 @@ TEST_CASE("LEDGER-4: what is written down makes an equal ledger") {
         read_ledger(file),
         input_error,
         MessageMatches(ContainsSubstring(fmt::format("ledger.jsonl', line {}", all.size() + 1))
-                       && ContainsSubstring("is no record of a ledger")));
+                       && ContainsSubstring("is not a record of a ledger")));
   }
 }
 
