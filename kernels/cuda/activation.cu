@@ -5,11 +5,11 @@ namespace troupe::kernels::cuda {
 
 namespace {
 
-// The fast exponential and division are wrong by some units in the last place, which is as much as
-// the rounding of their arguments costs; the accurate ones would take longer than memory does.
+// The fast exponential and division are off by a few units in the last place, which is no more than
+// the rounding of their arguments costs. The accurate versions would be slower than memory.
 
-/// s = 1 / (1 + e^-x), and rest = 1 - s without its cancellation. Finite below -88 too; of NaN it
-/// is some number: what it is multiplied with keeps the NaN.
+/// s = 1 / (1 + e^-x), and rest = 1 - s without cancellation. Stays finite below -88. For NaN the
+/// result is some number; the factor x keeps the NaN.
 __device__ __forceinline__ float sigmoid(float x, float& rest) {
   const float e = __expf(-fmaxf(x, -88.0f));
   const float s = __fdividef(1.0f, 1.0f + e);
@@ -20,7 +20,7 @@ __device__ __forceinline__ float sigmoid(float x) {
   return __fdividef(1.0f, 1.0f + __expf(-x));
 }
 
-// tanh(u) = 2 sigmoid(2u) - 1 turns gelu_tanh into x sigmoid(2u): no cancellation, one division.
+// tanh(u) = 2 sigmoid(2u) - 1 gives gelu_tanh = x sigmoid(2u): no cancellation, one division.
 constexpr float twice_sqrt_2_over_pi = 1.59576912f;
 constexpr float cubic = 0.044715f;
 
@@ -38,10 +38,9 @@ struct gelu_tanh {
 };
 
 struct gelu_erf {
-  /// The normal distribution function of x, and bell = e^(-x^2 / 2): the form of Abramowitz,
-  /// Stegun, "Handbook of Mathematical Functions", 7.1.26, with the polynomial of
-  /// kernels/cpu/vector-inl.hpp, whose relative error is below 5e-8. The library's erf takes twice
-  /// as long.
+  /// The normal distribution function of x, and bell = e^(-x^2 / 2). Source: Abramowitz, Stegun,
+  /// "Handbook of Mathematical Functions", 7.1.26, with the polynomial of
+  /// kernels/cpu/vector-inl.hpp. Its relative error is below 5e-8. CUDA's erf takes twice as long.
   static __device__ __forceinline__ float below(float x, float& bell) {
     const float t = __fdividef(1.0f, fmaf(fabsf(x), 0.353553391f, 1.0f));
     bell = __expf(x * x * -0.5f);
@@ -69,7 +68,7 @@ struct gelu_erf {
 };
 
 struct squared_relu {
-  // Not a maximum, which hides what is not a number.
+  // Not fmaxf, which would hide NaN.
   static __device__ __forceinline__ float positive(float x) { return x <= 0.0f ? 0.0f : x; }
   static __device__ __forceinline__ float value(float x) { return positive(x) * positive(x); }
   static __device__ __forceinline__ float slope(float x) { return 2 * positive(x); }
@@ -114,8 +113,7 @@ struct pointwise_backward {
   }
 };
 
-// Element i of the output, of row r = i / N, lies at i + r N of the gates, N before its linear
-// half.
+// Output element i in row r = i / N: its gate is at i + r N, and its linear half N further.
 template <class T, int W>
 struct swiglu_forward {
   static constexpr int width = W, steps = 2;

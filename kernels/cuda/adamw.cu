@@ -18,8 +18,8 @@ struct adamw_piece {
   std::int64_t n;
   std::int64_t first;
   const std::uint64_t* keys;
-  std::int64_t before;  ///< grains of the pieces before, of one array
-  float decay;          ///< of a step
+  std::int64_t before;  ///< grains of earlier pieces, per array
+  float decay;          ///< weight decay per step
   bool aligned;
 };
 
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(adamw_threads)
   }
 }
 
-/// Element k of `low` and element l of `high`: a pair of words of x, of m and of v.
+/// Adds a pair of words of x, of m and of v: element k of `low` and element l of `high`.
 template <int W>
 __device__ __forceinline__ void take_pair(grain_fingerprints<3>& of,
                                           const adamw_state<W>& low,
@@ -117,7 +117,7 @@ __device__ __forceinline__ void take_pair(grain_fingerprints<3>& of,
   of.add(2, __float_as_uint(low.v.x[k]), __float_as_uint(high.v.x[l]), pair);
 }
 
-/// Elements i and i + 1 of the grain of n that begins at `origin`, as far as it has them.
+/// Updates elements i and i + 1 of the grain at `origin` with n elements, as far as they exist.
 __device__ __forceinline__ void update_pair(const adamw_piece& piece,
                                             std::int64_t origin,
                                             std::int64_t i,
@@ -134,8 +134,8 @@ __device__ __forceinline__ void update_pair(const adamw_piece& piece,
   take_pair(of, low, 0, high, 0, i / 2);
 }
 
-// The same with the fingerprints of what is written, from where it is computed. A tile is of one
-// grain; a block's are neighbours, so that it adds once for every grain among them.
+// As adamw_kernel, with fingerprints of the written values. A tile lies in one grain. A block
+// handles consecutive tiles, so it adds once per grain.
 __global__ void __launch_bounds__(adamw_threads)
     adamw_fingerprints_kernel(const __grid_constant__ piece_table<adamw_piece> table,
                               std::int64_t tiles,

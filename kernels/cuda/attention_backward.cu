@@ -5,11 +5,12 @@ namespace troupe::kernels::cuda {
 
 namespace {
 
-// Two kernels compute the probabilities anew, so that each sum has one owner and no atomics: one
-// has a tile of keys and goes over the queries, for dk and dv; the other has a tile of queries and
-// goes over the keys, for dq. A third, before them, finds what both need of a row.
+// Two kernels recompute the probabilities, so that each sum has one owner and needs no atomics. One
+// has a tile of keys and iterates over the queries, for dk and dv. The other has a tile of queries
+// and iterates over the keys, for dq. A third kernel runs first and computes what both need per
+// row.
 
-/// Scratch: D of each row and head, and the positions of each tile of queries.
+/// Scratch: D of each row and head, and the position range of each query tile.
 struct prepared {
   float* center;  ///< (query rows, H)
   span* spans;    ///< (tile numbers)
@@ -52,11 +53,12 @@ __global__ void __launch_bounds__(prepare_threads)
 }
 
 struct backward_tiles : shared_tiles {
-  float lse2[tile];  ///< of the queries, to base 2
+  float lse2[tile];  ///< log-sum-exp of the queries, to base 2
   float center[tile];
 };
 
-/// The queries of a tile of sequence s: their positions, log-sum-exp and D of head h. Others wait.
+/// Loads positions, log-sum-exp and D (of head h) of the queries of a tile of sequence s. Only the
+/// first 64 threads take part.
 template <class T>
 __device__ __forceinline__ void load_queries(const attention_backward<T>& op,
                                              const attention_work& a,
@@ -79,7 +81,7 @@ __device__ __forceinline__ void load_queries(const attention_backward<T>& op,
 template <int Rows>
 constexpr int threads_of = tile / Rows * 16;
 
-// --- dk and dv: rows of a thread are keys, its columns queries -----------------------------------
+// --- dk and dv: a thread's rows are keys, its columns are queries -------------------------------
 
 template <class T, int Dp, int Rows>
 __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
@@ -136,7 +138,7 @@ __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
           unseen |= unsigned(hidden) << (Rows * c + r);
           p[r][c] = hidden ? 0.0F : exp2f(p[r][c] * a.scale2 - own.lse2[query]);
         }
-      // Not in registers while the other scores are made: there are too few for D = 128.
+      // Kept in shared memory during the next product: for D = 128 there are too few registers.
       store_weights(own.weights, p);
     }
     float ds[Rows][4];
@@ -168,7 +170,7 @@ __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
 #pragma unroll 1
     for (int begin = 0; begin < query_tiles; begin += warp) {
       const int mine = begin + int(threadIdx.x) % warp;
-      // Every warp finds the same.
+      // Every warp computes the same.
       unsigned touched = __ballot_sync(
           0xffffffffU, mine < query_tiles && any_seen(a, query_spans[mine], key_span));
 #pragma unroll 1
@@ -187,13 +189,13 @@ __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
   write_rows<Rows, Dp>(a, dv, factor, op.dv + place, a.key_row, at.rows);
 }
 
-// --- dq: rows of a thread are queries, its columns keys ------------------------------------------
+// --- dq: a thread's rows are queries, its columns are keys --------------------------------------
 
 template <class T, int Dp, int Rows>
 __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
     backward_queries(const attention_backward<T> op, const attention_work a, const prepared from) {
   __shared__ backward_tiles own;
-  const int number = int(gridDim.x - 1 - blockIdx.x);  // as forward: what takes longest, first
+  const int number = int(gridDim.x - 1 - blockIdx.x);  // longest tiles first, as in forward
   const tile_place at = find_tile(a.query_starts, a.S, number);
   if (at.rows <= 0)
     return;
@@ -257,7 +259,7 @@ __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
 }
 
 struct scratch_plan {
-  std::size_t centers;  ///< bytes
+  std::size_t centers;  ///< in bytes
   std::size_t bytes;
 
   explicit scratch_plan(const attention_shape& a)

@@ -7,20 +7,20 @@ namespace troupe::kernels::cuda {
 
 namespace {
 
-constexpr int rows = 8;  ///< of a thread
+constexpr int rows = 8;  ///< per thread
 constexpr int threads = tile / rows * 16;
 template <int Dp>
 [[maybe_unused]] constexpr int blocks = Dp == 64    ? 4
                                         : Dp == 128 ? 3
-                                                    : 1;  ///< of a multiprocessor, by registers
+                                                    : 1;  ///< per multiprocessor, by registers
 
-/// The softmax of the rows so far, in shared memory: registers are for what is multiplied.
+/// Running softmax of the rows, in shared memory to save registers.
 struct running {
   float highest[tile];
   float sum[tile];
 };
 
-/// Scores become probabilities times 2^highest; what was added up under a lower maximum shrinks.
+/// Turns scores into probabilities times 2^highest and rescales the sums to the new maximum.
 template <int Dp>
 __device__ __forceinline__ void soften(float (&s)[rows][4],
                                        running& so_far,
@@ -35,7 +35,7 @@ __device__ __forceinline__ void soften(float (&s)[rows][4],
       top[r] = fmaxf(top[r], __shfl_xor_sync(0xffffffffU, top[r], step));
     const float before = so_far.highest[first + r];
     top[r] = fmaxf(before, top[r]);
-    // Where nothing was seen the difference of two infinities would be no number.
+    // If no key was visible, the difference of two infinities would be NaN.
     const float center = top[r] == -infinity ? 0.0F : top[r];
     const float shrink = exp2f(before - center);
     sum[r] = 0;
@@ -52,7 +52,7 @@ __device__ __forceinline__ void soften(float (&s)[rows][4],
     for (int d = 0; d < Dp / 16; ++d)
       o[r][d] *= shrink;
   }
-  __syncwarp();  // all have read what is now replaced
+  __syncwarp();  // all have read the old values
   if (threadIdx.x % 16 == 0)
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
@@ -68,22 +68,22 @@ __device__ __forceinline__ float log_sum_exp(float highest, float sum) {
   return sum == 0 ? -infinity : (highest + log2f(sum)) / log2_e;
 }
 
-/// What is left to merge where the keys of a row are spread over blocks: sums that are relative to
-/// the highest score of the part.
+/// Partial results when the keys of a row are split among blocks; sums are relative to the highest
+/// score of the part.
 struct parts {
   float* o;        ///< (parts, query rows, H, D)
   float* highest;  ///< (parts, query rows, H)
   float* sum;      ///< (parts, query rows, H)
 };
 
-/// Spread: the block of blockIdx.z takes its part of the keys.
+/// Spread: the block handles part blockIdx.z of the keys.
 template <class T, int Dp, bool Spread>
 __global__ void __launch_bounds__(threads, blocks<Dp>)
     forward_tile(const attention_forward<T> op, const attention_work a, const parts to) {
   __shared__ shared_tiles own;
   __shared__ running so_far;
 
-  // Backwards: with causality the last tiles see the most keys, and should not begin last.
+  // Reverse order: with causality the last tiles have the most keys and should start first.
   const int number = int(gridDim.x - 1 - blockIdx.x);
   const tile_place at = find_tile(a.query_starts, a.S, number);
   if (at.rows <= 0)
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(threads, blocks<Dp>)
     const int n = keys.rows_of(t);
     load_keys(keys, t, own);
     unsigned kept = 0;
-    if (a.p_drop > 0) {  // first, while there are no scores to hold
+    if (a.p_drop > 0) {  // early, while no scores occupy registers
       __syncthreads();
 #pragma unroll 1
       for (int r = 0; r < rows; ++r)
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(threads, blocks<Dp>)
 
 constexpr int merge_threads = 128;
 
-/// A warp for each row and head.
+/// One warp per row and head.
 template <class T>
 __global__ void __launch_bounds__(merge_threads)
     merge_parts(const attention_forward<T> op, const attention_work a, const parts from, int n) {
@@ -210,13 +210,13 @@ __global__ void __launch_bounds__(merge_threads)
   }
 }
 
-/// Few queries, as in decoding, do not keep a device busy: the keys of each are spread.
+/// With few queries, as in decoding, a device would be idle: the keys of each query are split.
 struct forward_plan {
   std::int64_t parts;
-  std::int64_t floats;  ///< of `highest` and of `sum`, a multiple of 4
+  std::int64_t floats;  ///< of `highest` and of `sum`; a multiple of 4
 
   explicit forward_plan(const attention_shape& a) {
-    constexpr std::int64_t enough = 2 * 132, least = 2;  // blocks; tiles of keys of a part
+    constexpr std::int64_t enough = 2 * 132, least = 2;  // blocks; key tiles per part
     const std::int64_t tiles = ceil_div(a.longest_key, tile);
     const std::int64_t there
         = std::max<std::int64_t>(1, std::max(a.S, ceil_div(a.query_rows, tile)) * a.H);

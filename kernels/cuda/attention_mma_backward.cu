@@ -4,13 +4,13 @@ namespace troupe::kernels::cuda {
 
 namespace {
 
-// As in attention_backward.cu: one kernel has keys and goes over queries, for dk and dv, the other
-// has queries and goes over keys, for dq. Each computes the probabilities anew.
+// As in attention_backward.cu: one kernel has keys and iterates over queries, for dk and dv; the
+// other has queries and iterates over keys, for dq. Each recomputes the probabilities.
 //
-// What is gone over is copied a tile ahead. Of what the last product of a tile needs, queries or
-// keys, there are two buffers; of the other, which is needed before, one.
+// The rows of the iteration are copied one tile ahead. Those that the last product of a tile needs
+// (queries or keys) have two buffers; the others are free earlier and have one.
 
-/// Rows that are at hand: 48 KiB of shared memory, and what registers hold, are what there is.
+/// Rows in shared memory at a time, limited by 48 KiB and by registers.
 template <int Dp>
 constexpr int queries_at_hand = Dp == 256 ? 16 : 32;
 template <int Dp>
@@ -18,11 +18,11 @@ constexpr int keys_at_hand = Dp == 64    ? 64
                              : Dp == 128 ? 32
                                          : 16;
 
-/// Columns of dk and dv that a block sums: all, or half where registers do not hold all.
+/// Columns of dk and dv per block: all, or half if registers do not hold all.
 template <int Dp>
 constexpr int columns_of_keys = Dp == 256 ? 128 : Dp;
 
-// --- dk and dv: rows are keys, columns queries ---------------------------------------------------
+// --- dk and dv: rows are keys, columns are queries ----------------------------------------------
 
 template <int Dp>
 struct keys_memory {
@@ -35,21 +35,21 @@ struct keys_memory {
   unsigned char kept[at_hand * tile / 8];
 };
 
-/// Goes over the queries that see some of the keys, for each head of a group in turn. Every warp
-/// finds the same.
+/// Iterates over the queries that see some of the keys, for each head of a group in turn. All warps
+/// follow the same sequence.
 template <int AtHand>
 class query_walk {
  public:
-  /// `spans`: of the tiles of the sequence, which has so many queries. `members`: heads of the
-  /// group.
+  /// `spans`: position ranges of the sequence's query tiles. `queries`: number of queries.
+  /// `members`: heads of the group.
   __device__ query_walk(const span* spans, int queries, int members)
       : spans_(spans), queries_(queries), members_(members) {}
 
-  /// False: there are no more.
+  /// False at the end.
   __device__ __forceinline__ bool next(const attention_work& a, span keys) {
     first_ += AtHand;
     if (first_ % tile != 0 && first_ < queries_)
-      return true;  // of the same tile
+      return true;  // in the same tile
     const int tiles = (queries_ + tile - 1) / tile;
     while (touched_ == 0) {
       begin_ += warp;
@@ -65,15 +65,15 @@ class query_walk {
     touched_ &= touched_ - 1;
     return true;
   }
-  __device__ __forceinline__ int left() const { return queries_ - first_; }  ///< and those after
+  __device__ __forceinline__ int left() const { return queries_ - first_; }  ///< from first() on
   __device__ __forceinline__ int member() const { return member_; }
-  __device__ __forceinline__ int first() const { return first_; }  ///< of the sequence
+  __device__ __forceinline__ int first() const { return first_; }  ///< within the sequence
 
  private:
   const span* spans_;
   int queries_, members_;
   int member_ = -1;
-  int begin_ = 1 << 30;  // behind the last tile of the head before the first
+  int begin_ = 1 << 30;  // past the last tile, before the first head
   unsigned touched_ = 0;
   int first_ = -AtHand;
 };
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(mma_threads, Dp == 64 ? 3 : 2)
     const int h = g * per_group + next.member(), n = next.left();
     more = next.next(a, key_span);
     copies.wait();
-    __syncthreads();  // all is there, and all are done with the queries before
+    __syncthreads();  // data is complete, and all are done with the previous queries
     if (more)
       copy_queries(next, buffer ^ 1);
     if (a.p_drop > 0) {
@@ -170,14 +170,14 @@ __global__ void __launch_bounds__(mma_threads, Dp == 64 ? 3 : 2)
       copy_gradients(next);
     add_weighted_rows<T, Dp>(dk, ds, own.queries[buffer], first_chunk);
   }
-  copies.wait();  // where no query sees these keys, theirs are under way
+  copies.wait();  // if no query sees these keys, their copies are still pending
 
   const float of_keys[2] = {a.scale, a.scale}, of_values[2] = {a.rest, a.rest};
   write_result(dk, of_keys, op.dk + place, a.key_row, at.rows, 8 * first_chunk, D);
   write_result(dv, of_values, op.dv + place, a.key_row, at.rows, 8 * first_chunk, D);
 }
 
-// --- dq: rows are queries, columns keys ----------------------------------------------------------
+// --- dq: rows are queries, columns are keys -----------------------------------------------------
 
 template <int Dp>
 struct queries_memory {
@@ -196,7 +196,7 @@ __global__ void __launch_bounds__(mma_threads, Dp == 64 ? 3 : 2)
                 const span* spans) {
   constexpr int at_hand = keys_at_hand<Dp>, N = at_hand / 8;
   __shared__ queries_memory<Dp> own;
-  const int number = int(gridDim.x - 1 - blockIdx.x);  // as forward: what takes longest, first
+  const int number = int(gridDim.x - 1 - blockIdx.x);  // longest tiles first, as in forward
   const tile_place at = find_tile(a.query_starts, a.S, number);
   if (at.rows <= 0)
     return;
@@ -247,7 +247,7 @@ __global__ void __launch_bounds__(mma_threads, Dp == 64 ? 3 : 2)
     const int n = keys.rows - from;
     const bool more = from + at_hand < end;
     copies.wait();
-    __syncthreads();  // all is there, and all are done with the keys before
+    __syncthreads();  // data is complete, and all are done with the previous keys
     if (more)
       copy_keys(from + at_hand, buffer ^ 1);
     if (a.p_drop > 0) {

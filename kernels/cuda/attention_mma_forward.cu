@@ -5,11 +5,11 @@ namespace troupe::kernels::cuda {
 namespace {
 
 template <int Dp>
-constexpr int forward_keys = Dp == 256 ? 32 : 64;  ///< that are at hand: 48 KiB are what there is
+constexpr int forward_keys = Dp == 256 ? 32 : 64;  ///< at a time, within 48 KiB of shared memory
 template <int Dp>
 [[maybe_unused]] constexpr int forward_blocks = Dp == 64    ? 3
                                                 : Dp == 128 ? 2
-                                                            : 2;  ///< by registers
+                                                            : 2;  ///< limited by registers
 
 template <int Dp>
 struct forward_memory {
@@ -19,13 +19,13 @@ struct forward_memory {
   unsigned char kept[tile * forward_keys<Dp> / 8];
 };
 
-/// The highest score so far of a lane's two rows, and the sum relative to it.
+/// Running maximum of a lane's two rows, and the sums relative to it.
 struct running_rows {
   float highest[2] = {-infinity, -infinity};
   float sum[2] = {0, 0};
 };
 
-/// Scores become probabilities times 2^highest; what was added up under a lower maximum shrinks.
+/// Turns scores into probabilities times 2^highest and rescales the sums to the new maximum.
 template <int N, int M>
 __device__ __forceinline__ void soften_rows(float (&s)[N][4],
                                             running_rows& so_far,
@@ -39,7 +39,7 @@ __device__ __forceinline__ void soften_rows(float (&s)[N][4],
 #pragma unroll
     for (int step = 2; step > 0; step /= 2)  // the four lanes of the row
       top = fmaxf(top, __shfl_xor_sync(0xffffffffU, top, step));
-    // Where nothing was seen the difference of two infinities would be no number.
+    // If no key was visible, the difference of two infinities would be NaN.
     const float center = top == -infinity ? 0.0F : top;
     const float shrink = exp2f(so_far.highest[half] - center);
     float sum = 0;
@@ -51,7 +51,7 @@ __device__ __forceinline__ void soften_rows(float (&s)[N][4],
         sum += s[n][i];
       }
     so_far.highest[half] = top;
-    so_far.sum[half] = so_far.sum[half] * shrink + sum;  // of this lane's columns
+    so_far.sum[half] = so_far.sum[half] * shrink + sum;  // over this lane's columns
 #pragma unroll
     for (int m = 0; m < M; ++m) {
       o[m][2 * half] *= shrink;
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(mma_threads, forward_blocks<Dp>)
   constexpr int at_hand = forward_keys<Dp>, N = at_hand / 8;
   __shared__ forward_memory<Dp> own;
 
-  // Backwards: with causality the last tiles see the most keys, and should not begin last.
+  // Reverse order: with causality the last tiles have the most keys and should start first.
   const tile_place at = find_tile(a.query_starts, a.S, int(gridDim.x - 1 - blockIdx.x));
   if (at.rows <= 0)
     return;
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(mma_threads, forward_blocks<Dp>)
   for (int from = begin; from < end; from += at_hand) {
     const int n = min(at_hand, keys.rows - from);
     copies.wait();
-    __syncthreads();  // keys are there, and all are done with the values before
+    __syncthreads();  // keys are complete, and all are done with the previous values
     copy_rows<at_hand, Dp>(copies, own.values, v + from * a.key_row, a.key_row, n, D);
     if (a.p_drop > 0)
       draw_kept<tile, at_hand>(
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(mma_threads, forward_blocks<Dp>)
       }
     soften_rows(s, so_far, o);
     copies.wait();
-    __syncthreads();  // values and bits are there, and all are done with the keys
+    __syncthreads();  // values and dropout bits are complete, and all are done with the keys
     if (from + at_hand < end)
       copy_keys(from + at_hand);
     if (a.p_drop > 0) {

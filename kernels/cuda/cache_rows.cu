@@ -7,7 +7,7 @@ namespace {
 
 constexpr int threads = 128;
 
-/// A block for each row, W elements at a time.
+/// One block per row, W elements per access.
 template <class T, int W>
 __global__ void __launch_bounds__(threads) copy_rows(const cache_rows<T> op) {
   const int width = int(op.width / W), pieces = int(op.G) * width;

@@ -22,7 +22,7 @@ struct cast_body {
   }
 };
 
-/// 16 bytes of the narrow type at a time, 32 of the other.
+/// Moves 16 bytes of the narrow type and 32 of the other at a time.
 template <class To, class From>
 void cast(To* y, const From* x, std::int64_t n, const context& in) {
   each_flat<8>(in, n, all_aligned(y, x), [&](auto width) {

@@ -5,7 +5,7 @@ namespace troupe::kernels::cuda {
 
 namespace {
 
-using count_word = unsigned long long;  // what atomicAdd takes
+using count_word = unsigned long long;  // the type that atomicAdd takes
 
 constexpr int count_threads = 256, count_steps = 4;
 
@@ -13,7 +13,7 @@ __global__ void clear_count(count_word* result) {
   *result = 0;
 }
 
-// A count has no order: blocks add to the result as they come.
+// A count does not depend on the order, so blocks use atomics.
 template <int W>
 __global__ void __launch_bounds__(count_threads)
     count_kernel(count_word* result, const float* x, std::int64_t n) {

@@ -9,7 +9,7 @@ using namespace cross_entropy;
 
 constexpr int backward_threads = 256;
 
-/// One block for each part of a row.
+/// One block per part of a row.
 template <class T, int W>
 __global__ void __launch_bounds__(backward_threads)
     backward_row_parts(const cross_entropy_backward<T> op, int parts) {

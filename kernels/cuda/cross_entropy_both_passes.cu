@@ -8,15 +8,15 @@ namespace {
 
 using namespace cross_entropy;
 
-// A row is read twice by one block, the second time mostly from a cache: rows that are under way
-// together lie in 26 MB where each processor has 200 KB of them, about half of what an H100 caches.
-// So a long row has a block of 768 threads, of which a processor takes two: one computes while the
-// other waits. Backwards the row is read from its end: then the half that was read last is still
-// in the processor's own cache, and on average only half of what is under way lies between the two
-// times that a byte is read.
+// One block reads a row twice, the second time mostly from a cache. With 200 KB per multiprocessor
+// the rows in flight take 26 MB, about half of an H100's L2 cache. So a long row has a block of 768
+// threads, two blocks per multiprocessor: one computes while the other waits.
+//
+// The gradient pass reads the row from its end. The part that was read last is then still in the L1
+// cache. On average only half of the data in flight lies between the two reads of a byte.
 constexpr int most_threads = 768;
 
-/// Vectors of a thread that are under way at a time: two blocks have 40 registers for each thread.
+/// Vectors in flight per thread: two blocks leave 40 registers per thread.
 template <int Threads>
 constexpr int at_a_time = Threads == most_threads ? 2 : ahead;
 
@@ -27,13 +27,13 @@ __global__ void __launch_bounds__(Threads, Threads == most_threads ? 2 : 1)
   for (std::int64_t r = blockIdx.x; r < op.R; r += gridDim.x) {
     const T* const logits = op.logits + r * op.V;
     const std::int64_t target = op.target[r];
-    // Before anybody writes: the barrier is below.
+    // Read before any thread writes; the barrier is below.
     const float logit = threadIdx.x == 0 && target >= 0 && target < op.vocabulary
                             ? to_float(logits[target])
                             : 0.0F;
     const auto row = sum_of<T, Threads>(logits, int(op.vocabulary));
     if (threadIdx.x == 0) {
-      // In double, because where the model is sure the loss is a small difference.
+      // In double: for confident predictions the loss is a small difference.
       const double lse = double(row.highest) + log(row.sum);
       op.loss[r] = float(lse - double(logit));
       op.lse[r] = lse_of_row = float(lse);
@@ -58,8 +58,8 @@ void both_passes(const cross_entropy_both_passes<T>& op, const context& in) {
 
 template <class T>
 void compute(const cross_entropy_both_passes<T>& op, const context& in) {
-  // Long rows that are fewer than processors have several blocks each, in the forward pass; what
-  // these have read, at most some tens of megabytes, is in the device's cache for the backward.
+  // Few long rows: the forward pass uses several blocks per row. The data, some tens of megabytes
+  // at most, is still in the L2 cache for the backward pass.
   const bool few = op.R < processors && op.vocabulary > 8192;
   if (few || !begin_alike(op.logits, op.dlogits)) {
     run(forward_of(op), in);

@@ -9,14 +9,14 @@ namespace {
 
 using namespace cross_entropy;
 
-/// The target's logit, where it lies among the columns.
+/// The target's logit, or 0 if it is not in these columns.
 template <class T>
 __device__ __forceinline__ float logit_of(const cross_entropy_forward<T>& op, std::int64_t r) {
   const std::int64_t target = std::int64_t{op.target[r]} - op.first;
   return target >= 0 && target < op.vocabulary ? to_float(op.logits[r * op.V + target]) : 0.0F;
 }
 
-/// In double, because where the model is sure the loss is a small difference.
+/// In double: for confident predictions the loss is a small difference.
 template <class T>
 __device__ __forceinline__ void finish(const cross_entropy_forward<T>& op,
                                        std::int64_t r,
@@ -31,18 +31,18 @@ __device__ __forceinline__ void finish(const cross_entropy_forward<T>& op,
     op.target_logit[r] = logit;
 }
 
-/// One block for each row.
+/// One block per row.
 template <class T, int Threads>
 __global__ void __launch_bounds__(Threads) forward_rows(const cross_entropy_forward<T> op) {
   for (std::int64_t r = blockIdx.x; r < op.R; r += gridDim.x) {
-    const float logit = threadIdx.x == 0 ? logit_of(op, r) : 0;  // early: nobody waits for it
+    const float logit = threadIdx.x == 0 ? logit_of(op, r) : 0;  // early: hides its latency
     const auto row = sum_of<T, Threads>(op.logits + r * op.V, int(op.vocabulary));
     if (threadIdx.x == 0)
       finish(op, r, row, logit);
   }
 }
 
-/// One block for `columns` columns of a row: to (R, gridDim.y).
+/// One block per `columns` columns of a row; writes to (R, gridDim.y).
 template <class T, int Threads>
 __global__ void __launch_bounds__(Threads)
     forward_parts(const cross_entropy_forward<T> op, int columns, partial_sum* to) {
@@ -71,10 +71,10 @@ __global__ void __launch_bounds__(warp)
   finish(op, r, all, logit_of(op, r));
 }
 
-/// Blocks of a row: several where rows are too few to keep a device busy.
+/// Blocks per row: several if there are too few rows to fill a device.
 struct forward_plan {
-  std::int64_t columns;  ///< of a block
-  std::int64_t parts;    ///< blocks of a row
+  std::int64_t columns;  ///< per block
+  std::int64_t parts;    ///< blocks per row
 
   template <class T>
   explicit forward_plan(const cross_entropy_forward<T>& op) {

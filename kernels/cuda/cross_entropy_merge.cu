@@ -10,15 +10,14 @@ namespace {
 using namespace cross_entropy;
 
 constexpr int merge_threads = 128;
-constexpr int most_parts = 128;  ///< of one launch: what fits into a kernel's parameters
+constexpr int most_parts = 128;  ///< per launch, limited by the size of kernel parameters
 
 struct part_arrays {
   const float* lse[most_parts];
   const float* logit[most_parts];
 };
 
-/// `more`: loss and lse hold the logit and lse of parts that were merged before; `last`: none
-/// follow.
+/// `more`: loss and lse hold the logit and lse of earlier launches. `last`: no launch follows.
 __global__ void __launch_bounds__(merge_threads) merge(float* loss,
                                                        float* lse,
                                                        const part_arrays part,
@@ -32,7 +31,7 @@ __global__ void __launch_bounds__(merge_threads) merge(float* loss,
     float highest = before;
     for (int k = 0; k < parts; ++k)
       highest = fmaxf(highest, part.lse[k][r]);
-    // A part of nothing but -infinity is the highest only where all are.
+    // A part with only -infinity equals the maximum only if all parts are -infinity.
     const auto share
         = [highest](float x) { return x == highest ? 1.0 : exp(double(x) - double(highest)); };
     double sum = more ? share(before) : 0, logit = more ? double(loss[r]) : 0;

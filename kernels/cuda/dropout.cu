@@ -5,14 +5,14 @@ namespace troupe::kernels::cuda {
 
 namespace {
 
-/// The four words of a block, as scalars: an array that is indexed would lie in local memory.
+/// Selects one of four words without indexing: an indexed array would be in local memory.
 __device__ __forceinline__ unsigned word_of(const philox_counter& words, unsigned which) {
   const unsigned low = which & 1 ? words[1] : words[0], high = which & 1 ? words[3] : words[2];
   return which & 2 ? high : low;
 }
 
-/// Both directions: backwards there is nothing to add. With vectors a row is a multiple of four
-/// words, so that a pack's words are whole blocks.
+/// Both passes; the backward pass has no residual and no bias. With vectors a row is a multiple of
+/// four words, so a pack uses whole Philox blocks.
 template <class T, int W, bool Drops>
 struct dropout_body {
   static constexpr int width = W, steps = 2;
@@ -25,7 +25,7 @@ struct dropout_body {
   const T* bias;
   const std::uint64_t* sample;
   std::int64_t C;
-  std::int64_t first_row;  ///< of the body's rows, in the micro-batch
+  std::int64_t first_row;  ///< of this body, within the micro-batch
   divider steps_of_row, rows_of_sequence;
   std::uint64_t key;
   unsigned threshold;
@@ -86,7 +86,7 @@ void run_rows(const dropout_forward<T>& op, const context& in) {
   const bool vectors = op.C % wide<T> == 0 && all_aligned(op.y, op.x, op.residual, op.bias);
   each_in_rows<wide<T>>(
       in, op.R, op.C, vectors, [&](auto width, std::int64_t r, const divider& steps) {
-        // Row and sequence are counted from the first sequence that the body touches.
+        // Row and sequence are counted from the body's first sequence.
         const std::int64_t q = op.first_row + r, s = Drops ? q / op.T_ : 0;
         return dropout_body<T, width(), Drops>{
             .y = op.y + r * op.C,

@@ -64,19 +64,19 @@ void run_op(const embedding_forward<T>& op, const context& in) {
 
 // --- backward ----------------------------------------------------------------------------------
 
-// Rows of dy are sorted by their row of the table, and rows of one row of the table among
-// themselves by number: keys are (row of the table) * 2^32 + (row of dy), all different, so that
-// the order is one and any sort finds it. Then a warp adds all rows of one row of the table, in
-// their order, to a stretch of its columns, which no other warp touches.
+// Sorts the rows of dy by table row, and rows with the same table row by number. The keys are
+// (table row) * 2^32 + (row of dy). They are distinct, so the order is unique and does not depend
+// on the sorting algorithm. Then one warp adds all rows of a table row in order to some of its
+// columns. No other warp writes there.
 //
-// Tiles of 2,048 keys are sorted in shared memory. The place of a key is then how many are less:
-// the sum of its places in all tiles, each found by bisection. With R = 65,536 that is 32 tiles of
-// 11 steps a key, in the second cache; dy is hundreds of times larger.
+// Tiles of 2,048 keys are sorted in shared memory. The final place of a key is the number of
+// smaller keys: the sum of its places in all tiles, each found by bisection. For R = 65,536 that is
+// 32 tiles with 11 steps per key, in the L2 cache; dy is hundreds of times larger.
 
 constexpr int sort_tile = 2048, sort_threads = 1024, place_threads = 256;
-constexpr std::uint64_t nowhere = ~std::uint64_t{0};  ///< of another part of the table: sorted last
+constexpr std::uint64_t nowhere = ~std::uint64_t{0};  ///< not in this part of the table: last
 
-/// One sum into a table, as far as the sorting knows it: for tokens, and for positions.
+/// One scatter-add for the sort: for tokens, or for positions.
 struct scattered {
   const std::int32_t* row;  ///< (R)
   std::int32_t first, rows;
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(sort_threads)
     }
     keys[k] = key;
   }
-  // Batcher: "Sorting Networks and Their Applications", 1968: the bitonic one.
+  // Bitonic sort. Source: Batcher, "Sorting Networks and Their Applications", 1968.
   for (int run = 2; run <= sort_tile; run *= 2)
     for (int apart = run / 2; apart > 0; apart /= 2) {
       __syncthreads();
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(place_threads)
 constexpr int scatter_threads = 128;
 constexpr std::int64_t part = embedding_backward<float>::part;
 
-/// The first of the sorted keys that are of the same row of the table as key p.
+/// Index of the first sorted key with the same table row as key p.
 __device__ __forceinline__ std::int64_t first_of_row(const std::uint64_t* sorted, std::int64_t p) {
   const std::uint64_t row = sorted[p] >> 32;
   std::int64_t low = 0, high = p;
@@ -160,15 +160,14 @@ __device__ __forceinline__ std::int64_t first_of_row(const std::uint64_t* sorted
   return low;
 }
 
-/// What a warp adds to, C columns each. Parts that are not the first of their row begin 256 keys or
-/// more after each other, so that the sum of the one that begins with key p has its place in p /
-/// 256.
+/// Destinations of a warp's sums, C columns each. Parts other than the first of their table row
+/// start at least 256 keys apart. So the part that starts at key p has slot p / 256.
 struct row_sums {
   float* table;
   float* parts;
 };
 
-// A warp for each key: of the first key of a part it adds the part, of others nothing.
+// One warp per key. If the key starts a part, the warp adds that part, otherwise nothing.
 template <class T, int W>
 __global__ void __launch_bounds__(scatter_threads) add_rows_kernel(
     const row_sums to, const std::uint64_t* sorted, const T* dy, std::int64_t R, std::int64_t C) {
@@ -223,8 +222,8 @@ __global__ void __launch_bounds__(scatter_threads) add_rows_kernel(
     put(result, sum);
 }
 
-// A warp for each 256th key: where it is the first such one of its row of the table, it adds the
-// sums of the row's further parts.
+// One warp per 256th key. If the key is the first of these in its table row, the warp adds the sums
+// of the row's further parts.
 template <int W>
 __global__ void __launch_bounds__(scatter_threads) add_parts_kernel(const row_sums to,
                                                                     const std::uint64_t* sorted,

@@ -7,18 +7,18 @@ namespace troupe::kernels::cuda {
 namespace {
 
 constexpr int fingerprint_threads = 256, fingerprint_steps = 4;
-/// Four words a step: two pairs.
+/// Four words per step: two pairs.
 constexpr std::int64_t fingerprint_tile = std::int64_t{fingerprint_threads} * 4 * fingerprint_steps;
 
 struct fingerprint_piece {
   const std::uint32_t* x;
   std::int64_t n;
   const std::uint64_t* keys;
-  std::int64_t before;  ///< grains of the pieces before
+  std::int64_t before;  ///< grains of earlier pieces
   std::int64_t first;
 };
 
-// A block adds to the sums of a grain once for every grain among its tiles, which are neighbours.
+// A block handles consecutive tiles and adds once per grain.
 __global__ void __launch_bounds__(fingerprint_threads)
     fingerprint_kernel(const __grid_constant__ piece_table<fingerprint_piece> table,
                        std::int64_t tiles,

@@ -5,7 +5,7 @@ namespace troupe::kernels::cuda {
 
 namespace {
 
-/// Heads in a fused product, in the order of (R, G, heads). Fewer than 2^31.
+/// Heads of a fused product, numbered as (R, G, heads); fewer than 2^31.
 struct heads_in_groups {
   divider heads, groups;
   std::int64_t row, group, D;
@@ -28,7 +28,7 @@ std::int64_t heads_of(const head_norm_shape& s) {
   return all;
 }
 
-/// Whether packs of W may be loaded from every head.
+/// Whether packs of W elements can be loaded from every head.
 bool heads_fit(const head_norm_shape& s, int W) {
   return s.D % W == 0 && s.row % W == 0 && s.group % W == 0;
 }

@@ -7,9 +7,9 @@ namespace {
 
 constexpr int loss_threads = 1024;
 
-// One block: lane l of 1,024 adds rows l, l + 1024, ... in their order, then the lanes are added by
-// a tree. A plain sum in row order would take 8 cycles a row on one thread. In double both are
-// exact, and so the same bits, unless some loss is below 2^-30 of the total.
+// One block: lane l of 1,024 adds rows l, l + 1024, ... in order, then a tree adds the lanes. A sum
+// in row order would take 8 cycles per row on one thread. In double both orders are exact and give
+// the same bits, unless some loss is below 2^-30 of the total.
 __global__ void __launch_bounds__(loss_threads) masked_loss_kernel(
     double* total, double* tokens, const float* loss, const float* mask, std::int64_t R) {
   double of_loss = 0, of_mask = 0;

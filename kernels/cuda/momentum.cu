@@ -85,7 +85,7 @@ struct scaled_sum_body {
   }
 };
 
-/// By the bodies of the operation, with fingerprints of `Arrays` arrays where they are wanted.
+/// Runs the bodies of an operation, with fingerprints of `Arrays` arrays if requested.
 template <int Arrays, template <int> class Body, class Op>
 void run_bodies(const Op& op, bool vectors, const context& in) {
   const auto make = [&](auto width) { return Body<width()>{op}; };

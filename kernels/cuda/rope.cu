@@ -5,15 +5,15 @@ namespace troupe::kernels::cuda {
 
 namespace {
 
-constexpr int rope_threads = 256;  ///< and pairs whose sines a block holds at once
+constexpr int rope_threads = 256;  ///< also the number of pairs whose sines a block holds
 
-/// Cosine and sine of position * frequency. The angle is a double, because at position 100,000 a
-/// float knows it to 0.004 only; once it is within pi/4 of zero, floats are enough. As
-/// kernels/cpu/rope.cpp does, with the same polynomials.
+/// Cosine and sine of position * frequency. The angle is a double: at position 100,000 a float has
+/// an error of 0.004. After reduction to pi/4, floats are enough. Same polynomials as
+/// kernels/cpu/rope.cpp.
 __device__ __forceinline__ void turn_of(
     std::int32_t position, float frequency, bool backward, float& cosine, float& sine) {
   const double angle = double(frequency) * double(position);
-  // In quarter turns, and what remains. The two parts of pi/2 keep it exact to 2^31 radians.
+  // Number of quarter turns, and the remainder. Two parts of pi/2 keep it exact up to 2^31 radians.
   const double quarters = rint(angle * 0.63661977236758134);
   const double upper = fma(-quarters, 1.5707963267948966, angle);
   const auto x = float(fma(-quarters, 6.1232339957367660e-17, upper));
@@ -26,27 +26,27 @@ __device__ __forceinline__ void turn_of(
   c = fmaf(x2, c, 4.16666468e-2f);
   c = fmaf(x2 * x2, c, fmaf(-x2, 0.5f, 1.0f));
 
-  // Odd quarters swap the two; the sine is negative in the last two quarters, the cosine in the
-  // middle two.
+  // Odd quarters swap sine and cosine. The sine is negative in the last two quarters, the cosine in
+  // the middle two.
   const auto quarter = unsigned(int(quarters));
   const bool odd = quarter & 1;
   cosine = (quarter + 1) & 2 ? -(odd ? s : c) : (odd ? s : c);
   sine = (quarter & 2 ? 1 : 0) != (backward ? 1 : 0) ? -(odd ? c : s) : (odd ? c : s);
 }
 
-/// What a thread turns at once: `pairs` neighbouring pairs.
+/// The elements that a thread rotates at once: `pairs` neighbouring pairs.
 template <class T, int W, bool Interleaved>
 struct turned {
   static constexpr int pairs = Interleaved && W > 1 ? W / 2 : W;
 
-  bundle<T, W> a, b;  ///< the halves, or [a b a b ..] in `a`; with W = 1 the pair
+  bundle<T, W> a, b;  ///< both halves; interleaved: [a b a b ..] in `a`; W = 1: the pair
 
   __device__ __forceinline__ void load(const T* x, std::int64_t half) {
     a = fetch<T, W>(x);
     if constexpr (!Interleaved || W == 1)
       b = fetch<T, W>(x + half);
   }
-  /// The sines are shared memory, in as wide a load as their place allows.
+  /// The sines are in shared memory; loads are as wide as their alignment allows.
   __device__ __forceinline__ void turn(T* x,
                                        std::int64_t half,
                                        const float* cosines,
@@ -77,15 +77,15 @@ struct turned {
 };
 
 struct rope_division {
-  divider pairs;  ///< at once, of a row
-  divider steps;  ///< of these pairs
-  divider heads;  ///< in all groups
+  divider pairs;  ///< of a row per tile
+  divider steps;  ///< of `turned` per tile and row
+  divider heads;  ///< over all groups
   divider of_group;
-  divider stretches;  ///< of a row's pairs
-  int rows;           ///< whose sines a block holds at once
+  divider stretches;  ///< tiles per row
+  int rows;           ///< rows per tile
 };
 
-// The sines of a few rows are made once, for all heads.
+// A block computes the sines of a few rows once for all heads.
 template <class T, int W, bool Interleaved>
 __global__ void __launch_bounds__(rope_threads)
     rope_kernel(const rope<T> op, const rope_division by, std::int64_t tiles) {
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(rope_threads)
   alignas(16) __shared__ float cosine[rope_threads];
   alignas(16) __shared__ float sine[rope_threads];
   const std::int64_t half = op.rotated / 2;
-  // From an element to its partner; pairs that are neighbours in memory are `apart` elements apart.
+  // Offset from an element to its partner; neighbouring pairs are `apart` elements apart.
   const std::int64_t partner = Interleaved ? 1 : half;
   constexpr int apart = Interleaved ? 2 : 1;
   for (std::int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {

@@ -37,7 +37,7 @@ void run_op(const add<T>& op, const context& in) {
   });
 }
 
-/// So many pointers go to a kernel by value; more lie in the workspace.
+/// Number of pointers that are passed by value; more go to the workspace.
 constexpr int most_sources = 448;
 
 template <class T>
@@ -47,7 +47,7 @@ struct source_table {
 
 constexpr int sum_threads = 256;
 
-/// Sources are `table.x`, or `more` where that is not null. Four of them are under way at once.
+/// Sources are `table.x`, or `more` if it is not null. Four are in flight at once.
 template <class T, int W>
 __global__ void __launch_bounds__(sum_threads)
     ordered_sum_kernel(const __grid_constant__ source_table<T> table,
@@ -132,7 +132,7 @@ struct square_piece {
   const float* x;
   std::int64_t n;
   const std::uint64_t* keys;
-  std::int64_t before;  ///< grains of the pieces before
+  std::int64_t before;  ///< grains of earlier pieces
   std::int64_t first;
 };
 
@@ -140,7 +140,7 @@ std::int64_t blocks_in(std::int64_t n, std::int64_t grain) {
   return tiles_in_grains(n, grain, norm_block);
 }
 
-/// Fingerprints of what threads load, or nothing where none are wanted.
+/// Fingerprints of the loaded values, or a no-op.
 template <bool Wanted>
 struct square_fingerprints {
   __device__ __forceinline__ square_fingerprints(const std::uint64_t*) {}
@@ -158,9 +158,9 @@ struct square_fingerprints<true> {
   __device__ __forceinline__ fingerprint_word sum(int j) const { return of.sum(0, j); }
 };
 
-// A block of 4,096 elements is added by 16 lanes, as the operation says: four threads have four of
-// them each, so that a load is of 16 bytes and the four threads' loads are neighbours.
-// Where fingerprints are wanted they add the block's to the sums of its grain.
+// 16 lanes add a block of 4,096 elements, as the operation defines. Four threads have four lanes
+// each, so loads are 16 bytes and contiguous. If fingerprints are requested, the threads also add
+// those of the block to its grain.
 template <bool Fingerprints>
 __global__ void __launch_bounds__(square_threads)
     square_blocks_kernel(const __grid_constant__ piece_table<square_piece> table,
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(square_threads)
   const std::int64_t blocks_a_grain = ceil_div(grain, norm_block);
   const int quarter = int(threadIdx.x) % threads_a_block;
   const std::int64_t stride = std::int64_t{gridDim.x} * square_threads / threads_a_block;
-  // The bound is of the whole warp: all its threads shuffle.
+  // The loop bound is the same for the whole warp, because all its threads shuffle.
   for (std::int64_t base = std::int64_t{blockIdx.x} * (square_threads / threads_a_block);
        base < blocks;
        base += stride) {
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(square_threads)
       const std::int64_t of_grain = piece.n - g * grain < grain ? piece.n - g * grain : grain;
       const std::int64_t left = of_grain - in_grain;
       const float* const x = piece.x + g * grain + in_grain + quarter * lanes_a_thread;
-      const std::int64_t first = in_grain + quarter * lanes_a_thread;  // in the grain
+      const std::int64_t first = in_grain + quarter * lanes_a_thread;  // within the grain
       square_fingerprints<Fingerprints> of(Fingerprints ? piece.keys + g : nullptr);
       if (left >= norm_block && reinterpret_cast<std::uintptr_t>(x) % 16 == 0) {
         for (int i = 0; i < norm_block; i += at_once * norm_lanes) {
@@ -252,12 +252,12 @@ __global__ void write_zero(double* to) {
 struct total_piece {
   double* results;
   std::int64_t blocks;
-  std::int64_t before;  ///< blocks of the pieces before
+  std::int64_t before;  ///< blocks of earlier pieces
   std::int64_t first;
 };
 
 constexpr int total_threads = 256, total_chunk = 1024;
-/// Grains of so many blocks at most are added by a thread each.
+/// Up to this number of blocks, one thread adds a grain.
 constexpr std::int64_t few_blocks = 64;
 
 __global__ void __launch_bounds__(total_threads)
@@ -279,8 +279,7 @@ __global__ void __launch_bounds__(total_threads)
   }
 }
 
-// A block for each grain. One thread adds the sums in their order; the others fetch what comes
-// next.
+// One block per grain. One thread adds the sums in order, while the others load the next ones.
 __global__ void __launch_bounds__(total_threads)
     square_totals_kernel(const __grid_constant__ piece_table<total_piece> table,
                          std::int64_t blocks_a_grain,
