@@ -40,7 +40,8 @@ template <class T>
 T* scratch_array(const context& in, std::size_t bytes) {
   if (in.workspace.size() < bytes)
     throw std::logic_error("workspace of " + std::to_string(in.workspace.size())
-                           + " bytes, but the operation declared " + std::to_string(bytes));
+                           + " bytes is too small: the operation declared "
+                           + std::to_string(bytes));
   return reinterpret_cast<T*>(in.workspace.data());
 }
 

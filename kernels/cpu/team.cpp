@@ -26,9 +26,9 @@ void require(int threads) {
   if (found < threads)
     throw std::system_error(
         std::make_error_code(std::errc::resource_unavailable_try_again),
-        "a product of matrices needs " + std::to_string(threads) + " threads and OpenMP gives "
+        "a matrix product needs " + std::to_string(threads) + " threads and OpenMP gives "
             + std::to_string(found)
-            + (within ? ", because it is computed within a parallel region"
+            + (within ? ", because it runs inside a parallel region"
                       : "; unset OMP_THREAD_LIMIT, or raise it, or use fewer threads per worker"));
   had = threads;
 }

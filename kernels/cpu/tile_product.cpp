@@ -380,7 +380,7 @@ std::size_t tiles_scratch(const product<T>&, int) {
 }
 template <class T>
 void multiply_in_tiles(const product<T>&, const context&) {
-  throw std::logic_error("there are no tiles on this processor");
+  throw std::logic_error("this processor has no AMX tiles");
 }
 #endif
 

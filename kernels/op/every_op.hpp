@@ -44,7 +44,7 @@ decltype(auto) visit_typed(const operation& of, Visit& visit) {
     if (of.type == element_type::f64)
       return as(static_cast<const double*>(nullptr));
   }
-  throw std::logic_error("an operation that is not registered in its type");
+  throw std::logic_error("this operation is not registered in the given element type");
 }
 
 template <class Visit>
@@ -58,7 +58,7 @@ decltype(auto) visit(const operation& of, Visit&& visit) {
     case operation_name::unknown:
       break;
   }
-  throw std::logic_error("an operation that is not registered");
+  throw std::logic_error("unknown operation");
 }
 
 template <class Op>

@@ -1,5 +1,4 @@
-// Beside the tester (op_tester.hpp): activations far from zero, of many more numbers than a draw
-// has, and of what is not a number.
+// Cases beyond the operation tester (op_tester.hpp): activations along the whole axis, and NaN.
 
 #include "kernels/reference/reference.hpp"
 #include "tests/support/on_cpu.hpp"
@@ -18,7 +17,7 @@ using tests::relative_error;
 
 namespace {
 
-// Each is a few operations after an exponential of 1e-7.
+// A few operations after an exponential with error 1e-7.
 constexpr double rounding = 5e-7;
 
 activation any_kind() {
@@ -27,8 +26,8 @@ activation any_kind() {
 
 }  // namespace
 
-TEST_CASE("activations on the cpu are right all along the axis", "[kernels][cpu]") {
-  // Absolute, below 1, and relative above: the tail of a gelu is 1e-7 of nothing.
+TEST_CASE("activations on the cpu are accurate along the whole axis", "[kernels][cpu]") {
+  // Absolute error below 1, relative above: the tail of a GELU is nearly 0.
   tests::activation_memory<float> a{.R = 1, .N = 40001, .kind = any_kind()};
   for (std::size_t i = 0; i < a.x.size(); ++i)
     a.x[i] = float(i % 40001) / 1000 - 20;
@@ -49,7 +48,7 @@ TEST_CASE("activations on the cpu are right all along the axis", "[kernels][cpu]
   CHECK(worst < rounding);
 }
 
-TEST_CASE("activations on the cpu pass on what is not a number", "[kernels][cpu]") {
+TEST_CASE("activations on the cpu propagate NaN", "[kernels][cpu]") {
   tests::activation_memory<float> a{.R = 1, .N = 5, .kind = any_kind()};
   a.x[2] = std::numeric_limits<float>::quiet_NaN();
   on_cpu(a.forward());

@@ -9,7 +9,7 @@ using namespace troupe::tests;
 using kernels::activation;
 using kernels::reference::run;
 
-TEST_CASE("activations have their known values", "[kernels][reference][activation]") {
+TEST_CASE("activations have known values", "[kernels][reference][activation]") {
   activation_memory<double> t{.R = 1, .N = 3, .kind = activation::gelu_erf};
   t.x = {-1, 0, 1};
   run(t.forward());
@@ -19,7 +19,7 @@ TEST_CASE("activations have their known values", "[kernels][reference][activatio
 
   t.kind = activation::gelu_tanh;
   run(t.forward());
-  // The formula of activation.hpp in Python's floats.
+  // Computed with the formula of activation.hpp in Python floats.
   CHECK(relative_error(t.y, std::vector<double>{-0.15880800939172324, 0, 0.8411919906082768})
         < 1e-14);
 }

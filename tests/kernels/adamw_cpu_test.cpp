@@ -1,5 +1,5 @@
-// Beside the tester (op_tester.hpp): that nothing moves where nothing pulls, that what is rounded
-// are the new parameters' own bits, and that fingerprints are those of what is left.
+// Cases beyond the operation tester (op_tester.hpp): zero gradients, the bits of the rounded
+// parameters, out-of-place updates and fingerprints.
 
 #include "tests/kernels/vector_targets.hpp"
 #include "tests/support/fingerprinted.hpp"
@@ -17,17 +17,18 @@ using namespace troupe;
 using tests::adamw_memory;
 using tests::on_cpu;
 
-TEST_CASE("adamw on the cpu moves nothing when nothing pulls", "[kernels][cpu]") {
+TEST_CASE("adamw on the cpu changes nothing if gradient, moments and decay are zero",
+          "[kernels][cpu]") {
   adamw_memory<float> a{.n = 133, .weight_decay = 0};
   std::fill(a.m.begin(), a.m.end(), 0.0f);
   std::fill(a.v.begin(), a.v.end(), 0.0f);
   std::fill(a.dx.begin(), a.dx.end(), 0.0f);
   const auto before = a.x;
   on_cpu(a.step());
-  CHECK(a.x == before);  // eps keeps 0 / 0 away
+  CHECK(a.x == before);  // eps prevents 0 / 0
 }
 
-TEMPLATE_TEST_CASE("adamw on the cpu leaves its parameters rounded beside the exact ones",
+TEMPLATE_TEST_CASE("adamw on the cpu also writes its parameters rounded",
                    "[kernels][cpu]",
                    kernels::bf16,
                    kernels::f16) {
@@ -43,11 +44,9 @@ TEMPLATE_TEST_CASE("adamw on the cpu leaves its parameters rounded beside the ex
   CHECK(a.rounded == expected);
 }
 
-// A million elements and more go past the caches; from an odd place too, and to the end of a
-// vector.
-TEST_CASE(
-    "adamw on the cpu beside the old state has the bits of adamw in place, and leaves the old",
-    "[kernels][cpu]") {
+// A million elements and more bypass the caches. Also tests unaligned arrays and partial vectors.
+TEST_CASE("out-of-place adamw on the cpu has the bits of in-place adamw and preserves its input",
+          "[kernels][cpu]") {
   const std::int64_t n = GENERATE(7, 1025, 1100003);
   const bool fingerprints = GENERATE(false, true), f16 = GENERATE(false, true);
   const std::size_t shift = GENERATE(0, 3);
@@ -94,11 +93,11 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("adamw on the cpu takes the fingerprints of what it leaves", "[kernels][cpu]") {
+TEST_CASE("adamw on the cpu computes the fingerprints of its results", "[kernels][cpu]") {
   const std::int64_t grain = GENERATE(8, 61, 1500, 65536);
   const int threads = GENERATE(1, 2, 5);
   std::vector<adamw_memory<float>> some;
-  // Nothing; one; pairs and half a pair; a block of the kernel's and one more; several grains.
+  // Empty; one; pairs and half a pair; a block of the kernel, and one more; several grains.
   for (const std::int64_t n : {0, 1, 2, 7, 0, 1024, 1025, 70001})
     some.push_back({.n = n});
   auto plain = some;

@@ -10,7 +10,7 @@ using kernels::reference::run;
 
 namespace {
 
-/// One number, as the paper's algorithm 2 writes it, by step count instead of corrections.
+/// AdamW for one number, as in algorithm 2 of the paper, with a step count instead of corrections.
 struct scalar_adamw {
   double x, m = 0, v = 0;
 
@@ -37,7 +37,7 @@ TEST_CASE("the first AdamW step moves by the rate against the sign of the gradie
   op.correction1 = 1 - op.beta1;
   op.correction2 = 1 - op.beta2;
   run(op);
-  // eps of 1e-8 next to gradients of 0.005, and corrections rounded to float
+  // eps is 1e-8 next to gradients of 0.005, and corrections are rounded to float.
   const double rate = op.rate;
   CHECK(relative_error(t.x, std::vector<double>{1 - rate, 1 + rate}) < 1e-8);
 }
@@ -78,7 +78,7 @@ TEST_CASE("AdamW agrees with a scalar written by hand over ten steps",
   }
 }
 
-TEMPLATE_TEST_CASE("AdamW leaves its parameters rounded beside the exact ones",
+TEMPLATE_TEST_CASE("AdamW also writes its parameters rounded",
                    "[kernels][reference][adamw]",
                    kernels::bf16,
                    kernels::f16) {

@@ -19,14 +19,14 @@ using kernels::bf16;
 using kernels::element_type;
 using kernels::f16;
 
-// Address sanitizer sees what is read beyond an array where nothing of ours lies behind it.
+// Address sanitizer detects reads beyond an array only if no guard follows it.
 #ifdef __SANITIZE_ADDRESS__
 constexpr std::size_t guard = 0;
 #else
 constexpr std::size_t guard = 256;
 #endif
 constexpr std::byte guarded{0xA5};
-constexpr std::byte poison{0xFF};  // not a number, and no index
+constexpr std::byte poison{0xFF};  // NaN, and an invalid index
 
 class host final : public tested_memory {
  public:
@@ -64,7 +64,7 @@ auto visit_scalar(scalar type, F f) {
     case scalar::u64:
       return f(std::uint64_t());
   }
-  throw std::logic_error("a scalar of no type");
+  throw std::logic_error("unknown scalar type");
 }
 
 std::size_t size_of(const array& one) {
@@ -113,8 +113,8 @@ scalar scalar_of<std::uint64_t>() {
 
 namespace {
 
-/// Nearly normal, never 0, at most 4.25 standard deviations: six uniform numbers, added. The
-/// logarithms of std::normal_distribution took a quarter of the tester's time.
+/// Approximately normal: the sum of six uniform numbers. Never 0, at most 4.25 standard deviations.
+/// The logarithms of std::normal_distribution took a quarter of the tester's time.
 double normal(std::mt19937& rng) {
   double sum = 0;
   for (int i = 0; i < 3; ++i) {

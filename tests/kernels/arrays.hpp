@@ -1,9 +1,9 @@
-// The arrays of one operation under test, by name: drawn, poisoned, guarded and counted, in the
-// memory of whichever backend computes.
+// Arrays of one operation under test, by name: filled with random numbers, poisoned, guarded and
+// counted, in the memory of the tested backend.
 //
-// The judge's arrays are drawn first, in double but for what every type has in float or whole
-// numbers, and rounded to the type under test; all others take their numbers from them. So the
-// judge computes on the same inputs, and what differs is the operation's error alone.
+// The reference's arrays are drawn first. They are double, except arrays that are float or integer
+// in every type, and their inputs are rounded to the type under test. All other arrays copy these
+// numbers, so differences in the results come from the operation alone.
 
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace troupe::tests {
 
-/// Where a backend computes.
+/// The memory of a tested backend.
 class tested_memory {
  public:
   virtual ~tested_memory() = default;
@@ -32,52 +32,52 @@ class tested_memory {
 
 tested_memory& host_memory();
 
-/// Numbers of an array, drawn one after the other.
+/// A generator of an array's numbers.
 struct draw {
   std::int64_t n;
   std::function<double(std::mt19937&)> next;
 };
 draw normal_numbers(std::int64_t n);
-draw positive_numbers(std::int64_t n);  ///< squares of normal ones
+draw positive_numbers(std::int64_t n);  ///< squares of normal numbers
 draw zeros_and_ones(std::int64_t n);    ///< every third is 0
-/// Normal ones, and zeros of either sign, what is not a number, the smallest that float has.
+/// Normal numbers, zeros of both signs, NaN and the smallest positive float.
 draw numbers_and_zeros(std::int64_t n);
 draw whole_numbers(std::int64_t n, std::int64_t below);
-draw numbers_of_64_bits(std::int64_t n);  ///< whole; a double holds 53 of them
+draw numbers_of_64_bits(std::int64_t n);  ///< integers; a double represents 53 bits of them
 draw listed(std::vector<double> values);
 template <class T>
 draw listed(const std::vector<T>& values) {
   return listed(std::vector<double>(values.begin(), values.end()));
 }
 
-/// What an element is, of any array.
+/// The element type of an array.
 enum class scalar : std::uint8_t { f32, f64, bf16, f16, i32, i64, u32, u64 };
 template <class T>
 scalar scalar_of();
 
-/// One array.
 struct array {
   enum class role : std::uint8_t { input, output, changed };
   std::string name;
   scalar type;
   role is;
   std::int64_t n;
-  std::int64_t moved;  ///< elements that bytes_moved() counts
+  std::int64_t moved;  ///< elements counted by bytes_moved()
   double units
       = 0;          ///< error that is allowed, in roundings of float relative to the largest result
-  double size = 0;  ///< of what results are the difference of, where that is larger
-  std::int64_t products = 0;  ///< of two elements in each of its sums, in a matrix product
-  bool gelu_slope = false;    ///< times the slope of GELU by tanh, in that product
+  double size = 0;  ///< if larger than the results: magnitude of the operands whose difference is
+                    ///< the result
+  std::int64_t products = 0;  ///< for matrix products: terms per sum
+  bool gelu_slope = false;    ///< for matrix products: multiplied by the slope of tanh GELU
   std::shared_ptr<std::byte> memory;
   std::byte* begin;
 };
 
 class arrays {
  public:
-  /// The judge's, for operations that are tested in `type`.
+  /// The reference's arrays for an operation that is tested in `type`.
   arrays(std::uint32_t seed, kernels::element_type type) : seed_(seed), tested_(type) {}
-  /// In other memory, each `shift` elements after an aligned address, with the judge's numbers.
-  /// `in_place`: results by name, each with whose place it takes.
+  /// Arrays in `memory` with the reference's numbers, each `shift` elements after an aligned
+  /// address. `in_place` maps a result to the input whose array it overwrites.
   arrays(tested_memory& memory,
          const arrays& judge,
          std::size_t shift,
@@ -86,33 +86,33 @@ class arrays {
   arrays(const arrays&) = delete;
   arrays& operator=(const arrays&) = delete;
 
-  // Of a name that is there already, its array in its new role.
+  // An existing name returns its array, in the new role.
 
-  /// Read.
+  /// An input.
   template <class T>
   const T* in(const std::string& name, const draw& numbers) {
     return reinterpret_cast<const T*>(make(name, scalar_of<T>(), array::role::input, numbers));
   }
-  /// Written; poisoned until then. `units`: see array.
+  /// An output, poisoned until written. `units`: see array.
   template <class T>
   T* out(const std::string& name, std::int64_t n, double units, double size = 0) {
     return reinterpret_cast<T*>(
         make(name, scalar_of<T>(), array::role::output, {n, nullptr}, units, size));
   }
-  /// Added to, or written in part: read and written.
+  /// Read and written: accumulated, or written in part.
   template <class T>
   T* changed(const std::string& name, const draw& numbers, double units, double size = 0) {
     return reinterpret_cast<T*>(
         make(name, scalar_of<T>(), array::role::changed, numbers, units, size));
   }
-  /// bytes_moved() counts so many elements of it, not all.
+  /// bytes_moved() counts this many elements of the array instead of all.
   void counts(const std::string& name, std::int64_t elements) { find(name)->moved = elements; }
-  /// How a matrix product makes it: a backend may be less exact there than `units` says.
+  /// Marks a result of a matrix product, which a backend may compute less exactly than `units`.
   void multiplied(const std::string& name, std::int64_t products, bool gelu_slope = false) {
     find(name)->products = products;
     find(name)->gelu_slope = gelu_slope;
   }
-  /// In host memory, for as long as the arrays live: pieces, and arrays of pointers.
+  /// Keeps pieces or arrays of pointers in host memory while this object lives.
   template <class T>
   const T* on_host(std::vector<T> values) {
     auto kept = std::make_shared<std::vector<T>>(std::move(values));
@@ -121,16 +121,16 @@ class arrays {
   }
 
   const std::vector<std::unique_ptr<array>>& all() const { return all_; }
-  /// Null where there is none; of a result that was written in another's place, that one's.
+  /// Null if absent. For an in-place result: the array that it overwrites.
   array* find(const std::string& name) const;
   std::vector<std::byte> bytes(const array& of) const;
   std::vector<double> values(const array& of) const;
   void set(const array& of, const std::vector<double>& values);
-  /// Results in double as the type under test has them.
+  /// Rounds double results to the type under test.
   void round_results();
-  /// What bytes_moved() should say.
+  /// The expected value of bytes_moved().
   std::int64_t moved() const;
-  /// Empty, or the array beside which something was written.
+  /// Name of an array with writes beyond its bounds; else empty.
   std::string broken_guard() const;
 
  private:

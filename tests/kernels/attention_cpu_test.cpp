@@ -1,5 +1,5 @@
-// Beside the tester (op_tester.hpp): the fast attention where rows see no key, where bits are
-// another case's, where numbers are none.
+// Cases beyond the operation tester (op_tester.hpp): rows without visible keys, equal bits in
+// equivalent shapes, and NaN.
 
 #include "tests/support/on_cpu.hpp"
 #include "tests/support/ops.hpp"
@@ -42,7 +42,7 @@ TEST_CASE("a query that sees no key gets zeros and minus infinity", "[kernels][a
   CHECK(mine.lse[10] > -infinity);
 }
 
-TEST_CASE("a number that is none reaches the result of its row, so that the vote sees it",
+TEST_CASE("NaN reaches the result of its row, so that the training step detects it",
           "[kernels][attention]") {
   memory m{.H = 1, .G = 1, .D = 16, .query_lengths = {80}, .key_lengths = {80}};
   m.q[75 * 16] = std::numeric_limits<float>::quiet_NaN();
@@ -53,8 +53,7 @@ TEST_CASE("a number that is none reaches the result of its row, so that the vote
   CHECK(std::isnan(mine.dk[3 * 16]));
 }
 
-TEST_CASE("a number that is none reaches every result of bf16 that it belongs to",
-          "[kernels][attention][narrow]") {
+TEST_CASE("NaN reaches every bf16 result that depends on it", "[kernels][attention][narrow]") {
   const kernels::bf16 none(std::numeric_limits<float>::quiet_NaN());
   const auto is_none = [](kernels::bf16 x) { return std::isnan(float(x)); };
   const tests::attention_memory<kernels::bf16> clean{
@@ -94,7 +93,7 @@ TEST_CASE("a number that is none reaches every result of bf16 that it belongs to
   CHECK(std::none_of(of_none.dq.begin(), of_none.dq.end(), is_none));
 }
 
-TEST_CASE("a window of the whole sequence is none, to the bit", "[kernels][attention]") {
+TEST_CASE("a window of the whole sequence has the bits of no window", "[kernels][attention]") {
   for (const std::int32_t queries : {200, 70, 3}) {
     memory m{.H = 4,
              .G = 2,
@@ -112,8 +111,7 @@ TEST_CASE("a window of the whole sequence is none, to the bit", "[kernels][atten
   }
 }
 
-TEST_CASE("a number that is none does not reach rows that never see its tile",
-          "[kernels][attention]") {
+TEST_CASE("NaN does not reach rows that never see its tile", "[kernels][attention]") {
   memory m{.H = 1, .G = 1, .D = 16, .query_lengths = {300}, .key_lengths = {300}, .window = 64};
   m.v[0] = m.k[0] = std::numeric_limits<float>::quiet_NaN();
   const memory mine = computed(m, 1);
@@ -122,7 +120,7 @@ TEST_CASE("a number that is none does not reach rows that never see its tile",
     REQUIRE(std::isfinite(mine.o[i]));
 }
 
-TEST_CASE("heads that are spread drop what they drop together, to the bit",
+TEST_CASE("heads spread over ranks have the dropout bits of all heads together",
           "[kernels][attention]") {
   memory whole{
       .H = 4, .G = 2, .D = 20, .query_lengths = {90, 7}, .key_lengths = {90, 33}, .p_drop = 0.4f};
@@ -134,7 +132,7 @@ TEST_CASE("heads that are spread drop what they drop together, to the bit",
               .key_lengths = whole.key_lengths,
               .p_drop = 0.4f};
   half.first_head = 2;
-  // Group 1 of the whole is all of the half.
+  // Group 1 of `whole` is the only group of `half`.
   const auto second = [](const auto& from, std::size_t size) {
     std::remove_cvref_t<decltype(from)> out;
     for (std::size_t at = size; at < from.size(); at += 2 * size)
@@ -147,7 +145,7 @@ TEST_CASE("heads that are spread drop what they drop together, to the bit",
   half.d_o = second(whole.d_o, 40);
   const memory mine = computed(half, 1);
   CHECK(mine.o == second(whole.o, 40));
-  // (4, 90) and (4, 7), of which the last two heads.
+  // lse is (4, 90) and (4, 7): takes the last two heads of each.
   std::vector<float> lse(whole.lse.begin() + 2 * 90, whole.lse.begin() + 4 * 90);
   lse.insert(lse.end(), whole.lse.end() - 2 * 7, whole.lse.end());
   CHECK(mine.lse == lse);
@@ -156,8 +154,8 @@ TEST_CASE("heads that are spread drop what they drop together, to the bit",
   CHECK(mine.dv == second(whole.dv, 20));
 }
 
-// The difference of a score and the largest must be 0 where they are the same, however large.
-TEMPLATE_TEST_CASE("scores beyond the exponents of float weigh one key",
+// For the maximum, the difference of scores must be exactly 0, however large they are.
+TEMPLATE_TEST_CASE("scores beyond the float range give one key all the weight",
                    "[kernels][attention]",
                    float,
                    kernels::bf16,

@@ -1,4 +1,4 @@
-// The judge in bf16 and f16 is the judge in double, rounded once: to the bit.
+// The reference in bf16 and f16 has the bits of the double reference, rounded once.
 
 #include "kernels/reference/reference.hpp"
 #include "tests/support/narrow.hpp"
@@ -36,7 +36,7 @@ tests::attention_memory<double> in_double(const memory<T>& m) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("the judge computes attention in a narrow type on promoted numbers",
+TEMPLATE_TEST_CASE("the reference computes attention in a narrow type on exactly converted numbers",
                    "[kernels][reference][attention][narrow]",
                    bf16,
                    f16) {

@@ -26,7 +26,7 @@ memory fused(bool causal, float p_drop = 0) {
           .p_drop = p_drop};
 }
 
-/// Fewer queries than keys, as with a cache, and one sequence with more queries than keys.
+/// Fewer queries than keys, as with a KV cache, and one sequence with equal numbers.
 memory apart(bool causal, float p_drop = 0) {
   return {.H = 4,
           .G = 2,
@@ -37,7 +37,7 @@ memory apart(bool causal, float p_drop = 0) {
           .p_drop = p_drop};
 }
 
-/// The output and log-sum-exp of a row by the book: a whole row of scores, then softmax.
+/// Output and log-sum-exp of a row in textbook form: all scores, then softmax.
 std::pair<std::vector<double>, double> by_the_book(const memory& t,
                                                    const kernels::attention_forward<double>& op,
                                                    std::int64_t s,
@@ -68,7 +68,7 @@ std::pair<std::vector<double>, double> by_the_book(const memory& t,
 
 }  // namespace
 
-TEST_CASE("attention is softmax of scaled products, causal or not, fused or apart",
+TEST_CASE("attention is softmax of scaled products, causal or not, fused or separate",
           "[kernels][reference][attention]") {
   const auto causal = GENERATE(true, false);
   auto t = GENERATE_COPY(fused(causal), apart(causal));
@@ -90,8 +90,8 @@ TEST_CASE("attention is softmax of scaled products, causal or not, fused or apar
   CHECK(relative_error(t.lse, lse) < 1.2e-7);  // stored as float
 }
 
-TEST_CASE("log-sum-exp lies head by head within each sequence", "[kernels][attention]") {
-  // Of sequences (2, 3) with 3 heads: heads of rows 0 and 1, then heads of rows 2 to 4.
+TEST_CASE("log-sum-exp is stored head by head within each sequence", "[kernels][attention]") {
+  // Sequences of 2 and 3 rows with 3 heads: heads of rows 0 and 1, then heads of rows 2 to 4.
   std::vector<std::int64_t> found;
   for (const auto& [begin, end] : {std::pair(0, 2), std::pair(2, 5)})
     for (std::int64_t h = 0; h < 3; ++h)
@@ -114,12 +114,12 @@ TEST_CASE("a query row that sees no key has zero output, zero gradient and lse o
     for (std::size_t d = 0; d < 3; ++d) {
       CHECK(t.o[3 * h + d] == 0);
       CHECK(t.dq[3 * h + d] == 0);
-      CHECK(t.o[6 + 3 * h + d] == t.v[d]);  // the next row sees exactly one
+      CHECK(t.o[6 + 3 * h + d] == t.v[d]);  // the next row sees exactly one key
     }
   }
 }
 
-TEST_CASE("keys that nobody sees have zero gradients", "[kernels][reference][attention]") {
+TEST_CASE("keys hidden from all queries have zero gradients", "[kernels][reference][attention]") {
   memory t{.H = 2, .G = 1, .D = 3, .query_lengths = {1, 0}, .key_lengths = {2, 2}};
   t.query_position = {0};
   run(t.forward());
@@ -131,7 +131,7 @@ TEST_CASE("keys that nobody sees have zero gradients", "[kernels][reference][att
   CHECK(t.dv[0] != 0);
 }
 
-TEST_CASE("a packed sequence gives what it gives alone, dropout included",
+TEST_CASE("a packed sequence gives the same result as alone, including dropout",
           "[kernels][reference][attention]") {
   auto packed = fused(true, 0.3f);
   memory alone{.H = 6,
@@ -149,7 +149,7 @@ TEST_CASE("a packed sequence gives what it gives alone, dropout included",
   CHECK(std::equal(alone.lse.rbegin(), alone.lse.rend(), packed.lse.rbegin()));
 }
 
-TEST_CASE("the last queries over cached keys give the last rows of the whole, dropout included",
+TEST_CASE("the last queries over cached keys give the last rows of the whole, including dropout",
           "[kernels][reference][attention]") {
   memory whole{.H = 4, .G = 2, .D = 3, .query_lengths = {5}, .key_lengths = {5}, .p_drop = 0.3f};
   memory last{.H = 4, .G = 2, .D = 3, .query_lengths = {2}, .key_lengths = {5}, .p_drop = 0.3f};
@@ -159,9 +159,9 @@ TEST_CASE("the last queries over cached keys give the last rows of the whole, dr
   CHECK(std::equal(last.o.rbegin(), last.o.rend(), whole.o.rbegin()));
 }
 
-TEST_CASE("attention drops probabilities with their probability and keeps their mean",
+TEST_CASE("attention drops probabilities at the given rate and keeps their mean",
           "[kernels][reference][attention]") {
-  // Zero queries: all probabilities are 1 / 200; values of one: o is the mean factor of a row.
+  // Zero queries make all probabilities 1 / 200. With values of 1, o is the mean factor of a row.
   memory t{.H = 4,
            .G = 4,
            .D = 1,
@@ -178,6 +178,6 @@ TEST_CASE("attention drops probabilities with their probability and keeps their 
   const double n = 4 * 200 * 200, p = 0.25;
   const double deviation = std::sqrt(p * (1 - p) / n) / (1 - p);
   CHECK(std::abs(sum / 800 - 1) < 5 * deviation);  // five standard deviations, fixed seed
-  CHECK(t.o[0] != t.o[1]);                         // heads have masks of their own
-  CHECK(t.o[0] != t.o[4]);                         // and rows
+  CHECK(t.o[0] != t.o[1]);                         // heads have different masks
+  CHECK(t.o[0] != t.o[4]);                         // rows have different masks
 }

@@ -11,7 +11,7 @@ using namespace troupe::tests;
 using Catch::Matchers::ContainsSubstring;
 using kernels::backend;
 
-TEST_CASE("an operation runs on the backend that is asked for", "[kernels][backend]") {
+TEST_CASE("an operation runs on the requested backend", "[kernels][backend]") {
   sum_memory<float> on_reference{.n = 5}, on_cpu = on_reference;
   run(backend::reference, on_reference.add(), {});
   run(backend::cpu, on_cpu.add(), {});
@@ -23,8 +23,7 @@ TEST_CASE("an operation runs on the backend that is asked for", "[kernels][backe
   CHECK(in_double.y[4] == in_double.x[0][4] + in_double.x[1][4]);
 }
 
-TEST_CASE("BACKEND-1: double on another backend than the reference is a broken promise",
-          "[kernels][backend]") {
+TEST_CASE("BACKEND-1: every backend except the reference rejects double", "[kernels][backend]") {
   sum_memory<double> t{.n = 5};
   CHECK_THROWS_AS(run(backend::cpu, t.add(), {}), std::logic_error);
   CHECK_THROWS_AS(run(backend::cuda, t.add(), {}), std::logic_error);
@@ -32,13 +31,13 @@ TEST_CASE("BACKEND-1: double on another backend than the reference is a broken p
   CHECK(t.y == blank<double>(5));
 }
 
-TEST_CASE("BACKEND-2: a number that is no backend is a broken promise", "[kernels][backend]") {
+TEST_CASE("BACKEND-2: an unknown backend number is rejected", "[kernels][backend]") {
   sum_memory<float> t{.n = 5};
   CHECK_THROWS_AS(run(backend{77}, t.add(), {}), std::logic_error);
   CHECK_THROWS_AS(scratch(backend{77}, t.add(), 1), std::logic_error);
 }
 
-TEST_CASE("a machine without CUDA says so, and what to do", "[kernels][backend]") {
+TEST_CASE("without CUDA the error names the cause and a remedy", "[kernels][backend]") {
   sum_memory<float> t{.n = 5};
   CHECK_THROWS_AS(run(backend::cuda, t.add(), {}), kernels::backend_missing);
   CHECK_THROWS_AS(scratch(backend::cuda, t.add(), 1), kernels::backend_missing);
@@ -47,7 +46,7 @@ TEST_CASE("a machine without CUDA says so, and what to do", "[kernels][backend]"
                         && ContainsSubstring("Choose the backend 'cpu'"));
 }
 
-TEST_CASE("only operations that declare scratch need some", "[kernels][backend]") {
+TEST_CASE("only operations that declare scratch need it", "[kernels][backend]") {
   sum_memory<float> t{.n = 4097};
   CHECK(scratch(backend::reference, t.square_norm(), 1) == 0);
   CHECK(scratch(backend::cpu, t.square_norm(), 1) >= workspace_bytes(t.square_norm(), 1));

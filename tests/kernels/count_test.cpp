@@ -11,7 +11,7 @@
 
 using namespace troupe;
 
-TEST_CASE("zeros of either sign are counted, and nothing else", "[kernels][reference]") {
+TEST_CASE("only zeros are counted, of either sign", "[kernels][reference]") {
   const std::vector<float> x
       = {0.0F, -0.0F, 1e-45F, -1.0F, NAN, INFINITY, std::numeric_limits<float>::min(), 0.0F};
   std::int64_t zeros = -1;

@@ -1,4 +1,4 @@
-// flops() and bytes_moved() against counts made by hand at one small size; float is 4 bytes.
+// flops() and bytes_moved() compared with hand counts at one small size; a float has 4 bytes.
 
 #include "tests/support/ops.hpp"
 
@@ -27,15 +27,14 @@ TEST_CASE("the counts of a linear layer are right", "[kernels][reference][counts
   CHECK(bytes_moved(t.backward_weight()) == 4 * (6 + 8 + 24));
 }
 
-TEST_CASE("sums of gradients are counted in their own width", "[kernels][reference][counts]") {
+TEST_CASE("gradient sums are counted with their own element size", "[kernels][reference][counts]") {
   linear_memory<double> t{.R = 2, .N = 3, .K = 4};
   CHECK(bytes_moved(t.backward_weight()) == 8 * (6 + 8 + 24 + 6));
   linear_memory<kernels::bf16> half{.R = 2, .N = 3, .K = 4};
   CHECK(bytes_moved(half.backward_weight()) == 2 * (6 + 8) + 4 * (24 + 6));
 }
 
-TEST_CASE("the counts of attention are those of the visible pairs",
-          "[kernels][reference][counts]") {
+TEST_CASE("the counts of attention include only visible pairs", "[kernels][reference][counts]") {
   attention_memory<float> t{.H = 2, .G = 1, .D = 4, .query_lengths = {2, 1}, .key_lengths = {3, 1}};
   CHECK(attention_pairs(t.shape()) == 2 + 3 + 1);
   CHECK(flops(t.forward()) == 6 * 2 * (2 * 2 * 4));                   // pairs, heads, two products
@@ -44,11 +43,11 @@ TEST_CASE("the counts of attention are those of the visible pairs",
   CHECK(bytes_moved(t.backward()) == 4 * (4 * 24 + 4 * 16) + 4 * 6);  // q, o, do, dq; k, v, dk, dv
   t.causal = false;
   CHECK(attention_pairs(t.shape()) == 3 + 3 + 1);
-  t.window = 0;  // nothing without causality
+  t.window = 0;  // ignored without causality
   CHECK(attention_pairs(t.shape()) == 3 + 3 + 1);
 }
 
-TEST_CASE("sequences of one length are counted without their arrays",
+TEST_CASE("equal-length sequences are counted without reading arrays",
           "[kernels][reference][counts]") {
   const auto [T, keys] = GENERATE(table<std::int32_t, std::int32_t>({{1, 1}, {5, 5}, {3, 7}}));
   attention_memory<float> t{
@@ -66,7 +65,7 @@ TEST_CASE("sequences of one length are counted without their arrays",
   CHECK(!reads_arrays(shape));
 }
 
-TEST_CASE("the pairs of attention are those within its window", "[kernels][reference][counts]") {
+TEST_CASE("attention counts only pairs within its window", "[kernels][reference][counts]") {
   attention_memory<float> t{.H = 2, .G = 1, .D = 4, .query_lengths = {5, 2}, .key_lengths = {5, 9}};
   const auto pairs = [&t](std::int32_t window) {
     t.window = window;
@@ -76,7 +75,7 @@ TEST_CASE("the pairs of attention are those within its window", "[kernels][refer
   CHECK(pairs(2) == 1 + 2 + 3 * 3 + 2 * 3);
   CHECK(pairs(100) == pairs(-1));
   CHECK(pairs(-1) == 15 + 8 + 9);
-  t.key_position[4] = 100;  // the last key is seen by nobody, the window ends before it
+  t.key_position[4] = 100;  // the last key is visible to no query; the window ends before it
   CHECK(pairs(0) == 4 + 2);
 }
 
@@ -130,13 +129,12 @@ TEST_CASE("the counts of an embedding are right", "[kernels][reference][counts]"
   CHECK(bytes_moved(t.backward()) == 4 * (6 + 12 + 3));
 }
 
-TEST_CASE("the counts of cross-entropy leave padding out where it is not touched",
-          "[kernels][reference][counts]") {
+TEST_CASE("the counts of cross-entropy exclude untouched padding", "[kernels][reference][counts]") {
   cross_entropy_memory<float> t{.R = 2, .V = 5, .vocabulary = 4};
   CHECK(flops(t.forward()) == 8 * 4);
   CHECK(flops(t.backward()) == 8 * 4);
   CHECK(bytes_moved(t.forward()) == 4 * (8 + 2 + 2 + 2));        // logits, target, loss, lse
-  CHECK(bytes_moved(t.backward()) == 4 * (8 + 10 + 2 + 2 + 2));  // padding gets its zeros
+  CHECK(bytes_moved(t.backward()) == 4 * (8 + 10 + 2 + 2 + 2));  // padding gets zeros
   CHECK(flops(t.both_passes()) == 2 * 8 * 4);
   CHECK(bytes_moved(t.both_passes()) == 4 * (8 + 10 + 2 + 2 + 2 + 2));  // logits once, dloss
 }
@@ -183,14 +181,16 @@ TEST_CASE("the counts of sums are right", "[kernels][reference][counts]") {
 
 TEST_CASE("the counts of AdamW are right", "[kernels][reference][counts]") {
   adamw_memory<float> t{.n = 5};
-  // 1 scaled gradient, 3 and 4 for the moments, 1 decay, 4 of the quotient and its root, 2 to move
+  // 1 scaled gradient, 3 and 4 for the moments, 1 decay, 4 for the quotient and root, 2 for the
+  // update
   CHECK(flops(t.step()) == 5 * (1 + 3 + 4 + 1 + 4 + 2));
   CHECK(bytes_moved(t.step()) == 4 * 5 * 7);  // x, m, v read and written, dx read
   t.rounded.resize(5);
   CHECK(bytes_moved(t.step()) == 4 * 5 * 7 + 2 * 5);
 }
 
-TEST_CASE("sampling declares a pair an entry", "[kernels][reference][counts]") {
+TEST_CASE("sampling declares scratch for one pair per vocabulary entry",
+          "[kernels][reference][counts]") {
   sample_memory<float> t{.logits = {1, 2, 3}};
   CHECK(workspace_bytes(t.draw(), 1) == 3 * 16);
 }

@@ -1,4 +1,4 @@
-// Beside the tester (op_tester.hpp): logits that are large, infinite or not a number.
+// Cases beyond the operation tester (op_tester.hpp): large and infinite logits, and NaN.
 
 #include "kernels/reference/reference.hpp"
 #include "tests/support/on_cpu.hpp"
@@ -20,7 +20,8 @@ constexpr double rounding = 1e-6;
 
 }  // namespace
 
-TEST_CASE("cross-entropy on the cpu keeps a small loss beside large logits", "[kernels][cpu]") {
+TEST_CASE("cross-entropy on the cpu is accurate for small losses of large logits",
+          "[kernels][cpu]") {
   cross_entropy_memory<float> a{.R = 2, .V = 65, .vocabulary = 65};
   for (auto& value : a.logits)
     value += 1000;
@@ -29,12 +30,12 @@ TEST_CASE("cross-entropy on the cpu keeps a small loss beside large logits", "[k
   auto b = a;
   kernels::reference::run(a.forward());
   on_cpu(b.forward());
-  // The sum, 1.005, is a float; lse, 1010, as a float would be known to 3e-5.
+  // The sum, 1.005, is a float. As a float, lse (1010) would have an error of 3e-5.
   for (std::size_t r = 0; r < 2; ++r)
     CHECK(std::abs(b.loss[r] - a.loss[r]) < 3e-7);
 }
 
-TEST_CASE("cross-entropy on the cpu: a masked row has no gradient, whatever it holds",
+TEST_CASE("cross-entropy on the cpu gives a masked row a zero gradient, even with infinite logits",
           "[kernels][cpu]") {
   cross_entropy_memory<float> a{.R = 3, .V = 67, .vocabulary = 65};
   a.logits[2 * 67 + 5] = std::numeric_limits<float>::infinity();
@@ -43,7 +44,7 @@ TEST_CASE("cross-entropy on the cpu: a masked row has no gradient, whatever it h
   CHECK(std::vector<float>(a.dlogits.begin() + 2 * 67, a.dlogits.end()) == std::vector<float>(67));
 }
 
-TEST_CASE("cross-entropy on the cpu takes words that cannot be and tells of what is no number",
+TEST_CASE("cross-entropy on the cpu accepts logits of -infinity and propagates NaN",
           "[kernels][cpu]") {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   cross_entropy_memory<float> a{.R = 2, .V = 9001, .vocabulary = 9001};
@@ -62,7 +63,7 @@ namespace {
 template <class T>
 void check_both_passes(std::int64_t R, std::int64_t V, int threads) {
   cross_entropy_memory<T> two{.R = R, .V = V, .vocabulary = V - 3};
-  two.target[0] = std::int32_t(V + 5);  // none of these
+  two.target[0] = std::int32_t(V + 5);  // in another shard
   auto one = two, in_place = two;
   on_cpu(two.forward(), threads);
   on_cpu(two.backward(), threads);
@@ -81,7 +82,7 @@ void check_both_passes(std::int64_t R, std::int64_t V, int threads) {
 
 }  // namespace
 
-TEST_CASE("cross-entropy on the cpu: both passes in one have the bits of one after the other",
+TEST_CASE("cross-entropy on the cpu: fused passes have the bits of separate passes",
           "[kernels][cpu]") {
   const int threads = GENERATE(1, 3);
   const auto& [R, V] = GENERATE(std::pair<std::int64_t, std::int64_t>{1, 5},

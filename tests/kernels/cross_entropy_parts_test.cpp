@@ -1,4 +1,4 @@
-// Cross-entropy over parts of the vocabulary.
+// Cross-entropy over vocabulary shards, as in tensor parallelism.
 
 #include "kernels/reference/reference.hpp"
 #include "tests/support/on_cpu.hpp"
@@ -32,7 +32,7 @@ std::vector<T> columns(const std::vector<T>& from,
   return out;
 }
 
-/// Part k of `parts` of the columns, as a rank of tensor parallelism holds it.
+/// Shard k of `parts`, as one tensor rank holds it.
 template <class T>
 struct part_memory : cross_entropy_memory<T> {
   std::int32_t first;
@@ -66,7 +66,7 @@ struct part_memory : cross_entropy_memory<T> {
   }
 };
 
-/// Runs on the judge (0 threads) or the cpu.
+/// Runs on the reference (0 threads) or the cpu backend.
 template <class Op>
 void run(const Op& op, int threads) {
   if (threads == 0)
@@ -77,7 +77,7 @@ void run(const Op& op, int threads) {
 
 template <class T>
 void check_parts(std::int64_t parts, int threads) {
-  // Four parts of 33: the third is partly padding, the fourth is nothing else.
+  // Four shards of 33 columns: the third is partly padding, the fourth only padding.
   cross_entropy_memory<T> whole{.R = 41, .V = 132, .vocabulary = 90};
   run(whole.forward(), threads);
   run(whole.backward(), threads);
@@ -117,7 +117,8 @@ void check_parts(std::int64_t parts, int threads) {
 
 }  // namespace
 
-TEST_CASE("parts of the vocabulary, merged, are the whole", "[kernels][cross_entropy]") {
+TEST_CASE("merged vocabulary shards give the result of the whole vocabulary",
+          "[kernels][cross_entropy]") {
   const auto parts = GENERATE(1, 2, 4);
   const int threads = GENERATE(0, 1, 2);
   check_parts<float>(parts, threads);
@@ -125,7 +126,7 @@ TEST_CASE("parts of the vocabulary, merged, are the whole", "[kernels][cross_ent
   check_parts<f16>(parts, threads);
 }
 
-TEST_CASE("every part of the vocabulary has targets in the test of parts",
+TEST_CASE("the test of vocabulary shards has targets in every shard with words",
           "[kernels][cross_entropy]") {
   cross_entropy_memory<float> whole{.R = 41, .V = 132, .vocabulary = 90};
   std::vector<int> found(3);
@@ -134,7 +135,7 @@ TEST_CASE("every part of the vocabulary has targets in the test of parts",
   CHECK(*std::min_element(found.begin(), found.end()) > 0);
 }
 
-TEST_CASE("the gradient of a part is that part of the whole gradient",
+TEST_CASE("the gradient of a vocabulary shard is its part of the whole gradient",
           "[kernels][reference][cross_entropy]") {
   cross_entropy_memory<double> whole{.R = 7, .V = 12, .vocabulary = 8};
   kernels::reference::run(whole.forward());
@@ -147,7 +148,7 @@ TEST_CASE("the gradient of a part is that part of the whole gradient",
   }
 }
 
-TEST_CASE("a part that is all padding has minus infinity and a gradient of zero",
+TEST_CASE("a vocabulary shard of only padding has lse -infinity and zero gradient",
           "[kernels][cross_entropy]") {
   const int threads = GENERATE(0, 1);
   cross_entropy_memory<float> whole{.R = 5, .V = 132, .vocabulary = 90};
@@ -160,8 +161,7 @@ TEST_CASE("a part that is all padding has minus infinity and a gradient of zero"
   CHECK(p.dlogits == std::vector<float>(5 * 33));
 }
 
-TEST_CASE("merging keeps far parts, infinities and what is not a number",
-          "[kernels][cross_entropy]") {
+TEST_CASE("merging shards handles distant values, infinities and NaN", "[kernels][cross_entropy]") {
   const int threads = GENERATE(0, 1, 2);
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> a{1000, -infinity, -infinity, nan, -1000, 3},
@@ -180,7 +180,7 @@ TEST_CASE("merging keeps far parts, infinities and what is not a number",
       threads);
   const double two = std::log(2.0);
   CHECK(lse[0] == float(1000 + two));
-  CHECK(loss[0] == float(1 + two));  // not the difference of two floats near 1000
+  CHECK(loss[0] == float(1 + two));  // computed before rounding to floats near 1000
   CHECK(lse[1] == float(5 + two));
   CHECK(lse[2] == -infinity);
   CHECK(std::isnan(lse[3]));
@@ -188,7 +188,7 @@ TEST_CASE("merging keeps far parts, infinities and what is not a number",
   CHECK(std::isnan(loss[5]));
 }
 
-TEST_CASE("merging in double is the formula", "[kernels][reference][cross_entropy]") {
+TEST_CASE("merging in double matches the formula", "[kernels][reference][cross_entropy]") {
   const auto a = tests::normal<double>(9, 1), b = tests::normal<double>(9, 2);
   const auto x = tests::normal<double>(9, 3), y = tests::normal<double>(9, 4);
   const double *lses[] = {a.data(), b.data()}, *logits[] = {x.data(), y.data()};

@@ -26,7 +26,7 @@ double total(const cross_entropy_memory<double>& t) {
 
 }  // namespace
 
-TEST_CASE("the loss of equal logits is the logarithm of the vocabulary, not of its padding",
+TEST_CASE("the loss of equal logits is the logarithm of the unpadded vocabulary size",
           "[kernels][reference][cross_entropy]") {
   cross_entropy_memory<double> t{.R = 3, .V = 8, .vocabulary = 5};
   std::fill(t.logits.begin(), t.logits.end(), 1000.0);  // exp(1000) overflows
@@ -43,7 +43,7 @@ TEST_CASE("the loss of equal logits is the logarithm of the vocabulary, not of i
   }
 }
 
-TEST_CASE("cross-entropy is the formula", "[kernels][reference][cross_entropy]") {
+TEST_CASE("cross-entropy matches the formula", "[kernels][reference][cross_entropy]") {
   cross_entropy_memory<double> t{.R = 7, .V = 13, .vocabulary = 11};
   run(t.forward());
   double sum = 0;
@@ -58,7 +58,7 @@ TEST_CASE("cross-entropy is the formula", "[kernels][reference][cross_entropy]")
   CHECK(t.loss == loss);
 }
 
-TEST_CASE("a masked row has a gradient of exactly zero, whatever its logits are",
+TEST_CASE("a masked row has a gradient of exactly zero, even with infinite logits",
           "[kernels][reference][cross_entropy]") {
   cross_entropy_memory<double> t{.R = 3, .V = 4, .vocabulary = 4};
   REQUIRE(t.dloss[2] == 0);

@@ -1,5 +1,5 @@
-// Beside the tester (op_tester.hpp): the parts of a micro-batch drop what the whole does, to the
-// bit.
+// Cases beyond the operation tester (op_tester.hpp): parts of a micro-batch have the masks of the
+// whole, bit by bit.
 
 #include "tests/support/on_cpu.hpp"
 #include "tests/support/ops.hpp"
@@ -11,7 +11,7 @@ using namespace troupe;
 using tests::dropout_memory;
 using tests::on_cpu;
 
-TEST_CASE("parts of the rows on the cpu are dropped as in the whole, with residual and bias",
+TEST_CASE("dropout of row ranges on the cpu equals dropout of the whole, with residual and bias",
           "[kernels][cpu]") {
   const float p = GENERATE(0.0f, 0.3f);
   const bool residual = GENERATE(false, true);

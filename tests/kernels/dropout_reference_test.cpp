@@ -10,7 +10,7 @@ using kernels::reference::run;
 
 namespace {
 
-/// The factors m, found by sending ones through.
+/// The factors m, obtained as the dropout of ones.
 std::vector<double> mask(dropout_memory<double> t) {
   t.with_residual = false;
   std::fill(t.x.begin(), t.x.end(), 1.0);
@@ -27,7 +27,8 @@ TEST_CASE("dropout drops with its probability and keeps the mean",
   const double n = double(m.size()), keep = 1 - double(p);
   const auto dropped = double(std::count(m.begin(), m.end(), 0.0));
   CHECK(dropped + double(std::count(m.begin(), m.end(), 1 / keep)) == n);
-  // Five standard deviations of a binomial: the seed is fixed, so it either holds or never.
+  // Five standard deviations of a binomial distribution. The seed is fixed, so the result is
+  // constant.
   CHECK(std::abs(dropped / n - p) < 5 * std::sqrt(p * keep / n));
 }
 
@@ -42,8 +43,7 @@ TEST_CASE("neighbours are dropped independently", "[kernels][reference][dropout]
   }
 }
 
-TEST_CASE("the mask of a sample does not depend on the batch that it is in",
-          "[kernels][reference][dropout]") {
+TEST_CASE("the mask of a sample is independent of its batch", "[kernels][reference][dropout]") {
   dropout_memory<double> whole{.sequences = 4, .T_ = 3, .C = 5, .p = 0.5f};
   whole.sample = {7, 8, 9, 1ull << 40};
   const auto expected = mask(whole);
@@ -55,7 +55,7 @@ TEST_CASE("the mask of a sample does not depend on the batch that it is in",
   }
 }
 
-TEST_CASE("another sample or another key is another mask", "[kernels][reference][dropout]") {
+TEST_CASE("the mask depends on sample and key", "[kernels][reference][dropout]") {
   dropout_memory<double> t{.sequences = 1, .T_ = 8, .C = 8, .p = 0.5f};
   const auto m = mask(t);
   ++t.sample[0];
@@ -66,7 +66,7 @@ TEST_CASE("another sample or another key is another mask", "[kernels][reference]
   CHECK(m != mask(t));
 }
 
-TEST_CASE("dropout adds the residual, forwards and backwards with one mask",
+TEST_CASE("dropout adds the residual and uses the same mask in both passes",
           "[kernels][reference][dropout][gradient]") {
   dropout_memory<double> t{.sequences = 2, .T_ = 3, .C = 5, .p = 0.3f};
   const auto m = mask(t);
@@ -82,7 +82,7 @@ TEST_CASE("dropout adds the residual, forwards and backwards with one mask",
   CHECK(t.residual == t.y);
 }
 
-TEST_CASE("without dropout the samples need not be known", "[kernels][reference][dropout]") {
+TEST_CASE("dropout with p = 0 accepts null samples", "[kernels][reference][dropout]") {
   dropout_memory<double> t{.sequences = 2, .T_ = 3, .C = 5, .p = 0, .with_residual = false};
   REQUIRE(t.forward().sample == nullptr);
   run(t.forward());
@@ -91,8 +91,9 @@ TEST_CASE("without dropout the samples need not be known", "[kernels][reference]
   CHECK(t.dx == t.dy);
 }
 
-TEST_CASE("parts of the rows on the reference are dropped as in the whole, with residual and bias",
-          "[kernels][reference][dropout]") {
+TEST_CASE(
+    "dropout of row ranges on the reference equals dropout of the whole, with residual and bias",
+    "[kernels][reference][dropout]") {
   const float p = GENERATE(0.0f, 0.3f);
   const bool residual = GENERATE(false, true);
   dropout_memory<double> whole{

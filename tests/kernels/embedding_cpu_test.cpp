@@ -1,4 +1,5 @@
-// Beside the tester (op_tester.hpp): the order of sums, and parts of a table, to the bit.
+// Cases beyond the operation tester (op_tester.hpp): the order of sums, and table shards, bit by
+// bit.
 
 #include "tests/support/on_cpu.hpp"
 #include "tests/support/ops.hpp"
@@ -8,15 +9,15 @@
 using namespace troupe;
 using tests::on_cpu;
 
-TEST_CASE("embedding gradients on the cpu add in the order of the rows", "[kernels][cpu]") {
+TEST_CASE("embedding gradients on the cpu are added in row order", "[kernels][cpu]") {
   tests::embedding_memory<float> a{.R = 3, .C = 1, .V = 1, .P = 1};
   a.dy = {1e8f, 1, -1e8f};
   a.dtable = {0};
   on_cpu(a.backward());
-  CHECK(a.dtable.front() == 0);  // the 1 is lost before -1e8 comes; in another order it is not
+  CHECK(a.dtable.front() == 0);  // the 1 is lost before -1e8 is added; another order would keep it
 }
 
-TEST_CASE("parts of a table on the cpu add up to the whole", "[kernels][cpu]") {
+TEST_CASE("table shards on the cpu add up to the whole table", "[kernels][cpu]") {
   tests::embedding_memory<float> whole{.R = 61, .C = 19, .V = 11, .P = 5, .with_positions = false},
       parts = whole;
   on_cpu(whole.forward(), 2);
@@ -36,6 +37,6 @@ TEST_CASE("parts of a table on the cpu add up to the whole", "[kernels][cpu]") {
     backward.rows = rows;
     on_cpu(backward, 2);
   }
-  CHECK(sum == whole.y);  // of one row and zeros
+  CHECK(sum == whole.y);  // each sum has one nonzero term
   CHECK(parts.dtable == whole.dtable);
 }

@@ -7,7 +7,7 @@ using namespace troupe;
 using namespace troupe::tests;
 using kernels::reference::run;
 
-TEST_CASE("an embedding looks up tokens and, where there are some, positions",
+TEST_CASE("an embedding looks up tokens and optional positions",
           "[kernels][reference][embedding]") {
   embedding_memory<double> t{.R = 2, .C = 2, .V = 3, .P = 2};
   t.table = {1, 2, 3, 4, 5, 6};
@@ -21,7 +21,7 @@ TEST_CASE("an embedding looks up tokens and, where there are some, positions",
   CHECK(t.y == std::vector<double>{5, 6, 1, 2});
 }
 
-TEST_CASE("embedding backward adds rows in their order, rounding after each",
+TEST_CASE("embedding backward adds in row order and rounds after each row",
           "[kernels][reference][embedding]") {
   embedding_memory<float> t{.R = 3, .C = 1, .V = 1, .P = 1};
   t.id = t.position = {0, 0, 0};
@@ -37,7 +37,7 @@ TEST_CASE("embedding backward adds rows in their order, rounding after each",
   CHECK(t.dtable[0] == 1);
 }
 
-TEST_CASE("parts of a table on the reference add up to the whole",
+TEST_CASE("table shards on the reference add up to the whole table",
           "[kernels][reference][embedding]") {
   embedding_memory<double> whole{.R = 61, .C = 19, .V = 11, .P = 5, .with_positions = false},
       parts = whole;
@@ -58,11 +58,11 @@ TEST_CASE("parts of a table on the reference add up to the whole",
     backward.rows = rows;
     run(backward);
   }
-  CHECK(sum == whole.y);  // of one row and zeros
+  CHECK(sum == whole.y);  // each sum has one nonzero term
   CHECK(parts.dtable == whole.dtable);
 }
 
-TEST_CASE("a token of another part of the table on the reference finds its position alone",
+TEST_CASE("on the reference a token of another table shard gets only its position embedding",
           "[kernels][reference][embedding]") {
   embedding_memory<double> t{.R = 13, .C = 7, .V = 11, .P = 5};
   const auto before = t.dtable;

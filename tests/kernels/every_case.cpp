@@ -27,7 +27,7 @@ op_family family_of_name(const std::string& name) {
     return family##_family();
   TROUPE_EVERY_FAMILY(TROUPE_FAMILY)
 #undef TROUPE_FAMILY
-  throw std::logic_error("no family of operations is called " + name);
+  throw std::logic_error("no family of operations has the name " + name);
 }
 
 }  // namespace troupe::tests

@@ -18,7 +18,7 @@ f16 of_bits(std::uint32_t bits) {
   return x;
 }
 
-/// What the bits mean, by IEEE 754 3.4.
+/// The value of the bits, by IEEE 754 section 3.4.
 exact meaning(std::uint32_t bits) {
   const int exponent = int(bits >> 10 & 0x1f);
   const auto fraction = int(bits & 0x3ff);
@@ -29,9 +29,9 @@ exact meaning(std::uint32_t bits) {
                        : sign * std::ldexp(exact(1024 + fraction), exponent - 25);
 }
 
-/// The nearest, by searching among all that are not negative; ties to the even one.
+/// The nearest nonnegative number by binary search; ties to even.
 std::uint32_t nearest(exact x) {
-  std::uint32_t low = 0, high = 0x7c00;  // meaning(low) <= x, and x < high unless it is infinity
+  std::uint32_t low = 0, high = 0x7c00;  // meaning(low) <= x; x < high, or high is infinity
   if (x >= 65520.0L)
     return high;
   while (high - low > 1) {
@@ -55,7 +55,7 @@ void check_rounding(float x) {
 
 }  // namespace
 
-TEST_CASE("every f16 means what IEEE 754 says, and is itself again after a float",
+TEST_CASE("every f16 has its IEEE 754 value and survives a round trip through float",
           "[kernels][reference][f16]") {
   for (std::uint32_t bits = 0; bits < 65536; ++bits) {
     const f16 x = of_bits(bits);
@@ -71,8 +71,8 @@ TEST_CASE("every f16 means what IEEE 754 says, and is itself again after a float
   }
 }
 
-TEST_CASE("f16 rounds to nearest, ties to even, whatever the float", "[kernels][reference][f16]") {
-  // Every f16, every middle between two, and the floats beside both.
+TEST_CASE("f16 rounds every float to nearest, ties to even", "[kernels][reference][f16]") {
+  // Every f16, every midpoint of two neighbours, and the floats next to both.
   for (std::uint32_t bits = 0; bits < 0x7c00; ++bits) {
     const auto x = float(of_bits(bits));
     const float next = bits == 0x7bff ? 65536.0f : float(of_bits(bits + 1));
@@ -82,7 +82,7 @@ TEST_CASE("f16 rounds to nearest, ties to even, whatever the float", "[kernels][
         check_rounding(-beside);
       }
   }
-  // Any float, of which most are too large or too small, and those near f16's range.
+  // Random floats, most of which are too large or too small, and floats near f16's range.
   std::mt19937 random{7};
   for (int i = 0; i < 1'000'000; ++i) {
     const auto x = std::bit_cast<float>(std::uint32_t(random()));
@@ -95,20 +95,19 @@ TEST_CASE("f16 rounds to nearest, ties to even, whatever the float", "[kernels][
   }
 }
 
-TEST_CASE("f16 has an end: what is too large is infinite, what is too small is zero",
-          "[kernels][reference][f16]") {
+TEST_CASE("f16 overflows to infinity and underflows to zero", "[kernels][reference][f16]") {
   CHECK(float(f16(65504.0f)) == 65504);
   CHECK(float(f16(65519.996f)) == 65504);
   CHECK(std::isinf(float(f16(65520.0f))));
   CHECK(f16(-1e30f).bits == 0xfc00);
-  CHECK(float(f16(0x1p-25f)) == 0);  // half the least, and 0 is even
+  CHECK(float(f16(0x1p-25f)) == 0);  // half the smallest denormal; 0 is even
   CHECK(float(f16(0x1.000002p-25f)) == 0x1p-24f);
   CHECK(f16(-0.0f).bits == 0x8000);
   CHECK(f16(std::numeric_limits<float>::denorm_min()).bits == 0);
 }
 
-TEST_CASE("what is not a number stays so in f16, and is quiet", "[kernels][reference][f16]") {
-  // A NaN whose upper bits would be those of infinity.
+TEST_CASE("NaN becomes a quiet NaN in f16", "[kernels][reference][f16]") {
+  // A NaN whose upper bits alone would mean infinity.
   CHECK(f16(std::bit_cast<float>(0x7f800001U)).bits == 0x7e00);
   CHECK(f16(std::bit_cast<float>(0xffc02000U)).bits == 0xfe01);
 }

@@ -1,4 +1,4 @@
-// Beside the tester (op_tester.hpp): heads against rows, and the counts.
+// Cases beyond the operation tester (op_tester.hpp): heads compared with rows, and the counts.
 
 #include "kernels/reference/reference.hpp"
 #include "tests/support/ops.hpp"
@@ -10,7 +10,7 @@ using namespace troupe;
 using namespace troupe::tests;
 using kernels::normalization;
 
-TEST_CASE("a norm of heads that fill their rows is a norm of rows",
+TEST_CASE("a head norm of contiguous heads equals a norm of rows",
           "[kernels][reference][head_norm]") {
   const auto kind = GENERATE(normalization::layer, normalization::rms);
   norm_memory<double> rows{.R = 24, .C = 5, .kind = kind};
@@ -33,14 +33,14 @@ TEST_CASE("a norm of heads that fill their rows is a norm of rows",
   kernels::reference::run(rows.backward_input());
   kernels::reference::run(rows.backward_weight());
   CHECK(std::equal(rows.y.begin(), rows.y.end(), heads.y.begin()));
-  CHECK(relative_error(heads.dx, rows.dx) < 1e-14);  // the means are divided elsewhere
+  CHECK(relative_error(heads.dx, rows.dx) < 1e-14);  // the divisions are in another order
   CHECK(heads.mean == rows.mean);
   CHECK(heads.rstd == rows.rstd);
   CHECK(heads.dgain == rows.dgain);
   CHECK(heads.dbias == rows.dbias);
 }
 
-TEST_CASE("the counts of a norm of heads are right", "[kernels][reference][counts]") {
+TEST_CASE("the counts of a head norm are right", "[kernels][reference][counts]") {
   head_norm_memory<float> t{.R = 2, .G = 3, .heads = 2, .D = 4};
   CHECK(flops(t.forward()) == 48 * 4);
   CHECK(flops(t.backward_input()) == 48 * 7);

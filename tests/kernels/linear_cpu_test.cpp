@@ -1,5 +1,5 @@
-// Beside the tester (op_tester.hpp) and products_test.cpp: the bits of two operations, and the
-// caller's threads.
+// Cases beyond op_tester.hpp and products_test.cpp: fused operations have the bits of two
+// operations, and the caller's thread count is preserved.
 
 #include "kernels/cpu/product.hpp"
 #include "tests/support/on_cpu.hpp"
@@ -28,12 +28,13 @@ memory computed(memory m, int threads) {
 
 }  // namespace
 
-// Losses of earlier builds, which went back by two operations, keep their bits.
-TEMPLATE_TEST_CASE("cpu gradients through what made the input have the bits of two operations",
-                   "[kernels][linear][narrow]",
-                   float,
-                   kernels::bf16,
-                   kernels::f16) {
+// Keeps the losses of earlier builds, which computed the gradient with two operations.
+TEMPLATE_TEST_CASE(
+    "cpu gradients fused with the input's activation have the bits of two operations",
+    "[kernels][linear][narrow]",
+    float,
+    kernels::bf16,
+    kernels::f16) {
   for (const auto made_x : kernels::every_epilogue) {
     if (made_x == epilogue::none)
       continue;
@@ -56,7 +57,7 @@ TEMPLATE_TEST_CASE("cpu gradients through what made the input have the bits of t
 }
 
 // Three bf16 hold exactly the 24 bits of a float (amx.hpp).
-TEST_CASE("a product loses no bit of its factors, however large or small", "[kernels][linear]") {
+TEST_CASE("a product preserves every bit of large and small factors", "[kernels][linear]") {
   const kernels::cpu::small_products_in_tiles all;
   constexpr std::int64_t R = 40, K = 40;
   memory m{.R = R, .N = K, .K = K, .with_bias = false};
@@ -88,7 +89,7 @@ TEST_CASE("a product loses no bit of its factors, however large or small", "[ker
     INFO("x " << x[i]);
     CHECK(y[i] == (i % K % 2 == 0 ? x[i] : -x[i]));
   }
-  // As the other factor.
+  // The same values as the other factor.
   std::vector<float> turned(R * K), eye(R * R);
   for (std::int64_t i = 0; i < R; ++i)
     eye[i * R + i] = 1;
@@ -99,8 +100,7 @@ TEST_CASE("a product loses no bit of its factors, however large or small", "[ker
   CHECK(turned == x);
 }
 
-TEST_CASE("an infinity or what is no number reaches its results and no others",
-          "[kernels][linear]") {
+TEST_CASE("infinity and NaN reach exactly the results that depend on them", "[kernels][linear]") {
   const kernels::cpu::small_products_in_tiles all;
   constexpr std::int64_t R = 33, N = 34, K = 70;
   const float infinity = std::numeric_limits<float>::infinity();
@@ -121,20 +121,20 @@ TEST_CASE("an infinity or what is no number reaches its results and no others",
     }
 }
 
-TEST_CASE("a product leaves the caller's number of threads as it was", "[kernels][linear]") {
+TEST_CASE("a product preserves the caller's thread count", "[kernels][linear]") {
   const int before = omp_get_max_threads();
   computed({.R = 3, .N = 3, .K = 3}, before + 1);
   CHECK(omp_get_max_threads() == before);
 }
 
-TEMPLATE_TEST_CASE("of a few rows each has the bits that it has alone",
+TEMPLATE_TEST_CASE("each of a few rows has the bits that it has alone",
                    "[kernels][linear][narrow]",
                    float,
                    kernels::bf16,
                    kernels::f16) {
   for (const std::int64_t R : {2, 3, 5, 8})
     for (const int threads : {1, 3}) {
-      // Enough for several threads; rests of vectors and of columns.
+      // Enough work for several threads; tails of vectors and of columns.
       tests::linear_memory<TestType> together{.R = R, .N = 1031, .K = 77};
       tests::on_cpu(together.forward(), threads);
       for (std::int64_t r = 0; r < R; ++r) {

@@ -1,5 +1,5 @@
-// Beside the tester (op_tester.hpp) and products_test.cpp: products of bf16 and f16 are rounded
-// once, remembered by their shape, the same on any thread.
+// Cases beyond op_tester.hpp and products_test.cpp: products of bf16 and f16 are rounded once,
+// cached by shape, and have the same bits on any thread.
 
 #include "kernels/cpu/product.hpp"
 #include "tests/support/narrow.hpp"
@@ -23,12 +23,12 @@ using memory = tests::linear_memory<T>;
 
 namespace {
 
-// A product of two narrow numbers is exact in float; sums of at most 1,543 of them are rounded as
-// those of float.
+// The product of two narrow numbers is exact in float. Sums of at most 1,543 products have the
+// rounding errors of float sums.
 constexpr double noise = 3e-6;
 
-/// Terms that are summed in more than one go: of packed operands, or in tiles (product.hpp), whose
-/// bits depend on nothing beside them. None where oneDNN multiplies.
+/// Term counts that take more than one pass in our own products, packed or with tiles
+/// (product.hpp). Their bits depend only on the row and column. Empty if oneDNN multiplies.
 template <class T>
 std::vector<std::int64_t> terms_of_own_products() {
   if (kernels::cpu::has_tiles_of<T>())
@@ -69,20 +69,20 @@ void check(const memory<T>& m) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a product of narrow numbers is rounded once, with its bias",
+TEMPLATE_TEST_CASE("a narrow product is rounded once, including its bias",
                    "[kernels][linear][narrow]",
                    bf16,
                    f16) {
   memory<TestType> m{.R = 257, .N = 129, .K = 65};
   const auto judge = judged(m), mine = computed(m, 2);
-  // A product differs from the judge's by 1e-7 of a sum of some 8, a unit of bf16 is 2^-5 there, of
-  // f16 2^-8, and smaller near zero: a second rounding, of product or bias alone, would be seen in
-  // a fifth of all.
+  // A product differs from the reference's by 1e-7 of a sum near 8. There a unit is 2^-5 for bf16
+  // and 2^-8 for f16, and it is smaller near zero. A second rounding, of the product or the bias
+  // alone, would change a fifth of the results.
   CHECK(tests::unequal(mine.y, judge.y) < 1e-3);
   CHECK(tests::unequal(mine.dx, judge.dx) < 1e-3);
 }
 
-TEMPLATE_TEST_CASE("an epilogue in a narrow type is the activation of the z that is stored",
+TEMPLATE_TEST_CASE("a narrow epilogue is the activation of the stored z",
                    "[kernels][linear][narrow]",
                    bf16,
                    f16) {
@@ -106,7 +106,7 @@ TEMPLATE_TEST_CASE("an epilogue in a narrow type is the activation of the z that
   CHECK(without.y == m.y);
 }
 
-TEMPLATE_TEST_CASE("cpu products of narrow numbers give the same bits again, on any thread",
+TEMPLATE_TEST_CASE("narrow products on the cpu have the same bits in every run and on any thread",
                    "[kernels][linear][narrow]",
                    bf16,
                    f16) {
@@ -125,12 +125,11 @@ TEMPLATE_TEST_CASE("cpu products of narrow numbers give the same bits again, on 
   }
 }
 
-TEMPLATE_TEST_CASE(
-    "our own products have the same bits beside other rows, on any number of threads",
-    "[kernels][linear][narrow]",
-    float,
-    bf16,
-    f16) {
+TEMPLATE_TEST_CASE("bits of our own products are independent of other rows and of the thread count",
+                   "[kernels][linear][narrow]",
+                   float,
+                   bf16,
+                   f16) {
   for (const std::int64_t K : terms_of_own_products<TestType>()) {
     const memory<TestType> all{.R = 500, .N = 400, .K = K};
     auto few = memory<TestType>{.R = 291, .N = 400, .K = K};
@@ -150,8 +149,8 @@ TEMPLATE_TEST_CASE(
   }
 }
 
-// As in decoding, beside the same rows of a prompt.
-TEST_CASE("in tiles a row has the same bits beside few rows as beside many",
+// As in decoding, compared with the same rows in a prompt.
+TEST_CASE("with tiles a row has the same bits among few rows as among many",
           "[kernels][linear][narrow]") {
   if (!kernels::cpu::has_tiles_of<bf16>())
     SKIP("this processor has no tiles");
@@ -172,7 +171,7 @@ TEST_CASE("in tiles a row has the same bits beside few rows as beside many",
     }
 }
 
-TEMPLATE_TEST_CASE("our own products have the same bits beside other columns",
+TEMPLATE_TEST_CASE("bits of our own products are independent of other columns",
                    "[kernels][linear][narrow]",
                    float,
                    bf16,
@@ -191,11 +190,11 @@ TEMPLATE_TEST_CASE("our own products have the same bits beside other columns",
   }
 }
 
-TEMPLATE_TEST_CASE("more shapes of products than a thread remembers are still right",
+TEMPLATE_TEST_CASE("products stay right after more shapes than a thread caches",
                    "[kernels][linear][narrow]",
                    bf16,
                    f16) {
-  for (std::int64_t R = 1; R < 300; ++R) {  // beyond 256
+  for (std::int64_t R = 1; R < 300; ++R) {  // exceeds the cache of 256
     memory<TestType> m{.R = R, .N = 3, .K = 5};
     tests::on_cpu(m.forward());
     if (R % 50 == 0)
@@ -210,7 +209,7 @@ TEMPLATE_TEST_CASE("more shapes of products than a thread remembers are still ri
   check<TestType>({.R = 1, .N = 3, .K = 5});
 }
 
-TEMPLATE_TEST_CASE("a product of narrow numbers refuses a workspace that is too small",
+TEMPLATE_TEST_CASE("a narrow product refuses a workspace that is too small",
                    "[kernels][linear][narrow]",
                    bf16,
                    f16) {

@@ -22,7 +22,7 @@ TEST_CASE("a linear layer multiplies rows of x with rows of the weight and adds 
   t.with_z = false;
   run(t.forward());
   CHECK(t.y == std::vector<double>{-2, 32});
-  CHECK(t.z == std::vector<double>{8, 52});  // not wanted, not touched
+  CHECK(t.z == std::vector<double>{8, 52});  // null z: the array is untouched
 }
 
 TEST_CASE("the epilogue of a linear layer is the activation of z", "[kernels][reference][linear]") {

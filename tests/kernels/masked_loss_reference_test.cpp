@@ -7,7 +7,7 @@ using namespace troupe;
 using namespace troupe::tests;
 using kernels::reference::run;
 
-TEST_CASE("a masked loss adds the rows that count and spreads its gradient over them",
+TEST_CASE("a masked loss sums the unmasked rows and spreads its gradient over them",
           "[kernels][reference][masked_loss]") {
   masked_loss_memory<double> t{.R = 4};
   t.loss = {1, 2, 4, 8};

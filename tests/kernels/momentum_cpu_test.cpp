@@ -1,5 +1,5 @@
-// Beside the tester (op_tester.hpp): that fingerprints are those of what is left, and that it has
-// the bits that it has without them.
+// Cases beyond the operation tester (op_tester.hpp): fingerprints match the results, and computing
+// them does not change the results.
 
 #include "tests/kernels/vector_targets.hpp"
 #include "tests/support/on_cpu.hpp"
@@ -12,7 +12,7 @@ using namespace troupe;
 using tests::normal;
 using tests::on_cpu;
 
-TEST_CASE("an update with one moment on the cpu takes the fingerprints of what it leaves",
+TEST_CASE("a one-moment update on the cpu computes the fingerprints of its results",
           "[kernels][cpu]") {
   const auto rule = GENERATE(kernels::momentum_rule::sgd, kernels::momentum_rule::lion);
   const std::int64_t n = GENERATE(0, 1, 7, 1025, 70001);
@@ -42,7 +42,7 @@ TEST_CASE("an update with one moment on the cpu takes the fingerprints of what i
   }
 }
 
-TEST_CASE("a scaled sum on the cpu takes the fingerprint of what it leaves", "[kernels][cpu]") {
+TEST_CASE("a scaled sum on the cpu computes the fingerprint of its result", "[kernels][cpu]") {
   const std::int64_t n = GENERATE(0, 1, 7, 1025, 70001);
   const std::int64_t grain = GENERATE(8, 61, 1500, 65536);
   const bool two = GENERATE(false, true);

@@ -1,5 +1,5 @@
-// How bf16 and f16 pass through memory: promoted exactly, rounded once, on every path of a loop and
-// with every instruction set that this processor has.
+// Loads and stores of bf16 and f16: exact conversion to float, one rounding back. Tests every path
+// of a loop with every instruction set of this processor.
 
 #include "kernels/reference/reference.hpp"
 #include "tests/kernels/vector_targets.hpp"
@@ -19,7 +19,7 @@ using tests::sum_memory;
 
 namespace {
 
-/// Whose bits are different, but for those that are both not numbers.
+/// Counts elements with different bits; two NaN count as equal.
 template <class T>
 std::size_t differences(const std::vector<T>& a, const std::vector<T>& b) {
   std::size_t n = 0;
@@ -28,17 +28,17 @@ std::size_t differences(const std::vector<T>& a, const std::vector<T>& b) {
   return n;
 }
 
-/// So small that products by it are denormal.
+/// Products with this factor are denormal.
 template <class T>
 constexpr float tiny = std::is_same_v<T, bf16> ? 7.34683969e-40f : 2.3e-5f;
 
-/// The first that is not of itself followed by its next: 2^fraction * 2.
+/// The smallest number whose distance to the next one exceeds 1: 2^fraction * 2.
 template <class T>
 constexpr float gapless = 2 << tests::narrow_format<T>::fraction;
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("every narrow number passes through a vector as it is",
+TEMPLATE_TEST_CASE("every narrow number passes through a vector unchanged",
                    "[kernels][cpu][narrow]",
                    bf16,
                    f16) {
@@ -51,12 +51,12 @@ TEMPLATE_TEST_CASE("every narrow number passes through a vector as it is",
   }
 }
 
-TEMPLATE_TEST_CASE("results are rounded to a narrow type as a scalar is",
+TEMPLATE_TEST_CASE("vector results are rounded to a narrow type like scalars",
                    "[kernels][cpu][narrow]",
                    bf16,
                    f16) {
-  // Products by 1/3, and by a number that puts them just at the middle between two; by 37 many are
-  // infinite.
+  // Products with 1/3; with a number that gives exact midpoints between two results; with 37, which
+  // makes many infinite.
   const float middle = 1 + 1 / gapless<TestType>;
   const float scale = GENERATE_COPY(1 / 3.0f, middle, 37.0f, tiny<TestType>);
   for (const auto target : tests::vector_targets()) {
@@ -69,14 +69,11 @@ TEMPLATE_TEST_CASE("results are rounded to a narrow type as a scalar is",
   }
 }
 
-TEMPLATE_TEST_CASE("what is not a number stays so in a narrow type",
-                   "[kernels][cpu][narrow]",
-                   bf16,
-                   f16) {
+TEMPLATE_TEST_CASE("NaN stays NaN in a narrow type", "[kernels][cpu][narrow]", bf16, f16) {
   for (const auto target : tests::vector_targets()) {
     const tests::vector_target now(target);
     sum_memory<TestType> a{.n = 5, .sources = 2};
-    // Its mantissa would be lost if it were rounded as a number is.
+    // Rounding it like a number would lose its mantissa, and so make it infinite.
     a.x[0][3].bits = std::is_same_v<TestType, bf16> ? 0x7f81 : 0x7c01;
     on_cpu(a.add());
     CHECK(std::isnan(float(a.y[3])));
@@ -89,7 +86,7 @@ TEMPLATE_TEST_CASE("a sum in a narrow type is rounded once, not after each sourc
                    bf16,
                    f16) {
   sum_memory<TestType> a{.n = 1, .sources = 3, .scale = 1};
-  const float large = gapless<TestType>;  // it and 1 are no number of the type
+  const float large = gapless<TestType>;  // large + 1 is not representable
   a.x = {{TestType(large)}, {TestType(1.0f)}, {TestType(1.0f)}};
   on_cpu(a.ordered_sum());
   CHECK(float(a.y[0]) == large + 2);

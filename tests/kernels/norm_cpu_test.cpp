@@ -1,5 +1,5 @@
-// Beside the tester (op_tester.hpp): rows whose mean is far from zero, statistics that nobody
-// wants.
+// Cases beyond the operation tester (op_tester.hpp): rows with a mean far from zero, null
+// statistics, the fused residual sum and overwritten gradients.
 
 #include "kernels/reference/reference.hpp"
 #include "tests/support/on_cpu.hpp"
@@ -17,19 +17,20 @@ using namespace troupe;
 using tests::on_cpu;
 using tests::relative_error;
 
-TEST_CASE("norm on the cpu keeps a row whose mean is far from zero", "[kernels][cpu]") {
+TEST_CASE("norm on the cpu is accurate for rows with a mean far from zero", "[kernels][cpu]") {
   tests::norm_memory<float> a{.R = 4, .C = 769};
   for (auto& value : a.x)
     value += 1000;
   auto b = a;
   kernels::reference::run(a.forward());
   on_cpu(b.forward());
-  // The mean is known to 1e-4 of a standard deviation: a float at 1000, and the sum of 769 of them.
+  // The mean is accurate to 1e-4 of a standard deviation: a float near 1000, and a sum of 769 of
+  // them.
   CHECK(relative_error(b.y, a.y) < 2e-4);
   CHECK(relative_error(b.rstd, a.rstd) < 1e-5);
 }
 
-TEST_CASE("norm on the cpu leaves out the statistics that nobody wants", "[kernels][cpu]") {
+TEST_CASE("norm on the cpu accepts null statistics", "[kernels][cpu]") {
   tests::norm_memory<float> a{.R = 3, .C = 19}, b = a;
   on_cpu(a.forward());
   auto op = b.forward();
@@ -39,7 +40,7 @@ TEST_CASE("norm on the cpu leaves out the statistics that nobody wants", "[kerne
   CHECK(b.y == a.y);
 }
 
-TEMPLATE_TEST_CASE("a sum that norm makes on the cpu has the bits of one that was made before",
+TEMPLATE_TEST_CASE("the residual sum of a norm on the cpu has the bits of a separate sum",
                    "[kernels][cpu]",
                    float,
                    kernels::bf16,
@@ -72,10 +73,9 @@ TEMPLATE_TEST_CASE("a sum that norm makes on the cpu has the bits of one that wa
   CHECK(same(a.rstd, b.rstd));
 }
 
-// Terms so small that each sum is a zero with a sign: added to a cleared array it has none.
-TEST_CASE(
-    "sums over rows on the cpu that are written have the bits of those that are added to zeros",
-    "[kernels][cpu]") {
+// Terms so small that each sum is a signed zero; adding it to a cleared array removes the sign.
+TEST_CASE("overwriting sums over rows on the cpu have the bits of sums added to zeros",
+          "[kernels][cpu]") {
   tests::norm_memory<float> a{.R = 65, .C = 19};
   for (std::int64_t i = 0; i < a.R * a.C; ++i) {
     a.x[std::size_t(i)] = i % 2 == 0 ? 1e-30F : -1e-30F;

@@ -9,7 +9,7 @@ using namespace troupe::tests;
 using kernels::normalization;
 using kernels::reference::run;
 
-TEST_CASE("layer norm leaves rows of mean zero and variance one before gain and bias",
+TEST_CASE("layer norm gives rows of mean zero and variance one before gain and bias",
           "[kernels][reference][norm]") {
   const auto C = GENERATE(3, 32, 257);
   norm_memory<double> t{.R = 4, .C = C};
@@ -25,12 +25,11 @@ TEST_CASE("layer norm leaves rows of mean zero and variance one before gain and 
       squares += t.y[r * C + c] * t.y[r * C + c];
     }
     CHECK(std::abs(sum / double(C)) < 1e-12);
-    CHECK(std::abs(squares / double(C) - 1) < 1e-4);  // not exact: eps is inside the root
+    CHECK(std::abs(squares / double(C) - 1) < 1e-4);  // not exact, because eps is inside the root
   }
 }
 
-TEST_CASE("rms norm leaves rows of root mean square one before gain",
-          "[kernels][reference][norm]") {
+TEST_CASE("rms norm gives rows of root mean square one before gain", "[kernels][reference][norm]") {
   const auto C = GENERATE(1, 3, 257);
   norm_memory<double> t{.R = 4, .C = C, .kind = normalization::rms, .eps = 0};
   std::fill(t.gain.begin(), t.gain.end(), 1.0);
@@ -64,7 +63,7 @@ TEST_CASE("eps keeps a row without variance finite", "[kernels][reference][norm]
   CHECK(t.y == (t.layer() ? t.bias : std::vector<double>(3, 0)));
 }
 
-TEST_CASE("the statistics of a norm need not be wanted", "[kernels][reference][norm]") {
+TEST_CASE("a norm accepts null statistics", "[kernels][reference][norm]") {
   norm_memory<double> t{.R = 3, .C = 5};
   run(t.forward());
   const auto y = t.y;
@@ -89,7 +88,7 @@ TEST_CASE("the gradient of the skip connection is added to dx",
   CHECK(t.dx == expected);
 }
 
-TEST_CASE("an offset of the gain is a part of the gain, forwards and backwards",
+TEST_CASE("the gain offset acts as a part of the gain in both passes",
           "[kernels][reference][norm]") {
   const auto kind = GENERATE(normalization::layer, normalization::rms);
   norm_memory<double> offset{.R = 3, .C = 7, .kind = kind, .gain_offset = 1}, plain = offset;
@@ -103,5 +102,5 @@ TEST_CASE("an offset of the gain is a part of the gain, forwards and backwards",
   }
   CHECK(offset.y == plain.y);
   CHECK(offset.dx == plain.dx);
-  CHECK(offset.dgain == plain.dgain);  // the gradient of gain + 1 is that of gain
+  CHECK(offset.dgain == plain.dgain);  // the gradient of gain + 1 equals that of gain
 }

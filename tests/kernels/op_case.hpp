@@ -1,7 +1,8 @@
-// What the tester asks an operation: its arguments, made from a shape in any type and memory.
+// Cases of the operation tester: an operation's arguments, made from a shape, in any type and
+// memory.
 //
-// A family's cases are one file of cases/, which ends in a function that every_case.cpp calls. To
-// add an operation to a family is to add its cases there; op_tester_test.cpp counts what has none.
+// Each file in cases/ has the cases of one family and ends in a function that every_case.cpp calls.
+// To add an operation, add its cases there. op_tester_test.cpp fails if an operation has no case.
 
 #pragma once
 
@@ -15,13 +16,13 @@
 
 namespace troupe::tests {
 
-/// An operation with its arguments, which live as long as this.
+/// An operation with its arguments, which it keeps alive.
 struct made_operation {
   std::shared_ptr<const void> arguments;
   kernels::operation op;
 };
 
-/// Makes an operation in a type that it exists in; its arrays are named and described on the way.
+/// Makes an operation in a given type, and registers its arrays.
 struct op_maker {
   kernels::operation_name name = kernels::operation_name::unknown;
   std::function<made_operation(kernels::element_type, arrays&)> make;
@@ -43,7 +44,7 @@ op_maker makes(Make make) {
       const auto kept = std::make_shared<const op>(make(t, a));
       return {kept, kernels::operation(*kept)};
     } else {
-      throw std::logic_error("an operation is asked for in a type that it does not exist in");
+      throw std::logic_error("this operation does not exist in the requested type");
     }
   };
   return {name, [in](kernels::element_type type, arrays& a) {
@@ -57,11 +58,11 @@ op_maker makes(Make make) {
               case kernels::element_type::f16:
                 return in(kernels::f16(), a);
             }
-            throw std::logic_error("an operation of no type");
+            throw std::logic_error("unknown element type");
           }};
 }
 
-/// Sums that are added to what is there, or written.
+/// Sums that are accumulated or overwritten.
 template <class T>
 T* total_of(arrays& a,
             const std::string& name,
@@ -76,30 +77,31 @@ T* total_of(arrays& a,
 struct op_case {
   std::string shape;  ///< "swiglu R 3 N 7"
   op_maker op;
-  op_maker before = {};  ///< the judge runs it first: `op` reads some of its results
-  /// Results that may take the place of an input: each a question of its own.
+  op_maker before
+      = {};  ///< an operation that the reference runs first; `op` reads some of its results
+  /// Pairs (result, input): the result may overwrite the input. Each pair is tested separately.
   std::vector<std::pair<std::string, std::string>> in_place = {};
-  bool bits_of_reference = false;     ///< the reference's in the same type, bit by bit
-  bool same_bits_by_threads = true;   ///< whatever number of threads is asked for
-  bool same_bits_by_address = false;  ///< wherever its arrays begin
-  bool large = false;                 ///< too much for the emulated device
+  bool bits_of_reference = false;     ///< bits equal the reference's in the same type
+  bool same_bits_by_threads = true;   ///< bits do not depend on the thread count
+  bool same_bits_by_address = false;  ///< bits do not depend on the alignment of the arrays
+  bool large = false;                 ///< too large for the emulated device
 };
 
-/// Operations of a forward pass and those that make its gradients: of each input x that has a
-/// result dx there, with dy for each result y. An x that is changed in place is input and result,
-/// and its dx is dy before and the gradient after. In double, by the reference.
+/// A forward pass and the operations that compute its gradients, in double on the reference. Tests
+/// each input x that has a result dx; each forward result y has an input dy. An x that is changed
+/// in place is input and result; its dx holds dy before and the gradient after.
 struct gradient_case {
   std::string shape;
   std::vector<op_maker> forward;
   std::vector<op_maker> backward;
-  /// Central differences in double are right to some 1e-9. Statistics that are kept in float
-  /// between the passes cost 6e-8, and more where numbers cancel.
+  /// Central differences in double have an error near 1e-9. Statistics stored in float between the
+  /// passes add 6e-8, and more with cancellation.
   double tolerance = 1e-8;
   double step = 1e-5;
 };
 
-/// Of results that are float even here: their rounding, 2.4e-7 below 8, over steps that are a
-/// quarter. Beside it the error of differences of order eight is nothing.
+/// For results that are float even in the double reference: a rounding error of 2.4e-7 for values
+/// below 8, divided by steps of 1/4. The error of differences of order eight is negligible.
 inline constexpr double step_of_floats = 0.25, tolerance_of_floats = 3e-6;
 
 struct op_family {
@@ -108,7 +110,7 @@ struct op_family {
   std::vector<gradient_case> gradients = {};
 };
 
-// X(family): in cases/, as a function of that name and `_family`.
+// X(family): a file in cases/ with a function of that name and `_family`.
 #define TROUPE_EVERY_FAMILY(X) \
   X(activation)                \
   X(adamw)                     \
@@ -129,12 +131,12 @@ struct op_family {
 std::vector<op_family> every_family();
 op_family family_of_name(const std::string& name);
 
-/// Rounding errors of a sum of n terms in float, which walk at random (Higham, Mary: "A New
-/// Approach to Probabilistic Rounding Error Analysis", 2019), and of the few operations beside it.
+/// Bound on the rounding errors of a float sum of n terms and a few operations. The errors are a
+/// random walk: Higham, Mary: "A New Approach to Probabilistic Rounding Error Analysis", 2019.
 inline double roundings_of_sum(std::int64_t n) {
   return 8 + 4 * std::sqrt(double(n));
 }
-/// The same where every backend adds in at least eight lanes.
+/// The same bound if every backend adds in at least eight lanes.
 inline double roundings_in_lanes(std::int64_t n) {
   return roundings_of_sum((n + 7) / 8);
 }

@@ -30,7 +30,7 @@ bool poisoned(const std::vector<std::byte>& bytes, std::size_t i, std::size_t si
                      [](std::byte x) { return x == poison; });
 }
 
-/// What rounding a number of that size once may cost.
+/// The maximum error of rounding a number of that size.
 double of_rounding(scalar type, double x) {
   switch (type) {
     case scalar::bf16:
@@ -44,7 +44,7 @@ double of_rounding(scalar type, double x) {
   }
 }
 
-/// Empty, or how a result differs from the judge's.
+/// Describes how a result differs from the reference's; empty if it does not.
 std::string difference(const arrays& mine,
                        const array& result,
                        const arrays& exact,
@@ -54,7 +54,7 @@ std::string difference(const arrays& mine,
                        double roundings_between) {
   const auto of_mine = mine.bytes(result), of_exact = exact.bytes(wanted);
   if (result.units == 0 && result.type == wanted.type)
-    return of_mine == of_exact ? "" : "is not the reference's, bit by bit";
+    return of_mine == of_exact ? "" : "differs in bits from the reference";
   const auto x = mine.values(result), y = exact.values(wanted);
   double largest = result.size;
   for (const double value : y)
@@ -68,7 +68,7 @@ std::string difference(const arrays& mine,
   for (std::size_t i = 0; i < y.size(); ++i) {
     if (poisoned(of_exact, i, bytes_of(wanted.type))) {
       if (!poisoned(of_mine, i, bytes_of(result.type)))
-        return "is written at " + std::to_string(i) + ", where nothing is to be";
+        return "is written at " + std::to_string(i) + ", which must stay untouched";
       continue;
     }
     const bool same = x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]));
@@ -87,11 +87,11 @@ std::string difference(const arrays& mine,
   return "differs at " + std::to_string(wrong) + " of " + std::to_string(y.size()) + ": at "
          + std::to_string(at) + " it is " + std::to_string(x[at]) + ", not " + std::to_string(y[at])
          + "; " + std::to_string(worst / (rounding_of_float * std::max(largest, 1e-30)))
-         + " roundings of float beside its own, allowed are "
+         + " roundings of float beyond its own rounding, allowed are "
          + std::to_string(allowed / (rounding_of_float * std::max(largest, 1e-30)));
 }
 
-/// One operation in one type, and the judge's results.
+/// Tests one operation in one type against the reference.
 class question {
  public:
   question(const op_case& what, element_type type)
@@ -104,7 +104,7 @@ class question {
   }
 
   std::vector<std::string> ask(std::span<tested_backend* const> backends) {
-    // All are made before the judge runs: what it changes is copied from it.
+    // Makes all trials before the reference runs, because they copy arrays that it changes.
     std::vector<trials> all;
     for (tested_backend* const backend : backends)
       all.push_back(make_trials(*backend));
@@ -115,17 +115,17 @@ class question {
   }
 
  private:
-  /// The operation with arrays of its own.
+  /// The operation with its own arrays.
   struct trial {
     std::unique_ptr<arrays> in;
     made_operation made;
 
     const operation& op() const { return made.op; }
   };
-  /// All that one backend is asked.
+  /// All trials of one backend.
   struct trials {
     tested_backend* backend;
-    int many;  ///< threads of the largest team
+    int many;  ///< thread count of the largest team
     trial by_one, from_odd, again;
     std::optional<trial> in_team;
     std::vector<trial> in_place;
@@ -169,20 +169,20 @@ class question {
     backend_->run(of.from_odd.op(), of.many);
     compare(*of.from_odd.in, "from unaligned addresses");
     backend_->run_otherwise(of.again.op(), of.many);
-    same_bits(*of.again.in, *by_many.in, "in another run, with fewer threads than asked for");
+    same_bits(*of.again.in, *by_many.in, "in another run, with fewer threads than requested");
     if (of.in_team && what_.same_bits_by_threads)
       same_bits(*by_many.in, *by_one.in, "by " + std::to_string(of.many) + " threads");
     if (what_.same_bits_by_address)
       same_bits(*of.from_odd.in, *by_many.in, "from unaligned addresses");
     if (of.by_reference) {
       judge(of.by_reference->op());
-      same_bits(*by_one.in, *of.by_reference->in, "beside the reference in the same type");
+      same_bits(*by_one.in, *of.by_reference->in, "compared with the reference in the same type");
     }
     for (std::size_t i = 0; i < of.in_place.size(); ++i) {
       backend_->run(of.in_place[i].op(), 1);
       same_bits(*of.in_place[i].in,
                 *by_one.in,
-                what_.in_place[i].first + " in the place of " + what_.in_place[i].second);
+                what_.in_place[i].first + " overwriting " + what_.in_place[i].second);
     }
     count(by_one.op(), *by_one.in);
   }
@@ -219,7 +219,7 @@ class question {
 
   void guards(const arrays& mine, const std::string& when) {
     if (const auto broken = mine.broken_guard(); !broken.empty())
-      complain(broken, "is written beyond its ends", when);
+      complain(broken, "has writes beyond its bounds", when);
   }
 
   void same_bits(const arrays& mine, const arrays& first, const std::string& when) {
@@ -229,7 +229,7 @@ class question {
       for (std::size_t i = 0; i < std::size_t(result.n); ++i)
         if (!poisoned(here, i, size)
             && !std::equal(&here[i * size], &here[i * size] + size, &there[i * size]))
-          return complain(wanted.name, "has other bits at " + std::to_string(i), when);
+          return complain(wanted.name, "has different bits at " + std::to_string(i), when);
     });
     guards(mine, when);
   }
@@ -239,7 +239,7 @@ class question {
         = kernels::visit(op, [](const auto& any) { return std::int64_t(bytes_moved(any)); });
     if (declared != mine.moved())
       complain("bytes_moved()",
-               "declares " + std::to_string(declared) + ", its arrays have "
+               "declares " + std::to_string(declared) + " bytes, but its arrays have "
                    + std::to_string(mine.moved()),
                "");
   }
@@ -248,11 +248,11 @@ class question {
   element_type type_;
   arrays exact_;
   std::unique_ptr<made_operation> judged_;
-  tested_backend* backend_ = nullptr;  ///< that is being asked
+  tested_backend* backend_ = nullptr;  ///< currently under test
   std::vector<std::string> wrong_;
 };
 
-/// The gradients of one forward pass: what is said of them, and the slopes.
+/// Compares the gradients of one forward pass with finite differences.
 class gradient_question {
  public:
   explicit gradient_question(const gradient_case& what) : what_(what) {
@@ -270,7 +270,7 @@ class gradient_question {
   }
 
   std::vector<std::string> ask() {
-    (void)loss();  // which leaves what the backward operations read
+    (void)loss();  // also computes what the backward operations read
     backward();
     std::vector<std::string> wrong;
     std::size_t asked = 0;
@@ -285,7 +285,7 @@ class gradient_question {
                         + " of the largest");
     }
     if (asked == 0)
-      wrong.push_back("no gradient of " + name() + " was asked for");
+      wrong.push_back("no gradient of " + name() + " was tested");
     return wrong;
   }
 
@@ -293,8 +293,8 @@ class gradient_question {
   struct read_array {
     const array* x;
     bool in_place;
-    std::vector<double> at;      ///< its numbers before the forward pass
-    std::vector<double> before;  ///< what its gradient is added to
+    std::vector<double> at;      ///< values before the forward pass
+    std::vector<double> before;  ///< initial values of an accumulated gradient
   };
 
   std::string name() const { return std::string(text(what_.forward.back().name)); }
@@ -316,8 +316,8 @@ class gradient_question {
     }
   }
 
-  /// What is there before the next backward operation writes: gradients of results, and what
-  /// gradients of inputs are added to.
+  /// Saves what a backward operation reads before the next one overwrites it: gradients of results,
+  /// and the initial values of accumulated gradients.
   void note_gradients() {
     for (const array* const y : results_) {
       const array* const dy = gradient_of(*y);
@@ -342,13 +342,13 @@ class gradient_question {
     for (const auto& [y, weights] : weights_) {
       const auto values = a_.values(*y);
       for (std::size_t i = 0; i < values.size(); ++i)
-        if (std::isfinite(values[i]))  // between heads nothing is written
+        if (std::isfinite(values[i]))  // elements between heads are not written
           sum += values[i] * weights[i];
     }
     return sum;
   }
 
-  /// By central differences of order eight.
+  /// Central difference of order eight.
   double slope(double& x) {
     constexpr double factors[] = {4.0 / 5, -1.0 / 5, 4.0 / 105, -1.0 / 280};
     const double at = x;
@@ -363,7 +363,7 @@ class gradient_question {
     return sum / what_.step;
   }
 
-  /// The worst of an input's gradient, relative to the largest.
+  /// Largest error of an input's gradient, relative to the largest gradient.
   double worst_of(read_array& of, const std::vector<double>& mine) {
     double worst = 0, largest = 1e-30;
     for (std::size_t k = 0; k < of.at.size(); ++k) {
@@ -380,8 +380,8 @@ class gradient_question {
   const gradient_case& what_;
   arrays a_{20260102, element_type::f64};
   std::vector<made_operation> forward_;
-  std::set<const array*> results_;  ///< of the forward pass
-  std::set<const array*> written_;  ///< by any operation that was made
+  std::set<const array*> results_;  ///< results of the forward pass
+  std::set<const array*> written_;  ///< written by any operation made so far
   std::vector<read_array> inputs_;
   std::map<const array*, std::vector<double>> weights_;  ///< dy of each result y
 };

@@ -1,17 +1,19 @@
-// One tester of every operation on every backend. An answer is a list of what is wrong, a sentence
-// each; empty: nothing.
+// The operation tester: checks every operation on every backend. It returns a list of faults, one
+// sentence each; an empty list means success.
 //
-//   on_backend   on arrays that begin aligned and not:
-//                - right: each result within the roundings that its case allows of the reference in
-//                  double on the same inputs, and one rounding of its type
-//                - nothing else is written: results are poisoned before, and guarded; what the
-//                  reference leaves poisoned stays so
-//                - the same bits in every run, also where fewer threads come than were asked for;
-//                  where its case says so, whatever number is asked for, or wherever arrays begin
-//                - the same bits where a result takes the place of an input, and where its case
-//                  says so as the reference has in the same type
-//                - as many bytes as bytes_moved() declares
-//   gradient     by finite differences, in double, on the reference
+// For a backend, with aligned and unaligned arrays, it checks:
+//
+// - Each result is within the case's allowed roundings of the double reference on the same inputs,
+//   plus one rounding of its type.
+// - Nothing else is written: results are poisoned first, and arrays have guards. What the reference
+//   leaves poisoned stays poisoned.
+// - Every run gives the same bits, also with fewer threads than requested. If the case says so,
+//   also for any thread count or alignment.
+// - In-place results have the same bits. If the case says so, bits equal the reference's in the
+//   same type.
+// - bytes_moved() equals the bytes of the arrays.
+//
+// For a gradient, it compares the reference in double with finite differences.
 
 #pragma once
 
@@ -26,20 +28,19 @@ class tested_backend {
   virtual ~tested_backend() = default;
   virtual std::string name() const = 0;
   virtual tested_memory& memory() = 0;
-  /// With the scratch that the operation declares, poisoned. Returns when it has finished.
+  /// Runs the operation with poisoned scratch of the declared size. Returns when it has finished.
   virtual void run(const kernels::operation& op, int threads) = 0;
-  /// Another order of what may run in any, where there is one; with fewer threads than asked for.
+  /// Runs it with fewer threads than requested, and in another order if the backend allows several.
   virtual void run_otherwise(const kernels::operation& op, int threads) = 0;
-  /// How many times the roundings of a case its instructions cost, at worst: where it has other
-  /// exponentials, say, or rounds what it multiplies.
+  /// Factor on a case's allowed roundings, for a backend with less exact instructions: other
+  /// exponentials, or rounded factors.
   virtual double allowance(kernels::operation_name) const { return 1; }
-  /// Roundings of float, relative to the largest result, that its way of multiplying costs beside
-  /// those of the case.
+  /// Additional error of a matrix product, in roundings of float relative to the largest result.
   virtual double roundings_of_products(const array& /*result*/, kernels::element_type) const {
     return 0;
   }
-  /// How many times a result is rounded to its type on the way: a product to which a bias is added
-  /// after it was stored, say.
+  /// Additional roundings to the result's type, e.g. of a product that is stored before its bias is
+  /// added.
   virtual double roundings_between(kernels::operation_name, kernels::element_type) const {
     return 0;
   }
@@ -47,7 +48,7 @@ class tested_backend {
   virtual bool takes(const op_case& what) const = 0;
 };
 
-/// Each of the backends is asked; the reference computes once for all.
+/// Tests all backends; the reference computes only once.
 std::vector<std::string> complaints_of(std::span<tested_backend* const> backends,
                                        const op_case& what);
 inline std::vector<std::string> complaints_of(tested_backend& backend, const op_case& what) {

@@ -1,4 +1,4 @@
-// Every operation on the processor's backends, by every family's cases: see op_tester.hpp.
+// Runs the operation tester (op_tester.hpp) on the reference and cpu backends, for every family.
 
 #include "tests/kernels/op_tester.hpp"
 
@@ -21,7 +21,7 @@ using kernels::operation_name;
 
 namespace {
 
-/// Of the next parallel regions while it stands, whatever they ask for.
+/// While alive, parallel regions run on one thread.
 class one_thread {
  public:
   one_thread() { omp_set_max_active_levels(0); }
@@ -35,7 +35,7 @@ class one_thread {
 
 class on_host : public tested_backend {
  public:
-  /// `target`: the instruction set of Highway's; 0: this machine's best.
+  /// `target`: the Highway instruction set; 0: this machine's best.
   explicit on_host(kernels::backend which, std::int64_t target = 0)
       : which_(which), target_(target) {}
 
@@ -58,11 +58,10 @@ class on_host : public tested_backend {
   std::vector<int> team_sizes() const override {
     return which_ == kernels::backend::cpu ? std::vector{1, 3} : std::vector{1};
   }
-  /// Tiles of bf16 round probabilities and their gradients before they multiply them: each term of
-  /// a sum is wrong by 2^-9 of itself at most. Probabilities of a row sum to one, so that of o the
-  /// sum of magnitudes is at most the largest value, which is that of a result, too, where a row
-  /// sees one key; the terms of the gradients have both signs and errors that walk at random. Twice
-  /// that.
+  /// Attention with bf16 tiles rounds probabilities and their gradients before multiplying, so each
+  /// term of a sum has a relative error of up to 2^-9. The probabilities of a row sum to one, so
+  /// the magnitudes in o sum to at most the largest value. The terms of the gradients have both
+  /// signs and random errors. The allowance is twice that.
   double roundings_between(operation_name name, kernels::element_type type) const override {
     const bool attention
         = name == operation_name::attention_forward || name == operation_name::attention_backward;
@@ -80,8 +79,8 @@ class on_host : public tested_backend {
   std::int64_t target_;
 };
 
-/// With sanitizers, where a case takes many times as long, it is asked of one backend: of each in
-/// turn, from another one on in each round, as families repeat what they vary.
+/// With sanitizers, which are much slower, each case runs on one backend. The backends take turns,
+/// and each round starts with the next one, because families repeat their variations.
 void ask(std::span<tested_backend* const> backends, const op_family& family) {
   std::size_t number = 0;
   for (const auto& one : family.cases) {
@@ -99,7 +98,7 @@ void ask(std::span<tested_backend* const> backends, const op_family& family) {
 
 }  // namespace
 
-TEST_CASE("every operation on the cpu is what it is declared to be, with every instruction set",
+TEST_CASE("every operation on the cpu meets its contract with every instruction set",
           "[kernels][operations][cpu]") {
   const kernels::cpu::small_products_in_tiles all;
   for (const auto& family : every_family())
@@ -114,7 +113,7 @@ TEST_CASE("every operation on the cpu is what it is declared to be, with every i
     }
 }
 
-TEST_CASE("every operation of the reference in float is that in double, rounded",
+TEST_CASE("every reference operation in float is the rounded result in double",
           "[kernels][operations][reference][unsanitized]") {
   for (const auto& family : every_family())
     DYNAMIC_SECTION(family.name) {
@@ -134,9 +133,9 @@ TEST_CASE("every gradient agrees with finite differences", "[kernels][operations
     }
 }
 
-TEST_CASE("every operation has cases, but for those that have tests of their own",
-          "[kernels][operations]") {
-  // Of all 65,536 numbers: narrow_cpu_test.cpp. Of one row, in host memory: sample_cpu_test.cpp.
+TEST_CASE("every operation has cases, except those with their own tests", "[kernels][operations]") {
+  // narrow_cpu_test.cpp tests the casts with all 65,536 numbers, sample_cpu_test.cpp tests
+  // sampling.
   std::set<operation_name> asked{
       operation_name::narrow, operation_name::widen, operation_name::sample_token};
   for (const auto& family : every_family())
@@ -152,7 +151,7 @@ namespace {
 
 enum class fault { wrong, beyond, untouched, unsteady, none };
 
-/// Changes what the reference's add has computed.
+/// A backend that corrupts the results of the reference's add.
 class faulty : public on_host {
  public:
   explicit faulty(fault which) : on_host(kernels::backend::reference), which_(which) {}
@@ -189,18 +188,18 @@ std::size_t complaints(fault which) {
 
 }  // namespace
 
-TEST_CASE("the tester finds what is wrong, beyond an array, not written, or not the same again",
+TEST_CASE("the tester finds wrong, out-of-bounds, missing and unrepeatable results",
           "[kernels][operations]") {
   CHECK(complaints(fault::none) == 0);
   CHECK(complaints(fault::wrong) > 0);
-#ifndef __SANITIZE_ADDRESS__  // which says so itself
+#ifndef __SANITIZE_ADDRESS__  // which reports it itself
   CHECK(complaints(fault::beyond) > 0);
 #endif
   CHECK(complaints(fault::untouched) > 0);
   CHECK(complaints(fault::unsteady) > 0);
 }
 
-TEST_CASE("the tester finds a gradient that is wrong", "[kernels][operations]") {
+TEST_CASE("the tester finds a wrong gradient", "[kernels][operations]") {
   const rope_extents s{3, 2, 2, 5, 4, true};
   gradient_case turned{.shape = "", .forward = {s.turn(false)}, .backward = {s.turn(true, "dx")}};
   CHECK(complaints_of(turned).empty());
@@ -208,7 +207,7 @@ TEST_CASE("the tester finds a gradient that is wrong", "[kernels][operations]") 
   CHECK(complaints_of(turned).size() == 1);
 }
 
-TEST_CASE("the tester takes threads away", "[kernels][operations]") {
+TEST_CASE("the tester can reduce the thread count", "[kernels][operations]") {
   int threads = 0;
   const auto count = [&threads] {
     threads = 0;

@@ -4,7 +4,7 @@
 
 using namespace troupe::kernels;
 
-// kat_vectors of Random123, philox4x32-10.
+// Source: kat_vectors of Random123, philox4x32-10.
 TEST_CASE("philox gives the known answers of Random123", "[kernels][reference][philox]") {
   CHECK(philox(0, {0, 0, 0, 0}) == philox_counter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
   CHECK(philox(~std::uint64_t{0}, {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff})

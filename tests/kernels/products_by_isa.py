@@ -1,10 +1,9 @@
-"""Products by one of oneDNN's instruction sets. Run by ctest, once for each that products in float or bf16 differ by.
+"""Runs the product tests with one oneDNN instruction set. ctest runs it once per set that changes products.
 
     products_by_isa.py <test_kernels> <level>
-                                        level: as ONEDNN_MAX_CPU_ISA takes it: avx512_core_amx
+                                        level: a value of ONEDNN_MAX_CPU_ISA: avx512_core_amx
 
-Where this processor, or this oneDNN, does not have the level, it says so and is SKIPPED: nothing
-was asked.
+Prints SKIPPED if this processor or this oneDNN lacks the level: then no test has run.
 """
 
 import os
@@ -19,17 +18,17 @@ def main(program, level):
                            text=True, check=True)
     taken = re.search(r"\bcpu_isa_(\w+)", asked.stdout)
     if not taken:
-        print(f"the program does not say by which instruction set it multiplies:\n{asked.stdout}")
+        print(f"the program does not print the instruction set of its products:\n{asked.stdout}")
         return 1
     if taken[1] != level:
-        print(f"SKIPPED: not asked by {level}, which this processor or oneDNN does not have; "
-              f"told to use at most that, oneDNN takes {taken[1]}")
+        print(f"SKIPPED: this processor or oneDNN lacks {level}; "
+              f"with that limit oneDNN uses {taken[1]}")
         return 77
-    print(f"by {level}:", flush=True)
-    # Those of f16 are by vectors of ours whatever oneDNN may use (kernels/cpu/product.hpp): the large ones,
-    # which take longest, and every rest are asked without it alone.
-    elsewhere = [f"~{name} - f16" for name in ("products are right at every rest",
-                                               "large products are right\\, by one thread and several")]
+    print(f"with {level}:", flush=True)
+    # f16 products use our own vector code at every level (kernels/cpu/product.hpp), so the slowest f16 tests
+    # run only outside this script.
+    elsewhere = [f"~{name} - f16" for name in ("products are right at every tail",
+                                               "large products are right with one thread and several")]
     return subprocess.run([program, "[products]" + "".join(elsewhere)], env=environment).returncode
 
 

@@ -1,10 +1,9 @@
-// Matrix products at every shape that leaves a rest in some dimension of a kernel's blocks, in
-// every direction and type, with and without epilogue, element by element against the double
-// reference.
+// Matrix products of every tail shape of a kernel's blocks, in every direction and type, with and
+// without epilogue. Each element is compared with the double reference.
 //
-// products_by_isa.py runs them once for each instruction set that oneDNN has on this processor;
-// here they run with each that Highway has, and in tiles where there are, those of float as well
-// that are too small to go that way in earnest.
+// products_by_isa.py runs these tests once for each oneDNN instruction set of this processor. Here
+// they run with each Highway instruction set, and with AMX tiles if available, including float
+// products that are normally too small for tiles.
 
 #include "kernels/cpu/product.hpp"
 #include "kernels/reference/reference.hpp"
@@ -33,17 +32,17 @@ using tests::linear_memory;
 
 namespace {
 
-constexpr double u = 0x1p-24;  // of float, in which every sum of products is kept
+constexpr double u = 0x1p-24;  // rounding unit of float, the type of all sums
 
-/// A sum of n products, whose absolute values add up to `size`: its rounding errors walk at random,
-/// so that they stay below a few square roots of n (Higham, Mary: "A New Approach to Probabilistic
-/// Rounding Error Analysis", 2019; 4 is passed once in thousands of sums of the worst order, and
-/// kernels, which sum in blocks, stay far below).
+/// Error bound of a sum of n products whose absolute values sum to `size`. The errors are a random
+/// walk, so they stay below a few times the square root of n (Higham, Mary: "A New Approach to
+/// Probabilistic Rounding Error Analysis", 2019). In the worst order, the factor 4 is exceeded once
+/// in thousands of sums; kernels sum in blocks and stay far below.
 double of_sum(std::int64_t n, double size) {
   return u * (1 + 4 * std::sqrt(double(n))) * size;
 }
 
-/// One rounding of a result of that size.
+/// Error of rounding a result of that size once.
 template <class T>
 double of_rounding(double size) {
   if constexpr (sizeof(T) == 4)
@@ -52,7 +51,7 @@ double of_rounding(double size) {
     return tests::unit_at<T>(size) / 2;
 }
 
-/// An error before a result is rounded, and that: the result may lie beyond the next power of two.
+/// `away` plus the final rounding; the result may be beyond the next power of two.
 template <class T>
 double with_rounding(double exact, double away) {
   return away + of_rounding<T>(std::abs(exact) + away);
@@ -83,7 +82,7 @@ void multiply(linear_memory<double>& m) {
   kernels::reference::run(m.backward_weight());
 }
 
-/// The same of absolute values: how large what is summed is.
+/// The same products of absolute values: the magnitude of the summed terms.
 linear_memory<double> sizes(linear_memory<double> m) {
   for (auto* x : {&m.x, &m.weight, &m.bias, &m.dz, &m.dweight, &m.dbias})
     for (double& value : *x)
@@ -93,13 +92,12 @@ linear_memory<double> sizes(linear_memory<double> m) {
   return m;
 }
 
-/// Of an epilogue and of its slope, near z: GELU's slope is below 1.13, of squares it is 2 z.
+/// Largest slope of an epilogue near z: below 1.13 for GELU, 2 z for squares.
 double steepest(epilogue e, double z, double away) {
   return e == epilogue::none ? 1 : e == epilogue::squared_relu ? 2 * (std::abs(z) + away) : 1.13;
 }
 
-/// An activation is computed to some units of float in its argument: see
-/// kernels/cpu/activation.cpp.
+/// Error of an activation: a few float units of its argument (kernels/cpu/activation.cpp).
 double of_activation(epilogue e, double z) {
   return e == epilogue::none ? 0 : 16 * u * std::max(1.0, std::abs(z) * steepest(e, z, 0));
 }
@@ -118,7 +116,7 @@ linear_memory<double> multiplied(linear_memory<double> m) {
   return m;
 }
 
-/// The same before activations and their slopes.
+/// The same without activations and their slopes.
 linear_memory<double> without_epilogues(linear_memory<double> m) {
   m.y = m.z;
   if (m.made_x != epilogue::none) {
@@ -128,7 +126,7 @@ linear_memory<double> without_epilogues(linear_memory<double> m) {
   return m;
 }
 
-/// What all three products of a memory are.
+/// Reference values of all three products.
 struct judgement {
   linear_memory<double> exact, plain, size;
 
@@ -136,7 +134,7 @@ struct judgement {
       : exact(multiplied(m)), plain(without_epilogues(exact)), size(sizes(m)) {}
 };
 
-/// Whether all three products of `m`, which were computed, are right. `m.R`, N and K are theirs.
+/// True if all three computed products of `m` are within their bounds.
 template <class T>
 bool right(const linear_memory<T>& m, const judgement& by) {
   const auto &exact = by.exact, &plain = by.plain, &size = by.size;
@@ -167,8 +165,8 @@ void compute(linear_memory<T>& m, int threads) {
   tests::on_cpu(m.backward_weight(), threads);
 }
 
-/// Each shape has another epilogue, bias and z than its neighbours: 4 and 3 have no common divisor
-/// with the number of lengths.
+/// Neighbouring shapes differ in epilogue, bias and z: 4 and 3 have no common divisor with the
+/// number of lengths.
 template <class T>
 linear_memory<T> of_shape(std::int64_t R, std::int64_t N, std::int64_t K, int number) {
   constexpr auto& all = kernels::every_epilogue;
@@ -182,13 +180,13 @@ linear_memory<T> of_shape(std::int64_t R, std::int64_t N, std::int64_t K, int nu
           .made_x = all[number / count % count]};
 }
 
-/// The sets of Highway's that are tried; 0: this machine's best. Where oneDNN is told its own set
-/// (products_by_isa.py) Highway's kernels are what they are elsewhere: they are tried once.
+/// The Highway instruction sets to test; 0: this machine's best. products_by_isa.py limits only
+/// oneDNN, so then the best one suffices.
 std::vector<std::int64_t> sets() {
   return std::getenv("ONEDNN_MAX_CPU_ISA") ? std::vector<std::int64_t>{0} : tests::vector_targets();
 }
 
-/// With each of those instruction sets, and by teams of so many.
+/// Checks with each instruction set and each team size.
 template <class T>
 void check(std::int64_t R,
            std::int64_t N,
@@ -209,7 +207,7 @@ void check(std::int64_t R,
     }
 }
 
-/// Bytes of an array that begins some elements after a multiple of 64 bytes.
+/// An array that begins `after` elements after a multiple of 64 bytes.
 template <class T>
 class placed_array {
  public:
@@ -233,7 +231,7 @@ std::vector<char> bytes_of(const std::vector<T>& x) {
   return {begin, begin + x.size() * sizeof(T)};
 }
 
-/// The bytes of all results of `m`, computed that far from a line of the cache.
+/// The bytes of all results of `m`, at that offset from a cache line.
 template <class T>
 std::vector<char> placed(linear_memory<T> m, std::int64_t after) {
   placed_array<T> y(m.y, after), z(m.z, after), dx(m.dx, after);
@@ -264,9 +262,9 @@ std::vector<char> placed(linear_memory<T> m, std::int64_t after) {
 
 }  // namespace
 
-// Blocks are of 4 to 64 rows or columns, and sums go by 2 (pairs of bf16), 8, 16, 32 (a tile of
-// AMX) or 64: shorter, just as long, and longer by one.
-TEMPLATE_TEST_CASE("products are right at every rest", "[kernels][products]", float, bf16, f16) {
+// Blocks have 4 to 64 rows or columns, and sums advance by 2 (pairs of bf16), 8, 16, 32 (an AMX
+// tile) or 64 terms. The lengths are below, at and one above these.
+TEMPLATE_TEST_CASE("products are right at every tail", "[kernels][products]", float, bf16, f16) {
   const kernels::cpu::small_products_in_tiles all;
   const auto by = sets();
   int number = 0;
@@ -278,7 +276,7 @@ TEMPLATE_TEST_CASE("products are right at every rest", "[kernels][products]", fl
       25, 70, 400, ++number, {2}, by);  // more terms than are packed at once, two threads
 }
 
-TEMPLATE_TEST_CASE("large products are right, by one thread and several",
+TEMPLATE_TEST_CASE("large products are right with one thread and several",
                    "[kernels][products][unsanitized]",
                    float,
                    bf16,
@@ -287,36 +285,36 @@ TEMPLATE_TEST_CASE("large products are right, by one thread and several",
   int number = 0;
   for (const auto& [R, N, K] :
        {std::array{131, 113, 127},
-        {131, 113, 127},  // with other epilogues
+        {131, 113, 127},  // with different epilogues
         {1, 8200, 20},    // few rows (tile_few_rows-inl.hpp), and fewer steps than threads
         {32, 3100, 64},
         {1543, 67, 19},
         {5, 19, 1543},
         {257, 193, 821},
-        {9, 4200, 421},    // more columns and terms than are packed at once (packed_product.cpp)
+        {9, 4200, 421},    // more columns and terms than one packing (packed_product.cpp)
         {400, 40, 4200},   // more rows and terms
-        {1543, 2801, 10},  // more rows than sums are kept of
-        {2090, 40, 530},   // in tiles (tile_product.cpp): more rows and terms than at once,
-        {9, 4200, 4130}})  // more columns than sums of more terms are kept of
+        {1543, 2801, 10},  // more rows than the kept sums
+        {2090, 40, 530},   // with tiles (tile_product.cpp): more rows and terms than one packing,
+        {9, 4200, 4130}})  // more columns than the kept sums
     check<TestType>(R, N, K, number += 7, {1, 2, 3});
 }
 
-// Whole lines of the cache are written past it, other results through it.
+// Full cache lines are stored past the caches, other results through them.
 TEMPLATE_TEST_CASE(
-    "where a result lies does not change its bits", "[kernels][products]", float, bf16, f16) {
+    "the address of a result does not change its bits", "[kernels][products]", float, bf16, f16) {
   const kernels::cpu::small_products_in_tiles all;
   for (const int number : {1, 2, 3, 5, 7, 8, 10, 12, 13}) {
     INFO("number " << number);
-    for (const int K : {80, 640}) {  // rows that end within a block of columns, and at its end
+    for (const int K : {80, 640}) {  // rows that end inside a block of columns, and at its end
       const auto m = of_shape<TestType>(70, 96, K, number);
       CHECK(placed(m, 0) == placed(m, 1));
     }
   }
 }
 
-// What is packed beside them for a whole step must be zero, not what lay there.
+// The padding of packed operands must be zero, not leftover data.
 TEMPLATE_TEST_CASE(
-    "what is not a number stays in its row", "[kernels][products]", float, bf16, f16) {
+    "NaN and infinity stay in their row and column", "[kernels][products]", float, bf16, f16) {
   const kernels::cpu::small_products_in_tiles all;
   constexpr float none = std::numeric_limits<float>::quiet_NaN();
   constexpr float endless = std::numeric_limits<float>::infinity();
@@ -339,7 +337,7 @@ TEMPLATE_TEST_CASE(
       REQUIRE(std::isfinite(float(m.dweight[std::size_t(n * 67 + k)])) == (n != 44));
 }
 
-TEMPLATE_TEST_CASE("a product that leaves out or repeats one factor of a rest is seen",
+TEMPLATE_TEST_CASE("the test detects a product that omits or repeats one term of a tail",
                    "[kernels][products]",
                    float,
                    bf16,
@@ -360,7 +358,7 @@ TEMPLATE_TEST_CASE("a product that leaves out or repeats one factor of a rest is
   CHECK_FALSE(right(broken, by));
 }
 
-// For products_by_isa.py: what oneDNN took of the instruction sets that it was allowed.
-TEST_CASE("this process computes products by", "[.instruction_set]") {
+// For products_by_isa.py: prints oneDNN's instruction set.
+TEST_CASE("print the instruction set of products", "[.instruction_set]") {
   std::puts(kernels::instruction_set().c_str());
 }

@@ -8,7 +8,7 @@ using namespace troupe;
 using namespace troupe::tests;
 using kernels::reference::run;
 
-TEST_CASE("rope turns a quarter circle", "[kernels][reference][rope]") {
+TEST_CASE("rope rotates by a quarter circle", "[kernels][reference][rope]") {
   const auto interleaved = GENERATE(false, true);
   rope_memory<double> t{
       .R = 1, .G = 1, .heads = 1, .D = 5, .rotated = 4, .interleaved = interleaved};
@@ -18,10 +18,10 @@ TEST_CASE("rope turns a quarter circle", "[kernels][reference][rope]") {
   run(t.turn());
   const auto expected = interleaved ? std::vector<double>{-2, 1, 3, 4, 5, 6, 7, 8, 9, 10}
                                     : std::vector<double>{-3, 2, 1, 4, 5, 6, 7, 8, 9, 10};
-  CHECK(relative_error(t.x, expected) < 1e-7);  // the quarter circle is rounded to float
+  CHECK(relative_error(t.x, expected) < 1e-7);  // pi / 2 is rounded to float
 }
 
-TEST_CASE("rope leaves values, the unrotated rest of a head and position zero as they are",
+TEST_CASE("rope leaves values, the unrotated part of a head and position zero unchanged",
           "[kernels][reference][rope]") {
   const auto interleaved = GENERATE(false, true);
   rope_memory<double> t{
@@ -49,10 +49,10 @@ TEST_CASE("rope backward undoes rope", "[kernels][reference][rope]") {
   run(t.turn());
   CHECK(relative_error(t.x, before) > 0.1);
   run(t.turn(true));
-  CHECK(relative_error(t.x, before) < 1e-14);  // a rotation loses nothing but rounding
+  CHECK(relative_error(t.x, before) < 1e-14);  // only rounding errors remain
 }
 
-TEST_CASE("the product of a turned query and key depends on their distance alone",
+TEST_CASE("the product of a rotated query and key depends only on their distance",
           "[kernels][reference][rope]") {
   const auto interleaved = GENERATE(false, true);
   const auto product_at = [&](std::int32_t query, std::int32_t key) {

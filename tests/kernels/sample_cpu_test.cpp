@@ -43,7 +43,7 @@ TEST_CASE("equal logits rank by token on the cpu", "[kernels][cpu]") {
   CHECK(a.token == 9);
 }
 
-TEST_CASE("words that cannot be are never drawn on the cpu", "[kernels][cpu]") {
+TEST_CASE("words with a logit of -infinity are never drawn on the cpu", "[kernels][cpu]") {
   sample_memory<float> a{.logits
                          = std::vector<float>(300, -std::numeric_limits<float>::infinity())};
   a.logits[123] = -5;

@@ -31,7 +31,8 @@ TEST_CASE("a token is drawn by cumulative probability, the most probable first",
   CHECK(token({.logits = three, .uniform = 0x1.fffffffffffffp-1}) == 0);
 }
 
-TEST_CASE("top-k of one is greedy and the first of equals wins", "[kernels][reference][sample]") {
+TEST_CASE("top-k of one is greedy, and the first of equal logits wins",
+          "[kernels][reference][sample]") {
   const auto uniform = GENERATE(0.0, 0.5, 0.999);
   CHECK(token({.logits = {1, 3, 2}, .top_k = 1, .uniform = uniform}) == 1);
   CHECK(token({.logits = {1, 3, 3, 3}, .top_k = 1, .uniform = uniform}) == 1);
@@ -42,7 +43,7 @@ TEST_CASE("top-k keeps the k largest and their proportions", "[kernels][referenc
   CHECK(token({.logits = three, .top_k = 2, .uniform = 0.62}) == 1);
   CHECK(token({.logits = three, .top_k = 2, .uniform = 0.63}) == 2);
   CHECK(token({.logits = three, .top_k = 2, .uniform = 0.999}) == 2);
-  CHECK(token({.logits = three, .top_k = 9, .uniform = 0.999}) == 0);  // more than there are
+  CHECK(token({.logits = three, .top_k = 9, .uniform = 0.999}) == 0);  // more than the vocabulary
 }
 
 TEST_CASE("equal logits rank by token, lowest first", "[kernels][reference][sample]") {
@@ -54,12 +55,13 @@ TEST_CASE("equal logits rank by token, lowest first", "[kernels][reference][samp
 }
 
 TEST_CASE("forty equal logits keep the order of their tokens", "[kernels][reference][sample]") {
-  const std::vector<double> equal(40, 1.0);  // more than a library's sort inserts one by one
+  const std::vector<double> equal(40, 1.0);  // more than std::sort handles by insertion
   for (int i = 0; i < 40; ++i)
     CHECK(token({.logits = equal, .uniform = (i + 0.5) / 40}) == i);
 }
 
-TEST_CASE("to exceed is more than to reach", "[kernels][reference][sample]") {
+TEST_CASE("a cumulative probability equal to the limit does not exceed it",
+          "[kernels][reference][sample]") {
   const std::vector<double> halves{1, 1};
   CHECK(token({.logits = halves, .uniform = 0.5}) == 1);
   CHECK(token({.logits = halves, .top_p = 0.5f, .uniform = 0.9}) == 1);  // 0.5 does not exceed 0.5
@@ -68,15 +70,16 @@ TEST_CASE("to exceed is more than to reach", "[kernels][reference][sample]") {
 TEST_CASE("top-p keeps the token that crosses p and removes those after it",
           "[kernels][reference][sample]") {
   CHECK(token({.logits = three, .top_p = 0.4f, .uniform = 0.999}) == 1);
-  CHECK(token({.logits = three, .top_p = 1e-6f, .uniform = 0.999}) == 1);  // the first stays
+  CHECK(token({.logits = three, .top_p = 1e-6f, .uniform = 0.999}) == 1);  // the first token stays
   CHECK(token({.logits = three, .top_p = 0.6f, .uniform = 0.999}) == 2);
-  CHECK(token({.logits = three, .top_p = 0.6f, .uniform = 0.62}) == 1);  // of 0.625 after removal
+  CHECK(token({.logits = three, .top_p = 0.6f, .uniform = 0.62})
+        == 1);  // relative to the remaining 0.8: 0.625
   CHECK(token({.logits = three, .top_p = 0.9f, .uniform = 0.999}) == 0);
   CHECK(token({.logits = three, .top_p = 1, .uniform = 0.999}) == 0);
 }
 
 TEST_CASE("top-p counts probabilities after top-k", "[kernels][reference][sample]") {
-  // 0.5 alone crosses 0.6 once it is 0.625.
+  // After top-k, 0.5 becomes 0.625 and exceeds 0.6 alone.
   CHECK(token({.logits = three, .top_k = 2, .top_p = 0.6f, .uniform = 0.999}) == 1);
 }
 
@@ -88,7 +91,7 @@ TEST_CASE("temperature divides the logits", "[kernels][reference][sample]") {
   CHECK(token({.logits = three, .temperature = 0.01f, .uniform = 0.999}) == 1);
 }
 
-TEST_CASE("over all uniform numbers tokens come as often as softmax says",
+TEST_CASE("over all uniform numbers the token frequencies equal the softmax",
           "[kernels][reference][sample]") {
   std::map<std::int32_t, int> count;
   for (int i = 0; i < 1000; ++i)

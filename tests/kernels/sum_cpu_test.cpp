@@ -1,4 +1,4 @@
-// Beside the tester (op_tester.hpp): fingerprints that are taken of what norms read.
+// Cases beyond the operation tester (op_tester.hpp): fingerprints computed together with norms.
 
 #include "tests/kernels/vector_targets.hpp"
 #include "tests/support/on_cpu.hpp"
@@ -9,7 +9,7 @@
 
 using namespace troupe;
 
-TEST_CASE("square norms on the cpu take the fingerprints of what they read", "[kernels][cpu]") {
+TEST_CASE("square norms on the cpu compute the fingerprints of their inputs", "[kernels][cpu]") {
   const std::int64_t grain = GENERATE(1, 61, 4099, 8192, 65536);
   const int threads = GENERATE(1, 3);
   CAPTURE(grain, threads);
@@ -27,8 +27,8 @@ TEST_CASE("square norms on the cpu take the fingerprints of what they read", "[k
   }
 }
 
-// By its own operation.
-TEST_CASE("the reference takes the fingerprint of each array beside its norms",
+// Expected values come from the fingerprint operation.
+TEST_CASE("the reference computes the fingerprint of each array with its norms",
           "[kernels][reference][sum]") {
   tests::normed_arrays all({5, 0, 9}, 4);
   std::vector<std::uint64_t> expected(6);

@@ -7,7 +7,7 @@ using namespace troupe;
 using namespace troupe::tests;
 using kernels::reference::run;
 
-TEST_CASE("add adds, also into one of its operands", "[kernels][reference][sum]") {
+TEST_CASE("add also works in place", "[kernels][reference][sum]") {
   sum_memory<float> t{.n = 3};
   t.x[0] = {1, 2, 3};
   t.x[1] = {10, 20, 30};
@@ -36,8 +36,8 @@ TEST_CASE("an ordered sum adds in the order of its sources, rounding after each,
   CHECK(t.y == std::vector<float>{5e7f, 5e7f});
 }
 
-// 2^-54 is lost next to 1 in double, 2^-52 is not: the bits tell the order.
-TEST_CASE("square_norm adds each of 16 lanes apart, then the lanes in order",
+// Next to 1 in double, 2^-54 is lost and 2^-52 is not, so the bits reveal the order.
+TEST_CASE("square_norm sums each of 16 lanes separately, then adds the lanes in order",
           "[kernels][reference][sum]") {
   sum_memory<float> t{.n = 64};
   t.x[0].assign(64, 0);
@@ -55,7 +55,7 @@ TEST_CASE("square_norm adds each of 16 lanes apart, then the lanes in order",
   CHECK(t.result == 1);
 }
 
-TEST_CASE("square_norm adds blocks of 4096 apart, then the blocks in order",
+TEST_CASE("square_norm sums blocks of 4096 separately, then adds the blocks in order",
           "[kernels][reference][sum]") {
   sum_memory<float> t{.n = 2 * 4096 + 1};
   t.x[0].assign(std::size_t(t.n), 0);
@@ -69,7 +69,7 @@ TEST_CASE("square_norm adds blocks of 4096 apart, then the blocks in order",
   CHECK(t.result == 5);  // 5 + 2^-52 rounds to 5
 }
 
-TEST_CASE("the square norm of nothing is zero", "[kernels][reference][sum]") {
+TEST_CASE("the square norm of an empty array is zero", "[kernels][reference][sum]") {
   sum_memory<double> t{.n = 0};
   run(t.square_norm());
   CHECK(t.result == 0);

@@ -1,4 +1,4 @@
-// Operations that are given fewer threads than they were told of.
+// Operations with fewer OpenMP threads than requested.
 
 #include "kernels/cpu/amx.hpp"
 #include "tests/support/on_cpu.hpp"
@@ -43,7 +43,8 @@ struct product_results {
   }
 };
 
-/// Of more terms than one panel has, and of more columns than are packed at a time; of few rows.
+/// Products with more terms than one panel and more columns than one packing, and one with few
+/// rows.
 struct tiled_results : product_results {
   tiled_results() {
     wide = {.R = 300, .N = 650, .K = 1100, .activation = kernels::epilogue::gelu_tanh};
@@ -106,7 +107,7 @@ struct results {
   }
 };
 
-/// On a thread of its own, because OpenMP keeps its settings for each thread.
+/// Runs on a new thread, because OpenMP has per-thread settings.
 template <class Results>
 Results computed(const std::function<void()>& setting = [] {}) {
   Results out;
@@ -117,7 +118,7 @@ Results computed(const std::function<void()>& setting = [] {}) {
   return out;
 }
 
-/// One thread, because it is within a parallel region.
+/// Runs `work` inside a parallel region, where it gets one thread.
 template <class Work>
 void within_a_region(const Work& work) {
 #pragma omp parallel num_threads(2)
@@ -127,8 +128,7 @@ void within_a_region(const Work& work) {
 
 }  // namespace
 
-TEST_CASE("operations without a product have the same bits however few threads come",
-          "[kernels][team]") {
+TEST_CASE("operations without a product have the same bits with fewer threads", "[kernels][team]") {
   const auto whole = computed<results>();
   CHECK(whole == computed<results>([] { omp_set_max_active_levels(0); }));
   CHECK(whole == computed<results>([] { omp_set_dynamic(1); }));
@@ -137,14 +137,14 @@ TEST_CASE("operations without a product have the same bits however few threads c
   CHECK(whole == within);
 }
 
-TEST_CASE("TEAM-1: products have all threads whatever OpenMP was told", "[kernels][team]") {
+TEST_CASE("TEAM-1: products get all threads regardless of OpenMP's settings", "[kernels][team]") {
   const auto whole = computed<product_results>();
   CHECK(whole == computed<product_results>([] { omp_set_max_active_levels(0); }));
   CHECK(whole == computed<product_results>([] { omp_set_dynamic(1); }));
   CHECK(whole == computed<product_results>([] { omp_set_num_threads(1); }));
 }
 
-TEST_CASE("products in tiles have the same bits however few threads come", "[kernels][team]") {
+TEST_CASE("tile products have the same bits with fewer threads", "[kernels][team]") {
   if (!kernels::cpu::multiplies_tiles())
     SKIP("this processor has no tiles");
   const auto whole = computed<tiled_results>();
@@ -153,10 +153,10 @@ TEST_CASE("products in tiles have the same bits however few threads come", "[ker
   CHECK(whole == within);
 }
 
-// The rest in processes of their own (tests/CMakeLists.txt), where ONEDNN_MAX_CPU_ISA forbids
-// tiles, and for some OMP_THREAD_LIMIT is set: products of oneDNN then refuse, and nothing wrong is
-// computed.
-TEST_CASE("a product that cannot have all threads is refused, and writes nothing",
+// These tests run in separate processes (tests/CMakeLists.txt) where ONEDNN_MAX_CPU_ISA disables
+// tiles, and some with OMP_THREAD_LIMIT. oneDNN products must then be refused without writing wrong
+// results.
+TEST_CASE("a product without its full team is refused and writes nothing",
           "[kernels][team][.by_onednn]") {
   REQUIRE_FALSE(kernels::cpu::multiplies_tiles());
   linear_memory<float> m{.R = 512, .N = 96, .K = 160};
@@ -171,7 +171,7 @@ TEST_CASE("a product that cannot have all threads is refused, and writes nothing
   CHECK(m.y != before.y);
 }
 
-TEST_CASE("a product names the variable that limits threads", "[kernels][team][.limited]") {
+TEST_CASE("a refused product names the variable that limits threads", "[kernels][team][.limited]") {
   REQUIRE(omp_get_thread_limit() == 2);
   linear_memory<float> m{.R = 512, .N = 96, .K = 160};
   CHECK_THROWS_WITH(on_cpu(m.forward(), threads),
@@ -180,7 +180,7 @@ TEST_CASE("a product names the variable that limits threads", "[kernels][team][.
   on_cpu(m.forward(), 2);
 }
 
-TEST_CASE("what is computed without a product is right where the environment limits threads",
+TEST_CASE("operations without a product are right if the environment limits threads",
           "[kernels][team][.limited]") {
   REQUIRE(omp_get_thread_limit() == 2);
   const auto limited = computed<results>();

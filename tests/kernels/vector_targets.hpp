@@ -1,4 +1,4 @@
-// Kernels of the cpu backend with another instruction set of Highway's than this machine's best.
+// Runs cpu kernels with other Highway instruction sets than this machine's best.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace troupe::tests {
 
-/// Those that kernels/cpu is compiled for (its targets.hpp) and this processor has.
+/// The instruction sets of kernels/cpu/targets.hpp that this processor has.
 inline std::vector<std::int64_t> vector_targets() {
   std::vector<std::int64_t> out;
   for (const std::int64_t one : {HWY_SSE4, HWY_AVX2, HWY_AVX3})
@@ -17,7 +17,7 @@ inline std::vector<std::int64_t> vector_targets() {
   return out;
 }
 
-/// Until it ends, kernels of this process use at best this instruction set; 0: the machine's best.
+/// While alive, kernels of this process use at most this instruction set; 0: the machine's best.
 class vector_target {
  public:
   explicit vector_target(std::int64_t target) {

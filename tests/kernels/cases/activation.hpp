@@ -1,4 +1,4 @@
-// Cases of activations: see op_case.hpp.
+// Cases of activations (op_case.hpp).
 
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace troupe::tests {
 
-/// A few operations after an exponential, which is right to two roundings.
+/// A few operations after an exponential with an error of two roundings.
 inline constexpr double activation_roundings = 8;
 
 inline op_maker activation_forward(kernels::activation kind,
@@ -49,8 +49,8 @@ inline op_family activation_family() {
   for (const activation kind : kernels::every_activation) {
     const std::string name = std::string(text(kind)) + " ";
     const bool narrow = kernels::fan_in(kind) == 1;
-    // Nothing; one element; primes; a vector or a pack and one more; whole packs in rows; more than
-    // a block; enough for several threads.
+    // Empty; one element; primes; a vector or a pack plus one; whole packs per row; more than a
+    // block; enough for several threads.
     for (const auto& [R, N] : {std::pair<std::int64_t, std::int64_t>{0, 5},
                                {1, 1},
                                {3, 7},

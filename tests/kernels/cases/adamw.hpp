@@ -1,5 +1,5 @@
-// Cases of AdamW: see op_case.hpp. That what is rounded are the new parameters' own bits, and that
-// pieces have the bits of single steps: the tests beside.
+// Cases of AdamW (op_case.hpp). adamw_cpu_test.cpp checks the rounded parameters and the
+// fingerprints.
 
 #pragma once
 
@@ -7,11 +7,11 @@
 
 namespace troupe::tests {
 
-/// Step 3 of a run whose moments are warm.
+/// Step 3 of a run, with nonzero moments.
 struct adamw_arrays {
   static constexpr float rate = 1e-3F, beta1 = 0.9F, beta2 = 0.95F, eps = 1e-8F;
   static constexpr float correction1 = 0.271F, correction2 = 0.142625F;
-  static constexpr double units = 6;  ///< a dozen operations, half of which round what comes out
+  static constexpr double units = 6;  ///< a dozen operations; half of them round their results
 
   template <class T>
   static T* x(arrays& a, std::int64_t n, const std::string& number = "") {
@@ -25,7 +25,7 @@ struct adamw_arrays {
   static T* v(arrays& a, std::int64_t n, const std::string& number = "") {
     return a.changed<T>("v" + number, positive_numbers(n), units);
   }
-  /// Where nothing of the old ones was: beside them.
+  /// Results of an out-of-place update.
   template <class T>
   static T* written(arrays& a, std::int64_t n, const std::string& name) {
     return a.out<T>(name, n, units);
@@ -40,8 +40,8 @@ struct adamw_arrays {
   static const T* dx(arrays& a, std::int64_t n, const std::string& number = "") {
     return a.in<T>("dx" + number, normal_numbers(n));
   }
-  /// Of the judge, too, in the narrow type: it differs where the parameters lie at a middle, by a
-  /// unit of bf16 or f16.
+  /// The reference rounds to the narrow type, too. Where a parameter is near the middle between two
+  /// narrow numbers, the results differ by one unit of bf16 or f16.
   static void* rounded(arrays& a,
                        kernels::narrow_type to,
                        std::int64_t n,
@@ -83,7 +83,7 @@ inline op_family adamw_family() {
   for (const std::int64_t n : {0, 1, 7, 61, 2048, 2049, 10007, 100003})
     for (const int rounds : {0, 1, 2})
       add(n, rounds, adamw_arrays::rate, adamw_arrays::eps, "");
-  // Steps as large as what they are added to, and an epsilon that counts beside the root.
+  // Steps as large as the parameters, and an epsilon that matters next to the root.
   for (const std::int64_t n : {61, 2049})
     add(n, 0, 0.5F, 0.25F, " and large steps");
   for (const std::int64_t n : {0, 1, 61, 2049, 10007})

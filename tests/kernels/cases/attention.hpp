@@ -1,4 +1,4 @@
-// Cases of attention and of its cache: see op_case.hpp.
+// Cases of attention and of its KV cache (op_case.hpp).
 
 #pragma once
 
@@ -9,18 +9,18 @@
 
 namespace troupe::tests {
 
-/// Queries, keys and values in one fused product, or apart. The last query row of a sequence stands
-/// at the position of its last key, which is `from` more than their number less one; or queries and
-/// keys stand anywhere, keys in ascending order.
+/// Shape of a case. Queries, keys and values share one fused array if `fused`. The last query row
+/// of a sequence has the position of its last key; key positions begin at `from`. With `anywhere`,
+/// queries have arbitrary positions and keys ascend with gaps.
 struct attention_extents {
   std::int64_t H, G, D;
-  std::vector<std::int32_t> queries, keys;  ///< rows of each sequence
+  std::vector<std::int32_t> queries, keys;  ///< rows per sequence
   bool causal = true, fused = false;
   std::int32_t window = -1;
   float p_drop = 0;
   std::int32_t from = 0;
   bool anywhere = false;
-  std::int64_t gap = 0;  ///< between rows, of nobody
+  std::int64_t gap = 0;  ///< unused elements between rows
 
   static std::int32_t sum(const std::vector<std::int32_t>& lengths) {
     std::int32_t out = 0;
@@ -101,8 +101,8 @@ struct attention_extents {
     }
     return out;
   }
-  /// q, k and v, or d of them: `make(name, n, counted)` makes an array, of whose elements
-  /// bytes_moved() counts as many.
+  /// Makes q, k and v (or their gradients, with prefix `d`) by make(name, n, counted): n elements,
+  /// of which bytes_moved() counts `counted`.
   template <class T, class Make>
   std::array<T*, 3> split(const std::string& d, const Make& make) const {
     const auto rows = [&](const std::string& name, std::int64_t n, std::int64_t row) {
@@ -131,7 +131,7 @@ struct attention_extents {
       const auto [q, k, v] = s.inputs<T>(a);
       return kernels::attention_forward<T>{
           .o = a.out<T>("o", s.query_rows() * s.H * s.D, s.units()),
-          .lse = a.out<float>("lse", s.query_rows() * s.H, s.units(), 8),  // of scores below 8
+          .lse = a.out<float>("lse", s.query_rows() * s.H, s.units(), 8),  // for scores below 8
           .q = q,
           .k = k,
           .v = v,
@@ -142,8 +142,8 @@ struct attention_extents {
     return makes([s = *this](auto t, arrays& a) {
       using T = decltype(t);
       const auto [q, k, v] = s.inputs<T>(a);
-      // A softmax of one number has no slope: what is left are roundings of products near 1, and
-      // those of o, which was rounded to its type.
+      // The softmax of a single key has zero gradient. What remains are rounding errors of products
+      // near 1 and of o, which was rounded to its type.
       const double of_o = sizeof(T) >= 4 ? 0 : std::is_same_v<T, kernels::bf16> ? 0x1p16 : 0x1p13;
       const auto [dq, dk, dv]
           = s.split<T>("d", [&](const std::string& name, std::int64_t n, std::int64_t counted) {
@@ -176,7 +176,7 @@ inline op_family attention_family() {
                                             {"queries", s.query_rows()},
                                             {"keys", s.key_rows()}});
     out.cases.push_back({.shape = shape, .op = s.forward()});
-    // Gradients of queries are summed over parts of the keys, of which each thread has some.
+    // Gradients of queries are summed over key parts, whose number depends on the thread count.
     out.cases.push_back(
         {.shape = shape, .op = s.backward(), .before = s.forward(), .same_bits_by_threads = false});
   };
@@ -193,7 +193,8 @@ inline op_family attention_family() {
     add({4, 2, D, {70}, {70}, true, true, -1, 0, 0, false, 8}, "with gaps between rows");
   add({4, 2, 20, {1, 4, 2}, {200, 64, 65}}, "decoding");
   add({2, 1, 64, {7}, {150}}, "decoding");
-  // A device spreads the keys: three parts, the last of one tile; six; some that see nothing.
+  // A device splits the keys: three parts, the last with one tile; six parts; parts without visible
+  // keys.
   for (const std::int32_t keys : {257, 641})
     for (const std::int32_t window : {-1, 100})
       add({2, 1, 24, {1, 0, 3}, {keys, 7, 70}, true, false, window, 0.2F}, "decoding of many keys");
@@ -202,7 +203,7 @@ inline op_family attention_family() {
   add({2, 1, 16, {0, 9, 0}, {0, 9, 0}}, "with empty sequences");
   add({2, 1, 16, {3, 0}, {0, 70}}, "with queries without keys");
   add({2, 1, 16, {0}, {0}}, "of nothing");
-  // None but itself; within a vector, a block of rows, a tile; a tile; across several.
+  // Window: only itself; within a vector, a block of rows, a tile; one tile; several tiles.
   for (const std::int32_t window : {0, 1, 5, 17, 63, 64, 65, 125, 126, 127, 130, 199}) {
     const float p = window % 2 == 0 ? 0 : 0.3F;
     add({2, 1, 20, {5, 200}, {5, 200}, true, true, window, p}, "through a window");
@@ -211,7 +212,7 @@ inline op_family attention_family() {
     add({4, 2, 20, {1, 4, 2}, {300, 64, 165}, true, false, window}, "decoding through a window");
   for (const std::int32_t window : {3, 40, 100})
     add({2, 1, 64, {70}, {300}, true, false, window, 0.2F}, "through a window of more keys");
-  // 0: many see none, because keys have gaps.
+  // With window 0 many queries see no key, because keys have gaps.
   for (const std::int32_t window : {-1, 0, 2, 30, 100})
     for (const float p : {0.0F, 0.3F})
       add({2, 2, 16, {150, 70}, {140, 66}, true, false, window, p, 0, true}, "at any positions");
@@ -228,7 +229,7 @@ inline op_family attention_family() {
   for (const std::int32_t keys : {90, 91, 92, 93})
     add({3, 1, 16, {70, 33}, {keys, 33}, true, false, -1, 0.25F, keys}, "dropping from anywhere");
 
-  // lse is kept in float between the passes.
+  // lse is stored in float between the passes.
   const auto gradient = [&out](const attention_extents& s, const std::string& text) {
     out.gradients.push_back(
         {.shape = text, .forward = {s.forward()}, .backward = {s.backward()}, .tolerance = 1e-6});
@@ -237,11 +238,11 @@ inline op_family attention_family() {
     for (const float p : {0.0F, 0.2F})
       for (const std::int32_t window : {-1, 1}) {
         gradient({6, 2, 5, {3, 1, 4}, {3, 1, 4}, causal, true, window, p}, "fused");
-        // Fewer queries than keys, as with a cache.
+        // Fewer queries than keys, as with a KV cache.
         gradient({4, 2, 3, {2, 3, 1}, {5, 3, 4}, causal, false, window, p}, "apart");
       }
 
-  // Each row goes to another place of a cache that is twice as long.
+  // Each row goes to a different place of a cache that is about twice as long.
   for (const auto& [R, G, width, row, group] : {std::array<std::int64_t, 5>{0, 1, 8, 8, 8},
                                                 {1, 1, 2, 2, 2},
                                                 {5, 3, 14, 60, 20},

@@ -1,4 +1,4 @@
-// Cases of cross-entropy and of the masked mean of losses: see op_case.hpp.
+// Cases of cross-entropy and of the masked mean loss (op_case.hpp).
 
 #pragma once
 
@@ -24,7 +24,7 @@ struct cross_entropy_extents {
       return normal_numbers(R * V);
     std::vector<double> out;
     for (std::int64_t r = 0; r < R; ++r) {
-      // In each row elsewhere, from the first to the last.
+      // At a different column in each row, from the first to the last.
       const std::int64_t highest = R > 1 ? r * (vocabulary - 1) / (R - 1) : 0;
       for (std::int64_t v = 0; v < V; ++v)
         out.push_back(drawn == logits::rising ? double(v) / 100 : v == highest ? 200 : 0);
@@ -33,7 +33,7 @@ struct cross_entropy_extents {
   }
 
   const std::int32_t* targets(arrays& a) const {
-    // Of a part of the vocabulary some targets are of others.
+    // With a vocabulary shard, some targets are in other shards.
     return a.in<std::int32_t>("target", whole_numbers(R, vocabulary + 2 * first));
   }
 
@@ -74,12 +74,12 @@ struct cross_entropy_extents {
       return op;
     });
   }
-  /// Of a whole vocabulary.
+  /// For a whole vocabulary.
   op_maker both_passes() const {
     return makes([s = *this](auto t, arrays& a) {
       using T = decltype(t);
       const double units = roundings_in_lanes(s.vocabulary);
-      // A probability is wrong by as much of itself as the float lse is wrong.
+      // The relative error of a probability equals the absolute error of the float lse.
       const double size_of_lse = s.drawn == logits::normal ? size : 256;
       const kernels::cross_entropy_both_passes<T> op{
           .loss = a.out<float>("loss", s.R, units, size),
@@ -115,9 +115,9 @@ inline op_family cross_entropy_family() {
                            .in_place = {{"dlogits", "logits"}},
                            .large = large});
   };
-  // One word; a character model; padding inside a vector; rows of blocks; more than a chunk, with
-  // rests; GPT-2's, padded and not, so that rows begin at any element; several threads; parts of a
-  // vocabulary, one of nothing but padding.
+  // One word; a character model; padding inside a vector; rows in blocks; more than a chunk, with
+  // tails; GPT-2's vocabulary, padded and unpadded, so rows begin at any element; several threads;
+  // vocabulary shards, one of only padding.
   for (const auto& [R, V, vocabulary, first] : {std::array<std::int64_t, 4>{0, 5, 5, 0},
                                                 {1, 1, 1, 0},
                                                 {5, 65, 65, 0},
@@ -133,8 +133,8 @@ inline op_family cross_entropy_family() {
                                                 {9, 67, 67, 100},
                                                 {9, 33, 0, 99}})
     add({R, V, vocabulary, std::int32_t(first), first != 0});
-  // e^200 is more than a float holds: without the highest logit of the row the sum overflows. A
-  // row may have a warp, several, or several blocks.
+  // e^200 exceeds the float range: without subtracting the row maximum, the sum overflows. A GPU
+  // row takes one warp, several, or several blocks.
   using extents = cross_entropy_extents;
   for (const std::int64_t V : {700, 3001, 9001})
     add({6, V, V, 0, false, extents::logits::one_high});
@@ -183,10 +183,10 @@ inline op_family cross_entropy_family() {
 
 struct masked_loss_extents {
   std::int64_t R;
-  bool whole = false;   ///< losses, whose sum is then exact in double
-  bool counted = true;  ///< some rows; else none
-  bool divided = true;  ///< by the tokens that count
-  bool summed = true;   ///< the losses; else only the tokens are counted
+  bool whole = false;   ///< losses; their sum is exact in double
+  bool counted = true;  ///< at least some rows are unmasked
+  bool divided = true;  ///< divides by the number of tokens
+  bool summed = true;   ///< sums the losses; else only counts tokens
   static constexpr double scale = 0.75;
 
   draw mask() const {
@@ -197,7 +197,7 @@ struct masked_loss_extents {
   op_maker forward() const {
     return makes([s = *this](auto t, arrays& a) {
       using T = decltype(t);
-      // Sums in double: nothing of float's roundings.
+      // Sums are in double, so float rounding does not apply.
       const double units = s.whole ? 0 : 0x1p-29 * roundings_of_sum(s.R);
       const kernels::masked_loss_forward<T> op{
           .total = s.summed ? a.out<double>("total", 1, units, double(s.R)) : nullptr,
@@ -225,7 +225,7 @@ struct masked_loss_extents {
           .R = s.R};
       if (s.divided)
         a.counts("tokens", 0);
-      // Of the mean, which no operation computes: only gradients know it.
+      // Gradient of the mean, which no operation computes; only the gradient test reads it.
       a.in<double>("dtotal", listed(std::vector<double>{scale / (s.divided ? s.tokens() : 1)}));
       a.counts("dtotal", 0);
       return op;
@@ -254,7 +254,7 @@ inline op_family masked_loss_family() {
     out.gradients.push_back({.shape = divided ? "" : "not divided",
                              .forward = {s.forward()},
                              .backward = {s.backward()},
-                             .tolerance = 1e-7,  // of dloss, a float
+                             .tolerance = 1e-7,  // dloss is a float
                              .step = step_of_floats});
   }
   return out;

@@ -1,4 +1,4 @@
-// Cases of dropout: see op_case.hpp.
+// Cases of dropout (op_case.hpp).
 
 #pragma once
 
@@ -16,8 +16,8 @@ struct dropout_extents {
 
   std::int64_t rows() const { return sequences * T_ - first_row; }
   std::int64_t all() const { return rows() * C; }
-  /// Every bit of a sample's position is drawn from: the second is beyond 32 bits, and the third
-  /// the largest that a double holds.
+  /// Sample positions that use every bit: the second exceeds 32 bits, the third is the largest that
+  /// a double can represent.
   const std::uint64_t* samples(arrays& a) const {
     std::vector<double> positions;
     for (std::int64_t s = 0; s < sequences; ++s)
@@ -66,8 +66,8 @@ struct dropout_extents {
 inline op_family dropout_family() {
   op_family out{.name = "dropout"};
   // One element; primes; sequences that end inside a block of four words, a vector and a chunk;
-  // rows of some blocks of four words and of packs; a row that no word block begins at; a part of
-  // the rows; several threads.
+  // rows of several word blocks and packs; a row that begins inside a word block; a part of the
+  // rows; several threads.
   for (const auto& [sequences, T_, C, first] : {std::array<std::int64_t, 4>{1, 1, 1, 0},
                                                 {3, 5, 7, 0},
                                                 {2, 64, 16, 0},

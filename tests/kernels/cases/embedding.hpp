@@ -1,4 +1,4 @@
-// Cases of embeddings: see op_case.hpp.
+// Cases of embeddings (op_case.hpp).
 
 #pragma once
 
@@ -17,7 +17,7 @@ struct embedding_extents {
   bool accumulates = true;
 
   const std::int32_t* ids(arrays& a) const {
-    // Of a part of the table some ids are of others.
+    // With a table shard, some ids are in other shards.
     return a.in<std::int32_t>("id", whole_numbers(R, V));
   }
   const std::int32_t* positions(arrays& a) const {
@@ -48,7 +48,7 @@ struct embedding_extents {
     return makes([s = *this](auto t, arrays& a) {
       using T = decltype(t);
       using sum = kernels::accumulator<T>;
-      const double units = roundings_of_sum(s.R);  // a token may stand in every row
+      const double units = roundings_of_sum(s.R);  // one token may be in every row
       const kernels::embedding_backward<T> op{
           .dtable = s.accumulates ? a.changed<sum>("dtable", normal_numbers(s.V * s.C), units)
                                   : a.out<sum>("dtable", s.rows * s.C, units),
@@ -63,7 +63,7 @@ struct embedding_extents {
           .first = s.first,
           .rows = s.rows,
           .accumulates = s.accumulates};
-      // Of what is accumulated each element is read and written.
+      // Accumulated elements are read and written.
       a.counts("dtable", s.accumulates ? s.R * s.C : s.rows * s.C + 2 * s.R * s.C);
       if (s.with_positions)
         a.counts("dposition_table", s.R * s.C);
@@ -85,7 +85,7 @@ inline op_family embedding_family() {
   };
   for (const bool positions : {false, true}) {
     // No rows; one element; primes; whole packs; few tokens many times, more than a warp takes at
-    // once; more rows than one tile of keys, than two, and than four; several threads.
+    // once; more rows than one, two and four key tiles; several threads.
     for (const auto& [R, C, V, P] : {std::array<std::int64_t, 4>{0, 8, 3, 3},
                                      {1, 1, 1, 1},
                                      {7, 5, 11, 3},
@@ -96,14 +96,14 @@ inline op_family embedding_family() {
                                      {8200, 2, 300, 50},
                                      {2053, 133, 17, 64}})
       add({R, C, V, P, positions});
-    // The table is a part of a larger one, of none of its rows too.
+    // The table is a shard, in some cases without rows.
     for (const std::int32_t first : {0, 5, 37})
       for (const std::int32_t rows : {0, 11})
         add({61, 24, 50, 7, positions, first, rows});
-    // The table is written, by threads that go past the caches too.
+    // The table is overwritten; large ones bypass the caches.
     for (const std::int32_t rows : {1, 13, 70001})
       add({61, 24, std::min(rows, 50), 7, positions, 0, rows, false});
-    add({61, 24, 50, 7, positions, 5, 11, false});  // a part of a larger one
+    add({61, 24, 50, 7, positions, 5, 11, false});  // a shard
     add({61, 24, 50, 7, positions, 0, 0, false});
     add({0, 8, 3, 3, positions, 0, 3, false});
   }

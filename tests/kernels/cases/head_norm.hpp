@@ -1,4 +1,4 @@
-// Cases of norms of heads: see op_case.hpp.
+// Cases of head norms (op_case.hpp).
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace troupe::tests {
 
-/// Heads in a fused product (R, G, heads + 2, D): of each group the last two are not theirs.
+/// Heads in a fused array (R, G, heads + 2, D); the last two of each group are not normalised.
 struct head_norm_extents {
   std::int64_t R, G, heads, D;
   kernels::normalization kind;
@@ -18,7 +18,7 @@ struct head_norm_extents {
   std::int64_t rows() const { return R * G * heads; }
   std::int64_t all() const { return R * G * (heads + 2) * D; }
   double units() const { return roundings_in_lanes(D); }
-  /// As in norms of rows: one or two elements cancel.
+  /// As in norms of rows: with one or two elements, differences cancel.
   double cancelled() const { return D <= 2 ? 3000 : 0; }
   kernels::head_norm_shape shape() const {
     return {.R = R,
@@ -31,7 +31,7 @@ struct head_norm_extents {
             .kind = kind,
             .gain_offset = gain_offset};
   }
-  /// bytes_moved() counts the elements of the heads alone.
+  /// bytes_moved() counts only the elements of the heads.
   void count(arrays& a) const {
     for (const char* name : {"x", "y", "dx", "dy"})
       if (a.find(name) != nullptr)
@@ -96,8 +96,8 @@ inline op_family head_norm_family() {
   using kernels::normalization;
   op_family out{.name = "head_norm"};
   for (const auto kind : {normalization::layer, normalization::rms}) {
-    // One element; primes; a vector; the heads that models have; a head that a warp has no room
-    // for; several blocks and threads.
+    // One element; primes; a vector; common head sizes; a head too large for a warp; several blocks
+    // and threads.
     for (const auto& [R, G, heads, D] : {std::array<std::int64_t, 4>{1, 1, 1, 1},
                                          {3, 2, 3, 7},
                                          {7, 1, 2, 16},
@@ -121,7 +121,7 @@ inline op_family head_norm_family() {
                              .before = before,
                              .in_place = {{"dx", "dy"}},
                              .large = large});
-        // The offset of the gains is nothing to these sums: with one they are written.
+        // The gain offset does not affect these sums, so these cases use it to test overwriting.
         out.cases.push_back({.shape = shape + (offset == 0 ? "" : " written"),
                              .op = s.backward_weight(offset == 0),
                              .before = before,

@@ -1,6 +1,6 @@
-// Cases of products of layers and of the gradients of biases: see op_case.hpp.
+// Cases of linear layers and bias gradients (op_case.hpp).
 //
-// Every rest that a shape can leave, and every instruction set: products_test.cpp.
+// products_test.cpp tests every tail of a shape and every instruction set.
 
 #pragma once
 
@@ -15,7 +15,7 @@ struct linear_extents {
   kernels::epilogue activation = kernels::epilogue::none, made_x = kernels::epilogue::none;
   bool with_bias = true, with_z = true;
 
-  /// Of a sum that is rounded to its type before an activation or its slope comes to it.
+  /// Error of rounding a sum to its type before the activation or its slope.
   template <class T>
   static constexpr double rounded_between(kernels::epilogue e) {
     if (e == kernels::epilogue::none || sizeof(T) >= 4)
@@ -27,7 +27,7 @@ struct linear_extents {
     return makes([s = *this, y](auto t, arrays& a) {
       using T = decltype(t);
       const double units = roundings_of_sum(s.K + 1);
-      // Of squares an error counts twice, beside what it is relative to.
+      // For squares the relative error doubles.
       const double of_y = 2 * units + 2 * rounded_between<T>(s.activation);
       const kernels::linear_forward<T> op{
           .y = a.out<T>(y, s.R * s.N, of_y),
@@ -100,7 +100,7 @@ inline op_family linear_family() {
   op_family out{.name = "linear"};
   const auto add = [&out](const linear_extents& s, const std::string& with) {
     const std::string shape = shape_text({{"R", s.R}, {"N", s.N}, {"K", s.K}}) + with;
-    // The size of a team decides how a product is cut.
+    // Bits depend on the team size, which decides how a product is divided.
     for (const auto& op : {s.forward(), s.backward_input(), s.backward_weight()})
       out.cases.push_back({.shape = shape, .op = op, .same_bits_by_threads = false});
     out.cases.push_back({.shape = shape + " written",
@@ -108,7 +108,7 @@ inline op_family linear_family() {
                          .same_bits_by_threads = false});
   };
   // No rows; one element; tails in every dimension; long sums in each direction; vectors and packs;
-  // each number of rows that is few.
+  // each number of rows that counts as few.
   for (const auto& [R, N, K] : {std::array<std::int64_t, 3>{0, 5, 3},
                                 {1, 1, 1},
                                 {1, 97, 64},
@@ -132,7 +132,7 @@ inline op_family linear_family() {
       add({37, 71, 29, e, e, true, with_z}, name);
       add({16, 72, 64, e, e, false, with_z}, name);
     }
-    // Rows of 8 elements, of 4, of neither: what a library computes of an epilogue itself differs.
+    // Rows of 8 elements, of 4, of neither: vendor libraries support different epilogues for each.
     for (const std::int64_t n : {40, 20, 7}) {
       const std::string shape = shape_text({{"R", 13}, {"of rows of", n}}) + name;
       for (const bool with_bias : {false, true})
@@ -173,7 +173,7 @@ inline op_family linear_family() {
 
 inline op_family bias_family() {
   op_family out{.name = "bias"};
-  // No rows; one element; primes; whole blocks of rows and one more.
+  // No rows; one element; primes; whole blocks of rows, and one more.
   for (const auto& [R, N] : {std::pair<std::int64_t, std::int64_t>{0, 5},
                              {1, 1},
                              {3, 7},

@@ -1,4 +1,4 @@
-// Cases of updates with one moment, and of scaled sums: see op_case.hpp.
+// Cases of one-moment updates and of scaled sums (op_case.hpp).
 
 #pragma once
 
@@ -41,7 +41,7 @@ inline op_family momentum_family() {
     for (const int rounds : {0, 1, 2})
       for (const auto rule : {momentum_rule::sgd, momentum_rule::lion})
         add(n, rounds, rule);
-  // A sum of one array or two, of all of it or of what its norm leaves.
+  // A sum of one or two arrays, with and without division by a norm.
   for (const std::int64_t n : {0, 1, 7, 61, 2049, 100003})
     for (const std::int64_t count : {0, 1, 3})
       for (const bool two : {false, true})

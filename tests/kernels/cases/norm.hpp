@@ -1,4 +1,4 @@
-// Cases of norms of rows: see op_case.hpp.
+// Cases of norms of rows (op_case.hpp).
 
 #pragma once
 
@@ -12,13 +12,14 @@ struct norm_extents {
   bool with_residual = false;
   float gain_offset = 0;
 
-  static constexpr std::int64_t summand = 100;  ///< below: of two the sum is below 2^8
+  static constexpr std::int64_t summand = 100;  ///< upper limit: the sum of two is below 2^8
 
   bool layer() const { return kind == kernels::normalization::layer; }
-  /// rstd is up to 316 where a row has no variance, and what it multiplies cancels.
+  /// Without variance, rstd is up to 316 and its factor cancels.
   double cancelled() const { return C <= 2 ? 3000 : 0; }
 
-  /// adds: of x + residual. Their sums are whole, so that every type has them as they are.
+  /// `adds`: normalises x + residual. The sums are whole numbers, so every type represents them
+  /// exactly.
   op_maker forward(bool adds = false) const {
     return makes([s = *this, adds](auto t, arrays& a) {
       using T = decltype(t);
@@ -95,14 +96,15 @@ inline op_family norm_family() {
       out.cases.push_back({.shape = shape, .op = s.forward(), .large = large});
     out.cases.push_back(
         {.shape = shape, .op = s.backward_input(), .before = before, .large = large});
-    // Without a residual they are added, with one they are written: nothing else depends on either.
+    // With a residual, results are overwritten; without, accumulated. The two options are
+    // independent.
     out.cases.push_back({.shape = shape + (s.with_residual ? " written" : ""),
                          .op = s.backward_weight(!s.with_residual),
                          .before = before,
                          .large = large});
   };
   for (const auto kind : {normalization::layer, normalization::rms}) {
-    // Nothing; one element; primes; below, at and beyond four vectors; rows of 1 to 4 packs a lane
+    // Empty; one element; primes; below, at and above four vectors; rows of 1 to 4 packs per lane
     // of 8, 16 or 32, with some lanes idle; many rows, for several blocks and threads.
     for (const auto& [R, C] : {std::pair<std::int64_t, std::int64_t>{0, 19},
                                {1, 1},
@@ -126,7 +128,7 @@ inline op_family norm_family() {
       add({R, C, kind});
       add({R, C, kind, true, 1});
     }
-    // Rows of several packs for each lane of a block, and those that do not fit its registers.
+    // Rows of several packs per lane of a block, and rows that exceed its registers.
     for (const auto& [R, C] : {std::pair<std::int64_t, std::int64_t>{2, 1544},
                                {3, 2048},
                                {2, 4104},

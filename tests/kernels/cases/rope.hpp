@@ -1,4 +1,4 @@
-// Cases of rotary embeddings, which are turned in place, there and back: see op_case.hpp.
+// Cases of rotary embeddings, in place, forward and backward (op_case.hpp).
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace troupe::tests {
 
-/// Heads in a fused product (R, G, heads + 1, D): the last of each group is not turned.
+/// Heads in a fused array (R, G, heads + 1, D); the last of each group is not rotated.
 struct rope_extents {
   std::int64_t R, G, heads, D, rotated;
   bool interleaved;
@@ -16,7 +16,7 @@ struct rope_extents {
   op_maker turn(bool backward, const char* x = "x") const {
     return makes([s = *this, backward, x](auto t, arrays& a) {
       using T = decltype(t);
-      // Far beyond where a float knows the angle, and some near ones.
+      // Positions for which a float angle would be inaccurate, and some small ones.
       std::vector<double> positions, frequencies;
       for (std::int64_t r = 0; r < s.R; ++r)
         positions.push_back(r == 0 ? 1000003 : r == 1 ? 2147483647 : double(r * 977 % 4096));
@@ -24,7 +24,7 @@ struct rope_extents {
         frequencies.push_back(
             double(float(std::pow(10000.0, -2.0 * double(i) / double(s.rotated)))));
       const std::int64_t group = (s.heads + 1) * s.D;
-      const kernels::rope<T> op{// A sine that was rounded, two products and a sum.
+      const kernels::rope<T> op{// A rounded sine, two products and a sum.
                                 .x = a.changed<T>(x, normal_numbers(s.R * s.G * group), 5),
                                 .position = a.in<std::int32_t>("position", listed(positions)),
                                 .frequency = a.in<float>("frequency", listed(frequencies)),
@@ -46,8 +46,8 @@ struct rope_extents {
 
 inline op_family rope_family() {
   op_family out{.name = "rope"};
-  // No rows; one pair; primes; a part of a head; half of a vector; the heads that models have; more
-  // pairs than are held at once; several threads.
+  // No rows; one pair; primes; a part of a head; half of a vector; common head sizes; more pairs
+  // than are kept at once; several threads.
   for (const auto& [R, G, heads, D, rotated] : {std::array<std::int64_t, 5>{0, 1, 1, 8, 8},
                                                 {1, 1, 1, 2, 2},
                                                 {3, 2, 3, 7, 6},

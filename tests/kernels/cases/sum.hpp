@@ -1,4 +1,4 @@
-// Cases of flat arrays: sums, counts, fingerprints, copies to a cache: see op_case.hpp.
+// Cases of flat arrays: sums, counts, norms and fingerprints (op_case.hpp).
 
 #pragma once
 
@@ -10,11 +10,12 @@ namespace troupe::tests {
 
 inline op_family sum_family() {
   op_family out{.name = "sum"};
-  // Nothing; one; primes; a block of square_norm and one more; several; several threads.
+  // Empty; one element; primes; a block of square_norm, and one more; several blocks; several
+  // threads.
   for (const std::int64_t n : {0, 1, 7, 61, 4096, 4097, 20011, 100003}) {
     const std::string shape = shape_text({{"n", n}});
     const bool large = n > 70001;
-    // The bits of one rounding: the sum of two numbers.
+    // Rounded once, so bits equal the reference's.
     out.cases.push_back({.shape = shape,
                          .op = makes([n](auto t, arrays& a) {
                            using T = decltype(t);
@@ -56,19 +57,19 @@ inline op_family sum_family() {
         out.cases.back().in_place = {{"y", "x1"}};
     }
   }
-  // Also lanes that are not all taken, a block less one, more blocks than a thread adds.
+  // Includes partly used lanes, a block minus one, and more blocks than one GPU thread adds.
   for (const std::int64_t n : {0, 1, 15, 61, 4095, 4096, 4097, 20011, 70001, 300007})
     out.cases.push_back({.shape = shape_text({{"n", n}}),
                          .op = makes([n](auto t, arrays& a) {
                            using T = decltype(t);
-                           // In double, and in one order: the same bits everywhere.
+                           // Summed in double in a fixed order: the same bits everywhere.
                            const kernels::square_norm<T> op{.result = a.out<double>("result", 1, 0),
                                                             .x = a.in<T>("x", normal_numbers(n)),
                                                             .n = n};
                            a.counts("result", 0);
                            return op;
                          })});
-  // More sources than a kernel's parameters hold.
+  // More sources than fit in a kernel's parameters.
   out.cases.push_back({.shape = "n 37 of 500",
                        .op = makes([](auto t, arrays& a) {
                          using T = decltype(t);
@@ -85,17 +86,17 @@ inline op_family sum_family() {
   return out;
 }
 
-/// Arrays of operations on many at once: some of them have no elements, two are longer; of large
-/// grains one has more blocks than a thread adds alone.
+/// Element count of array i: some arrays are empty, two are longer. With large grains, one grain
+/// has more blocks than one GPU thread adds.
 inline std::int64_t piece_elements(std::int64_t i, std::int64_t grain) {
   return i == 3 ? 9000 : i == 4 ? (grain > 200000 ? 4096 * 70 : 20011) : i * 37 % 301;
 }
 
 inline op_family pieces_family() {
   op_family out{.name = "pieces"};
-  // No array; one without elements; more than a kernel's parameters hold.
+  // No array; one without elements; more than fit in a kernel's parameters.
   for (const std::int64_t count : {0, 1, 5, 250}) {
-    // One for all of an array; of several blocks; odd, and smaller than one.
+    // One grain per array; several blocks per grain; an odd size below one block.
     for (const std::int64_t grain : {1 << 17, 8192, 61, 4096 * 65}) {
       if (count == 250 && grain != 61)
         continue;
