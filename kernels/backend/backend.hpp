@@ -2,7 +2,8 @@
 //
 //   run(backend::cpu, rms, context)
 //
-// * reference: plain loops with double accumulators, in every type. The judge of the others.
+// * reference: plain loops with double accumulators, in every type. Tests compare the others with
+// it.
 // * cpu: oneDNN and Highway, in every type but double.
 // * cuda: the same types. A plug-in opened at run time (plugin.hpp). Throws backend_missing with
 //   the reason if the plug-in or its device is absent. Operations with host memory

@@ -44,7 +44,7 @@ class cuda_library {
   virtual std::vector<product_choice> choices() const = 0;
   virtual product_report report_products() const = 0;
 
-  /// "cuBLASLt 13.1.0.3, attention by cuDNN 9.19": the versions that decide bits beside the
+  /// "cuBLASLt 13.1.0.3, attention by cuDNN 9.19": the versions that decide bits besides the
   /// choices.
   virtual std::string libraries() const = 0;
 };

@@ -139,9 +139,9 @@ TROUPE_EXPORT(adamw_blocks);
 
 namespace {
 
-/// True if an out-of-place update of so many elements should bypass the caches. The results (12 MiB
-/// at this limit) would not stay in cache, and an ordinary store would first read the memory that
-/// it overwrites. An in-place update has read that memory already.
+/// True if an out-of-place update of this many elements should bypass the caches. The results (12
+/// MiB at this limit) would not stay in cache, and an ordinary store would first read the memory
+/// that it overwrites. An in-place update has read that memory already.
 bool goes_past_caches(const adamw_source<float>& from, std::int64_t elements) {
   return from.x != nullptr && elements >= std::int64_t{1} << 20;
 }

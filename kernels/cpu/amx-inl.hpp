@@ -22,8 +22,8 @@
 
 #undef TROUPE_TILE_ATTRIBUTES
 #define TROUPE_TILE_ATTRIBUTES HWY_TARGET_STR ",avx512bf16,amx-tile,amx-bf16"
-/// For lambdas inside such functions: clang does not inline code into a function with fewer
-/// features.
+/// Attribute of lambdas inside such functions: clang does not inline code into a function with
+/// fewer features.
 #undef TROUPE_TILE_ATTR
 #define TROUPE_TILE_ATTR __attribute__((target(TROUPE_TILE_ATTRIBUTES)))
 

@@ -18,7 +18,7 @@ namespace troupe::kernels::cpu {
 
 constexpr std::int64_t tile = 64;  ///< query rows per tile; also keys per tile
 
-/// Sequences with up to so many queries read keys and values in place; copying would cost more.
+/// Sequences with at most this many queries read keys and values in place; copying would cost more.
 constexpr std::int64_t few_queries = 4;
 
 /// Floats in a padded row of a head: a whole number of vectors in every instruction set.

@@ -92,7 +92,7 @@ void dropout_range(const dropout_forward<T>& op, std::int64_t begin, std::int64_
   }
 }
 
-// For p = 0: uses no random words, so `sample` may be null.
+// Handles p = 0 without random words, so `sample` may be null.
 template <class T>
 void kept_range(const dropout_forward<T>& op, std::int64_t begin, std::int64_t end) {
   while (begin < end) {

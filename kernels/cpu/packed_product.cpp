@@ -26,7 +26,7 @@ namespace {
 constexpr std::int64_t terms_at_once = 384;
 constexpr std::int64_t rows_at_once = 192;      ///< rows of a: 295 kB of the L2 cache
 constexpr std::int64_t columns_at_once = 4096;  ///< columns of b: 6 MB of the last-level cache
-/// For a narrow c, sums are kept for so many rows and `columns_at_once` columns: 17 MB.
+/// Rows of sums that are kept for a narrow c, with `columns_at_once` columns: 17 MB.
 constexpr std::int64_t rows_of_sums = 1024;
 
 // Threads divide a product at multiples of these, in every instruction set.

@@ -75,7 +75,7 @@ bool has_tiles_of();
 /// factors pays off. Depends on M, N and K.
 template <class T>
 bool in_tiles(const product<T>& p);
-/// For tests: while alive, float products use tiles even if they are small.
+/// While alive, small float products use tiles, too. Used by tests.
 class small_products_in_tiles {
  public:
   small_products_in_tiles();

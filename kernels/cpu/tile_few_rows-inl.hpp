@@ -39,7 +39,7 @@ void pack_few_rows(const product<bf16>& of,
 }
 
 /// Computes 32 columns of c, transposed, in `sums`: `block_side` columns of 16 rows, or of 32 if
-/// Tiles is 2. Explicit prefetches did not help, because the hardware predicts so many adjacent
+/// Tiles is 2. Explicit prefetches did not help, because the hardware predicts many adjacent
 /// rows.
 template <int Tiles>
 HWY_INLINE void multiply_few(const product<bf16>& of,

@@ -149,7 +149,7 @@ TEMPLATE_TEST_CASE("bits of our own products are independent of other rows and o
   }
 }
 
-// As in decoding, compared with the same rows in a prompt.
+// A decoding step has few rows, a prompt many.
 TEST_CASE("with tiles a row has the same bits among few rows as among many",
           "[kernels][linear][narrow]") {
   if (!kernels::cpu::has_tiles_of<bf16>())

@@ -358,7 +358,7 @@ TEMPLATE_TEST_CASE("the test detects a product that omits or repeats one term of
   CHECK_FALSE(right(broken, by));
 }
 
-// For products_by_isa.py: prints oneDNN's instruction set.
+// Prints oneDNN's instruction set for products_by_isa.py.
 TEST_CASE("print the instruction set of products", "[.instruction_set]") {
   std::puts(kernels::instruction_set().c_str());
 }

@@ -74,7 +74,7 @@ struct cross_entropy_extents {
       return op;
     });
   }
-  /// For a whole vocabulary.
+  /// Exists only for an unsharded vocabulary.
   op_maker both_passes() const {
     return makes([s = *this](auto t, arrays& a) {
       using T = decltype(t);

@@ -18,7 +18,7 @@ struct head_norm_extents {
   std::int64_t rows() const { return R * G * heads; }
   std::int64_t all() const { return R * G * (heads + 2) * D; }
   double units() const { return roundings_in_lanes(D); }
-  /// As in norms of rows: with one or two elements, differences cancel.
+  /// With one or two elements, differences cancel, like in norms of rows.
   double cancelled() const { return D <= 2 ? 3000 : 0; }
   kernels::head_norm_shape shape() const {
     return {.R = R,

@@ -27,7 +27,7 @@ struct linear_extents {
     return makes([s = *this, y](auto t, arrays& a) {
       using T = decltype(t);
       const double units = roundings_of_sum(s.K + 1);
-      // For squares the relative error doubles.
+      // The relative error of a square is twice that of its argument.
       const double of_y = 2 * units + 2 * rounded_between<T>(s.activation);
       const kernels::linear_forward<T> op{
           .y = a.out<T>(y, s.R * s.N, of_y),
