@@ -13,8 +13,8 @@ std::string disagreement(
       && a.parts == b.parts && cut_alike)
     return "";
   return fmt::format(
-      "COLLECTIVE-1: along {} rank {} comes for {} of {} elements in {} parts (dtype or root {}), "
-      "rank {} for {} of {} in {} ({}){}",
+      "COLLECTIVE-1: along {} rank {} calls {} with {} elements in {} parts (dtype or root {}), "
+      "rank {} calls {} with {} in {} ({}){}",
       short_name(along),
       rank_a,
       a.what,
@@ -26,7 +26,7 @@ std::string disagreement(
       b.elements,
       b.parts,
       b.detail,
-      cut_alike ? "" : ", cut elsewhere");
+      cut_alike ? "" : ", with other ends");
 }
 
 }  // namespace troupe::runtime

@@ -1,4 +1,4 @@
-// What a rank comes to its group for, so that the ranks can be compared.
+// Describes the collective operation that a rank calls, to check that all ranks call the same.
 
 #pragma once
 
@@ -8,14 +8,14 @@
 
 namespace troupe::runtime {
 
-/// Each transport describes the operations of a communicator by the functions below.
+/// Each transport creates it with the functions below.
 struct collective_call {
-  const char* what = "";      ///< the operation
-  std::int64_t elements = 0;  ///< this and the next three must be the same everywhere
-  int detail = 0;             ///< of sums the dtype, of a broadcast the root
-  std::size_t parts = 0;      ///< arrays that each rank gives
+  const char* what = "";
+  std::int64_t elements = 0;  ///< must be equal on all ranks, like the next three
+  int detail = 0;             ///< dtype of a sum, root of a broadcast
+  std::size_t parts = 0;      ///< arrays per rank
   communicator::offsets ends = {};
-  bool cuts_are_own = false;  ///< each rank may have other ends
+  bool cuts_are_own = false;  ///< `ends` may differ between ranks
 
   static collective_call barrier() { return {.what = "barrier"}; }
   static collective_call all_reduce_sum(dtype type, std::size_t parts, std::int64_t n) {
@@ -42,7 +42,7 @@ struct collective_call {
   static collective_call split() { return {.what = "split"}; }
 };
 
-/// COLLECTIVE-1: empty where both have come for the same, otherwise what they have come for.
+/// COLLECTIVE-1: empty if both calls agree, otherwise a description of the difference.
 std::string disagreement(
     axis along, int rank_a, const collective_call& a, int rank_b, const collective_call& b);
 

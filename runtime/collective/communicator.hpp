@@ -1,4 +1,4 @@
-// Many ranks at once, along one axis.
+// Collective operations of the ranks along one axis.
 
 #pragma once
 
@@ -10,17 +10,17 @@
 
 namespace troupe::runtime {
 
-/// One rank's end of a group. Every rank of the group calls the same operations with the same sizes
-/// in the same order (COLLECTIVE-1; where a transport can see that they do not, it says so), each
-/// on a lane of its own; one thread at a time. Sums are taken in rank order, element by element, in
-/// f32, and rounded once: neither size, bucket nor transport changes their bits.
+/// One rank's end of a group. All ranks of the group call the same operations with the same sizes
+/// in the same order (COLLECTIVE-1; a transport reports violations that it can see). Each rank
+/// calls from its own lane, one thread at a time. Sums add in rank order, element by element, in
+/// f32, and round once. So size, bucket and transport do not change their bits.
 ///
-/// Arrays that are cut have `ends`: of rank r are the elements [ends[r - 1], ends[r]), and ends[-1]
-/// is 0. They count elements in sums, which take f32, bf16 and f16 (COLLECTIVE-3), and bytes in
-/// whatever only moves.
+/// `ends` cut an array: rank r has the elements [ends[r - 1], ends[r]), with ends[-1] = 0. They
+/// count elements for sums, which take f32, bf16 and f16 (COLLECTIVE-3), and bytes for all other
+/// operations.
 ///
-/// A wait sleeps, and ends with `cancelled` as soon as the generation's token is set and nobody
-/// reads this rank's arrays any more: a caller that is told `cancelled` may free them.
+/// A wait sleeps. It throws `cancelled` once the generation's token is set and no rank reads this
+/// rank's arrays anymore. A caller that gets `cancelled` may free its arrays.
 class communicator {
  public:
   using offsets = std::span<const std::int64_t>;
@@ -28,41 +28,41 @@ class communicator {
   virtual ~communicator() = default;
 
   virtual axis along() const = 0;
-  virtual int rank() const = 0;  ///< in the group
+  virtual int rank() const = 0;  ///< rank in the group
   virtual int size() const = 0;
-  /// Other processes use this rank's arrays where they lie, if they come from
-  /// memory_pool::allocate_shared, and copy pieces of any others first.
+  /// True if other processes map this rank's arrays. They map arrays from
+  /// memory_pool::allocate_shared, and copy pieces of all others.
   virtual bool maps_arrays() const { return false; }
 
   virtual void barrier() = 0;
 
-  /// `to` = the sum of arrays of n elements: of each rank all its `parts` (one for each logical
-  /// replica that it hosts), in order. `to` may be the first part; parts are not changed otherwise.
-  /// All ranks give equally many parts.
+  /// `to` = sum of arrays of n elements: all `parts` of every rank (one per logical replica that it
+  /// hosts), in order. `to` may be the first part; the other parts are not changed. All ranks have
+  /// the same number of parts.
   virtual void all_reduce_sum(
       stream& stream, dtype type, std::span<const void* const> parts, void* to, std::int64_t n)
       = 0;
 
-  /// The same for this rank's cut alone: `to` has ends[rank] - ends[rank - 1] elements, and may lie
-  /// in the first part at their place.
+  /// Like all_reduce_sum, for this rank's cut only: `to` has ends[rank] - ends[rank - 1] elements.
+  /// It may be that cut of the first part.
   virtual void reduce_scatter_sum(
       stream& stream, dtype type, std::span<const void* const> parts, void* to, offsets ends)
       = 0;
 
-  /// `to`, ends.back() bytes, receives everybody's `mine`; that may lie in `to` at its place.
+  /// `to` (ends.back() bytes) receives `mine` of every rank. `mine` may be this rank's cut of `to`.
   virtual void all_gather(stream& stream, const void* mine, void* to, offsets ends) = 0;
 
-  /// Rank r receives the r-th cut of `from`; the r-th cut of `to` comes from rank r, as large on
-  /// both sides (COLLECTIVE-4).
+  /// Rank r receives the r-th cut of `from`; the r-th cut of `to` comes from rank r. Both sides
+  /// agree on the size (COLLECTIVE-4).
   virtual void all_to_all(
       stream& stream, const void* from, offsets from_ends, void* to, offsets to_ends)
       = 0;
 
-  /// `data` becomes what it is on rank `root`.
+  /// Copies `data` from rank `root` to all ranks.
   virtual void broadcast(stream& stream, void* data, std::int64_t bytes, int root) = 0;
 };
 
-/// Equal cuts: n / size each, of which there is no remainder (COLLECTIVE-2).
+/// Equal cuts of n / size each. Breaks COLLECTIVE-2 if there is a remainder.
 std::vector<std::int64_t> equal_ends(std::int64_t n, int size);
 
 }  // namespace troupe::runtime

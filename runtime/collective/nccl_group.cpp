@@ -25,7 +25,7 @@ nccl_library& open_nccl() {
   static nccl_library& library = []() -> nccl_library& {
     const auto& found = kernels::plugin::open("nccl");
     if (!found)
-      throw kernels::backend_missing("there is no NCCL: " + found.reason());
+      throw kernels::backend_missing("NCCL is not available: " + found.reason());
     auto& out = *found.function<nccl_library*()>("troupe_nccl_library")();
     require_nccl(out.version());
     return out;

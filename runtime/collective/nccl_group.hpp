@@ -1,35 +1,35 @@
-// Collectives between devices, by NCCL: one rank a device.
+// Collectives between devices by NCCL, with one rank per device.
 //
 //   nccl_groups groups(generation, 3, collective_mode::ordered);
 //   auto mine = make_nccl_communicator(groups, {"data of part 0.0", axis::data, rank, size,
 //   device});
 //
-// As communicator.hpp says, and:
+// They follow communicator.hpp, with these additions:
 //
-// An operation returns when it has been put on the stream's queue. For that NCCL may need the other
-// ranks (in the first operations, while it makes connections), so the caller may sleep; a cancelled
-// generation wakes it. A queue whose peer does not come waits, on the device, until the generation
-// is cancelled; what it then leaves in its arrays means nothing, so a waiter for a queue looks
-// at the token before what was computed is used.
+// An operation returns once it is in the stream's queue. NCCL may need the other ranks for that (in
+// the first operations, while it connects), so the caller may sleep; cancelling the generation
+// wakes it. A queue whose peer does not come waits on the device until the generation is cancelled.
+// Its results are then undefined, so a thread that waits for a queue checks the token before it
+// uses them.
 //
-// Ordered sums move bytes by NCCL and add them on the receiver, in rank order, as every other
-// transport does. All parts of all ranks travel: beside a ring's two times (size - 1) / size of the
-// array they take parts + 1 times that, and scratch from the stream's pool for what arrives, at
-// most `ordered_scratch` bytes. Fast sums add a rank's parts first and leave the rest to NCCL,
-// whose order depends on sizes, devices and version: they are equal to themselves in a second run,
-// to nothing else. Whatever only moves is the same in both.
+// Ordered sums move bytes by NCCL and add them on the receiver in rank order, like every other
+// transport. All parts of all ranks travel: (parts + 1) (size - 1) / size arrays per rank, where a
+// ring all-reduce moves 2 (size - 1) / size. An ordered sum takes scratch memory from the stream's
+// pool, at most `ordered_scratch` bytes. Fast sums add a rank's own parts and leave the rest to
+// NCCL. NCCL's order depends on sizes, devices and version, so fast sums are reproducible only
+// between equal runs. Operations other than sums are the same in both modes.
 //
-// COLLECTIVE-1 and -4 are checked between the ranks of one process, without waiting for anybody:
-// a rank that comes second and for something else throws broken_promise, and the group is aborted,
-// so that nobody hangs. Sizes of ranks elsewhere are not compared; where they differ, queues wait
-// until the generation is cancelled.
+// COLLECTIVE-1 and -4 are checked between the ranks of one process, without waiting. If a later
+// rank's call differs, it throws broken_promise and the group is aborted, so that no rank hangs.
+// Calls of ranks in other processes are not compared; on a difference, queues wait until the
+// generation is cancelled.
 //
-// When NCCL fails on one rank, or tells of it later, the group's ranks in this process are aborted
-// and throw device_failure with the first cause.
+// If NCCL fails on one rank, also asynchronously, the group's ranks in this process are aborted and
+// throw device_failure with the first cause.
 //
-// Between processes the same communicators will serve: a nccl_id then travels in a message to the
-// ranks elsewhere (nccl_meeting::give on their side), and stages hand on tensors by `send` and
-// `receive`. Within a process a ticket is a shared tensor, and needs neither.
+// Ranks in several processes are prepared for: a nccl_id can travel in a message
+// (nccl_meeting::give at the receiver), and stages can hand on tensors by `send` and `receive`.
+// Within a process a ticket is a shared tensor and needs neither.
 
 #pragma once
 
@@ -46,18 +46,19 @@
 
 namespace troupe::runtime {
 
-/// How sums are taken. Part of a run's identity.
+/// Order of sums. Part of a run's identity.
 enum class collective_mode : std::uint8_t { ordered, fast };
 
-/// Most scratch that one ordered sum takes, unless 64 elements of each array are more.
+/// Maximum scratch of one ordered sum in bytes; at least 64 elements per array are allocated.
 inline constexpr std::int64_t ordered_scratch = std::int64_t{64} << 20;
 
-/// Where ranks find their group's id. Any thread.
+/// Rendezvous of the ranks for their group's id. Any thread.
 class nccl_meeting {
  public:
-  /// Once for a group of a generation; by rank 0, or by one that was told of it.
+  /// Publishes the id, once per group and generation. Called by rank 0, or where its message
+  /// arrives.
   void give(const std::string& group, std::uint64_t generation, const nccl_id& id);
-  /// Sleeps until it was given. Throws `cancelled`.
+  /// Sleeps until the id is given. Throws `cancelled`.
   nccl_id wait_for(const std::string& group, std::uint64_t generation, const cancel_token& token);
 
  private:
@@ -71,15 +72,15 @@ class nccl_group;
 class nccl_watch;
 
 struct nccl_member {
-  std::string group;  ///< its name, as errors tell it
+  std::string group;  ///< name for error messages
   axis along;
   int rank;
   int size;
-  int device;  ///< that the rank's streams work on; no other rank of the group is on it
+  int device;  ///< device of the rank's streams; unique in the group
 };
 
-/// The groups of one generation. Ranks of this process are closed with it and with their
-/// communicators, whichever dies last.
+/// The groups of one generation. A rank closes when both this object and its communicator are
+/// destroyed.
 class nccl_groups {
  public:
   nccl_groups(cancel_token generation,
@@ -105,14 +106,14 @@ class nccl_groups {
   std::map<std::string, std::shared_ptr<nccl_group>> groups_;
 };
 
-/// Its operations take streams on its device, others break a promise (COLLECTIVE-5).
+/// Operations require a stream on the communicator's device (COLLECTIVE-5).
 class nccl_communicator : public communicator {
  public:
-  /// Returns when all ranks have come. The first operation does so where nobody has.
+  /// Waits until all ranks have connected. Otherwise the first operation does it.
   virtual void connect() = 0;
 
-  /// Everything at once; between two ranks in the order in which it stands here. What one rank
-  /// sends to another is as much as that expects, in the same order (COLLECTIVE-4).
+  /// Runs all transfers at once; those between two ranks are matched in order. Both sides agree on
+  /// number and sizes (COLLECTIVE-4).
   virtual void exchange(stream& stream,
                         std::span<const nccl_send> sends,
                         std::span<const nccl_receive> receives)
@@ -126,19 +127,19 @@ class nccl_communicator : public communicator {
     exchange(stream, {}, {&one, 1});
   }
 
-  /// The ranks that say the same colour, ordered by key, then by rank; null for a negative colour.
-  /// All ranks call it. Waits, asleep, for what this rank has put on queues. Aborted with this
-  /// group.
+  /// A group of the ranks with the same color, ordered by key, then by rank; null for a negative
+  /// color. All ranks call it. Sleeps until this rank's queued work is done. It is aborted with
+  /// this group.
   virtual std::unique_ptr<nccl_communicator> split(axis along, int color, int key) = 0;
 
-  /// NCCL may reach this device memory without a copy until the handle dies, or the group does. For
-  /// buffers that live long.
+  /// Registers device memory for transfers without a copy, until the handle or the group is
+  /// destroyed. For long-lived buffers.
   [[nodiscard]] virtual std::shared_ptr<void> hold(void* at, std::size_t bytes) = 0;
 };
 
-/// The end of one rank. Returns at once. Each rank is taken once; all say the same of the group
-/// (COLLECTIVE-6). Throws backend_missing where there is no NCCL or no such device, input_error
-/// where two ranks are on one device.
+/// Creates one rank's end, without waiting. Each rank is created once, with the same description of
+/// the group (COLLECTIVE-6). Throws backend_missing if NCCL or the device is missing, and
+/// input_error if two ranks share a device.
 std::unique_ptr<nccl_communicator> make_nccl_communicator(nccl_groups& of,
                                                           const nccl_member& member);
 

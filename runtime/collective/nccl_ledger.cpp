@@ -13,8 +13,8 @@ std::int64_t cut(const std::vector<std::int64_t>& ends, int rank) {
 
 std::string sizes_differ(axis along, int from, std::int64_t bytes, int to, std::int64_t expected) {
   return fmt::format(
-      "COLLECTIVE-4: what one rank sends is as much as the other expects: along {} rank {} sends "
-      "{} bytes to rank {}, which expects {}",
+      "COLLECTIVE-4: a rank sends as much as the other expects: along {} rank {} sends {} bytes to "
+      "rank {}, which expects {}",
       short_name(along),
       from,
       bytes,

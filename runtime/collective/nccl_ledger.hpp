@@ -1,5 +1,5 @@
-// What the ranks of one process came to a group for: COLLECTIVE-1 and -4 where nobody meets
-// anybody.
+// Compares the calls of a group's ranks in one process, to check COLLECTIVE-1 and -4 without a
+// barrier.
 
 #pragma once
 
@@ -14,18 +14,18 @@
 
 namespace troupe::runtime {
 
-/// Not for several threads. What it is told of is compared with what others said, kept until all
-/// that are here have said it, and each function returns what is wrong, or nothing.
+/// Not thread-safe. Compares each call with those of other ranks, and keeps it until all local
+/// ranks have called. Functions return a description of the mismatch, or an empty string.
 class nccl_ledger {
  public:
-  /// The rank's next operation; `to_ends` of an all_to_all, with its call's ends.
+  /// Records the rank's next operation. `to_ends` belong to an all_to_all.
   std::string enter(axis along,
                     int ranks_here,
                     int rank,
                     const collective_call& call,
                     communicator::offsets to_ends);
 
-  /// Between ranks that are all here.
+  /// Records transfers; requires that all ranks of the group are in this process.
   std::string exchange(axis along,
                        int rank,
                        std::span<const nccl_send> sends,
@@ -34,18 +34,18 @@ class nccl_ledger {
  private:
   using cuts = std::vector<std::int64_t>;
   struct entry {
-    int rank = -1;  ///< who came first
+    int rank = -1;  ///< first rank to call
     collective_call call = {};
     cuts ends = {};
     int arrived = 0;
     std::map<int, std::pair<cuts, cuts>> sent_and_expected = {};
   };
-  /// Of one rank to another, what only one of them has spoken of so far.
+  /// Sizes from one rank to another that only one side has reported so far.
   struct pair {
     std::deque<std::int64_t> sent, expected;
   };
 
-  std::map<int, std::uint64_t> came_;  ///< how often each rank has
+  std::map<int, std::uint64_t> came_;  ///< calls of each rank
   std::map<std::uint64_t, entry> open_;
   std::map<std::pair<int, int>, pair> pairs_;
 };

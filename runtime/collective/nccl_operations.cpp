@@ -28,7 +28,7 @@ void nccl_rank::move(stream& stream,
     call([&](nccl_end& x) { x.exchange(stream.queue()->native(), sends, receives); });
 }
 
-// Everybody's part of this rank's cut comes here, a piece at a time, and is added in rank order.
+// Receives this rank's cut from all ranks, a piece at a time, and adds it in rank order.
 void nccl_rank::ordered_cut(
     stream& stream, dtype type, std::span<const void* const> parts, void* to, offsets ends) {
   const auto element = std::int64_t(size_of(type)), count = std::int64_t(parts.size());
@@ -70,7 +70,7 @@ void nccl_rank::ordered_cut(
   }
 }
 
-/// Everybody's cut of `data` comes to its place.
+/// Gathers the cuts of `data` from all ranks in place.
 void nccl_rank::gather_cuts(stream& stream, void* data, std::int64_t bytes_each, offsets ends) {
   const auto place = [&](int r) { return at(data, begin_of(ends, r) * bytes_each); };
   if (equal_cuts(ends))
@@ -183,7 +183,7 @@ void nccl_rank::exchange(stream& stream,
   const auto is_peer = [&](int r) { return r >= 0 && r < size_ && r != rank_; };
   ensure(std::ranges::all_of(sends, is_peer, &nccl_send::to)
              && std::ranges::all_of(receives, is_peer, &nccl_receive::from),
-         "COLLECTIVE-7: what is sent and received goes between two ranks of a group");
+         "COLLECTIVE-7: transfers are between two ranks of a group");
   prepare(stream);
   group_->enter(rank_, sends, receives);
   if (!sends.empty() || !receives.empty())

@@ -47,7 +47,7 @@ void nccl_rank::call(const std::function<void(nccl_end&)>& of_nccl) {
   group_->carry_out(*end_, of_nccl);
 }
 
-// A split wants nothing under way.
+// ncclCommSplit requires that no operation is in progress.
 std::unique_ptr<nccl_communicator> nccl_rank::split(axis along, int color, int key) {
   connect();
   if (size_ == 1) {

@@ -1,4 +1,4 @@
-// A communicator by NCCL: nccl_group.hpp tells what it does.
+// NCCL communicator of one rank; see nccl_group.hpp.
 
 #pragma once
 
@@ -8,7 +8,7 @@ namespace troupe::runtime {
 
 class nccl_rank final : public nccl_communicator {
  public:
-  /// A child's end has been made.
+  /// `end` is given only for groups made by a split.
   nccl_rank(std::shared_ptr<nccl_group> group,
             int rank,
             int device,
@@ -47,9 +47,8 @@ class nccl_rank final : public nccl_communicator {
 
  private:
   collective_mode mode() const { return group_->terms().mode; }
-  /// Before anything is put on the stream.
+  /// Called before an operation is queued on the stream.
   void prepare(stream& stream);
-  /// One call of NCCL.
   void call(const std::function<void(nccl_end&)>& of_nccl);
   void move(stream& stream,
             const std::vector<nccl_send>& sends,
@@ -62,10 +61,10 @@ class nccl_rank final : public nccl_communicator {
   int rank_;
   int size_;
   int device_;
-  std::shared_ptr<nccl_end> end_;  ///< once all have come
+  std::shared_ptr<nccl_end> end_;  ///< set once all ranks have connected
   std::set<std::shared_ptr<device_queue>> queues_;
-  std::unique_ptr<stream> own_;  ///< of barriers
-  memory_block token_;           ///< what barriers pass round
+  std::unique_ptr<stream> own_;  ///< stream of barriers
+  memory_block token_;           ///< buffer of barriers
 };
 
 }  // namespace troupe::runtime

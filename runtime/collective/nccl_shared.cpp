@@ -14,10 +14,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Failures that nobody waits for are rare, and who waits for what comes of them has time.
+/// Asynchronous failures are rare and not urgent.
 constexpr auto between_looks = 100ms;
 
-/// A call settles within microseconds, or when the peers have come: long waits cost nothing then.
+/// A call settles within microseconds, or else when the peers come; then long breaks cost nothing.
 constexpr int eager_rounds = 64;
 constexpr auto shortest_break = 10us, longest_break = 1000us;
 
@@ -61,7 +61,7 @@ nccl_group::nccl_group(
       size_(size),
       terms_(std::move(terms)),
       parent_(std::move(parent)) {
-  if (parent_ == nullptr)  // children are stopped by theirs
+  if (parent_ == nullptr)  // children are stopped by their parent
     waker_ = terms_.token.on_cancel([this] { stop(cause::cancelled, ""); });
 }
 
@@ -75,11 +75,11 @@ nccl_group::~nccl_group() {
   try {
     for (const auto& end : ends_)
       closes.push_back(start_thread("NCCL's close", [end] { end->close(); }));
-  } catch (const io_error&) {  // one that is not closed keeps the others waiting, and may for ever
+  } catch (const io_error&) {  // an end that is not closed would block the others, perhaps forever
     stop(cause::cancelled, "");
   }
   closes.clear();
-  waker_.reset();  // only now: an abort ends a close that does not come to an end
+  waker_.reset();  // late: an abort must be able to end a close that hangs
   for (auto& one : aborts_)
     one.join();
 }
@@ -88,11 +88,12 @@ void nccl_group::take(const nccl_member& member) {
   const std::lock_guard lock(mutex_);
   ensure(member.along == along_ && member.size == size_ && member.rank >= 0 && member.rank < size_
              && !device_of_.contains(member.rank),
-         "COLLECTIVE-6: each rank of a group joins once, and all say the same of it");
+         "COLLECTIVE-6: each rank of a group joins once, with the same description");
   for (const auto& [rank, device] : device_of_)
     if (device == member.device)
       throw input_error(
-          "NCCL serves one rank a device: ranks {} and {} of the group '{}' are both on device {}; "
+          "NCCL serves one rank per device: ranks {} and {} of the group '{}' are both on device "
+          "{}; "
           "spread the workers over more devices, or choose collectives that read each other's "
           "memory",
           rank,
@@ -222,8 +223,8 @@ void nccl_group::look() {
     }
 }
 
-// Of several ranks of a process NCCL frees nothing before all have been aborted, and an abort may
-// wait for work of other groups on its device: so each has a thread, and nobody waits for another.
+// NCCL frees a process's ranks only after all of them are aborted, and an abort may wait for other
+// groups' work on its device. So each abort has a thread of its own.
 void nccl_group::stop(cause why, const std::string& text) {
   const std::lock_guard lock(mutex_);
   if (why_ != cause::none)
@@ -242,7 +243,7 @@ void nccl_group::stop(cause why, const std::string& text) {
     ++aborting_;
     try {
       aborts_.push_back(start_thread("NCCL's abort", abort));
-    } catch (const io_error&) {  // no thread is to be had
+    } catch (const io_error&) {  // no thread available
       end->abort();
       --aborting_;
     }
@@ -250,8 +251,8 @@ void nccl_group::stop(cause why, const std::string& text) {
   changed_.notify_all();
 }
 
-// Peers may write to a rank's arrays as long as their own queues have not passed. Waiting chooses
-// devices, so another thread does it: the caller keeps its own.
+// Peers may write to a rank's arrays until the queues have passed. Waiting sets the current device,
+// so a separate thread waits and the caller keeps its device.
 void nccl_group::leave() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return aborting_ == 0; });
@@ -268,12 +269,12 @@ void nccl_group::leave() {
       try {
         queue->finish();
       } catch (const device_failure&) {
-        // Nothing runs on a failed device any more.
+        // A failed device runs nothing anymore.
       }
   };
   try {
     start_thread("NCCL's leave", finish).join();
-  } catch (const io_error&) {  // no thread is to be had
+  } catch (const io_error&) {  // no thread available
     finish();
   }
   throw cancelled();

@@ -1,4 +1,4 @@
-// What the ranks of one process share of a group: nccl_group.hpp tells what comes of it.
+// State of a group shared by its ranks in one process; see nccl_group.hpp.
 
 #pragma once
 
@@ -12,12 +12,12 @@
 
 namespace troupe::runtime {
 
-/// Asks NCCL again and again whether something has failed that nobody waits for. Any thread.
+/// Polls NCCL for asynchronous failures. Any thread.
 class nccl_watch {
  public:
   ~nccl_watch();
   void add(nccl_group* group);
-  /// It is not looked at any more when this returns.
+  /// The group is not accessed after the return.
   void remove(nccl_group* group);
 
  private:
@@ -27,7 +27,7 @@ class nccl_watch {
   std::condition_variable changed_;
   std::set<nccl_group*> groups_;
   bool over_ = false;
-  std::jthread thread_;  ///< once there is a group
+  std::jthread thread_;  ///< started with the first group
 };
 
 struct nccl_terms {
@@ -39,16 +39,16 @@ struct nccl_terms {
   std::shared_ptr<nccl_watch> watch;
 };
 
-/// Any thread. A group that was stopped stays so; the first cause is what everybody is told.
+/// Any thread. Stopping is final; all ranks get the first cause.
 class nccl_group : public std::enable_shared_from_this<nccl_group> {
  public:
-  /// A child's size is known when NCCL has made it: `sized`.
+  /// The size of a child is set later by `sized`, once NCCL has made it.
   nccl_group(std::string name,
              axis along,
              int size,
              nccl_terms terms,
              std::shared_ptr<nccl_group> parent = nullptr);
-  /// Closes its ends, all at the same time.
+  /// Closes all ends in parallel.
   ~nccl_group();
   nccl_group(const nccl_group&) = delete;
   nccl_group& operator=(const nccl_group&) = delete;
@@ -59,21 +59,22 @@ class nccl_group : public std::enable_shared_from_this<nccl_group> {
   void sized(int size);
   const nccl_terms& terms() const { return terms_; }
 
-  /// Checks COLLECTIVE-6, and that no two ranks are on one device.
+  /// Adds a rank. Checks COLLECTIVE-6, and that no two ranks share a device.
   void take(const nccl_member& member);
-  /// The group of a colour of the rank's next split.
+  /// The group for a color of the rank's next split.
   std::shared_ptr<nccl_group> child(axis along, int rank, int color);
 
-  /// A rank's end, which is aborted with the group. Throws when that was stopped.
+  /// Creates a rank's end, which is aborted with the group. Throws if the group was stopped.
   std::shared_ptr<nccl_end> make_end(int rank, int device);
-  /// It can be asked how it goes.
+  /// Adds a connected end to the watch.
   void connected(const std::shared_ptr<nccl_end>& end);
 
-  /// The rank comes for its next operation: what communicator.hpp says of COLLECTIVE-1, -4.
+  /// Records the rank's next operation and checks COLLECTIVE-1 and -4.
   void enter(int rank, const collective_call& call, communicator::offsets to_ends = {});
   void enter(int rank, std::span<const nccl_send> sends, std::span<const nccl_receive> receives);
 
-  /// Calls NCCL by the end, and sleeps until it has settled. Throws what the group is told.
+  /// Calls NCCL on the end and sleeps until the call has settled. Throws the group's cause if it
+  /// was stopped.
   template <class Call>
   void carry_out(nccl_end& end, Call&& call) {
     check();
@@ -85,16 +86,17 @@ class nccl_group : public std::enable_shared_from_this<nccl_group> {
       leave();
     }
   }
-  /// Sleeps, with ever longer breaks, until `condition`. Throws what the group is told.
+  /// Polls `condition` with increasing breaks. Throws the group's cause if it was stopped.
   void wait_until(const std::function<bool()>& condition);
 
-  /// The group's work goes to this queue: nobody is told `cancelled` before that has passed.
+  /// Registers a queue that the group works on. `cancelled` is thrown only after the queue has
+  /// passed.
   void works_on(const std::shared_ptr<device_queue>& queue);
 
-  /// Throws what the group is told, where it was stopped.
+  /// Throws the group's cause if it was stopped.
   void check();
 
-  /// Of the watch.
+  /// Called by the watch.
   void look();
 
  private:
@@ -108,13 +110,13 @@ class nccl_group : public std::enable_shared_from_this<nccl_group> {
   int size_;
   const nccl_terms terms_;
   const std::shared_ptr<nccl_group> parent_;
-  mutable std::mutex mutex_;  ///< a parent's before a child's
+  mutable std::mutex mutex_;  ///< lock order: parent before child
   std::condition_variable changed_;
-  std::map<int, int> device_of_;  ///< of the ranks that were taken
-  std::map<int, int> splits_;     ///< that each rank has called for
+  std::map<int, int> device_of_;  ///< of the ranks added by `take`
+  std::map<int, int> splits_;     ///< splits called by each rank
   std::map<std::string, std::weak_ptr<nccl_group>> children_;
   std::set<nccl_group*> living_children_;
-  int members_ = 0;  ///< ranks that are here
+  int members_ = 0;  ///< ranks in this process
   std::vector<std::shared_ptr<nccl_end>> ends_, connected_;
   std::set<std::shared_ptr<device_queue>> queues_;
   nccl_ledger ledger_;

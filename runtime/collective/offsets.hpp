@@ -1,4 +1,4 @@
-// Where the part of a rank lies in a buffer that is cut among ranks (communicator::offsets).
+// Offsets of ranks' cuts in a buffer (communicator::offsets).
 
 #pragma once
 
@@ -18,7 +18,7 @@ inline std::byte* at(void* from, std::int64_t bytes) {
   return static_cast<std::byte*>(from) + bytes;
 }
 
-/// In elements, or whatever `ends` counts.
+/// In the unit of `ends`.
 inline std::int64_t begin_of(communicator::offsets ends, int rank) {
   return rank == 0 ? 0 : ends[std::size_t(rank - 1)];
 }
@@ -26,8 +26,8 @@ inline std::int64_t size_of_cut(communicator::offsets ends, int rank) {
   return ends[std::size_t(rank)] - begin_of(ends, rank);
 }
 
-/// The ends of the cuts that ranks sum in an all-reduce: whole cache lines of 64 bytes for f32, so
-/// that no two ranks write one.
+/// Ends of the cuts that ranks sum in an all-reduce. Cuts are whole cache lines of 64 bytes (f32),
+/// so that two ranks never write the same line.
 inline std::vector<std::int64_t> slices(std::int64_t n, int size) {
   const auto each = (n / size + 15) / 16 * 16;
   std::vector<std::int64_t> out;
@@ -37,7 +37,6 @@ inline std::vector<std::int64_t> slices(std::int64_t n, int size) {
   return out;
 }
 
-/// Copies what is not there already.
 inline void copy_unless_same(stream& stream, void* to, const void* from, std::int64_t bytes) {
   if (to != from && bytes > 0)
     stream.copy(to, from, std::size_t(bytes));

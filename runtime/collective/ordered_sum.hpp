@@ -1,4 +1,4 @@
-// Sums as every transport of this room takes them: in order, in f32, rounded once.
+// The sum of all transports: in the order of the sources, in f32, rounded once.
 
 #pragma once
 
@@ -12,7 +12,7 @@ namespace troupe::runtime {
 /// COLLECTIVE-3: sums take f32, bf16 and f16.
 void require_summable(dtype type);
 
-/// `to`, which may be one of the sources, = their sum; n elements each.
+/// `to` = sum of the sources, n elements each. `to` may be one of the sources.
 void ordered_sum(
     stream& stream, dtype type, void* to, std::span<const void* const> sources, std::int64_t n);
 

@@ -19,7 +19,7 @@ std::optional<axis> summed_along(const parameter_entry& e) {
   return found.empty() ? std::nullopt : std::optional(found.front());
 }
 
-/// The cut nearest to `target` (in the bucket) that parts no grain.
+/// The grain boundary nearest to `target`, in elements from the beginning of the bucket.
 std::int64_t nearest_cut(const entries& all,
                          const bucket& b,
                          std::int64_t target,
@@ -57,7 +57,7 @@ std::vector<bucket> make_buckets(const parameter_store& store,
     int first = end - 1;
     auto taken = all[std::size_t(first)].room;
     const auto along = summed_along(all[std::size_t(first)]);
-    // Whether the entry before belongs to the same bucket.
+    // True if the previous entry belongs to the same bucket.
     const auto goes_on = [&] {
       const auto& before = all[std::size_t(first) - 1];
       return taken < size && !stands_alone(before) && all[std::size_t(first)].follows

@@ -19,8 +19,8 @@ namespace {
 
 using entry = parameter_entry;
 
-constexpr std::int64_t piece_size = std::int64_t{1} << 18;  // stays in a core's cache until taken
-constexpr std::size_t slots_each = 2;  // a thread draws one while another waits to be taken
+constexpr std::int64_t piece_size = std::int64_t{1} << 18;  // fits a core's cache
+constexpr std::size_t slots_each = 2;  // a thread draws one piece while another waits for `take`
 
 void draw(std::uint64_t key, std::int64_t first, double deviation, std::span<float> to) {
   std::array<double, 1024> normal;
@@ -33,7 +33,8 @@ void draw(std::uint64_t key, std::int64_t first, double deviation, std::span<flo
   }
 }
 
-/// Processors that help the worker that draws first: workers of a process begin at the same time.
+/// Reserves processors for helper threads. The first worker gets them: workers of a process start
+/// at the same time.
 class helpers {
  public:
   explicit helpers(std::int64_t wanted) {
@@ -53,7 +54,7 @@ class helpers {
   int count_ = 0;
 };
 
-/// Pieces are drawn by threads that are free, and taken one after the other.
+/// Draws pieces on several threads and takes them in order.
 class drawing {
  public:
   drawing(const parameter_store& store, std::uint64_t seed)
@@ -71,12 +72,12 @@ class drawing {
 
   void run(const std::function<void(const initial_piece&)>& take) {
     std::vector<std::jthread> threads;
-    const stop_at_end stop{*this};  // before the threads are waited for
+    const stop_at_end stop{*this};  // stops the threads before they are joined
     try {
       for (int i = 0; i < helpers_.count(); ++i)
         threads.push_back(start_thread("initial values", [this] { help(); }));
     } catch (const io_error&) {
-      // The fewer there are, the longer it takes.
+      // Fewer helpers only take longer.
     }
     std::unique_lock lock(mutex_);
     for (; taken_ < pieces_.size(); ++taken_) {
@@ -176,7 +177,7 @@ class drawing {
 void initial_values(const entry& e, std::uint64_t seed, std::int64_t begin, std::span<float> to) {
   if (e.spec.init_std == 0)
     return void(std::fill(to.begin(), to.end(), float(e.spec.init_constant)));
-  // A tied copy draws what its owner draws.
+  // A tied copy draws the same values as its owner.
   const auto key = random_key(seed, e.known_as(), 0);
   const auto columns = e.spec.extents.size() / e.spec.extents[0];
   const auto end = begin + std::int64_t(to.size());

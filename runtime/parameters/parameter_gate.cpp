@@ -30,9 +30,10 @@ void parameter_gate::pass(int unit) {
   if (closed_.empty())
     return;
   std::unique_lock lock(mutex_);
-  changed_.wait(lock,
-                [&] { return !closed_[std::size_t(unit)] || token_.is_cancelled(); },
-                {wait_reason::party::communication_lane, "parameters that are still gathered"});
+  changed_.wait(
+      lock,
+      [&] { return !closed_[std::size_t(unit)] || token_.is_cancelled(); },
+      {wait_reason::party::communication_lane, "parameters that are still being gathered"});
   if (closed_[std::size_t(unit)])
     throw cancelled();
   if (const auto point = std::exchange(points_[std::size_t(unit)], nullptr))

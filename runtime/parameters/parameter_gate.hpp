@@ -1,4 +1,4 @@
-// Gates in front of units of parameters: a pass waits at each until its values have been gathered.
+// Per-unit gates: a pass waits at each unit until its parameters are gathered.
 
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace troupe::runtime {
 
-/// What a store does for its close_gate, open_gate and on_gate_passed. Any thread opens, one
-/// passes.
+/// Implements close_gate, open_gate and on_gate_passed of a store. Any thread opens a gate; one
+/// thread passes it.
 class parameter_gate {
  public:
   explicit parameter_gate(std::size_t units) : units_(units) {}
@@ -24,14 +24,14 @@ class parameter_gate {
   void on_passed(std::function<void(const std::shared_ptr<device_event>&)> wait) {
     wait_ = std::move(wait);
   }
-  /// Returns when the unit's gate is open. Throws `cancelled`.
+  /// Waits until the unit's gate is open. Throws `cancelled`.
   void pass(int unit);
 
  private:
   std::size_t units_;
   std::mutex mutex_;
   wait_condition changed_;
-  std::vector<char> closed_;  ///< of each unit; empty until gates were closed for the first time
+  std::vector<char> closed_;  ///< per unit; empty until the first close
   std::vector<std::shared_ptr<device_event>> points_;
   std::function<void(const std::shared_ptr<device_event>&)> wait_;
   cancel_token token_;

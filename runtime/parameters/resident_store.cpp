@@ -37,7 +37,7 @@ resident_store::resident_store(std::vector<unit_spec> units,
       gate_(units_.size()) {
   const bool lasting = memory_ == gradient_memory::lasting;
   ensure(keeps_values() || (!lasting && !all_values),
-         "STORE-8: values that can be dropped are the store's own, and so can their gradients");
+         "STORE-8: droppable values belong to the store, and their gradients are droppable too");
   int unit_of_values = -1;
   for (auto& e : entries_) {
     if (int(first_.size()) <= e.unit)
@@ -60,13 +60,13 @@ resident_store::resident_store(std::vector<unit_spec> units,
     value_offsets_.push_back(value_sizes_.back());
     value_sizes_.back() += e.room;
   }
-  first_.resize(units_.size(), int(entries_.size()));  // units at the end without parameters
+  first_.resize(units_.size(), int(entries_.size()));  // trailing units without parameters
   if (arrays_.empty())
     arrays_.push_back(0);
   if (value_sizes_.empty())
     value_sizes_.push_back(0);
   ensure(!all_values || (all_values.type() == type && all_values.size() == value_sizes_.front()),
-         "STORE-5: values that a store takes over are as many as its own");
+         "STORE-5: values that a store takes over have its type and size");
   values_.resize(value_sizes_.size());
   if (all_values)
     values_.front() = std::move(all_values);
@@ -81,7 +81,7 @@ resident_store::resident_store(std::vector<unit_spec> units,
   stale_.assign(std::size_t(replicas), std::vector<char>(entries_.size(), lasting ? 0 : 1));
 }
 
-// Cut from one segment of the pool, in which what was dropped grows together.
+// Reserves one segment of the pool first, so that dropped blocks merge again.
 void resident_store::allocate_values() {
   std::size_t all = 0;
   for (const auto n : value_sizes_)
@@ -102,7 +102,7 @@ void resident_store::acquire(int unit) {
 
 void resident_store::release(int unit) {
   auto& held = held_.at(std::size_t(unit));
-  ensure(held > 0, "STORE-2: what is released was acquired");
+  ensure(held > 0, "STORE-2: a released unit was acquired");
   if (--held == 0 && std::exchange(dropped_[std::size_t(unit)], 0) != 0)
     give_values_back(unit);
 }
@@ -121,7 +121,7 @@ bool resident_store::take_first_gradient(int unit, int index) {
   return std::exchange(stale_.at(std::size_t(replica_))[at(unit, index)], 0) != 0;
 }
 
-// Its entries are still to be cleared, or written to. What lies between them nobody writes to.
+// The caller must clear or overwrite its entries. Padding between entries is cleared here.
 tensor& resident_store::array_with(int replica, std::size_t entry) {
   const auto which = std::size_t(array_of_[entry]);
   auto& out = gradients_[std::size_t(replica)][which];
@@ -156,7 +156,7 @@ void resident_store::emit(int unit) {
     then_(unit);
 }
 
-// Its valid elements are to be written.
+// The caller must write all valid elements. Padding is cleared here.
 tensor& resident_store::values_with(int entry) {
   const auto which = array_of_values(entry);
   auto& out = values_[which];
@@ -186,7 +186,7 @@ void resident_store::drop_values(int unit) {
     give_values_back(unit);
 }
 
-// What is padding alone nobody writes: it stays.
+// Keeps entries that consist of padding only, because no caller writes them again.
 void resident_store::give_values_back(int unit) {
   for (auto e = at(unit, 0); e < entries_.size() && entries_[e].unit == unit; ++e)
     if (entries_[e].owner < 0 && entries_[e].valid > 0)
@@ -230,8 +230,7 @@ void resident_store::drop_gradients_of(int unit) {
 }
 
 std::span<float> resident_store::gradients(int replica) {
-  ensure(memory_ == gradient_memory::lasting,
-         "STORE-6: all gradients lie in one array where they are lasting");
+  ensure(memory_ == gradient_memory::lasting, "STORE-6: only lasting gradients are in one array");
   for (std::size_t e = 0; e < entries_.size(); ++e)
     clear_if_stale(replica, e);
   auto& g = gradients_[std::size_t(replica)].front();

@@ -1,4 +1,4 @@
-// The trivial store: everything resident in memory, in flat arrays.
+// A parameter store that keeps everything in memory, in flat arrays.
 
 #pragma once
 
@@ -12,35 +12,35 @@
 
 namespace troupe::runtime {
 
-/// How long gradients have memory.
+/// Lifetime of the memory of gradients.
 enum class gradient_memory : std::uint8_t {
-  /// Always, of a replica in one array: for who sums them with others, in buckets that span units,
-  /// at addresses that others have mapped.
+  /// Allocated once, in one array per replica. Needed for buckets that span units, and for
+  /// addresses that peers have mapped.
   lasting,
-  /// Of a unit from the first question for one of its gradients until they are dropped, or are zero
-  /// again: no gradients stand beside the activations of the end of a forward pass.
+  /// Allocated per unit at the first access to a gradient, and freed when gradients are dropped or
+  /// zeroed. So gradients need no memory at the activation peak at the end of a forward pass.
   by_unit,
 };
 
-/// The same of values.
+/// Lifetime of the memory of values.
 enum class value_memory : std::uint8_t {
-  lasting,  ///< in one array
-  /// Of a unit until they are dropped, and again when they are written. For values that are rounded
-  /// from masters, of who has gradients by unit: these take the memory of the values, and give it
-  /// back for them.
+  lasting,  ///< allocated once, in one array
+  /// Allocated per unit, freed when dropped and allocated again when written. For values that are
+  /// rounded from master weights, together with gradients `by_unit`: gradients and values use the
+  /// memory in turn.
   until_dropped,
 };
 
-/// Values once, and gradients for each logical replica that this worker hosts: in a flat array, or
-/// one for each unit.
+/// Holds one copy of the values, and gradients for each logical replica of this worker. Each is one
+/// flat array, or one array per unit.
 class resident_store final : public parameter_store {
  public:
   using entry = parameter_entry;
 
-  /// Values and gradients are zero. What begins an entry is a multiple of 16 elements, and so is
-  /// what there is in all. `values`: the array of another store of these units, to be the values.
-  /// With gradients `by_unit` only those of a unit follow each other. Broken promise STORE-8 where
-  /// values can be dropped and gradients cannot.
+  /// Values and gradients start at zero. Entries begin at multiples of 16 elements, and array sizes
+  /// are multiples of 16 as well. `values` is the array of another store of the same units, to be
+  /// used as the values. With gradients `by_unit`, only the entries of one unit are contiguous.
+  /// Breaks STORE-8 if values can be dropped and gradients cannot.
   resident_store(std::vector<unit_spec> units,
                  int replicas,
                  memory_pool pool,
@@ -91,7 +91,7 @@ class resident_store final : public parameter_store {
 
   const std::vector<unit_spec>& units() const { return units_; }
 
-  // The flat arrays, where they are lasting.
+  // The flat arrays; only for `lasting` memory.
 
   std::int64_t value_offset(const entry& e) const { return value_offsets_[std::size_t(e.index)]; }
   std::int64_t gradient_offset(const entry& e) const {
@@ -100,11 +100,11 @@ class resident_store final : public parameter_store {
   std::int64_t gradient_size() const { return arrays_.front(); }
   /// All values, of type().
   tensor& all_values() { return values_.front(); }
-  /// Of an f32 store.
+  /// Requires type() f32.
   std::span<float> values() {
     return {all_values().data<float>(), std::size_t(all_values().size())};
   }
-  /// Of all entries, padding included. STORE-6: they are lasting.
+  /// Gradients of all entries, including padding. STORE-6: requires gradient_memory::lasting.
   std::span<float> gradients(int replica);
 
  private:
@@ -124,26 +124,26 @@ class resident_store final : public parameter_store {
   dtype type_;
   std::vector<entry> entries_;
   value_memory memory_of_values_;
-  std::vector<std::int64_t> value_sizes_;  ///< elements of each array of values
-  // Of each entry; those of its owner when it is tied. The offset is in the array.
+  std::vector<std::int64_t> value_sizes_;  ///< elements per array of values
+  // Per entry, or of its owner if the entry is tied. Offsets are within the array.
   std::vector<int> value_array_of_;
   std::vector<std::int64_t> value_offsets_;
   gradient_memory memory_;
-  std::vector<std::int64_t> arrays_;            ///< elements of each array of gradients
-  std::vector<int> array_of_;                   ///< of each entry
-  std::vector<std::int64_t> gradient_offsets_;  ///< of each entry, in its array
+  std::vector<std::int64_t> arrays_;            ///< elements per array of gradients
+  std::vector<int> array_of_;                   ///< per entry
+  std::vector<std::int64_t> gradient_offsets_;  ///< per entry, within its array
   std::vector<int> first_;                      ///< first entry of each unit
-  std::vector<int> held_;      ///< acquisitions of each unit that were not released
-  std::vector<char> dropped_;  ///< of each unit: its values are, when it is released
+  std::vector<int> held_;                       ///< open acquisitions per unit
+  std::vector<char> dropped_;                   ///< per unit: free its values at release
   std::vector<std::int64_t> emitted_;
   std::function<void(int)> then_;
   parameter_gate gate_;
-  std::vector<tensor> values_;                  ///< of each array; empty: dropped
-  std::vector<std::vector<tensor>> gradients_;  ///< of each replica and array; empty: no memory
-  /// Of each replica and entry: zero, but not cleared yet. Whoever asks for it first clears it, or
-  /// writes to all of it; the unit's first micro-batch leaves none.
+  std::vector<tensor> values_;                  ///< per array; empty if dropped
+  std::vector<std::vector<tensor>> gradients_;  ///< per replica and array; empty without memory
+  /// Per replica and entry: logically zero, but not cleared yet. The first access clears the entry,
+  /// or overwrites all of it. After a unit's first micro-batch none of its entries is stale.
   std::vector<std::vector<char>> stale_;
-  int replica_ = 0;  ///< the selected one
+  int replica_ = 0;  ///< the selected replica
 };
 
 }  // namespace troupe::runtime

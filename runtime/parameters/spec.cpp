@@ -7,7 +7,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// Consecutive indices of one dimension.
+/// Indices [first, end) of one dimension.
 struct interval {
   std::int64_t first = 0, end = 0;
 };
@@ -19,7 +19,7 @@ shape with(const shape& x, int dimension, std::int64_t extent) {
   return out;
 }
 
-/// Calls visit(placement, rank) for each axis that cuts the parameter.
+/// Calls visit(placement, rank) for each axis that shards the parameter.
 template <class Visit>
 void for_each_cut(const parameter_spec& x, const axis_ranks& ranks, const Visit& visit) {
   for (const auto& row : axis_table())
@@ -27,7 +27,7 @@ void for_each_cut(const parameter_spec& x, const axis_ranks& ranks, const Visit&
       visit(lies, ranks[row.id]);
 }
 
-/// What of `all`, one interval after another, a rank has.
+/// A rank's part of the concatenated intervals `all`.
 std::vector<interval> part_of(const std::vector<interval>& all, int sections, axis_rank at) {
   std::int64_t size = 0;
   for (const auto& x : all)
@@ -85,7 +85,7 @@ shape local_extents(const parameter_spec& x, const axis_ranks& ranks) {
   for_each_cut(x, ranks, [&](const parameter_placement& lies, axis_rank at) {
     ensure(lies.dimension < out.rank() && (lies.sections == 1 || lies.dimension == 0)
                && out[lies.dimension] % (std::int64_t(at.size) * lies.sections) == 0,
-           "PARAMETER-1: each axis divides what it cuts");
+           "PARAMETER-1: each axis divides the extent that it shards");
     out = with(out, lies.dimension, out[lies.dimension] / at.size);
   });
   return out;
@@ -93,7 +93,7 @@ shape local_extents(const parameter_spec& x, const axis_ranks& ranks) {
 
 std::vector<box> local_boxes(const parameter_spec& x, const axis_ranks& ranks) {
   const auto all = whole_extents(x);
-  // Rows may be several stretches; what is cut of other dimensions is one.
+  // A rank may hold several intervals of rows, but only one of any other dimension.
   std::vector<std::vector<interval>> kept;
   for (int d = 0; d < all.rank(); ++d)
     kept.push_back({{0, x.extents[d]}});

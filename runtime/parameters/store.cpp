@@ -59,7 +59,7 @@ std::vector<parameter_entry> entries_of(const std::vector<unit_spec>& units,
 }
 
 const std::byte* parameter_store::values(int entry) const {
-  ensure(has_values(entry), "STORE-7: values that were dropped are written before they are read");
+  ensure(has_values(entry), "STORE-7: dropped values are written before they are read");
   return const_cast<parameter_store*>(this)->values(entry);
 }
 

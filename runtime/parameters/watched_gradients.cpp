@@ -9,7 +9,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// It says of which parameter it is, so that those of several may be added.
+/// Includes the parameter's index, so that digests of several parameters add up.
 digest digest_of_gradient(const stream& by, int entry, const float* x, std::int64_t n) {
   digester out;
   out.add(&entry, sizeof entry);
@@ -55,12 +55,12 @@ void witnessed_gradients::end() {
   copied_unit_ = -1;
 }
 
-// As after a pass that nobody computes again: the next one copies it.
+// Looks like a pass that is not replayed, so the next recorded pass copies the gradient.
 void witnessed_gradients::note_written(int replica, int entry) {
   last_[std::size_t(replica)][std::size_t(entry)] = {0, false};
 }
 
-// Before the first operation that adds to it.
+// Called before the first operation that adds to the gradient.
 void witnessed_gradients::come_to(int entry) {
   if (std::exchange(come_[std::size_t(entry)], char(1)))
     return;
@@ -78,7 +78,7 @@ void witnessed_gradients::come_to(int entry) {
   if (to_->before.back() != gradient_before::given)
     return;
   const auto& e = of_.entries()[std::size_t(entry)];
-  // Of a unit at once: what a pass adds to is not known before it does.
+  // Allocates for the whole unit: the gradients that a pass will access are not known in advance.
   if (std::exchange(copied_unit_, e.unit) != e.unit) {
     const auto bytes = std::size_t(room_[std::size_t(e.unit)]) * sizeof(float);
     to_->given.emplace_back(by_.allocate(bytes), dtype::f32, shape{0});
@@ -117,7 +117,7 @@ bool witnessed_gradients::take_first_gradient(int unit, int index) {
   return of_.take_first_gradient(unit, index);
 }
 
-// Whoever hears of it may add up replicas where the gradients are.
+// Records first, because listeners of `emit` may reduce the gradients in place.
 void witnessed_gradients::emit(int unit) {
   take_down(unit);
   of_.emit(unit);
@@ -150,7 +150,7 @@ void replayed_gradients::come_to(int entry) {
   open_.push_back(entry);
   const auto& e = of_.entries()[std::size_t(entry)];
   ensure(next_ < from_.before.size(),
-         "REPLAY-1: a pass that is computed again adds to the gradients that it had added to");
+         "REPLAY-1: a replayed pass adds to the same gradients as the original");
   const auto before = from_.before[next_++];
   stale_[std::size_t(entry)] = before == gradient_before::zero ? 1 : 0;
   if (before != gradient_before::given)
@@ -161,7 +161,7 @@ void replayed_gradients::come_to(int entry) {
   }
   ensure(next_given_ <= from_.given.size()
              && given_at_ + e.size() <= from_.given[next_given_ - 1].size(),
-         "REPLAY-1: a pass that is computed again adds to the gradients that it had added to");
+         "REPLAY-1: a replayed pass adds to the same gradients as the original");
   if (!by_.pool().is_shadow())
     by_.copy(at(entry),
              from_.given[next_given_ - 1].data<float>() + given_at_,
@@ -198,7 +198,7 @@ void replayed_gradients::take_down(int unit) {
   });
 }
 
-// Nobody hears of it.
+// Not forwarded to the store.
 void replayed_gradients::emit(int unit) {
   take_down(unit);
 }
@@ -211,7 +211,7 @@ void replayed_gradients::end_work() {
 
 digest replayed_gradients::end() {
   ensure(next_ == from_.before.size(),
-         "REPLAY-1: a pass that is computed again adds to the gradients that it had added to");
+         "REPLAY-1: a replayed pass adds to the same gradients as the original");
   from_ = {};
   return after_;
 }

@@ -1,9 +1,9 @@
-// Stores that look at what one pass adds to the gradients: of a pass that is computed here, and of
-// one that is computed again for another worker (trainer/verification.hpp).
+// Records and replays the gradients that one pass adds, to verify a pass by computing it again on
+// another worker (trainer/verification.hpp).
 //
-// A sum in floating point depends on what it is added to, and products add inside. So a pass that
-// is computed again adds to what the gradients were before it, and what they are after it is
-// compared. Nothing of the training is added in another way than without that.
+// Floating-point addition is not associative, and matrix products accumulate in place. So the
+// repeated pass starts from the same gradients as the original pass, and the results are compared.
+// The original training arithmetic is unchanged.
 
 #pragma once
 
@@ -16,26 +16,26 @@
 
 namespace troupe::runtime {
 
-/// What the gradient of a parameter was when a pass came to add to it.
+/// The gradient of a parameter before a pass added to it.
 enum class gradient_before : std::uint8_t {
-  zero,   ///< nobody had added to it in this step
-  known,  ///< as the pass of the micro-batch before it had left it, which is computed again, too
-  given,  ///< anything else: it is copied
+  zero,   ///< no pass had added to it in this step
+  known,  ///< the result of the previous micro-batch's pass, which is replayed too
+  given,  ///< any other value, which is copied
 };
 
-/// What a pass added to.
+/// The gradients that a pass added to.
 struct added_gradients {
-  /// Of each parameter, in the order in which the pass comes to them; once for each piece of work
-  /// (block of the backward pass) that adds to it.
+  /// One per parameter in the order of access, and per piece of work (block of the backward pass)
+  /// that adds to it.
   std::vector<gradient_before> before = {};
-  /// Those that are `given`, one after the other, a tensor for each piece of work and unit.
+  /// The gradients marked `given`, one after another: a tensor per piece of work and unit.
   std::vector<tensor> given = {};
-  /// Of all of them afterwards.
+  /// Digest of all these gradients after the pass.
   digest after = {};
 };
 
-/// A store as layers see it, with gradients that something is done with. It outlives
-/// the passes that add to it, and the store outlives it.
+/// A store wrapper that intercepts access to gradients. It must outlive the passes that use it, and
+/// the wrapped store must outlive it.
 class gradient_view : public parameter_store {
  public:
   explicit gradient_view(parameter_store& of) : of_(of) {}
@@ -76,21 +76,20 @@ class gradient_view : public parameter_store {
   parameter_store& of_;
 };
 
-/// Who lets each pass of a worker add to the gradients themselves, and of some of them takes down
-/// what came of it.
+/// Forwards gradients to the store and records selected passes.
 class witnessed_gradients final : public gradient_view {
  public:
   witnessed_gradients(parameter_store& of, stream& by);
 
-  /// The gradients are zero. What a pass that threw has left open is dropped: nobody takes it.
+  /// Call it when gradients are zero. Discards the record of a pass that threw.
   void begin_step();
-  /// From now on a piece of work of this pass adds. `to`: what is taken down; null: nothing.
+  /// Starts a piece of work of this pass. `to` receives the record; null: record nothing.
   void begin(int replica, std::uint32_t microbatch, added_gradients* to);
   void end();
-  /// Somebody has written to a gradient behind it, in this step: what passes of that replica add to
-  /// is not zero.
+  /// Reports a write to a gradient that bypassed this object in this step. The next pass of that
+  /// replica then does not start from zero.
   void note_written(int replica, int entry);
-  /// Flips a bit of the next gradient that is taken down, before that: to show what follows.
+  /// Flips a bit of the next recorded gradient before its digest, for fault injection.
   void flip_next() { flips_ = true; }
 
   float* gradient(int unit, int index) override;
@@ -98,41 +97,41 @@ class witnessed_gradients final : public gradient_view {
   void emit(int unit) override;
 
  private:
-  /// The last pass that has added to a gradient.
+  /// The last pass that added to a gradient.
   struct last_pass {
-    std::int64_t microbatch = -1;  ///< negative: none
+    std::int64_t microbatch = -1;  ///< -1: none
     bool witnessed = false;
   };
 
   void come_to(int entry);
-  void take_down(int unit);  ///< what the gradients of the unit are now; negative: of all
+  void take_down(int unit);  ///< adds the unit's gradients to the digest; -1: all units
 
   stream& by_;
-  std::vector<std::vector<last_pass>> last_;  ///< of each replica and entry
-  std::vector<char> come_;                    ///< of each entry: this piece of work has come to it
-  std::vector<int> open_;                     ///< of those, which were not taken down
-  std::vector<std::int64_t> room_;            ///< of each unit: elements of its gradients
+  std::vector<std::vector<last_pass>> last_;  ///< per replica and entry
+  std::vector<char> come_;                    ///< per entry: this piece of work has accessed it
+  std::vector<int> open_;                     ///< accessed entries that are not recorded yet
+  std::vector<std::int64_t> room_;            ///< per unit: elements of its gradients
   int replica_ = 0;
   std::int64_t microbatch_ = 0;
   added_gradients* to_ = nullptr;
-  int copied_unit_ = -1;  ///< whose gradients lie in the last tensor
+  int copied_unit_ = -1;  ///< unit of the last tensor in `given`
   bool flips_ = false;
 };
 
-/// Gradients of their own for passes that are computed again, of one chunk of another worker: one
-/// after the other, ascending.
+/// Separate gradients for replayed passes of one chunk of another worker, one pass at a time, in
+/// ascending order.
 class replayed_gradients final : public gradient_view {
  public:
   replayed_gradients(parameter_store& of, stream& by);
 
-  /// A pass that added to this. Broken promise REPLAY-1 where the pass that is computed again adds
-  /// to others.
+  /// Starts the replay of a pass. Breaks REPLAY-1 if the replay accesses other gradients than the
+  /// original.
   void begin(added_gradients from);
-  /// A piece of work of it has ended.
+  /// Ends a piece of work of the pass.
   void end_work();
-  /// All of it has: what the gradients are now.
+  /// Ends the pass. Returns the digest of its gradients.
   digest end();
-  /// What it began with is what this store had.
+  /// True if the pass continues from the result of the previously replayed pass.
   bool continues() const { return continues_; }
 
   float* gradient(int unit, int index) override;
@@ -150,7 +149,7 @@ class replayed_gradients final : public gradient_view {
   tensor all_;
   added_gradients from_;
   std::size_t next_ = 0, next_given_ = 0;
-  std::int64_t given_at_ = 0;  ///< elements of the tensor that were taken
+  std::int64_t given_at_ = 0;  ///< elements of the current tensor that are used up
   int given_unit_ = -1;
   bool continues_ = false;
   std::vector<char> come_, stale_;

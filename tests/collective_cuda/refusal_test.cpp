@@ -18,7 +18,7 @@ TEST_CASE("two ranks of a group on one device are refused", "[collective][nccl]"
   CHECK_THROWS_MATCHES(
       make_nccl_communicator(groups, {"data of part 0.0", axis::data, 1, 2, 1}),
       input_error,
-      MessageMatches(ContainsSubstring("one rank a device")
+      MessageMatches(ContainsSubstring("one rank per device")
                      && ContainsSubstring("ranks 0 and 1 of the group 'data of part 0.0'")
                      && ContainsSubstring("both on device 1")));
 }

@@ -32,7 +32,7 @@ std::shared_ptr<void> local_group::waker(const cancel_token& of) {
 }
 
 void local_group::release_by(int rank, const cancel_token& own) {
-  auto wakes = waker(own);  // which locks
+  auto wakes = waker(own);  // takes the lock
   const std::lock_guard lock(mutex_);
   tokens_.at(std::size_t(rank)) = own;
   wakers_.push_back(std::move(wakes));
@@ -66,7 +66,7 @@ wait_report local_group::missing(std::uint64_t rank) const {
 void local_group::meet(int rank, stream* stream) {
   auto point = stream == nullptr ? nullptr : stream->mark();
   std::unique_lock lock(mutex_);
-  if (left_)  // who has left does not come: so wait for one's own release
+  if (left_)  // a rank that has left never arrives: wait for this rank's release
     changed_.wait(lock, [&] { return is_released(rank); });
   if (is_released(rank))
     leave(lock);
@@ -108,20 +108,20 @@ void local_group::leave(std::unique_lock<std::mutex>& lock) {
   changed_.wait(lock, [&] { return readers_ == 0; });
   const auto queues = queues_;
   lock.unlock();
-  for (const auto& queue : queues)  // what readers have enqueued reads later
+  for (const auto& queue : queues)  // queued work of readers may still read the arrays
     try {
       if (queue != nullptr)
         queue->mark()->wait();
     } catch (const device_failure&) {
-      // Nothing runs on a failed device any more.
+      // A failed device runs nothing anymore.
     }
   throw cancelled();
 }
 
 local_group::reading::reading(local_group& of, int rank) : of_(of) {
   std::unique_lock lock(of_.mutex_);
-  // Where all are released together somebody may have left already, and where not, this rank's
-  // token comes later.
+  // With a common token another rank may have left already; with separate tokens this rank's token
+  // is set later.
   of_.changed_.wait(lock, [&] { return !of_.left_ || of_.is_released(rank); });
   if (of_.is_released(rank))
     of_.leave(lock);
@@ -157,8 +157,8 @@ void local_communicator::sum(
   ordered_sum(stream, type, to, sources, end - begin);
 }
 
-// Each rank sums one slice over everybody's arrays, in its own place; then everybody fetches the
-// other slices. Where `to` is a part, its slice is read by its rank alone until the second meeting.
+// Each rank sums one slice of all arrays in place, then copies the other slices. If `to` is a part,
+// only its own rank reads its slice until the second meeting.
 void local_communicator::all_reduce_sum(
     stream& stream, dtype type, std::span<const void* const> parts, void* to, std::int64_t n) {
   const auto element = std::int64_t(size_of(type));
@@ -212,7 +212,7 @@ void local_communicator::all_to_all(
       const auto& theirs = group_->offers_[std::size_t(r)];
       const auto bytes = size_of_cut(theirs.call.ends, rank_);
       ensure(bytes == size_of_cut(to_ends, r),
-             "COLLECTIVE-4: what one rank sends is as much as the other expects");
+             "COLLECTIVE-4: a rank sends as much as the other expects");
       copy_unless_same(stream,
                        at(to, begin_of(to_ends, r)),
                        at(theirs.parts[0], begin_of(theirs.call.ends, rank_)),

@@ -1,4 +1,4 @@
-// Collectives between threads of one process: everybody reads everybody's memory.
+// Collectives between threads of one process, which read each other's memory directly.
 
 #pragma once
 
@@ -13,41 +13,41 @@
 
 namespace troupe::runtime {
 
-/// What the ranks of one group share. Made once, given to each rank's communicator.
+/// State shared by the ranks of a group. Create it once and give it to each rank's communicator.
 class local_group final : public awaited, public std::enable_shared_from_this<local_group> {
  public:
   local_group(axis along, int size, cancel_token generation);
 
-  /// What the group is called, and who on the board (device/lane_board.hpp) is this rank of it. By
-  /// default "the dp group" and "rank 1 of the dp group".
+  /// Sets the name of the group and of this rank on the board (device/lane_board.hpp). Default:
+  /// "the dp group" and "rank 1 of the dp group".
   void introduce(const std::string& group, int rank, std::string who);
 
-  /// In what operation rank `rank` waits, and who has not come to it. Of a rank that does not wait:
-  /// nothing.
+  /// The operation that rank `rank` waits in, and the ranks that have not arrived; empty if it does
+  /// not wait.
   wait_report missing(std::uint64_t rank) const override;
 
-  /// From now on this rank is released by a token of its own, as ranks of several processes are.
-  /// Before the rank's first operation. Once it has left, the others wait until their own tokens
+  /// Gives this rank a cancel token of its own, as for ranks in several processes. Call it before
+  /// the rank's first operation. Once the rank has left, other ranks wait until their own tokens
   /// are set.
   void release_by(int rank, const cancel_token& own);
 
  private:
   friend class local_communicator;
 
-  /// What a rank brings to the first meeting of an operation; nobody changes it before the last.
+  /// A rank's arguments at the first meeting of an operation; constant until the last meeting.
   struct offer {
     collective_call call = {};
-    std::vector<const void*> parts = {};  ///< as many as the call says
+    std::vector<const void*> parts = {};  ///< call.parts arrays
     void* to = nullptr;
   };
 
-  /// Returns when all have arrived; the last one checks that all came for the same thing. What the
-  /// rank runs on its stream from then on comes after what everybody had run before. Throws
+  /// Waits until all ranks have arrived; the last one compares their calls. Later work on this
+  /// rank's stream is ordered after all earlier work of the other ranks' streams. Throws
   /// `cancelled`, and broken_promise on every rank.
   void meet(int rank, stream* stream);
 
-  /// For the time of its life this rank can read everybody's arrays: nobody leaves a cancelled
-  /// generation meanwhile. That time is bounded, as nothing waits in it. Throws `cancelled`.
+  /// While it exists, this rank may read the arrays of all ranks: no rank leaves a cancelled
+  /// generation meanwhile. Keep it short and do not wait in it. Throws `cancelled`.
   class reading {
    public:
     reading(local_group& of, int rank);
@@ -60,7 +60,7 @@ class local_group final : public awaited, public std::enable_shared_from_this<lo
   };
 
   [[noreturn]] void leave(std::unique_lock<std::mutex>& lock);
-  /// Why this rank waits for the others. With the lock.
+  /// Why this rank waits. Call it with the lock held.
   wait_reason meeting(int rank) const;
   bool is_released(int rank) const { return tokens_[std::size_t(rank)].is_cancelled(); }
   std::shared_ptr<void> waker(const cancel_token& of);
@@ -68,22 +68,22 @@ class local_group final : public awaited, public std::enable_shared_from_this<lo
 
   const axis along_;
   const int size_;
-  std::vector<cancel_token> tokens_;  ///< of each rank
-  std::string name_;                  ///< of the group
-  std::vector<std::string> members_;  ///< the names of its ranks on the board
+  std::vector<cancel_token> tokens_;  ///< per rank
+  std::string name_;
+  std::vector<std::string> members_;  ///< names of the ranks on the board
   mutable std::mutex mutex_;
   wait_condition changed_;
   int arrived_ = 0;
-  std::vector<char> here_;  ///< of each rank: it has come to this meeting
+  std::vector<char> here_;  ///< per rank: has arrived at this meeting
   int readers_ = 0;
-  bool left_ = false;  ///< somebody has: arrays of theirs may be gone
+  bool left_ = false;  ///< a rank has left, and its arrays may be gone
   std::uint64_t round_ = 0;
-  std::vector<offer> offers_;  ///< of each rank; valid between two meetings
-  /// Where each rank's stream was when it arrived, of this meeting and the one before: who is a
-  /// meeting ahead writes to the other.
+  std::vector<offer> offers_;  ///< per rank; valid between two meetings
+  /// Each rank's stream position at its arrival, for this meeting and the previous one: a rank may
+  /// be one meeting ahead.
   std::vector<std::shared_ptr<device_event>> points_[2];
-  std::vector<std::shared_ptr<device_queue>> queues_;  ///< of each rank that has come, if any
-  std::string broken_;                                 ///< what the ranks disagreed on
+  std::vector<std::shared_ptr<device_queue>> queues_;  ///< per rank that has arrived; may be null
+  std::string broken_;                                 ///< disagreement of the ranks
   std::vector<std::shared_ptr<void>> wakers_;
 };
 
@@ -114,16 +114,16 @@ class local_communicator final : public communicator {
  private:
   using offer = local_group::offer;
 
-  /// The first meeting of an operation: everybody has come for the same thing.
+  /// First meeting of an operation: compares the calls.
   void meet(stream& stream, offer mine);
-  /// Sums elements [begin, end) of everybody's parts.
+  /// Sums elements [begin, end) of all ranks' parts.
   void sum(stream& stream, dtype type, void* to, std::int64_t begin, std::int64_t end);
 
   std::shared_ptr<local_group> group_;
   int rank_;
 };
 
-/// The group of one: nothing to wait for.
+/// A group of one rank; never waits.
 std::shared_ptr<communicator> alone(axis along);
 
 }  // namespace troupe::runtime

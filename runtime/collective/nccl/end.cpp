@@ -60,7 +60,7 @@ void end::join(const nccl_id& id, int size, int rank) {
   require(ncclCommInitRankConfig(&comm_, size, native, rank, &config), who_, last_, nullptr);
 }
 
-// NCCL keeps the state of a split in the parent, and gives the child's handle when it is done.
+// NCCL keeps the state of a split in the parent, and sets the child's handle at its end.
 void end::split_from(nccl_end& parent, int color, int key) {
   const std::lock_guard lock(mutex_);
   auto& from = static_cast<end&>(parent);
@@ -133,7 +133,7 @@ void end::let_go_of_all(ncclComm_t comm) {
   held_.clear();
 }
 
-// The wait is not under the mutex: an abort ends it.
+// Waits without the mutex, so that an abort can end the wait.
 void end::close() noexcept {
   bool waiting = true;
   {
@@ -170,13 +170,13 @@ void end::abort() noexcept {
   if (ended_)
     return;
   ended_ = true;
-  if (parent_ != nullptr)  // being made, by the parent's communicator
+  if (parent_ != nullptr)  // the parent's communicator is still making it
     parent_->abort();
   const auto comm = handle();
   if (comm == nullptr)
     return;
   let_go_of_all(comm);
-  ncclCommAbort(comm);  // whatever it answers, the handle is gone
+  ncclCommAbort(comm);  // the handle is invalid even if this fails
 }
 
 }  // namespace troupe::runtime::nccl

@@ -12,11 +12,11 @@
 
 namespace troupe::runtime::nccl {
 
-/// Throws device_failure unless all went well, or is under way: `who` did `what`.
+/// Throws device_failure unless the call succeeded or is in progress: `who` did `what`.
 void require(ncclResult_t result, const std::string& who, const char* what, ncclComm_t comm);
 
-/// The mutex keeps every call of NCCL on this communicator apart. They return soon, because it does
-/// not block, so an abort need not wait for long.
+/// The mutex serializes all NCCL calls on this communicator. They are nonblocking, so an abort does
+/// not wait long.
 class end final : public nccl_end {
  public:
   end(std::string who, int device) : who_(std::move(who)), device_(device) {}
@@ -51,9 +51,9 @@ class end final : public nccl_end {
   void abort() noexcept override;
 
  private:
-  /// NCCL writes the handle of a split from a thread of its own.
+  /// Locks out NCCL's thread that writes the handle of a split.
   ncclComm_t handle();
-  /// The handle, of a communicator that was made and not ended.
+  /// The handle. Throws if the communicator was not made, or has ended.
   ncclComm_t usable(const char* what);
   bool settled(ncclComm_t comm, const char* what);
   void let_go_of_all(ncclComm_t comm);
@@ -68,10 +68,10 @@ class end final : public nccl_end {
   const int device_;
   std::mutex mutex_;
   ncclComm_t comm_ = nullptr;
-  ncclComm_t none_ = nullptr;  ///< what a split without this rank gives it, some time later
-  end* parent_ = nullptr;      ///< while this is being split off; it outlives that
+  ncclComm_t none_ = nullptr;  ///< NCCL's result of a split without this rank, set asynchronously
+  end* parent_ = nullptr;      ///< set during a split; the parent outlives it
   bool ended_ = false;
-  const char* last_ = "coming together";  ///< what was asked for last
+  const char* last_ = "coming together";  ///< last operation, for messages
   std::set<void*> held_;
 };
 

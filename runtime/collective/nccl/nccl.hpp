@@ -1,8 +1,8 @@
-// NCCL: what libtroupe_nccl.so does for this room (kernels/backend/plugin.hpp). Nothing here
-// includes NCCL. The plug-in exports `troupe_nccl_library`. What is made of it: nccl_group.hpp.
+// Interface of the NCCL plug-in libtroupe_nccl.so (kernels/backend/plugin.hpp). The plug-in exports
+// `troupe_nccl_library`; this header does not include NCCL. nccl_group.hpp uses it.
 //
-// https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/communicators.html (communicators
-// that do not block, fault tolerance)
+// https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/communicators.html (nonblocking
+// communicators, fault tolerance)
 
 #pragma once
 
@@ -18,8 +18,8 @@
 
 namespace troupe::runtime {
 
-/// Names a group that is being made: rank 0 has it from nccl_library::make_id, everybody joins with
-/// it. A plain value, which may travel between processes.
+/// Identifies a group while it is created: rank 0 gets it from nccl_library::make_id, and all ranks
+/// join with it. A plain value, which may travel between processes.
 struct nccl_id {
   std::array<char, 128> bytes = {};
 
@@ -38,37 +38,37 @@ struct nccl_receive {
   int from;  ///< a rank
 };
 
-/// One rank's end of an NCCL communicator that does not block: every call returns soon, and what it
-/// asked for has been put on the queue, or made, once `settled` says so. Until then nothing else is
-/// asked of it, nor put on that queue.
+/// One rank's end of a nonblocking NCCL communicator. Calls return soon. An operation is queued, or
+/// a group made, once `settled` returns true. Until then do not call another operation or use the
+/// queue.
 ///
-/// One thread at a time; `abort` and `settled` from any. Failures, and any call after an abort,
-/// throw device_failure: which rank and group, what NCCL said. They stay.
+/// One thread at a time; `abort` and `settled` from any thread. Failures, and calls after an abort,
+/// throw device_failure with rank, group and NCCL's message. Failures are permanent.
 class nccl_end {
  public:
   using failure = kernels::device_failure;
 
-  /// Aborts what was not closed.
+  /// Aborts if not closed.
   virtual ~nccl_end() = default;
 
-  /// Begins to come together with the others that have this id.
+  /// Starts to connect with the other ranks of this id.
   virtual void join(const nccl_id& id, int size, int rank) = 0;
-  /// Begins to make a group of those ranks of the parent that say this colour, ordered by key.
-  /// Nothing of the parent is under way, and it is asked for nothing until this has settled.
+  /// Starts to create a group of the parent's ranks with this color, ordered by key. The parent
+  /// must be idle, and must not be used until this has settled.
   virtual void split_from(nccl_end& parent, int color, int key) = 0;
-  /// The same for a rank that will be in none of them.
+  /// Takes part in a split as a rank that joins none of the new groups.
   virtual void split_for_others() = 0;
 
   virtual bool settled() = 0;
 
-  // Of a group that was made.
+  // After the group is made.
   virtual int rank() = 0;
   virtual int size() = 0;
 
-  // On a queue of the end's device (device_queue::native). `settled` has said that nothing is under
-  // way.
+  // Operations on a queue of the end's device (device_queue::native). Require that `settled`
+  // returned true.
 
-  /// All at once; between two ranks in the order in which they stand here.
+  /// Runs all transfers at once; those between two ranks are matched in order.
   virtual void exchange(void* queue,
                         std::span<const nccl_send> sends,
                         std::span<const nccl_receive> receives)
@@ -76,27 +76,27 @@ class nccl_end {
   virtual void all_gather(void* queue, const void* mine, void* to, std::int64_t bytes_each) = 0;
   virtual void broadcast(void* queue, void* data, std::int64_t bytes, int root) = 0;
 
-  // Sums in whatever order NCCL takes, in the types that `sums` knows.
+  // Sums in NCCL's order, for the types that `sums` knows.
   virtual void all_reduce_sum(void* queue, dtype type, const void* from, void* to, std::int64_t n)
       = 0;
   virtual void reduce_scatter_sum(
       void* queue, dtype type, const void* from, void* to, std::int64_t n_each)
       = 0;
-  /// `to` is this rank's cut of the sum: communicator::offsets.
+  /// `to` receives this rank's cut of the sum: see communicator::offsets.
   virtual void reduce_cuts(
       void* queue, dtype type, const void* from, void* to, std::span<const std::int64_t> ends)
       = 0;
 
-  /// NCCL may reach this device memory without a copy, until `let_go`, `close` or `abort`.
+  /// Registers device memory for transfers without a copy, until `let_go`, `close` or `abort`.
   virtual void* hold(void* at, std::size_t bytes) = 0;
   virtual void let_go(void* handle) noexcept = 0;
 
-  /// Waits, asleep, for what is under way, and frees everything. Ranks of one process are closed
-  /// at the same time, each on a thread of its own. Does not throw: what cannot be closed is
-  /// aborted. An abort ends the wait.
+  /// Sleeps until pending work is done, then frees all resources. Close the ranks of one process in
+  /// parallel, each on its own thread. Does not throw: if closing fails, it aborts. An abort ends
+  /// the wait.
   virtual void close() noexcept = 0;
-  /// What is under way on the device ends where it is. Ranks of one process are aborted at the same
-  /// time, each on a thread of its own.
+  /// Stops pending work on the device. Abort the ranks of one process in parallel, each on its own
+  /// thread.
   virtual void abort() noexcept = 0;
 };
 
@@ -105,25 +105,25 @@ class nccl_library {
  public:
   virtual ~nccl_library() = default;
 
-  /// 22809 is 2.28.9; of the library that was found.
+  /// Version of the loaded library; 22809 is 2.28.9.
   virtual int version() const = 0;
   /// Throws device_failure.
   virtual nccl_id make_id() = 0;
-  /// `who` is named in failures: "rank 1 of the group 'data of part 0.0', generation 3".
+  /// Failures name `who`: "rank 1 of the group 'data of part 0.0', generation 3".
   virtual std::unique_ptr<nccl_end> make_end(const std::string& who, int device) = 0;
 };
 
-/// The oldest that has all that is used: registration for transfers without a copy.
+/// Oldest supported version: the first with registration for transfers without a copy.
 inline constexpr int oldest_nccl = 21900;
 
-/// "2.28.9"; part of a run's identity where NCCL sums.
+/// "2.28.9"; part of a run's identity if NCCL computes sums.
 std::string nccl_version_text(int version);
 
-/// Throws backend_missing where it is older than oldest_nccl: what was found and what to do.
+/// Throws backend_missing, with advice, if `version` is older than oldest_nccl.
 void require_nccl(int version);
 
 /// The library, opened on the first call. Throws backend_missing with the reason: the plug-in or
-/// NCCL is not there, or too old.
+/// NCCL is missing or too old.
 nccl_library& open_nccl();
 
 }  // namespace troupe::runtime

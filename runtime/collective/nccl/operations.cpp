@@ -26,7 +26,7 @@ summed summed_as(dtype type) {
     case dtype::f64:
       break;
   }
-  throw nccl_end::failure("NCCL is asked for a sum of " + std::string(to_string(type)));
+  throw nccl_end::failure("NCCL does not support sums of " + std::string(to_string(type)));
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ void end::exchange(void* queue,
       take(ncclSend(x.from, std::size_t(x.bytes), ncclUint8, x.to, comm, stream_of(queue)));
     for (const auto& x : receives)
       take(ncclRecv(x.to, std::size_t(x.bytes), ncclUint8, x.from, comm, stream_of(queue)));
-    const auto ended = ncclGroupEnd();  // in any case: the thread's group is open
+    const auto ended = ncclGroupEnd();  // always: closes the thread's group
     return result == ncclSuccess ? ended : result;
   });
 }
