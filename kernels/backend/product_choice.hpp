@@ -24,7 +24,7 @@ struct product_choice {
 
 /// Origin of the choices given to a process.
 enum class choices_of : std::uint8_t {
-  others,    ///< a cache or an earlier run: may be replaced
+  others,    ///< a cache or an earlier run: they save measuring again
   this_run,  ///< the checkpoint that the run resumes from: its bits depend on them
 };
 

@@ -281,7 +281,7 @@ class tiled_backward_part : backward_base<bf16> {
         here,
         _mm512_loadu_si512(own_.visible + query));
   }
-  // Mask of the 16 queries whose dropout keeps it.
+  // Mask of the 16 queries for which dropout keeps that key.
   HWY_INLINE __mmask16 kept_by(std::int64_t query, std::int64_t key) const {
     const __m512i here = _mm512_set1_epi64(std::int64_t(std::uint64_t{1} << key));
     const auto low = _mm512_test_epi64_mask(_mm512_loadu_si512(own_.kept + query), here);
