@@ -1,4 +1,4 @@
-// libtroupe_cudnn.so: see kernels/cuda/attention_library.hpp.
+// libtroupe_cudnn.so; interface in kernels/cuda/attention_library.hpp.
 
 #include "kernels/backend/plugin.hpp"
 #include "kernels/cuda/attention_library.hpp"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int most_devices = 64;
 
-// Earlier ones mistreat key lengths that are no multiple of 128.
+// Earlier versions have errors with key lengths that are not a multiple of 128.
 constexpr std::size_t oldest_version = 91600;
 
 struct device {
@@ -25,17 +25,18 @@ struct device {
   handles all_handles;
 };
 
-/// By number, for the life of the process.
+/// By number; never destroyed.
 std::atomic<device*> made[most_devices];
 
-/// The current device of the thread, which is its queue's. Null: no plan of ours is for its kind.
+/// The current device of the thread, which must be its queue's. Null if we have no plans for its
+/// kind.
 device* current_device() {
   static std::mutex mutex;
   static bool refused[most_devices];
   int number = 0;
   const auto said = cudaGetDevice(&number);
   if (said == cudaErrorInsufficientDriver || said == cudaErrorNoDevice)
-    return nullptr;  // an emulated device is none of the library's
+    return nullptr;  // an emulated device
   cuda::check(said, "asking for the current device");
   if (number >= most_devices)
     return nullptr;
@@ -46,20 +47,19 @@ device* current_device() {
     int major = 0;
     cuda::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, number),
                 "asking for the architecture of a device");
-    // Of later ones no device has shown which engines have a backward pass of the same bits:
-    // decision 35.
+    // For later devices it is not known which engines have a deterministic backward pass: decision
+    // 35.
     refused[number] = major < 8 || major > 9;
     if (!refused[number])
-      made[number]
-          = new device(number, major);  // for the life of the process: lanes may outlive main
+      made[number] = new device(number, major);  // never destroyed: lanes may outlive main
   }
   return made[number];
 }
 
-/// For each backward launch; less in tests.
+/// Limit per backward launch; tests lower it.
 std::atomic<std::int64_t> most_workspace = backward_workspace;
 
-/// On the current device.
+/// Uses the current device.
 service service_of(const attention_shape& a, bool half, bool backward) {
   device* const on = trusted(a, backward) ? current_device() : nullptr;
   return on == nullptr ? service{} : on->attention.find(a, half, backward, most_workspace);
@@ -80,7 +80,7 @@ std::size_t scratch_of(const Op& op) {
 }
 
 void* memory_of(const void* x) {
-  return const_cast<void*>(x);  // which cuDNN's interface does not tell from what is written
+  return const_cast<void*>(x);  // cuDNN's interface lacks const
 }
 
 template <class T>
@@ -164,7 +164,7 @@ class library final : public cuda::attention_library {
   }
 
  private:
-  /// Of all devices, what is not empty.
+  /// The first non-empty text over all devices.
   static std::string first(std::string (attention_service::*what)() const) {
     for (const auto& each : made) {
       const device* const one = each.load(std::memory_order_acquire);
@@ -182,7 +182,7 @@ std::string trial(int number) {
     cuda::check(cudaSetDevice(number), "taking a device");
     device* const on = current_device();
     if (on == nullptr)
-      return "cuDNN's attention is asked for on devices of compute capability 8 and 9 alone;"
+      return "cuDNN's attention is used on devices of compute capability 8 and 9 only;"
              " then attention is troupe's own, which is slower";
     return on->attention.trial();
   } catch (const device_failure& e) {
@@ -210,7 +210,7 @@ TROUPE_PLUGIN_FUNCTION const char* troupe_attention_obstacle() {
   return found.c_str();
 }
 TROUPE_PLUGIN_FUNCTION const char* troupe_attention_trial(int number) {
-  static std::string said;  // of the last
+  static std::string said;  // of the latest call
   said = trial(number);
   return said.c_str();
 }

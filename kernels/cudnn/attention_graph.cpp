@@ -23,7 +23,7 @@ layout transposed(layout of) {
   std::swap(of.strides[2], of.strides[3]);
   return of;
 }
-/// A launch begins at any head of any row.
+/// A launch may begin at any head of any row, so the alignment is one float.
 layout row_sums(const attention_problem& x) {
   auto out = contiguous(CUDNN_DATA_FLOAT, {x.B, x.H, x.T, 1});
   out.alignment = row_sum_alignment;
@@ -33,7 +33,7 @@ layout scores(const attention_problem& x) {
   return contiguous(CUDNN_DATA_FLOAT, {x.B, x.H, x.T, x.S});
 }
 
-/// Scores that are not seen become -infinity.
+/// Sets hidden scores to -infinity.
 tensor masked(graph& on, const attention_problem& x, tensor s) {
   if (!x.causal)
     return s;
@@ -54,7 +54,7 @@ tensor scaled(graph& on, const attention_problem& x, tensor s) {
   return on.pointwise(CUDNN_POINTWISE_MUL, s, on.constant(x.scale), scores(x));
 }
 
-/// Tiles of 64 by 64, and sums in order: NVIDIA/cudnn-frontend, pull request 398.
+/// Tiles of 64 x 64 and ordered sums. Source: NVIDIA/cudnn-frontend, pull request 398.
 engine_choice in_order_on_hopper() {
   return {6,
           {{CUDNN_KNOB_TYPE_TILE_M, 2},
@@ -112,7 +112,7 @@ plan backward_plan(const attention_problem& x, const descriptor& device) {
   s = masked(on, x, on.pointwise(CUDNN_POINTWISE_SUB, s, lse, each));
   const auto p = on.pointwise(CUDNN_POINTWISE_EXP, s, {}, each);
 
-  // Of each query head, summed over those that share a key head where there are several.
+  // Per query head; summed over the query heads that share a key head.
   const auto over_heads = [&](tensor a, tensor b, tensor out) {
     if (x.H == x.G)
       return on.matmul(a, b, out);

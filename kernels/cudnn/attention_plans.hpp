@@ -1,4 +1,4 @@
-// Plans of attention, made once each for a device, and the handles that execute them.
+// A cache of attention plans of one device, and of the handles that execute them.
 
 #pragma once
 
@@ -10,25 +10,25 @@
 
 namespace troupe::kernels::cudnn {
 
-/// Throws not_supported where cuDNN has none.
+/// Throws not_supported if cuDNN has no plan.
 using plan_maker = std::function<plan(
     const attention_problem& problem, bool backward, const descriptor& device)>;
 plan make_plan(const attention_problem& problem, bool backward, const descriptor& device);
 
 struct found_plan {
-  const plan* by = nullptr;  ///< null: cuDNN has none
-  std::string why = {};      ///< it has none, a sentence without its end
+  const plan* by = nullptr;  ///< null if cuDNN has no plan
+  std::string why = {};      ///< why there is none, without a final period
 };
 
-/// Of one device. Any thread.
+/// Plans of one device. Any thread.
 class attention_plans {
  public:
-  /// `make` is another in tests.
+  /// Tests replace `make`.
   explicit attention_plans(descriptor device, plan_maker make = make_plan)
       : device_(std::move(device)), make_(std::move(make)) {}
 
-  /// The first time for a problem a plan is made, which compiles kernels: most of a second. It
-  /// lives as long as this.
+  /// Makes the plan on the first call for a problem, which compiles kernels and takes most of a
+  /// second. The plan lives as long as this object.
   found_plan find(const attention_problem& problem, bool backward);
 
  private:
@@ -43,14 +43,14 @@ class attention_plans {
 
   descriptor device_;
   plan_maker make_;
-  std::mutex mutex_;  ///< of all below, not of what entries hold
+  std::mutex mutex_;  ///< guards the members below, not the contents of entries
   std::vector<std::unique_ptr<entry>> entries_;
 };
 
 /// Handles of one device. Any thread.
 class handles {
  public:
-  /// A handle on a stream, nobody else's for the time of this.
+  /// Exclusive use of a handle on a stream.
   class lease {
    public:
     lease(handles& of, cudaStream_t queue);

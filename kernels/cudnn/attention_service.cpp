@@ -18,7 +18,7 @@ std::size_t sum_bytes(const attention_problem& x) {
   return x.sum == dq_sum::at_once ? 0 : aligned(sizeof(float) * std::size_t(x.B * x.H * x.T * x.D));
 }
 
-/// Of attention, as a user is told. `sum`: none is the forward pass.
+/// Name in messages; an empty `sum` is the forward pass.
 std::string name_of(std::optional<dq_sum> sum) {
   if (!sum)
     return "the forward pass";
@@ -32,7 +32,7 @@ std::string not_there(const std::string& what, const std::string& why) {
   return what + " cannot be made ready: " + why;
 }
 
-/// As GPT-2 has it.
+/// The attention of GPT-2.
 constexpr attention_shape trial_shape = {.S = 1,
                                          .H = 2,
                                          .G = 2,
@@ -48,7 +48,7 @@ constexpr attention_shape trial_shape = {.S = 1,
                                          .longest_key = 128,
                                          .uniform = true};
 
-/// Kinds of plans that cannot be made ready for one reason, and in whose place the same computes.
+/// Kinds of plans that are missing for the same reason and have the same replacement.
 struct failure {
   std::vector<std::optional<dq_sum>> kinds;
   std::string why;

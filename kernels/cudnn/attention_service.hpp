@@ -1,4 +1,4 @@
-// What of cuDNN serves an attention operation on one device, and what is not there.
+// Selects the cuDNN plan for an attention operation on one device, and records what is missing.
 
 #pragma once
 
@@ -10,37 +10,38 @@
 
 namespace troupe::kernels::cudnn {
 
-/// What serves an operation.
+/// The plan for an operation.
 struct service {
-  const plan* by = nullptr;  ///< null: nothing
+  const plan* by = nullptr;  ///< null if there is none
   attention_split split = {};
-  std::size_t rows = 0, sums = 0;  ///< bytes of D and of dq in fp32, of a launch: all share it
+  std::size_t rows = 0, sums = 0;  ///< bytes of D and of dq in fp32; launches share them
 
-  /// Of the workspace, which begins at a multiple of workspace_alignment: D, then dq, then cuDNN's.
+  /// Size of the workspace: D, then dq, then cuDNN's own. It starts at a multiple of
+  /// workspace_alignment.
   std::size_t bytes() const { return rows + sums + by->facts().workspace; }
 };
 
-inline constexpr std::size_t workspace_alignment = 256;  ///< bytes
+inline constexpr std::size_t workspace_alignment = 256;  ///< in bytes
 
-/// Of one device. Any thread.
+/// For one device. Any thread.
 class attention_service {
  public:
-  /// `make` is another in tests.
+  /// Tests replace `make`.
   attention_service(const device_kind& kind, descriptor device, plan_maker make = make_plan)
       : kind_(kind), plans_(std::move(device), std::move(make)) {}
 
-  /// Of a shape that is `trusted`. A backward pass that may have other bits each time takes the
-  /// plan of the same bits where cuDNN has no faster one, as `fallback` says. `workspace`: bytes
-  /// that a launch of a backward pass is cut to, as backward_split has it.
+  /// Finds the plan for a `trusted` shape. If the bits may differ between runs but cuDNN has no
+  /// faster plan, it uses the deterministic plan and records that in `fallback`. `workspace`: limit
+  /// in bytes for one launch of a backward pass, see backward_split.
   service find(const attention_shape& a, bool half, bool backward, std::int64_t workspace);
 
-  /// As attention_library::missing and attention_library::fallback.
+  /// See attention_library::missing and attention_library::fallback.
   std::string missing() const;
   std::string fallback() const;
 
-  /// Makes ready, of a small shape in bf16, every kind of plan that training asks for on the
-  /// device: the forward pass, and the backward pass for each dq_sum. A line for each reason why
-  /// some are not there: which, why, and what computes instead. Empty: all are there.
+  /// Makes every kind of plan that training needs on this device, for a small bf16 shape: the
+  /// forward pass, and the backward pass for each dq_sum. One line per reason for missing plans:
+  /// which, why, and what runs instead. Empty if none is missing.
   std::string trial();
 
  private:

@@ -10,19 +10,20 @@ constexpr std::int64_t head_size_step = 8;  // 16 bytes
 constexpr std::int64_t tile = 128;
 constexpr std::size_t with_sums_in_order = 92500;
 
-/// Of a head, forward on all devices, backward where there are registers for it.
+/// Limits: 256 forward on all devices; backward 128 except on compute capability 9, which has
+/// enough registers for 256.
 std::int64_t most_head_size(const device_kind& on, bool backward) {
   return backward && on.major != 9 ? 128 : 256;
 }
 
-/// Bytes that dq's sum takes, of so many heads: ds in cuDNN's workspace, or dq in fp32.
+/// Bytes of dq's sum for this number of heads: ds in cuDNN's workspace, or dq in fp32.
 std::int64_t sum_bytes(const attention_shape& a, dq_sum sum, std::int64_t heads) {
   const auto whole = [](std::int64_t n) { return (n + tile - 1) / tile * tile; };
   return sum == dq_sum::at_once ? 2 * heads * whole(a.longest_query) * whole(a.longest_key)
                                 : 4 * heads * a.longest_query * a.D;
 }
 
-/// The largest divisor of n that fits, 0 where none does: parts of one size need one plan.
+/// The largest divisor of n for which `fits` holds, or 0: launches of equal size share one plan.
 template <class Fits>
 std::int64_t largest_divisor(std::int64_t n, const Fits& fits) {
   for (std::int64_t d = n; d > 0; --d) {
@@ -32,11 +33,11 @@ std::int64_t largest_divisor(std::int64_t n, const Fits& fits) {
   return 0;
 }
 
-/// `fits(heads)`: whether a launch of so many heads of a sequence does.
+/// `fits(heads)`: whether a launch with this number of heads fits.
 template <class Fits>
 attention_split split_of(const attention_shape& a, bool half, const Fits& fits) {
   const std::int64_t per_group = a.H / a.G, T = a.longest_query, S = a.longest_key;
-  // One stride from any query head to the next.
+  // One stride between consecutive query heads.
   const bool one_stride = per_group == 1 || a.G == 1 || a.query_group == per_group * a.D;
   attention_problem x{.half = half,
                       .B = a.S,
@@ -57,15 +58,15 @@ attention_split split_of(const attention_shape& a, bool half, const Fits& fits) 
     x.B = whole;
     return {x, a.S / whole, 1};
   }
-  // At least one group of one sequence, which nothing can make smaller.
+  // At least one group of one sequence, the smallest launch.
   const std::int64_t groups = std::max<std::int64_t>(
       1, largest_divisor(a.G, [&](std::int64_t n) { return fits(n * per_group); }));
-  if (one_stride) {  // some groups of one sequence
+  if (one_stride) {  // a launch is some groups of one sequence
     x.B = 1;
     x.H = groups * per_group;
     x.G = groups;
   } else {
-    x.B = groups;  // as its batch
+    x.B = groups;  // groups as the batch
     x.H = per_group;
     x.G = 1;
     x.q.batch = a.query_group;

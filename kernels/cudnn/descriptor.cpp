@@ -33,7 +33,7 @@ std::string library_version() {
 
 descriptor::descriptor(cudnnBackendDescriptorType_t type) {
   cudnnBackendDescriptor_t made = nullptr;
-  check(cudnnBackendCreateDescriptor(type, &made), "making an object of cuDNN");
+  check(cudnnBackendCreateDescriptor(type, &made), "creating a cuDNN object");
   handle_.reset(made);
 }
 
@@ -68,7 +68,7 @@ void descriptor::finish(const char* what) {
 std::int64_t descriptor::number(cudnnBackendAttributeName_t name) const {
   std::int64_t out = 0, count = 0;
   check(cudnnBackendGetAttribute(handle(), name, CUDNN_TYPE_INT64, 1, &count, &out),
-        "asking an object of cuDNN");
+        "querying a cuDNN object");
   return out;
 }
 

@@ -1,7 +1,7 @@
-// cuDNN's backend objects: made, described by attributes, made final.
+// cuDNN backend objects: created, described by attributes, finalized.
 //
-// NVIDIA: "cuDNN backend API", the graph part. A library of ours, not its C++ front end, because no
-// package has that.
+// Source: NVIDIA, "cuDNN backend API", graph part. This is our own wrapper, because no package
+// contains cuDNN's C++ frontend.
 
 #pragma once
 
@@ -15,23 +15,23 @@
 
 namespace troupe::kernels::cudnn {
 
-/// cuDNN has nothing that computes what is described, on that device.
+/// cuDNN cannot compute the described operation on the device.
 class not_supported : public device_failure {
  public:
   using device_failure::device_failure;
 };
 
-/// 3000 to 3999, the ways of not being supported, and that the code of an engine cannot be compiled
-/// on this machine: another one may need no compiler.
+/// True for status 3000 to 3999 ("not supported"), and for engine code that cannot be compiled on
+/// this machine; another engine may need no compiler.
 bool is_refusal(cudnnStatus_t status);
 
-/// Throws not_supported or device_failure unless all went well; `what` says what was tried.
+/// Throws not_supported or device_failure on an error; `what` names the operation that failed.
 void check(cudnnStatus_t status, const char* what);
 
-/// "9.19.0"
 std::string library_version();
 
-/// One backend object. What it refers to must outlive its `finish`, not itself.
+/// One backend object. Objects that it refers to must outlive its `finish`, but not the object
+/// itself.
 class descriptor {
  public:
   explicit descriptor(cudnnBackendDescriptorType_t type);
@@ -46,7 +46,7 @@ class descriptor {
   void set(cudnnBackendAttributeName_t name, bool value);
   void set(cudnnBackendAttributeName_t name, cudnnDataType_t value);
   void set(cudnnBackendAttributeName_t name, const std::vector<std::int64_t>& values);
-  /// `what` for the message of a failure.
+  /// `what` names the operation in error messages.
   void finish(const char* what);
 
   std::int64_t number(cudnnBackendAttributeName_t name) const;
@@ -58,10 +58,9 @@ class descriptor {
   std::unique_ptr<void, destroy> handle_;
 };
 
-/// The properties of a device, as plans are made for.
-/// Of the device with that number.
+/// Device properties for plans, from the device with this number.
 descriptor properties_of_device(int number);
-/// As cuDNN writes them: for a device that is not here.
+/// Device properties in cuDNN's JSON format, for a device that is not present.
 descriptor properties_from_text(const std::string& json);
 
 }  // namespace troupe::kernels::cudnn

@@ -1,4 +1,4 @@
-// A graph of operations on tensors of four dimensions, and the plan that computes it.
+// A graph of operations on 4-dimensional tensors, and the plan that computes it.
 
 #pragma once
 
@@ -14,37 +14,37 @@ namespace troupe::kernels::cudnn {
 
 using four = std::array<std::int64_t, 4>;
 
-/// What a tensor looks like. Strides in elements.
+/// Shape of a tensor; strides in elements.
 struct layout {
   cudnnDataType_t type;
   four extents;
   four strides;
-  std::int64_t alignment = 16;  ///< of its first element, in bytes
+  std::int64_t alignment = 16;  ///< of the first element, in bytes
 };
 
-/// Contiguous, the last dimension fastest.
+/// Contiguous and row-major.
 layout contiguous(cudnnDataType_t type, const four& extents);
 
-/// How a plan was made: part of what is reported.
+/// Properties of a plan.
 struct plan_facts {
   std::size_t workspace = 0;  ///< bytes
-  std::int64_t engine = 0;    ///< its number among those for the graph
-  bool same_bits = true;      ///< cuDNN does not say of it that bits differ from run to run
+  std::int64_t engine = 0;    ///< its index among the engines for the graph
+  bool same_bits = true;      ///< cuDNN does not mark it as nondeterministic
 };
 
-/// An engine by its number among those for a graph, with choices of its own; one that is not named
-/// is the engine's. What the numbers mean NVIDIA says where its front end asks for them.
+/// An engine by its index among those for a graph, with settings (knobs); the rest keep their
+/// defaults. The meaning of the numbers is only documented in NVIDIA's frontend.
 struct engine_choice {
   std::int64_t engine;
   std::vector<std::pair<cudnnBackendKnobType_t, std::int64_t>> knobs;
 };
 
-/// A graph made ready. Any thread; executions at the same time need a handle each.
+/// A graph that is ready to run. Any thread; concurrent executions need separate handles.
 class plan {
  public:
   const plan_facts& facts() const { return facts_; }
-  /// Puts it on the handle's stream. `memory` in the order in which the graph's stored tensors were
-  /// made; the workspace has facts().workspace bytes.
+  /// Enqueues the plan on the handle's stream. `memory` is in the order in which the graph's stored
+  /// tensors were created; the workspace has facts().workspace bytes.
   void execute(cudnnHandle_t handle, std::span<void* const> memory, void* workspace) const;
 
  private:
@@ -57,38 +57,37 @@ class plan {
   std::vector<float> values_;
 };
 
-/// Built once by one thread. Tensors are named by what the functions return.
+/// Built by one thread; the results of the functions identify tensors.
 class graph {
  public:
   using tensor = std::size_t;
 
-  /// In memory of the device, given when the plan is executed.
+  /// A tensor in device memory; its pointer is passed to `execute`.
   tensor stored(const layout& layout);
   tensor constant(float value);
 
   tensor matmul(tensor a, tensor b, const layout& out);
   void matmul(tensor a, tensor b, tensor out);
-  /// Over the dimension that `out` has only once.
+  /// Reduces the dimension that has extent 1 in `out`.
   tensor reduce(cudnnReduceTensorOp_t operation, tensor x, const layout& out);
   void reduce(cudnnReduceTensorOp_t operation, tensor x, tensor out);
   tensor pointwise(cudnnPointwiseMode_t mode, tensor x, std::optional<tensor> b, const layout& out);
   void pointwise(cudnnPointwiseMode_t mode, tensor x, std::optional<tensor> b, tensor out);
-  /// The number of each element along a dimension, as int32.
+  /// Index of each element along a dimension, as int32.
   tensor index(tensor like, std::int64_t dimension);
-  /// Booleans: mode(a, b).
+  /// mode(a, b) as booleans.
   tensor compare(cudnnPointwiseMode_t mode, tensor a, tensor b);
-  /// x where `where`, else other.
+  /// `where` ? x : other.
   tensor select(tensor x, tensor other, tensor where);
-  /// The same elements seen otherwise.
+  /// The same elements with another layout.
   tensor reshape(tensor x, const layout& out);
 
   const layout& of(tensor x) const { return layouts_[x]; }
 
-  /// The heuristics' first engine that can be made ready; with `same_bits` only those of which
-  /// cuDNN does not say that they give other bits each time. Throws not_supported.
+  /// The first engine of cuDNN's heuristics that can be finalized. With `same_bits` it skips
+  /// engines that cuDNN marks as nondeterministic. Throws not_supported.
   plan make_plan(const descriptor& device, bool same_bits);
-  /// That engine, of which the choice says that it has the same bits each time. Throws
-  /// not_supported.
+  /// The chosen engine, which must be deterministic. Throws not_supported.
   plan make_plan(const descriptor& device, const engine_choice& choice);
 
  private:
@@ -106,7 +105,7 @@ class graph {
                  tensor out);
   descriptor described() const;
   std::vector<descriptor> candidates(const descriptor& all, const descriptor& device);
-  /// Throws not_supported. `engine`: of `configuration`.
+  /// `engine` belongs to `configuration`. Throws not_supported.
   plan finished(const descriptor& configuration,
                 const descriptor& engine,
                 const descriptor& device) const;

@@ -6,7 +6,7 @@ namespace troupe::kernels::cudnn {
 
 namespace {
 
-/// Whether cuDNN says of the engine of a configuration that its bits differ from run to run.
+/// Whether cuDNN marks an engine as nondeterministic.
 bool differs_each_time(const descriptor& engine) {
   cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT] = {};
   std::int64_t count = 0;
@@ -123,12 +123,12 @@ plan graph::finished(const descriptor& configuration,
 
 plan graph::make_plan(const descriptor& device, bool same_bits) {
   const descriptor all = described();
-  std::string why = "its heuristics know none";
+  std::string why = "its heuristics return none";
   for (const auto& configuration : candidates(all, device)) {
     const auto engine = engine_of(configuration);
     const bool differs = differs_each_time(engine);
     if (same_bits && differs) {
-      why = "those that it has give other bits each time";
+      why = "all of its engines are nondeterministic";
       continue;
     }
     try {
@@ -149,7 +149,7 @@ plan graph::make_plan(const descriptor& device, const engine_choice& choice) {
   try {
     choose(all, choice, device, engine, configuration);
   } catch (const device_failure& e) {
-    // A version that does not know the number, or a choice, says that a parameter is bad.
+    // A version that does not know the index or a knob reports a bad parameter.
     throw not_supported("cuDNN has no engine for the graph: " + std::string(e.what()));
   }
   return finished(configuration, engine, device);
@@ -160,7 +160,7 @@ void plan::execute(cudnnHandle_t handle, std::span<void* const> memory, void* wo
   std::vector<void*> pointers(memory.begin(), memory.end());
   for (std::size_t i = 0; i < constants_.size(); ++i) {
     numbers.push_back(constants_[i]);
-    pointers.push_back(const_cast<float*>(&values_[i]));  // read, by a library without const
+    pointers.push_back(const_cast<float*>(&values_[i]));  // only read; the interface lacks const
   }
   descriptor given(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   given.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, numbers);
@@ -169,7 +169,7 @@ void plan::execute(cudnnHandle_t handle, std::span<void* const> memory, void* wo
             std::int64_t(pointers.size()),
             pointers.data());
   given.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
-  given.finish("telling cuDNN where tensors lie");
+  given.finish("passing tensor pointers to cuDNN");
   check(cudnnBackendExecute(handle, made_.handle(), given.handle()),
         "computing attention with cuDNN");
 }
