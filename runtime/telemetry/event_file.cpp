@@ -18,12 +18,12 @@ namespace {
 
 constexpr std::string_view file_stem = "events.out.tfevents.";
 
-// Since version 2 a reader drops, at the beginning of a session, what is there from its step on.
+// Since version 2, a reader discards earlier events from the first step of a new session on.
 constexpr std::string_view version = "brain.Event:2";
 constexpr char session_begins[] = {1 << 3 | 0, 1};
 
 constexpr std::array<std::uint32_t, 256> crc_table() {
-  constexpr std::uint32_t polynomial = 0x82f63b78;  // 0x1edc6f41, lowest bit first
+  constexpr std::uint32_t polynomial = 0x82f63b78;  // 0x1edc6f41 with reversed bits
   std::array<std::uint32_t, 256> out = {};
   for (std::uint32_t i = 0; i < 256; ++i) {
     std::uint32_t x = i;
@@ -40,8 +40,8 @@ void append_little_endian(std::string& to, Number x) {
     to += char(x >> 8 * byte & 0xff);
 }
 
-// Of the wire format of protocol buffers: a field is its number and one of four kinds, then its
-// content. 0: a number, seven bits a byte; 1: eight bytes; 2: a length and so many bytes; 5: four
+// Wire format of protocol buffers: a field is a key (number and kind) and its content. Kinds: 0 is
+// a varint (seven bits per byte), 1 is eight bytes, 2 is a length and that many bytes, 5 is four
 // bytes.
 void append_varint(std::string& to, std::uint64_t x) {
   for (; x >= 0x80; x >>= 7)
@@ -70,7 +70,7 @@ double wall_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// The second in the name of an event file.
+/// The time in the name of an event file, in seconds.
 std::optional<std::int64_t> second_of(const std::string& name) {
   std::int64_t second = 0;
   if (!name.starts_with(file_stem))
@@ -80,7 +80,7 @@ std::optional<std::int64_t> second_of(const std::string& name) {
   return failure == std::errc{} ? std::optional(second) : std::nullopt;
 }
 
-/// Files are read in the order of their names: ours comes after those that are there.
+/// Files are read in the order of their names, so the new name must sort after the existing ones.
 std::filesystem::path next_file(const std::filesystem::path& folder) {
   make_folder(folder);
   auto second = std::int64_t(wall_time());
@@ -95,7 +95,7 @@ std::filesystem::path next_file(const std::filesystem::path& folder) {
   return folder / fmt::format("{}{:010d}.{}.{}", file_stem, second, host.data(), ::getpid());
 }
 
-/// The first step of the run, in a file of its own.
+/// Creates a file that starts with a session at the run's first step.
 std::unique_ptr<growing_file> begun(const std::filesystem::path& folder, std::uint64_t first) {
   auto out = std::make_unique<growing_file>("`watch.board_dir`", next_file(folder), false);
   auto head = event_head(wall_time(), 0);
@@ -154,7 +154,7 @@ class event_file final : public record_sink {
     const double now = wall_time();
     by_steps_->append(framed(scalar_event(now, std::int64_t(iteration), values)));
     if (newest_ != iteration)
-      return;  // the step was an older run's: its samples are not known
+      return;  // a step of an earlier run: its samples are unknown
     for (auto& [name, value] : values)
       name += " vs samples";
     by_samples_->append(framed(scalar_event(now, std::int64_t(samples_), values)));
@@ -162,7 +162,7 @@ class event_file final : public record_sink {
 
   board_settings settings_;
   std::unique_ptr<growing_file> by_steps_, by_samples_;
-  std::uint64_t newest_ = 0, samples_ = 0;  ///< of the newest step
+  std::uint64_t newest_ = 0, samples_ = 0;  ///< of the latest step
 };
 
 }  // namespace

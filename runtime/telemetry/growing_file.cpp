@@ -15,7 +15,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// Of a regular file that was opened for writing alone: Linux opens it again by its descriptor.
+/// Copies a regular file that is open for writing only; Linux can reopen it by its descriptor.
 bool has_copied(int from, int to) {
   const int source = ::open(fmt::format("/proc/self/fd/{}", from).c_str(), O_RDONLY | O_CLOEXEC);
   if (source < 0)
@@ -76,7 +76,7 @@ void growing_file::append(std::string_view record, std::string_view first) {
   write(removed ? std::string(first) + std::string(record) : std::string(record));
 }
 
-// The bytes of a file that was removed are there as long as somebody has it open.
+// The data of a deleted file exists as long as it is open.
 growing_file::past growing_file::append_to_whole(std::string_view record) {
   struct stat now = {};
   if (::fstat(descriptor_, &now) == 0 && S_ISREG(now.st_mode) && now.st_size < written_) {
@@ -92,8 +92,8 @@ growing_file::past growing_file::append_to_whole(std::string_view record) {
   return std::exchange(untold_, past::whole);
 }
 
-// Under another name until it is whole: a reader never sees its beginning alone, and a process that
-// is killed meanwhile leaves none that could be taken for all.
+// Uses another name until the file is complete. So a reader never sees a part, and a killed process
+// leaves no partial file under the real name.
 void growing_file::restore() {
   const auto part = path_.string() + ".restored";
   ::unlink(part.c_str());
@@ -107,8 +107,8 @@ void growing_file::restore() {
     if (file >= 0)
       ::close(file);
     throw io_error(
-        "{} '{}' was removed while it was written, and cannot be written again: {}; make room, or "
-        "give its folder back",
+        "{} '{}' was removed while it was written, and cannot be restored: {}; make room, or "
+        "restore its folder",
         flag_,
         path_.string(),
         reason);
@@ -119,12 +119,12 @@ void growing_file::restore() {
 void growing_file::begin_anew() {
   const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
   if (file < 0)
-    throw io_error("{} '{}' was removed while it was written, and cannot begin anew: {}{}",
+    throw io_error("{} '{}' was removed while it was written, and cannot be created again: {}{}",
                    flag_,
                    path_.string(),
                    system_message(errno),
                    errno == ENOENT ? "; a save folder returns with the next checkpoint"
-                                   : "; make room, or remove what stands there");
+                                   : "; make room, or remove the file at that path");
   ::close(std::exchange(descriptor_, file));
 }
 
@@ -138,7 +138,7 @@ void growing_file::write(std::string_view record) {
       continue;
     if (written < 0) {
       const auto reason = system_message(errno);
-      // If that fails, too, a reader leaves the torn line out.
+      // If this fails, too, readers skip the torn line.
       [[maybe_unused]] const auto ignored
           = can_shrink ? ::ftruncate(descriptor_, before.st_size) : 0;
       throw io_error("cannot write {} '{}': {}; make room, or name another place",

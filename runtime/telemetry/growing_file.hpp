@@ -11,34 +11,35 @@
 
 namespace troupe::runtime {
 
-/// Each record is handed to the system at once, so that a reader of the file sees whole records
-/// and a killed process has torn none. One thread.
+/// Each record is written to the system at once: a reader sees whole records, and a killed process
+/// leaves no torn record. One thread.
 class growing_file {
  public:
-  /// `flag` names it in messages. Without `append` it begins anew. Throws io_error.
+  /// `flag` names the file in messages. Truncates the file unless `append`. Throws io_error.
   growing_file(std::string flag, std::filesystem::path path, bool append);
   ~growing_file();
   growing_file(const growing_file&) = delete;
   growing_file& operator=(const growing_file&) = delete;
 
-  /// Throws io_error; of a record that did not fit nothing stays. A file that was removed begins
-  /// anew, with `first` before the record, unless another has taken its place: that may be another
-  /// run's.
+  /// Appends a record. Throws io_error, after removing a partial record. If the file was deleted,
+  /// it is created again with `first` before the record, unless the path exists already: that file
+  /// may belong to another run.
   void append(std::string_view record, std::string_view first = {});
 
-  /// The same, of a file that means nothing without its beginning. Says what had become of it.
+  /// As `append`, for a file that is useless without its beginning. Returns the state of the file
+  /// before the record.
   enum class past {
     whole,
-    restored,  ///< it was removed: it stands there again, with all that it had
-    cut,       ///< another has made it shorter, and what is missing is lost
+    restored,  ///< it was deleted and has been restored with all its contents
+    cut,       ///< another process has truncated it; the missing part is lost
   };
   past append_to_whole(std::string_view record);
-  /// What is there is made durable by a thread of its own: for who is not to wait. False:
-  /// it is to be asked for again, as one is at it that may have begun too early, or none could be
-  /// started. Best effort: a disk that refuses tells whoever writes.
+  /// Starts a background thread that makes the written data durable (fdatasync). False: call it
+  /// again later, because an earlier sync is still running or no thread could be started. Errors
+  /// are ignored; later writes report them.
   bool sync_beside();
   bool is_empty() const;
-  std::uint64_t size() const;  ///< bytes, by the system; 0: it does not say
+  std::uint64_t size() const;  ///< in bytes, as reported by the system; 0 if unknown
 
  private:
   void write(std::string_view record);
@@ -49,7 +50,7 @@ class growing_file {
   std::string flag_;
   std::filesystem::path path_;
   int descriptor_ = -1;
-  std::int64_t written_ = 0;  ///< bytes, from its beginning; of one that began here
+  std::int64_t written_ = 0;  ///< bytes since it was opened
   past untold_ = past::whole;
   std::shared_ptr<std::atomic<bool>> syncs_ = std::make_shared<std::atomic<bool>>(false);
 };

@@ -23,7 +23,7 @@ std::string sizes_of(const operation_kind& kind) {
   return R == 0 ? "" : fmt::format(" {} x {} x {}", R, N, K);
 }
 
-/// A rate in units of 1e9 or 1e12 a second; empty where there is nothing to count.
+/// Rate in units of 1e9 or 1e12 per second; empty if there is nothing to count.
 std::string rate(double amount, double seconds, double unit) {
   return amount > 0 && seconds > 0 ? fmt::format("{:.3g}", amount / seconds / unit) : "";
 }

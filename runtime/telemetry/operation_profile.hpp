@@ -1,4 +1,4 @@
-// Where the time of steps goes: each kind of operation, how often it ran, how long, how fast.
+// Where step time goes: calls, time and rate of each kind of operation.
 
 #pragma once
 
@@ -14,43 +14,43 @@
 
 namespace troupe::runtime {
 
-/// How every file of write_json begins.
+/// First characters of every file of write_json.
 constexpr std::string_view profile_beginning = "{\n \"steps\":";
 
-/// Operations that are alike.
+/// Operations with the same name and extents.
 struct operation_kind {
-  std::string_view name;                ///< "linear_forward<bf16>"; lives as long as the program
-  std::array<std::int64_t, 3> extents;  ///< R, N, K of a product; else 0
+  std::string_view name;                ///< "linear_forward<bf16>"; static lifetime
+  std::array<std::int64_t, 3> extents;  ///< R, N, K of a product; otherwise 0
 
   friend auto operator<=>(const operation_kind&, const operation_kind&) = default;
 };
 
-/// What operations of a kind did.
+/// Totals of one kind.
 struct operation_time {
   operation_kind kind;
   std::uint64_t calls = 0;
   double seconds = 0;
-  double flops = 0;  ///< of all of them; 0: not known
-  double bytes = 0;  ///< that they had to move
+  double flops = 0;  ///< total; 0: unknown
+  double bytes = 0;  ///< minimum bytes to move
 };
 
-/// What all workers spent, added up. Any thread.
+/// Totals over all workers. Any thread.
 class operation_profile {
  public:
-  /// Of one worker: what its operations took in so many steps, which lasted so long in all.
+  /// Adds one worker's operation times; `seconds` is the total time of its steps.
   void add(const std::vector<operation_time>& times, std::uint64_t steps, double seconds);
 
-  /// Steps that were counted, of all workers together.
+  /// Number of counted steps, summed over the workers.
   std::uint64_t steps() const;
-  /// The longest first.
+  /// Longest first.
   std::vector<operation_time> times() const;
-  /// Milliseconds that a worker's step took, and what of it none of its operations did.
+  /// Milliseconds of a worker's step, and the part of it without operations.
   double step_ms() const;
   double between_ms() const;
 
-  /// As a table: the `most` longest, one line each; then the rest, and what lay between.
+  /// A table: one line for each of the `most` longest kinds, then the rest and the time between.
   std::vector<std::string> table(std::size_t most) const;
-  /// For programs: docs/formats/operation_profile.md. Throws io_error.
+  /// Format: docs/formats/operation_profile.md. Throws io_error.
   void write_json(const std::filesystem::path& path) const;
 
  private:

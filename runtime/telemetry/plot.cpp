@@ -13,7 +13,8 @@ constexpr double width = 860, plot_height = 500;
 constexpr double left = 76, right = 28, top = 52, bottom = 60;
 constexpr double inner_width = width - left - right, inner_height = plot_height - top - bottom;
 
-// Okabe and Ito: "Color Universal Design", 2008: told apart by everybody, without yellow.
+// Source: Okabe and Ito, "Color Universal Design", 2008; distinguishable for colour-blind readers.
+// Without yellow.
 constexpr const char* colours[]
     = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000"};
 
@@ -21,7 +22,7 @@ constexpr const char* colour_of(int number) {
   return colours[std::size_t(number) % std::size(colours)];
 }
 
-/// Once all colours are used, the next curves are told apart by dashes, too.
+/// When all colours are used, further curves also differ by their dashes.
 const char* dashes_of(const curve& c, int number) {
   if (c.marked)
     return "5 4";
@@ -75,7 +76,7 @@ std::string escaped(const std::string& text) {
 
 struct frame {
   interval x, y;
-  bool logarithmic = false;  ///< y is then of logarithms
+  bool logarithmic = false;  ///< then y is a logarithm
 
   bool can_draw(const curve_point& p) const {
     return std::isfinite(p.x) && std::isfinite(p.y) && (!logarithmic || p.y > 0);
@@ -85,7 +86,7 @@ struct frame {
   double at_y(double v) const { return top + (1 - y.share(scaled(v))) * inner_height; }
 };
 
-/// As drawn: at most two points a column of pixels, the extreme ones in their order.
+/// Reduces a curve to two points per pixel column, the extreme ones in order.
 std::vector<curve_point> thinned(const curve& from, const frame& f) {
   std::vector<curve_point> in, out;
   std::copy_if(from.points.begin(), from.points.end(), std::back_inserter(in), [&](const auto& p) {
@@ -93,7 +94,7 @@ std::vector<curve_point> thinned(const curve& from, const frame& f) {
   });
   if (in.size() <= 2 * std::size_t(inner_width))
     return in;
-  std::map<long, std::pair<curve_point, curve_point>> columns;  // lowest, highest
+  std::map<long, std::pair<curve_point, curve_point>> columns;  // (lowest, highest)
   for (const auto& p : in) {
     const auto [at, fresh] = columns.try_emplace(std::lround(f.x.share(p.x) * inner_width), p, p);
     if (!fresh && p.y < at->second.first.y)
@@ -164,7 +165,7 @@ std::size_t letters_of(const std::string& text) {
   return text.size() - std::size_t(std::count_if(text.begin(), text.end(), continues_a_letter));
 }
 
-/// Where its nth letter begins.
+/// Byte offset of the nth letter.
 std::size_t begin_of(const std::string& text, std::size_t nth) {
   std::size_t at = 0;
   for (; at < text.size(); ++at)
@@ -173,7 +174,7 @@ std::size_t begin_of(const std::string& text, std::size_t nth) {
   return at;
 }
 
-/// Its ends, where it has more than `most` letters.
+/// Shortens a text in the middle to `most` letters.
 std::string shortened(const std::string& text, std::size_t most) {
   const auto letters = letters_of(text);
   if (letters <= most)
@@ -223,7 +224,7 @@ std::string drawn(const curve& c, const frame& f, int number) {
                      dots);
 }
 
-/// An entry of the legend: where it stands, below the plot.
+/// An entry of the legend and its place below the plot.
 struct legend_entry {
   std::size_t curve;
   std::string label;
@@ -280,7 +281,7 @@ std::vector<curve_point> smoothed(const std::vector<curve_point>& points, int wi
   std::copy_if(points.begin(), points.end(), std::back_inserter(in), [](const auto& p) {
     return std::isfinite(p.y);
   });
-  std::vector<double> before = {0};  // sums of all that come before
+  std::vector<double> before = {0};  // prefix sums
   for (const auto& p : in)
     before.push_back(before.back() + p.y);
   const auto half = std::size_t(window) / 2;
@@ -318,7 +319,7 @@ std::vector<double> round_ticks(double low, double high, int count) {
     }
   std::vector<double> out;
   for (double i = std::ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; ++i)
-    out.push_back(i * step + 0.0);  // no -0
+    out.push_back(i * step + 0.0);  // + 0.0 avoids -0
   return out;
 }
 

@@ -24,9 +24,9 @@ struct recorder::desk {
   std::size_t capacity = 0;
   std::chrono::milliseconds pause = {};
   std::uint64_t dropped = 0;
-  bool closing = false;  // nothing more comes
-  bool done = false;     // the thread has nothing more to do
-  bool failing = false;  // the last call was refused
+  bool closing = false;  // no more records
+  bool done = false;     // the thread has finished
+  bool failing = false;  // the last call failed
   std::optional<std::string> trouble;
 };
 
@@ -51,7 +51,7 @@ recorder::~recorder() {
 
 namespace {
 
-/// Nothing: it is done; else what the system said.
+/// Empty on success, otherwise the error message.
 std::optional<std::string> refusal_of(const std::function<void()>& call) {
   try {
     call();

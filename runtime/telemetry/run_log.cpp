@@ -27,12 +27,12 @@ double share_of_rate(const step_report& x, const log_settings& settings) {
                                                          : NAN;
 }
 
-/// As many digits as bring back the same double; empty when it is not finite.
+/// Shortest text that parses to the same double; empty if not finite.
 std::string cell(double x) {
   return std::isfinite(x) ? fmt::format("{}", x) : std::string();
 }
 
-/// A row, by column.
+/// (column, text) of a row.
 std::vector<std::pair<std::string_view, std::string>> cells_of(const step_report& x,
                                                                const validation_report* validated,
                                                                const log_settings& settings) {
@@ -56,7 +56,7 @@ std::vector<std::pair<std::string_view, std::string>> cells_of(const step_report
           {"state_digest", to_string(x.state)}};
 }
 
-/// Empty where it cannot be read.
+/// Empty if the file cannot be read.
 std::string first_line(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   std::string line;
@@ -97,7 +97,7 @@ class csv_log final : public record_sink {
   }
 
   void write(const step_report& x) override {
-    if (!held_ || held_->iteration != x.iteration) {  // else it is tried again
+    if (!held_ || held_->iteration != x.iteration) {  // otherwise it is a retry
       finish();
       held_ = x;
     }
@@ -107,8 +107,7 @@ class csv_log final : public record_sink {
 
   void write(const validation_report& x) override {
     if (x.test || !held_ || held_->iteration != x.iteration)
-      return;  // the table has no column for a test, which has no row of its own;
-               // the step is an older run's: its row stands already
+      return;  // no column for test losses, and no held row for a step of an earlier run
     append(csv_row(*held_, &x, settings_, columns_));
     held_.reset();
   }
@@ -191,7 +190,7 @@ std::string json_record(const run_event& x) {
     out["transfer_seconds"] = x.parts.transfer;
     out["rebuild_seconds"] = x.parts.rebuild;
   }
-  return json_text_replacing(out);  // a cause may name a path, which is any bytes
+  return json_text_replacing(out);  // a cause may contain a path, with arbitrary bytes
 }
 
 const std::vector<std::string>& csv_columns() {

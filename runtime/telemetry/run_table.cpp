@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Calls visit(line, number) for each line that has its end; without "\r".
+/// Calls visit(line, number) for each terminated line, without "\r".
 template <class Visit>
 void for_each_line(std::string_view text, const Visit& visit) {
   std::size_t number = 1;
@@ -40,7 +40,7 @@ std::vector<std::string> cells_of(std::string_view row) {
   }
 }
 
-/// Nothing for what is not finite, either.
+/// Empty for non-finite values, too.
 template <class T>
 std::optional<T> number_in(const std::string& cell) {
   T out = 0;
@@ -67,8 +67,8 @@ run_table::run_table(const fs::path& log) {
     read_json(text);
   if (fields_.empty() && !skipped_.empty())
     throw input_error(
-        "cannot plot '{}': line {} is no JSON object with an 'iteration'; give a file that `troupe "
-        "train` wrote by `watch.log_file` or `watch.csv_file`",
+        "cannot plot '{}': line {} is not a JSON object with an 'iteration'; give a file that "
+        "`troupe train` wrote with `watch.log_file` or `watch.csv_file`",
         log.string(),
         skipped_.front());
   if (fields_.empty())
@@ -152,7 +152,7 @@ fs::path find_log(const fs::path& run) {
   if (found.size() == 1)
     return found.front();
   throw input_error(
-      "the folder '{}' has {}: name the file that `troupe train` wrote by `watch.log_file` or "
+      "the folder '{}' has {}: name the file that `troupe train` wrote with `watch.log_file` or "
       "`watch.csv_file`; "
       "in the `checkpoints.save` folder of a run it is log.jsonl unless it was given another name",
       run.string(),

@@ -1,4 +1,4 @@
-// What is said of one committed step.
+// Reports on committed steps, validations and events of a run.
 
 #pragma once
 
@@ -10,24 +10,23 @@
 
 namespace troupe::runtime {
 
-/// Steps without an update, because their loss or gradient was not finite. Part of a training's
-/// state: the learning rate and the correction of the moments count only the others.
+/// Steps without an update because their loss or gradient was not finite. Part of the training
+/// state: learning rate and moment correction count only the other steps.
 struct skipped_steps {
-  std::uint64_t iterations = 0;  ///< since the beginning of the training
-  std::uint64_t samples = 0;     ///< that they read
-  std::uint64_t nan = 0;         ///< of them, those whose loss was not finite
-  std::uint64_t in_a_row = 0;    ///< the newest ones; 0: the newest step was updated with
+  std::uint64_t iterations = 0;  ///< since training began
+  std::uint64_t samples = 0;     ///< samples of these steps
+  std::uint64_t nan = 0;         ///< steps whose loss was not finite
+  std::uint64_t in_a_row = 0;    ///< latest consecutive ones; 0: the latest step was applied
 
   friend bool operator==(const skipped_steps&, const skipped_steps&) = default;
 };
 
-/// By what the loss is multiplied in fp16: part of a training's state
-/// (runtime/optim/loss_scale.hpp).
+/// Loss scale in fp16; part of the training state (runtime/optim/loss_scale.hpp).
 struct loss_scale {
-  double value = 0;              ///< 0: it is not, in fp32 and bf16
-  std::int64_t finite = 0;       ///< steps in a row that were, since the scale changed
-  std::int64_t hysteresis = 0;   ///< steps that are not finite before the scale falls
-  std::uint64_t at_minimum = 0;  ///< the newest steps, if not finite though it could not fall
+  double value = 0;              ///< 0: not used (fp32 and bf16)
+  std::int64_t finite = 0;       ///< consecutive finite steps since the last change
+  std::int64_t hysteresis = 0;   ///< remaining non-finite steps before the scale falls
+  std::uint64_t at_minimum = 0;  ///< latest consecutive non-finite steps at the minimum scale
 
   bool is_used() const { return value > 0; }
   double factor() const { return is_used() ? value : 1; }
@@ -35,35 +34,35 @@ struct loss_scale {
   friend bool operator==(const loss_scale&, const loss_scale&) = default;
 };
 
-/// How a step went through the pipeline, by the first tensor rank of each stage of the slowest
+/// Timing of a step in the pipeline, measured on the first tensor rank of each stage of the slowest
 /// replica.
 struct pipeline_times {
-  double ms = -1;         ///< from the first action to the end of the last; negative: not measured
-  double planned_ms = 0;  ///< the same by the plan, with the mean time that each action took
-  double bubble = 0, planned_bubble = 0;  ///< share of the stages' time in which they waited
-  double gap_ms = 0;       ///< usual, between two actions of a stage that had all they need
-  double hand_off_ms = 0;  ///< usual, from one stage to another that waits
-  double late_ms = 0, worst_late_ms = 0;  ///< an action's begin behind its planned one
+  double ms = -1;         ///< begin of the first action to end of the last; negative: not measured
+  double planned_ms = 0;  ///< the same according to the plan, with mean action times
+  double bubble = 0, planned_bubble = 0;  ///< share of the stages' time spent waiting
+  double gap_ms = 0;                      ///< typical gap between two ready actions of a stage
+  double hand_off_ms = 0;                 ///< typical time from one stage to a waiting one
+  double late_ms = 0, worst_late_ms = 0;  ///< delay of an action's start against the plan
 
   friend bool operator==(const pipeline_times&, const pipeline_times&) = default;
 };
 
 struct step_report {
-  std::uint64_t iteration = 0;         ///< 1 is the first
+  std::uint64_t iteration = 0;         ///< counted from 1
   std::uint64_t consumed_samples = 0;  ///< after this step
-  std::uint64_t consumed_tokens = 0;   ///< the same in tokens
+  std::uint64_t consumed_tokens = 0;   ///< after this step
   std::int64_t global_batch_size = 0;
-  double lm_loss = 0;        ///< mean over the tokens of the step that count
-  double grad_norm = 0;      ///< before clipping; infinite where it is not finite
-  double learning_rate = 0;  ///< that this step's update used
+  double lm_loss = 0;        ///< mean over the tokens of the step that count in the loss
+  double grad_norm = 0;      ///< before clipping; infinity if not finite
+  double learning_rate = 0;  ///< of this step's update
   double elapsed_ms = 0;
   double tokens_per_second = 0;
   double flops_per_second = 0;
-  digest state;                      ///< parameters and moments after this step
+  digest state;                      ///< of parameters and moments after this step
   skipped_steps skipped;             ///< after this step
   loss_scale scale;                  ///< after this step
-  double params_norm = -1;           ///< after this step; negative: nobody asked
-  std::int64_t zero_gradients = -1;  ///< elements of the reduced gradients; negative: nobody asked
+  double params_norm = -1;           ///< after this step; negative: not requested
+  std::int64_t zero_gradients = -1;  ///< in the reduced gradients; negative: not requested
 
   pipeline_times pipeline = {};
 
@@ -75,40 +74,40 @@ struct step_report {
 struct validation_report {
   std::uint64_t iteration = 0;
   double loss = 0;
-  bool test = false;  ///< of the test set
+  bool test = false;  ///< on the test set
 
   friend bool operator==(const validation_report&, const validation_report&) = default;
 };
 
-/// What a restart took, in seconds. `release` and `respawn` begin with the news and go on beside
-/// each other; `transfer` and `rebuild` follow both, one after the other.
+/// Duration of a restart, in seconds. `release` and `respawn` start with the failure report and run
+/// in parallel. `transfer` and `rebuild` follow one after the other.
 struct restart_parts {
-  std::uint64_t news_ns = 0;  ///< when it was heard, by the steady clock of that machine
-  double release = 0;         ///< until nobody of the generation was left where processes live on
-  double respawn = 0;         ///< until those processes stood that were started; 0: none had to be
-  double transfer = 0;        ///< until each rank had its state from a keeper; 0: it was there
-  double rebuild = 0;         ///< until the next step began, a look at local disks included
+  std::uint64_t news_ns = 0;  ///< time of the failure report, steady clock of that machine
+  double release = 0;         ///< until the generation had ended in all surviving processes
+  double respawn = 0;         ///< until the started processes were ready; 0: none were started
+  double transfer = 0;        ///< until each rank had its state from a keeper; 0: it was local
+  double rebuild = 0;         ///< until the next step began, including the search of local disks
 
   friend bool operator==(const restart_parts&, const restart_parts&) = default;
 };
 
-/// Somebody died and was replaced, a service is done without, wrong bits were found, or a worker is
+/// A failed process was replaced, a service was given up, wrong bits were detected, or a worker is
 /// slow.
 struct run_event {
-  std::uint64_t iteration = 0;  ///< the newest that was committed
+  std::uint64_t iteration = 0;  ///< latest committed step
   /// "restart", "move", "rerun", "replaced", "given up", "wrong bits", "not finite", "straggler"
   std::string kind;
-  std::string who;  ///< the first that died; who is guilty, or slow
-  std::string why;  ///< with the names of those who passed it on
-  /// Where its state came from: "estate", "keeper", "local disk", "disk", "start"; or empty.
+  std::string who;  ///< first failed, corrupt or slow member
+  std::string why;  ///< with the names of the members that forwarded it
+  /// Source of the state: "estate", "keeper", "local disk", "disk", "start"; or empty.
   std::string from;
-  std::uint64_t resumed = 0;     ///< of a restart: the iteration whose state it went on from
-  std::uint64_t generation = 0;  ///< that follows, as a number
-  double seconds = 0;            ///< from the news of the death until work went on
-  restart_parts parts = {};      ///< of a restart: of these seconds
-  /// Of wrong bits: "outvoted", "transient", "persistent" or "irreproducible"; of what is not
-  /// finite: "reproducible"; of a straggler: "compute", "link", "input" or "over". Of a restart:
-  /// "wrong bits", where a process was replaced because of those; else empty.
+  std::uint64_t resumed = 0;     ///< restart only: iteration of that state
+  std::uint64_t generation = 0;  ///< the generation that follows
+  double seconds = 0;            ///< from the failure report until work continued
+  restart_parts parts = {};      ///< restart only: breakdown of `seconds`
+  /// Wrong bits: "outvoted", "transient", "persistent" or "irreproducible"; not finite: also
+  /// "reproducible". Straggler: "compute", "link", "input" or "over". Restart: "wrong bits" if a
+  /// process was replaced because of them. Otherwise empty.
   std::string verdict = {};
 
   friend bool operator==(const run_event&, const run_event&) = default;
