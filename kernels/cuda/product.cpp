@@ -86,7 +86,7 @@ std::optional<asked_product> fused(const linear_forward<T>& op) {
                        {.a = op.weight, .b = op.x, .d = op.y, .bias = op.bias, .z = op.z}};
 }
 
-/// Where the product without GELU is written.
+/// Destination of the product without GELU.
 template <class T>
 T* unfused_result(const linear_forward<T>& op) {
   return op.z ? op.z : op.y;

@@ -27,7 +27,7 @@ struct attention_split {
 /// Workspace limit for dq's sum in one backward launch, in bytes: ds of 32 heads of 4096 tokens.
 inline constexpr std::int64_t backward_workspace = std::int64_t{1} << 30;
 
-/// What determines the available cuDNN kernels.
+/// Architecture and cuDNN version: they determine which kernels exist.
 struct device_kind {
   int major;            ///< compute capability
   std::size_t version;  ///< from cudnnGetVersion

@@ -62,8 +62,8 @@ class wait_graph {
 /// the cycle is the root. Lanes, stages and replicas come before node and supervisor; among these,
 /// the longest wait comes first.
 ///
-/// If the looks themselves come late, the machine or the process was suspended: all times start
-/// anew.
+/// If the looks themselves come late, the machine or the process was suspended: all times are
+/// reset.
 class hang_judge {
  public:
   explicit hang_judge(double suspicion);

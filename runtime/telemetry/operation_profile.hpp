@@ -1,4 +1,4 @@
-// Where step time goes: calls, time and rate of each kind of operation.
+// A profile of step time: calls, time and rate of each kind of operation.
 
 #pragma once
 

@@ -16,7 +16,7 @@ struct micro_batch_row {
   std::span<std::int32_t> labels;
   std::span<float> mask;
   std::span<std::int32_t> positions;
-  /// Output: positions at which attention starts anew, ascending, above 0. Null if not needed.
+  /// Output: positions at which attention restarts, ascending, above 0. Null if not needed.
   std::vector<std::int32_t>* cuts = nullptr;
 };
 
@@ -42,7 +42,7 @@ struct micro_batch {
 /// Adds the inputs of a chunk with the embedding: "tokens", "positions", "samples"; also
 /// "documents" and "document_samples" if attention is limited to documents.
 void add_inputs(bundle& to, const micro_batch& x);
-/// Adds the inputs of a chunk with the head beside hidden states: "labels", "mask".
+/// Adds the inputs of a chunk with the head, besides hidden states: "labels", "mask".
 void add_labels(bundle& to, const micro_batch& x);
 /// Inputs and labels.
 bundle to_bundle(const micro_batch& x);
