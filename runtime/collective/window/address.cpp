@@ -48,8 +48,8 @@ window_address window_address_of(std::string_view text) {
                     && read_whole(words[6], out.probe);
   if (!fits)
     throw input_error(
-        "'{}' is no address of windows: that is '{},' and seven fields with commas between, as a "
-        "process of this version says its own",
+        "'{}' is not an address of windows: expected '{},' and seven fields separated by commas, "
+        "from a process of this version",
         text,
         window_address_magic);
   out.host = words[2];

@@ -1,4 +1,4 @@
-// Where a process's windows are reached.
+// The address of a process's windows.
 
 #pragma once
 
@@ -8,23 +8,24 @@
 
 namespace troupe::runtime {
 
-/// A plain value, which travels by the control plane as one word of text.
+/// A plain value, which travels in the control plane as one word of text.
 struct window_address {
-  std::uint64_t process = 0;  ///< no two of a run are equal, and none comes again
-  /// memory_host(): processes with the same can read each other's memory, if the kernel lets them;
-  /// empty: its memory is read by nobody.
+  std::uint64_t process = 0;  ///< unique in a run and never reused
+  /// memory_host(). Processes with the same host can read each other's memory, if the kernel allows
+  /// it. Empty: shares no memory.
   std::string host;
   std::int64_t pid = 0;
-  int board = -1;           ///< the descriptor of its board, there
-  std::uint64_t nonce = 0;  ///< stands in the board: a later process with the same pid has another
-  std::uint64_t probe = 0;  ///< where the nonce lies in its memory
-  std::string wire;         ///< empty: it has none
+  int board = -1;           ///< file descriptor of its board, in that process
+  std::uint64_t nonce = 0;  ///< also written on the board; a later process with the same pid has
+                            ///< another
+  std::uint64_t probe = 0;  ///< address of the nonce in its memory
+  std::string wire;         ///< address of its wire; empty without one
 
   friend bool operator==(const window_address&, const window_address&) = default;
 };
 
 std::string to_text(const window_address& x);
-/// Throws input_error: what is no such text.
+/// Throws input_error for any other text.
 window_address window_address_of(std::string_view text);
 
 }  // namespace troupe::runtime

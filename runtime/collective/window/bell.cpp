@@ -13,7 +13,7 @@ namespace {
 static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t)
               && std::atomic<std::uint32_t>::is_always_lock_free);
 
-// std::atomic::wait sleeps where only threads of this process can wake it.
+// std::atomic::wait uses a private futex, which other processes cannot wake.
 void shared_futex(std::atomic<std::uint32_t>& word, int what, std::uint32_t value) {
   ::syscall(SYS_futex, &word, what, value, nullptr, nullptr, 0);
 }

@@ -1,4 +1,4 @@
-// How a rank that sleeps is woken, from its own process or from another one.
+// Wakes a sleeping rank from its own process or from another one.
 
 #pragma once
 
@@ -8,18 +8,17 @@
 
 namespace troupe::runtime {
 
-/// Lies in memory that processes share; all zero is a fresh one. One rank waits at it, anybody
-/// rings.
+/// In shared memory; initialized by zeros. One rank waits, any thread rings.
 struct window_bell {
   std::atomic<std::uint32_t> rung;
   std::atomic<std::uint32_t> sleepers;
 };
 
-/// Whatever was written before is seen by who wakes. Any thread.
+/// Releases earlier writes to the woken rank. Any thread.
 void ring(window_bell& x);
 
-/// Returns when `rung` is no longer `seen`, sometimes earlier; looks for the time of `spin`, then
-/// sleeps. Who waits for a condition reads `rung` before the condition.
+/// Waits until `rung` differs from `seen`; may return early. Polls for `spin`, then sleeps. To wait
+/// for a condition, read `rung` before checking the condition.
 void await_ring(window_bell& x, std::uint32_t seen, std::chrono::microseconds spin);
 
 }  // namespace troupe::runtime

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t board_page = 4096;
 constexpr std::uint64_t board_version = 1;
 
-// Serial, whether it has left, rounds.
+// Layout of the word: serial, left, rounds.
 constexpr int rounds_bits = 39;
 constexpr std::uint64_t left_bit = std::uint64_t{1} << rounds_bits;
 constexpr std::uint64_t most_serial = (std::uint64_t{1} << 24) - 1;
@@ -37,10 +37,10 @@ struct window_board::first_page {
   std::array<window_bell, channels> bells;
 };
 
-/// Of two rounds that follow each other, so that a rank which is ahead writes to the other.
+/// Holds the offers of two consecutive rounds, because a rank may be one round ahead.
 ///
-/// Another process may read while the next membership is written here: it looks at the serial
-/// before and after. Words are released and acquired, so that neither look moves past them.
+/// Another process may read while the next membership is written. It compares the serial before and
+/// after. Words are stored with release and loaded with acquire, so neither check moves past them.
 struct window_board::channel {
   template <class T>
   struct word {
@@ -86,8 +86,9 @@ std::shared_ptr<window_board> window_board::make() {
     if (file >= 0)
       ::close(file);
     throw io_error(
-        "cannot make {} bytes of memory that processes share: {}; raise the limits of descriptors "
-        "and memory, or run without shared memory",
+        "cannot create {} bytes of shared memory: {}; raise the limits of descriptors and memory, "
+        "or "
+        "run without shared memory",
         bytes,
         system_message(why));
   }
@@ -104,8 +105,8 @@ std::shared_ptr<window_board> window_board::open(const window_address& of) {
   const auto where = fmt::format("/proc/{}/fd/{}", of.pid, of.board);
   const auto refuse = [&](const std::string& why) {
     throw io_error(
-        "cannot open what process {} (pid {}) shares, {}: {}; is it alive, of the same user and "
-        "dumpable? Otherwise run without shared memory",
+        "cannot open the shared memory of process {} (pid {}), {}: {}; check that it is alive, "
+        "dumpable and of the same user, or run without shared memory",
         of.process,
         of.pid,
         where,
@@ -121,7 +122,7 @@ std::shared_ptr<window_board> window_board::open(const window_address& of) {
   const int why = errno;
   ::close(file);
   if (!fits)
-    refuse("it is no board of windows of this version");
+    refuse("it is not a board of this version");
   if (at == MAP_FAILED)
     refuse(system_message(why));
   std::shared_ptr<window_board> out(new window_board(-1, at, false));
@@ -163,8 +164,8 @@ int window_board::take(const std::string& group, int rank) {
   const std::lock_guard lock(mutex_);
   if (free_.empty())
     throw io_error(
-        "rank {} cannot join the group {}: this process has {} memberships in groups between "
-        "processes, and no more fit; use fewer groups, or more processes",
+        "rank {} cannot join the group {}: this process already has {} memberships in groups "
+        "between processes, the maximum; use fewer groups or more processes",
         rank,
         group,
         channels);
@@ -220,7 +221,7 @@ window_progress window_board::progress(int channel) const {
   return progress_of(at(channel).progress.load());
 }
 
-// The owner may end its membership, and another begin, while this is read.
+// The owner may end its membership and start another during this read.
 std::optional<window_offer> window_board::offer(int channel,
                                                 std::uint64_t serial,
                                                 std::uint64_t round) const {

@@ -1,5 +1,5 @@
-// The memory of a process in which its ranks say what they have come for, and which other processes
-// of the host map: without a name in any folder, so that nothing is left behind when one is killed.
+// A process's board: shared memory with the progress and offers of its ranks. Other processes of
+// the host map it. It is an anonymous file, so nothing is left behind after a kill.
 
 #pragma once
 
@@ -16,25 +16,26 @@
 
 namespace troupe::runtime {
 
-/// How far a rank is; one word, so that it is read as a whole.
+/// Progress of a rank; stored in one word and so read atomically.
 struct window_progress {
-  std::uint64_t serial = 0;  ///< of its membership; 0: none
+  std::uint64_t serial = 0;  ///< serial number of its membership; 0: none
   bool left = false;
   std::uint64_t rounds = 0;
 };
 
-/// A mapping of one process's board: its own, or another's.
+/// A mapping of this process's board or of another one's.
 ///
-/// A rank of a group has a channel: its progress, and what it offers. Only its owner writes there;
-/// others map all but the first page, where the bells are, for reading (WINDOW-1).
+/// Each rank of a group has a channel with its progress and its offer. Only the owner writes
+/// channels; others map them read-only. The first page, with the bells, is writable for all
+/// (WINDOW-1).
 class window_board {
  public:
   static constexpr int channels = 256;
   static constexpr std::size_t most_name = 111;
 
-  /// Makes a board. Throws io_error.
+  /// Creates a board. Throws io_error.
   static std::shared_ptr<window_board> make();
-  /// Opens that of another process. Throws io_error: it is gone, or the system refuses.
+  /// Opens another process's board. Throws io_error if the process is gone or the system refuses.
   static std::shared_ptr<window_board> open(const window_address& of);
   ~window_board();
   window_board(const window_board&) = delete;
@@ -42,23 +43,23 @@ class window_board {
 
   int descriptor() const { return descriptor_; }
   std::uint64_t nonce() const;
-  const void* probe() const;  ///< where the nonce lies
+  const void* probe() const;  ///< address of the nonce
 
-  // Of one's own, any thread:
+  // For the owner; any thread.
 
-  /// Throws io_error: all are taken, and how many there are. Of those that are free the one that
-  /// has been so for longest: others who are late still read how far its last rank was.
+  /// Reserves a channel. Throws io_error if all are in use. Prefers the channel that has been free
+  /// longest, so that late ranks can still read the progress of its last membership.
   int take(const std::string& group, int rank);
   void give_back(int channel);
-  /// The offer is of the last of `rounds`; null: it brings none.
+  /// Publishes progress, and the offer of round `rounds`; null: no offer.
   void post(int channel, std::uint64_t rounds, bool left, const window_offer* offer);
 
-  // Of any:
+  // For all processes.
 
-  /// The channel that a rank has now, and the serial of its membership.
+  /// The rank's current channel, and the serial number of its membership.
   std::optional<std::pair<int, std::uint64_t>> find(const std::string& group, int rank) const;
   window_progress progress(int channel) const;
-  /// Empty: the membership with that serial has ended, or no offer is there.
+  /// Empty if the membership has ended or made no such offer.
   std::optional<window_offer> offer(int channel, std::uint64_t serial, std::uint64_t round) const;
   window_bell& bell(int channel);
 

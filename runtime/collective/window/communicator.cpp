@@ -32,15 +32,16 @@ void window_communicator::carry_out(const collective_call& call, Work&& work) {
   }
 }
 
-// Everybody compares the same offers, so that all agree, or all throw the same.
+// All ranks compare the same offers, so all agree or all throw the same error.
 void window_communicator::meet(const collective_call& call, std::vector<window_array> arrays) {
   for (auto& array : arrays)
     array = group_->placed(array);
   const auto mine = offer_of(call, std::move(arrays));
   if (const auto words = words_of(mine).size(); words > most_words_of_offer)
     throw input_error(
-        "{} along {} by {} ranks with {} arrays each takes {} words to tell, and {} is the most "
-        "between processes; give fewer arrays at once",
+        "{} along {} by {} ranks with {} arrays each needs {} words to describe, but at most {} "
+        "are "
+        "possible between processes; pass fewer arrays at once",
         call.what,
         short_name(along()),
         size(),
@@ -64,8 +65,8 @@ void window_communicator::barrier() {
   carry_out(collective_call::barrier(), [&] { meet(collective_call::barrier(), {}); });
 }
 
-// As local_group does: each rank sums one slice, then everybody fetches the other slices. Where
-// `to` is a part, its slice is read by its rank alone until the second meeting.
+// As in local_group: each rank sums one slice, then copies the other slices. If `to` is a part,
+// only its own rank reads its slice until the second meeting.
 void window_communicator::all_reduce_sum(
     stream& stream, dtype type, std::span<const void* const> parts, void* to, std::int64_t n) {
   const auto call = collective_call::all_reduce_sum(type, parts.size(), n);
@@ -133,7 +134,7 @@ void window_communicator::all_to_all(
       const auto& theirs = offers_[std::size_t(r)];
       const auto bytes = size_of_cut(theirs.ends, rank_);
       ensure(bytes == size_of_cut(to_ends, r),
-             "COLLECTIVE-4: what one rank sends is as much as the other expects");
+             "COLLECTIVE-4: a rank sends as much as the other expects");
       moves.push_back({r, 0, begin_of(theirs.ends, rank_), at(to, begin_of(to_ends, r)), bytes});
     }
     fetch(stream, moves);

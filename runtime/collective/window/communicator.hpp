@@ -1,4 +1,4 @@
-// A rank's end of a group whose ranks live in several processes.
+// A communicator for a group whose ranks are in several processes.
 
 #pragma once
 
@@ -8,15 +8,15 @@
 
 namespace troupe::runtime {
 
-/// Of host memory: throws input_error on a stream of a device. Sums have the bits of local_group's.
+/// For host memory; throws input_error on a device stream. Sums have the bits of local_group's.
 ///
-/// Each call is two or three meetings. At the first everybody says what it has come for and where
-/// its arrays are; then each reads what it needs and adds it up in rank order, a piece at a time;
-/// at the last everybody has read. What goes wrong in a call ends the membership: from then on it
-/// is thrown again, until the generation ends.
+/// A call has two or three meetings. At the first, ranks exchange their calls and the places of
+/// their arrays. Then each rank reads what it needs and adds it in rank order, a piece at a time.
+/// At the last meeting all ranks have read. An error in a call ends the membership: later calls
+/// throw it again until the generation ends.
 class window_communicator final : public communicator {
  public:
-  /// Joins. Throws what window_group::join does.
+  /// Joins the group. Throws as window_group::join does.
   window_communicator(std::shared_ptr<window_group> group, int rank, const cancel_token& until);
   ~window_communicator() override;
   window_communicator(const window_communicator&) = delete;
@@ -43,7 +43,7 @@ class window_communicator final : public communicator {
   void broadcast(stream& stream, void* data, std::int64_t bytes, int root) override;
 
  private:
-  /// Bytes of an array of a rank, to be copied.
+  /// Bytes of a rank's array to copy.
   struct move {
     int rank;
     std::size_t array;
@@ -54,11 +54,10 @@ class window_communicator final : public communicator {
 
   template <class Work>
   void carry_out(const collective_call& call, Work&& work);
-  /// The first meeting of a call: everybody has come for the same thing.
+  /// The first meeting of a call: compares the calls.
   void meet(const collective_call& call, std::vector<window_array> arrays);
-  /// Any other meeting.
   void meet() { group_->meet(rank_); }
-  /// Sums elements [begin, end) of everybody's parts.
+  /// Sums elements [begin, end) of all ranks' parts.
   void sum(stream& stream, dtype type, void* to, std::int64_t begin, std::int64_t end);
   void fetch(stream& stream, const std::vector<move>& moves);
   void fetch_distant(const std::vector<move>& moves);
@@ -69,8 +68,8 @@ class window_communicator final : public communicator {
 
   std::shared_ptr<window_group> group_;
   int rank_;
-  std::uint64_t round_ = 0;           ///< of the offers
-  std::vector<window_offer> offers_;  ///< of each rank, of this call
+  std::uint64_t round_ = 0;           ///< round of the offers
+  std::vector<window_offer> offers_;  ///< per rank, for this call
   std::exception_ptr failure_ = nullptr;
 };
 

@@ -26,7 +26,7 @@ std::optional<window_offer> distant_wire::offer(int rank, std::uint64_t round) {
   return at->second.offers[round % 2];
 }
 
-// Addresses mean nothing there.
+// Strips addresses, which are meaningless in another process.
 void distant_wire::tell(int rank, std::uint64_t rounds, bool left, const window_offer* offer) {
   window_exchange::message x;
   x.verb = window_verb::post;

@@ -1,4 +1,4 @@
-// To a process whose memory cannot be read: by messages.
+// A wire by messages, to a process whose memory cannot be read.
 
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace troupe::runtime {
 
-/// One group's ranks in one process. The bytes of a read land in memory of the wire's and are
-/// copied from there when it finishes: a read that is given up writes nowhere else.
+/// Serves one group's ranks in one process. A read lands in a buffer of the wire and is copied at
+/// `finish`, so an abandoned read writes nowhere else.
 class distant_wire final : public window_wire {
  public:
   distant_wire(window_exchange& by,

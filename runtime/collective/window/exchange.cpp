@@ -36,7 +36,7 @@ std::shared_ptr<window_wire> window_exchange::wire_to(const window_address& proc
   return std::make_shared<distant_wire>(*this, process.process, group, generation);
 }
 
-// What is heard of these connections from now on is of nobody: the next one is another.
+// Ignores what these connections still deliver; a later connection has another number.
 void window_exchange::forget(std::uint64_t process, const std::string& why) {
   std::vector<peer_number> all;
   {
@@ -83,7 +83,7 @@ landing window_exchange::arrived(peer_number from,
       || x.verb < window_verb::post || x.verb > window_verb::refusal
       || (bytes > 0 && x.verb != window_verb::post && x.verb != window_verb::bytes)
       || bytes > std::size_t(window_exchange::most_bytes_of_piece)) {
-    wire_->close(from, "it sent what is no message between windows of this version");
+    wire_->close(from, "it sent an invalid message between windows");
     return {};
   }
   {
@@ -130,7 +130,7 @@ void window_exchange::apply(const message& x, std::optional<window_offer> offer)
       return;
     auto& to = mirrors_[where];
     to.left = to.left || x.left != 0;
-    // That it has left may be heard before what it brought to its last round.
+    // The rank's leave may arrive before the offer of its last round.
     if (x.left == 0 && x.round > to.rounds && to.early.size() < most_early)
       to.early[x.round] = std::move(offer);
     for (auto at = to.early.begin(); at != to.early.end() && at->first <= to.rounds + 1;
@@ -145,7 +145,7 @@ void window_exchange::apply(const message& x, std::optional<window_offer> offer)
   wake(group);
 }
 
-/// On the wire's thread, as a reader of the group: it waits for nobody.
+/// Runs on the wire's thread and never waits.
 void window_exchange::answer(peer_number from, const message& x) {
   auto said = x;
   said.process = process_;
@@ -183,7 +183,7 @@ landing window_exchange::take_bytes(peer_number, const message& x, std::size_t b
   return {to->place.get(), to, [this, to](bool there) {
             {
               const std::lock_guard lock(mutex_);
-              to->over = there;  // otherwise its process is lost, as all are told
+              to->over = there;  // otherwise the process is lost and its groups are told
             }
             wake(to->group);
           }};
@@ -211,7 +211,7 @@ std::shared_ptr<window_exchange::fetch> window_exchange::ask(std::uint64_t proce
   {
     const std::lock_guard lock(mutex_);
     out->number = next_fetch_++;
-    // Of who was forgotten meanwhile nothing comes, as its group tells whoever waits.
+    // A process that was forgotten meanwhile never replies; its group releases the waiting ranks.
     if (const auto to = others_.find(process);
         to == others_.end() || to->second.number == peer_number{})
       return out;

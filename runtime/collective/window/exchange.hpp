@@ -1,9 +1,9 @@
 // Messages between processes that cannot read each other's memory, over a wire of transport/.
 //
-// Four kinds: a rank has arrived (with what it offers, without addresses), a piece of an offered
-// array is asked for, its bytes, and its refusal. What is asked for is checked against the offer of
-// that round: nobody reads anything else. Each process has a thread of the wire's, and that copies
-// the bytes before it sends them: so no array is read after its rank has left (WINDOW-3).
+// There are four kinds: a rank has arrived (with its offer, without addresses), a request for a
+// piece of an offered array, its bytes, and a refusal. Requests are checked against the offer of
+// their round. The wire's thread copies the bytes before it sends them, so no array is read after
+// its rank has left (WINDOW-3).
 
 #pragma once
 
@@ -15,13 +15,13 @@
 
 namespace troupe::runtime {
 
-/// A rank elsewhere, as far as its process has told.
+/// Known state of a rank in another process.
 struct window_mirror {
   std::uint64_t rounds = 0;
   bool left = false;
   std::optional<window_offer> offers[2] = {};
   std::uint64_t offered[2] = {};
-  /// Rounds that were heard of before the one that is next: messages come in any order.
+  /// Posts that arrived before an earlier round: messages are not ordered.
   std::map<std::uint64_t, std::optional<window_offer>> early = {};
 };
 
@@ -35,7 +35,7 @@ class window_exchange final : private wire_owner {
     std::function<void(std::uint64_t process, const std::string& why)> lost;
   };
 
-  /// The hooks are called on the wire's thread. Throws what `make` throws.
+  /// The wire's thread calls the hooks. Throws what `make` throws.
   window_exchange(std::uint64_t process, const maker& make, hooks hooks);
   ~window_exchange() override;
 
@@ -44,12 +44,12 @@ class window_exchange final : private wire_owner {
                                        const std::string& group,
                                        generation_id generation);
   void forget(std::uint64_t process, const std::string& why);
-  /// Nothing of this group is asked for any more.
+  /// Forgets the ranks of a group that is no longer used.
   void drop(const std::string& group);
-  /// Of groups of earlier generations nothing new is kept: what is said late of one that was
-  /// dropped would stay for ever.
+  /// Ignores new messages of earlier generations. Otherwise late messages of dropped groups would
+  /// stay forever.
   void begin_generation(generation_id first);
-  /// The hooks are not called any more. Not on the wire's thread.
+  /// Stops calling the hooks. Do not call it on the wire's thread.
   void stop() { wire_->stop(); }
 
  private:
@@ -78,7 +78,7 @@ class window_exchange final : private wire_owner {
   std::map<place, window_mirror> mirrors_;
   std::map<std::uint64_t, other> others_;
   std::map<peer_number, std::uint64_t> callers_;
-  std::set<peer_number> closed_;  ///< until the wire says so: what still comes is of nobody
+  std::set<peer_number> closed_;  ///< until the wire confirms; late messages are ignored
   std::unordered_map<std::uint64_t, std::shared_ptr<fetch>> fetches_;
   std::uint64_t next_fetch_ = 1;
   generation_id first_ = {};

@@ -1,4 +1,4 @@
-// The header of a message between windows: window_exchange's own.
+// The header of a message between windows; private to window_exchange.
 
 #pragma once
 
@@ -16,8 +16,8 @@ struct window_exchange::message {
   std::uint32_t version = 2;
   window_verb verb = {};
   std::int32_t rank = 0;
-  std::uint64_t process = 0;  ///< who sends it
-  std::uint64_t round = 0;    ///< of a post how many by now, otherwise of the offer
+  std::uint64_t process = 0;  ///< sender
+  std::uint64_t round = 0;    ///< of a post: rounds so far; otherwise: the offer's round
   std::uint64_t generation = 0;
   std::uint64_t fetch = 0;
   std::uint64_t array = 0;
@@ -33,7 +33,7 @@ struct window_exchange::message {
   }
 };
 
-/// Guarded by the exchange's mutex. Bytes that are still landing keep it.
+/// A pending request, guarded by the exchange's mutex. Landing bytes keep it alive.
 struct window_exchange::fetch {
   std::uint64_t number = 0;
   std::uint64_t from = 0;  ///< process

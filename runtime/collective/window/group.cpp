@@ -45,8 +45,7 @@ window_array window_group::placed(window_array x) const {
 }
 
 void window_group::join(int rank, const cancel_token& until) {
-  ensure(rank >= 0 && rank < size() && is_here(rank),
-         "WINDOW-5: a rank joins in the process that is its home");
+  ensure(rank >= 0 && rank < size() && is_here(rank), "WINDOW-5: a rank joins in its home process");
   auto& x = local(rank);
   ensure(!x.joined.exchange(true), "WINDOW-6: a rank joins its group once");
   auto* bell = &x.own_bell;
@@ -133,9 +132,9 @@ void window_group::meet(int rank, const window_offer& offer) {
           rank, [&] { return has_arrived(r, round); }, meeting(rank));
 }
 
-// Who has arrived and left before this rank did may have freed what this rank read meanwhile. Who
-// has gone on from here had seen this rank arrive, and left later. That he has not left is looked
-// at last.
+// A rank that arrived and left earlier may have freed arrays while this rank read them. A rank that
+// went on to the next round has seen this rank arrive, and left only later. So check `has_left`
+// last.
 void window_group::meet(int rank) {
   arrive(rank, nullptr);
   const auto round = rounds(rank);
@@ -147,7 +146,7 @@ void window_group::meet(int rank) {
           meeting(rank));
 }
 
-/// The board first: who is rung looks there.
+/// Posts on the board first, because a woken rank reads it.
 void window_group::tell(int rank, const window_offer* offer) {
   auto& x = local(rank);
   if (x.channel >= 0)

@@ -1,4 +1,4 @@
-// A process's part of one group: its own ranks, and how it sees the others.
+// A process's part of one group: its own ranks, and its view of the others.
 
 #pragma once
 
@@ -15,46 +15,47 @@
 
 namespace troupe::runtime {
 
-/// What all ranks of a group say alike when they join it.
+/// Description of a group; equal on all ranks.
 struct window_group_description {
-  std::string name;  ///< of one generation no two are equal
+  std::string name;  ///< unique within a generation
   axis along = axis::data;
   generation_id generation = {};
-  std::vector<std::string> homes = {};  ///< of each rank the address of its process
-  /// What each rank is called by who looks for one that hangs (device/lane_board.hpp); none: "rank
-  /// 1 of dp0".
+  std::vector<std::string> homes = {};  ///< per rank: address of its process
+  /// Names of the ranks for the failure detector (device/lane_board.hpp). Empty: "rank 1 of dp0".
   std::vector<std::string> members = {};
 };
 
 struct window_tuning {
-  std::chrono::microseconds spin{20};  ///< how long a wait looks before it sleeps
-  std::int64_t piece = 256 << 10;      ///< most bytes of one array that are summed at a time
-  std::int64_t cache = 512 << 10;      ///< of all arrays together, so that they stay in the cache
-  std::int64_t stretch = 4 << 20;      ///< most bytes that are moved before a token is looked at
-  int ahead = 4;                       ///< pieces that a distant process is asked for at once
+  std::chrono::microseconds spin{20};  ///< polling time of a wait before it sleeps
+  std::int64_t piece = 256 << 10;      ///< max. bytes of one array that are summed at a time
+  std::int64_t cache = 512 << 10;      ///< max. bytes of all arrays together, to stay in the cache
+  std::int64_t stretch = 4 << 20;      ///< max. bytes moved between two checks of the token
+  int ahead = 4;                       ///< outstanding requests to a distant process
 };
 
-/// Meetings of ranks, and who may read what meanwhile. A rank's own functions are called by its
-/// thread, the others by any.
+/// Meetings of ranks, and the access rules between them. A rank's own thread calls its own
+/// functions; any thread calls the others.
 ///
-/// WINDOW-1  A rank's arrays are read by others and written by nobody but itself.
-/// WINDOW-2  A call in which bytes were read ends well only when everybody has arrived at its last
-///           meeting and, as seen after that, nobody had left by then: so nothing that was read of
-///           a rank which has left, be it garbage, is in the result of a call that ended well.
-/// WINDOW-3  Who is told that a call has failed may free its arrays at once: threads of its own
-///           process no longer read them, and other processes read by the kernel, which refuses
-///           what is not mapped, or where they have mapped it themselves, which stays.
-/// WINDOW-4  Whoever waits is released as soon as its token is set, or a process that has ranks of
-///           the group is lost: no wait depends on the one who is gone.
+/// WINDOW-1  Other ranks read a rank's arrays; only the rank itself writes them.
+///
+/// WINDOW-2  A call that read bytes succeeds only if all ranks arrived at its last meeting and had
+/// not left by then. So a successful result never contains bytes read from a rank that had left.
+///
+/// WINDOW-3  A rank whose call failed may free its arrays at once. Threads of its own process no
+/// longer read them. Other processes read through the kernel, which refuses unmapped memory, or
+/// through mappings of their own, which stay valid.
+///
+/// WINDOW-4  A waiting rank is released once its token is set, or once a process with ranks of the
+/// group is lost. No wait depends on the lost process.
 class window_group final : public awaited, public std::enable_shared_from_this<window_group> {
  public:
   struct home {
     std::uint64_t process = 0;
-    std::shared_ptr<window_wire> wire;  ///< null: here
+    std::shared_ptr<window_wire> wire;  ///< null for this process
   };
 
-  /// `board` and `memory` are null where nobody maps them. `homes` is of each rank. `counters`: of
-  /// all groups of the process.
+  /// `board` and `memory` are null without shared memory. `homes` has one entry per rank.
+  /// `counters` are those of all groups of the process.
   window_group(window_group_description what,
                std::vector<home> homes,
                std::shared_ptr<window_board> board,
@@ -68,44 +69,47 @@ class window_group final : public awaited, public std::enable_shared_from_this<w
   const window_group_description& description() const { return what_; }
   const window_tuning& tuning() const { return tuning_; }
   window_counters& counters() const { return *counters_; }
-  /// Other processes map arrays of windows::allocate.
+  /// True if other processes map arrays of windows::allocate.
   bool maps_arrays() const;
-  /// An array to be offered, with where others can map it.
+  /// Adds to an offered array the place where others can map it.
   window_array placed(window_array x) const;
   int size() const { return int(homes_.size()); }
   bool is_here(int rank) const { return homes_[std::size_t(rank)].wire == nullptr; }
   window_wire& wire_of(int rank) const { return *homes_[std::size_t(rank)].wire; }
 
-  /// Once for each rank of this process. Throws broken_promise (WINDOW-5).
+  /// Call it once for each rank of this process. Breaks WINDOW-5 or WINDOW-6 otherwise.
   void join(int rank, const cancel_token& until);
-  /// Comes no more. Others may still look how far it was. With the last rank of this process the
-  /// arrays of others are mapped no more: who has died would keep its memory here.
+  /// Leaves the group; the rank's progress stays readable. The last rank of this process unmaps the
+  /// arrays of other processes, because a mapping would keep the memory of a dead process.
   void part(int rank);
 
-  // A rank's own:
+  // For a rank's own thread:
 
-  /// Comes to a call; the text is for who asks what it was at.
+  /// Starts a call; `call` appears in reports of its waits.
   void begin(int rank, const collective_call& call);
-  /// Arrives at the first meeting of a call, with what it brings, and returns when everybody has,
-  /// though he may have left since. Throws `cancelled`, and io_error: whose process is gone.
+  /// The first meeting of a call: arrives with an offer, and waits until all ranks have arrived,
+  /// even if some have left since. Throws `cancelled`, and io_error if a process of the group is
+  /// lost.
   void meet(int rank, const window_offer& offer);
-  /// The same of a later meeting: everybody is there, or has gone on from there, and has not left.
+  /// A later meeting: waits until each rank has arrived and has not left, or has gone on to the
+  /// next round.
   void meet(int rank);
-  /// Returns when `holds`. Throws as `meet` does.
+  /// Waits until `holds` is true. Throws as `meet` does.
   void await(int rank, const std::function<bool()>& holds, wait_reason why);
   /// Throws as `meet` does, without waiting.
   void check(int rank);
-  /// For as long as it waits the rank that it needs has left: returns never, throws as `meet` does.
+  /// Waits for this rank's release after a rank that it needs has left. Always throws, as `meet`
+  /// does.
   [[noreturn]] void await_release(int rank);
-  /// The call has failed: nobody of this process reads the arrays of this rank any more, and nobody
-  /// meets it again.
+  /// Leaves after a failed call: no thread of this process reads this rank's arrays anymore, and no
+  /// later meeting includes it.
   void leave(int rank);
-  /// Rounds at which it has arrived.
+  /// Number of rounds at which the rank has arrived.
   std::uint64_t rounds(int rank) const { return local(rank).rounds; }
-  /// What a rank anywhere has brought to the meeting at which all have arrived last.
+  /// The offer of any rank at the last completed meeting.
   window_offer offer(int rank, int of);
 
-  /// For the time of its life this rank can read the arrays of the ranks of this process.
+  /// While it exists, this rank may read the arrays of this process's ranks.
   class reading {
    public:
     reading(window_group& of, int rank);
@@ -117,20 +121,20 @@ class window_group final : public awaited, public std::enable_shared_from_this<w
     window_group& of_;
   };
 
-  // Anybody's:
+  // For any thread:
 
-  /// The bytes of a rank of this process, for another one. False: it has left, or offers no such
-  /// bytes.
+  /// Copies bytes of a local rank's array for another process. False if the rank has left or offers
+  /// no such bytes.
   bool copy_out(int rank,
                 std::uint64_t round,
                 std::size_t array,
                 std::int64_t begin,
                 std::span<std::byte> to);
-  /// Everybody of this process who waits in this group is released, with this cause.
+  /// Releases all waiting local ranks of this group, with `why` as the cause.
   void lose(std::uint64_t process, const std::string& why);
-  /// Something has changed that somebody may wait for.
+  /// Makes waiting ranks check their condition again.
   void wake();
-  /// In what call a rank of this process waits, and who has not arrived there.
+  /// The call that a local rank waits in, and the ranks that have not arrived.
   wait_report missing(std::uint64_t rank) const override;
 
  private:
@@ -138,13 +142,13 @@ class window_group final : public awaited, public std::enable_shared_from_this<w
     cancel_token until;
     std::shared_ptr<void> waker;
     window_bell own_bell = {};
-    std::atomic<window_bell*> bell = nullptr;  ///< null before it has joined
+    std::atomic<window_bell*> bell = nullptr;  ///< null until it joins
     int channel = -1;
     std::atomic<std::uint64_t> rounds = 0;
     std::atomic<bool> left = false, joined = false;
-    collective_call call = {};  ///< at which it is; its ends are not looked at
+    collective_call call = {};  ///< current call, without its ends
     window_offer offers[2];
-    std::uint64_t offered[2] = {};  ///< the rounds of the offers
+    std::uint64_t offered[2] = {};  ///< rounds of the offers
   };
 
   member& local(int rank) const { return *members_.at(rank); }
@@ -160,18 +164,18 @@ class window_group final : public awaited, public std::enable_shared_from_this<w
   const std::shared_ptr<const shared_memory> memory_;
   const window_tuning tuning_;
   const std::shared_ptr<window_counters> counters_;
-  std::atomic<int> present_ = 0;     ///< ranks of this process that have joined, and not parted
-  std::vector<window_wire*> wires_;  ///< each once
+  std::atomic<int> present_ = 0;     ///< local ranks that have joined and not parted
+  std::vector<window_wire*> wires_;  ///< without duplicates
   std::map<int, std::unique_ptr<member>> members_;
   mutable std::mutex mutex_;
   wait_condition changed_;
   int readers_ = 0;
-  bool left_ = false;  ///< somebody of this process
+  bool left_ = false;  ///< a local rank has left
   std::atomic<bool> is_lost_ = false;
-  std::string lost_;  ///< who and why; written once
+  std::string lost_;  ///< lost process and cause; written once
 };
 
-/// By which processes find each other's ranks: the name and the generation.
+/// Key by which processes match groups: name and generation.
 std::string key_of(const window_group_description& x);
 
 }  // namespace troupe::runtime

@@ -1,4 +1,4 @@
-// How a rank comes to the bytes of others: pieces that stay in the cache until they are added.
+// Reads the bytes of other ranks in pieces that stay in the cache until they are added.
 
 #include "runtime/collective/offsets.hpp"
 #include "runtime/collective/ordered_sum.hpp"
@@ -32,8 +32,8 @@ void window_communicator::finish(window_read& x) {
   (wire.reads_at_once() ? counters.bytes_read : counters.bytes_received) += x.into.size();
 }
 
-// While one piece is added, what comes from afar of the next is under way. What is read by the
-// kernel is read just before it is added, into the same few places.
+// Requests the distant parts of the next piece while one piece is added. Reads through the kernel
+// happen just before the addition, into the same few buffers.
 void window_communicator::sum(
     stream& stream, dtype type, void* to, std::int64_t begin, std::int64_t end) {
   require_summable(type);

@@ -1,4 +1,4 @@
-// What a rank brings to the first meeting of a call, as other processes read it.
+// A rank's offer: its call and arrays, as other processes read them.
 
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace troupe::runtime {
 
-/// Of the rank's own process: nobody else follows the pointer.
+/// The pointer is valid in the rank's own process only.
 struct window_array {
   const void* at = nullptr;
   std::int64_t bytes = 0;
-  shared_place place = {};  ///< where others can map it
+  shared_place place = {};  ///< place where others can map it
 };
 
 struct window_offer {
@@ -25,19 +25,19 @@ struct window_offer {
   std::size_t parts = 0;
   bool cuts_are_own = false;
   std::vector<std::int64_t> ends = {};
-  std::vector<window_array> arrays = {};  ///< the parts; after them `to`, where others read it
+  std::vector<window_array> arrays = {};  ///< the parts, then `to` if others read it
 
-  /// Lends its own text and ends.
+  /// The result refers to this object's text and ends.
   collective_call call() const;
 };
 
 window_offer offer_of(const collective_call& call, std::vector<window_array> arrays);
 
-/// An offer takes 9 words, one for each rank and five for each array: as many at most.
+/// An offer has 9 words, one per rank and five per array, up to this maximum.
 inline constexpr std::size_t most_words_of_offer = 1000;
 
 std::vector<std::int64_t> words_of(const window_offer& x);
-/// Empty: these are no words of an offer.
+/// Empty if `words` is not a valid offer.
 std::optional<window_offer> offer_in(std::span<const std::int64_t> words);
 
 }  // namespace troupe::runtime

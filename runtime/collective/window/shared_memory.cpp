@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t large_page = std::size_t{2} << 20;
 
-/// Large pages are mapped as such only where file and addresses are aligned alike.
+/// Large pages require equal alignment of file offset and address.
 void* map_file(int file, std::size_t bytes, int protection) {
   if (bytes < large_page)
     return ::mmap(nullptr, bytes, protection, MAP_SHARED, file, 0);
@@ -46,21 +46,21 @@ void* map_file(int file, std::size_t bytes, int protection) {
   return out;
 }
 
-/// A file in memory is one for the limit of files, too, and who exceeds that is ended by a signal.
+/// RLIMIT_FSIZE applies to memory files too, and exceeding it raises a signal.
 bool exceeds_limit(std::size_t bytes) {
   rlimit limit = {};
   return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur;
 }
 
-/// A wish: without it the pages are small. As a rule files get no large pages by advice alone
-/// (transparent_hugepage/shmem_enabled), but are given them where somebody asks for them at once.
-/// What is left behind the last whole one stays in small pages: nothing is taken beyond `bytes`.
+/// Best effort; otherwise pages stay small. Advice alone usually gives files no large pages
+/// (transparent_hugepage/shmem_enabled), but MADV_COLLAPSE does. The rest after the last whole
+/// large page stays in small pages, so no memory beyond `bytes` is used.
 void make_pages_large(std::byte* at, std::size_t bytes) {
   if (bytes < large_page)
     return;
-  ::madvise(at, bytes, MADV_HUGEPAGE);  // of all: the kernel keeps what differs as two mappings
+  ::madvise(at, bytes, MADV_HUGEPAGE);  // the whole range: otherwise the kernel splits the mapping
   bytes -= bytes % large_page;
-  for (std::size_t i = 0; i < bytes; i += large_page)  // where nothing is, nothing is put together
+  for (std::size_t i = 0; i < bytes; i += large_page)  // only populated memory collapses
     *const_cast<volatile std::byte*>(at + i) = std::byte{0};
   ::madvise(at, bytes, MADV_COLLAPSE);
 }
@@ -107,8 +107,8 @@ memory_block shared_memory::allocate(std::size_t bytes) {
     if (file >= 0)
       ::close(file);
     throw io_error(
-        "cannot make {} bytes of memory that other processes map: {}; raise the limits of "
-        "descriptors (ulimit -n), files (ulimit -f) and memory",
+        "cannot create {} bytes of memory that other processes map: {}; raise the limits of "
+        "descriptors (ulimit -n), file sizes (ulimit -f) and memory",
         whole,
         system_message(why));
   }
@@ -134,7 +134,7 @@ std::optional<shared_place> shared_memory::find(const void* at, std::int64_t byt
   return shared_place{of.descriptor, of.inode, offset};
 }
 
-// A block that can shrink would end a reader by SIGBUS.
+// Requires a seal against shrinking: a reader of a shrunk block would get SIGBUS.
 std::shared_ptr<const std::byte> map_shared(std::int64_t pid,
                                             const shared_place& of,
                                             std::int64_t bytes) {

@@ -1,4 +1,4 @@
-// Memory in which a process keeps arrays that other processes of its host add up where they lie.
+// Memory for arrays that other processes of the host read in place.
 
 #pragma once
 
@@ -9,24 +9,24 @@
 
 namespace troupe::runtime {
 
-/// Where bytes lie in memory that others can map.
+/// Place of bytes in memory that others can map.
 struct shared_place {
-  int descriptor = -1;      ///< of the process; -1: nowhere
-  std::uint64_t inode = 0;  ///< tells it from a later block with that descriptor
+  int descriptor = -1;      ///< file descriptor in the owner's process; -1: none
+  std::uint64_t inode = 0;  ///< distinguishes a later block with the same descriptor
   std::int64_t offset = 0;  ///< bytes
 };
 
-/// Each block is memory without a name in any folder; it is gone when the last process that has
-/// mapped it drops it. Blocks may outlive this. Any thread.
+/// Allocates anonymous files. A block is freed when the last process unmaps it, and may outlive
+/// this object. Any thread.
 class shared_memory {
  public:
   shared_memory();
 
-  /// Zeroed, aligned to a page: for few and large arrays, as each takes a descriptor. From 2 MiB on
-  /// in large pages, and then with all of them at once, where the system gives them. Throws
-  /// io_error.
+  /// Zeroed and page-aligned. For few and large arrays, because each block needs a file descriptor.
+  /// Blocks of 2 MiB or more use large pages if the system provides them, and then allocate all
+  /// pages at once. Throws io_error.
   memory_block allocate(std::size_t bytes);
-  /// Empty: they do not lie within one block.
+  /// Empty if the bytes are not within one block.
   std::optional<shared_place> find(const void* at, std::int64_t bytes) const;
 
  private:
@@ -34,8 +34,8 @@ class shared_memory {
   std::shared_ptr<state> state_;
 };
 
-/// Maps for reading the whole block in which another process has `bytes` at that place; null: it
-/// has it no more, or the system refuses. What the owner does to it later never makes reading fail.
+/// Maps, read-only, the whole block of another process that contains `bytes` bytes at `of`. Null if
+/// the block is gone or the system refuses. Reading never faults, whatever the owner does later.
 std::shared_ptr<const std::byte> map_shared(std::int64_t pid,
                                             const shared_place& of,
                                             std::int64_t bytes);

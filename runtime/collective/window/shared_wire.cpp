@@ -13,7 +13,7 @@ namespace troupe::runtime {
 
 namespace {
 
-constexpr std::size_t most_mappings = 256;  // of one process in one group
+constexpr std::size_t most_mappings = 256;  // per process and group
 
 }  // namespace
 
@@ -52,7 +52,7 @@ shared_wire::member& shared_wire::of(int rank) {
       members_.begin(), members_.end(), [&](const auto& x) { return x->rank == rank; });
 }
 
-// Threads of this process that look at once find the same channel.
+// Concurrent lookups by threads of this process find the same channel.
 window_progress shared_wire::look(int rank) {
   auto& x = of(rank);
   if (x.channel < 0) {
@@ -79,15 +79,15 @@ std::optional<window_offer> shared_wire::offer(int rank, std::uint64_t round) {
   return peer_->board->offer(x.channel, x.serial, round);
 }
 
-// What it tells stands on this process's own board by now. Who has not joined there looks when it
-// does.
+// The content is already on this process's board, so only ring. A rank that has not joined yet
+// reads the board when it joins.
 void shared_wire::tell(int, std::uint64_t, bool, const window_offer*) {
   for (const auto& x : members_)
     if (look(x->rank).serial != 0)
       ring(peer_->board->bell(x->channel));
 }
 
-// Blocks that their owner has dropped would stay in memory as long as they are mapped here.
+// Limited, because a mapping keeps a block that its owner has freed.
 std::shared_ptr<const std::byte> shared_wire::map(const window_array& of) {
   if (of.place.descriptor < 0)
     return nullptr;
@@ -142,8 +142,8 @@ bool shared_wire::finish(window_read& x) {
         peer_->where.process,
         peer_->where.pid);
   throw io_error(
-      "cannot read {} bytes of rank {} of the group {} in process {} (pid {}): {}; was that rank "
-      "given an array shorter than it said?",
+      "cannot read {} bytes of rank {} of the group {} in process {} (pid {}): {}; check that the "
+      "array of that rank has the size that it offers",
       x.into.size(),
       x.rank,
       group_,

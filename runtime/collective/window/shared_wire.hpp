@@ -1,5 +1,4 @@
-// To a process of the same host: its board says what its ranks offer, its memory is read by the
-// kernel.
+// A wire to a process of the same host: reads offers from its board, and arrays through the kernel.
 
 #pragma once
 
@@ -12,32 +11,31 @@
 
 namespace troupe::runtime {
 
-/// One other process whose board is open; shared by all groups.
+/// Another process with an open board; shared by all groups.
 struct shared_memory_peer {
   explicit shared_memory_peer(window_address there) : where(std::move(there)) {}
   ~shared_memory_peer();
   shared_memory_peer(const shared_memory_peer&) = delete;
   shared_memory_peer& operator=(const shared_memory_peer&) = delete;
 
-  /// The process to which `where` belongs lives, so nobody else has its pid.
+  /// True while the process of `where` lives, so that its pid is not reused.
   bool lives() const;
 
   window_address where;
   std::shared_ptr<window_board> board;
-  int handle = -1;        ///< of the process (pidfd_open)
-  bool may_read = false;  ///< the kernel lets this process read that one's memory
+  int handle = -1;        ///< process handle (pidfd_open)
+  bool may_read = false;  ///< the kernel allows this process to read its memory
 };
 
-/// Opens the board and tries the memory. Throws io_error.
+/// Opens the board and tests access to the memory. Throws io_error.
 std::shared_ptr<shared_memory_peer> open_peer(const window_address& where);
 
-/// Reads by `distant`, which may be null, where the kernel refuses memory.
+/// Uses `distant`, which may be null, if the kernel refuses access to memory.
 ///
-/// Arrays of windows::allocate are mapped, and summed where they lie. Of any other a piece is
-/// copied once, from the array there to its place here, by process_vm_readv. Nothing keeps the
-/// other process from freeing the array meanwhile: then bytes are read that mean nothing, or none,
-/// and the call never ends well (WINDOW-2). Nor does it when the process has died, and another one
-/// that has its pid was read (WINDOW-8).
+/// Maps arrays of windows::allocate and sums them in place. Copies pieces of other arrays by
+/// process_vm_readv. The other process may free an array meanwhile: then the bytes are meaningless
+/// or missing, and the call cannot succeed (WINDOW-2). Nor can it if the process has died and
+/// another process with its pid was read (WINDOW-8).
 class shared_wire final : public window_wire {
  public:
   shared_wire(std::shared_ptr<shared_memory_peer> peer,
@@ -58,7 +56,7 @@ class shared_wire final : public window_wire {
   bool reads_at_once() const override { return peer_->may_read; }
 
  private:
-  /// Found once it has joined; its membership has that serial.
+  /// A rank of the other process; channel and serial are set once it has joined.
   struct member {
     int rank = 0;
     std::atomic<int> channel = -1;
@@ -76,7 +74,7 @@ class shared_wire final : public window_wire {
     std::uint64_t used = 0;
   };
   std::mutex mutex_;
-  std::map<std::uint64_t, mapping> mapped_;  ///< by inode, the last few that were used
+  std::map<std::uint64_t, mapping> mapped_;  ///< by inode, least recently used are dropped
   std::uint64_t uses_ = 0;
 };
 

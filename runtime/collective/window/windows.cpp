@@ -17,8 +17,8 @@ void require_usable(const window_tuning& x) {
   if (x.piece < 64 || x.piece > most || x.cache < 1 || x.stretch < 1 || x.ahead < 1
       || x.spin.count() < 0)
     throw input_error(
-        "windows cannot move pieces of {} bytes with {} of cache, {} at a stretch and {} ahead: a "
-        "piece has 64 to {} bytes, and the others are at least 1",
+        "invalid tuning of windows: piece {} bytes, cache {}, stretch {}, ahead {}; a piece has 64 "
+        "to {} bytes, and the others must be at least 1",
         x.piece,
         x.cache,
         x.stretch,
@@ -94,8 +94,8 @@ std::shared_ptr<window_group> windows::group_of(const window_group_description& 
   const auto key = key_of(what);
   if (what.homes.empty() || key.size() > window_board::most_name)
     throw input_error(
-        "a group between processes has a rank, and a name with its generation of at most {} "
-        "letters: '{}' has {} ranks and {} letters",
+        "a group between processes needs a rank, and a name of at most {} letters including its "
+        "generation: '{}' has {} ranks and {} letters",
         window_board::most_name,
         key,
         what.homes.size(),
@@ -105,7 +105,7 @@ std::shared_ptr<window_group> windows::group_of(const window_group_description& 
     if (const auto at = groups_.find(key); at != groups_.end()) {
       ensure(at->second->description().homes == what.homes
                  && at->second->description().along == what.along,
-             "WINDOW-7: all ranks of a group say the same of it");
+             "WINDOW-7: all ranks describe a group alike");
       return at->second;
     }
   }
@@ -132,9 +132,8 @@ std::vector<window_group::home> windows::homes_of(const window_group_description
     if (const auto& first = where.try_emplace(home.process, home).first->second;
         first != home || (home.process == address_.process && home != address_))
       throw input_error(
-          "cannot join the group {}: two processes call themselves {}, '{}' and '{}'; give each of "
-          "a "
-          "run, and each that comes in another's place, a number of its own",
+          "cannot join the group {}: two processes call themselves {}, '{}' and '{}'; give each "
+          "process of a run, replacements included, a number of its own",
           what.name,
           home.process,
           to_text(first == home ? address_ : first),
@@ -152,9 +151,9 @@ std::vector<window_group::home> windows::homes_of(const window_group_description
       const auto peer = peer_of(home);
       if (!peer->may_read && wire == nullptr)
         throw io_error(
-            "cannot join the group {}: the system lets this process not read the memory of process "
-            "{} (pid {}), and there is no wire between them; allow process_vm_readv and "
-            "pidfd_open (Linux 5.3) between processes of one user, or give the processes a wire",
+            "cannot join the group {}: the system denies access to the memory of process {} (pid "
+            "{}), and there is no wire to it; allow process_vm_readv and pidfd_open (Linux 5.3) "
+            "between processes of one user, or give the processes a wire",
             what.name,
             process,
             home.pid);
@@ -163,7 +162,7 @@ std::vector<window_group::home> windows::homes_of(const window_group_description
     if (wire == nullptr)
       throw io_error(
           "cannot join the group {}: process {} is on another host, or shares no memory, and there "
-          "is no wire between them; give both a wire",
+          "is no wire to it; give both processes a wire",
           what.name,
           process);
     for (const int r : ranks[process])
@@ -210,7 +209,8 @@ void windows::retire(generation_id before) {
   }
 }
 
-// LINK-1: what was lost with a connection alone is there again for who begins anew.
+// LINK-1: a process that was lost only by a broken connection is available again in a new
+// generation.
 void windows::begin(generation_id x) {
   const std::lock_guard lock(mutex_);
   if (x <= newest_)

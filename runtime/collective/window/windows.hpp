@@ -1,24 +1,24 @@
-// Collectives between processes, for memory of the host.
+// Collectives between processes, for host memory.
 //
-// Once for each process, before anybody is told where it is:
+// Once per process, before its address is published:
 //
 //   windows mine({.process = 7, .make_wire = by_ucx});
 //   tell_supervisor(mine.address());
 //
-// For each generation, group and rank that lives here, where `homes` has of each rank of the group
-// the address that its process told:
+// For each generation, group and rank of this process. `homes` has, for each rank of the group, the
+// address that its process published:
 //
 //   const auto group = mine.join({"dp0", axis::data, generation, homes}, rank, token);
 //   group->all_reduce_sum(stream, dtype::f32, parts, to, n);  // on the rank's lane
 //
-// When another process has died, `mine.release(9, "killed by signal 9")`; when the generation ends,
-// `token.cancel()`. The ranks let go of their groups, and joining one of a later generation drops
-// the old.
+// When another process has died, call `mine.release(9, "killed by signal 9")`. When the generation
+// ends, call `token.cancel()`. The ranks then destroy their communicators; joining a group of a
+// later generation drops the old ones.
 //
-// Ranks publish their arrays for the time of a call; the others read what they need and add it up
-// themselves, in rank order. On one host they read each other's memory by the kernel
-// (shared_wire.hpp), otherwise by messages (distant_wire.hpp). docs/protocol/windows.md tells how a
-// call goes, docs/decisions/0023-windows.md why this way.
+// Ranks publish their arrays for the duration of a call. The others read what they need and add it
+// themselves, in rank order. On one host they read each other's memory (shared_wire.hpp), otherwise
+// by messages (distant_wire.hpp). See docs/protocol/windows.md for the protocol and
+// docs/decisions/0023-windows.md for the reasons.
 
 #pragma once
 
@@ -28,63 +28,63 @@
 namespace troupe::runtime {
 
 struct window_settings {
-  std::uint64_t process = 0;              ///< no two of a run are equal, and none comes again
-  bool shared_memory = true;              ///< with others of this host
-  window_exchange::maker make_wire = {};  ///< none: all are on this host, and may be read
+  std::uint64_t process = 0;              ///< unique in a run and never reused
+  bool shared_memory = true;              ///< share memory with processes of this host
+  window_exchange::maker make_wire = {};  ///< optional if all processes share memory
   window_tuning tuning = {};
-  /// Told of a connection that broke although nobody has released its process, with the newest
-  /// generation of a group here: on the wire's thread.
+  /// Called on the wire's thread when a connection to a process that was not released breaks. The
+  /// generation_id is that of the newest local group.
   std::function<void(std::uint64_t process, generation_id, const std::string& why)> broke = {};
 };
 
-/// A process's end of all groups that it has ranks in. Any thread. It outlives what `join` gives.
-/// With a wire it stays until everybody has ended his last call, as the control plane tells: what
-/// it has said but not sent is dropped with it.
+/// A process's end of all its groups. Any thread. Must outlive the communicators of `join`. With a
+/// wire, destroy it only after all processes have finished their last call, as the control plane
+/// reports: unsent messages are dropped.
 class windows {
  public:
-  /// Throws io_error, and input_error: a tuning that cannot be.
+  /// Throws io_error, and input_error for an invalid tuning.
   explicit windows(const window_settings& settings);
   ~windows();
   windows(const windows&) = delete;
   windows& operator=(const windows&) = delete;
 
-  /// One word, a plain value.
   std::string address() const;
 
-  /// Memory for arrays that are summed and gathered often and large, as gradient buckets are: other
-  /// processes of the host add them up where they lie, whereas other memory is first read piece by
-  /// piece by the kernel. Ordinary where no memory is shared. Blocks may outlive this. Throws
+  /// Memory for large arrays that are often summed and gathered, such as gradient buckets. Other
+  /// processes of the host read it in place; other memory is copied piece by piece through the
+  /// kernel. Ordinary memory without shared memory. Blocks may outlive this object. Throws
   /// io_error.
   memory_block allocate(std::size_t bytes);
 
-  /// The same for a pool (memory_pool::share_by): null when the system refuses. It may outlive
-  /// this.
+  /// Like allocate, for a pool (memory_pool::share_by). Returns null if the system refuses. May
+  /// outlive this object.
   memory_source source() const;
 
-  /// Of all groups since the beginning.
+  /// Totals over all groups.
   const window_counters& counters() const { return *counters_; }
 
-  /// Makes the end of a rank that lives here; waits for nobody, and the others may join later. Once
-  /// `until` is set, which any thread may do, every wait of the rank ends with `cancelled`. All
-  /// ranks of a group describe it alike (WINDOW-7). What one process keeps of groups of earlier
-  /// generations is dropped, but for those that somebody still holds. Throws io_error: the
-  /// processes cannot reach each other, or one of them was lost; input_error: what cannot be a
-  /// group.
+  /// Creates the communicator of a local rank, without waiting; other ranks may join later. Setting
+  /// `until`, from any thread, ends every wait of the rank with `cancelled`. All ranks describe the
+  /// group alike (WINDOW-7). Drops groups of earlier generations that are not in use. Throws
+  /// io_error if the processes cannot reach each other or one was lost, and input_error for an
+  /// invalid group.
   std::unique_ptr<communicator> join(const window_group_description& what,
                                      int rank,
                                      const cancel_token& until);
 
-  /// The process has died or does not answer: everybody here who is in a call of a group with it,
-  /// or comes to one, is told at once, with io_error that says `why`; nobody joins one any more.
-  /// Who comes in its place has another number. A wire that breaks says the same by itself, for the
-  /// generation: groups of the next one are joined over a new connection (LINK-1). Of
-  /// shared memory nobody hears that its owner is gone, unless it reads, so whoever starts and
-  /// reaps the processes must say so. The second time it does nothing.
+  /// Declares a process dead or unreachable. All local ranks that are in a call of a group with it,
+  /// or start one, get io_error with `why`, and joining such a group fails. A replacement process
+  /// has another number.
+  ///
+  /// A broken wire does the same by itself, for its generation only: the next one uses new
+  /// connections (LINK-1). Shared memory does not report a dead owner unless it is read. So the
+  /// component that starts and reaps processes must call this. Repeated calls do nothing.
   void release(std::uint64_t process, const std::string& why);
 
-  /// Closes all connections with a process that lives, of which one broke: groups of the next
-  /// generation are joined over new ones, unless it was released. At both processes before either
-  /// begins that generation: else what one of them hears of late would break it, too (LINK-1).
+  /// Closes all connections to a living process after one of them broke. Groups of the next
+  /// generation use new connections, unless the process was released. Call it in both processes
+  /// before either starts that generation: otherwise a late message of an old connection would
+  /// break the new generation too (LINK-1).
   void renew_connections(std::uint64_t process, const std::string& why);
 
  private:
@@ -96,7 +96,7 @@ class windows {
   void retire(generation_id before);
   struct loss {
     std::string why;
-    bool heals = false;  ///< with the next generation: its process was not released
+    bool heals = false;  ///< recovers in the next generation: its process was not released
   };
   void lose(std::uint64_t process, const loss& how);
   void break_off(std::uint64_t process, const std::string& why);
@@ -111,7 +111,7 @@ class windows {
   std::map<std::string, std::shared_ptr<window_group>> groups_;  ///< until a later generation
   std::map<std::uint64_t, std::shared_ptr<shared_memory_peer>> peers_;
   std::map<std::uint64_t, loss> lost_;
-  generation_id newest_ = {};  ///< of a group that was joined
+  generation_id newest_ = {};  ///< newest generation joined
   std::unique_ptr<window_exchange> exchange_;
 };
 
