@@ -87,8 +87,7 @@ std::shared_ptr<window_board> window_board::make() {
       ::close(file);
     throw io_error(
         "cannot create {} bytes of shared memory: {}; raise the limits of descriptors and memory, "
-        "or "
-        "run without shared memory",
+        "or run without shared memory",
         bytes,
         system_message(why));
   }

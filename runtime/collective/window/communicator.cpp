@@ -40,8 +40,7 @@ void window_communicator::meet(const collective_call& call, std::vector<window_a
   if (const auto words = words_of(mine).size(); words > most_words_of_offer)
     throw input_error(
         "{} along {} by {} ranks with {} arrays each needs {} words to describe, but at most {} "
-        "are "
-        "possible between processes; pass fewer arrays at once",
+        "are possible between processes; pass fewer arrays at once",
         call.what,
         short_name(along()),
         size(),
