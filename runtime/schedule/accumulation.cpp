@@ -10,8 +10,8 @@
 namespace troupe::runtime {
 namespace {
 
-/// Of each (copy, chunk, block) the micro-batches in the order in which W adds them; called with
-/// the first that is not ascending of each chunk of a copy.
+/// Calls `each` for the first W of each chunk and copy that adds a micro-batch out of ascending
+/// order.
 template <class Each>
 void for_each_disorder(const plan& x, Each&& each) {
   std::vector<std::size_t> first_block{0};

@@ -1,4 +1,4 @@
-// PLAN-4: in which order a plan adds up the gradients of its weights.
+// PLAN-4: the order in which a plan adds weight gradients.
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace troupe::runtime {
 
-/// A sentence for each reason why the bits of a run by this plan differ from those of single-copy
-/// schedules that add micro-batches in ascending order. Of a sound plan.
+/// One sentence for each reason why a run with this plan has other bits than single-copy schedules
+/// that add micro-batches in ascending order. Needs a sound plan.
 std::vector<std::string> accumulation_notes(const plan& x);
 
 }  // namespace troupe::runtime

@@ -13,7 +13,7 @@
 namespace troupe::runtime {
 namespace {
 
-// In actions: what a search may schedule, and time, for each placement.
+// Limits per placement, counted in actions that a search schedules or evaluates.
 constexpr std::int64_t greedy_budget = 4'000'000;
 constexpr std::int64_t improvement_budget = 25'000'000;
 constexpr std::int64_t most_rounds = 50'000;
@@ -24,7 +24,7 @@ struct candidate {
   plan what;
   std::string from;
   double makespan = 0;
-  double peak = 0;  ///< of a rank's whole share
+  double peak = 0;  ///< of a rank, in units of its whole share
 };
 
 struct placement_choice {
@@ -65,8 +65,8 @@ void check_request(const schedule_request& request) {
           || (request.chunks_per_rank != 0
               && request.each.size() / ranks != std::size_t(request.chunks_per_rank))))
     throw input_error(
-        "auto for {} ranks: times of {} chunks were given, which are not as many for each rank as "
-        "was asked for: give those of all chunks",
+        "auto for {} ranks: the times of {} chunks were given, which does not match the chunks per "
+        "rank: give those of all chunks",
         request.ranks,
         request.each.size());
   if (request.memory_limit > 0 && request.memory_limit < 1)
@@ -137,7 +137,7 @@ class finder {
     return out;
   }
 
-  /// Those that keep the limit.
+  /// The named schedules within the limit.
   std::vector<candidate> all_named(int v) const {
     std::vector<candidate> out;
     for (const auto& name : named_schedules()) {
@@ -152,7 +152,7 @@ class finder {
         if (auto x = timed(generate(name.name, asked), std::string(name.name)); fits(x))
           out.push_back(std::move(x));
       } catch (const input_error&) {
-        // It does not admit these sizes, or this limit.
+        // The schedule does not allow these sizes, or this limit.
       }
     }
     return out;

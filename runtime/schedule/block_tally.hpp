@@ -1,4 +1,4 @@
-// How often a micro-batch's actions stand in a plan, and whose are wrong, in words.
+// Counts the actions of each micro-batch in a plan, and describes wrong counts.
 
 #pragma once
 
@@ -8,15 +8,15 @@
 
 namespace troupe::runtime {
 
-/// Of one micro-batch and block of a stage. What it needs: F once; B, or I and W, `back` times; R
-/// `again` times.
+/// Counts for one micro-batch and block of a stage. Required: F once; B, or I and W, `back` times;
+/// R `again` times.
 struct block_tally {
   int f = 0, b = 0, r = 0, i = 0, w = 0;
 
   auto operator<=>(const block_tally&) const = default;
 
   bool is_complete(int back, int again) const;
-  /// "F and B"; empty: something is there too often.
+  /// "F and B"; empty: some action occurs too often.
   std::string missing(int back, int again) const;
 };
 

@@ -80,7 +80,7 @@ bool check::stands_well(const action& x, std::size_t rank) {
   if (k >= std::uint32_t(plan_.copies) || c >= std::uint32_t(plan_.chunks)
       || value(x.microbatch) >= std::uint32_t(plan_.microbatches_each())) {
     complain(
-        "PLAN-1: {} on rank {} is of no stage or micro-batch of this step ({} stages, {} "
+        "PLAN-1: {} on rank {} is not of a stage or micro-batch of this step ({} stages, {} "
         "micro-batches{})",
         name(x),
         rank,
@@ -107,7 +107,7 @@ bool check::stands_well(const action& x, std::size_t rank) {
   return true;
 }
 
-/// What is wrong with many micro-batches in the same way is told once.
+/// Reports the same mistake in several micro-batches once.
 void check::check_counts(copy_id copy, chunk_id chunk, int block) {
   const int back = plan_.training ? 1 : 0;
   const int again = plan_.training && graph_.is_rebuilt(value(chunk), block) ? 1 : 0;
@@ -212,7 +212,7 @@ void check::check_once() {
     for_each_microbatch([&](const action& of) { check_transfers(of); });
 }
 
-/// What an action needs of its own rank stands before it.
+/// An action must come after the actions of its own rank that it needs.
 void check::check_order_on_ranks() {
   for (std::size_t r = 0; r < plan_.ranks.size(); ++r)
     for (auto n = graph_.row_begin(r); n < graph_.row_end(r); ++n) {
@@ -222,7 +222,7 @@ void check::check_order_on_ranks() {
         if (need.of < graph_.row_begin(r) || need.of >= graph_.row_end(r))
           continue;
         if (need.of > n)
-          complain("PLAN-2: on rank {} {} stands before {}, which it needs",
+          complain("PLAN-2: on rank {} {} comes before {}, which it needs",
                    r,
                    name(a),
                    name(graph_.at(need.of, r)));
@@ -235,7 +235,7 @@ void check::check_order_on_ranks() {
     }
 }
 
-/// Sends as the receives that they are for, receives as they are.
+/// Sends are converted to their receives; receives are unchanged.
 std::vector<std::vector<action>> check::on_links(bool sends) const {
   std::vector<std::vector<action>> out(links_.size());
   for (const auto& row : plan_.ranks)
@@ -312,7 +312,7 @@ void check_memory(const plan& x, const check_settings& by, check& to) {
   const auto seen = simulate(x, model);
   for (std::size_t r = 0; r < seen.ranks.size(); ++r) {
     const auto& rank = seen.ranks[r];
-    // Sums of shares such as 1/3 may end beside the limit that they mean.
+    // Sums of shares such as 1/3 may exceed their limit by rounding.
     const double limit = by.memory_limit * (1 + 1e-9);
     if (rank.peak_memory <= limit)
       continue;

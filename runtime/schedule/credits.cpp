@@ -8,12 +8,12 @@
 namespace troupe::runtime {
 namespace {
 
-/// What is at its maker, over time.
+/// Results at their maker, over time.
 struct traffic {
   std::vector<std::pair<double, int>> changes;
 
   int peak() {
-    // What is given back when another is asked for is there for it.
+    // At equal times returned credits come first, and are available at once.
     std::sort(changes.begin(), changes.end());
     int now = 0, out = 0;
     for (const auto& [when, by] : changes)

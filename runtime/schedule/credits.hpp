@@ -1,13 +1,13 @@
-// How many results a stage may have handed on that the next has not taken.
+// Credits: how many results a stage may have sent that the next stage has not taken.
 //
-// A credit is room for one result at the rank that makes it: lent when the action begins, given
-// back when the receiver has redeemed the last of its tickets. Without, the tensors that a slow
-// receiver leaves leased would be as many as the plan happens to allow: of a plan that is forward
-// only, all.
+// A credit is space for one result at the rank that makes it. An action takes it at its start; it
+// is returned when the receiver has redeemed the last ticket of the result. Without credits a slow
+// receiver would leave as many leased tensors as the plan allows: all of them in a forward-only
+// plan.
 //
-// Each pair of neighbouring stages on different ranks has its own, in either direction. Room that
-// stages of one rank shared could be taken by the earlier ones, and the later ones, which alone can
-// make room, would wait for it.
+// Each pair of neighbouring stages on different ranks has its own credits in each direction. If the
+// stages of a rank shared credits, earlier stages could take all of them and deadlock the later
+// ones, which free them.
 
 #pragma once
 
@@ -17,10 +17,11 @@
 
 namespace troupe::runtime {
 
-/// By whose result it is: position copy x chunks + chunk. 0: it stays on its rank, or is none.
+/// Indexed by the maker of the result: copy x chunks + chunk. 0: the result stays on its rank, or
+/// there is none.
 struct handoff_credits {
   std::vector<int> activations;  ///< to the next chunk
-  std::vector<int> gradients;    ///< to the chunk before
+  std::vector<int> gradients;    ///< to the previous chunk
 
   friend bool operator==(const handoff_credits&, const handoff_credits&) = default;
 };
@@ -30,24 +31,24 @@ struct handoff {
   chunk_id from = {}, to = {};
   copy_id copy = {};
   int from_rank = 0, to_rank = 0;
-  bool gradient = false;  ///< to the chunk before
-  int credits = 0;        ///< so many of its results may be outstanding: made, and not yet taken
+  bool gradient = false;  ///< to the previous chunk
+  int credits = 0;        ///< maximum of results that are made and not yet taken
 
   friend bool operator==(const handoff&, const handoff&) = default;
 };
 
-/// Those of a plan that have credits: by copy and chunk, activations first.
+/// The hand-offs of a plan with credits: by copy and chunk, activations first.
 std::vector<handoff> handoffs_of(const plan& x, const handoff_credits& credits);
 
-/// The transfer is hidden when one result is on its way while the receiver computes, and one more
-/// is being made: then neither rank waits for the credit of what was just taken.
+/// Hides the transfer: one result is in transit while the receiver computes, and one more is being
+/// made. Then no rank waits for the credit of a result that was just taken.
 inline constexpr int credits_in_transit = 2;
 
-/// Most results between the begin of who makes them and the end of who takes them, when the plan is
-/// carried out with these costs, and `credits_in_transit` more. So a rank waits for a credit only
-/// where its receiver, which has as much to do as planned, is later than planned by more than these
-/// hide; then the receiver decides when the step ends. `told` > 0: so many everywhere. Of a plan
-/// without complaints and without sends.
+/// For each hand-off: the maximum number of results between the start of their maker and the end of
+/// their taker when the plan runs with these costs, plus `credits_in_transit`. So a rank waits for
+/// a credit only if its receiver is later than planned by more than these hide; then the receiver
+/// determines the end of the step. `told` > 0: this number everywhere. Needs a sound plan without
+/// sends.
 handoff_credits credits_of(const plan& x, const cost_model& by = {}, int told = 0);
 
 }  // namespace troupe::runtime

@@ -17,7 +17,8 @@ std::string_view trimmed(std::string_view x) {
   return x.substr(0, x.find_last_not_of(" \t\r") + 1);
 }
 
-/// What is before the next mark, which is taken away with it; all that is left when there is none.
+/// Cuts off and returns the text before the next mark; removes the mark. Without a mark: all of the
+/// text.
 std::string_view cut(std::string_view& from, char mark) {
   const auto end = std::min(from.find(mark), from.size());
   const auto out = from.substr(0, end);
@@ -29,7 +30,7 @@ std::string shortened(std::string_view cell) {
   return cell.size() <= 60 ? std::string(cell) : std::string(cell.substr(0, 57)) + "...";
 }
 
-/// Plans are ASCII, and files are anybody's: nothing of them steers a terminal.
+/// Plans are ASCII. Other characters in a file must not control the terminal.
 std::string printable(std::string_view text) {
   std::string out(text);
   std::replace_if(
@@ -37,7 +38,7 @@ std::string printable(std::string_view text) {
   return out;
 }
 
-/// Reads cell after cell; what holds for the plan as a whole comes at the end.
+/// Reads cell after cell; `finish` checks the plan as a whole.
 class plan_reader {
  public:
   explicit plan_reader(const std::string& name) { out_.name = name; }
@@ -111,7 +112,7 @@ class plan_reader {
     largest_block_ = std::max(largest_block_, what.block);
   }
 
-  /// A wrong digit must not become a table of all stages, micro-batches and blocks.
+  /// A mistyped number must not allocate a table of that many stages, micro-batches and blocks.
   void check_proportion() const {
     const auto most = 100.0 * double(actions_) + 10000;
     if (double(out_.chunks) * out_.microbatches * (largest_block_ + 1.0) > most)

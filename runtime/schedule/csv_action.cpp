@@ -29,7 +29,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-/// What is still to be read of one action.
+/// The unread rest of an action's text.
 class reader {
  public:
   explicit reader(std::string_view text) : rest_(text) {}

@@ -1,4 +1,4 @@
-// One action as text, the other way round from to_string.
+// Parses one action: the inverse of to_string.
 
 #pragma once
 
@@ -10,10 +10,10 @@ namespace troupe::runtime {
 
 struct read_action {
   action what;
-  bool names_copy = false;  ///< it has a letter
+  bool names_copy = false;  ///< the text has the letter of a copy
 };
 
-/// "1F3", "b1F3", "1I3.2", "1REDUCE_GRAD". Throws input_error that says what is wrong with it.
+/// Parses "1F3", "b1F3", "1I3.2" or "1REDUCE_GRAD". Throws input_error with the reason.
 read_action action_from_text(std::string_view text);
 
 }  // namespace troupe::runtime

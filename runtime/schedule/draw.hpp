@@ -1,4 +1,4 @@
-// Timelines that one can read.
+// Draws timelines of plans and steps: SVG, terminal text and Chrome traces.
 
 #pragma once
 
@@ -11,54 +11,54 @@
 
 namespace troupe::runtime {
 
-/// One picture or track group of several that stand below each other.
+/// One of several timelines in a drawing.
 struct drawn_timeline {
   std::string title;  ///< "planned", "executed, step 3"
   timeline what;
   int copies = 1;
-  std::string unit = {};  ///< of time; "" for none, "ms"
-  std::string note = {};  ///< for its caption, behind makespan and bubble
+  std::string unit = {};  ///< of time: "ms", or "" for none
+  std::string note = {};  ///< for the caption, after makespan and bubble
 };
 
 struct drawing_settings {
   int width = 1200;     ///< pixels
-  bool memory = false;  ///< with what each rank holds below its row
+  bool memory = false;  ///< also draws the memory of each rank below its row
 };
 
-/// SVG for documents: a row a rank, a box an action, colours by kind, shades by chunk, copy b
-/// hatched, the two of a pair above each other, numbers of micro-batches where they fit, idle time
-/// left white, one axis of time for all timelines. Where boxes are too thin to be told apart there
-/// are columns instead, filled by what share of their time each kind takes, so that the size is
-/// bounded by ranks and width. Well-formed XML whatever the titles; no fonts, scripts or links.
+/// SVG for documents: one row per rank, one box per action, colours by kind, shades by chunk. Copy
+/// b is hatched. The two actions of a pair are above each other. Micro-batch numbers appear where
+/// they fit; idle time is white. All timelines share one time axis. If boxes would be too thin,
+/// columns show the share of time of each kind, so ranks and width bound the file size. Produces
+/// well-formed XML for all titles, without fonts, scripts and links.
 std::string to_svg(const std::vector<drawn_timeline>& all, const drawing_settings& settings = {});
 
 struct text_settings {
   int width = 80;       ///< columns
-  bool colour = false;  ///< with the escape sequences of a terminal
+  bool colour = false;  ///< with terminal escape sequences
 };
 
-/// A line a rank for terminals: an action is its letter, its micro-batch where that fits, and
-/// dashes to its end, a pair its letter P; later chunks and copy b in small letters; idle time is
-/// dots. Where columns are longer than actions, each has the letter of what takes most of it.
+/// Text for terminals, one line per rank. An action is its letter, its micro-batch if that fits,
+/// and dashes to its end; a pair is the letter P. Later chunks and copy b are in lower case; idle
+/// time is dots. If a column covers several actions, it has the letter of the longest one.
 std::string to_text(const std::vector<drawn_timeline>& all, const text_settings& settings = {});
 
-/// JSON in the Trace Event Format, which Chrome and Perfetto read: a process a timeline, a thread a
-/// rank, what it holds as a counter. A unit of time is 1 ms.
+/// JSON in the Trace Event Format of Chrome and Perfetto: one process per timeline, one thread per
+/// rank, its memory as a counter. A unit of time is 1 ms.
 std::string to_chrome_trace(const std::vector<drawn_timeline>& all);
 
 struct executed_step {
   timeline what;
-  int pairs = 0, pairs_apart = 0;  ///< planned; done one after the other instead
-  /// Of each rank whose order is not the plan's: "rank 0: from its 5th action on the order differs
-  /// from the plan: 0B0, planned 0F4". No fault: a behaviour decides as it goes.
+  int pairs = 0, pairs_apart = 0;  ///< planned pairs; pairs that ran one after the other
+  /// For each rank with another order than the plan: "rank 0: from its 5th action on the order
+  /// differs from the plan: 0B0, planned 0F4". Not an error: a behaviour decides at run time.
   std::vector<std::string> other_order;
 };
 
-/// A step of a run from the trace that a training run wrote: of one replica and tensor rank,
-/// those of the lowest number. Every planned action is there, B from the begin of its I to the end
-/// of its W, in the order in which they began; memory as micro-batches held. Times in ms from the
-/// step's first action. Throws input_error, which names `file`, for what is no such file, or has no
-/// such step, or lacks an action of the plan, or has one that the plan lacks.
+/// Reads an executed step from the trace of a training run, for the lowest replica and tensor rank.
+/// Actions are in the order of their start; B lasts from the start of its I to the end of its W.
+/// Memory is counted in held micro-batches. Times are in ms from the first action of the step.
+/// Throws input_error with `file` if the file is invalid, does not have the step, or if its actions
+/// are not those of the plan.
 executed_step executed_from_trace(std::string_view json,
                                   const std::string& file,
                                   const plan& planned,

@@ -22,7 +22,7 @@ struct traced {
   double begin, end;  ///< ms
 };
 
-/// Nothing for spans that are none of the plan's: "reduce", "update", "eval 0F3".
+/// Nothing for spans that are not actions of a plan: "reduce", "update", "eval 0F3".
 std::optional<action> action_of(const std::string& name) {
   if (name.find_first_of("FBIWR") == std::string::npos
       || !std::isdigit(static_cast<unsigned char>(name.back())))
@@ -34,7 +34,7 @@ std::optional<action> action_of(const std::string& name) {
   }
 }
 
-/// The computing tracks of a trace's processes.
+/// Reads the spans of the compute tracks of all processes in a trace.
 struct step_reader {
   std::uint64_t step;
   const std::string& file;
@@ -69,7 +69,7 @@ struct step_reader {
   }
 
   void read(std::string_view json) {
-    // Traces may be large: an event is forgotten as soon as it has been looked at.
+    // Traces may be large: discards each event after reading it.
     const auto look = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
       if (event != nlohmann::json::parse_event_t::object_end || depth != 2)
         return true;
@@ -108,7 +108,7 @@ struct step_reader {
 
 using key = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;
 
-/// What a plan does not take apart is one for it.
+/// The planned action of an executed one: ignores blocks and R if the plan has none.
 key key_of(const plan& planned, const action& x) {
   auto kind = x.kind;
   std::uint32_t block = x.block;
@@ -120,7 +120,7 @@ key key_of(const plan& planned, const action& x) {
   return {std::uint32_t(kind) << 16 | value(x.copy), value(x.chunk), value(x.microbatch), block};
 }
 
-/// Who runs more micro-batches or stages than the plan has did not run this plan.
+/// A run with more micro-batches or stages than the plan did not execute this plan.
 void require_all_planned(const step_reader& trace, const plan& planned) {
   std::set<key> known;
   for (const auto& row : planned.ranks)
@@ -155,8 +155,8 @@ struct interval {
   }
 };
 
-/// When what a plan calls one action was done on a rank: of B its I and W, of a chunk that the plan
-/// does not take apart all its blocks.
+/// The interval in which a rank executed a planned action: for B the span of its I and W, for an
+/// undivided chunk the span of all its blocks.
 class executed_rank {
  public:
   executed_rank(const plan& planned, const std::vector<traced>& spans) : planned_(planned) {
@@ -188,8 +188,8 @@ class executed_rank {
   std::map<key, interval> intervals_;
 };
 
-/// A pair that was done at the same time stays one, from the begin of the first to the end of the
-/// last; else it is two actions.
+/// A pair whose actions overlapped in time stays a pair, from the first start to the last end;
+/// otherwise it becomes two actions.
 void join_pairs(std::vector<timed_action>& row, executed_step& out) {
   for (std::size_t i = 0; i + 1 < row.size(); ++i) {
     auto &a = row[i], &b = row[i + 1];
@@ -206,7 +206,7 @@ void join_pairs(std::vector<timed_action>& row, executed_step& out) {
   }
 }
 
-/// Nothing where the order is the plan's; of a pair either may come first.
+/// Empty if the order is the plan's; the two actions of a pair may come in either order.
 std::string other_order(const plan& planned, std::size_t rank, std::vector<timed_action> executed) {
   std::vector<action> row;
   for (const auto& x : planned.ranks[rank])
@@ -234,7 +234,7 @@ std::string other_order(const plan& planned, std::size_t rank, std::vector<timed
   return "";
 }
 
-/// By the order of actions: clocks round, and a W may seem to end after the next F began.
+// Uses the order of actions: clocks are rounded, so a W may seem to end after the next F began.
 void measure(rank_timeline& rank, bool training) {
   const auto& row = rank.actions;
   const auto change = [&](double time, int by) {
@@ -279,7 +279,7 @@ executed_step executed_from_trace(std::string_view json,
     if (planned.ranks[r].empty())
       continue;
     const auto& first = planned.ranks[r].front();
-    // Of replicas and tensor ranks, which all have these actions, the first.
+    // All replicas and tensor ranks have these actions; take the first.
     const auto executed = std::find_if(
         all.begin(), all.end(), [&](const auto& x) { return x.find(first).has_value(); });
     if (executed == all.end())

@@ -1,4 +1,4 @@
-// What is drawn of a timeline, whatever it is drawn with.
+// The boxes of a drawn timeline, for all output formats.
 
 #pragma once
 
@@ -15,11 +15,10 @@ namespace troupe::runtime {
 struct drawn_kind {
   char letter;
   std::string_view words;
-  std::string_view
-      colour;    ///< "#rrggbb": told apart by eyes that see no red or no green, and in grey
-  int terminal;  ///< the same among the 256 colours of terminals
+  std::string_view colour;  ///< "#rrggbb"; distinct with red-green blindness, and in grey
+  int terminal;             ///< the same colour among the 256 colours of terminals
 };
-/// Of F, B, I, W and R, as in action_kind.
+/// For F, B, I, W and R, in the order of action_kind.
 inline constexpr std::array<drawn_kind, 5> drawn_kinds = {{
     {'F', "forward", "#2f5f9e", 67},
     {'B', "backward: input, then weight gradients", "#cf6247", 167},
@@ -31,8 +30,8 @@ inline constexpr std::array<drawn_kind, 5> drawn_kinds = {{
 struct drawn_box {
   double begin = 0, end = 0;
   std::uint8_t kind = 0;
-  std::uint8_t half = 0;    ///< of a pair: 1 above, 2 below; else 0
-  std::uint16_t shade = 0;  ///< which of its copy's chunks on this rank, ascending
+  std::uint8_t half = 0;    ///< of a pair: 1 upper, 2 lower; otherwise 0
+  std::uint16_t shade = 0;  ///< index among the chunks of its copy on this rank, ascending
   action what;
 };
 
@@ -41,10 +40,10 @@ struct drawn_row {
   int shades = 1;
 };
 
-/// Transfers, which take a rank no time, are not among them.
+/// Without transfers, which take a rank no time.
 std::vector<drawn_row> drawn_rows(const timeline& of);
 
-/// Of all: where the axis of time ends.
+/// The latest end of all timelines: the end of the time axis.
 double last_end(const std::vector<drawn_timeline>& all);
 /// "makespan 27 ms, bubble 11.1 %".
 std::string caption_of(const drawn_timeline& x);

@@ -9,7 +9,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// 1, 2 or 5 times a power of ten, some eight to sixteen to the axis.
+/// A tick of 1, 2 or 5 times a power of ten, for eight to sixteen ticks per axis.
 double tick_of(double length) {
   const double least = length / 16;
   double tick = std::pow(10, std::floor(std::log10(least)));
@@ -39,7 +39,7 @@ std::string axis(
   return out;
 }
 
-/// Flows into lines; returns where it ends.
+/// Breaks entries into lines; `end` returns the bottom.
 class legend {
  public:
   legend(double width, double top) : width_(width), y_(top) {}
@@ -144,7 +144,7 @@ std::string to_svg(const std::vector<drawn_timeline>& all, const drawing_setting
   at.space = at.row > 14 ? 5 : 2;
   at.memory = settings.memory ? std::max(8.0, at.row * 0.6) : 0;
 
-  // Tips under the pointer are for pictures that somebody points into.
+  // Tooltips only in drawings that are small enough for them.
   const bool named = actions <= 4000;
   std::vector<svg_panel> panels;
   std::vector<double> tops;

@@ -11,7 +11,7 @@
 namespace troupe::runtime {
 namespace {
 
-constexpr double column = 3;  ///< pixels, where boxes are too thin
+constexpr double column = 3;  ///< pixels; used if boxes are too thin
 
 }  // namespace
 
@@ -42,7 +42,7 @@ std::string svg_panel::text() const {
 
 std::string svg_panel::labels() const {
   std::string out;
-  // Names of ranks at least 13 pixels apart.
+  // Labels of ranks at least 13 pixels apart.
   const auto every = std::size_t(std::max(1.0, std::ceil(13 / at_.step())));
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     const double base = y(r) + at_.row;
@@ -69,7 +69,7 @@ std::string svg_panel::boxes(const drawn_row& row, double top, std::size_t rank)
     const double height = box.half == 0 ? at_.row : at_.row / 2;
     const double x = at_.x(box.begin), width = (box.end - box.begin) * at_.scale;
     const double y = top + (box.half == 2 ? height : 0);
-    // A hair of white between neighbours, as far as there is room for it.
+    // A thin white gap between neighbours, if there is space for it.
     const double hair = width > 3 ? 0.6 : 0;
     const double inner = box.half == 0 ? height : height - 0.3;
     const double shown = std::max(0.05, width - hair), first = box.half == 2 ? y + 0.3 : y;
@@ -156,7 +156,7 @@ std::string svg_panel::memory(const rank_timeline& rank, double top) const {
     most = std::max(most, of.peak_memory);
   if (most <= 0 || rank.memory.empty())
     return {};
-  std::vector<std::pair<double, double>> points;  // pixel, from there on held
+  std::vector<std::pair<double, double>> points;  // pixel, memory from there on
   for (const auto& [time, held] : rank.memory) {
     const double x = in_columns_ ? std::round(at_.x(time)) : std::round(at_.x(time) * 4) / 4;
     if (!points.empty() && points.back().first == x)

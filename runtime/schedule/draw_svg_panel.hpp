@@ -1,4 +1,4 @@
-// One timeline of an SVG: a row a rank.
+// One timeline of an SVG: one row per rank.
 
 #pragma once
 
@@ -12,7 +12,7 @@ namespace troupe::runtime {
 struct svg_geometry {
   static constexpr double left = 62, right = 46;  ///< margins
 
-  double width, scale;  ///< of the picture; pixels a unit of time
+  double width, scale;  ///< of the picture; pixels per unit of time
   double row, memory;   ///< heights, without the space below
   double space;
 
@@ -23,10 +23,11 @@ struct svg_geometry {
 
 class svg_panel {
  public:
-  /// Both must outlive it. `named`: each box has a tip.
+  /// `of` and `at` must outlive it. `named`: each box has a tooltip.
   svg_panel(const drawn_timeline& of, const svg_geometry& at, double top, bool named);
 
-  bool in_columns() const { return in_columns_; }  ///< its boxes are too thin to be drawn
+  /// draws columns, because boxes would be too thin
+  bool in_columns() const { return in_columns_; }
   const std::vector<drawn_row>& rows() const { return rows_; }
 
   std::string text() const;
@@ -37,7 +38,7 @@ class svg_panel {
   std::string boxes(const drawn_row& row, double top, std::size_t rank) const;
   /// Some pixels wide, filled from below by the share of each kind and shade.
   std::string columns(const drawn_row& row, double top) const;
-  /// A step a change; of many within a pixel the highest.
+  /// One step per change; the highest of several changes within a pixel.
   std::string memory(const rank_timeline& rank, double top) const;
 
   const drawn_timeline& of_;
@@ -45,7 +46,7 @@ class svg_panel {
   const svg_geometry& at_;
   double top_;
   bool named_, in_columns_ = false;
-  std::size_t digits_ = 1;  ///< of the longest number: all fit, or none is written
+  std::size_t digits_ = 1;  ///< of the longest number; numbers are drawn only if all fit
 };
 
 }  // namespace troupe::runtime

@@ -12,7 +12,7 @@ constexpr char pair = 'P';
 
 struct cell {
   char text = idle;
-  int colour = -1;  ///< of the 256 of terminals
+  int colour = -1;  ///< one of the terminal's 256 colours
 };
 
 char letter_of(const drawn_box& box) {
@@ -21,7 +21,7 @@ char letter_of(const drawn_box& box) {
   return small && box.half == 0 ? char(letter - 'A' + 'a') : letter;
 }
 
-/// The letter, the micro-batch if all of it fits, dashes.
+/// The letter, the micro-batch if it fits completely, and dashes.
 void write_box(std::vector<cell>& line, const drawn_box& box, std::size_t from, std::size_t to) {
   auto text = std::string(1, letter_of(box));
   const auto number = std::to_string(value(box.what.microbatch));
@@ -34,10 +34,10 @@ void write_box(std::vector<cell>& line, const drawn_box& box, std::size_t from, 
 
 std::vector<cell> line_of(const drawn_row& row, double columns_a_unit, std::size_t width) {
   std::vector<cell> line(width);
-  std::vector<double> most(width, 0.5);  // a column is idle unless half of it is not
+  std::vector<double> most(width, 0.5);  // a column is idle if at least half of it is
   for (const auto& box : row.boxes) {
     if (box.half == 2)
-      continue;  // its pair stands for it
+      continue;  // drawn by its partner
     const double begin = box.begin * columns_a_unit, end = box.end * columns_a_unit;
     const auto from = std::size_t(std::lround(begin));
     const auto to = std::min(width, std::size_t(std::lround(end)));

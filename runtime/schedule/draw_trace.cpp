@@ -10,11 +10,11 @@ std::string to_chrome_trace(const std::vector<drawn_timeline>& all) {
   std::string out = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
   const char* separator = "\n";
   const auto add = [&](const nlohmann::json& event) {
-    // Titles come from outside: what is no UTF-8 is replaced.
+    // Titles are user input: invalid UTF-8 is replaced.
     out += separator + json_text_replacing(event);
     separator = ",\n";
   };
-  constexpr double microseconds = 1000;  // the format counts in them
+  constexpr double microseconds = 1000;  // unit of the format
   for (std::size_t p = 0; p < all.size(); ++p) {
     add({{"ph", "M"}, {"pid", p}, {"name", "process_name"}, {"args", {{"name", all[p].title}}}});
     add({{"ph", "M"}, {"pid", p}, {"name", "process_sort_index"}, {"args", {{"sort_index", p}}}});
@@ -31,7 +31,7 @@ std::string to_chrome_trace(const std::vector<drawn_timeline>& all) {
         const auto kind = std::size_t(x.what.kind);
         if (kind >= drawn_kinds.size())
           continue;
-        // Spans of a thread do not overlap: a pair is one, with the names of both.
+        // Spans of a thread must not overlap: a pair becomes one span with both names.
         if (x.what.with_next && i + 1 < rank.actions.size())
           name += " and " + to_string(rank.actions[++i].what, all[p].copies);
         add({{"ph", "X"},

@@ -17,7 +17,7 @@ plan plan_of(const plan& frame, const rows& executed) {
     out.ranks[r].clear();
     for (const auto& x : executed[r]) {
       out.ranks[r].push_back(x.what);
-      out.ranks[r].back().with_next = false;  // a lane does one after the other
+      out.ranks[r].back().with_next = false;  // a lane runs one action after the other
     }
   }
   return out;
@@ -54,8 +54,8 @@ double median(std::vector<double>& x) {
   return std::max(0.0, *middle);
 }
 
-/// What passes between two actions of a rank that had all it needs, and between the end of an
-/// action and the begin of the one on another rank that was waiting for it.
+/// `between`: the gap between two actions of a rank if the inputs were already there. `hand_off`:
+/// from the end of an action to the start of an action on another rank that waited for it.
 struct gaps {
   double between = 0, hand_off = 0;
 };

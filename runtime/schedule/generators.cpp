@@ -19,8 +19,8 @@ using rule = plan (*)(const schedule_request&);
 struct entry {
   named_schedule told;
   rule make;
-  bool in_groups = false;      ///< it looks at `group`
-  bool keeps_a_limit = false;  ///< it looks at `memory_limit`
+  bool in_groups = false;      ///< uses `group`
+  bool keeps_a_limit = false;  ///< keeps `memory_limit`
 };
 
 // clang-format off
@@ -120,15 +120,16 @@ void check_request(const entry& of, const schedule_request& request) {
         most_forwards);
 }
 
-/// Activations of one micro-batch through a rank's whole share, and on which rank: held from F to
-/// B or W.
+/// The peak memory, in activations of one micro-batch through a rank's whole share (held from F to
+/// B or W), and the rank with the peak.
 std::pair<double, int> peak_of(const plan& x, int chunks_per_rank) {
   int most = 0, where = 0;
   for (std::size_t r = 0; r < x.ranks.size(); ++r) {
     int held = 0;
     const auto& row = x.ranks[r];
     for (auto a = row.begin(); a != row.end();) {
-      const auto end = a + (a->with_next && row.end() - a > 1 ? 2 : 1);  // of a pair both are there
+      // both actions of a pair hold memory
+      const auto end = a + (a->with_next && row.end() - a > 1 ? 2 : 1);
       held += int(
           std::count_if(a, end, [](const action& y) { return y.kind == action_kind::forward; }));
       if (held > most) {

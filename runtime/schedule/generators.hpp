@@ -1,5 +1,5 @@
-// Schedules by name. Each is general in ranks and micro-batches; what one does not admit is refused
-// with the nearest that it does.
+// Schedules by name. Each works for any number of ranks and micro-batches that its rule allows;
+// other requests are refused with the nearest valid value.
 
 #pragma once
 
@@ -14,36 +14,37 @@ namespace troupe::runtime {
 
 struct schedule_request {
   int ranks = 1;
-  int chunks_per_rank = 0;  ///< v; 0: what the schedule is made for
-  int microbatches = 1;     ///< of each replica
-  /// Consecutive micro-batches of a chunk before the rank turns to the next: interleaved and izb;
-  /// 0: as many as ranks.
+  int chunks_per_rank = 0;  ///< v; 0: the schedule's default
+  int microbatches = 1;     ///< per replica
+  /// For interleaved and izb: consecutive micro-batches of a chunk before the rank changes to the
+  /// next chunk; 0: the number of ranks.
   int group = 0;
-  /// Of each rank, in activations of one micro-batch through its whole share; 0: the schedule's
-  /// own.
+  /// Memory limit per rank, in activations of one micro-batch through its whole share; 0: the
+  /// schedule's own limit.
   double memory_limit = 0;
-  action_costs costs = {};  ///< of a rank's whole share: for schedules that look at them
+  action_costs costs = {};  ///< of a rank's whole share; used by some schedules
   double transfer = 0;
-  /// Of each chunk of the model, where they differ: for auto, which keeps to that many chunks.
+  /// Costs of each chunk of the model, if they differ: for auto, which then keeps this number of
+  /// chunks.
   std::vector<action_costs> each = {};
 };
 
 struct named_schedule {
   std::string_view name;
-  std::string_view what;   ///< a line for the help
-  std::string_view paper;  ///< author, title, year, or whose rule it is
-  int chunks_per_rank;     ///< by default; 0: it chooses
-  bool other_chunks;       ///< it admits another number of them
+  std::string_view what;   ///< one line for the help
+  std::string_view paper;  ///< author, title, year, or the source of the rule
+  int chunks_per_rank;     ///< default; 0: chosen by the schedule
+  bool other_chunks;       ///< other numbers of chunks per rank are allowed
   bool in_v;               ///< chunks run down the ranks and up again
   int copies;
 };
 
 /// gpipe 1f1b interleaved looped-bfs zb-h1 izb zb-h2 zb-v v-half v-min dualpipe dualpipev auto
 std::span<const named_schedule> named_schedules();
-/// Null: there is none.
+/// Null: unknown name.
 const named_schedule* find_schedule(std::string_view name);
 
-/// Throws input_error: there is no such schedule, or it does not admit the request.
+/// Throws input_error for an unknown schedule, or a request that it does not allow.
 plan generate(std::string_view name, const schedule_request& request);
 
 }  // namespace troupe::runtime

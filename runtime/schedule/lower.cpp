@@ -105,7 +105,7 @@ class lowering {
                                                             : place_b_)[graph_.slot(receive)];
   }
 
-  /// What was sent before it on its link arrives before it, so taking that first delays nothing.
+  /// Earlier sends on the link arrive earlier, so receiving them first delays nothing.
   void receive_for(const action& x, std::vector<std::size_t>& received, std::vector<action>& out) {
     const auto wanted = receives(x);
     if (!wanted)
@@ -131,8 +131,9 @@ class lowering {
   plan_graph graph_;
   plan_links links_;
   bool reduces_ = true;
-  std::vector<std::vector<action>> order_;      ///< of each link, its receives as they are sent
-  std::vector<std::size_t> place_f_, place_b_;  ///< by slot of a receive: where in that order
+  std::vector<std::vector<action>> order_;  ///< per link: its receives, in the order of the sends
+  /// by slot of a receive: its position in that order
+  std::vector<std::size_t> place_f_, place_b_;
 };
 
 }  // namespace

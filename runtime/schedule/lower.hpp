@@ -1,4 +1,4 @@
-// A plan with everything in it that a rank takes part in.
+// Lowering: completes a plan with transfers and reductions.
 
 #pragma once
 
@@ -6,15 +6,15 @@
 
 namespace troupe::runtime {
 
-/// B is written as I and W; each F and I whose result another rank needs is followed by its send;
-/// each receive stands before the action that needs it, and the receives of a link in the order of
-/// its sends; each chunk's REDUCE_GRAD follows its last W. Chunks that are neighbours on one rank
-/// need no transfer. A pair stays as it is, with its B; its receives stand before it, its sends
-/// behind it. Of a sound plan; one that has sends stays as it is.
+/// Writes B as I and W. Adds a send after each F and I with a result for another rank, and a
+/// receive before each action that needs it, in the order of the sends of its link. Adds each
+/// chunk's REDUCE_GRAD after its last W. Neighbouring chunks on one rank need no transfer. A pair
+/// keeps its B; its receives come before it and its sends after it. Needs a sound plan; a plan with
+/// sends is returned unchanged.
 plan lowered(const plan& x);
 
-/// The same row with each B written as I and W, and nothing else: what a stage carries out. A pair
-/// of F and B becomes one of F and I; its W follows.
+/// The row as a stage executes it: each B as I and W, without transfers. A pair of F and B becomes
+/// a pair of F and I, followed by W.
 std::vector<action> with_split_backward(const std::vector<action>& row);
 
 }  // namespace troupe::runtime

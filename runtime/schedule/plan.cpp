@@ -59,7 +59,7 @@ plan forward_only(int ranks, const std::vector<int>& placement, int microbatches
   const auto chunks = int(placement.size());
   plan out{"forward-only", chunks, microbatches, false, placement, {}};
   out.ranks.resize(std::size_t(ranks));
-  // Micro-batch m is at chunk c at time m + c: in that order no rank waits for what comes later.
+  // Micro-batch m is at chunk c at time m + c. In this order no rank waits for a later action.
   for (int time = 0; time < chunks + microbatches - 1; ++time)
     for (int c = std::max(0, time - microbatches + 1); c <= std::min(time, chunks - 1); ++c)
       out.ranks[std::size_t(placement[std::size_t(c)])].push_back(
@@ -82,7 +82,7 @@ plan with_recomputation(plan x, const std::vector<std::vector<char>>& blocks) {
     for (const auto& a : row) {
       if (a.kind == action_kind::forward) {
         out.push_back(a);
-        out.back().with_next = false;  // whose partner is now several
+        out.back().with_next = false;  // its partner becomes several actions
         continue;
       }
       const auto& of = blocks.at(value(a.chunk));

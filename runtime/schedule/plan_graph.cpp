@@ -21,7 +21,7 @@ std::string misfit(const plan& x) {
         x.microbatches,
         x.copies);
   if (x.microbatches % x.copies != 0)
-    return fmt::format("{} micro-batches are no equal shares for {} copies of the model",
+    return fmt::format("{} micro-batches cannot be shared equally by {} copies of the model",
                        x.microbatches,
                        x.copies);
   if (x.placement.size() != std::size_t(x.chunks) * std::size_t(x.copies))
@@ -44,7 +44,7 @@ std::string misfit(const plan& x) {
   for (int c = 0; c < x.chunks; ++c)
     needed += x.blocks.empty() ? 1 : x.blocks[std::size_t(c)].size();
   needed *= std::size_t(x.microbatches);
-  // A guard for numbers out of proportion, not a count: that names what is missing.
+  // Only guards against absurd sizes; the checker counts and names missing actions.
   if (needed > 16 * actions + 100'000)
     return fmt::format(
         "{} stages and {} micro-batches are {} forwards, and the plan has {} actions",
@@ -138,7 +138,7 @@ void plan_graph::bound_links(int credits) {
   });
 }
 
-// However they overtake each other: a receiver takes so many in its order, and none is told apart.
+// Valid in any order of arrival: a receiver takes the same number of results in its own order.
 plan_graph::plan_graph(const plan& x, const handoff_credits& credits) : plan_graph(x) {
   credit_.assign(size(), none);
   std::vector<std::vector<node>> taken[2];

@@ -1,5 +1,5 @@
-// What each action of a plan waits for. A node is the position of an action, counted through the
-// rows; the checker, the simulator and lowering work on these numbers.
+// The dependencies of a plan's actions. A node is the position of an action, counted through the
+// rows. The checker, the simulator and lowering use these numbers.
 
 #pragma once
 
@@ -28,15 +28,15 @@ constexpr bool is_work(action_kind k) {
   return k < action_kind::send_activation;
 }
 
-/// A plan's actions say what is sent when; otherwise every result that another rank needs goes
-/// there by itself.
+/// True if the plan contains sends and receives. Otherwise each result for another rank is sent
+/// implicitly.
 bool has_transfers(const plan& x);
 
-/// What makes a plan no plan: sizes that do not fit each other. Empty: a plan_graph can be made,
-/// and is not larger than its actions justify.
+/// The reason why the sizes of a plan are inconsistent. Empty: a plan_graph can be made, with a
+/// size in proportion to the actions.
 std::string misfit(const plan& x);
 
-/// Which rank sends to which: a link is of one rank to another, for activations or for gradients.
+/// The links between ranks. A link has a sender, a receiver, and carries activations or gradients.
 class plan_links {
  public:
   static constexpr std::size_t none = SIZE_MAX;
@@ -50,18 +50,19 @@ class plan_links {
     }
   };
 
-  /// Of a plan without misfit.
+  /// Needs a plan without misfit.
   explicit plan_links(const plan& x);
 
   std::size_t size() const { return all_.size(); }
   const link& operator[](std::size_t i) const { return all_[i]; }
-  /// Of a send or receive whose numbers are within the plan's; none: to nobody, or to its own rank.
+  /// The link of a send or receive within the plan's numbers; none: the transfer has no receiver,
+  /// or stays on its rank.
   std::size_t of(const action& transfer) const;
 
  private:
   int chunks_;
   std::vector<link> all_;
-  /// Of each copy and chunk, what it sends to the next chunk and what to the one before.
+  /// For each copy and chunk: the link to the next chunk, and to the previous one.
   std::vector<std::size_t> onward_, back_;
 };
 
@@ -71,8 +72,8 @@ class plan_graph {
   static constexpr node none = UINT32_MAX;
 
   struct need {
-    node of = none;        ///< none: the plan lacks it
-    bool arrives = false;  ///< from another rank, so that its transfer counts as well
+    node of = none;        ///< none: missing from the plan
+    bool arrives = false;  ///< from another rank; add the transfer time
   };
   class needs {
    public:
@@ -85,10 +86,10 @@ class plan_graph {
     std::size_t size_ = 0;
   };
 
-  /// Of a plan without misfit, which must outlive it. `credits`: so many results may be on a link
-  /// (from rank, to rank, activations or gradients) before its receives have taken them; 0: any.
+  /// Needs a plan without misfit, which must outlive the graph. `credits`: maximum results on a
+  /// link (sender, receiver, activations or gradients) before its receives take them; 0: unlimited.
   explicit plan_graph(const plan& x, int credits = 0);
-  /// Of one without sends: an action begins once its result has a credit (credits.hpp).
+  /// Needs a plan without sends: an action begins when its result has a credit (credits.hpp).
   plan_graph(const plan& x, const handoff_credits& credits);
 
   const plan& of() const { return plan_; }
@@ -102,20 +103,20 @@ class plan_graph {
 
   /// What must be done, or have arrived, before the action begins.
   needs needs_of(node n, std::size_t rank) const;
-  /// Its result goes to another rank by itself, or it is a send.
+  /// True if the result is sent to another rank implicitly, or the action is a send.
   bool is_sent(const action& x) const;
-  /// A result that goes to another rank by itself, of a pair of neighbouring chunks.
+  /// A result that is sent to another rank implicitly, between neighbouring chunks.
   struct handoff {
     std::size_t maker = 0;  ///< copy x chunks + chunk
     bool gradient = false;
   };
   std::optional<handoff> made_by(const action& x) const;
   std::optional<handoff> taken_by(const action& x) const;
-  /// Whose end gives it the credit that it needs; or none.
+  /// The node whose end returns the credit that this node needs; or none.
   node credit_of(node n) const { return credit_.empty() ? none : credit_[n]; }
-  /// The action counts for one of the plan: its numbers are within the plan's.
+  /// True if the action's numbers are within the plan's.
   bool is_within(const action& x) const;
-  /// Within which nodes are counted by (copy, chunk, block, micro-batch).
+  /// Index of (copy, chunk, block, micro-batch); the action must be within the plan.
   std::size_t slot(const action& x) const {
     return slot(value(x.copy), value(x.chunk), x.block, value(x.microbatch));
   }
@@ -147,22 +148,22 @@ class plan_graph {
   const plan& plan_;
   bool transfers_;
   int each_;
-  std::vector<node> first_;                 ///< of each rank; then the number of all
-  std::vector<std::uint32_t> first_block_;  ///< of each chunk; then the number of all
+  std::vector<node> first_;                 ///< per rank; then the total
+  std::vector<std::uint32_t> first_block_;  ///< per chunk; then the total
   std::size_t slots_ = 0;
-  std::array<std::vector<node>, facts> made_;  ///< by slot: who makes it
-  std::vector<node> credit_;                   ///< by node; or empty
+  std::array<std::vector<node>, facts> made_;  ///< by slot: the node that makes it
+  std::vector<node> credit_;                   ///< by node; may be empty
 };
 
-/// Carries every row out as far as it goes: `visit(node, count, rank)` for an action, or the two of
-/// a pair, once all they need was visited; each row in its order. O(actions). What is left: of each
-/// rank its next node, or its row's end.
+/// Executes all rows as far as possible. Calls `visit(node, count, rank)` for an action, or for the
+/// two of a pair, after all that it needs, each row in order. O(actions). Returns the next node of
+/// each rank, or the end of its row.
 template <class Visit>
 std::vector<plan_graph::node> carry_out(const plan_graph& graph, Visit&& visit) {
   using node = plan_graph::node;
   const auto ranks = graph.of().ranks.size();
   std::vector<node> next(ranks), waits(graph.size(), plan_graph::none);
-  std::vector<node> also_waits(ranks, plan_graph::none);  // a list by ranks for each node
+  std::vector<node> also_waits(ranks, plan_graph::none);  // a linked list of ranks for each node
   std::vector<char> done(graph.size());
   std::vector<std::size_t> runnable;
   for (std::size_t r = ranks; r-- > 0;) {

@@ -39,13 +39,13 @@ plan frame_of(const behaviour_factory& factory, int ranks, int microbatches) {
   return out;
 }
 
-/// Something has arrived at a rank, or its action has ended.
+/// An arrival at a rank, or the end of its action.
 struct event {
   double at = 0;
-  std::uint64_t number = 0;  ///< of two at once, the one that was caused first
+  std::uint64_t number = 0;  ///< order of events at the same time
   int rank = 0;
   bool ends = false;
-  action what = {};  ///< ended, or what it arrived from
+  action what = {};  ///< the ended action, or the source of the arrival
 
   bool operator>(const event& other) const {
     return at != other.at ? at > other.at : number > other.number;
@@ -75,7 +75,7 @@ class rehearsal {
     for (std::size_t r = 0; r < ranks_.size(); ++r)
       ask(r, 0);
     while (!events_.empty()) {
-      // What sums of times in different orders make differ by their last digits is at once.
+      // Sums of times in different orders differ in the last digits: treat these times as equal.
       const double now = events_.top().at, last = now + 1e-12 * now;
       while (!events_.empty() && events_.top().at <= last) {
         take(events_.top());
@@ -156,7 +156,7 @@ class rehearsal {
     events_.push({begin + costs_.transfer, count_++, receiver, false, x});
   }
 
-  /// The rank has taken what that chunk has made.
+  /// The rank has taken a result of that chunk.
   void give_back(int rank, int maker, bool gradient) {
     if (!bounded_ || maker < 0 || maker == plan_.chunks)
       return;
@@ -183,7 +183,7 @@ class rehearsal {
     std::size_t done = 0;
     for (const auto& row : plan_.ranks)
       done += row.size();
-    auto out = fmt::format("{}: everybody waits, after {} of {} actions",
+    auto out = fmt::format("{}: all ranks wait, after {} of {} actions",
                            plan_.name,
                            done,
                            3 * std::size_t(plan_.chunks) * std::size_t(plan_.microbatches));
@@ -211,14 +211,14 @@ class rehearsal {
                            sum.input_gradients,
                            sum.weight_gradients);
     if (!view.ready.empty())
-      out += fmt::format("; although {} {} ready, its behaviour answers nothing",
+      out += fmt::format("; although {} {} ready, its behaviour chooses nothing",
                          list(view.ready),
                          view.ready.size() == 1 ? "is" : "are");
     return out + "; it can still get " + list(book.awaited());
   }
 
-  /// Follows from each rank what could still come to it. Nothing comes to a rank that is at fault
-  /// alone; else somebody is met again.
+  /// Follows from each rank the actions that it awaits, until a rank occurs twice. A rank that
+  /// awaits nothing is itself the cause.
   std::string cycle() {
     std::vector<char> seen(ranks_.size());
     for (std::size_t start = 0; start < ranks_.size(); ++start) {
@@ -231,14 +231,14 @@ class rehearsal {
     for (std::size_t r = 0; r < ranks_.size(); ++r)
       if (!ranks_[r].book.is_complete() && ranks_[r].book.awaited().empty())
         return fmt::format(
-            "rank {} holds everybody up: nothing more can come to it, so its "
-            "behaviour must choose {}",
+            "rank {} blocks all others: nothing more can arrive there, so its behaviour must "
+            "choose {}",
             r,
             list(ranks_[r].book.view().ready));
     return "";
   }
 
-  /// Depth first; the place on the path where the cycle begins.
+  /// Depth-first search. Returns the position on the path where the cycle begins.
   std::optional<std::size_t> follow(std::size_t r,
                                     std::vector<char>& seen,
                                     std::vector<std::size_t>& path,

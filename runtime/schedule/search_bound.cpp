@@ -6,7 +6,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// The least that one micro-batch on a chunk takes, whether or not F and B are paired.
+/// The minimum time of one micro-batch on a chunk, with and without pairs of F and B.
 struct least_times {
   double forward, input, weight, all, before_weight;
 
@@ -20,7 +20,7 @@ struct least_times {
       return;
     all = x.overlapped;
     forward = std::min(forward, all);
-    // In a pair I and W end together with all of it.
+    // In a pair, I and W end together with the whole pair.
     input = std::min(input, all);
     weight = 0;
     before_weight = std::min(before_weight, all);
@@ -34,7 +34,8 @@ double lower_bound(const search_problem& of) {
   std::vector<least_times> least;
   for (std::size_t c = 0; c < n; ++c)
     least.emplace_back(of.costs.cost_of(chunk_id(c)));
-  // Of one micro-batch alone: when F and I of a chunk may begin, what must follow its I.
+  // For a single micro-batch: the earliest start of F and I of each chunk, and the time after its
+  // I.
   std::vector<double> forward(n), input(n), rest(n), trip(n);
   for (std::size_t c = 1; c < n; ++c)
     forward[c] = forward[c - 1] + least[c - 1].forward + of.transfer_after(int(c) - 1);
@@ -70,12 +71,12 @@ double lower_bound(const search_problem& of) {
     }
     if (hosted == 0)
       continue;
-    // Before the first I nothing is given back, so no more F than memory has room for.
+    // Memory is not released before the first I, so at most as many F fit as memory allows.
     const double room = std::min(double(of.capacity), m * hosted) * longest_forward;
     const double begun = std::min(room, first_input - first);
     bound = std::max(bound, first_input - begun + work);
     bound = std::max(bound, first_input - begun + work_before_weights + last);
-    // A rank that holds memory holds it for a round trip, and so many at once as there is room.
+    // A micro-batch occupies memory for a round trip; the capacity limits how many do at once.
     bound = std::max(bound, first + trips / of.capacity);
     if (hosted == 1) {
       const double turns = (of.microbatches + of.capacity - 1) / of.capacity;

@@ -12,17 +12,17 @@ namespace {
 constexpr double never = std::numeric_limits<double>::infinity();
 
 struct chunk_state {
-  int rank = 0, later_here = 0;  ///< chunks of the rank that come after it in the model
+  int rank = 0, later_here = 0;  ///< later_here: later chunks of the model on this rank
   double forward = 0, input = 0, weight = 0;
   int next[3] = {0, 0, 0};
-  std::vector<double> arrival[2];  ///< of what F and I need
+  std::vector<double> arrival[2];  ///< arrival of the inputs of F and I
 };
 
 struct rank_state {
   std::vector<int> hosted;  ///< ascending
   int held = 0, live = 0, depth = 0;
   double free_at = 0;
-  std::vector<int> owed;  ///< chunks whose W are due, in the order of I
+  std::vector<int> owed;  ///< chunks with pending W, in the order of their I
   std::size_t paid = 0;
 
   bool owes() const { return paid < owed.size(); }
@@ -81,7 +81,7 @@ class greedy {
 
  private:
   void set_depths() {
-    // From F of a chunk to its I, and the sums over a rank's chunks.
+    // The time from F of a chunk to its I, and the sums over a rank's chunks.
     std::vector<double> trip(chunks_.size());
     double later = 0;
     for (int c = of_.chunks(); c-- > 0;) {
@@ -221,7 +221,7 @@ class greedy {
     } else if (input >= 0)
       return begin(r, 1, input, time);
     if (!rank.owes())
-      return;  // what arrives will wake it
+      return;  // the next arrival wakes the rank
     const int c = rank.owed[rank.paid];
     if (full || soon - now >= by_.least_gap * chunks_[std::size_t(c)].weight)
       begin(r, 2, c, time);
@@ -258,7 +258,7 @@ class greedy {
   void arrive(int chunk, int kind, int m, double time) {
     auto& x = chunks_[std::size_t(chunk)];
     x.arrival[kind][std::size_t(m)] = time;
-    if (ranks_[std::size_t(x.rank)].free_at <= time)  // else it decides when it is free
+    if (ranks_[std::size_t(x.rank)].free_at <= time)  // a busy rank decides when it is free
       wake(time, x.rank);
   }
 
@@ -269,7 +269,8 @@ class greedy {
   std::vector<rank_state> ranks_;
   std::vector<chunk_state> chunks_;
   search_rows rows_;
-  std::vector<std::vector<int>> order_;  ///< of F and I, kind * chunks + chunk, by a pattern
+  /// F and I as kind * chunks + chunk, in the order of the pattern
+  std::vector<std::vector<int>> order_;
   std::vector<std::size_t> step_;
   std::priority_queue<event, std::vector<event>, std::greater<>> events_;
   double scale_ = 0, end_ = 0;

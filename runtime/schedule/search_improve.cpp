@@ -10,7 +10,7 @@ namespace {
 
 constexpr auto none = std::numeric_limits<std::uint32_t>::max();
 
-/// Times rows and finds what they wait for. Holds nothing between calls but room.
+/// Computes the times of rows and what they wait for. Keeps only buffers between calls.
 class stopwatch {
  public:
   explicit stopwatch(const search_problem& of)
@@ -35,7 +35,7 @@ class stopwatch {
   std::uint32_t kind_and_chunk(std::uint32_t x) const { return x / microbatches_; }
   bool is_weight(std::uint32_t x) const { return kind_and_chunk(x) >= 2 * chunks_; }
 
-  /// What else than the row x waits for.
+  /// The action that x waits for, besides its predecessor in the row.
   std::uint32_t needs(std::uint32_t x) const {
     const auto kc = kind_and_chunk(x), m = microbatches_;
     if (kc < chunks_)
@@ -45,7 +45,7 @@ class stopwatch {
     return x - chunks_ * m;
   }
 
-  /// Infinity for rows that wait for each other.
+  /// Infinity for a deadlock.
   double time(const search_rows& rows) {
     std::fill(end_.begin(), end_.end(), -1.0);
     std::fill(waiter_.begin(), waiter_.end(), none);
@@ -85,7 +85,7 @@ class stopwatch {
   struct action_position {
     std::uint32_t rank, position;
   };
-  /// Of what was timed last: places right before which the longest path goes on in the same row.
+  /// For the last timed rows: positions whose predecessor in the row is also on the critical path.
   void find_critical(const search_rows& rows, std::vector<action_position>& out) const {
     out.clear();
     action_position at{};
@@ -106,14 +106,14 @@ class stopwatch {
         --at.position;
       } else if (before != none && begin > 0) {
         const auto& row = rows[std::size_t(rank_of(before))];
-        // Rows are long and paths short: found by bisection, for ends ascend.
+        // Rows are long and ends ascend: use bisection.
         const auto found
             = std::lower_bound(row.begin(), row.end(), end_[before], [&](auto a, double end) {
                 return end_[a] < end;
               });
         at = {std::uint32_t(rank_of(before)), std::uint32_t(found - row.begin())};
         while (row[at.position] != before)
-          ++at.position;  // some take no time
+          ++at.position;  // some actions take no time
       } else
         return;
     }
@@ -121,7 +121,7 @@ class stopwatch {
 
   int rank_of(std::uint32_t x) const { return of_.placement[kind_and_chunk(x) % chunks_]; }
 
-  /// Whether `second`, now right behind `first`, may come before it as far as their order goes.
+  /// True if `second`, right after `first`, may come before it according to their dependencies.
   bool may_pass(std::uint32_t first, std::uint32_t second) const {
     return kind_and_chunk(first) != kind_and_chunk(second) && needs(second) != first
            && !(kind_and_chunk(second) >= chunks_ && !is_weight(second)
@@ -151,7 +151,7 @@ bool fits(const stopwatch& clock, const row& of, int capacity) {
   return true;
 }
 
-/// [begin, end] of a row turned left (the first goes to the end) or right.
+/// Rotates [begin, end] of a row to the left (the first element goes to the end) or right.
 struct move {
   std::uint32_t rank = 0, begin = 0, end = 0;
   bool left = true;
@@ -166,7 +166,7 @@ struct move {
   }
 };
 
-/// A swap, or W moved away behind what waits for it.
+/// A swap of neighbours, or a move of W behind actions that may pass it.
 bool choose(const stopwatch& clock,
             const search_rows& rows,
             stopwatch::action_position at,
@@ -208,7 +208,7 @@ search_result improve(const search_problem& of,
   }
   for (std::int64_t round = 0; round < rounds && best.makespan > goal && !critical.empty();
        ++round) {
-    // What is worse than the best by less than this is taken as well, ever less.
+    // Also accepts results that are worse than the best by less than this; decreases over time.
     const double patience = 0.5 * period * std::max(0.0, 1 - 1.25 * double(round) / double(rounds));
     move next;
     if (!choose(clock, rows, critical[std::size_t(luck() % critical.size())], luck(), next))

@@ -12,15 +12,15 @@ class policy_search {
   policy_search(const search_problem& of, double bound, std::int64_t budget)
       : of_(of), goal_(bound * (1 + 1e-9)), left_(budget) {}
 
-  /// Policies that other problems liked, and nothing else.
+  /// Tries only the given policies, which were good for another problem.
   search_result run(const std::vector<greedy_policy>& liked) {
     for (const auto& x : liked)
       consider(x);
     return std::move(best_);
   }
 
-  /// The best that run() tried, each once, for a problem of so many ranks: what was found for
-  /// single ranks says nothing of others.
+  /// The best policies of run(), without duplicates, for a problem with this number of ranks.
+  /// Values for single ranks do not transfer to another number of ranks.
   std::vector<greedy_policy> liked(std::size_t most, int ranks) const {
     std::vector<greedy_policy> out;
     for (auto [makespan, x] : tried_) {
@@ -56,7 +56,7 @@ class policy_search {
         }
         consider(x);
       }
-    // From more than one, for the best of all is seldom near the best of the first few.
+    // Starts from several: the optimum is rarely near the best of the first few.
     const auto starts = tried_;
     for (std::size_t i = 0; i < std::min<std::size_t>(8, starts.size()); ++i)
       vary(starts[i].second);
@@ -87,7 +87,7 @@ class policy_search {
     return makespan;
   }
 
-  /// One choice after the other, until none makes it better.
+  /// Varies one parameter after another until none improves the result.
   void vary(greedy_policy x) {
     double now = std::numeric_limits<double>::infinity();
     for (bool better = true; better && !is_over();) {
@@ -165,10 +165,10 @@ class policy_search {
   double goal_;
   std::int64_t left_;
   search_result best_{{}, std::numeric_limits<double>::infinity()};
-  std::vector<std::pair<double, greedy_policy>> tried_;  ///< the fastest first
+  std::vector<std::pair<double, greedy_policy>> tried_;  ///< fastest first
 };
 
-/// The same in small: policies reckon in round trips, so that what is good here is good there.
+/// A smaller version of the problem: policies are relative to round trips, so good ones transfer.
 search_problem reduced(const search_problem& of, std::int64_t actions) {
   auto out = of;
   const auto v = of.chunks_per_rank();
@@ -196,7 +196,7 @@ search_problem reduced(const search_problem& of, std::int64_t actions) {
 }  // namespace
 
 search_result search_policies(const search_problem& of, double bound, std::int64_t budget) {
-  constexpr std::int64_t runs = 400;  // what the search needs to have looked around
+  constexpr std::int64_t runs = 400;  // minimum number of runs for a useful search
   if (budget / of.actions() >= runs)
     return policy_search(of, bound, budget).run();
   const auto small = reduced(of, budget / runs);

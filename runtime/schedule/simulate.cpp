@@ -8,7 +8,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// What a rank holds over time.
+/// The memory that a rank holds over time.
 class ledger {
  public:
   ledger(const plan_graph& graph, const cost_model& by, rank_timeline& out)
@@ -22,7 +22,7 @@ class ledger {
     change(time, by_.held_by(x.chunk).before_input_gradients);
   }
 
-  /// `unfinished`: blocks of this chunk and micro-batch whose W is still to come, by slot.
+  /// `unfinished`: by slot, the number of blocks of a chunk and micro-batch whose W is done.
   void end(const action& x, double time, std::vector<std::uint16_t>& unfinished) {
     const bool inputs = x.kind == action_kind::backward || x.kind == action_kind::input_gradients;
     const bool weights = x.kind == action_kind::backward || x.kind == action_kind::weight_gradients;
@@ -45,7 +45,7 @@ class ledger {
 
  private:
   void change(double time, double by) {
-    now_ = chunks_ == 0 ? 0 : now_ + by;  // rounding does not outlive what was held
+    now_ = chunks_ == 0 ? 0 : now_ + by;  // avoids accumulated rounding errors
     out_.peak_memory = std::max(out_.peak_memory, now_);
     if (!out_.memory.empty() && out_.memory.back().first == time)
       out_.memory.back().second = now_;
@@ -60,7 +60,7 @@ class ledger {
   int chunks_ = 0;
 };
 
-/// Of each chunk, what its actions take when it has that many blocks.
+/// Durations of the actions of each chunk, for its number of blocks.
 class durations {
  public:
   durations(const plan_graph& graph, const cost_model& by) : by_(by) {
@@ -100,7 +100,7 @@ class durations {
     const bool one_backward
         = (a.kind == action_kind::backward) != (b.kind == action_kind::backward);
     const double x = by_.cost_of(a.chunk).overlapped, y = by_.cost_of(b.chunk).overlapped;
-    // Each of the two chunks has half a part in it.
+    // The overlapped time is the mean of the two chunks.
     return one_forward && one_backward && x > 0 && y > 0 ? (x + y) / 2 : (*this)(a) + (*this)(b);
   }
 
@@ -109,7 +109,7 @@ class durations {
   std::vector<action_costs> of_block_;
 };
 
-/// What one rank sends, one after the other or not.
+/// The send queues of one rank.
 struct outbox {
   double free[2] = {0, 0};
 
@@ -201,8 +201,7 @@ timeline simulate(const plan& x, const cost_model& by) {
         }
       });
   for (std::size_t r = 0; r < x.ranks.size(); ++r) {
-    ensure(left[r] == graph.row_end(r),
-           "SIMULATE-3: only a plan in which nobody waits for ever is simulated");
+    ensure(left[r] == graph.row_end(r), "SIMULATE-3: only a plan without deadlock is simulated");
     out.makespan = std::max(out.makespan, out.ranks[r].last_end);
   }
   return out;

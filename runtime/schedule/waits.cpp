@@ -9,12 +9,12 @@ namespace {
 
 using node = plan_graph::node;
 
-/// Longer circles are told up to here: the rest repeats what these say.
+/// Longer cycles are cut off here.
 constexpr std::size_t longest_listed = 12;
 
 struct wait {
   node at = plan_graph::none, of = plan_graph::none;
-  std::size_t on = 0;  ///< the rank of what it waits for
+  std::size_t on = 0;  ///< the rank of the awaited action
 };
 
 class standstill {

@@ -1,4 +1,4 @@
-// Which rank waits for which when a plan comes to no end.
+// Finds the cycles of waiting ranks in a plan that deadlocks.
 
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace troupe::runtime {
 
-/// A sentence for each circle of ranks that wait for each other: "rank 0 waits at 0B0 for 1B0 of
-/// rank 1, which waits at 1F1 for 0F1 of rank 0; 2 other ranks wait for these". Empty: every row
-/// comes to its end. O(actions). Of a plan that lacks nothing.
+/// One sentence for each cycle of ranks that wait for each other: "rank 0 waits at 0B0 for 1B0 of
+/// rank 1, which waits at 1F1 for 0F1 of rank 0; 2 other ranks wait for these". Empty: all rows
+/// finish. O(actions). Needs a plan without missing actions.
 std::vector<std::string> circular_waits(const plan_graph& graph);
 
 }  // namespace troupe::runtime

@@ -90,7 +90,7 @@ WRONG = [
     ("x = 1", "x.lua: defines neither of plan(rank, ranks, chunks, microbatches) and next(state)"),
     ("function next(state) return 3 end", "x.lua: next() on rank 0 of 2 answered 3; expected one of"),
     ("function next(state) return '0W0' end", "x.lua: rank 0 of 2 chose 0W0, which cannot be carried out"),
-    ("function next(state) end", "x.lua: everybody waits, after 0 of 12 actions"),
+    ("function next(state) end", "x.lua: all ranks wait, after 0 of 12 actions"),
     ("", "x.lua: defines neither"),
     ("\x1bLua\x54", "x.lua: attempt to load a binary chunk"),
 ]

@@ -181,7 +181,7 @@ def check_checks(folder):
     refuses("rank 0 waits at 0B0 for 1B0 of rank 1, which waits at 1F1 for 0F1 of rank 0", "schedule", "check",
             file("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n"))
     refuses("PLAN-1: stage 1 lacks B of micro-batch 1", "schedule", "check", file("0F0,0F1,0B0,0B1\n1F0,1B0,1F1\n"))
-    refuses("PLAN-2: on rank 0 0B0 stands before 0F0", "schedule", "simulate", file("0B0,0F0\n"))
+    refuses("PLAN-2: on rank 0 0B0 comes before 0F0", "schedule", "simulate", file("0B0,0F0\n"))
     refuses("PLAN-6: with room for 1 on each link", "schedule", "check", "izb", *SIZE, "--credits", 1, "--lowered")
     refuses("PLAN-6: with the credits of its hand-offs, rank 0 waits at 0F3 for the credit of 1F2 of rank 1", "schedule",
             "check", file("0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n1F0,1F1,1B0,1B1,1F2,1F3,1B2,1B3\n"), "--credits", 1)

@@ -8,7 +8,7 @@ namespace {
 
 using pattern = std::vector<std::array<int, steps_of_pattern>>;
 
-/// Six units are F, I and W of both chunks: the ranks are busy all the time.
+/// Six units: F, I and W of both chunks, so that the ranks are always busy.
 constexpr int period = 6;
 
 plan from_pattern(const schedule_request& request, const pattern& first) {
@@ -41,7 +41,7 @@ plan from_pattern(const schedule_request& request, const pattern& first) {
           down.input_gradients();
           break;
         default:
-          // The upper chunk's I came first.
+          // I of the upper chunk came first.
           (void)(weights(up) || weights(down));
       }
     while (weights(up) || weights(down))
@@ -52,8 +52,8 @@ plan from_pattern(const schedule_request& request, const pattern& first) {
 
 }  // namespace
 
-// The patterns are the paper's: how far the chunks' steps are apart decides how many micro-batches
-// are held, and the numbers keep the steps in different slots modulo the period for every p.
+// The patterns of the paper. The distance between a chunk's steps decides how many micro-batches
+// are held. The offsets keep the steps in different slots modulo the period for each p.
 
 plan v_half(const schedule_request& request) {
   const int p = request.ranks, gap = p % 2 == 0 ? 3 : 0;

@@ -5,8 +5,8 @@
 namespace troupe::runtime::schedules {
 namespace {
 
-/// The steady part is from the first micro-batch that comes back from where it began, to the last
-/// that begins.
+/// The steady state: from the first micro-batch that returns to its start, to the last one that
+/// begins.
 class steady_part {
  public:
   explicit steady_part(const slot_grid& x)
@@ -20,17 +20,17 @@ class steady_part {
   int from_, to_;
 };
 
-/// What a rank has after a slot.
+/// The state of a rank after a slot.
 struct tally {
   int held = 0;     ///< micro-batches of a chunk, from F to W
-  int pending = 0;  ///< W that wait for a free slot; only where W have none of their own
+  int pending = 0;  ///< W without a free slot yet; only if W have no slots of their own
 
   friend bool operator==(const tally&, const tally&) = default;
 };
 
 enum class weights_are { in_slots, anywhere };
 
-/// What each rank holds when, kept up to date while steps move.
+/// The memory of each rank over time, updated while steps move.
 class memory {
  public:
   memory(const slot_grid& x, weights_are weights)
@@ -45,8 +45,8 @@ class memory {
     }
   }
 
-  /// The first free slot from `ready` on that what stands in `from` can move to within the limit;
-  /// `from` when there is none.
+  /// The first free slot from `ready` on to which the step in `from` can move within the limit;
+  /// `from` if there is none.
   int earliest(int rank, int from, int ready) const {
     if (weights_ == weights_are::in_slots)
       ready = first_with_room(rank, from, ready);
@@ -56,7 +56,7 @@ class memory {
     return from;
   }
 
-  /// Before the grid moves it.
+  /// Call it before the grid moves the step.
   void move(int rank, int from, int to) {
     auto& row = after_[std::size_t(rank)];
     if (weights_ == weights_are::in_slots) {
@@ -72,8 +72,7 @@ class memory {
   }
 
  private:
-  /// Where W has a slot of its own, a forward that comes sooner is held in between, and that is
-  /// all.
+  /// If W has its own slots, an earlier forward only holds more memory in between.
   int first_with_room(int rank, int from, int ready) const {
     if (!is_forward(grid_.at(rank, from).what))
       return ready;
@@ -102,7 +101,7 @@ class memory {
     return x;
   }
 
-  /// From `to` on as it would be, until it is as before.
+  /// Recomputes the tallies from `to` on, until they are unchanged.
   template <class Use>
   void replay(int rank, int from, int to, Use&& use) const {
     const auto& row = after_[std::size_t(rank)];
@@ -125,8 +124,8 @@ class memory {
   int limit_ = 0;
 };
 
-/// In the order of time, what `may_move` admits goes to the earliest slot that is free, not before
-/// what it needs, and within the memory.
+/// In order of time, moves each step that `may_move` accepts to the earliest free slot that its
+/// needs and the memory limit allow.
 template <class MayMove>
 void move_earlier(slot_grid& x, weights_are weights, MayMove&& may_move) {
   memory held(x, weights);

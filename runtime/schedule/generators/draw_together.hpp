@@ -1,5 +1,6 @@
-// Both ends of a repeated pattern have slots that only other micro-batches would fill. What comes
-// there is moved to earlier slots, as long as no rank holds more than the fullest one did before.
+// Compresses both ends of a repeated pattern. Their slots would only be filled by further
+// micro-batches. Actions move to earlier slots, as long as no rank holds more than the maximum
+// before.
 
 #pragma once
 
@@ -7,12 +8,12 @@
 
 namespace troupe::runtime::schedules {
 
-/// Everything before the steady part and after it; W has slots like all the rest, which are free
-/// again in the end.
+/// Compresses the part before the steady state and the part after it. W occupies slots meanwhile;
+/// they are free again at the end.
 void draw_together(slot_grid& x);
 
-/// What is after the steady part; W goes wherever a slot is free, and with each step that moves it
-/// is thought anew.
+/// Compresses the part after the steady state. W may use any free slot, and is placed again after
+/// each move.
 void draw_end_together(slot_grid& x);
 
 }  // namespace troupe::runtime::schedules

@@ -8,12 +8,12 @@
 namespace troupe::runtime::schedules {
 namespace {
 
-/// One rank of a pipeline that is folded in the middle: forwards come in on the near chunk, return
-/// on the far one, and meet backwards that go the other way. DualPipe folds two pipelines into each
-/// other, DualPipeV one into itself.
+/// One rank of a pipeline that is folded in the middle. Forwards enter on the near chunk, return on
+/// the far one, and overlap with backwards in the other direction. DualPipe folds two pipelines
+/// into each other, DualPipeV folds one onto itself.
 class folded_rank {
  public:
-  /// `place` of `depth` from the open end; `microbatches` on each of the two chunks.
+  /// `place`: distance from the open end, below `depth`; `microbatches`: on each of the two chunks.
   folded_rank(
       std::vector<action>& row, strand near, strand far, int place, int depth, int microbatches)
       : row_(row),
@@ -27,7 +27,7 @@ class folded_rank {
     fill();
     for (int k = 0; k < steady_; ++k) {
       if (k == 0 && inner_ == 0) {
-        // At the fold this backward waits for this forward's other half.
+        // At the fold this backward waits for the other half of this forward.
         near_.forward();
         far_.backward();
       } else {
@@ -57,10 +57,10 @@ class folded_rank {
     }
   }
 
-  /// Towards the end W waits, so that I reaches the next rank sooner.
+  /// Delays W near the end, so that I reaches the next rank sooner.
   void drain() {
     const int all = 2 * (place_ + 1);
-    // The first that waits is the one in the middle, or the one after it.
+    // The first delayed W is the middle one, or the next one.
     const int whole = 2 * ((place_ + 1) / 2) + (place_ % 2 == 0 ? 1 : 0);
     for (int k = 0; k < all; ++k) {
       auto& chunk = k % 2 == 0 ? far_ : near_;
@@ -91,7 +91,7 @@ class folded_rank {
   int place_;
   int inner_;  ///< ranks between here and the fold
   int steady_;
-  std::deque<strand*> waiting_;  ///< whose W was put off, the oldest first
+  std::deque<strand*> waiting_;  ///< chunks with delayed W, oldest first
 };
 
 }  // namespace
@@ -99,13 +99,13 @@ class folded_rank {
 plan dualpipe(const schedule_request& request) {
   const int p = request.ranks, m = request.microbatches;
   if (p % 2 != 0)
-    throw input_error("dualpipe asks for an even number of ranks; {} is odd: give {}{}",
+    throw input_error("dualpipe needs an even number of ranks; {} is odd: give {}{}",
                       p,
                       p > 1 ? std::to_string(p - 1) + " or " : "",
                       p + 1);
   if (m % 2 != 0 || m < 2 * p)
     throw input_error(
-        "dualpipe on {} ranks asks for an even number of micro-batches, at least {}; "
+        "dualpipe on {} ranks needs an even number of micro-batches, at least {}; "
         "{} is {}: give {}",
         p,
         2 * p,
@@ -134,7 +134,7 @@ plan dualpipe_v(const schedule_request& request) {
   const int p = request.ranks, m = request.microbatches;
   if (m < 2 * p)
     throw input_error(
-        "dualpipev on {} ranks asks for at least {} micro-batches; {} is fewer: give "
+        "dualpipev on {} ranks needs at least {} micro-batches; {} is fewer: give "
         "{}, or fewer ranks",
         p,
         2 * p,

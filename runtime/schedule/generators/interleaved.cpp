@@ -6,8 +6,8 @@
 namespace troupe::runtime::schedules {
 namespace {
 
-/// Micro-batches of each round. By default as few to a round as there are ranks, or a few more
-/// where they do not come out even: fewer than ranks in a round would wait for themselves.
+/// The number of micro-batches of each round. By default the number of ranks, or a few more if they
+/// do not divide evenly: a round smaller than the ranks would wait for itself.
 std::vector<int> rounds_of(const schedule_request& request) {
   const int p = request.ranks, m = request.microbatches, n = request.group;
   std::vector<int> out;
@@ -51,11 +51,11 @@ void check_group(std::string_view name, const schedule_request& request) {
 }
 
 struct turn {
-  int chunk;  ///< of the rank's, ascending
+  int chunk;  ///< index among the chunks of the rank, ascending
   int microbatch;
 };
 
-/// In which order a rank's forwards go; its backwards go likewise with the chunks from the last.
+/// The order of a rank's forwards; backwards use the same order with the chunks reversed.
 std::vector<turn> turns_of(int chunks_per_rank, const std::vector<int>& rounds) {
   std::vector<turn> out;
   int first = 0;
@@ -68,7 +68,7 @@ std::vector<turn> turns_of(int chunks_per_rank, const std::vector<int>& rounds) 
   return out;
 }
 
-/// One rank's row, written forward and back by the same order of turns.
+/// Writes one rank's row; forwards and backwards follow the same turns.
 class writer {
  public:
   writer(std::vector<action>& row,
@@ -106,7 +106,7 @@ plan interleaved(const schedule_request& request) {
   auto out = empty_plan(request, placed_in_turn(p, v));
   for (int r = 0; r < p; ++r) {
     writer to(out.ranks[std::size_t(r)], turns, r, request);
-    // One chunk takes no turns: what is left is 1F1B, which needs half the head start.
+    // A single chunk has no turns: the rest is 1F1B, with half the head start.
     const int ahead = (v - 1) * rounds.front() + (v == 1 ? 1 : 2) * (p - 1 - r);
     const auto warmup = std::min(turns.size(), std::size_t(ahead));
     for (std::size_t k = 0; k < warmup; ++k)

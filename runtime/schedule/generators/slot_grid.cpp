@@ -111,7 +111,7 @@ void slot_grid::squeeze() {
     row.clear();
   for (auto& slots : inputs_)
     slots.clear();
-  // What a step needs was in an earlier slot, and so has its new one already.
+  // Needs were in earlier slots, so they already have their new slots.
   for (int slot = 0; slot < last; ++slot)
     for (int r = 0; r < ranks(); ++r) {
       const auto& old = before[std::size_t(r)];

@@ -1,5 +1,5 @@
-// A schedule in V on squared paper: a line for each rank, a slot for each unit of time, in a slot
-// one step of one micro-batch. Two chunks per rank: one on the way down the ranks, one up again.
+// A V schedule on a grid: one line per rank, one slot per unit of time, one step of a micro-batch
+// per slot. Two chunks per rank: one on the way down the ranks, one on the way up.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace troupe::runtime::schedules {
 
-/// Of one micro-batch on one rank, in the order in which they come; then W of both chunks.
+/// The steps of one micro-batch on one rank, in order; then W of both chunks.
 enum class step : std::int8_t {
   down_forward,
   up_forward,
@@ -23,20 +23,21 @@ constexpr std::size_t steps_of_pattern = 4;
 
 struct cell {
   step what = step::none;
-  int number = 0;  ///< the micro-batch; of W: how many W the rank did before
+  int number = 0;  ///< the micro-batch; for W: the number of earlier W of the rank
 };
 
 class slot_grid {
  public:
-  /// When each step of the first micro-batch is, for each rank; micro-batch k comes k `period`
-  /// later. Throws broken_promise when two share a slot or one comes before what it needs.
+  /// `pattern`: the slot of each step of the first micro-batch, for each rank; micro-batch k is k
+  /// `period` later. Throws broken_promise if two share a slot or a step comes before what it
+  /// needs.
   slot_grid(const std::vector<std::array<int, steps_of_pattern>>& pattern,
             int period,
             int microbatches);
 
   int ranks() const { return int(rows_.size()); }
   int microbatches() const { return microbatches_; }
-  /// Of this rank; after them nothing happens.
+  /// Slots of this rank up to its last action.
   int slots(int rank) const { return int(rows_[std::size_t(rank)].size()); }
   int slots() const;
   const cell& at(int rank, int slot) const { return rows_[std::size_t(rank)][std::size_t(slot)]; }
@@ -45,17 +46,17 @@ class slot_grid {
     return slots_of_[std::size_t(what)][index(what, rank, number)];
   }
 
-  /// The first slot after all that what stands here needs.
+  /// The first slot after everything that this cell needs.
   int ready(int rank, int slot) const;
 
-  /// Into a free slot from `ready` on.
+  /// Moves a cell to a free slot, not before `ready`.
   void move(int rank, int from, int to);
 
-  /// Puts W into free slots, each as soon after its I as there is one.
+  /// Puts each W into the first free slot after its I.
   void put_weights();
   void take_out_weights();
 
-  /// In the same order on each rank, everything as early as what it needs allows.
+  /// Moves all cells as early as their needs allow; keeps the order on each rank.
   void squeeze();
 
  private:
@@ -68,8 +69,8 @@ class slot_grid {
 
   int microbatches_;
   std::vector<std::vector<cell>> rows_;
-  std::array<std::vector<int>, steps_of_pattern + 1> slots_of_;  ///< of each step
-  std::vector<std::vector<int>> inputs_;  ///< of each rank the slots of its I, ascending
+  std::array<std::vector<int>, steps_of_pattern + 1> slots_of_;  ///< by step
+  std::vector<std::vector<int>> inputs_;  ///< by rank: the slots of its I, ascending
 };
 
 constexpr bool is_forward(step x) {

@@ -1,4 +1,5 @@
-// Rows as rules are told: "forward on this chunk, backward on that", micro-batch after micro-batch.
+// Builds rows from rules such as "forward on this chunk, backward on that", micro-batch after
+// micro-batch.
 
 #pragma once
 
@@ -6,8 +7,8 @@
 
 namespace troupe::runtime::schedules {
 
-/// What one rank does with one of its chunks. Each kind of action goes through the micro-batches
-/// in ascending order; one past the last is left out. Keeps a reference to the row.
+/// The actions of one rank on one of its chunks. Each kind of action goes through the micro-batches
+/// in ascending order; calls beyond the last micro-batch do nothing. Keeps a reference to the row.
 class strand {
  public:
   strand(std::vector<action>& row, int microbatches, int chunk, int copy = 0)

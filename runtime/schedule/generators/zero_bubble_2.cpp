@@ -7,9 +7,9 @@
 namespace troupe::runtime::schedules {
 namespace {
 
-/// F, I, W over and over, I `ahead` forwards behind F and W as far behind I as the limit leaves.
-/// With limit p this is ZB-H1; from 2 p - 1 on no rank waits within its span when F = I = W, and
-/// else (p - 1) max(0, F + I - 2 W, I - F).
+/// Repeats F, I, W, with I `ahead` forwards behind F, and W as far behind I as the limit allows.
+/// Limit p gives ZB-H1. From limit 2 p - 1 on no rank waits within its span if F = I = W; otherwise
+/// it waits (p - 1) max(0, F + I - 2 W, I - F).
 void in_lockstep(plan& out, int limit) {
   const int p = int(out.ranks.size()), m = out.microbatches;
   for (int r = 0; r < p; ++r) {
@@ -28,14 +28,14 @@ void in_lockstep(plan& out, int limit) {
   }
 }
 
-/// What was done before this tick: in tick t everybody sees what the others did before t.
+/// Counts before this tick: in tick t a rank sees what the others did before t.
 struct progress {
   int forwards = 0, inputs = 0, weights = 0;
 };
 
-/// Where the limit or the micro-batches are fewer than the ranks, the ranks cannot keep step. Each
-/// tick every rank does the first that it can: forwards of its head start, I, F within the limit,
-/// W.
+/// For a limit or a number of micro-batches below the ranks, which prevents the lockstep. In each
+/// tick each rank does the first possible of these: forwards of its head start, I, F within the
+/// limit, W.
 void as_they_come(plan& out, int limit) {
   const int p = int(out.ranks.size()), m = out.microbatches;
   std::vector<strand> chunks;

@@ -7,8 +7,7 @@ namespace troupe::runtime::schedules {
 
 plan zero_bubble_v(const schedule_request& request) {
   const int p = request.ranks, m = request.microbatches;
-  // The rule fills the pipeline with 2 p - 1 micro-batches; where there are fewer, the others are
-  // left out of it.
+  // The rule fills the pipeline with 2 p - 1 micro-batches; with fewer, it omits the others.
   const int rounds = std::max(2 * p - 1, m) - p;
   auto out = empty_plan(request, placed_in_v(p));
   for (int r = 0; r < p; ++r) {

@@ -267,11 +267,11 @@ TEST_CASE("ranks that wait for each other are named as a cycle", "[schedule]") {
       rehearse(stuck, 2, 3),
       input_error,
       MessageMatches(
-          ContainsSubstring("stuck: everybody waits, after 1 of 18 actions")
+          ContainsSubstring("stuck: all ranks wait, after 1 of 18 actions")
           && ContainsSubstring("rank 0 has chosen 1 F, 0 I, 0 W; although 0F1 is ready, its "
-                               "behaviour answers nothing; it can still get 1I0")
+                               "behaviour chooses nothing; it can still get 1I0")
           && ContainsSubstring("rank 1 has chosen 0 F, 0 I, 0 W; although 1F0 is ready, its "
-                               "behaviour answers nothing; it can still get 0F1")
+                               "behaviour chooses nothing; it can still get 0F1")
           && ContainsSubstring("the cycle: rank 0 waits for 1I0 of rank 1, which waits for 0F1 of "
                                "rank 0 (ready there, but not chosen)")));
 }
@@ -283,8 +283,8 @@ TEST_CASE("one that refuses to act for ever is told so", "[schedule]") {
   CHECK_THROWS_MATCHES(
       rehearse(lazy, 2, 2),
       input_error,
-      MessageMatches(ContainsSubstring("rank 1 holds everybody up: nothing more can come to it, so "
-                                       "its behaviour must choose 1I0")));
+      MessageMatches(ContainsSubstring("rank 1 blocks all others: nothing more can arrive there, "
+                                       "so its behaviour must choose 1I0")));
 }
 
 TEST_CASE("what a behaviour throws names schedule and rank", "[schedule]") {

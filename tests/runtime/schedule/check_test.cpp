@@ -156,7 +156,7 @@ TEST_CASE("PLAN-1: what is missing, doubled or misplaced is named", "[schedule][
   x = sound;
   x.ranks[0].push_back(of(F, 0, 7));
   CHECK(said(x)
-        == "PLAN-1: 0F7 on rank 0 is of no stage or micro-batch of this step (2 stages, 3 "
+        == "PLAN-1: 0F7 on rank 0 is not of a stage or micro-batch of this step (2 stages, 3 "
            "micro-batches)\n");
   x = sound;
   std::swap(x.ranks[0], x.ranks[1]);
@@ -193,7 +193,7 @@ TEST_CASE("PLAN-1: sizes that do not fit each other are told before anything els
   CHECK(said(x) == "PLAN-1: stage 1 is on rank 2, and there are 2 ranks\n");
   x = one_forward_one_backward(2, 3);
   x.copies = 2;
-  CHECK_THAT(said(x), StartsWith("PLAN-1: 3 micro-batches are no equal shares for 2 copies"));
+  CHECK_THAT(said(x), StartsWith("PLAN-1: 3 micro-batches cannot be shared equally by 2 copies"));
   CHECK_THAT(said(plan{"none", 0, 0, true, {}, {}}), StartsWith("PLAN-1: a plan has at least one"));
 }
 
@@ -240,21 +240,21 @@ TEST_CASE("PLAN-2: what an action needs of its own rank stands before it",
     return said(swapped(sound, rank, a, b));
   };
   CHECK(turned(0, "0R0.1", "0I0.1")
-        == "PLAN-2: on rank 0 0I0.1 stands before 0R0.1, which it needs\n");
-  CHECK_THAT(turned(0, "0I0.2", "0I0.1"), ContainsSubstring("0I0.1 stands before 0I0.2"));
-  CHECK_THAT(turned(0, "0I0", "0W0"), ContainsSubstring("0W0 stands before 0I0"));
-  CHECK_THAT(turned(1, "1F0", "1R0"), ContainsSubstring("1R0 stands before 1F0"));
+        == "PLAN-2: on rank 0 0I0.1 comes before 0R0.1, which it needs\n");
+  CHECK_THAT(turned(0, "0I0.2", "0I0.1"), ContainsSubstring("0I0.1 comes before 0I0.2"));
+  CHECK_THAT(turned(0, "0I0", "0W0"), ContainsSubstring("0W0 comes before 0I0"));
+  CHECK_THAT(turned(1, "1F0", "1R0"), ContainsSubstring("1R0 comes before 1F0"));
   CHECK(turned(0, "0W0.2", "0R0.1").empty());  // W may come later, R earlier
   const auto whole = one_forward_one_backward(2, 2);
-  CHECK_THAT(said(swapped(whole, 1, "1F0", "1B0")), ContainsSubstring("1B0 stands before 1F0"));
+  CHECK_THAT(said(swapped(whole, 1, "1F0", "1B0")), ContainsSubstring("1B0 comes before 1F0"));
 }
 
 TEST_CASE("PLAN-2: chunks that are neighbours on a rank follow each other",
           "[schedule][invariant]") {
   plan x{"v", 2, 1, true, {0, 0}, {{of(F, 0, 0), of(F, 1, 0), of(B, 1, 0), of(B, 0, 0)}}};
   CHECK(said(x).empty());
-  CHECK_THAT(said(swapped(x, 0, "0F0", "1F0")), ContainsSubstring("1F0 stands before 0F0"));
-  CHECK_THAT(said(swapped(x, 0, "0B0", "1B0")), ContainsSubstring("0B0 stands before 1B0"));
+  CHECK_THAT(said(swapped(x, 0, "0F0", "1F0")), ContainsSubstring("1F0 comes before 0F0"));
+  CHECK_THAT(said(swapped(x, 0, "0B0", "1B0")), ContainsSubstring("0B0 comes before 1B0"));
 }
 
 TEST_CASE("PLAN-2: a pair does not overlap what it needs", "[schedule][invariant]") {

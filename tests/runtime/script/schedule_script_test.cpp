@@ -218,7 +218,7 @@ TEST_CASE("an answer that is none says what was ready", "[script]") {
         == "mine.lua: rank 0 of 2 chose 0I0, which cannot be carried out now: 0F0 comes first; "
            "ready: 0F0");
   CHECK_THAT(answer("state.ready[1].x.y"), StartsWith("mine.lua:1: attempt to index a nil value"));
-  CHECK_THAT(answer("nil"), ContainsSubstring("mine.lua: everybody waits, after 0 of 12 actions"));
+  CHECK_THAT(answer("nil"), ContainsSubstring("mine.lua: all ranks wait, after 0 of 12 actions"));
 }
 
 TEST_CASE("a script has neither files nor clocks nor other code", "[script]") {
