@@ -1,4 +1,4 @@
-// What is made of a request that a service did not answer as it should.
+// Judges failed requests: whether to retry, and what to tell the user.
 
 #pragma once
 
@@ -8,9 +8,9 @@
 
 namespace troupe::runtime {
 
-bool may_pass(const object_answer& x);  ///< whether a second attempt may go well
+bool may_pass(const object_answer& x);  ///< a retry may succeed
 
-/// What the user can do.
+/// What the user can do, by HTTP status.
 const char* advice(long status, const object_service& service, const std::string& region);
 
 /// "'s3://b/k': HTTP 403 AccessDenied: ..."

@@ -22,7 +22,7 @@ void require(CURLcode code) {
 }
 
 void start_library() {
-  // A local static: once in a process, whoever comes first.
+  // A local static initializes once per process.
   static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
   require(started);
 }
@@ -44,10 +44,10 @@ struct header_list {
 struct receiver {
   CURL* from;
   object_answer* to;
-  std::size_t most;  // bytes of a body that was asked for
+  std::size_t most;  // maximum size of the body
 };
 
-/// What a service says, without what a terminal would obey.
+/// Replaces control characters in texts of a service.
 std::string printable(std::string_view text) {
   std::string out(text);
   std::replace_if(
@@ -55,7 +55,7 @@ std::string printable(std::string_view text) {
   return out;
 }
 
-/// Anything but all of the bytes ends the transfer.
+/// A return value other than `size` ends the transfer.
 std::size_t take_body(char* data, std::size_t, std::size_t size, void* opaque) {
   auto& x = *static_cast<receiver*>(opaque);
   long status = 0;
@@ -78,12 +78,12 @@ std::size_t take_header(char* data, std::size_t, std::size_t size, void* opaque)
   return size;
 }
 
-/// Called each second, and more often while bytes come.
+/// Called by libcurl each second, and more often during transfers.
 int look_at_patience(void* opaque, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   return static_cast<patience*>(opaque)->is_over() ? 1 : 0;
 }
 
-/// Failures below HTTP that a second attempt may not meet.
+/// Transport errors that a retry may fix.
 bool may_pass(CURLcode code) {
   switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
@@ -153,7 +153,7 @@ object_answer object_connections::ask(const object_service& service,
   receiver to{curl, &out, request.size};
   header_list headers;
   char failure[CURL_ERROR_SIZE] = "";
-  curl_easy_reset(curl);  // its connections stay
+  curl_easy_reset(curl);  // keeps its connections
   const auto set
       = [curl](CURLoption option, auto value) { require(curl_easy_setopt(curl, option, value)); };
   set(CURLOPT_URL, address_of(service, request.object).c_str());
@@ -197,7 +197,7 @@ object_answer object_connections::ask(const object_service& service,
     out.given_up = code == CURLE_ABORTED_BY_CALLBACK;
     out.again = may_pass(code);
   }
-  curl_easy_reset(curl);  // nothing of this request stays, the credentials least
+  curl_easy_reset(curl);  // removes all traces of this request, above all its credentials
   const std::lock_guard lock(state_->mutex);
   state_->idle.push_back(curl);
   static_cast<void>(closed.release());

@@ -17,23 +17,23 @@ namespace troupe::runtime {
 
 struct object_request {
   object_url object;
-  bool head = false;  ///< asks for size and ETag alone
+  bool head = false;  ///< request only size and ETag
   std::uint64_t offset = 0;
-  std::size_t size = 0;   ///< bytes asked for, from `offset`; at least 1 but for `head`
-  std::string etag = {};  ///< answered only while the object has it; empty: whatever it has
+  std::size_t size = 0;   ///< bytes from `offset`; at least 1 except for `head`
+  std::string etag = {};  ///< fail if the object has another ETag; empty: no condition
 };
 
 struct object_answer {
-  long status = 0;        ///< of HTTP; 0: there was no answer
-  std::string failure;    ///< why the transfer failed, as libcurl says it; empty: it did not
-  bool again = false;     ///< whether such a failure may pass
+  long status = 0;        ///< of HTTP; 0: no answer
+  std::string failure;    ///< error of the transfer from libcurl; empty: none
+  bool again = false;     ///< a retry after such an error may succeed
   bool given_up = false;  ///< the patience was over
-  std::string etag, content_range, bucket_region;  ///< headers, empty where they are missing
+  std::string etag, content_range, bucket_region;  ///< headers; empty: missing
   std::optional<std::uint64_t> length;             ///< Content-Length, for `head`
-  std::string body;  ///< at most the bytes asked for; of an error its beginning
+  std::string body;  ///< at most the requested bytes; for an error, its beginning
 };
 
-/// Connections that are used again. Any thread; a request has one to itself.
+/// A pool of reused connections. Thread-safe; each request uses its own connection.
 class object_connections {
  public:
   explicit object_connections(const object_limits& limits);
@@ -41,8 +41,8 @@ class object_connections {
   object_connections(const object_connections&) = delete;
   object_connections& operator=(const object_connections&) = delete;
 
-  /// One attempt. Blocks, a second at most beyond the patience; what went wrong stands in the
-  /// answer. Throws io_error where libcurl itself cannot be used.
+  /// One attempt. Blocks, at most a second longer than the patience; errors are in the answer.
+  /// Throws io_error if libcurl itself fails.
   object_answer ask(const object_service& service, const object_request& request, patience& until);
 
  private:
@@ -50,12 +50,11 @@ class object_connections {
   std::unique_ptr<state> state_;
 };
 
-/// Takes what `out` keeps of it from a line of the answer's head; a status line forgets what came
-/// before, since a proxy's answer, or 100, may stand before the service's.
+/// Parses one header line into `out`. A status line resets it: answers of a proxy, or status 100,
+/// may precede the answer of the service.
 void take_header_line(std::string_view line, object_answer& out);
 
-/// <Code> and <Message> of the XML that S3 answers errors with; empty where it has none. Printable,
-/// and each at most 200 bytes.
+/// <Code> and <Message> of an S3 error in XML; empty if missing. Printable, at most 200 bytes each.
 struct object_refusal {
   std::string code, message;
 };

@@ -18,7 +18,7 @@ std::string_view trimmed(std::string_view x) {
   return x.substr(first, x.find_last_not_of(blanks) - first + 1);
 }
 
-/// Of the first variable that is set and not empty.
+/// The value of the first variable that is set and not empty.
 std::string first_of(const environment& variables, std::initializer_list<const char*> names) {
   for (const auto* name : names)
     if (const auto found = variables(name); found && !found->empty())
@@ -26,7 +26,7 @@ std::string first_of(const environment& variables, std::initializer_list<const c
   return {};
 }
 
-/// What is told of the service beside the variables: the profile in both files.
+/// The settings of the profile in both files.
 std::map<std::string, std::string> profile_of(const environment& variables) {
   const auto named = first_of(variables, {"AWS_PROFILE"});
   const auto name = named.empty() ? std::string("default") : named;
@@ -47,7 +47,7 @@ std::map<std::string, std::string> profile_of(const environment& variables) {
       return;
     found = true;
     for (const auto& [key, value] : at->second)
-      out.emplace(key, value);  // credentials come first, and stay
+      out.emplace(key, value);  // credentials are read first and take precedence
   };
   add("AWS_SHARED_CREDENTIALS_FILE", "/.aws/credentials", name);
   add("AWS_CONFIG_FILE", "/.aws/config", name == "default" ? name : "profile " + name);
@@ -132,7 +132,7 @@ profile_sections parse_profiles(std::string_view text, std::string_view name) {
       continue;
     }
     if (blanks.find(whole.front()) != std::string_view::npos)
-      continue;  // nested below the key before
+      continue;  // a nested value
     const auto equal = line.find('=');
     if (equal == std::string_view::npos || equal == 0)
       refuse("it is neither a [section] nor KEY = VALUE");

@@ -19,14 +19,14 @@
 namespace troupe::runtime {
 namespace {
 
-/// Of an object that is not there, or of which the service does not say so.
+/// The object does not exist, or the service does not reveal whether it does.
 class no_object final : public input_error {
  public:
   explicit no_object(const std::string& why) : input_error("{}", why) {}
 };
 
 struct kept_chunk {
-  std::mutex mutex;  // held while it is fetched
+  std::mutex mutex;  // held during the fetch
   std::atomic<bool> here = false;
   std::string bytes;
 };
@@ -38,17 +38,17 @@ struct object_store::state {
   std::mutex mutex;
   std::optional<object_service> service;
   std::unique_ptr<object_connections> connections;
-  std::mutex keeping;  // a file of the folder is written by one thread
+  std::mutex keeping;  // one thread at a time writes files of the folder
   std::map<std::string, object_facts> pins;
   std::map<chunk_name, std::shared_ptr<kept_chunk>> chunks;
-  std::list<chunk_name> used;  // the one used last at the end
+  std::list<chunk_name> used;  // LRU order, most recent last
   patience until;
-  std::unique_ptr<read_ahead> ahead;  // made by the first `expect`
+  std::unique_ptr<read_ahead> ahead;  // created by the first `expect`
 
   ~state() {
     const cancel_token now;
     now.cancel();
-    until.end_by(now, std::chrono::milliseconds(0));  // nobody waits for what is read ahead
+    until.end_by(now, std::chrono::milliseconds(0));  // cancels prefetches at once
     if (ahead)
       ahead->end();
   }
@@ -78,7 +78,7 @@ struct object_store::state {
                        advice(out.status, from, out.bucket_region));
       log_warning(
           "cannot read {}; attempt {} of {}", story(request.object, out), attempt, attempts);
-      // Readers that were turned away together come back apart.
+      // Jitter: readers that failed together retry at different times.
       const std::uint64_t who[] = {std::uint64_t(::getpid()),
                                    reinterpret_cast<std::uintptr_t>(&out),
                                    std::uint64_t(attempt)};
@@ -121,7 +121,7 @@ struct object_store::state {
     return {0, found.etag};
   }
 
-  /// The facts, and with them what is asked for of the object's bytes.
+  /// Returns the facts, and the requested bytes in `to`.
   object_facts fetch(const object_request& request,
                      const object_facts* pinned,
                      std::string& to,
@@ -157,7 +157,7 @@ struct object_store::state {
       wrong(fmt::format(
           "it announces {} bytes and has {}", range->last - range->first + 1, found.body.size()));
     if (found.etag.empty() || found.etag.starts_with("W/"))
-      wrong("it has no strong ETag, so that nobody could see that the object changes");
+      wrong("it has no strong ETag, so a change of the object could not be detected");
     const object_facts facts{range->whole, found.etag};
     if (pinned != nullptr && facts != *pinned)
       throw input_error(
@@ -193,7 +193,7 @@ struct object_store::state {
     return at->second;
   }
 
-  /// With the mutex held.
+  /// Needs the mutex.
   void keep(const chunk_name& name, const std::shared_ptr<kept_chunk>& chunk) {
     chunks[name] = chunk;
     used.push_back(name);
@@ -218,7 +218,7 @@ struct object_store::state {
         ahead->add(object, index);
   }
 
-  /// For a read.
+  /// Fetches a chunk for a read.
   std::shared_ptr<kept_chunk> chunk(const object_url& object,
                                     const object_facts& pinned,
                                     std::uint64_t index) {

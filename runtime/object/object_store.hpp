@@ -1,5 +1,5 @@
-// Objects of an S3 service, read by ranges. What is read is one state of each object: size and ETag
-// are pinned when it is first asked for, and an object that changes afterwards is refused.
+// Reads objects of an S3 service in ranges. The first access pins size and ETag of an object; reads
+// of a changed object fail.
 
 #pragma once
 
@@ -21,80 +21,78 @@ namespace troupe::runtime {
 struct object_service;
 
 struct object_limits {
-  std::size_t chunk = std::size_t(2) << 20;     ///< bytes of one request; docs/decisions/0021
-  std::size_t memory = std::size_t(512) << 20;  ///< bytes of chunks that are kept
-  std::size_t ahead = std::size_t(64) << 20;    ///< bytes of them read before they are asked for
-  int readers_ahead = 4;                        ///< threads that do so, a request each
-  int attempts = 6;                             ///< of one request
-  std::chrono::milliseconds first_pause{200};   ///< before the second attempt, then twice as long
+  std::size_t chunk = std::size_t(2) << 20;     ///< bytes per request; docs/decisions/0021
+  std::size_t memory = std::size_t(512) << 20;  ///< bytes of cached chunks
+  std::size_t ahead = std::size_t(64) << 20;    ///< bytes of them for prefetched chunks
+  int readers_ahead = 4;                        ///< prefetching threads, one request each
+  int attempts = 6;                             ///< per request
+  /// before the first retry; doubles with each further one
+  std::chrono::milliseconds first_pause{200};
   std::chrono::milliseconds longest_pause{10000};
-  std::chrono::seconds connect{10};  ///< until a connection stands
-  std::chrono::seconds silence{20};  ///< with less than 1 KiB a second: an attempt has failed
-  /// For what is asked for when the run is told to end: attempts that are turned away at once all
-  /// fit into it, and clusters kill after 30 s.
+  std::chrono::seconds connect{10};  ///< timeout of connecting
+  std::chrono::seconds silence{20};  ///< an attempt fails after this time below 1 KiB per second
+  /// Time for pending requests after the run is told to end. All retries of attempts that fail at
+  /// once fit into it, and clusters kill after 30 s.
   std::chrono::milliseconds grace{10000};
 };
 
-/// An object's state.
+/// The pinned state of an object.
 struct object_facts {
   std::uint64_t size = 0;  ///< bytes
-  std::string etag;        ///< with its quotes
+  std::string etag;        ///< including its quotes
 
   friend bool operator==(const object_facts&, const object_facts&) = default;
 };
 
-/// Copies share pins, connections and kept chunks. Any thread; a read blocks until its chunk is
-/// here or has failed for good.
+/// Copies share pins, connections and cached chunks. Thread-safe; a read blocks until its chunk
+/// arrives or fails permanently.
 ///
-/// Connection errors, 429 and 5xx are tried again, with pauses, `attempts` times in all. Then, and
-/// at once for all else, a function throws: input_error for what the user can mend (no such object,
-/// no permission, an object that changed, a wrong endpoint), io_error for a service that fails.
-/// Both name bucket, key, HTTP status and the service's code; no text has a credential. io_error,
-/// too, once the run was told to end (end_by).
+/// Retries connection errors, 429 and 5xx with backoff, up to `attempts` attempts. After that, and
+/// at once for other errors, throws input_error if the user can fix it (missing object, no
+/// permission, changed object, wrong endpoint) or io_error if the service fails. Messages have
+/// bucket, key, HTTP status and error code, but no credentials. Throws io_error too after the run
+/// is told to end (end_by).
 class object_store {
  public:
-  /// Of the service that the environment names (see service_from), which is asked for at the first
-  /// use.
+  /// Uses the service from the environment (see service_from), which is read at the first access.
   object_store();
   explicit object_store(object_service service, const object_limits& limits = {});
 
-  /// Size and ETag, pinned by the first call.
+  /// Size and ETag; the first call pins them.
   object_facts facts(const object_url& object) const;
 
-  /// As facts(); nothing where there is no such object. A service answers 403 instead of 404 to
-  /// keys that may not list the bucket, so that this, too, is nothing.
+  /// As facts(), but nothing if the object does not exist. Also nothing for 403: a service sends it
+  /// instead of 404 if the keys may not list the bucket.
   std::optional<object_facts> find(const object_url& object) const;
 
-  /// The bytes [offset, offset + out.size()) of the pinned state, by chunks that are kept in
-  /// memory, of which the one that was used longest ago goes first. Reading beyond the end is a
-  /// broken promise.
+  /// Reads bytes [offset, offset + out.size()) of the pinned state, through an LRU cache of chunks.
+  /// Breaks OBJECT-1 beyond the end of the object.
   void read(const object_url& object, std::uint64_t offset, std::span<std::byte> out) const;
 
-  /// Says that these bytes will be read soon: their chunks are fetched meanwhile, `ahead` bytes of
-  /// them at most (of `memory` at most a half), until they are read. What does not fit, does not
-  /// come at the first attempt, or is no part of a pinned object waits for its read, which alone
-  /// says what is wrong. Throws io_error where the system gives no thread.
+  /// Prefetches these bytes: at most `ahead` bytes (and half of `memory`) at a time, until they are
+  /// read. Bytes beyond that, failed prefetches and objects without a pin are left to the read,
+  /// which reports errors. Throws io_error if no thread can be started.
   void expect(const object_url& object, std::uint64_t offset, std::uint64_t size) const;
 
-  /// The whole object as a file in `folder`, which is made where it is missing; the file is used
-  /// again as long as the object and the file are unchanged. What a killed process left of it goes
-  /// when it is a day old.
+  /// Downloads the whole object to a file in `folder`, which is created if missing. Reuses the file
+  /// as long as object and file are unchanged. Removes partial files of killed processes after a
+  /// day.
   mapped_file kept(const object_url& object, const std::filesystem::path& folder) const;
 
-  /// For all copies: once `ending` is cancelled, what waits for the service, or comes to, ends:
-  /// after `grace`, and a second at most, with io_error.
+  /// For all copies: after `ending` is cancelled, pending and later requests end with io_error
+  /// after `grace` and at most one second.
   void end_by(const cancel_token& ending, std::chrono::milliseconds grace) const;
-  void end_by(const cancel_token& ending) const;  ///< after object_limits::grace
+  void end_by(const cancel_token& ending) const;  ///< with object_limits::grace
 
  private:
   struct state;
   std::shared_ptr<state> state_;
 };
 
-/// How paths that name objects are opened; those of files need none of it.
+/// How to open paths that name objects; files do not need it.
 struct object_access {
   object_store store = {};
-  std::optional<std::filesystem::path> cache = {};  ///< for what is read as a whole
+  std::optional<std::filesystem::path> cache = {};  ///< folder for objects that are read as a whole
 };
 
 }  // namespace troupe::runtime

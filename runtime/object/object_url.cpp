@@ -8,7 +8,7 @@ namespace troupe::runtime {
 namespace {
 
 constexpr std::string_view scheme = "s3://";
-constexpr std::size_t longest_key = 1024;  // bytes: S3's own limit
+constexpr std::size_t longest_key = 1024;  // bytes; the limit of S3
 
 bool letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');

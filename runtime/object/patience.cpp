@@ -16,7 +16,7 @@ bool patience::is_over() {
   const std::lock_guard lock(mutex_);
   if (!ending_.is_cancelled())
     return false;
-  // Whoever waits looks here each second, so that this is when it was cancelled.
+  // Waiters call this each second, so this is about the time of the cancellation.
   const auto now = std::chrono::steady_clock::now();
   if (!since_)
     since_ = now;

@@ -1,4 +1,4 @@
-// How long readers of objects wait, once their run has been told to end.
+// How long readers of objects continue after their run is told to end.
 
 #pragma once
 
@@ -10,17 +10,17 @@
 
 namespace troupe::runtime {
 
-/// Any thread.
+/// Thread-safe.
 class patience {
  public:
-  /// From now on it is over when `ending` has been cancelled for `grace`; what was said before is
-  /// forgotten. Until this is called it is never over.
+  /// Ends the patience `grace` after `ending` is cancelled; replaces earlier calls. Without a call
+  /// it never ends.
   void end_by(const cancel_token& ending, std::chrono::milliseconds grace);
 
   bool is_over();
   std::chrono::milliseconds grace() const;
 
-  /// Returns false, and early, where it is over.
+  /// Returns false, and early, if the patience ends.
   bool sleep_for(std::chrono::milliseconds time);
 
  private:

@@ -26,7 +26,7 @@ void read_ahead::add(const object_url& object, std::uint64_t chunk) {
     if (ended_ || named_.size() >= most_ || !named_.insert(name).second)
       return;
     waiting_.push_back({object, std::move(name)});
-    if (threads_.empty())  // programs that never read ahead have no thread for it
+    if (threads_.empty())  // programs that never prefetch have no threads for it
       for (int r = 0; r < readers_; ++r)
         threads_.push_back(start_thread("read ahead", [this] { work(); }));
   }

@@ -1,4 +1,4 @@
-// Chunks of objects that will be read soon, fetched before they are asked for.
+// Prefetches chunks of objects.
 
 #pragma once
 
@@ -18,28 +18,28 @@
 
 namespace troupe::runtime {
 
-/// A name (object_url as text) and a chunk of its object.
+/// The object_url as text, and the number of a chunk.
 using chunk_name = std::pair<std::string, std::uint64_t>;
 
-/// Bounded: at most `most` chunks are named at a time, from `add` to `remove`; what is added beyond
-/// them is left to its read. Any thread.
+/// Tracks at most `most` chunks at a time, from `add` to `remove`; further chunks are left to their
+/// read. Thread-safe.
 class read_ahead {
  public:
-  /// `fetch` is called by `readers` threads, the chunk that was added first before the others. What
-  /// it throws is the read's to say: the chunk is removed.
+  /// Called by `readers` threads, in the order of `add`. An exception removes the chunk; the read
+  /// will report the error.
   using fetching = std::function<void(const object_url&, std::uint64_t chunk)>;
   read_ahead(int readers, std::size_t most, fetching fetch);
   ~read_ahead() { end(); }
   read_ahead(const read_ahead&) = delete;
   read_ahead& operator=(const read_ahead&) = delete;
 
-  /// Waits for what is being fetched, and fetches no more.
+  /// Blocks until running fetches end, and starts no more.
   void end();
 
-  /// Nothing for one that is named already.
+  /// Does nothing for a tracked chunk.
   void add(const object_url& object, std::uint64_t chunk);
 
-  /// Of a chunk that was read, or is kept no longer. One that waits is not fetched any more.
+  /// Stops tracking a chunk that was read or evicted; a queued chunk is not fetched.
   void remove(const chunk_name& chunk);
 
  private:

@@ -16,22 +16,23 @@
 namespace troupe::runtime {
 namespace {
 
-constexpr const char* chunk = "=script";  ///< short: Lua cuts long names; ours stands in `account`
+/// short, because Lua cuts long names; the file name is in `account`
+constexpr const char* chunk = "=script";
 constexpr std::string_view chunk_mark = "script:", prelude_mark = "prelude:";
-// SCRIPT-BOUND: every call of a script ends, within its instructions and its memory.
-constexpr int stride = 1000;  ///< instructions between two looks at the bound
-// A single instruction compares two texts, or copies all arguments of a function. So while long
-// texts or many values stand, each instruction costs as many as that work is worth, and both have
-// an end.
+// SCRIPT-BOUND: each call of a script ends within its bounds of instructions and memory.
+constexpr int stride = 1000;  ///< instructions between two checks of the bound
+// One instruction may compare two long strings, or copy all arguments of a function. So while long
+// strings or many values exist, each instruction costs as many as that work, and both sizes are
+// bounded.
 constexpr std::size_t longest_text = std::size_t{256} << 10;
-constexpr std::size_t long_text = 256;                    ///< bytes compared in the time of one
-constexpr std::size_t most_stack = std::size_t{1} << 18;  ///< bytes, 16 a value
+constexpr std::size_t long_text = 256;  ///< bytes compared in the time of one instruction
+constexpr std::size_t most_stack = std::size_t{1} << 18;  ///< bytes, 16 per value
 constexpr std::size_t small_stack = most_stack / 64, stack_an_instruction = 2048;
-/// The parser goes through all jumps of an expression again at each `and`.
+/// At each `and`, the parser goes through all jumps of an expression again.
 constexpr std::size_t longest_source = std::size_t{64} << 10;
 
-/// Of a block of Lua's memory; 0 is none. Compared after the block was given back, which a pointer
-/// may not be.
+/// The address of a block of Lua's memory; 0: none. A number, because freed pointers may not be
+/// compared.
 using address = std::uintptr_t;
 
 address address_of(const void* block) {
@@ -49,14 +50,15 @@ struct interpreter::account {
   std::size_t used = 0;   ///< bytes
   int refused_line = 0;   ///< at the last refusal of memory
   bool refused_text = false, refused_stack = false;
-  std::map<address, std::size_t> long_texts = {};  ///< that stand, in bytes
-  std::size_t longest = 0;                         ///< of these, since the last look
-  address stack = 0;                               ///< Lua's block of all values of all functions
-  std::size_t stack_size = 0, largest_stack = 0;   ///< bytes; now, and since the last look
-  address newest = 0;                              ///< block without a kind
+  std::map<address, std::size_t> long_texts = {};  ///< living long strings: their sizes in bytes
+  std::size_t longest = 0;                         ///< of these, since the last check
+  address stack = 0;                               ///< Lua's block with the values of all functions
+  /// bytes; now, and the maximum since the last check
+  std::size_t stack_size = 0, largest_stack = 0;
+  address newest = 0;  ///< newest block without a kind
   std::size_t newest_size = 0;
   bool out_of_instructions = false;
-  std::exception_ptr thrown = {};  ///< by C++ below Lua
+  std::exception_ptr thrown = {};  ///< by C++ code below Lua
 };
 
 namespace {
@@ -67,11 +69,11 @@ interpreter::account& account_of(lua_State* lua) {
   return *static_cast<interpreter::account*>(out);
 }
 
-/// Whether `grows` bytes more, of a text or of something else, are too many.
+/// Charges for `grows` more bytes of a string or another object. True if they exceed a bound.
 bool refuses(interpreter::account& a, int kind, std::size_t size, std::size_t grows) {
   a.refused_text = kind == LUA_TSTRING && size > longest_text;
   const bool full = grows > a.limits.memory || a.used > a.limits.memory - grows;
-  // Lua now goes through all that it has, and asks again.
+  // Lua now collects garbage over all its memory and asks again.
   a.left -= std::int64_t(full ? a.used / 32 : grows / 16);
   if (!a.refused_text && !full && a.left >= 0)
     return false;
@@ -88,11 +90,11 @@ void note_stack(interpreter::account& a, address where, std::size_t size) {
   if (size <= most_stack)
     return;
   a.refused_stack = true;
-  a.left = -1;  // it ends when it next asks for memory, or pays
+  a.left = -1;  // ends at the next allocation or charge
 }
 
-/// Of the block that was `old` and is `now`; either may be none. A stack that grows is a new block,
-/// after which the old is given back, or the same one.
+/// Records that block `old` became `now`; either may be 0. A growing stack is either the same
+/// block, or a new block, after which the old one is freed.
 void note(interpreter::account& a, address old, address now, int kind, std::size_t size) {
   if (!old && kind == 0) {
     a.newest = now;
@@ -112,7 +114,7 @@ void* allocate(void* of, void* old, std::size_t old_size, std::size_t new_size) 
   auto& a = *static_cast<interpreter::account*>(of);
   const address was = address_of(old);
   const std::size_t had = old ? old_size : 0;
-  const int kind = old ? LUA_TNONE : int(old_size);  // Lua says it of what is new
+  const int kind = old ? LUA_TNONE : int(old_size);  // Lua passes the kind of a new block here
   if (new_size == 0) {
     a.used -= had;
     note(a, was, 0, kind, 0);
@@ -141,14 +143,14 @@ void on_count(lua_State* lua, lua_Debug*) {
   charge(lua, stride * std::int64_t(each));
 }
 
-/// Where Lua has its stack: the one block that grows when more of it is asked for.
+/// Finds Lua's stack: the block that grows when more stack is requested.
 void find_stack(lua_State* lua, interpreter::account& a) {
   a.newest = 0;
   lua_checkstack(lua, 200);
   note_stack(a, a.newest, a.newest_size);
 }
 
-/// Whether a text of the script has a byte 0: Lua compares such texts from 0 to 0, byte by byte.
+/// True if a string of the script has a byte 0: Lua compares such strings piece by piece.
 bool writes_zero(std::string_view code) {
   const auto is_zero = [](std::string_view digits, std::string_view these, std::size_t most) {
     const auto end = std::min({digits.find_first_not_of(these), digits.size(), most});
@@ -166,7 +168,7 @@ bool writes_zero(std::string_view code) {
   return code.find('\0') != code.npos;
 }
 
-/// What a script may be, before Lua reads it.
+/// Checks a script before Lua reads it.
 void check_source(const std::string& file, std::string_view code) {
   if (code.size() > longest_source)
     throw input_error(
@@ -180,7 +182,7 @@ void check_source(const std::string& file, std::string_view code) {
         "{}: has a byte 0, or writes one in a text (\\0); texts of schedules have none", file);
 }
 
-/// Lua calls this where the error is, before anything is unwound.
+/// Called by Lua at the place of the error, before unwinding.
 int with_position(lua_State* lua) {
   std::size_t size = 0;
   const char* text = lua_type(lua, 1) == LUA_TSTRING ? lua_tolstring(lua, 1, &size) : nullptr;
@@ -208,7 +210,7 @@ int call_body(lua_State* lua) {
   lua_settop(lua, 0);
   try {
     body(lua);
-  } catch (const std::exception&) {  // Lua's own are no such
+  } catch (const std::exception&) {  // Lua's own exceptions are not of this type
     account_of(lua).thrown = std::current_exception();
   }
   return 0;
@@ -251,7 +253,7 @@ std::size_t memory_in_use(lua_State* lua) {
 
 void print_line(lua_State* lua, const std::string& text) {
   const auto& a = account_of(lua);
-  charge(lua, 1 + std::int64_t(a.limits.instructions / 1000));  // a thousand lines are enough
+  charge(lua, 1 + std::int64_t(a.limits.instructions / 1000));  // allows about a thousand lines
   if (a.prints)
     log_line(severity::warning,
              fmt::format("{}:{}: {}", a.file, script_line(lua), printable(text, 1000)));
@@ -280,7 +282,7 @@ interpreter::interpreter(const std::string& file,
       std::string_view code = text;
       if (code.starts_with("\xEF\xBB\xBF"))
         code.remove_prefix(3);
-      if (code.starts_with('#'))  // as lua does with "#!"; the line's end stays, and is counted
+      if (code.starts_with('#'))  // as lua does for "#!"; the line end stays, so line numbers stay
         code.remove_prefix(std::min(code.find('\n'), code.size()));
       if (luaL_loadbufferx(lua, code.data(), code.size(), chunk, "t") != LUA_OK)
         lua_error(lua);
@@ -302,7 +304,7 @@ void interpreter::run(const std::string& what, const std::function<void(lua_Stat
   lua_settop(lua_, 0);
   lua_pushcfunction(lua_, with_position);
   lua_pushcfunction(lua_, call_body);
-  // The casts only take const away; call_body puts it back.
+  // Removes only const; call_body restores it.
   lua_pushlightuserdata(lua_, const_cast<std::function<void(lua_State*)>*>(&body));
   const int status = lua_pcall(lua_, 1, 0, 1);
   if (auto thrown = std::exchange(account_->thrown, nullptr))
@@ -318,7 +320,7 @@ void interpreter::complain(const std::string& what, int status) {
     if (a.refused_stack)
       return input_error(
           "{}: {} has too many values at once: arguments, or functions called within "
-          "functions; a long list is better a table",
+          "functions; pass a long list as a table",
           place,
           what);
     return input_error(
@@ -329,7 +331,7 @@ void interpreter::complain(const std::string& what, int status) {
         a.limits.instructions);
   };
   if (status == LUA_ERRMEM && a.refused_text)
-    throw input_error("{}: {} makes a text of more than {} KiB; a long row is better a list",
+    throw input_error("{}: {} makes a text of more than {} KiB; return a long row as a list",
                       at(a.refused_line),
                       what,
                       longest_text >> 10);

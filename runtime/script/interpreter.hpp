@@ -1,8 +1,8 @@
-// A Lua interpreter in a sandbox. What it bounds are instructions and bytes, not seconds: the same
-// script ends at the same instruction everywhere.
+// A Lua interpreter in a sandbox. The bounds are instructions and bytes instead of seconds: a
+// script ends at the same instruction on all machines.
 //
-// Lua is Debian's build as C++ (lua5.4-c++): its errors are exceptions, so that what stands between
-// them and their handler is destroyed.
+// Uses Debian's build of Lua as C++ (lua5.4-c++), in which errors are exceptions that unwind C++
+// frames.
 
 #pragma once
 
@@ -18,20 +18,19 @@ struct lua_State;
 
 namespace troupe::runtime {
 
-/// One thread at a time.
+/// For one thread at a time.
 class interpreter {
  public:
-  /// Runs `text` once. Throws input_error; `file` stands in messages. `prints`: whether print() is
-  /// heard.
+  /// Runs `text` once. Throws input_error with the name `file`. `prints`: false ignores print().
   interpreter(const std::string& file,
               const std::string& text,
               const script_limits& limits,
               bool prints = true);
   ~interpreter();
 
-  /// Calls `body` with a fresh bound of instructions, where Lua's functions may throw. What they
-  /// throw becomes an input_error with file, line and reason; `what` is said where a bound was met,
-  /// "plan() for rank 0". What `body` itself throws passes.
+  /// Calls `body` with a fresh instruction bound. Lua functions may throw in it; their errors
+  /// become an input_error with file, line and reason. `what` names the call if a bound is
+  /// exceeded: "plan() for rank 0". C++ exceptions of `body` pass through.
   void run(const std::string& what, const std::function<void(lua_State*)>& body);
 
   struct account;
@@ -43,23 +42,23 @@ class interpreter {
   lua_State* lua_ = nullptr;
 };
 
-/// The names that a script finds: those of Lua that end in bounded time and give the same answer
-/// everywhere. Called where Lua may throw.
+/// Installs the globals of a script: the Lua functions that end in bounded time and give the same
+/// result everywhere. Call it where Lua may throw.
 void open_sandbox(lua_State* lua);
 
-/// For C functions that do more than their instruction: throws as Lua does when nothing is left.
+/// Charges for C functions that cost more than one instruction; throws a Lua error at the bound.
 void charge(lua_State* lua, std::int64_t instructions);
 
-/// Bytes of memory that the script has now.
+/// Bytes that the script uses now.
 std::size_t memory_in_use(lua_State* lua);
 
-/// Of the innermost line of the script that is being carried out; 0: none is.
+/// The innermost line of the script that is running; 0: none.
 int script_line(lua_State* lua);
 
-/// On one line, without what steers a terminal, and cut to `most` bytes.
+/// One line without control characters, cut to `most` bytes.
 std::string printable(std::string_view text, std::size_t most);
 
-/// A line of print().
+/// Outputs a line of print().
 void print_line(lua_State* lua, const std::string& text);
 
 }  // namespace troupe::runtime

@@ -11,7 +11,7 @@
 namespace troupe::runtime {
 namespace {
 
-constexpr std::uint32_t most = 1'000'000;  ///< as in text
+constexpr std::uint32_t most = 1'000'000;  ///< as in csv_action.cpp
 constexpr std::string_view separators = " ,\t\r\n";
 constexpr std::string_view letters = "FBIW";
 constexpr action_kind kinds[] = {action_kind::forward,
@@ -50,11 +50,11 @@ std::string read_cell(std::string_view cell, std::vector<action>& out) {
     out.push_back(second);
     return "";
   } catch (const input_error& why) {
-    return fmt::format("{} is no action: {}", quoted(cell), printable(why.what(), 300));
+    return fmt::format("{} is not an action: {}", quoted(cell), printable(why.what(), 300));
   }
 }
 
-/// The field of a table; nothing is left on the stack.
+/// Reads a field of a table by name or position; leaves the Lua stack unchanged.
 bool whole_number(lua_State* lua, int table, const char* name, int position, std::uint32_t& out) {
   if (lua_pushstring(lua, name), lua_rawget(lua, table) == LUA_TNIL) {
     lua_pop(lua, 1);
@@ -135,7 +135,7 @@ std::string read_actions(lua_State* lua, int index, std::vector<action>& out) {
     return read_actions({text, size}, out);
   }
   if (!lua_istable(lua, index))
-    return fmt::format("{} is no action; expected \"0F3\" or {{\"F\", stage, microbatch}}",
+    return fmt::format("{} is not an action; expected \"0F3\" or {{\"F\", stage, microbatch}}",
                        shown(lua, index));
   action x;
   if (auto why = read_table(lua, index, x); !why.empty())

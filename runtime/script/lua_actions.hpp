@@ -1,4 +1,4 @@
-// Actions as scripts write and read them.
+// Conversion of actions from and to Lua values.
 
 #pragma once
 
@@ -12,21 +12,21 @@ struct lua_State;
 
 namespace troupe::runtime {
 
-/// Appends what a text names: "0F3", "0F0 0F1, 0B0", "(0F7;3B4)". What is wrong, in words; empty:
-/// nothing.
+/// Appends the actions of a text: "0F3", "0F0 0F1, 0B0", "(0F7;3B4)". Returns the error in words;
+/// empty: success.
 std::string read_actions(std::string_view text, std::vector<action>& out);
 
-/// Likewise of the value at `index`: a text, {"F", stage, microbatch} or what has the fields kind,
-/// stage and microbatch.
+/// The same for the Lua value at `index`: a string, {"F", stage, microbatch}, or a table with the
+/// fields kind, stage and microbatch.
 std::string read_actions(lua_State* lua, int index, std::vector<action>& out);
 
-/// Likewise of a row: a text, or a list of such values.
+/// The same for a row: a string, or a list of such values.
 std::string read_row(lua_State* lua, int index, std::vector<action>& out);
 
-/// What next() is asked with: a table like stage_view. Raises Lua's errors.
+/// Pushes the argument of next(): a table like stage_view. Raises Lua errors.
 void push_state(lua_State* lua, const stage_view& now);
 
-/// A value in messages: a short text in quotes, a number, or what kind of thing it is.
+/// A value for messages: a short quoted string, a number, or the name of its type.
 std::string shown(lua_State* lua, int index);
 
 }  // namespace troupe::runtime

@@ -5,15 +5,14 @@
 namespace troupe::runtime {
 namespace {
 
-// Written in Lua where that is shorter; its instructions count as the script's own. What it leaves
-// out or replaces, and why:
-//   SCRIPT-BOUND   patterns, table.move and string.rep of "" run on inside one instruction, a byte
-//   0
-//                  makes comparing texts slow; pcall would catch the bound, a finaliser
-//                  (setmetatable) runs without it
+// Written in Lua where that is shorter; its instructions count as the script's. Omitted or
+// replaced:
+//   SCRIPT-BOUND   patterns, table.move and string.rep of "" run unbounded inside one instruction;
+//                  a byte 0 makes comparisons of strings slow; pcall would catch the bound; a
+//                  finaliser (setmetatable) runs without it
 //   SCRIPT-SAME    the order of pairs, the pivots of table.sort, the addresses in tostring and
 //                  math.random change from run to run
-//   no way out     files, processes, clocks, code from texts
+//   isolation      files, processes, clocks, code from strings
 constexpr const char* prelude = R"lua(
 local charged, print_line, charge_table = ...
 local error, ipairs, select, tostring, type, next = error, ipairs, select, tostring, type, next
@@ -163,7 +162,7 @@ for name, value in next, seen do all[name] = value end
 all._G = all
 )lua";
 
-/// The function that it was made for, when its arguments have been paid.
+/// Calls the wrapped function after charging for its arguments.
 int call_charged(lua_State* lua) {
   const int count = lua_gettop(lua);
   std::int64_t cost = 1 + count;
@@ -188,7 +187,7 @@ int make_charged(lua_State* lua) {
   return 1;
 }
 
-/// Going through a table meets places that are empty, too: no more than there is memory.
+/// Traversing a table also visits empty slots; their number is bounded by the memory in use.
 int charge_table(lua_State* lua) {
   charge(lua, std::int64_t(memory_in_use(lua) / 256));
   return 0;

@@ -61,7 +61,7 @@ std::vector<int> placement_by(interpreter& in, const std::string& file, int rank
   return out;
 }
 
-/// A behaviour whose next() is the script's.
+/// A behaviour that calls next() of the script.
 class scripted : public behaviour {
  public:
   scripted(const std::string& file, const std::string& text, const script_limits& limits, int rank)

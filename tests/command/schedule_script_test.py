@@ -83,7 +83,7 @@ WRONG = [
     ("function plan() while true do end end", "x.lua:1: plan() for rank 0 was stopped after the 50000000"),
     ("t = {} for i = 1, 1e9 do t[i] = i end", "x.lua:1: the script itself needs more than the 65536 KiB"),
     ("function plan() return 7 end", "x.lua: plan() for rank 0 of 2: it returned 7; expected a text"),
-    ("function plan() return {'0F0', 'F1'} end", "plan() for rank 0 of 2: action 2: \"F1\" is no action"),
+    ("function plan() return {'0F0', 'F1'} end", "plan() for rank 0 of 2: action 2: \"F1\" is not an action"),
     ("function plan() return '0F0' end", "PLAN-1"),
     ("function plan() return io.open('/etc/passwd') end", "x.lua:1: io.open is not for a schedule script"),
     ("function plan() return {} end chunks_per_rank = 'two'", "chunks_per_rank is \"two\""),

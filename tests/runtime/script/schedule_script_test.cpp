@@ -163,10 +163,10 @@ TEST_CASE("a row that is none names rank, position and what was expected", "[scr
         == "mine.lua: plan() for rank 0 of 2: it returned nil; expected a text as \"0F0 0B0\", or "
            "a list of \"0F0\" or {\"F\", stage, microbatch}");
   CHECK(row("{'0F0', '0X1'}")
-        == "mine.lua: plan() for rank 0 of 2: action 2: \"0X1\" is no action: there is no action "
+        == "mine.lua: plan() for rank 0 of 2: action 2: \"0X1\" is not an action: there is no action "
            "'X'; there are F, B, I, W, R and, in lowered plans, SEND_F, RECV_F, SEND_B, RECV_B and "
            "REDUCE_GRAD");
-  CHECK_THAT(row("'0F0 0F1 0Q'"), ContainsSubstring("action 3: \"0Q\" is no action"));
+  CHECK_THAT(row("'0F0 0F1 0Q'"), ContainsSubstring("action 3: \"0Q\" is not an action"));
   for (const char* text : {"'F0'",
                            "'0F'",
                            "'0F-1'",
@@ -181,7 +181,7 @@ TEST_CASE("a row that is none names rank, position and what was expected", "[scr
                            "'0I0.1'",
                            "'0R1'"})
     CHECK_THAT(row(text), ContainsSubstring("action 1: "));
-  CHECK_THAT(row("{17}"), ContainsSubstring("action 1: 17 is no action"));
+  CHECK_THAT(row("{17}"), ContainsSubstring("action 1: 17 is not an action"));
   CHECK_THAT(row("{{'X', 0, 0}}"), ContainsSubstring("a table whose kind is \"X\""));
   CHECK_THAT(row("{{'F', 0}}"), ContainsSubstring("without stage and micro-batch"));
   CHECK_THAT(row("{{'F', 0.5, 0}}"), ContainsSubstring("without stage and micro-batch"));
@@ -281,8 +281,8 @@ TEST_CASE("SCRIPT-BOUND: a script has bounded memory", "[script]") {
   CHECK_THAT(refusal("local t = {}\nwhile true do t = {t, t, t, t, t, t, t, t} end"),
              ContainsSubstring("of memory"));
   CHECK(refusal("local s = 'x'\nwhile true do\n  s = s .. s\nend")
-        == "mine.lua:3: the script itself makes a text of more than 256 KiB; a long row is better a "
-           "list");
+        == "mine.lua:3: the script itself makes a text of more than 256 KiB; return a long row "
+           "as a list");
   CHECK(refusal("string.rep('x', 1e9)")
         == "mine.lua:1: string.rep makes a text of more than 256 KiB");
   CHECK(refusal("string.rep('x', 1e300)")
