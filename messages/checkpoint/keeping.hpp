@@ -1,22 +1,23 @@
-// How the state of each rank comes to stand in another process, too:
+// Messages that copy the state of each rank to a keeper in another process:
 //
-//   stage -> keeper        keep         right after `applied`, while the next step runs; and of the
-//                                       state that a generation begins with
-//   keeper -> supervisor   kept         all ranks of a process have given that step's
-//   stage -> keeper        fetch_kept   after its process died: give it back
-//   keeper -> stage        kept_state   as tickets
-//   keeper -> stage        keep_refused what came is not what was sealed: give it again
-//   supervisor -> keeper   store_kept   all have that step and none is writing: to the local disk
-//   supervisor -> node     find_stored  and back, stored_found: what is on the local disk
+//   stage -> keeper        keep         after `applied`, while the next step runs; also the initial
+//                                       state of a generation
+//   keeper -> supervisor   kept         all ranks of a process have sent that step's state
+//   stage -> keeper        fetch_kept   after its process died: return the state
+//   keeper -> stage        kept_state   the state, as tickets
+//   keeper -> stage        keep_refused the received state is damaged: send it again
+//   supervisor -> keeper   store_kept   all keepers have the step and none is writing: write it to
+//                                       the local disk
+//   supervisor -> node     find_stored  answered by stored_found: the states on the local disk
 //
-// Nobody decides step n + 1 before step n is kept of all processes; until then the arrays that the
-// tickets stand for stay as they are, so nothing is copied for it.
+// Step n + 1 is decided only after step n is kept for all processes. Until then the arrays behind
+// the tickets do not change, so no copy is made.
 //
-//   KEEPER-1  `kept` is said when the keeper owns all the bytes, in this generation.
-//   KEEPER-2  `kept` is said of states whose arrays have the digests that they were sealed with,
-//             which the keeper has taken of what it has.
-//   KEEPER-3  When processes have moved, no more are kept on their own host than have to be, and
-//             what was kept stays with who has it until another has kept it.
+//   KEEPER-1  `kept` is sent once the keeper owns all bytes, in this generation.
+//   KEEPER-2  `kept` is sent only for states whose arrays match their sealed digests. The keeper
+//             computes the digests from its own bytes.
+//   KEEPER-3  After processes have moved, as few states as possible are kept on their own host. A
+//             state stays with its old keeper until the new keeper has it.
 
 #pragma once
 
@@ -35,19 +36,19 @@
 
 namespace troupe::messages {
 
-/// Of one chunk: see runtime::rank_state.
+/// State of one chunk; see runtime::rank_state.
 struct state_part {
   runtime::chunk_id chunk = {};
   std::int64_t elements = 0;
   std::vector<std::pair<std::int64_t, std::int64_t>> own_weights = {};
   std::vector<runtime::ticket> weights = {};
   runtime::ticket kept = {};
-  runtime::digested_chunk digested = {};  ///< of what the digests are; without parts: untold
+  runtime::digested_chunk digested = {};  ///< what the digests cover; without parts: not known
 
   friend bool operator==(const state_part&, const state_part&) = default;
 };
 
-/// Of a rank; the digests of its state are those that it sealed it with.
+/// State of a rank, with the digests that sealed it.
 struct state_of_rank {
   std::vector<state_part> parts = {};
   std::map<std::string, runtime::digest> own = {}, copies = {};
@@ -58,20 +59,21 @@ struct state_of_rank {
 struct keep {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
-  runtime::step_id since = {};  ///< the first that ended in this state: later ones were left out
+  runtime::step_id since = {};  ///< first step with this state; later steps were skipped
   int rank = 0;
-  bool unchanged = false;  ///< the step was left out: its state is that of the one before
+  bool unchanged = false;  ///< the step was skipped; the state equals the previous one
   state_of_rank state = {};
 
   friend bool operator==(const keep&, const keep&) = default;
 };
 
-/// The arrays that came are not those that were sealed: on the way, or where they lie.
+/// The received arrays do not match their sealed digests: they were damaged on the way, or at the
+/// sender.
 struct keep_refused {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
   int rank = 0;
-  std::string parameter = {};  ///< of which they are not
+  std::string parameter = {};  ///< damaged parameter
 
   friend bool operator==(const keep_refused&, const keep_refused&) = default;
 };
@@ -79,20 +81,20 @@ struct keep_refused {
 struct kept {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
-  int process = 0;                      ///< whose ranks' states they are
-  runtime::step_id told_to_store = {};  ///< the newest `store_kept` that it has heard
-  /// Is being written to the local disk, or waits for that; 0: none.
+  int process = 0;                      ///< owner of the states
+  runtime::step_id told_to_store = {};  ///< newest `store_kept` received
+  /// Step that is being written to the local disk, or waits for it; 0: none.
   runtime::step_id storing = {};
-  std::vector<std::uint64_t> stored = {};  ///< steps that are there, by this process: ascending
+  std::vector<std::uint64_t> stored = {};  ///< steps that this process has written there, ascending
 
   friend bool operator==(const kept&, const kept&) = default;
 };
 
-/// All processes have kept the states after this step, and none is writing others: write it.
+/// All processes have kept the states of this step, and none is writing: write it.
 struct store_kept {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
-  runtime::step_id common = {};  ///< the newest that all have there, which stays; 0: none is known
+  runtime::step_id common = {};  ///< newest step that all keepers store, which stays; 0: none
 
   friend bool operator==(const store_kept&, const store_kept&) = default;
 };
@@ -108,13 +110,13 @@ struct fetch_kept {
 struct kept_state {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
-  bool found = false;  ///< else the keeper has lost it: it is not who said that it had it
+  bool found = false;  ///< false: this keeper was restarted and does not have it
   state_of_rank state = {};
 
   friend bool operator==(const kept_state&, const kept_state&) = default;
 };
 
-/// What does this process find on the local disk, of any process of the job?
+/// Asks for the states of any process of the job on the local disk.
 struct find_stored {
   runtime::generation_id generation = {};
 
@@ -123,12 +125,12 @@ struct find_stored {
 
 struct stored_rank {
   int rank = 0;
-  std::map<std::string, runtime::digest> own = {};  ///< what it answers for
+  std::map<std::string, runtime::digest> own = {};  ///< digests of the parameters that it counts
 
   friend bool operator==(const stored_rank&, const stored_rank&) = default;
 };
 
-/// The states of all ranks of a process, complete.
+/// Complete states of all ranks of a process.
 struct stored_states {
   int process = 0;
   runtime::step_id step = {};

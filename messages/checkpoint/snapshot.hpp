@@ -1,25 +1,22 @@
-// How a checkpoint comes about, beside the training:
+// Messages that write a checkpoint while training continues:
 //
-//   supervisor -> replica -> stage   take_snapshot   right after `applied`, before the next step
-//   supervisor -> checkpointer       save            how many parts to expect
-//   stage -> checkpointer            snapshot        its shards, copied, as tickets
-//   checkpointer -> supervisor       saved           it is durable and visible
-//                                    save_failed     the disk refused; nothing of it is left
-//   supervisor -> replica -> stage   drop_snapshot   then, where ranks stand in several processes:
-//                                                    nobody fetches it any more
+//   supervisor -> replica -> stage   take_snapshot   after `applied`, before the next step
+//   supervisor -> checkpointer       save            the number of parts to expect
+//   stage -> checkpointer            snapshot        a copy of its shards, as tickets
+//   checkpointer -> supervisor       saved           durable and visible
+//                                    save_failed     the disk refused; nothing is left of it
+//   supervisor -> replica -> stage   drop_snapshot   after a failure in multi-process runs: unused
+//                                                    tickets are not fetched anymore
 //
-// Where ranks stand in several processes, each of these writes what its own have given, and the
-// bytes stay where they are:
+// In multi-process runs each process writes the shards of its own ranks, so the bytes stay local:
 //
-//   checkpointer -> shard_writer     write_shards    when all snapshots have been told: those of
-//                                                    its process
-//   shard_writer -> checkpointer     shards_written  they are durable
-//                                    shards_refused  they are not: the disk refused, or they are
-//                                    gone
+//   checkpointer -> shard_writer     write_shards    after all snapshots: those of its process
+//   shard_writer -> checkpointer     shards_written  durable
+//                                    shards_refused  the disk refused, or the snapshots are gone
 //
-// docs/protocol/saving.md draws it.
+// docs/protocol/saving.md has a diagram.
 //
-// After save_failed the supervisor decides when to try again: with a snapshot of a later step.
+// After save_failed the supervisor decides when to try again, with a snapshot of a later step.
 
 #pragma once
 
@@ -40,7 +37,7 @@ namespace troupe::messages {
 struct take_snapshot {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
-  std::uint64_t attempt = 0;  ///< of the supervisor to save; the newest counts
+  std::uint64_t attempt = 0;  ///< number of the attempt to save; the newest counts
 
   friend bool operator==(const take_snapshot&, const take_snapshot&) = default;
 };
@@ -51,7 +48,7 @@ struct save {
   std::uint64_t consumed = 0;
   int parts = 0;
   runtime::skipped_steps skipped = {};
-  runtime::loss_scale scale = {};  ///< of the next step
+  runtime::loss_scale scale = {};  ///< loss scale of the next step
   std::uint64_t attempt = 0;
 
   friend bool operator==(const save&, const save&) = default;
@@ -75,7 +72,7 @@ struct saved {
   friend bool operator==(const saved&, const saved&) = default;
 };
 
-/// What was saved before is intact.
+/// Earlier checkpoints are intact.
 struct save_failed {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
@@ -85,7 +82,7 @@ struct save_failed {
   friend bool operator==(const save_failed&, const save_failed&) = default;
 };
 
-/// Its attempt to save has failed, and of its tickets nobody will redeem what is left.
+/// The attempt to save failed; the remaining tickets will not be redeemed.
 struct drop_snapshot {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
@@ -94,23 +91,23 @@ struct drop_snapshot {
   friend bool operator==(const drop_snapshot&, const drop_snapshot&) = default;
 };
 
-/// What one rank gives to a checkpoint.
+/// One rank's part of a checkpoint.
 struct part_to_write {
-  int number = 0;  ///< of its files, from 1
+  int number = 0;  ///< number in its file names, from 1
   std::vector<runtime::tensor_shard<runtime::ticket>> parameters = {}, moments = {};
 
   friend bool operator==(const part_to_write&, const part_to_write&) = default;
 };
 
-/// The ranks of one process, in one order: all are redeemed before the first is written.
+/// The parts of one process's ranks. All are redeemed before the first is written.
 struct write_shards {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
   std::uint64_t attempt = 0;
-  std::string folder = {};  ///< that the checkpointer has made for them
-  int parts = 0;            ///< of the whole checkpoint
+  std::string folder = {};  ///< folder created by the checkpointer
+  int parts = 0;            ///< parts of the whole checkpoint
   std::vector<part_to_write> ranks = {};
-  checkpointer_actor checkpointer = {};  ///< is answered
+  checkpointer_actor checkpointer = {};  ///< receives the answer
 
   friend bool operator==(const write_shards&, const write_shards&) = default;
 };
@@ -118,7 +115,7 @@ struct write_shards {
 struct written_file {
   std::uint64_t bytes = 0;
   std::string sha256 = {};
-  std::vector<std::string> xxh3 = {};  ///< of each shard's elements, in their order
+  std::vector<std::string> xxh3 = {};  ///< per shard, in order
 
   friend bool operator==(const written_file&, const written_file&) = default;
 };
@@ -145,8 +142,8 @@ struct shards_refused {
   runtime::step_id step = {};
   std::uint64_t attempt = 0;
   int process = 0;
-  bool gone = false;     ///< with their generation, which has ended: no disk refused
-  std::string why = {};  ///< the disk did
+  bool gone = false;     ///< the generation has ended; not a disk failure
+  std::string why = {};  ///< the disk's error
 
   friend bool operator==(const shards_refused&, const shards_refused&) = default;
 };

@@ -1,12 +1,12 @@
-// The life of a job.
+// Messages for the lifetime of a job.
 //
-//   stage -> replica -> supervisor   ready          built, and loaded where there was something
-//   supervisor -> node               all_restored   what workers were filled from may be closed
+//   stage -> replica -> supervisor   ready          built, and loaded if there is a state to load
+//   supervisor -> node               all_restored   the source of initial states may be closed
 //   signal -> supervisor             drain          finish the step, save, end
-//   lane -> its stage                lane_done      one piece of work has ended; so the transport,
-//                                                   when what the stage handed on was redeemed
+//   lane -> its stage                lane_done      a piece of work has ended; also from the
+//                                                   transport, when a hand-off was redeemed
 //   supervisor, to itself            save_again     the last iteration is still not saved
-//   supervisor -> monitor            conclude       and back: concluded
+//   supervisor -> monitor            conclude       answered by concluded
 //   supervisor -> node               shut_down      the job is over
 
 #pragma once
@@ -23,8 +23,8 @@ namespace troupe::messages {
 struct ready {
   runtime::generation_id generation = {};
   int replica = 0;
-  std::int64_t parameters = 0;  ///< of the sender
-  double transfer = 0;  ///< seconds that its state was on its way from a keeper; 0: it was there
+  std::int64_t parameters = 0;  ///< number of parameters of the sender
+  double transfer = 0;          ///< seconds to transfer its state from a keeper; 0: local
 
   friend bool operator==(const ready&, const ready&) = default;
 };
@@ -36,31 +36,31 @@ struct all_restored {
 };
 
 struct drain {
-  std::string why;  ///< "SIGTERM"; it comes from outside the run, so of no generation
+  std::string why;  ///< for example "SIGTERM"; has no generation: it comes from outside
 
   friend bool operator==(const drain&, const drain&) = default;
 };
 
-/// From the lane's thread to the stage that owns the lane. What the work made lies where the
-/// stage's submission put it. From the transport's, when nobody needs what the stage handed on.
+/// Sent by the lane's thread to its stage; results are where the stage's submission put them. Also
+/// sent by the transport when a hand-off was redeemed.
 struct lane_done {
-  std::uint64_t work = 0;    ///< counts the stage's submissions
-  std::string failure = {};  ///< empty: it went well
-  bool cancelled = false;    ///< the failure is no fault: the generation has ended
-  bool refused = false;      ///< the failure is the user's or the system's
-  bool peer_lost = false;    ///< it is that of another process, which is gone
+  std::uint64_t work = 0;    ///< number of the stage's submission
+  std::string failure = {};  ///< empty on success
+  bool cancelled = false;    ///< not a fault: the generation has ended
+  bool refused = false;      ///< caused by the user or the system
+  bool peer_lost = false;    ///< caused by the loss of another process
 
   friend bool operator==(const lane_done&, const lane_done&) = default;
 };
 
-/// The supervisor has waited long enough since the last iteration could not be saved.
+/// The supervisor's retry timer after a failed save of the last iteration.
 struct save_again {
   runtime::generation_id generation = {};
 
   friend bool operator==(const save_again&, const save_again&) = default;
 };
 
-/// Supervisor -> monitor: answer when everything you were told is written.
+/// Asks the monitor to answer once all reports are written.
 struct conclude {
   runtime::generation_id generation = {};
 
@@ -72,7 +72,7 @@ struct concluded {
   friend bool operator==(const concluded&, const concluded&) = default;
 };
 
-/// Supervisor -> node: the job is over; stop whatever you spawned, the last one first.
+/// The job is over: the node stops its actors, the last spawned first.
 struct shut_down {
   runtime::generation_id generation = {};
 

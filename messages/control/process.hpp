@@ -1,12 +1,12 @@
-// Processes that host ranks: who starts them, and who learns how they ended.
+// Messages to start processes that host ranks, and to report their ends.
 //
-//   supervisor -> agent   start_process     one of this number, unless it lives
-//   agent -> supervisor   process_started   its node; or why it cannot be
+//   supervisor -> agent   start_process     a process of this number, unless one is running
+//   agent -> supervisor   process_started   its node, or why it cannot start
 //                         process_died      as soon as the host knows
-//                         process_may_move  it would stand on a host of its own
+//                         process_may_move  another host has room for it
 //
-// A process has a number, which is its place in the job, and an incarnation, which rises with each
-// that takes the place. The death of an incarnation changes nothing in a later one.
+// A process has a number, which is its place in the job, and an incarnation, which increases with
+// each start at that place. The death of an incarnation does not affect later ones.
 
 #pragma once
 
@@ -21,10 +21,10 @@
 namespace troupe::messages {
 
 struct start_process {
-  runtime::generation_id generation = {};  ///< in which it is wanted
+  runtime::generation_id generation = {};  ///< requested in this generation
   int process = 0;
-  supervisor_actor supervisor = {};  ///< is told, now and of its death
-  /// On another host, where there is one: this one is not to be trusted with it any more.
+  supervisor_actor supervisor = {};  ///< receives the answer, and the report of its death
+  /// Start it on another host if possible: its last host is no longer trusted.
   bool elsewhere = false;
 
   friend bool operator==(const start_process&, const start_process&) = default;
@@ -34,30 +34,30 @@ struct process_started {
   runtime::generation_id generation = {};
   int process = 0;
   std::uint32_t incarnation = 0;  ///< from 1
-  bool lived = false;             ///< it was there already, and may have ranks of older generations
+  bool lived = false;             ///< already running; may have ranks of older generations
   std::string host = {};
   node_actor node = {};
-  std::string refusal = {};  ///< why there is none; empty: there is
+  std::string refusal = {};  ///< cause of a failure; empty on success
 
   friend bool operator==(const process_started&, const process_started&) = default;
 };
 
 struct process_died {
-  runtime::generation_id generation = {};  ///< in which it was asked for
+  runtime::generation_id generation = {};  ///< requested in this generation
   int process = 0;
   std::uint32_t incarnation = 0;
-  std::string how = {};  ///< "killed by signal 9 (SIGKILL)"
+  std::string how = {};  ///< for example "killed by signal 9 (SIGKILL)"
 
   friend bool operator==(const process_died&, const process_died&) = default;
 };
 
-/// It shares its host, and another one has room. Asked for again, when its states are kept, it is
-/// started there.
+/// The process shares its host, and another host has room. If it is requested again once its states
+/// are kept, it starts there.
 struct process_may_move {
-  runtime::generation_id generation = {};  ///< in which it was asked for
+  runtime::generation_id generation = {};  ///< requested in this generation
   int process = 0;
   std::uint32_t incarnation = 0;
-  std::string to = {};  ///< "the node at 10.0.0.2:7000"; empty: no host any more
+  std::string to = {};  ///< for example "the node at 10.0.0.2:7000"; empty: no host anymore
 
   friend bool operator==(const process_may_move&, const process_may_move&) = default;
 };

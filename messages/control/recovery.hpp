@@ -1,18 +1,19 @@
-// What follows a death inside a run.
+// Messages after a failure in a run.
 //
-//   supervisor -> node               end_generation   and back, when all of it are gone:
-//                                                     generation_ended
-//   node, to itself                  look_again       somebody of an ended generation is gone
-//   supervisor -> replica -> stage   use_loader       a new one serves: ask it for what is missing
-//                                    use_keeper       a new one keeps your states
-//                                    use_checkpointer a new one takes snapshots
-//   supervisor -> checkpointer       use_shard_writer another one writes, or none
-//                                    abandon          and back: abandoned
-//   supervisor -> front              job_over         the end that was meant
+//   supervisor -> node               end_generation   answered by generation_ended, when all its
+//                                                     actors and lanes are gone
+//   node, to itself                  look_again       an actor or lane of an ended generation has
+//                                                     gone
+//   supervisor -> replica -> stage   use_loader       a new loader: repeat open requests
+//                                    use_keeper       a new keeper of your states
+//                                    use_checkpointer a new checkpointer
+//   supervisor -> checkpointer       use_shard_writer a new shard writer, or none
+//                                    abandon          answered by abandoned
+//   supervisor -> front              job_over         the job has ended
 //
-// A generation is the set of ranks that work together. Who dies of it ends it: its waits are
-// released, its actors stopped, its lanes joined; then another is formed from what is left
-// (actors/supervisor/membership.hpp).
+// A generation is the set of ranks that work together. The death of one ends it: waits are
+// released, actors stopped, lanes joined. Then the supervisor forms a new generation from what is
+// left (actors/supervisor/membership.hpp).
 
 #pragma once
 
@@ -29,26 +30,26 @@
 
 namespace troupe::messages {
 
-/// This generation and all before it.
+/// Ends this generation and all earlier ones.
 struct end_generation {
   runtime::generation_id last = {};
-  job_description job = {};  ///< how long is waited for whom
-  /// Processes that live, with which a connection of the process broke: all with them are closed
-  /// before it answers, and made anew for the next generation (LINK-1).
+  job_description job = {};  ///< contains the timeouts
+  /// Living processes to which a connection broke: the receiver closes all connections to them
+  /// before it answers. The next generation makes new ones (LINK-1).
   std::vector<int> broken_with = {};
 
   friend bool operator==(const end_generation&, const end_generation&) = default;
 };
 
-/// Of one process: everybody of it is gone.
+/// All actors and lanes of the generation in one process are gone.
 struct generation_ended {
   runtime::generation_id last = {};
-  bool has_state = false;                ///< each rank there has one to go on from:
-  std::uint64_t oldest = 0, newest = 0;  ///< the steps whose state all of them have
-  int ranks = 0;                         ///< that have ever stood there
-  /// Of other processes: the steps of which it keeps the states of all their ranks.
+  bool has_state = false;                ///< every rank of the process has a state to restart from
+  std::uint64_t oldest = 0, newest = 0;  ///< range of steps whose states all its ranks have
+  int ranks = 0;                         ///< number of ranks that were ever there
+  /// For other processes: steps for which this process keeps the states of all their ranks.
   std::map<int, std::vector<std::uint64_t>> kept = {};
-  std::vector<std::string> hung = {};  ///< lanes that did not end in time, and were left behind
+  std::vector<std::string> hung = {};  ///< lanes that did not end in time and were left behind
 
   friend bool operator==(const generation_ended&, const generation_ended&) = default;
 };
@@ -61,19 +62,19 @@ struct look_again {
 
 struct use_loader {
   runtime::generation_id generation = {};
-  int process = 0;  ///< whose ranks it serves
+  int process = 0;  ///< serves the ranks of this process
   loader_actor loader = {};
 
   friend bool operator==(const use_loader&, const use_loader&) = default;
 };
 
-/// Give it the newest state: the one before may not have kept it.
+/// Send it the newest state: the previous keeper may not have kept it.
 struct use_keeper {
   runtime::generation_id generation = {};
-  int process = 0;  ///< whose ranks' states it keeps
+  int process = 0;  ///< keeps the states of this process's ranks
   keeper_actor keeper = {};
-  /// Who has the state that they begin with: who was asked for it may have died. None: they have
-  /// it.
+  /// The keeper with their initial state, because the one asked before may have died. None: the
+  /// ranks have it.
   keeper_actor holder = {};
 
   friend bool operator==(const use_keeper&, const use_keeper&) = default;
@@ -86,23 +87,23 @@ struct use_checkpointer {
   friend bool operator==(const use_checkpointer&, const use_checkpointer&) = default;
 };
 
-/// What the one before has not acknowledged will not be written.
+/// Files that the previous writer has not acknowledged will not be written.
 struct use_shard_writer {
   runtime::generation_id generation = {};
-  int process = 0;                 ///< whose ranks it writes
-  shard_writer_actor writer = {};  ///< none: it is dead
+  int process = 0;                 ///< writes for the ranks of this process
+  shard_writer_actor writer = {};  ///< none: the writer is dead
 
   friend bool operator==(const use_shard_writer&, const use_shard_writer&) = default;
 };
 
-/// The ranks whose snapshots were awaited are gone: forget a save whose parts are not all there.
+/// Ranks with pending snapshots are gone: drop a save with missing parts.
 struct abandon {
-  runtime::generation_id generation = {};  ///< the one that ended
+  runtime::generation_id generation = {};  ///< the generation that ended
 
   friend bool operator==(const abandon&, const abandon&) = default;
 };
 
-/// Whatever was complete has been written or refused, and told before; the rest is forgotten.
+/// Complete saves were written or refused, and reported before this message; the rest is dropped.
 struct abandoned {
   runtime::generation_id generation = {};
 
@@ -111,7 +112,7 @@ struct abandoned {
 
 struct job_over {
   int exit_code = 0;
-  std::string why = {};  ///< empty when it is done
+  std::string why = {};  ///< empty if the job is done
 
   friend bool operator==(const job_over&, const job_over&) = default;
 };

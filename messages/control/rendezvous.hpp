@@ -1,17 +1,17 @@
-// How the processes of a run come together.
+// Messages by which the processes of a run find each other.
 //
-//   process -> rendezvous     join        asks for the job; answered by `admitted`, or refused
-//                             present     it stands: its node, and where it is reached
+//   process -> rendezvous     join        requests the job; answered by `admitted`, or refused
+//                             present     it is ready: its node and its address
 //                             withdraw    it cannot take part, and why; answered by `withdrawn`
-//   rendezvous -> connector   connect_to  another process that stands; answered by `connected`
-//                             forget      one that is gone
-//   host agent's thread -> rendezvous
-//                             agent_told  what the host agent has said; or by a standing node
-//   rendezvous, to itself     is_late     that process has not come in time
-//                             look_for_node  a standing node that was lost may be there again
+//   rendezvous -> connector   connect_to  another process that is ready; answered by `connected`
+//                             forget      another process that is gone
+//   host agent's thread, or a standing node -> rendezvous
+//                             agent_told  an answer of the host agent
+//   rendezvous, to itself     is_late     the process has not come in time
+//                             look_for_node  check whether a lost standing node is back
 //
-// Processes are connected with each other, not by way of the rendezvous, before the supervisor is
-// told that one has started: between any two of them a death is noticed by both.
+// Processes connect directly to each other before the supervisor learns that one has started. So
+// both ends notice the death of the other.
 
 #pragma once
 
@@ -25,46 +25,46 @@
 
 namespace troupe::messages {
 
-/// Raised when a process of an older build would misunderstand one of this.
+/// Increase it if a process of an older build would misunderstand this one.
 inline constexpr std::uint32_t process_protocol = 4;
 
-/// A process that hosts ranks, by its place in the job, and which one of that place it is.
+/// A process that hosts ranks: its place in the job and its incarnation.
 struct process_name {
-  int process = 0;  ///< -1: that of the supervisor
+  int process = 0;  ///< -1: the supervisor's process
   std::uint32_t incarnation = 0;
 
   friend auto operator<=>(const process_name&, const process_name&) = default;
 
-  /// As data planes name it: no two of a run are equal, and none comes again.
+  /// Its number on data planes: unique in a run and never reused.
   std::uint64_t key() const { return (std::uint64_t(process + 2) << 32) | incarnation; }
 };
 
 struct join {
   process_name who = {};
   std::uint32_t protocol = process_protocol;
-  std::string program = {};      ///< version_text
-  std::string host = {};         ///< its name
-  std::int64_t pid = 0;          ///< there
-  std::uint64_t start_time = 0;  ///< of that pid: runtime/process/process_id.hpp
+  std::string program = {};  ///< version_text
+  std::string host = {};     ///< host name
+  std::int64_t pid = 0;
+  std::uint64_t start_time = 0;  ///< of that pid; see runtime/process/process_id.hpp
 
   friend bool operator==(const join&, const join&) = default;
 };
 
 struct admitted {
   job_description job = {};
-  std::string run = {};     ///< its id, which its processes tell each other on data planes
-  std::string secret = {};  ///< of the data planes; empty: as the run's credentials have it
+  std::string run = {};     ///< id of the run, for handshakes on data planes
+  std::string secret = {};  ///< of the data planes; empty: use the run's credentials
 
   friend bool operator==(const admitted&, const admitted&) = default;
 };
 
-/// Where a process is reached.
+/// The addresses of a process.
 struct process_address {
   process_name who = {};
   std::string host = {};       ///< numeric, of its control plane
-  std::uint16_t port = 0;      ///< where its connector is published
-  std::string transport = {};  ///< runtime/transport/wire_transport.hpp; empty: it has none
-  std::string windows = {};    ///< runtime/collective/window/windows.hpp; the same
+  std::uint16_t port = 0;      ///< port of its connector
+  std::string transport = {};  ///< see runtime/transport/wire_transport.hpp; empty: none
+  std::string windows = {};    ///< see runtime/collective/window/windows.hpp; empty: none
 
   friend bool operator==(const process_address&, const process_address&) = default;
 };
@@ -97,33 +97,34 @@ struct is_late {
 };
 
 struct look_for_node {
-  int host = 0;          ///< of the launcher's
-  bool listens = false;  ///< somebody does at its port; else it is time to find out
+  int host = 0;          ///< index in the launcher's list
+  bool listens = false;  ///< a process listens at its port; false: find out now
 
   friend bool operator==(const look_for_node&, const look_for_node&) = default;
 };
 
-/// Of a launcher to itself: these lines are in the ledger's file.
+/// A launcher's message to itself: these lines are in the ledger's file.
 struct ledger_written {
-  std::uint64_t size = 0;  ///< of the file, with them
+  std::uint64_t size = 0;  ///< of the file, including the lines
   std::string lines = {};
 
   friend bool operator==(const ledger_written&, const ledger_written&) = default;
 };
 
-/// The same: hosts were lost, and the run's arbiter (runtime/process/arbiter.hpp) was asked whether
-/// this process goes on with whom it still reaches.
+/// A launcher's message to itself: hosts were lost, and the run's arbiter
+/// (runtime/process/arbiter.hpp) was asked whether this process continues with the processes that
+/// it still reaches.
 struct round_decided {
   enum class outcome : std::uint8_t {
-    won,       ///< and nobody else can
-    open,      ///< nobody was reached any more, so it has resigned, and nobody else has won
-    lost,      ///< another host goes on
-    unknown,   ///< the arbiter cannot be asked: it is asked again
-    awaited,   ///< it has not answered within the suspicion
-    ask_again  ///< it is time to
+    won,       ///< this process continues; no other can
+    open,      ///< it reached no other process and resigned; no other has won yet
+    lost,      ///< another host continues
+    unknown,   ///< the arbiter is unreachable; retry
+    awaited,   ///< no answer within the failure detector's timeout
+    ask_again  ///< time to retry
   };
-  std::uint64_t attempt = 0;  ///< which of its questions
-  std::uint32_t round = 0;    ///< that was open, and asked for
+  std::uint64_t attempt = 0;  ///< number of the question
+  std::uint32_t round = 0;    ///< round that was open
   outcome how = {};
   std::string why = {};
 
@@ -138,7 +139,7 @@ struct connect_to {
 
 struct connected {
   process_name other = {};
-  std::string failure = {};  ///< why it cannot be reached; empty: it is
+  std::string failure = {};  ///< cause; empty on success
 
   friend bool operator==(const connected&, const connected&) = default;
 };
@@ -151,10 +152,10 @@ struct forget {
 };
 
 struct agent_told {
-  int host = 0;             ///< of the launcher's, from 0
-  std::uint64_t agent = 0;  ///< which of that host, as its starter counts them
+  int host = 0;             ///< index in the launcher's list, from 0
+  std::uint64_t agent = 0;  ///< number of the agent on that host
   std::string answer = {};  ///< runtime::text_of(agent_answer)
-  bool gone = false;        ///< the agent is, and the answer says why
+  bool gone = false;        ///< the agent is gone; `answer` says why
 
   friend bool operator==(const agent_told&, const agent_told&) = default;
 };

@@ -1,11 +1,11 @@
-// How an actor comes to be: it is told what it needs in the message that spawns it, as values that
-// can travel. What belongs to a process (lanes, pools, transport, data sets) its node adds.
+// Messages that spawn actors. They contain what the actor needs, as values that can travel. The
+// node adds what belongs to its process (lanes, pools, transport, data sets).
 //
 //   supervisor -> node   spawn_monitor, spawn_viewer, spawn_loader, spawn_keeper,
 //                        spawn_checkpointer, spawn_shard_writer, spawn_replica
 //   replica -> node      spawn_stage
-//   node -> who asked    monitor_spawned, ...
-//   replica -> stage     meet            the actors that it works with
+//   node -> requester    monitor_spawned, ...
+//   replica -> stage     meet            handles of its peers
 
 #pragma once
 
@@ -22,23 +22,22 @@
 
 namespace troupe::messages {
 
-/// A job, resolved, and where it starts.
+/// A resolved job and its starting point.
 struct job_description {
-  std::string settings = {};    ///< JSON: runtime/trainer/job_json.hpp
-  std::string identity = {};    ///< JSON: what decides bits; its schedule may be a file
-  std::uint64_t iteration = 0;  ///< the state that workers start from
-  std::uint64_t consumed = 0;   ///< samples
-  std::string start = {};       ///< folder of the checkpoint that has it; empty: none has
-  bool with_moments = false;    ///< of that checkpoint; else they begin at zero
-  /// Folder of the checkpoints that the run makes, the same for every process wherever it was
-  /// started: absolute; empty: it makes none.
+  std::string settings = {};    ///< JSON; see runtime/trainer/job_json.hpp
+  std::string identity = {};    ///< JSON: what determines bits; its schedule may be a file
+  std::uint64_t iteration = 0;  ///< iteration of the initial state
+  std::uint64_t consumed = 0;   ///< samples consumed until then
+  std::string start = {};       ///< folder of its checkpoint; empty: initial values
+  bool with_moments = false;    ///< load moments too; false: start from zero
+  /// Absolute path of the folder for new checkpoints, equal for all processes. Empty: save none.
   std::string save = {};
   runtime::skipped_steps skipped = {};
-  runtime::loss_scale scale = {};  ///< with f16; the default: none was saved
-  bool validates = false;          ///< there are samples to validate with
-  bool tests = false;              ///< there are samples of the test set
-  double matrix_rate = 0;          ///< products of all workers, FLOP a second; 0: not asked for
-  std::vector<std::string> viewers = {};  ///< names under which the node knows them
+  runtime::loss_scale scale = {};  ///< for f16; the default if none was saved
+  bool validates = false;          ///< there are validation samples
+  bool tests = false;              ///< there are test samples
+  double matrix_rate = 0;          ///< matrix products of all workers in FLOP/s; 0: not requested
+  std::vector<std::string> viewers = {};  ///< names known to the node
 
   friend bool operator==(const job_description&, const job_description&) = default;
 };
@@ -53,7 +52,7 @@ struct spawn_loader {
 struct spawn_keeper {
   runtime::generation_id generation = {};
   job_description job = {};
-  int process = 0;  ///< whose ranks' states it keeps
+  int process = 0;  ///< keeps the states of this process's ranks
   supervisor_actor supervisor = {};
 
   friend bool operator==(const spawn_keeper&, const spawn_keeper&) = default;
@@ -70,9 +69,9 @@ struct spawn_checkpointer {
 struct spawn_shard_writer {
   runtime::generation_id generation = {};
   job_description job = {};
-  int process = 0;  ///< whose ranks it writes: the one that spawns it
+  int process = 0;  ///< writes for the ranks of this process, which spawns it
   bool has_folder
-      = false;  ///< the supervisor's process sees `checkpoints.save`: this one must, too
+      = false;  ///< the supervisor's process sees `checkpoints.save`, so this one must too
 
   friend bool operator==(const spawn_shard_writer&, const spawn_shard_writer&) = default;
 };
@@ -88,18 +87,18 @@ struct spawn_viewer {
   runtime::generation_id generation = {};
   job_description job = {};
   std::string name = {};
-  supervisor_actor supervisor = {};  ///< takes what the viewer asks for
+  supervisor_actor supervisor = {};  ///< receives the viewer's requests
 
   friend bool operator==(const spawn_viewer&, const spawn_viewer&) = default;
 };
 
-/// A process that hosts ranks: who there serves them.
+/// A process that hosts ranks, with the actors that serve them.
 struct hosting_process {
   node_actor node = {};
   loader_actor loader = {};
-  keeper_actor keeper = {};           ///< of their states, in another process; none: there is none
-  runtime::state_source source = {};  ///< of their workers' states
-  keeper_actor holder = {};           ///< of that state, where the source is a keeper
+  keeper_actor keeper = {};           ///< keeper of their states in another process, if any
+  runtime::state_source source = {};  ///< source of their initial states
+  keeper_actor holder = {};           ///< keeper of that state, if the source is a keeper
 
   friend bool operator==(const hosting_process&, const hosting_process&) = default;
 };
@@ -109,7 +108,7 @@ struct spawn_replica {
   job_description job = {};
   int replica = 0;
   int pipeline_ranks = 1, tensor_ranks = 1;
-  std::vector<hosting_process> processes = {};  ///< that host ranks, by their numbers
+  std::vector<hosting_process> processes = {};  ///< processes that host ranks, by number
   supervisor_actor supervisor = {};
   checkpointer_actor checkpointer = {};
 
@@ -119,10 +118,10 @@ struct spawn_replica {
 struct spawn_stage {
   runtime::generation_id generation = {};
   job_description job = {};
-  runtime::state_source source = {};  ///< of its worker's state
+  runtime::state_source source = {};  ///< source of its worker's initial state
   int replica = 0;
   int pipeline_rank = 0;
-  int tensor_rank = 0;  ///< all of a pipeline rank carry out the same row
+  int tensor_rank = 0;  ///< tensor ranks of a pipeline rank follow the same row
 
   friend bool operator==(const spawn_stage&, const spawn_stage&) = default;
 };
@@ -168,16 +167,16 @@ struct stage_spawned {
   friend bool operator==(const stage_spawned&, const stage_spawned&) = default;
 };
 
-/// From a replica to its stages, before anything else.
+/// First message of a replica to its stages.
 struct meet {
   runtime::generation_id generation = {};
-  replica_actor replica = {};              ///< takes the stage's reports
-  std::vector<stage_actor> pipeline = {};  ///< of the same tensor rank, by pipeline rank
-  std::vector<stage_actor> tensor = {};    ///< of the same pipeline rank, by tensor rank
+  replica_actor replica = {};              ///< receives the stage's reports
+  std::vector<stage_actor> pipeline = {};  ///< same tensor rank, by pipeline rank
+  std::vector<stage_actor> tensor = {};    ///< same pipeline rank, by tensor rank
   loader_actor loader = {};
   checkpointer_actor checkpointer = {};
-  keeper_actor keeper = {};  ///< of its states; none: there is none
-  keeper_actor holder = {};  ///< of the state that it begins with, where a keeper has it
+  keeper_actor keeper = {};  ///< keeper of its states, if any
+  keeper_actor holder = {};  ///< keeper of its initial state, if the source is a keeper
 
   friend bool operator==(const meet&, const meet&) = default;
 };

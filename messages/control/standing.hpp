@@ -1,23 +1,23 @@
-// A node that was started by hand stands on its host and waits for jobs. It hosts no rank itself:
-// it has its host agent start the processes that do.
+// Messages of a standing node: a process that an operator started on a host, and that waits for
+// jobs. It hosts no ranks; its host agent starts the processes that do.
 //
-//   launcher -> standing node   serve         its job, with a place of it or as a spare; answered
-//                                             by `serving`, or refused. That of a successor goes on
-//                                             with the job, and the answer tells it who lives
-//                               start_node    a process for a place of it
-//                               kill_node     that one
+//   launcher -> standing node   serve         its job, with a place or as a spare; answered by
+//                                             `serving`, or refused. A successor of a launcher
+//                                             continues the job; the answer lists running processes
+//                               start_node    start a process for a place of the job
+//                               kill_node     kill that process
 //                               kill_agent    its host agent does not answer
-//                               dismiss       no process is wanted any more
-//                               keep_run      what it needs to go on with the run where the host of
-//                                             the supervisor is gone; again when some of it changes
-//                               keep_ledger   the same: what was written in the ledger
-//   standing node -> launcher   agent_told    what its host agent has said (rendezvous.hpp)
-//   standing node, to itself    hold_is_over  no launcher has come in the place of one that is gone
-//                               succeed_here  the same, and it is time to go on with the run here
-//                               successor_ended  that process
+//                               dismiss       no process is needed anymore
+//                               keep_run      what it needs to continue the run if the supervisor's
+//                                             host is lost; sent again on changes
+//                               keep_ledger   new lines of the ledger, for the same purpose
+//   standing node -> launcher   agent_told    an answer of its host agent (rendezvous.hpp)
+//   standing node, to itself    hold_is_over  no successor of a lost launcher has come
+//                               succeed_here  the same, and this node continues the run
+//                               successor_ended  that process has ended
 //
-// It serves one job at a time, until it is dismissed and its processes are gone, or the launcher
-// is and no successor of it comes.
+// It serves one job at a time. A job ends when it is dismissed and its processes are gone, or when
+// its launcher is gone and no successor comes.
 
 #pragma once
 
@@ -35,41 +35,41 @@ namespace troupe::messages {
 struct serve {
   std::uint32_t protocol = process_protocol;
   std::string program = {};       ///< version_text
-  std::string run = {};           ///< its id
-  int host = 0;                   ///< which of the launcher's
-  int process = -1;               ///< which place begins there; -1: none, it is a spare
-  double suspicion = 0;           ///< seconds, of the run
-  std::uint32_t incarnation = 1;  ///< of the supervisor's process, and so of its launcher
-  bool succeeded = false;         ///< when this launcher is gone another one goes on with the job
+  std::string run = {};           ///< id of the run
+  int host = 0;                   ///< index in the launcher's list
+  int process = -1;               ///< place that starts here; -1: a spare
+  double suspicion = 0;           ///< timeout of the run's failure detector in seconds
+  std::uint32_t incarnation = 1;  ///< of the supervisor's process and its launcher
+  bool succeeded = false;         ///< a successor continues the job if this launcher is lost
   std::string address = {};       ///< of the rendezvous
-  std::uint16_t port = 0;         ///< the same
-  /// It is no launcher that says this, but the run's front: nobody goes on with the run.
+  std::uint16_t port = 0;         ///< of the rendezvous
+  /// Sent by the run's front instead of a launcher: the run does not continue.
   bool over = false;
   launcher_actor launcher = {};
 
   friend bool operator==(const serve&, const serve&) = default;
 };
 
-/// A process of the job that a standing node has started.
+/// A process that a standing node has started for the job.
 struct standing_process {
   process_name who = {};
-  std::uint64_t which = 0;  ///< the agent's incarnation of it
-  std::int64_t pid = 0;     ///< there
+  std::uint64_t which = 0;  ///< incarnation at the agent
+  std::int64_t pid = 0;
   std::uint64_t start_time = 0;
 
   friend bool operator==(const standing_process&, const standing_process&) = default;
 };
 
 struct serving {
-  std::string host = {};                       ///< its name
-  std::string run = {};                        ///< the standing node's folder there, with the logs
-  std::vector<standing_process> running = {};  ///< whom a launcher before this one had started
+  std::string host = {};                       ///< host name
+  std::string run = {};                        ///< the standing node's folder with the logs
+  std::vector<standing_process> running = {};  ///< processes that an earlier launcher started
 
   friend bool operator==(const serving&, const serving&) = default;
 };
 
 struct start_node {
-  std::uint64_t request = 0;  ///< comes back in the agent's answer
+  std::uint64_t request = 0;  ///< repeated in the agent's answer
   process_name who = {};
 
   friend bool operator==(const start_node&, const start_node&) = default;
@@ -78,7 +78,7 @@ struct start_node {
 struct kill_node {
   std::uint64_t request = 0;
   int process = 0;
-  std::uint64_t which = 0;  ///< the agent's incarnation of it
+  std::uint64_t which = 0;  ///< incarnation at the agent
 
   friend bool operator==(const kill_node&, const kill_node&) = default;
 };
@@ -90,37 +90,36 @@ struct kill_agent {
 };
 
 struct hold_is_over {
-  std::uint64_t job = 0;          ///< which of its
-  std::uint32_t incarnation = 0;  ///< of the launcher that is gone
+  std::uint64_t job = 0;          ///< number of the job at this node
+  std::uint32_t incarnation = 0;  ///< of the lost launcher
 
   friend bool operator==(const hold_is_over&, const hold_is_over&) = default;
 };
 
-/// For standing_node's copy of the run's folder (run_copy.hpp).
+/// Content of the standing node's copy of the run's folder (run_copy.hpp).
 struct keep_run {
-  std::uint32_t incarnation = 1;                          ///< of the launcher, which says this
+  std::uint32_t incarnation = 1;                          ///< of the sending launcher
   std::string address = {};                               ///< of the rendezvous
-  std::uint16_t port = 0;                                 ///< the same
-  std::string record = {}, order = {}, description = {};  ///< as files of the folder
-  std::string secret = {};     ///< of the data planes, where hosts have no credentials; else empty
-  std::string save = {};       ///< absolute: where the arbiter is
-  std::string directory = {};  ///< that the run's relative paths begin at
-  std::uint32_t round = 0;     ///< the arbiter's next
-  std::vector<std::uint32_t> places = {};  ///< the newest incarnation of each place
-  std::uint64_t ledger = 0;  ///< bytes of it that were written when this was first said
+  std::uint16_t port = 0;                                 ///< of the rendezvous
+  std::string record = {}, order = {}, description = {};  ///< contents of the folder's files
+  std::string secret = {};     ///< of the data planes if hosts have no credentials; else empty
+  std::string save = {};       ///< absolute path of the arbiter's folder
+  std::string directory = {};  ///< base of the run's relative paths
+  std::uint32_t round = 0;     ///< next round of the arbiter
+  std::vector<std::uint32_t> places = {};  ///< newest incarnation of each place
+  std::uint64_t ledger = 0;                ///< bytes of the ledger at the first keep_run
 
   friend bool operator==(const keep_run&, const keep_run&) = default;
 };
 
 struct keep_ledger {
-  std::uint64_t at
-      = 0;  ///< byte of the file, where they begin: what the copy has beyond is dropped
+  std::uint64_t at = 0;  ///< offset of the lines; truncates the copy there
   std::string lines = {};
 
   friend bool operator==(const keep_ledger&, const keep_ledger&) = default;
 };
 
-/// Its answer: how much of the ledger the copy has, from the beginning on.
+/// Answer to keep_ledger: size of the copy.
 struct ledger_kept {
   std::uint64_t bytes = 0;
 
@@ -128,23 +127,23 @@ struct ledger_kept {
 };
 
 struct succeed_here {
-  std::uint64_t job = 0;          ///< which of its
-  std::uint32_t incarnation = 0;  ///< of the launcher that is gone
+  std::uint64_t job = 0;          ///< number of the job at this node
+  std::uint32_t incarnation = 0;  ///< of the lost launcher
 
   friend bool operator==(const succeed_here&, const succeed_here&) = default;
 };
 
 struct successor_ended {
-  std::uint64_t job = 0;          ///< which of its
-  std::uint32_t incarnation = 0;  ///< whose place it was to take
+  std::uint64_t job = 0;          ///< number of the job at this node
+  std::uint32_t incarnation = 0;  ///< of the launcher that it replaced
   std::string how = {};
-  bool failed = false;  ///< else somebody else goes on with the run, or it has ended
+  bool failed = false;  ///< false: another host continues the run, or the run has ended
 
   friend bool operator==(const successor_ended&, const successor_ended&) = default;
 };
 
 struct dismiss {
-  std::uint64_t job = 0;  ///< of a standing node to itself, whose agent has not ended: which of its
+  std::uint64_t job = 0;  ///< job number; set in a node's message to itself
 
   friend bool operator==(const dismiss&, const dismiss&) = default;
 };

@@ -1,14 +1,14 @@
-// What follows when somebody in a process hangs, or a connection of its data planes breaks.
+// Messages after a hang in a process, or a broken connection of its data planes.
 //
-//   watch, to itself     look_at_lanes   it is time to look at the board again
-//   watch -> node        suspected       this one hangs: take it for dead
-//   watch -> front       suspected       the same of the node, or of a supervisor
-//   node -> supervisor   taken_for_dead  the same of an actor that it watches; what it says from
-//                                        now on counts no more
+//   watch, to itself     look_at_lanes   time to check the board again
+//   watch -> node        suspected       this actor or lane hangs: treat it as dead
+//   watch -> front       suspected       the same for the node or a supervisor
+//   node -> supervisor   taken_for_dead  the same for an actor that the supervisor watches; its
+//                                        later messages are ignored
 //
-// Who hangs in a handler hears no exit message, so that nobody would be told of its death. It is
-// left behind; what it sends later is of a generation that is over, or the second answer to what
-// another has answered.
+// An actor that hangs in a handler does not see exit messages, so its death would not be reported.
+// It is left behind. Its later messages belong to an ended generation, or repeat an answer that its
+// replacement gave.
 
 #pragma once
 
@@ -22,25 +22,25 @@
 namespace troupe::messages {
 
 struct look_at_lanes {
-  std::uint64_t number = 0;  ///< of the look
+  std::uint64_t number = 0;  ///< number of the check
 
   friend bool operator==(const look_at_lanes&, const look_at_lanes&) = default;
 };
 
 struct suspected {
-  runtime::generation_id generation = {};  ///< it belongs to
+  runtime::generation_id generation = {};  ///< generation of the suspect
   std::string who = {};                    ///< "lane:0.1", "loader", or "connection:1.2"
   std::string why = {};
-  /// Of a node or a supervisor: its number among the actors of the process.
+  /// For a node or a supervisor: its actor number in the process.
   std::uint64_t actor = 0;
 
   friend bool operator==(const suspected&, const suspected&) = default;
 };
 
 struct taken_for_dead {
-  runtime::generation_id generation = {};  ///< in which it was spawned
+  runtime::generation_id generation = {};  ///< spawned in this generation
   std::string who = {};  ///< "replica:0", "loader", "keeper", "checkpointer", "connection:1.2"
-  std::string why = {};  ///< with its name
+  std::string why = {};  ///< includes its name
 
   friend bool operator==(const taken_for_dead&, const taken_for_dead&) = default;
 };

@@ -9,7 +9,7 @@ std::string text_of(const caf::error& e) {
     return "it ended normally";
   if (e.category() == caf::atom("troupe") && e.context().match_elements<std::string>())
     return e.context().get_as<std::string>(0);
-  return "the actor system says " + caf::to_string(e);
+  return "the actor system reports " + caf::to_string(e);
 }
 
 }  // namespace troupe::messages

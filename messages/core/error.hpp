@@ -1,4 +1,4 @@
-// Why an actor refused or ended.
+// Error codes: why an actor refused a request or ended.
 
 #pragma once
 
@@ -10,18 +10,18 @@
 
 namespace troupe::messages {
 
-/// Numbers are on the wire: append only.
+/// The numbers are on the wire: only append new codes.
 enum class ec : std::uint8_t {
   none = 0,
-  /// The user's input is wrong, or the system refused: the text says what to do.
+  /// The user's input is wrong or the system refused; the text says what to do.
   refused,
-  /// Somebody else ended the generation; nothing is wrong here.
+  /// The generation was ended from outside; not a fault.
   cancelled,
   /// A peer or a child died.
   peer_lost,
-  /// We failed: a promise written in this repository was broken. Retrying will not help.
+  /// Internal error: an invariant of this repository is broken. A retry does not help.
   protocol_violated,
-  /// A later incarnation of the supervisor's process goes on with the run.
+  /// A later incarnation of the supervisor's process has taken over the run.
   superseded,
 };
 
@@ -29,12 +29,12 @@ inline caf::error make_error(ec code, std::string what) {
   return {static_cast<std::uint8_t>(code), caf::atom("troupe"), caf::make_message(std::move(what))};
 }
 
-/// Never ask an empty caf::error for its code: CAF 0.17 dereferences null.
+/// Use it instead of code(): CAF 0.17 dereferences null for an empty caf::error.
 inline bool is(const caf::error& e, ec code) {
   return e && e.category() == caf::atom("troupe") && e.code() == static_cast<std::uint8_t>(code);
 }
 
-/// The text of one of ours; what CAF says of any other.
+/// The text of an error of ours, or CAF's text for any other error.
 std::string text_of(const caf::error& e);
 
 }  // namespace troupe::messages

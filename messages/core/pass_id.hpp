@@ -1,5 +1,5 @@
-// Where in the job a message belongs. Every message carries the generation; an effect of an old one
-// is never committed.
+// Identifies the pass that a message belongs to. Messages carry their generation; effects of an old
+// generation are never committed.
 
 #pragma once
 
@@ -9,13 +9,13 @@
 
 namespace troupe::messages {
 
-/// Which pass of which micro-batch.
+/// A pass of a micro-batch.
 struct pass_id {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
-  bool validation = false;  ///< of the validation that follows the step
+  bool validation = false;  ///< belongs to the validation after the step
   runtime::model_id model = {};
-  runtime::chunk_id chunk = {};  ///< the receiver's
+  runtime::chunk_id chunk = {};  ///< the receiver's chunk
   runtime::copy_id copy = {};
   runtime::microbatch_id microbatch = {};
 

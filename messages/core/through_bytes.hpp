@@ -1,4 +1,4 @@
-// A message as the other side of a process boundary would get it.
+// Sends a message through its bytes, as if it crossed a process boundary.
 
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace troupe::messages {
 
-/// Looks for handles that are not decoded in this process as they are.
+/// Finds handles that do not decode to themselves in this process.
 class handle_finder {
  public:
   using result_type = void;
@@ -29,7 +29,7 @@ class handle_finder {
     (look(fields), ...);
   }
   bool has_found_dead() const { return dead_; }
-  bool has_found_foreign() const { return foreign_; }  ///< of actors of other processes
+  bool has_found_foreign() const { return foreign_; }  ///< actors of other processes
 
  private:
   template <class... Signature>
@@ -53,19 +53,19 @@ class handle_finder {
   bool dead_ = false, foreign_ = false;
 };
 
-/// Encodes, decodes and compares a message as CAF does between processes: a type that is not in
-/// type_ids.hpp fails too. Tickets stay claims. Throws broken_promise, MESSAGE-1, when it does not
-/// come back equal.
+/// Encodes, decodes and compares a message as CAF does between processes. Also detects a type that
+/// is missing in type_ids.hpp. Tickets remain claims. Throws broken_promise (MESSAGE-1) if the
+/// decoded message differs.
 ///
-/// A message with a NaN in it equals nothing, not even itself: then its bytes are compared. The
-/// handle of an actor that has ended is decoded as none, and that of another process's by its
-/// connection alone: such a message comes back as it was.
+/// Messages with a NaN are compared by their bytes, because NaN is not equal to itself. The handle
+/// of a dead actor decodes to none, and a handle of another process only over its connection: such
+/// messages are returned unchanged.
 template <class Message>
 Message through_bytes(caf::actor_system& system, const Message& what) {
   const auto require = [](bool kept) {
     if (!kept)
       throw runtime::broken_promise(
-          fmt::format("MESSAGE-1: a message comes out of bytes as it went in; but not {}",
+          fmt::format("MESSAGE-1: a decoded message equals the encoded one, but {} does not",
                       caf::type_name<Message>::value));
   };
   const auto encoded = [&](const caf::message& x) {
@@ -86,7 +86,7 @@ Message through_bytes(caf::actor_system& system, const Message& what) {
   const bool comparable = what == what;
   if (comparable ? out == what : encoded(decoded) == bytes)
     return out;
-  handle_finder now;  // one may have died since the bytes were made
+  handle_finder now;  // an actor may have died since the encoding
   inspect(now, const_cast<Message&>(what));
   require(now.has_found_dead());
   return what;

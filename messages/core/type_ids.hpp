@@ -1,11 +1,11 @@
-// Every message, in one list.
+// The list of all messages.
 //
-// One build serves a job: CAF 0.17 puts the name of the type on the wire, CAF 0.18 its position in
-// this list, and both put the fields in the order in which inspect() visits them.
+// All processes of a job run the same build. CAF 0.17 puts the name of the type on the wire, CAF
+// 0.18 its position in this list. Both write fields in the order in which inspect() visits them.
 //
-// A type that is missing here, or a system config that was not given this block, arrives at the
-// other node as an empty message; the sender sees one line on stderr. tests/messages/wire_test.cpp
-// has an example of each type in this list and does not compile without; with
+// A type that is missing here arrives at another node as an empty message; so do all types if a
+// system config lacks this block. The sender then prints one line on stderr.
+// tests/messages/wire_test.cpp has an example of each type and does not compile without it. With
 // `check_messages` every message of a run goes through bytes.
 
 #pragma once

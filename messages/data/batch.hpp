@@ -1,21 +1,20 @@
-// How stages get their micro-batches.
+// Requests for micro-batches.
 //
 //   stage -> loader   request_batch
 //   loader -> stage   batch_ready     for the same pass
-//                     batch_failed    what was asked for ahead cannot be read
+//                     batch_failed    a request ahead failed
 //
-// A stage asks for those of the next step as soon as it has all of this one (run_step says what
-// that step will read), so that they are read while this one is computed: two steps of them at most
-// are under way.
+// A stage requests the next step's micro-batches once it has all of the current step (run_step
+// contains what is needed). So reading overlaps with computing, and at most two steps of
+// micro-batches are pending.
 //
-// Data that cannot be read end the loader, whose end says which and why, in the step that needs
-// them: of what is asked for ahead it says only that it failed, and the stage asks again when that
-// step begins. The steps before are committed by then.
+// Unreadable data ends the loader with the cause, in the step that needs the data. A request ahead
+// only reports the failure, and the stage asks again when that step begins. By then the earlier
+// steps are committed.
 //
-//   DATA-1  What a micro-batch holds is a function of the request alone.
-//   DATA-2  What was asked for a step ahead is what that step takes.
-//   DATA-3  What is asked for ahead and cannot be read disturbs no step before the one that needs
-//           it.
+//   DATA-1  The content of a micro-batch depends only on the request.
+//   DATA-2  A step uses the micro-batches that were requested ahead for it.
+//   DATA-3  A failed request ahead does not disturb earlier steps.
 
 #pragma once
 
@@ -30,15 +29,14 @@ namespace troupe::messages {
 
 struct request_batch {
   pass_id at;
-  int replica = 0;  ///< logical
-  std::uint64_t microbatch
-      = 0;                     ///< of that replica; the pass counts those of all that a stage plays
-  std::uint64_t consumed = 0;  ///< samples before this step
-  bool validation = false;     ///< of the validation set
-  bool test = false;           ///< with `validation`: of the test set instead
-  bool inputs = false;         ///< wants "tokens", "positions", "samples", documents
-  bool labels = false;         ///< wants "labels" and "mask"
-  bool ahead = false;          ///< its step has not begun
+  int replica = 0;               ///< logical replica
+  std::uint64_t microbatch = 0;  ///< within the logical replica; pass_id counts over all of them
+  std::uint64_t consumed = 0;    ///< samples consumed before this step
+  bool validation = false;       ///< from the validation set
+  bool test = false;             ///< with `validation`: from the test set
+  bool inputs = false;           ///< needs "tokens", "positions", "samples", documents
+  bool labels = false;           ///< needs "labels" and "mask"
+  bool ahead = false;            ///< requested before its step begins
 
   friend bool operator==(const request_batch&, const request_batch&) = default;
 };

@@ -1,4 +1,4 @@
-// The handles of all actors, and every message that they take.
+// All actor handles and message types.
 
 #pragma once
 

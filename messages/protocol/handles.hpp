@@ -1,8 +1,8 @@
-// What each actor can be told, as the types of their handles. Failure is always the end of the
-// actor, with a reason.
+// Actor handle types: the messages that each actor accepts. An actor reports failure by ending with
+// a reason.
 //
-// A message may carry a handle, and a handle names the messages that it takes: so messages are only
-// declared here. Who sends or handles them includes messages/protocol/actors.hpp.
+// Messages contain handles, and handles name messages, so messages are only declared here. Include
+// messages/protocol/actors.hpp to send or handle them.
 
 #pragma once
 
@@ -118,39 +118,39 @@ struct keep_refused;
 struct find_stored;
 struct stored_found;
 
-/// The root. Drives the steps, decides, commits.
+/// The root actor: drives, decides and commits steps.
 using supervisor_actor = caf::typed_actor<
-    // A replica has been built.
+    // A replica is built.
     caf::reacts_to<ready>,
-    // A replica's gradients stand.
+    // A replica's gradients are reduced.
     caf::reacts_to<vote>,
-    // A replica's state stands.
+    // A replica's state is updated.
     caf::reacts_to<applied>,
-    // For another replica.
+    // To be forwarded to another replica.
     caf::reacts_to<check_pass>,
     // A checkpoint is durable.
     caf::reacts_to<saved>,
     // A checkpoint could not be written.
     caf::reacts_to<save_failed>,
-    // A save whose parts will not come is forgotten.
+    // A save with missing parts was dropped.
     caf::reacts_to<abandoned>,
-    // The states of a process are kept in another one.
+    // A keeper has the states of a process.
     caf::reacts_to<kept>,
-    // A process stands, or is gone.
+    // A process runs, or died.
     caf::reacts_to<process_started>,
     caf::reacts_to<process_died>,
-    // Another host has room for one.
+    // A process may move to another host.
     caf::reacts_to<process_may_move>,
-    // It is time to try once more.
+    // To itself: retry the save.
     caf::reacts_to<save_again>,
-    // An actor hangs: it counts as dead.
+    // An actor hangs and counts as dead.
     caf::reacts_to<taken_for_dead>,
     // Finish the step, save, end.
     caf::reacts_to<drain>>;
 
-/// One for each data-parallel replica: speaks for its stages.
+/// One per data-parallel replica: represents its stages.
 using replica_actor = caf::typed_actor<
-    // Pass these on to every stage.
+    // Forwarded to every stage.
     caf::reacts_to<run_step>,
     caf::reacts_to<decision>,
     caf::reacts_to<take_snapshot>,
@@ -158,88 +158,88 @@ using replica_actor = caf::typed_actor<
     caf::reacts_to<use_loader>,
     caf::reacts_to<use_keeper>,
     caf::reacts_to<use_checkpointer>,
-    // Merge these, and pass on when all have come.
+    // Merged over the stages, then forwarded.
     caf::reacts_to<ready>,
     caf::reacts_to<vote>,
     caf::reacts_to<applied>,
-    // Between one of its stages and another replica's.
+    // Forwarded between a local stage and another replica.
     caf::reacts_to<check_pass>>;
 
-/// One for each rank: carries out its row of the plan through its lane.
+/// One per rank: executes its row of the plan on its lane.
 using stage_actor = caf::typed_actor<
-    // The actors that it works with.
+    // Handles of its peers.
     caf::reacts_to<meet>,
-    // Carry out a step.
+    // Execute a step.
     caf::reacts_to<run_step>,
-    // What the actions wait for.
+    // Inputs of actions.
     caf::reacts_to<activation>,
     caf::reacts_to<gradient>,
     caf::reacts_to<batch_ready>,
     caf::reacts_to<batch_failed>,
-    // A pass of another replica, to compute again.
+    // Recompute a pass of another replica.
     caf::reacts_to<check_pass>,
-    // Where a behaviour decides: what the first tensor rank has chosen.
+    // With a deciding behaviour: the first tensor rank's choice.
     caf::reacts_to<chosen>,
-    // To itself, when its behaviour would rather wait.
+    // To itself: ask the behaviour again.
     caf::reacts_to<ask_again>,
-    // Update.
+    // Apply the update.
     caf::reacts_to<decision>,
-    // Copy the state for the checkpointer, and free the copy that it does not want.
+    // Copy the state for the checkpointer; free an unused copy.
     caf::reacts_to<take_snapshot>,
     caf::reacts_to<drop_snapshot>,
-    // The state to begin with, of one that kept it.
+    // Initial state from a keeper.
     caf::reacts_to<kept_state>,
-    // The state that it gave to be kept did not come as it was sealed.
+    // A keeper received a damaged state.
     caf::reacts_to<keep_refused>,
-    // A service was replaced.
+    // A service actor was replaced.
     caf::reacts_to<use_loader>,
     caf::reacts_to<use_keeper>,
     caf::reacts_to<use_checkpointer>,
-    // Its lane has finished a piece of work, or what it handed on was redeemed.
+    // Its lane finished a piece of work, or a hand-off was redeemed.
     caf::reacts_to<lane_done>>;
 
-/// Serves micro-batches on demand.
+/// Serves micro-batches on request.
 using loader_actor = caf::typed_actor<caf::replies_to<request_batch>::with<batch_ready>>;
 
 /// Keeps the newest states of another process's ranks.
 using keeper_actor = caf::typed_actor<
-    // One rank's, as tickets.
+    // A rank's state, as tickets.
     caf::reacts_to<keep>,
-    // Give one back: answered by `kept_state`.
+    // Return a state: answered by `kept_state`.
     caf::reacts_to<fetch_kept>,
-    // Write them to the local disk.
+    // Write the states to the local disk.
     caf::reacts_to<store_kept>>;
 
-/// Writes snapshots beside the training.
+/// Writes checkpoints while training continues.
 using checkpointer_actor = caf::typed_actor<
-    // A checkpoint of so many parts is coming.
+    // Announces a checkpoint and the number of its parts.
     caf::reacts_to<save>,
-    // One part.
+    // A part of the checkpoint.
     caf::reacts_to<snapshot>,
-    // Who writes the parts of a process's ranks, and what came of it.
+    // The shard writer of a process, and its results.
     caf::reacts_to<use_shard_writer>,
     caf::reacts_to<shards_written>,
     caf::reacts_to<shards_refused>,
-    // No more parts come from this generation.
+    // This generation sends no more parts.
     caf::reacts_to<abandon>>;
 
-/// One for each process that hosts ranks, where there are several: writes their files.
+/// One per process that hosts ranks, in multi-process runs: writes their checkpoint files.
 using shard_writer_actor = caf::typed_actor<caf::reacts_to<write_shards>>;
 
-/// Watches, and never delays.
+/// Writes logs; never delays training.
 using monitor_actor
     = caf::typed_actor<caf::reacts_to<committed>,
                        caf::reacts_to<validated>,
                        caf::reacts_to<happened>,
-                       // Asked once, at the end: everything before it has been written.
+                       // Sent once, at the end; answered when everything is written.
                        caf::replies_to<conclude>::with<concluded>>;
 
-/// A user's actor that watches a job. Nobody waits for it, and its death ends nothing.
+/// A user's actor that observes a job. No actor waits for it; its failure is ignored.
 using viewer_actor = caf::typed_actor<caf::reacts_to<committed>, caf::reacts_to<validated>>;
 
-/// One for each process: spawns workers when told, and ends their generation.
+/// One per process: spawns workers and ends their generation.
 using node_actor = caf::typed_actor<
-    // Spawn one actor of the job.
+    // Spawn an actor of the job.
     caf::replies_to<spawn_loader>::with<loader_spawned>,
     caf::replies_to<spawn_keeper>::with<keeper_spawned>,
     caf::replies_to<spawn_checkpointer>::with<checkpointer_spawned>,
@@ -248,86 +248,89 @@ using node_actor = caf::typed_actor<
     caf::replies_to<spawn_viewer>::with<viewer_spawned>,
     caf::replies_to<spawn_replica>::with<replica_spawned>,
     caf::replies_to<spawn_stage>::with<stage_spawned>,
-    // End a generation, and answer when everybody of it is gone.
+    // End a generation; answered when all its actors are gone.
     caf::replies_to<end_generation>::with<generation_ended>,
-    // What is on the disk of this host of the states of other processes' ranks.
+    // Lists the states of other processes' ranks on this host's disk.
     caf::replies_to<find_stored>::with<stored_found>,
-    // To itself: somebody is gone.
+    // To itself: an actor or lane is gone.
     caf::reacts_to<look_again>,
-    // From its watch: somebody hangs.
+    // From the hang watch: an actor or lane hangs.
     caf::reacts_to<suspected>,
-    // What workers are filled from may be closed.
+    // All workers have restored their state: close its source.
     caf::reacts_to<all_restored>,
-    // Stop all that it spawned, then end.
+    // Stop all spawned actors, then end.
     caf::reacts_to<shut_down>>;
 
-/// Starts the processes of a job and learns how they end, on whatever host they are.
+/// Starts the processes of a job on any host and reports how they end.
 using agent_actor = caf::typed_actor<
     // Answered by process_started.
     caf::reacts_to<start_process>,
-    // The job is over: end all of them, then end.
+    // The job is over: end all processes, then end.
     caf::reacts_to<shut_down>>;
 
-/// Where the processes of a run come together.
+/// The meeting point of a run's processes.
 using rendezvous_actor = caf::typed_actor<
-    // Who is to host ranks asks for the job.
+    // A process that will host ranks requests the job.
     caf::replies_to<join>::with<admitted>,
-    // It stands, or cannot take part.
+    // The process is ready, or cannot take part.
     caf::reacts_to<present>,
     caf::replies_to<withdraw>::with<withdrawn>>;
 
-/// The same, and the one who has processes started: beside the supervisor.
+/// Rendezvous and agent in one; runs beside the supervisor.
 using launcher_actor = agent_actor::extend_with<rendezvous_actor>::extend<
-    // What the host agent has said.
+    // Answers of the host agent.
     caf::reacts_to<agent_told>,
-    // To itself: it is time.
+    // To itself: timeouts.
     caf::reacts_to<is_late>,
     caf::reacts_to<look_for_node>,
-    // The same: others are to have what the ledger has, or who goes on where hosts are lost.
+    // To itself: new ledger lines to copy to other hosts; the arbiter's decision after a loss of
+    // hosts.
     caf::reacts_to<ledger_written>,
     caf::reacts_to<round_decided>>;
 
-/// Of a process that was started by hand and hosts no rank: starts those that do, for one job after
-/// the other.
+/// The actor of a standing node: a process that an operator started. It hosts no ranks; it starts
+/// processes that do, for one job after another.
 using standing_node_actor = caf::typed_actor<
-    // A launcher has a place for it, or wants it to stand by.
+    // Serve a job, or stand by as a spare.
     caf::replies_to<serve>::with<serving>,
-    // Its orders; answered by agent_told.
+    // Orders; answered by agent_told.
     caf::reacts_to<start_node>,
     caf::reacts_to<kill_node>,
     caf::reacts_to<kill_agent>,
     caf::reacts_to<dismiss>,
-    // What its own host agent has said.
+    // Answers of its own host agent.
     caf::reacts_to<agent_told>,
-    // Nobody came in the place of a launcher that is gone.
+    // To itself: no successor of a lost launcher came.
     caf::reacts_to<hold_is_over>,
-    // What it needs to start one itself; and to itself: it is time, and what came of it.
+    // Data to start a successor here; to itself: start it, and its end.
     caf::reacts_to<keep_run>,
     caf::replies_to<keep_ledger>::with<ledger_kept>,
     caf::reacts_to<succeed_here>,
     caf::reacts_to<successor_ended>,
-    // End, with whatever it has started.
+    // End all started processes, then end.
     caf::reacts_to<shut_down>>;
 
-/// One for each process: connects it with others.
+/// One per process: connects it to others.
 using connector_actor = caf::typed_actor<
-    // Answered when it is, or cannot be.
+    // Answered once connected or refused.
     caf::replies_to<connect_to>::with<connected>,
-    // It is gone: nobody here waits for it any more.
+    // The other process is gone: stop waiting for it.
     caf::reacts_to<forget>>;
 
-/// Looks for who hangs in a process, for its node, and for who keeps that.
+/// Failure detector for hangs in a process; reports to its node, and for the node itself to the
+/// front.
 using hang_watch_actor = caf::typed_actor<
-    // To itself: it is time.
+    // To itself: time to look.
     caf::reacts_to<look_at_lanes>>;
 
-/// One for each process: keeps a node and a supervisor there, and knows how the job ended.
+/// One in the supervisor's process: replaces its node and supervisor if they die, and knows how the
+/// job ended.
 using front_actor = caf::typed_actor<
-    // The end that was meant.
+    // The job has ended.
     caf::reacts_to<job_over>,
     // The node or the supervisor hangs.
     caf::reacts_to<suspected>,
-    // Pass this on to whoever is the supervisor.
+    // Forwarded to the current supervisor.
     caf::reacts_to<drain>>;
 
 }  // namespace troupe::messages

@@ -1,16 +1,17 @@
-// What pipeline stages hand to each other, each tensor rank to the one of the same number.
+// Hand-offs between pipeline stages. Each tensor rank sends to the tensor rank with the same
+// number.
 //
 //   activation   stage of chunk c -> stage of chunk c + 1      forward
 //   gradient     stage of chunk c -> stage of chunk c - 1      backward
-//   check_pass   stage -> its replica -> supervisor -> another replica -> its stage of the same
-//   place
+//   check_pass   stage -> its replica -> supervisor -> another replica -> its stage at the same
+//                position
 //
-// within a copy of the model. A stage that has both chunks hands to itself.
+// They stay within a copy of the model. A stage that has both chunks sends to itself.
 //
 // Invariants (tests name them):
 //   HANDOFF-1  For each pass a stage receives one activation and one gradient.
-//   HANDOFF-2  Every ticket is redeemed exactly once, by the receiver.
-//   HANDOFF-3  What belongs to another generation is dropped.
+//   HANDOFF-2  The receiver redeems every ticket exactly once.
+//   HANDOFF-3  Messages of another generation are dropped.
 
 #pragma once
 
@@ -29,8 +30,9 @@ namespace troupe::messages {
 /// Output of one chunk for one micro-batch. The bytes do not travel in the message.
 struct activation {
   pass_id at;
-  /// "hidden" (B, T, C), with sequence parallelism this rank's rows of it; "positions" (B, T),
-  /// "samples" (B); "documents" (D + 1) and "document_samples" (D) where attention ends at them
+  /// "hidden" (B, T, C), or this rank's rows of it with sequence parallelism; "positions" (B, T),
+  /// "samples" (B); "documents" (D + 1) and "document_samples" (D) if attention ends at document
+  /// boundaries
   runtime::ticket_bundle data;
 
   friend bool operator==(const activation&, const activation&) = default;
@@ -39,25 +41,24 @@ struct activation {
 /// dLoss/dInput of one chunk for one micro-batch.
 struct gradient {
   pass_id at;
-  runtime::ticket_bundle data;  ///< "hidden", of the same extents
+  runtime::ticket_bundle data;  ///< "hidden", with the same extents
 
   friend bool operator==(const gradient&, const gradient&) = default;
 };
 
-/// A pass that was computed, for another replica to compute it again and compare.
+/// A finished pass that another replica recomputes and compares.
 struct check_pass {
   pass_id at;
-  int replica = 0;      ///< that has computed it
-  int by = 0;           ///< that is to compute it again
-  int stage_index = 0;  ///< of both
-  /// What went in: as of `activation` or of a batch; the gradient of what went out under
-  /// "gradient"; under "before" the weight gradients that it added to, where the receiver has them
-  /// not.
+  int replica = 0;      ///< computed it
+  int by = 0;           ///< recomputes it
+  int stage_index = 0;  ///< stage of both replicas
+  /// The pass's inputs: those of `activation` or of a batch; "gradient": the gradient of the
+  /// output; "before": the weight gradients before the pass, if the receiver does not have them.
   runtime::ticket_bundle data;
-  runtime::digest output = {};           ///< of what went out, and of the loss
-  runtime::digest input_gradient = {};   ///< zero where there is none
-  runtime::digest weight_gradient = {};  ///< of those that it added to, after it
-  /// What each of them was before (gradient_before).
+  runtime::digest output = {};           ///< of the output and the loss
+  runtime::digest input_gradient = {};   ///< zero if there is none
+  runtime::digest weight_gradient = {};  ///< of its weight gradients after the pass
+  /// gradient_before of each weight gradient.
   std::vector<std::uint8_t> before = {};
 
   friend bool operator==(const check_pass&, const check_pass&) = default;

@@ -1,25 +1,25 @@
-// One step, a transaction of the job:
+// A training step is a transaction of the job:
 //
-//   supervisor -> replica -> stage   run_step       carry out your row of the plan
-//   stage -> its tensor peers        chosen         where a behaviour decides: the next action
-//   stage -> replica -> supervisor   vote           reduced gradients stand; norms and digest
-//   supervisor -> replica -> stage   decision       the update, the same for everybody
-//   stage -> replica -> supervisor   applied        state n stands
-//   supervisor -> monitor            committed      said only now
+//   supervisor -> replica -> stage   run_step       execute your row of the plan
+//   stage -> its tensor peers        chosen         the next action, if a behaviour decides
+//   stage -> replica -> supervisor   vote           gradients are reduced; norms and digest
+//   supervisor -> replica -> stage   decision       the update, equal for all
+//   stage -> replica -> supervisor   applied        state n is complete
+//   supervisor -> monitor            committed      reported only now
 //
-// A step that only evaluates ends with the votes.
+// An evaluation step ends with the votes.
 //
 // Invariants (tests name them):
-//   STEP-1  Nobody updates before everybody has voted.
-//   STEP-2  Replicas, where there are several, vote the same digest: of all reduced gradients, or,
-//           where each holds a share of those, of the values that the step was computed with.
+//   STEP-1  No stage updates before all replicas have voted.
+//   STEP-2  Replicas vote equal digests: of all reduced gradients, or, if gradients are sharded, of
+//           the values that the step was computed with.
 //   STEP-3  Steps are committed once each, in ascending order.
-//   STEP-4  A step begins after the one before has ended.
-//   STEP-5  Replicas that each hold the whole state hold the same.
-//   STEP-6  What several tensor ranks or stages hold, they hold alike.
-//   STEP-7  A step whose loss or gradient is not finite changes no state: all leave it out, or the
-//           job ends.
-//   STEP-8  Each replica reports of a step once.
+//   STEP-4  A step begins after the previous one has ended.
+//   STEP-5  Replicas that hold the whole state hold equal states.
+//   STEP-6  Copies of a parameter on several tensor ranks or stages are equal.
+//   STEP-7  A step with a loss or gradient that is not finite changes no state: all ranks skip it,
+//           or the job ends.
+//   STEP-8  Each replica reports a step once.
 
 #pragma once
 
@@ -42,61 +42,59 @@ namespace troupe::messages {
 struct run_step {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
-  std::uint64_t consumed = 0;  ///< samples before this step, of the set that is read
+  std::uint64_t consumed = 0;  ///< samples consumed before this step, of its data set
   bool validation = false;     ///< evaluates on the validation set
-  bool test = false;           ///< with `validation`: on the test set instead
-  /// Of each replica, for all that it plays. The plan is a function of it, which everybody has: one
-  /// row for each pipeline rank; all its tensor ranks follow it.
+  bool test = false;           ///< with `validation`: uses the test set
+  /// Per replica, over all its logical replicas. Determines the plan: one row per pipeline rank,
+  /// which all its tensor ranks follow.
   int microbatches = 0;
-  bool timed = false;  ///< the vote is to say what was done when
-  double loss_scale
-      = 1;  ///< gradients, and the norms that are voted, are of so much times the loss
-  /// `consumed` and `microbatches` of the step that will follow, so that its micro-batches are
-  /// asked for ahead. No micro-batches: none follows, or it is not known.
+  bool timed = false;     ///< the vote reports the time of each action
+  double loss_scale = 1;  ///< gradients and voted norms include this factor
+  /// `consumed` and `microbatches` of the next step, so that stages request its micro-batches
+  /// ahead. 0 micro-batches: no next step, or not known.
   std::uint64_t next_consumed = 0;
   int next_microbatches = 0;
 
   friend bool operator==(const run_step&, const run_step&) = default;
 };
 
-/// From the first tensor rank of a stage to the others: all follow one decision.
+/// From the first tensor rank of a stage to the others, so that all execute the same action.
 struct chosen {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
   runtime::action action = {};
-  std::uint64_t number = 0;  ///< counts those of the step, from 0: the order that all keep to
+  std::uint64_t number = 0;  ///< position in the step, from 0; all ranks keep this order
 
   friend bool operator==(const chosen&, const chosen&) = default;
 };
 
-/// To a stage by itself: its behaviour would wait, and has been asked again since or not.
+/// A stage's message to itself: its behaviour wanted to wait, and may have been asked again since.
 struct ask_again {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
-  std::uint64_t question = 0;  ///< how many it had answered or left unanswered
+  std::uint64_t question = 0;  ///< number of earlier questions
 
   friend bool operator==(const ask_again&, const ask_again&) = default;
 };
 
-/// Of one logical replica.
+/// Loss of one logical replica.
 struct loss_part {
-  double total = 0;  ///< over the tokens that count
+  double total = 0;  ///< over unmasked tokens
   double tokens = 0;
-  int number = 0;  ///< counts the logical replicas of the physical one
+  int number = 0;  ///< index among the logical replicas of the worker
 
   friend bool operator==(const loss_part&, const loss_part&) = default;
 };
 
-/// A parameter whose reduced gradient is not finite: the one that the backward pass came to first,
-/// among all that are not.
+/// The first parameter, in the order of the backward pass, with a reduced gradient that is not
+/// finite.
 struct nonfinite_gradient {
-  std::string parameter = {};  ///< empty: all are finite
-  std::string where = {};      ///< the stage: "0.1" or "0.1.0"
-  int chunk = -1;              ///< of the model
-  int entry = -1;              ///< counts the parameters of the chunk
+  std::string parameter = {};  ///< empty if all are finite
+  std::string where = {};      ///< stage, such as "0.1" or "0.1.0"
+  int chunk = -1;              ///< index in the model
+  int entry = -1;              ///< index in the chunk
 
-  /// Whether the backward pass comes to `x` before this one; the lowest of ranks that do alike is
-  /// named.
+  /// True if the backward pass reaches `x` earlier. Among equal ones, the lowest rank is reported.
   bool yields_to(const nonfinite_gradient& x) const {
     return x.chunk != chunk ? x.chunk > chunk : x.entry > entry;
   }
@@ -104,64 +102,64 @@ struct nonfinite_gradient {
   friend bool operator==(const nonfinite_gradient&, const nonfinite_gradient&) = default;
 };
 
-/// What a stage did when, by a steady clock of its machine, in ms.
+/// Actions of a stage with their times in ms, by a steady clock of its host.
 struct executed_row {
-  int rank = 0;  ///< in the pipeline
+  int rank = 0;  ///< pipeline rank
   std::vector<runtime::timed_action> actions = {};
 
   friend bool operator==(const executed_row&, const executed_row&) = default;
 };
 
-/// Where a stage's time went in a step, until its vote.
+/// Breakdown of a stage's time in a step, up to its vote.
 struct stage_times {
-  int stage_index = 0;          ///< counts the stages of a replica
-  double computing = 0;         ///< seconds of its actions, but for what follows
-  double redeeming = 0;         ///< seconds in which it took what other ranks had handed on
-  std::uint64_t redeemed = 0;   ///< bytes of that
-  double awaiting_batches = 0;  ///< seconds in which it had nothing else to do
-  double awaiting_ranks = 0;    ///< the same, for activations and gradients
-  /// Seconds in which its lane could have gone on and had no core: they are in none of the others.
+  int stage_index = 0;          ///< index among the stages of the replica
+  double computing = 0;         ///< seconds in actions, without the following
+  double redeeming = 0;         ///< seconds redeeming tensors of other ranks
+  std::uint64_t redeemed = 0;   ///< bytes redeemed
+  double awaiting_batches = 0;  ///< seconds idle, waiting for micro-batches
+  double awaiting_ranks = 0;    ///< seconds idle, waiting for activations and gradients
+  /// Seconds in which its lane was runnable without a core; not included in the others.
   double no_core = 0;
 
   friend bool operator==(const stage_times&, const stage_times&) = default;
 };
 
-/// A pass that two have computed.
+/// A pass computed by two replicas.
 struct checked_pass {
-  int stage_index = 0;  ///< counts the stages of a replica
-  int replica = 0;      ///< that needed it
-  int by = 0;           ///< that has computed it again
+  int stage_index = 0;  ///< index among the stages of the replica
+  int replica = 0;      ///< computed it
+  int by = 0;           ///< recomputed it
   runtime::chunk_id chunk = {};
-  runtime::copy_id copy = {};  ///< of the model
+  runtime::copy_id copy = {};
   runtime::microbatch_id microbatch = {};
   runtime::digest output = {}, output_again = {};
   runtime::digest input_gradient = {}, input_gradient_again = {};
   runtime::digest weight_gradient = {}, weight_gradient_again = {};
-  /// It added to what a pass before it had left, and that one came out otherwise: its weight
-  /// gradients say nothing, alike or not.
+  /// It continued from gradients of an earlier pass whose result differed, so comparing its weight
+  /// gradients means nothing.
   bool follows_other = false;
 
   friend bool operator==(const checked_pass&, const checked_pass&) = default;
 };
 
-/// Of a stage, or merged over the stages of a replica.
+/// Vote of a stage, or merged over the stages of a replica.
 struct vote {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
   int replica = 0;
-  int stage_index = 0;                 ///< counts the stages of a replica; of a replica: 0
-  std::vector<loss_part> losses = {};  ///< of each logical replica; of the head's first rank
+  int stage_index = 0;                 ///< index among the stages of the replica; 0 for a replica
+  std::vector<loss_part> losses = {};  ///< per logical replica; from the first rank of the head
   std::map<std::string, runtime::exact_sum> square_norms
       = {};  ///< of reduced gradients, by parameter
-  /// Of all reduced gradients that the sender holds. Where there is one replica a stage takes it
-  /// only where one of them is not finite and the step may run again (VERIFY-3).
+  /// Digest of all reduced gradients of the sender. With a single replica, computed only if a
+  /// gradient is not finite and the step may be repeated (VERIFY-3).
   runtime::digest gradients = {};
-  std::vector<runtime::digest> by_stage = {};  ///< of a replica: the same of each of its stages
+  std::vector<runtime::digest> by_stage = {};  ///< replica only: `gradients` of each stage
   nonfinite_gradient nonfinite = {};
-  std::int64_t zeros = 0;  ///< elements of the reduced gradients that are zero, where asked for
-  std::vector<executed_row> executed = {};  ///< of the first tensor rank, where asked for
-  std::vector<stage_times> times = {};      ///< where slow workers are looked for
-  std::vector<checked_pass> checked = {};   ///< for others
+  std::int64_t zeros = 0;  ///< zero elements of the reduced gradients, if requested
+  std::vector<executed_row> executed = {};  ///< of the first tensor rank, if requested
+  std::vector<stage_times> times = {};      ///< if stragglers are detected
+  std::vector<checked_pass> checked = {};   ///< passes recomputed for other replicas
 
   friend bool operator==(const vote&, const vote&) = default;
 };
@@ -169,8 +167,8 @@ struct vote {
 struct decision {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
-  bool skip = false;         ///< no update: answer with the state as it is
-  std::uint64_t update = 0;  ///< counts the updates; the first is 1
+  bool skip = false;         ///< no update: report the unchanged state
+  std::uint64_t update = 0;  ///< number of the update, from 1
   double learning_rate = 0;
   double decoupled_learning_rate = 0;  ///< of the word embedding and the output layer
   double weight_decay = 0;
@@ -179,29 +177,28 @@ struct decision {
   friend bool operator==(const decision&, const decision&) = default;
 };
 
-/// Of a stage, or merged over the stages of a replica.
+/// Report of a stage, or merged over the stages of a replica.
 struct applied {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
   int replica = 0;
   int stage_index = 0;
   std::map<std::string, runtime::digest> own = {};     ///< of the state, by parameter; parts add up
-  std::map<std::string, runtime::digest> copies = {};  ///< of what another rank answers for
-  runtime::exact_sum square_norm = {};                 ///< of the parameters, where asked for
-  std::vector<runtime::digest> by_stage = {};  ///< of a replica: own and copies of each stage
-  std::string unlike = {};  ///< of a replica: a copy that is not what its owner has; empty: none
+  std::map<std::string, runtime::digest> copies = {};  ///< of parameters that another rank counts
+  runtime::exact_sum square_norm = {};                 ///< of the parameters, if requested
+  std::vector<runtime::digest> by_stage = {};  ///< replica only: own and copies of each stage
+  std::string unlike = {};  ///< replica only: a copy that differs from its owner; empty: none
 
   friend bool operator==(const applied&, const applied&) = default;
 };
 
-/// Told to the monitor and to viewers.
+/// Sent to the monitor and to viewers.
 struct committed {
   runtime::step_report report;
-  /// What the stages of the slowest replica did when, where asked for; the plan was one for so many
-  /// micro-batches.
+  /// Timeline of the slowest replica, if requested. Its plan had this many micro-batches.
   std::vector<executed_row> executed = {};
   int microbatches = 0;
-  std::uint64_t fact = 0;  ///< numbers what the monitor is told, from 1
+  std::uint64_t fact = 0;  ///< number of the report to the monitor, from 1
   runtime::generation_id generation = {};
 
   friend bool operator==(const committed&, const committed&) = default;
@@ -215,7 +212,7 @@ struct validated {
   friend bool operator==(const validated&, const validated&) = default;
 };
 
-/// Somebody died, and what became of it.
+/// A failure and its outcome.
 struct happened {
   runtime::run_event event;
   std::uint64_t fact = 0;

@@ -125,8 +125,7 @@ mesh fold_experts(const mesh& dense, int expert, int expert_tensor) {
   if (model < 1 || dense.size() % model != 0)
     throw input_error(
         "`layout.world` {} is not a multiple of expert {} x expert tensor {} x pipeline {} = {}: "
-        "the "
-        "data parallelism of experts is what remains; the nearest that would do: {}",
+        "the data parallelism of experts is what remains; the nearest that would do: {}",
         dense.size(),
         expert,
         expert_tensor,
