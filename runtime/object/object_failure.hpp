@@ -10,7 +10,7 @@ namespace troupe::runtime {
 
 bool may_pass(const object_answer& x);  ///< a retry may succeed
 
-/// What the user can do, by HTTP status.
+/// Advice to the user by HTTP status.
 const char* advice(long status, const object_service& service, const std::string& region);
 
 /// "'s3://b/k': HTTP 403 AccessDenied: ..."

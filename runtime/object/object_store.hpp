@@ -26,7 +26,7 @@ struct object_limits {
   std::size_t ahead = std::size_t(64) << 20;    ///< bytes of them for prefetched chunks
   int readers_ahead = 4;                        ///< prefetching threads, one request each
   int attempts = 6;                             ///< per request
-  /// before the first retry; doubles with each further one
+  /// Before the first retry; doubles with each further one.
   std::chrono::milliseconds first_pause{200};
   std::chrono::milliseconds longest_pause{10000};
   std::chrono::seconds connect{10};  ///< timeout of connecting

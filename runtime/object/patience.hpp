@@ -1,4 +1,4 @@
-// How long readers of objects continue after their run is told to end.
+// Timeout for readers of objects after their run is told to end.
 
 #pragma once
 

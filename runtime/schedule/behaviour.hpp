@@ -61,7 +61,7 @@ class stage_book {
  public:
   stage_book(const plan& frame, int rank);
 
-  /// From now on each chosen action with a result for another rank needs one of these credits.
+  /// Requires one of these credits for each later choice with a result for another rank.
   void bound(const handoff_credits& all);
   /// Returns or takes a credit for a result of a hosted chunk: its receiver took it, or it is in
   /// transit.
@@ -87,7 +87,7 @@ class stage_book {
     bool after_own = false, before_own = false;  ///< its neighbour is on this rank
     stage_view::done done;
     std::vector<char> activations, gradients;  ///< by micro-batch: has arrived
-    /// credits left for activations, gradients; nothing: unlimited
+    /// Credits left for activations, gradients; nothing: unlimited.
     std::optional<int> room[2] = {};
   };
   hosted& at(chunk_id c);

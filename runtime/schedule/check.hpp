@@ -34,7 +34,7 @@ struct check_settings {
 };
 
 struct check_report {
-  /// one sentence each, "PLAN-3: ..."; empty: the plan is sound
+  /// One sentence each, "PLAN-3: ..."; empty: the plan is sound.
   std::vector<std::string> complaints;
   std::vector<std::string> notes;  ///< no errors, but changes of bits (PLAN-4)
 

@@ -26,7 +26,7 @@ class svg_panel {
   /// `of` and `at` must outlive it. `named`: each box has a tooltip.
   svg_panel(const drawn_timeline& of, const svg_geometry& at, double top, bool named);
 
-  /// draws columns, because boxes would be too thin
+  /// Draws columns, because boxes would be too thin.
   bool in_columns() const { return in_columns_; }
   const std::vector<drawn_row>& rows() const { return rows_; }
 

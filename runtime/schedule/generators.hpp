@@ -39,7 +39,8 @@ struct named_schedule {
   int copies;
 };
 
-/// gpipe 1f1b interleaved looped-bfs zb-h1 izb zb-h2 zb-v v-half v-min dualpipe dualpipev auto
+/// The names: gpipe 1f1b interleaved looped-bfs zb-h1 izb zb-h2 zb-v v-half v-min dualpipe
+/// dualpipev auto
 std::span<const named_schedule> named_schedules();
 /// Null: unknown name.
 const named_schedule* find_schedule(std::string_view name);

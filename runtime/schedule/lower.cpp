@@ -132,7 +132,7 @@ class lowering {
   plan_links links_;
   bool reduces_ = true;
   std::vector<std::vector<action>> order_;  ///< per link: its receives, in the order of the sends
-  /// by slot of a receive: its position in that order
+  /// By slot of a receive: its position in that order.
   std::vector<std::size_t> place_f_, place_b_;
 };
 

@@ -101,7 +101,7 @@ class plan_graph {
   const action& at(node n, std::size_t rank) const { return plan_.ranks[rank][n - first_[rank]]; }
   const action& at(node n) const { return at(n, rank_of(n)); }
 
-  /// What must be done, or have arrived, before the action begins.
+  /// The nodes that must be done, or have arrived, before the action begins.
   needs needs_of(node n, std::size_t rank) const;
   /// True if the result is sent to another rank implicitly, or the action is a send.
   bool is_sent(const action& x) const;

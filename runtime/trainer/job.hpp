@@ -64,7 +64,7 @@ struct layout_settings {
   std::vector<chunk_range> chunks;
 };
 
-/// How gradients and optimizer state are sharded over the data axis. Only `grain` changes bits:
+/// Sharding of gradients and optimizer state over the data axis. Only `grain` changes bits:
 /// norms and digests are sums over grains.
 struct reduction_settings {
   bool distributed_optimizer = false;   ///< ZeRO stage 1
@@ -92,7 +92,7 @@ struct checkpoint_settings {
   /// Pause before the first retry of the last save. It doubles with each further retry.
   std::chrono::milliseconds last_pause = std::chrono::seconds(1);
   bool strict_identity = false;  ///< refuse a checkpoint of another identity instead of a warning
-  /// a restarted run fails without a checkpoint instead of starting anew
+  /// A restarted run fails without a checkpoint instead of starting anew.
   bool exit_on_missing = false;
 };
 
@@ -121,7 +121,7 @@ struct watch_settings {
   double straggler_ratio = 1.5;
 };
 
-/// What happens when an actor or a lane dies. No field changes bits.
+/// Recovery from the death of an actor or a lane. No field changes bits.
 struct recovery_settings {
   bool on = false;  ///< restart what died and repeat the step; off: the run ends
   /// Maximum number of restarts within `window` seconds; one more ends the run.
@@ -150,7 +150,7 @@ struct fault_settings {
 /// Splits fault_settings::fault or fault_settings::death at the commas. Views into `all`.
 std::vector<std::string_view> faults_in(std::string_view all);
 
-/// How the workers of one process exchange and sum tensors.
+/// Collectives between the workers of one process.
 enum class collectives : std::uint8_t {
   local,  ///< workers read each other's memory; sums in rank order
   nccl,   ///< NCCL moves the data; sums in rank order: the same bits
@@ -160,7 +160,7 @@ enum class collectives : std::uint8_t {
 std::string_view to_string(collectives x);  ///< the value of the flag
 std::optional<collectives> collectives_from(std::string_view name);
 
-/// How tensors travel between the workers of one process. Does not change bits.
+/// Transport of tensors between the workers of one process. Does not change bits.
 enum class transports : std::uint8_t {
   tickets,  ///< the receiver takes over the tensor without a copy
   ucx,      ///< over UCX, as between processes
@@ -175,7 +175,7 @@ struct device_settings {
   /// Attention may sum its gradients in any order; two equal runs then agree only up to rounding.
   bool nondeterministic = false;
   bool measure_products = true;  ///< false: take the library's first heuristic
-  /// file of measured algorithms; empty: in the user's cache
+  /// File of measured algorithms; empty: in the user's cache.
   std::filesystem::path product_choices;
   collectives exchange = collectives::local;
 };

@@ -343,7 +343,7 @@ class rehearsal {
   worker worker_;
   std::map<std::pair<chunk_id, microbatch_id>, bundle> sent_;
   std::map<std::pair<chunk_id, copy_id>, std::size_t> credits_;  ///< of receivers that take copies
-  /// results in sent_ that such receivers have not taken; a chunk has one copy
+  /// Results in sent_ that such receivers have not taken; a chunk has one copy.
   std::map<chunk_id, std::deque<microbatch_id>> left_;
   bundle returned_;
   std::map<chunk_id, added_gradients> added_;  ///< of the first micro-batch

@@ -18,7 +18,7 @@
 
 namespace troupe::runtime {
 
-/// What a rank sends to a stage on another rank.
+/// The results that a rank sends to a stage on another rank.
 struct handoff_forecast {
   handoff what;
   std::int64_t bytes = 0;  ///< of each result

@@ -79,8 +79,8 @@ class pipeline_schedule {
   std::shared_ptr<const plan> plain(int microbatches) const;
   /// Forward pass only, by the first copy.
   std::shared_ptr<const plan> validation(int microbatches) const;
-  /// How many results of each hand-off may be leased at once in such a step (PLAN-6). A validation
-  /// may exceed the given number if it would deadlock otherwise.
+  /// Limits on the results of each hand-off that may be leased at once in such a step (PLAN-6). A
+  /// validation may exceed the given number if it would deadlock otherwise.
   std::shared_ptr<const handoff_credits> training_credits(int microbatches) const;
   std::shared_ptr<const handoff_credits> validation_credits(int microbatches) const;
 

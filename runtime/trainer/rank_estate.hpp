@@ -84,7 +84,7 @@ class rank_estate {
   bool holds(std::uint64_t iteration) const;
   /// The digests from the seal of the iteration's state. ESTATE-4: the state must be held.
   state_digests digests(std::uint64_t iteration) const;
-  /// Of both slots.
+  /// Memory of both slots.
   std::int64_t bytes() const;
   /// The arrays without a copy. They are valid until the second update from now begins, or the
   /// estate goes back to an earlier state. ESTATE-4: the state must be held.

@@ -49,7 +49,7 @@ class step_ledger {
  public:
   ~step_ledger();
 
-  /// From now on only the supervisor of this epoch writes, and later ones.
+  /// Restricts writing to the supervisor of this epoch and its successors.
   void belongs_to(std::uint32_t epoch);
   std::uint32_t epoch() const;  ///< of the current writer; 0: the first supervisor
   /// A supervisor writes through a pen; no successor takes over while it holds one. Throws
@@ -57,7 +57,7 @@ class step_ledger {
   class pen;
   pen by(std::uint32_t epoch);
 
-  /// From now on also writes all records to this file with write(2), so that they survive the death
+  /// Also writes all further records to this file with write(2), so that they survive the death
   /// of this process: when a pen is released, and in `flush`. Call it before `begin`. A failed
   /// write is logged once and retried with the next record; a full disk does not stop the run. A
   /// hanging disk blocks only the writing thread. A file that is removed is written again,

@@ -16,7 +16,7 @@ namespace troupe::runtime {
 
 /// Bytes of the worker with the highest need, in the first pipeline stage.
 struct theoretical_memory {
-  /// with gradients: 18 bytes per parameter; sharded: 6 + 12 / D
+  /// With gradients: 18 bytes per parameter; sharded: 6 + 12 / D.
   double weights_and_optimizer = 0;
   double activations = 0;
 

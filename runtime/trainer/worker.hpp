@@ -231,7 +231,7 @@ class worker {
   /// gradients. Breaks STORE-7 if values are dropped (value_arrays); such workers do not vote.
   void vote_digest(reads& by, digest& to) const;
   digest vote_digest() const;
-  /// norms and vote_digest together; reads the gradients once.
+  /// Combines norms and vote_digest; reads the gradients once.
   void norms_and_digest(reads& by, square_norms& norms, digest& to) const;
 
   /// With a distributed optimizer the values of other ranks are stale until `gather`.
@@ -264,8 +264,7 @@ class worker {
   /// Null: no estate.
   const std::shared_ptr<rank_estate>& estate() const { return settings_.estate; }
 
-  /// From now on units wait for their values until gather_bucket gathers them or the token is
-  /// cancelled.
+  /// Makes units wait for their values until gather_bucket gathers them or the token is cancelled.
   void close_parameter_gates(const cancel_token& token);
   /// Gathers the values of a bucket from the ranks that own them. Any lane; in gather_order.
   void gather_bucket(int bucket, stream& stream);
@@ -275,7 +274,7 @@ class worker {
   /// Gathers all buckets.
   void gather();
 
-  /// What this rank contributes to a checkpoint; over all ranks each element occurs once. The spans
+  /// The share of this rank in a checkpoint; over all ranks each element occurs once. The spans
   /// are valid until the next update.
   std::vector<state_shard> parameters();
   std::vector<state_shard> moments();
