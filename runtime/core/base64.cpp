@@ -16,7 +16,7 @@ std::string from_base64(std::string_view text) {
   const auto end = text.find('=');  // padding is allowed at the end only
   if (size < 0 || std::size_t(size) != out.size()
       || (end != text.npos && (end + 2 < text.size() || text.back() != '=')))
-    throw input_error("'{}' is no base64", text.substr(0, 40));
+    throw input_error("'{}' is not valid base64", text.substr(0, 40));
   for (int i = 0; i < 2 && text.ends_with('='); ++i) {  // OpenSSL decodes padding to zero bytes
     text.remove_suffix(1);
     out.pop_back();

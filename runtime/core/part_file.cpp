@@ -35,7 +35,7 @@ part_file::part_file(std::filesystem::path path, std::uint64_t size)
   const bool known = ::fstat(descriptor_, &about) == 0;
   if (!known || std::uint64_t(about.st_size) < size) {
     ::close(std::exchange(descriptor_, -1));
-    throw input_error("cannot go on with '{}': it has {} bytes, {} were written",
+    throw input_error("cannot resume '{}': it has {} bytes, but {} were written",
                       path_.string(),
                       known ? about.st_size : 0,
                       size);

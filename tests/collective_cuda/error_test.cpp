@@ -32,7 +32,7 @@ TEST_CASE("an error of NCCL names the rank, the group, what was done, and ends t
     const char* planted;
     const char* doing;
   };
-  const auto [where, doing] = GENERATE(fault{"ncclCommInitRankConfig@2=2", "coming together"},
+  const auto [where, doing] = GENERATE(fault{"ncclCommInitRankConfig@2=2", "connecting"},
                                        fault{"ncclSend@1=3", "sending and receiving"},
                                        fault{"ncclGroupEnd@2=1", "sending and receiving"},
                                        fault{"ncclAsync@1=6", "sending and receiving"});

@@ -168,7 +168,7 @@ TEST_CASE("what YAML has and a configuration has not is refused", "[command]") {
   CHECK_THAT(refusal("n: !!int 1\n"), ContainsSubstring("the tag"));
   CHECK_THAT(refusal("!!binary bg==: 1\n"), ContainsSubstring("the tag"));
   CHECK_THAT(refusal("name: !!binary a/b\n"),
-             ContainsSubstring("line 1, column 7: 'a/b' is no base64, and !!binary"));
+             ContainsSubstring("line 1, column 7: 'a/b' is not valid base64, and !!binary"));
   CHECK_THAT(refusal("name: !!binary YQBi\n"), ContainsSubstring("a zero among them"));
   for (const auto* text : {"n: a\xEF\xBB\xBF\n", "n: \"\\uFFFF\"\n", "n: \"\\U0001FFFE\"\n"})
     CHECK_THAT(refusal(text), ContainsSubstring("no character"));

@@ -49,7 +49,7 @@ ncclConfig_t without_blocking() {
 void end::join(const nccl_id& id, int size, int rank) {
   const std::lock_guard lock(mutex_);
   if (ended_)
-    throw failure("NCCL: " + who_ + ": aborted before it came together with the others");
+    throw failure("NCCL: " + who_ + ": aborted before it connected to the other ranks");
   if (const auto status = cudaSetDevice(device_); status != cudaSuccess)
     throw failure("NCCL: " + who_ + ", choosing device " + std::to_string(device_) + ": "
                   + cudaGetErrorString(status));
@@ -79,7 +79,7 @@ void end::split_for_others() {
 
 bool end::settled(ncclComm_t comm, const char* what) {
   ncclResult_t state = ncclSuccess;
-  require(ncclCommGetAsyncError(comm, &state), who_, "asking how it goes", comm);
+  require(ncclCommGetAsyncError(comm, &state), who_, "querying its status", comm);
   require(state, who_, what, comm);
   return state == ncclSuccess;
 }
@@ -98,7 +98,7 @@ bool end::settled() {
 
 int end::rank() {
   const std::lock_guard lock(mutex_);
-  const auto comm = usable("asking for its rank");
+  const auto comm = usable("querying its rank");
   int out = 0;
   require(ncclCommUserRank(comm, &out), who_, last_, comm);
   return out;
@@ -106,7 +106,7 @@ int end::rank() {
 
 int end::size() {
   const std::lock_guard lock(mutex_);
-  const auto comm = usable("asking for its size");
+  const auto comm = usable("querying its size");
   int out = 0;
   require(ncclCommCount(comm, &out), who_, last_, comm);
   return out;

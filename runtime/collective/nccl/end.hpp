@@ -71,7 +71,7 @@ class end final : public nccl_end {
   ncclComm_t none_ = nullptr;  ///< NCCL's result of a split without this rank, set asynchronously
   end* parent_ = nullptr;      ///< set during a split; the parent outlives it
   bool ended_ = false;
-  const char* last_ = "coming together";  ///< last operation, for messages
+  const char* last_ = "connecting";  ///< last operation, for messages
   std::set<void*> held_;
 };
 

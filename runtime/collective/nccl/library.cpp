@@ -11,7 +11,7 @@ class library final : public nccl_library {
  public:
   int version() const override {
     int out = 0;
-    require(ncclGetVersion(&out), "the library", "asking for its version", nullptr);
+    require(ncclGetVersion(&out), "the library", "querying its version", nullptr);
     return out;
   }
 

@@ -109,7 +109,7 @@ void window_communicator::reduce_scatter_sum(
 void window_communicator::all_gather(stream& stream, const void* mine, void* to, offsets ends) {
   const auto call = collective_call::all_gather(ends);
   carry_out(call, [&] {
-    stream.require_host("a gathering between processes");
+    stream.require_host("an all-gather between processes");
     meet(call, {{mine, size_of_cut(ends, rank_)}});
     std::vector<move> moves;
     for (int i = 0; i < size(); ++i) {

@@ -34,7 +34,7 @@ bool validate_sizes(const gpt_config& x, std::vector<std::string>& out) {
 void validate_llama3(const gpt_config& x, std::vector<std::string>& out) {
   if (!(x.llama3_low > 0 && x.llama3_low < x.llama3_high) || !std::isfinite(x.llama3_high))
     out.push_back(
-        fmt::format("Llama 3's low_freq_factor is {} and its high_freq_factor {}: the first should "
+        fmt::format("Llama 3's low_freq_factor is {} and its high_freq_factor {}: the first must "
                     "be above 0 and below the second, usually 1 and 4",
                     x.llama3_low,
                     x.llama3_high));
@@ -43,7 +43,7 @@ void validate_llama3(const gpt_config& x, std::vector<std::string>& out) {
 void validate_yarn(const gpt_config& x, std::vector<std::string>& out) {
   if (!(x.yarn_slow > 0 && x.yarn_slow < x.yarn_fast) || !std::isfinite(x.yarn_fast))
     out.push_back(
-        fmt::format("`model.yarn_slow` is {} and `model.yarn_fast` {}: the first should be above 0 "
+        fmt::format("`model.yarn_slow` is {} and `model.yarn_fast` {}: the first must be above 0 "
                     "and below the second, usually 1 and 32",
                     x.yarn_slow,
                     x.yarn_fast));
@@ -60,7 +60,7 @@ void validate_yarn(const gpt_config& x, std::vector<std::string>& out) {
         x.rotary_base));
   if (x.rotary_percent != 1 || x.rotary_interleaved || x.rotary_interpolation != 1)
     out.emplace_back(
-        "`model.position` yarn turns all channels of a head, by halves: leave out "
+        "`model.position` yarn rotates all channels of a head, in halves: leave out "
         "`model.rotary_percent`, `model.rotary_interleaved` and `model.rotary_interpolation`");
 }
 
@@ -77,7 +77,7 @@ void validate_scaling(const gpt_config& x, std::vector<std::string>& out) {
                               x.scaling_factor));
   if (x.scaling_positions < 1 || x.scaling_positions > largest_size)
     out.push_back(fmt::format(
-        "{} is {}; give the length of the sequences that the wavelengths were made for",
+        "{} is {}; give the original context length of the model",
         yarn ? "`model.scaling_positions`" : "Llama 3's original_max_position_embeddings",
         x.scaling_positions));
   if (yarn)
@@ -98,8 +98,8 @@ void validate_positions(const gpt_config& x, std::vector<std::string>& out) {
   if (x.position != position_embedding::rope) {
     if (x.scaling != rope_scaling::none || x.rotary_interpolation != 1)
       out.emplace_back(
-          "`model.scaling=llama3` and `model.rotary_interpolation` stretch rotary positions, "
-          "and these are not: give `model.position` rope, or leave them out");
+          "`model.scaling=llama3` and `model.rotary_interpolation` scale rotary positions, but the "
+          "positions are not rotary: give `model.position` rope, or leave them out");
     return;
   }
   validate_scaling(x, out);
@@ -117,14 +117,14 @@ void validate_positions(const gpt_config& x, std::vector<std::string>& out) {
   const auto turned = possible ? std::int64_t(double(x.head_size) * x.rotary_percent) : 0;
   if (turned < 2 || turned % 2 != 0) {
     const auto even = std::max<std::int64_t>(2, (possible ? turned : x.head_size) / 2 * 2);
-    out.push_back(
-        fmt::format("`model.rotary_percent` {} of `model.head_size` {} turns {} channels, which is "
-                    "not an even number from 2 to {}; give {:.6g}",
-                    x.rotary_percent,
-                    x.head_size,
-                    turned,
-                    x.head_size,
-                    double(even) / double(x.head_size)));
+    out.push_back(fmt::format(
+        "`model.rotary_percent` {} of `model.head_size` {} rotates {} channels, which is "
+        "not an even number from 2 to {}; give {:.6g}",
+        x.rotary_percent,
+        x.head_size,
+        turned,
+        x.head_size,
+        double(even) / double(x.head_size)));
   }
 }
 
@@ -136,11 +136,11 @@ void validate_numbers(const gpt_config& x, std::vector<std::string>& out) {
     out.push_back(fmt::format("`model.init_std` is {}; give 0 or a positive number, usually 0.02",
                               x.init_std));
   if (x.gain_offset != 0 && x.gain_offset != 1)
-    out.push_back(
-        fmt::format("gains are stored less {}: 0, or 1 with `model.gain_offset`", x.gain_offset));
-  if (x.window < -1 || x.window > largest_size)
     out.push_back(fmt::format(
-        "`model.window` sees {} tokens back; give 0 to {}, or -1 for all", x.window, largest_size));
+        "the offset of stored gains is {}; give 0, or 1 with `model.gain_offset`", x.gain_offset));
+  if (x.window < -1 || x.window > largest_size)
+    out.push_back(
+        fmt::format("`model.window` is {}; give 0 to {}, or -1 for all", x.window, largest_size));
   const std::pair<const char*, double> dropouts[]
       = {{"`model.hidden_dropout`", x.hidden_dropout},
          {"`model.attention_dropout`", x.attention_dropout}};

@@ -185,7 +185,7 @@ TEST_CASE("what a file of tiktoken must be is said", "[tokenizer]") {
   CHECK_THAT(with(list.dump(), "llama3"), ContainsSubstring("for which the pattern is v1 or v2"));
   CHECK_THAT(with("YQ== 0\nYQ==\n", "cl100k_base"), ContainsSubstring("line 2 is not a token"));
   CHECK_THAT(with("YQ== 0\nYg== 0\n", "cl100k_base"), ContainsSubstring("rank 0 is there twice"));
-  CHECK_THAT(with("Y 0\n", "cl100k_base"), ContainsSubstring("'Y' is no base64"));
+  CHECK_THAT(with("Y 0\n", "cl100k_base"), ContainsSubstring("'Y' is not valid base64"));
   CHECK_THAT(with("YQ== 0\n", "cl100k_base"), ContainsSubstring("no token for byte 0x00"));
   CHECK_THAT(with(good + "YQ== 500\n", "cl100k_base"), ContainsSubstring("is there twice"));
   CHECK_THAT(with(good + "YQ== 100256\n", "cl100k_base"),
@@ -195,7 +195,7 @@ TEST_CASE("what a file of tiktoken must be is said", "[tokenizer]") {
   CHECK_THAT(
       with("[{\"rank\": " + std::string(100000, '[') + std::string(100000, ']') + "}]", "v2"),
       ContainsSubstring("its brackets are more than 64 deep"));
-  CHECK_THAT(with("A=A= 0\n", "cl100k_base"), ContainsSubstring("'A=A=' is no base64"));
+  CHECK_THAT(with("A=A= 0\n", "cl100k_base"), ContainsSubstring("'A=A=' is not valid base64"));
   CHECK_THAT(with(std::string(4000, 'A') + " 300\n", "cl100k_base"),
              ContainsSubstring("has 3000 bytes, more than 1024"));
   list[3]["rank"] = 7;

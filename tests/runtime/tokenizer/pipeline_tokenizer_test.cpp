@@ -208,7 +208,7 @@ TEST_CASE("parts of a tokenizer.json that are not supported are named", "[tokeni
             "normalizer: the normalizer 'Magic' is not supported"},
            {"/normalizer",
             {{"type", "Precompiled"}, {"precompiled_charsmap", "AAA"}},
-            "precompiled_charsmap: 'AAA' is no base64"},
+            "precompiled_charsmap: 'AAA' is not valid base64"},
            {"/normalizer",
             {{"type", "Precompiled"}, {"precompiled_charsmap", "CAAAAAAA"}},
             "the table of characters has 6 bytes, but names 8 for its trie"},
