@@ -207,7 +207,7 @@ def check_layout(folder):
     refuses("would do: 16", *words, "--world-size", 15)
     refuses("is not an axis", *words, "--order", "tp-pp-xx")
     refuses("leaves out dp", *words, "--order", "tp-pp")
-    refuses("let pp be last", *words, "--expert-model-parallel-size", 2, "--order", "tp-cp-ep-pp-dp")
+    refuses("put pp last", *words, "--expert-model-parallel-size", 2, "--order", "tp-cp-ep-pp-dp")
     refuses("more than are drawn", "layout", "--tensor-model-parallel-size", 65536, "--context-parallel-size", 65536)
 
 

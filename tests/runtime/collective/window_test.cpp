@@ -343,8 +343,9 @@ TEST_CASE("processes that cannot reach each other are told what to do", "[collec
   windows one({.process = 1}), two({.process = 2, .shared_memory = false});
   window_group_description what{
       .name = "g", .generation = generation_id{1}, .homes = {one.address(), two.address()}};
-  CHECK_THROWS_MATCHES(
-      one.join(what, 0, {}), io_error, MessageMatches(ContainsSubstring("give both a wire")));
+  CHECK_THROWS_MATCHES(one.join(what, 0, {}),
+                       io_error,
+                       MessageMatches(ContainsSubstring("give both processes a wire")));
   what.homes[1] = "elsewhere";
   CHECK_THROWS_AS(one.join(what, 0, {}), input_error);
   auto gone = window_address_of(one.address());
