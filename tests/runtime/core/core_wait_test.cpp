@@ -1,4 +1,4 @@
-// How long a thread has waited for a core.
+// Measures how long a thread waits for a core.
 
 #include "runtime/core/core_wait.hpp"
 
@@ -13,7 +13,7 @@ using namespace troupe::runtime;
 
 namespace {
 
-/// Of this thread; 0 where it does not say.
+/// Wait time of the calling thread in ns; 0 where the system does not report it.
 std::uint64_t said_by_the_system() {
   std::ifstream file("/proc/thread-self/schedstat");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -22,8 +22,7 @@ std::uint64_t said_by_the_system() {
 
 }  // namespace
 
-TEST_CASE("what the system says of a thread has the wait for a core in the second place",
-          "[core]") {
+TEST_CASE("the second number of schedstat is the time that a thread waited for a core", "[core]") {
   CHECK(waited_ns_in("78409232 1716398252 38\n") == 1716398252);
   CHECK(waited_ns_in("5\n") == 0);
   CHECK(waited_ns_in("") == 0);
@@ -45,16 +44,15 @@ TEST_CASE("a thread waits for a core as long as the system says", "[core]") {
   }).join();
 }
 
-TEST_CASE("what has been waited for a core is not forgotten when the system says nothing more",
-          "[core]") {
+TEST_CASE("a thread's wait for a core is kept when the system stops reporting it", "[core]") {
   core_wait x;
   std::uint64_t waited = 0;
   std::thread([&] {
-    // A thread that begins has waited for its first core.
+    // A new thread waits for its first core.
     for (int i = 0; i < 1000 && waited == 0; ++i) {
       std::this_thread::yield();
       waited = x.ns();
     }
   }).join();
-  CHECK(x.ns() >= waited);  // of a thread that is no more nothing can be read
+  CHECK(x.ns() >= waited);  // the thread has ended, so the system reports nothing for it
 }

@@ -7,7 +7,7 @@
 
 using namespace troupe::runtime;
 
-TEST_CASE("a broken promise is thrown and names its invariant", "[core]") {
+TEST_CASE("a broken invariant throws an error that names it", "[core]") {
   CHECK_NOTHROW(ensure(true, "A-1: kept"));
   CHECK_THROWS_WITH(ensure(false, "A-1: kept"), "A-1: kept");
 }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// Not negative, of exponents between `low` and `high`.
+/// Non-negative numbers with exponents between `low` and `high`.
 std::vector<double> numbers(std::size_t n, int low, int high, std::uint32_t seed) {
   std::mt19937 rng{seed};
   std::uniform_real_distribution<double> mantissa(0.5, 1);
@@ -36,7 +36,7 @@ exact_sum sum_of(const Numbers& x) {
 
 }  // namespace
 
-TEST_CASE("any order and any parts of a sum have the same bits", "[exact_sum]") {
+TEST_CASE("a sum has the same bits in any order and any split", "[exact_sum]") {
   const int low = GENERATE(-300, -100, -20), high = GENERATE(0, 60, 170);
   CAPTURE(low, high);
   auto x = numbers(1000, low, high, 1);
@@ -59,18 +59,18 @@ TEST_CASE("any order and any parts of a sum have the same bits", "[exact_sum]") 
       naive += one;
     others_differ = others_differ || naive != expected.value();
   }
-  CHECK(others_differ);  // the numbers are such that order matters
+  CHECK(others_differ);  // the order of these numbers changes a naive sum
 }
 
-TEST_CASE("a sum is that of long double, but for rounding", "[exact_sum]") {
+TEST_CASE("a sum equals that of long double, up to rounding", "[exact_sum]") {
   for (const auto& [low, high] : {std::pair{-150, -100}, {-30, 30}, {0, 1}, {100, 180}}) {
     CAPTURE(low, high);
     auto x = numbers(1000, low, high, 3);
-    std::sort(x.begin(), x.end());  // the small ones first: long double loses little
+    std::sort(x.begin(), x.end());  // ascending: keeps the rounding error of long double small
     long double judge = 0;
     for (const double one : x)
       judge += one;
-    // Six words are rounded to double and added, the largest first: 2 units in the last place.
+    // Six words are rounded to double and added in descending order: at most 2 ulp.
     CHECK(std::abs(sum_of(x).value() - double(judge)) <= 4.5e-16 * double(judge));
   }
 }
@@ -85,9 +85,9 @@ TEST_CASE("small whole numbers and powers of two come out exactly", "[exact_sum]
   for (int i = 1; i <= 1000; ++i)
     sum += i;
   CHECK(sum.value() == 500500);
-  sum += sum;  // itself
+  sum += sum;  // adds it to itself
   CHECK(sum.value() == 1001000);
-  // What a double cannot hold is not lost.
+  // A sum keeps bits that a double cannot hold.
   exact_sum a(std::ldexp(1.0, 60)), b(1);
   a += b;
   CHECK(a != exact_sum(std::ldexp(1.0, 60)));
@@ -101,16 +101,16 @@ TEST_CASE("carries go through all words", "[exact_sum]") {
   CHECK(sum == exact_sum(std::ldexp(1.0, 189)));
 }
 
-TEST_CASE("what is too small is cut off, the same way everywhere", "[exact_sum]") {
+TEST_CASE("values below the smallest unit are truncated in every case", "[exact_sum]") {
   CHECK(exact_sum(std::ldexp(1.0, -193)) == exact_sum());
   CHECK(exact_sum(std::numeric_limits<double>::denorm_min()) == exact_sum());
   exact_sum twice(std::ldexp(0.75, -192));
   twice += std::ldexp(0.75, -192);
-  CHECK(twice == exact_sum());  // not what their sum would be
+  CHECK(twice == exact_sum());  // each addend is truncated before the addition
   CHECK(exact_sum(std::ldexp(1.5, -192)) == exact_sum(std::ldexp(1.0, -192)));
 }
 
-TEST_CASE("infinity, what is no number and what is too large stay infinite", "[exact_sum]") {
+TEST_CASE("infinity, NaN and values out of range make the sum infinite for good", "[exact_sum]") {
   const double bad = GENERATE(infinity,
                               std::numeric_limits<double>::quiet_NaN(),
                               std::numeric_limits<double>::max(),

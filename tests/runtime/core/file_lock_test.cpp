@@ -40,7 +40,7 @@ void make_old(const std::filesystem::path& path) {
 
 }  // namespace
 
-TEST_CASE("an output has one writer, and the second is told who it is", "[core]") {
+TEST_CASE("an output has one writer; the error for a second one names the first", "[core]") {
   const scratch_folder folder;
   {
     const file_lock first(folder / "log", "write `watch.log_file`");
@@ -50,14 +50,14 @@ TEST_CASE("an output has one writer, and the second is told who it is", "[core]"
     CHECK_THROWS_WITH(second(folder / "log"),
                       ContainsSubstring("cannot write `watch.log_file`")
                           && ContainsSubstring("process " + std::to_string(::getpid())));
-    CHECK_THROWS_AS(second(folder.path() / "." / "log"), input_error);  // whatever it is called
+    CHECK_THROWS_AS(second(folder.path() / "." / "log"), input_error);  // the same file
     second(folder / "other");
   }
   CHECK(is_empty(folder.path()));
   const file_lock again(folder / "log", "write `watch.log_file`");
 }
 
-TEST_CASE("a writer that was killed is in nobody's way", "[core]") {
+TEST_CASE("a killed writer does not block the next one", "[core]") {
   const scratch_folder folder;
   int held[2];
   REQUIRE(::pipe(held) == 0);
@@ -74,14 +74,12 @@ TEST_CASE("a writer that was killed is in nobody's way", "[core]") {
                     ContainsSubstring("process " + std::to_string(child)));
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
-  CHECK_FALSE(is_empty(folder.path()));  // its lock file
+  CHECK_FALSE(is_empty(folder.path()));  // the lock file
   { const file_lock lock(folder / "log", "write"); }
   CHECK(is_empty(folder.path()));
 }
 
-TEST_CASE(
-    "of what a killed process has left of an output the next one that locks it clears it away",
-    "[core]") {
+TEST_CASE("the next lock of an output removes the parts that a killed process left", "[core]") {
   const scratch_folder folder;
   const auto child = ::fork();
   if (child == 0) {
@@ -107,8 +105,7 @@ TEST_CASE(
   CHECK(is_empty(folder.path()));
 }
 
-TEST_CASE("who takes a lock leaves everything else alone, and folders of the name of a part, too",
-          "[core]") {
+TEST_CASE("a lock leaves unrelated files and folders alone", "[core]") {
   const scratch_folder folder;
   const std::set<std::string> files{
       "log", "log.partial-", "log.partial-7x", "log.partial", "log2.partial-7", "log.partial-8"};
@@ -129,13 +126,13 @@ TEST_CASE("who takes a lock leaves everything else alone, and folders of the nam
   }
   CHECK(names_in(folder.path()) == stay);
   CHECK(exists(folder / "log.partial-7/in"));
-  make_old(folder / "log.partial-8");  // it was written on another host, perhaps, and is no more
+  make_old(folder / "log.partial-8");  // possibly from another host, and now old
   { const file_lock lock(folder / "log", "write"); }
   stay.erase("log.partial-8");
   CHECK(names_in(folder.path()) == stay);
 }
 
-TEST_CASE("who could have no lock removes nothing", "[core]") {
+TEST_CASE("a lock that cannot be taken removes no files", "[core]") {
   const scratch_folder folder;
   const file_lock lock(folder / "new/log", "write");
   std::filesystem::create_directories(folder / "new/.log.partial-7");
@@ -147,8 +144,7 @@ TEST_CASE("who could have no lock removes nothing", "[core]") {
   CHECK(names_in(folder / "new") == std::set<std::string>{".log.partial-7", "log.partial-7"});
 }
 
-TEST_CASE("who held a lock in a folder that was removed leaves the lock of the next one",
-          "[core]") {
+TEST_CASE("a lock in a folder that was removed leaves the lock of the new folder alone", "[core]") {
   const scratch_folder folder;
   std::filesystem::create_directory(folder / "in");
   std::optional<file_lock> first(std::in_place, folder / "in/log", "write");
@@ -160,7 +156,7 @@ TEST_CASE("who held a lock in a folder that was removed leaves the lock of the n
   CHECK_THROWS_AS(file_lock(folder / "in/log", "write"), input_error);
 }
 
-TEST_CASE("of what others may be writing only what nobody has touched for a day is removed",
+TEST_CASE("parts that another process may be writing are removed after a day without change",
           "[core]") {
   const scratch_folder folder;
   const auto old = folder / "x.partial-7", young = folder / "x.partial-8";
@@ -182,10 +178,10 @@ TEST_CASE("of what others may be writing only what nobody has touched for a day 
   make_old(old / "in");
   remove_part_folders_of(folder / "x");
   CHECK_FALSE(exists(old));
-  CHECK(exists(young));  // something in it was touched
+  CHECK(exists(young));  // a file in it is recent
 }
 
-TEST_CASE("devices and places where no lock can be are locked by nobody", "[core]") {
+TEST_CASE("devices and places without room for a lock file are not locked", "[core]") {
   const file_lock a("/dev/null", "write"), b("/dev/null", "write");
   const file_lock c("/nowhere/at/all/log", "write"), d("/nowhere/at/all/log", "write");
 }

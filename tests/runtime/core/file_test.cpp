@@ -41,7 +41,7 @@ TEST_CASE("a missing file, a folder and an empty file are told apart", "[core]")
   CHECK(mapped_file(folder / "empty").bytes().empty());
 }
 
-TEST_CASE("MAPPED-1: what cannot be read of a mapped file is zeros, and told before it counts",
+TEST_CASE("MAPPED-1: unreadable bytes of a mapped file are zeros and are reported before use",
           "[core]") {
   const troupe::tests::scratch_folder folder;
   constexpr std::size_t page = 4096;
@@ -50,7 +50,7 @@ TEST_CASE("MAPPED-1: what cannot be read of a mapped file is zeros, and told bef
       {.below = folder.path().string(), .nth = 1, .error = EIO, .calls = "mmap"});
   const mapped_file broken(folder / "a");
   CHECK(broken.text().front() == 'x');
-  CHECK_NOTHROW(broken.require_intact());  // nothing of it was touched
+  CHECK_NOTHROW(broken.require_intact());  // no byte was read
   CHECK(broken.text()[4 * page + 5] == '\0');
   CHECK(broken.text()[5 * page] == 'x');
   CHECK_THROWS_AS(broken.require_intact(), input_error);
@@ -63,7 +63,7 @@ TEST_CASE("MAPPED-1: what cannot be read of a mapped file is zeros, and told bef
   CHECK_NOTHROW(sound.require_intact());
 }
 
-TEST_CASE("MAPPED-1: a mapped file that is cut short is told, within a page, too", "[core]") {
+TEST_CASE("MAPPED-1: a truncated mapped file is reported, also within a page", "[core]") {
   const troupe::tests::scratch_folder folder;
   for (const std::size_t left : {std::size_t{0}, std::size_t{9000}, std::size_t{39990}}) {
     write_text(folder / "a", std::string(40000, 'x'));
@@ -79,7 +79,7 @@ TEST_CASE("MAPPED-1: a mapped file that is cut short is told, within a page, too
   }
 }
 
-TEST_CASE("a small file that cannot be read is named, with the byte", "[core]") {
+TEST_CASE("an error while reading a small file names it and the byte", "[core]") {
   const troupe::tests::scratch_folder folder;
   write_text(folder / "a", "a");
   const troupe::tests::planted_disk_fault sector(
@@ -88,7 +88,7 @@ TEST_CASE("a small file that cannot be read is named, with the byte", "[core]") 
   CHECK(read_text(folder / "a") == "a");
 }
 
-TEST_CASE("a file that the system does not open is not called missing", "[core]") {
+TEST_CASE("a file that the system refuses to open is not reported as missing", "[core]") {
   const troupe::tests::scratch_folder folder;
   write_text(folder / "a", "a");
   rlimit before = {};
@@ -99,7 +99,7 @@ TEST_CASE("a file that the system does not open is not called missing", "[core]"
   try {
     mapped_file(folder / "a");
   } catch (...) {
-    thrown = std::current_exception();  // looked at later: UBSan needs files to look at an object
+    thrown = std::current_exception();  // examined later: UBSan needs files to examine an object
   }
   ::setrlimit(RLIMIT_NOFILE, &before);
   REQUIRE(thrown);
@@ -112,12 +112,12 @@ TEST_CASE("a file that the system does not open is not called missing", "[core]"
   CHECK_THAT(said, ContainsSubstring("Too many open files"));
 }
 
-TEST_CASE("writing where one cannot says where and why", "[core]") {
+TEST_CASE("an error of writing says where and why", "[core]") {
   CHECK_THROWS_AS(file_writer("/proc/nowhere/x"), io_error);
   CHECK_THROWS_WITH(write_text("/dev/full/x", "a"), ContainsSubstring("/dev/full/x"));
 }
 
-TEST_CASE("a link is followed and stays, and what is no regular file is written into", "[core]") {
+TEST_CASE("writing follows a link and keeps it; a device is written in place", "[core]") {
   const troupe::tests::scratch_folder folder;
   std::filesystem::create_directory(folder / "there");
   write_text(folder / "there/file", "old");
@@ -136,8 +136,7 @@ TEST_CASE("a link is followed and stays, and what is no regular file is written 
   CHECK_THROWS_WITH(write_text(folder / "there", "a"), ContainsSubstring("directory"));
 }
 
-TEST_CASE("a FIFO that nobody reads is called one, and what cannot be opened either is not",
-          "[core]") {
+TEST_CASE("the error of writing says FIFO without a reader for a FIFO only", "[core]") {
   const troupe::tests::scratch_folder folder;
   REQUIRE(::mkfifo((folder / "fifo").c_str(), 0600) == 0);
   CHECK_THROWS_WITH(write_text(folder / "fifo", "a"),
@@ -147,7 +146,7 @@ TEST_CASE("a FIFO that nobody reads is called one, and what cannot be opened eit
                     ContainsSubstring("socket") && !ContainsSubstring("FIFO"));
 }
 
-TEST_CASE("what hinders writing is known without writing", "[core]") {
+TEST_CASE("obstacles to writing are found without writing", "[core]") {
   const troupe::tests::scratch_folder folder;
   CHECK_FALSE(write_obstacle(folder / "file"));
   CHECK_FALSE(write_obstacle(folder / "not/yet/there"));
@@ -161,7 +160,7 @@ TEST_CASE("hashes equal their published values", "[core]") {
   sha256 h;
   h.add("abc", 3);
   CHECK(h.hex() == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-  CHECK(hash64("") == 0x2d06800538d394c2ULL);  // XXH3_64bits of nothing, seed 0
+  CHECK(hash64("") == 0x2d06800538d394c2ULL);  // XXH3_64bits of the empty string, seed 0
   digester whole, pieces;
   whole.add("ab");
   pieces.add("a").add("b");

@@ -7,7 +7,7 @@
 
 using namespace troupe::runtime;
 
-TEST_CASE("SHA-256 in pieces is that of the whole, as FIPS 180-4 has it", "[core]") {
+TEST_CASE("SHA-256 of pieces equals that of the whole, as in FIPS 180-4", "[core]") {
   sha256 hash;
   hash.add("a", 1);
   hash.add("bc", 2);
@@ -16,7 +16,7 @@ TEST_CASE("SHA-256 in pieces is that of the whole, as FIPS 180-4 has it", "[core
   CHECK_BREAKS("HASH-1", hash.add("d", 1));
 }
 
-TEST_CASE("digests of parts add up to one of the whole, in any order", "[core]") {
+TEST_CASE("digests of parts add up to that of the whole, in any order", "[core]") {
   const digest a{1, ~std::uint64_t{0}}, b{2, 1}, c{~std::uint64_t{0}, 7};
   digest x = a, y = c;
   x += b;
@@ -27,12 +27,12 @@ TEST_CASE("digests of parts add up to one of the whole, in any order", "[core]")
   CHECK(x == y);
 }
 
-TEST_CASE("HASH-3: OpenSSL has SHA-256", "[core]") {
-  // A library with nothing in it, as a machine's openssl.cnf may leave it.
+TEST_CASE("HASH-3: OpenSSL provides SHA-256", "[core]") {
+  // A library context without algorithms, as an openssl.cnf can configure it.
   auto* const library = OSSL_LIB_CTX_new();
   auto* const provider = OSSL_PROVIDER_load(library, "null");
   REQUIRE(provider != nullptr);
-  auto* const before = OSSL_LIB_CTX_set0_default(library);  // of this thread
+  auto* const before = OSSL_LIB_CTX_set0_default(library);  // of this thread only
   CHECK_BREAKS("HASH-3", sha256());
   OSSL_LIB_CTX_set0_default(before);
   OSSL_PROVIDER_unload(provider);

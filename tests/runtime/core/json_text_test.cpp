@@ -6,8 +6,7 @@
 
 using namespace troupe::runtime;
 
-TEST_CASE("JSON texts keep their order, or sort their keys, and are indented as is asked",
-          "[core]") {
+TEST_CASE("JSON texts keep or sort their keys, and are indented on request", "[core]") {
   const auto text = R"({"b":1,"a":[true,null]})";
   CHECK(json_text(ordered_json_value(text)) == text);
   CHECK(json_text(json_value(text)) == R"({"a":[true,null],"b":1})");
@@ -15,14 +14,14 @@ TEST_CASE("JSON texts keep their order, or sort their keys, and are indented as 
   CHECK(json_text_replacing(ordered_json_value(text)) == text);
 }
 
-TEST_CASE("bytes that are no UTF-8 are refused in JSON texts, or replaced", "[core]") {
+TEST_CASE("invalid UTF-8 in JSON texts is refused or replaced", "[core]") {
   const nlohmann::json broken = "\xff\xc3\xa9";
   CHECK_THROWS_AS(json_text(broken), nlohmann::json::type_error);
   CHECK(json_text_replacing(broken) == "\"\xef\xbf\xbd\xc3\xa9\"");
   CHECK(json_text_replacing(broken, -1, json_characters::ascii) == R"("\ufffd\u00e9")");
 }
 
-TEST_CASE("a complaint about JSON says where, in words alone and not for ever", "[core]") {
+TEST_CASE("an error about JSON is short and says where", "[core]") {
   const auto complaint_of = [](const std::string& text) {
     try {
       json_value(text);
@@ -36,7 +35,7 @@ TEST_CASE("a complaint about JSON says where, in words alone and not for ever", 
   CHECK(complaint_of("[" + std::string(5000, 'x')).size() < 310);
 }
 
-TEST_CASE("a whole number of JSON fits, or is none", "[core]") {
+TEST_CASE("a whole number in JSON fits 64 bits or is refused", "[core]") {
   const auto of = [](const char* text) { return whole_number_in(json_value(text)); };
   CHECK(of("0") == 0);
   CHECK(of("-9223372036854775808") == INT64_MIN);
@@ -53,7 +52,7 @@ TEST_CASE("a whole number of JSON fits, or is none", "[core]") {
     CHECK_FALSE(of(other));
 }
 
-TEST_CASE("what is no JSON is refused, or discarded", "[core]") {
+TEST_CASE("invalid JSON is refused or discarded", "[core]") {
   CHECK_THROWS_AS(json_value("{"), nlohmann::json::parse_error);
   CHECK_THROWS_AS(ordered_json_value("[1,]"), nlohmann::json::parse_error);
   CHECK_THROWS_AS(json_value("1e999"), nlohmann::json::out_of_range);
@@ -61,7 +60,7 @@ TEST_CASE("what is no JSON is refused, or discarded", "[core]") {
   CHECK(json_value_or_discarded("{}").is_object());
 }
 
-TEST_CASE("whoever reads JSON is asked for each element, and may throw", "[core]") {
+TEST_CASE("a callback of the JSON reader filters each element and may throw", "[core]") {
   using event = nlohmann::json::parse_event_t;
   const auto keep
       = [](int, event at, nlohmann::json& found) { return at != event::value || found != 2; };

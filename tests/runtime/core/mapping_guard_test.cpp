@@ -1,5 +1,5 @@
-// SIGBUS that is not a guarded mapping's. There is one handler for a process, so each case is acted
-// in a process of its own: this program again, with a hidden test.
+// SIGBUS outside guarded mappings. A process has one handler, so each case runs as a hidden test in
+// a process of its own.
 
 #include "runtime/core/mapping_guard.hpp"
 
@@ -19,10 +19,10 @@ using namespace troupe::runtime;
 
 namespace {
 
-constexpr std::size_t page = 65536;  ///< at least one of any system
+constexpr std::size_t page = 65536;  ///< at least the page size of any system
 constexpr int as_expected = 42;
 
-/// A file that is cut short while it is mapped: whoever reads it gets SIGBUS.
+/// A file that is truncated while it is mapped: reading it raises SIGBUS.
 class missing_page {
  public:
   explicit missing_page(const char* name) : path_(folder_ / name) {
@@ -50,7 +50,7 @@ void require(bool x) {
     std::_Exit(1);
 }
 
-/// The guard still puts zeros.
+/// Requires that the guard still replaces unreadable bytes by zeros.
 void require_guarded() {
   const missing_page file("guarded");
   const mapping_guard guard(file.begin(), page);
@@ -74,7 +74,7 @@ void handle_by(void (*function)(int)) {
   require(::signal(SIGBUS, function) != SIG_ERR);
 }
 
-/// With SA_SIGINFO.
+/// Installs the handler with SA_SIGINFO.
 void handle_by(void (*function)(int, siginfo_t*, void*), int flags = 0) {
   struct sigaction action = {};
   action.sa_sigaction = function;
@@ -82,7 +82,7 @@ void handle_by(void (*function)(int, siginfo_t*, void*), int flags = 0) {
   require(::sigaction(SIGBUS, &action, nullptr) == 0);
 }
 
-/// The status with which this program ends when it runs this hidden test.
+/// Exit status of this program when it runs this hidden test.
 int ended(const char* test) {
   const auto child = ::fork();
   if (child == 0) {
@@ -107,26 +107,26 @@ bool of_the_signal(int status) {
 
 }  // namespace
 
-TEST_CASE("SIGBUS is sent where it was the system's", "[.sigbus_sent]") {
+TEST_CASE("SIGBUS sent by kill, default action", "[.sigbus_sent]") {
   handle_by(SIG_DFL);
   require_guarded();
   ::raise(SIGBUS);
   std::_Exit(as_expected);
 }
-TEST_CASE("SIGBUS comes of another mapping where it was the system's", "[.sigbus_fault]") {
+TEST_CASE("SIGBUS of an unguarded mapping, default action", "[.sigbus_fault]") {
   handle_by(SIG_DFL);
   require_guarded();
   missing_page("own").read();
   std::_Exit(as_expected);
 }
-TEST_CASE("SIGBUS is sent where it was ignored", "[.sigbus_ignored]") {
+TEST_CASE("SIGBUS sent by kill, ignored", "[.sigbus_ignored]") {
   handle_by(SIG_IGN);
   require_guarded();
   ::raise(SIGBUS);
   require_guarded();
   std::_Exit(as_expected);
 }
-TEST_CASE("SIGBUS is sent where a function had it", "[.sigbus_function]") {
+TEST_CASE("SIGBUS sent by kill, plain handler", "[.sigbus_function]") {
   handle_by(hear);
   require_guarded();
   ::raise(SIGBUS);
@@ -135,7 +135,7 @@ TEST_CASE("SIGBUS is sent where a function had it", "[.sigbus_function]") {
   require_guarded();
   std::_Exit(as_expected);
 }
-TEST_CASE("SIGBUS is sent and comes where a function with more had it", "[.sigbus_with_more]") {
+TEST_CASE("SIGBUS sent by kill and by a mapping, handler with SA_SIGINFO", "[.sigbus_with_more]") {
   handle_by(hear_and_mend);
   require_guarded();
   ::raise(SIGBUS);
@@ -145,7 +145,7 @@ TEST_CASE("SIGBUS is sent and comes where a function with more had it", "[.sigbu
   require_guarded();
   std::_Exit(as_expected);
 }
-TEST_CASE("SIGBUS is sent twice where a function had it once", "[.sigbus_once]") {
+TEST_CASE("SIGBUS sent by kill twice, handler with SA_RESETHAND", "[.sigbus_once]") {
   handle_by(hear_and_mend, SA_RESETHAND);
   require_guarded();
   ::raise(SIGBUS);
@@ -155,16 +155,17 @@ TEST_CASE("SIGBUS is sent twice where a function had it once", "[.sigbus_once]")
   std::_Exit(as_expected);
 }
 
-TEST_CASE("a SIGBUS that is no guarded mapping's ends the process as without guards", "[core]") {
+TEST_CASE("a SIGBUS outside guarded mappings ends the process as without guards", "[core]") {
   CHECK(of_the_signal(ended("[.sigbus_sent]")));
   CHECK(of_the_signal(ended("[.sigbus_fault]")));
 }
 
-TEST_CASE("a SIGBUS that was ignored and is sent is ignored, and the guards hold", "[core]") {
+TEST_CASE("an ignored SIGBUS stays ignored, and the guards work", "[core]") {
   CHECK(as_it_should(ended("[.sigbus_ignored]")));
 }
 
-TEST_CASE("whoever had SIGBUS before the guards is called, and the guards hold", "[core]") {
+TEST_CASE("the handler that was installed before the guards is called, and the guards work",
+          "[core]") {
   CHECK(as_it_should(ended("[.sigbus_function]")));
   CHECK(as_it_should(ended("[.sigbus_with_more]")));
   CHECK(of_the_signal(ended("[.sigbus_once]")));

@@ -7,13 +7,14 @@
 
 using namespace troupe::runtime;
 
-TEST_CASE("bytes are shown in units that people read", "[core]") {
+TEST_CASE("bytes are shown in readable units", "[core]") {
   CHECK(human_bytes(12) == "12 B");
   CHECK(human_bytes(1500) == "1.5 kB");
   CHECK(human_bytes(2.5e9) == "2.5 GB");
 }
 
-TEST_CASE("the nearest divisor is that which a search of all finds, of two the smaller", "[core]") {
+TEST_CASE("the nearest divisor equals that of a full search; a tie takes the smaller one",
+          "[core]") {
   for (std::int64_t number = 0; number <= 60; ++number)
     for (std::int64_t wanted = 1; wanted <= 70; ++wanted) {
       std::int64_t best = 1;

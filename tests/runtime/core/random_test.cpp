@@ -40,7 +40,7 @@ TEST_CASE("the same name, seed and index give the same bits, on every machine", 
   CHECK(random_key(1, "a", 0) != random_key(1, "a", 1));
 }
 
-TEST_CASE("normal numbers drawn together are those drawn one by one, to the bit", "[core]") {
+TEST_CASE("normal numbers drawn together equal those drawn one by one, bit for bit", "[core]") {
   const auto key = random_key(77, "a", 0);
   for (const std::uint64_t first :
        {std::uint64_t{0}, std::uint64_t{5}, (std::uint64_t{1} << 34) - 70})

@@ -13,7 +13,7 @@ using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
 namespace fs = std::filesystem;
 
-TEST_CASE("one file is recognised by every name that it has, and by those it will have", "[core]") {
+TEST_CASE("a file is recognised by all its names, also before it exists", "[core]") {
   const troupe::tests::scratch_folder folder;
   const auto file = folder.path() / "a";
   write_text(file, "text");
@@ -30,7 +30,7 @@ TEST_CASE("one file is recognised by every name that it has, and by those it wil
   CHECK_FALSE(name_one_file("-", "-"));
 }
 
-TEST_CASE("an output that is an input is refused with both names", "[core]") {
+TEST_CASE("an output that is also an input is refused with both names", "[core]") {
   const troupe::tests::scratch_folder folder;
   const std::vector<fs::path> inputs = {folder.path() / "a", folder.path() / "b"};
   CHECK_NOTHROW(require_no_input("--output", folder.path() / "c", inputs));
