@@ -26,7 +26,7 @@ constexpr int signs_in_silence = 5;
 
 }  // namespace
 
-/// Who is at the other end is known by what the kernel says of each sender.
+/// Knows the process at the other end from the credentials that the kernel adds to each message.
 class agent_client::line {
  public:
   explicit line(descriptor connection) : connection_(std::move(connection)) {
@@ -100,7 +100,8 @@ class agent_client::line {
     std::unique_lock lock(mutex_);
     while (!changed_.wait_for(lock, every_, [this] { return end_; })) {
       lock.unlock();
-      // One so short is sent whole or not at all; an agent that does not read has signs enough.
+      // A message this short is sent whole or not at all. When the buffer is full, the agent has
+      // enough heartbeats to read.
       bool gone = false;
       if (const std::unique_lock one(sending_, std::try_to_lock); one)
         gone = ::send(connection_.number(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT)
@@ -114,7 +115,7 @@ class agent_client::line {
 
   const descriptor connection_;
   std::mutex sending_;
-  mutable std::mutex mutex_;  ///< of what follows
+  mutable std::mutex mutex_;  ///< protects the members below
   std::condition_variable changed_;
   process_id other_;
   std::chrono::milliseconds every_{0};
@@ -210,7 +211,7 @@ std::optional<process_end> agent_client::wait(std::chrono::milliseconds at_most)
 std::optional<process_id> agent_client::agent() const {
   if (const auto known = line_->other(); known.pid != 0)
     return is_running(known) ? std::optional(known) : std::nullopt;
-  // It has not said anything yet: it is a copy of its guard.
+  // The agent has sent nothing yet: it is a fork of its guard, with the same command line.
   if (agent_)
     for (const auto& one : children_of(agent_->id().pid))
       if (command_of(one.id.pid) == command_of(agent_->id().pid))
@@ -235,7 +236,7 @@ void agent_client::kill_everybody() const {
       guard = above->id;
   if (guard)
     kill_part(*guard);
-  if (it)  // what its guard does, where there is none
+  if (it)  // an agent without a guard
     kill_part(*it);
 }
 

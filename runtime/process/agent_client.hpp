@@ -1,4 +1,4 @@
-// The other end of a host agent: who asks it to start and kill.
+// The client of a host agent: starts or connects to it, sends requests and reads its answers.
 
 #pragma once
 
@@ -16,23 +16,23 @@
 
 namespace troupe::runtime {
 
-/// How the run's supervisor's process is succeeded (succeed_owner).
+/// How the host agent replaces the supervisor process (succeed_owner).
 struct succession {
   std::vector<std::string> command;
   std::vector<std::string> environment = {};
   std::filesystem::path output = {};
-  /// After which without a sign of life it is taken for gone, and killed.
+  /// Heartbeat timeout: after it the agent declares the supervisor process dead and kills it.
   std::chrono::milliseconds silence = std::chrono::seconds(10);
 };
 
-/// Any thread asks, one thread takes what is told.
+/// Any thread may send requests; one thread reads the answers.
 class agent_client {
  public:
-  /// Starts an agent: `command` and the descriptor of its connection, which is 3 there, as its last
-  /// word; its log is in the run's folder. The agent outlives this object, until nobody has been
-  /// there for long. Throws io_error.
+  /// Starts an agent. `command` gets one more argument: the descriptor of the agent's connection, 3
+  /// there. The agent logs into the run's folder. It outlives this object and ends when it has had
+  /// no owner for `owner_patience`. Throws io_error.
   static agent_client start(std::vector<std::string> command, const std::filesystem::path& run);
-  /// To this host's agent of a run. Throws io_error: there is none.
+  /// Connects to this host's agent of a run. Throws io_error when no agent listens.
   static agent_client connect(const std::filesystem::path& run);
 
   ~agent_client();
@@ -41,32 +41,32 @@ class agent_client {
 
   /// Throws io_error when the agent is gone.
   void ask(const agent_request& what);
-  /// Asks it to start a successor of this process when that is gone without having asked for the
-  /// agent's end. From then on a thread of this object says that this process is still there.
-  /// Answered by succession_agreed or request_refused. Throws io_error.
+  /// Asks the agent to start a successor when this process is gone without having sent `end`. From
+  /// then on a thread of this object sends heartbeats. The agent answers with succession_agreed or
+  /// request_refused. Throws io_error.
   void succeed(std::uint64_t request, const succession& by);
-  /// What it tells next; nothing within that time. Throws io_error when the agent is gone,
-  /// input_error when it speaks otherwise.
+  /// The next answer; nothing after a timeout. Throws io_error when the agent is gone, input_error
+  /// when its message is not understood.
   std::optional<agent_answer> next(std::chrono::milliseconds at_most);
-  /// Readable when there may be something.
+  /// Descriptor to poll: readable when an answer may be there.
   int connection() const;
 
-  /// Of one that was started here, how its guard ended (with its exit code); of another one, that
-  /// it has ended. Nothing: it runs after that time.
+  /// How the agent ended; nothing when it still runs after `at_most`. The exit code is that of its
+  /// guard; it is known only for an agent that this object started.
   std::optional<process_end> wait(std::chrono::milliseconds at_most);
-  /// Kills the agent alone; then `next` throws. Its guard kills whomever it has started, but where
-  /// they outlive their agent (host_agent_settings). False: it has not ended within that time. It
-  /// may be called by any thread.
+  /// Kills only the agent; `next` throws afterwards. Its guard then kills the processes that the
+  /// agent started, unless they may outlive it (host_agent_settings). Returns false when the agent
+  /// has not ended within `at_most`. Any thread.
   bool kill(std::chrono::milliseconds at_most = std::chrono::milliseconds(0)) const;
-  /// The same, and whom it has started or adopted in any case.
+  /// Kills the agent and all processes that it started or adopted. Any thread.
   void kill_everybody() const;
-  /// Its guard, of one that was started here.
+  /// The agent's guard; nothing when this object only connected.
   std::optional<process_id> guard() const;
-  /// The agent itself, while it runs, as far as it has shown itself.
+  /// The running agent; nothing when it has ended or its pid is not known yet.
   std::optional<process_id> agent() const;
 
  private:
-  class line;  ///< the connection, and the thread that gives signs of life
+  class line;  ///< the connection, and the heartbeat thread
 
   agent_client(descriptor connection,
                std::optional<child_process> agent,

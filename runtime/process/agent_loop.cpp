@@ -82,7 +82,7 @@ void agent_loop::run() {
   while (!left_) {
     wait_and_take();
     follow(state_.time_is(now()));
-    // Those that were killed end a little later: SIGCHLD brings us here again.
+    // Killed processes end a little later; SIGCHLD wakes the loop again.
     if (state_.is_ending() && nobody_runs())
       follow(state_.nobody_runs());
   }
@@ -164,9 +164,10 @@ void agent_loop::reap() {
     const auto found = std::find_if(children_.begin(), children_.end(), [&](const auto& one) {
       return one.second.id().pid == x.si_pid;
     });
-    if (found == children_.end()) {  // somebody's descendant, which came to us
+    if (found == children_.end()) {  // an orphan that was reparented to this process
       ::waitpid(x.si_pid, nullptr, 0);
-      sweep |= killed_orphans_.erase(x.si_pid) > 0;  // what it had, has come to us now
+      sweep |= killed_orphans_.erase(x.si_pid)
+               > 0;  // its children are reparented to this process now
       continue;
     }
     sweep = true;
@@ -222,7 +223,7 @@ void agent_loop::read_from(peers::iterator x) {
   }
   try {
     x->second.received.feed({bytes.data(), std::size_t(size)});
-    // Whoever is hung up on meanwhile is gone from the map.
+    // A peer that is dropped meanwhile is no longer in the map.
     for (auto here = x; here != peers_.end(); here = peers_.find(who)) {
       const auto text = here->second.received.next();
       if (!text)
@@ -251,7 +252,7 @@ void agent_loop::drop(peer_id who) {
     follow(state_.left(who, now()));
 }
 
-/// What an action leads to is carried out after those that were decided before it.
+/// Carries out actions in the order of decision; actions that follow from an action are queued.
 void agent_loop::follow(agent_actions actions) {
   waiting_.insert(waiting_.end(), actions.begin(), actions.end());
   if (std::exchange(following_, true))
@@ -309,8 +310,8 @@ void agent_loop::carry_out(const agent_action::adopt& x) {
   }
 }
 
-// One that has ended, and has not been waited for, would take it and not notice: then whoever
-// asks for its end would count what it died of as his own doing.
+// A child that has ended and was not waited for accepts a signal without effect. The sender would
+// then take the reported end for its own kill.
 void agent_loop::carry_out(const agent_action::signal& x) {
   try {
     const auto child = children_.find(x.what.name);
@@ -333,7 +334,7 @@ void agent_loop::carry_out(const agent_action::signal& x) {
 
 void agent_loop::carry_out(const agent_action::fence& x) {
   try {
-    // Also a zombie: other threads than its first may be on their way out yet.
+    // Also a zombie: other threads than its first may still be ending.
     fenced_ = running_process::find_also_ended(x.process);
     if (!fenced_)
       return follow(state_.fenced());
@@ -371,7 +372,7 @@ void agent_loop::carry_out(const agent_action::say& x) {
 
 void agent_loop::carry_out(const agent_action::leave&) {
   if (const auto spared = children_.find(state_.spared()); spared != children_.end())
-    spared->second.leave();  // to the guard
+    spared->second.leave();  // its guard takes over
   left_ = true;
 }
 

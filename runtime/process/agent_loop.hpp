@@ -1,5 +1,5 @@
-// The host agent's one thread: sockets, children and time become events of agent_state, and its
-// actions are carried out.
+// The event loop of the host agent, on one thread. It turns sockets, children and time into events
+// of agent_state and carries out the actions that agent_state returns.
 
 #pragma once
 
@@ -21,19 +21,19 @@
 
 namespace troupe::runtime {
 
-/// By what an agent ends, besides what it is asked.
+/// What ends an agent, besides an `end` request.
 struct agent_ends_by {
   bool obeys_signals = true;     ///< SIGTERM, SIGINT and SIGHUP
-  bool ends_with_parent = true;  ///< its guard
+  bool ends_with_parent = true;  ///< its parent is the guard
 };
 
-/// Shows others whether the agent starts a successor (agent_action::promise).
+/// Publishes whether the agent will start a successor (agent_action::promise).
 using promise_shown = std::function<void(bool given)>;
 
-/// Within `guarded`: signals are blocked, orphans come to this process. One thread.
+/// Runs inside `guarded`: signals are blocked and this process is a subreaper. One thread.
 class agent_loop {
  public:
-  /// `connection` may be none. `named` is told who runs, and outlives this object.
+  /// `connection` may be empty. `named` lists the running processes and must outlive this object.
   agent_loop(const agent_settings& settings,
              descriptor listening,
              descriptor connection,
@@ -41,7 +41,7 @@ class agent_loop {
              named_processes& named,
              promise_shown show);
 
-  /// Until no child is left and it was time to end.
+  /// Returns when the agent is to end and no child is left.
   void run();
 
  private:
@@ -51,11 +51,11 @@ class agent_loop {
     std::string to_send;
   };
   using peers = std::map<peer_id, peer>;
-  /// One that is no child of ours.
+  /// A running process that is not a child of this one.
   struct adopted {
     process_id id;
     running_process it;
-    std::uint64_t key;  ///< of its events
+    std::uint64_t key;  ///< of its events in epoll
   };
 
   void join(descriptor connection);
@@ -82,8 +82,8 @@ class agent_loop {
   void carry_out(const agent_action::say& x);
   void carry_out(const agent_action::leave& x);
 
-  /// Whose parent has ended belongs to nobody. After the death of a process with a name, and of
-  /// those that this kills, until none is left.
+  /// Kills orphans: children whose parent has ended. Called after the death of a named process, and
+  /// again after the death of each orphan that it killed, until none is left.
   void kill_orphans();
   bool is_of_a_name(int pid) const;
   bool nobody_runs() const;
@@ -96,9 +96,9 @@ class agent_loop {
   descriptor epoll_, signals_, listening_;
   peers peers_;
   std::uint64_t next_peer_, next_adopted_;
-  std::map<std::string, child_process> children_;  ///< by name
-  std::map<std::string, adopted> adopted_;         ///< the same
-  std::optional<running_process> fenced_;          ///< whose end is awaited
+  std::map<std::string, child_process> children_;  ///< by name; so are those below
+  std::map<std::string, adopted> adopted_;
+  std::optional<running_process> fenced_;  ///< the process whose end is awaited
   std::set<int> killed_orphans_;
   std::deque<agent_actions::value_type> waiting_;
   bool following_ = false, left_ = false;

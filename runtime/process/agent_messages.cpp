@@ -28,7 +28,6 @@ json named(json out, const std::string& name, incarnation which) {
   return out;
 }
 
-// Paths are among them.
 json texts_or_bytes(const std::vector<std::string>& all) {
   auto out = json::array();
   for (const auto& x : all)
@@ -36,7 +35,6 @@ json texts_or_bytes(const std::vector<std::string>& all) {
   return out;
 }
 
-/// What is to be started.
 template <class Request>
 void put_program(json& out, const Request& x) {
   out["command"] = texts_or_bytes(x.command);
@@ -132,7 +130,7 @@ json json_of(const agent_ended& x) {
   return out;
 }
 
-/// A message whose version is ours, and the members that many have.
+/// A parsed message of this version, and the members that many messages have.
 struct reading {
   json of;
   std::string type, what = "a message to or of a host agent";
@@ -147,7 +145,7 @@ struct reading {
           version,
           agent_protocol);
     type = text_field(of, "type", what);
-    if (is_process_name(type))  // else it may be a megabyte of anything
+    if (is_process_name(type))  // else the text may be arbitrary and long
       what += " ('" + type + "')";
   }
 

@@ -1,4 +1,4 @@
-// What a host agent is told and tells (docs/protocol/host_agent.md): values, and their JSON.
+// Messages to and from a host agent (docs/protocol/host_agent.md): values and their JSON.
 
 #pragma once
 
@@ -15,19 +15,19 @@
 
 namespace troupe::runtime {
 
-/// Raised when an older one would misunderstand a message; another one is refused.
+/// Increased when an older agent would misunderstand a message. Other versions are refused.
 constexpr std::int64_t agent_protocol = 1;
 
-/// Which process of a name: the agent counts its starts, from 1.
+/// Which start of a name; the agent counts from 1.
 using incarnation = std::uint64_t;
 
-// --- asked; `request` numbers what the asker asks, and comes back in the answer ------------------
+// --- requests; `request` is the sender's number and comes back in the answer --------------------
 
 struct start_process {
   std::uint64_t request = 0;
-  std::string name;                      ///< nobody else's of this agent: is_process_name
+  std::string name;                      ///< unique in this agent; see is_process_name
   std::vector<std::string> command;      ///< the program's path, then its arguments
-  std::vector<std::string> environment;  ///< NAME=VALUE, over the agent's
+  std::vector<std::string> environment;  ///< NAME=VALUE, added to the agent's environment
   std::filesystem::path output;          ///< see child_program
   bool operator==(const start_process&) const = default;
 };
@@ -45,38 +45,38 @@ struct list_processes {
   bool operator==(const list_processes&) const = default;
 };
 
-/// Watch a process that an agent before this one has started, and that has outlived it: from now on
-/// it is as one that this one has started, but for how it ends, which no parent of ours sees.
-/// Answered as a start; refused when that process does not run.
+/// Adopts a process that an earlier agent started and that outlived that agent. It is then treated
+/// like one of this agent's own, but its exit status stays unknown. Answered like a start; refused
+/// when the process does not run.
 struct adopt_process {
   std::uint64_t request = 0;
   std::string name;
-  incarnation which = 0;  ///< the next start of the name gets the one after it
+  incarnation which = 0;  ///< the next start of this name gets the next number
   process_id process;
   bool operator==(const adopt_process&) const = default;
 };
 
-/// By the run's supervisor's process: when it is gone and has not said `end`, this command is to be
-/// started in its place, as `successor_name`. It is gone when its connection has ended, or when
-/// nothing was heard from it for so long while the agent itself was awake; whatever still runs of
-/// it is killed first. Asked again by the same process it replaces what was asked before.
+/// Sent by the supervisor process. When that process is gone without having sent `end`, the agent
+/// starts this command in its place, under the name `successor_name`. "Gone" means: its connection
+/// ended, or it sent no heartbeat for `silence` while the agent itself was running. The agent kills
+/// it before it starts the successor. A second request of the same process replaces the first.
 struct succeed_owner {
   std::uint64_t request = 0;
-  std::vector<std::string> command;      ///< as of start_process
-  std::vector<std::string> environment;  ///< the same
-  std::filesystem::path output;          ///< the same
-  process_id process;                    ///< who asks
-  double silence = 0;                    ///< seconds
+  std::vector<std::string> command;  ///< these three as in start_process
+  std::vector<std::string> environment;
+  std::filesystem::path output;
+  process_id process;  ///< the sender
+  double silence = 0;  ///< seconds
   bool operator==(const succeed_owner&) const = default;
 };
 
-/// By who has asked to be succeeded, every fifth of its silence. Not answered.
+/// Heartbeat of the process that sent succeed_owner, every `silence / 5`. Not answered.
 struct owner_still_there {
   std::uint64_t request = 0;
   bool operator==(const owner_still_there&) const = default;
 };
 
-/// Kill everybody, and end.
+/// Kills all processes and ends the agent.
 struct end_agent {
   std::uint64_t request = 0;
   bool operator==(const end_agent&) const = default;
@@ -90,10 +90,10 @@ using agent_request = std::variant<start_process,
                                    owner_still_there,
                                    end_agent>;
 
-/// The name of a successor of the run's supervisor's process among those that an agent has started.
+/// Name under which an agent starts the successor of the supervisor process.
 inline constexpr const char* successor_name = "supervisor";
 
-// --- answered, or told to all who ever asked ----------------------------------------------------
+// --- answers to one request, or notices to all owners -------------------------------------------
 
 struct process_started {
   std::uint64_t request = 0;
@@ -108,7 +108,7 @@ struct process_signalled {
   bool operator==(const process_signalled&) const = default;
 };
 
-/// As a list has it; one that ended stays there until its next incarnation.
+/// An entry of a list. An ended process stays listed until its next incarnation.
 struct known_process {
   std::string name;
   incarnation which = 0;
@@ -123,19 +123,19 @@ struct processes_listed {
   bool operator==(const processes_listed&) const = default;
 };
 
-/// To `succeed_owner`.
+/// Answer to `succeed_owner`.
 struct succession_agreed {
   std::uint64_t request = 0;
   bool operator==(const succession_agreed&) const = default;
 };
 
 struct request_refused {
-  std::uint64_t request = 0;  ///< 0: it could not be read
+  std::uint64_t request = 0;  ///< 0: the request could not be read
   std::string why;
   bool operator==(const request_refused&) const = default;
 };
 
-/// To all.
+/// Sent to all owners.
 struct process_died {
   std::string name;
   incarnation which = 0;
@@ -144,7 +144,7 @@ struct process_died {
   bool operator==(const process_died&) const = default;
 };
 
-/// To all: nothing is left, and this is the last.
+/// Sent to all owners as the last message: no process is left.
 struct agent_ended {
   std::string why;
   bool operator==(const agent_ended&) const = default;
@@ -158,19 +158,18 @@ using agent_answer = std::variant<process_started,
                                   process_died,
                                   agent_ended>;
 
-/// Names of processes are names of files, too: 1 to 64 letters, digits, '-', '_' and '.', which is
-/// not the first.
+/// Process names are also file names: 1 to 64 letters, digits, '-', '_' and '.'; the first
+/// character is not '.'.
 bool is_process_name(std::string_view name);
 
 std::uint64_t number_of(const agent_request& x);
 
-/// JSON. Throw input_error for what is not UTF-8.
+/// JSON. Throw input_error when a text is not UTF-8.
 std::string text_of(const agent_request& x);
 std::string text_of(const agent_answer& x);
 
-/// Throw input_error that says what is wrong: no JSON, nested too deep, another version, an unknown
-/// type, a member that is missing or of another type or out of range. Members that are not known
-/// are passed over.
+/// Throw input_error with a reason: not JSON, nested too deep, another version, an unknown type, or
+/// a member that is missing, of the wrong type or out of range. Unknown members are ignored.
 agent_request read_request(std::string_view text);
 agent_answer read_answer(std::string_view text);
 

@@ -19,7 +19,7 @@ agent_actions refused(peer_id who, std::uint64_t request, std::string why) {
 agent_actions agent_state::joined(peer_id who) {
   agent_actions out;
   if (strangers_.size() + owners_.size() >= settings_.most_peers) {
-    // Who says nothing gives way to who may have something to say; who asked once stays.
+    // A silent peer gives way to a new one; an owner stays.
     const bool full = strangers_.empty();
     const auto whom = full ? who : *strangers_.begin();
     strangers_.erase(whom);
@@ -170,7 +170,7 @@ agent_actions agent_state::carry_out(peer_id who, const list_processes& x) const
   return {answer{who, std::move(out)}};
 }
 
-// A supervisor's process that this agent has started has yet to say how the run ended.
+// A supervisor process that this agent started must still record how the run ended.
 agent_actions agent_state::carry_out(peer_id who, const end_agent&) {
   const auto found = known_.find(successor_name);
   if (succession_.for_what == awaits::sign && succession_.by == who && found != known_.end()

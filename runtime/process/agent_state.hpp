@@ -1,5 +1,5 @@
-// What a host agent does about what happens: a machine without processes, sockets and clock.
-// (state, event) → actions, which host_agent.cpp carries out. docs/protocol/host_agent.md.
+// The state machine of a host agent, without processes, sockets and clock: (state, event) →
+// actions. agent_loop carries the actions out. docs/protocol/host_agent.md.
 
 #pragma once
 
@@ -16,20 +16,19 @@
 
 namespace troupe::runtime {
 
-/// Of a connection; no number comes twice.
+/// Number of a connection; never reused.
 enum class peer_id : std::uint64_t {};
 
-/// Who asks for what the agent does by itself.
+/// The sender of the agent's own requests.
 inline constexpr peer_id agent_itself{0};
 
 struct agent_settings {
-  /// How long nobody may be there who ever asked anything, until everybody is killed.
+  /// The agent ends after it has been without any owner for this long.
   std::chrono::milliseconds owner_patience = std::chrono::seconds(100);
   std::size_t most_names = 1024;
   std::size_t most_peers = 16;
 };
 
-/// What the machine asks for.
 namespace agent_action {
 
 struct answer {
@@ -39,41 +38,41 @@ struct answer {
 struct hang_up {
   peer_id whom;
 };
-/// Is told to `started` or `not_started` before the next event.
+/// Followed by `started` or `not_started` before the next event.
 struct start {
   peer_id asker;
   incarnation which;
   start_process what;
 };
-/// Is told to `adopted` or `not_adopted` before the next event.
+/// Followed by `adopted` or `not_adopted` before the next event.
 struct adopt {
   peer_id asker;
   adopt_process what;
 };
-/// Is told to `signalled` or `not_signalled`.
+/// Followed by `signalled` or `not_signalled`.
 struct signal {
   peer_id asker;
   signal_process what;
   process_id process;
 };
-/// Is killed where it runs, and told to `fenced` when it has ended, or to `not_fenced`.
+/// Kills the process; followed by `fenced` when it has ended, or by `not_fenced`.
 struct fence {
   process_id process;
 };
-/// Whether a successor of the run's supervisor's process is started when that is gone: others read
-/// it before they wait for one.
+/// Whether the agent will start a successor of the supervisor process. Other processes read it
+/// before they wait for a successor.
 struct promise {
   bool given;
 };
-/// Every child, whatever they left, and who was adopted.
+/// Kills every child, their orphans, and the adopted processes.
 struct kill_all {
-  std::string spared;  ///< but that of this name; empty: nobody
+  std::string spared;  ///< name of a process that stays alive; empty: none
 };
-/// A line of the agent's log.
+/// Writes a line into the agent's log.
 struct say {
   std::string line;
 };
-/// Nobody is left: the last action.
+/// The last action: no process is left.
 struct leave {};
 
 }  // namespace agent_action
@@ -89,16 +88,16 @@ using agent_actions = std::vector<std::variant<agent_action::answer,
                                                agent_action::say,
                                                agent_action::leave>>;
 
-/// One thread.
+/// An owner is a connection that has sent a request. One thread.
 ///
-///   AGENT-1  An incarnation of a name begins after the one before has ended, and its death is told
-///            once, to all who ever asked.
-///   AGENT-2  What cannot be understood costs its sender the connection, and nobody else anything.
-///   AGENT-3  The agent leaves when it was told to, or nobody was there for long, and nobody is
-///            left whom it has started or adopted, but the run's supervisor's process that has told
-///            it.
-///   AGENT-4  The successor of the run's supervisor's process starts after that has ended, and one
-///            at a time.
+///   AGENT-1  An incarnation of a name starts after the previous one has ended. Each death is
+///            reported once, to all owners.
+///   AGENT-2  A message that cannot be understood closes its sender's connection and has no other
+///            effect.
+///   AGENT-3  The agent leaves when it was told to end, or was without an owner for long, and none
+///            of its processes runs. A supervisor process that told it to end may still run.
+///   AGENT-4  A successor of the supervisor process starts after that process has ended; one
+///            successor runs at a time.
 class agent_state {
  public:
   using time = std::chrono::steady_clock::time_point;
@@ -106,9 +105,9 @@ class agent_state {
   agent_state(const agent_settings& settings, time now) : settings_(settings), alone_since_(now) {}
 
   agent_actions joined(peer_id who);
-  /// A request; the first makes its sender an owner.
+  /// A request. The first one makes its sender an owner.
   agent_actions asked(peer_id who, const agent_request& what);
-  /// What it sent is none, or it does not read what it is told.
+  /// The peer sent an invalid message, or does not read its messages.
   agent_actions misbehaved(peer_id who, const std::string& why);
   agent_actions left(peer_id who, time now);
 
@@ -121,19 +120,19 @@ class agent_state {
 
   agent_actions died(const std::string& name, const process_end& how, time now);
   agent_actions fenced();
-  /// It cannot be killed, or not be seen to end.
+  /// The process cannot be killed, or its end cannot be observed.
   agent_actions not_fenced(const std::string& why, time now);
-  /// By a signal to the agent itself.
+  /// The agent itself got a signal.
   agent_actions told_to_end(const std::string& why);
   /// Called after each event.
   agent_actions time_is(time now);
-  /// No child is left, an orphan of another's neither, and nobody who was adopted; but `spared`.
+  /// No child, orphan or adopted process is left, except `spared`.
   agent_actions nobody_runs();
 
-  /// When time_is has to be called; nothing: no time changes anything.
+  /// When time_is must be called next; nothing: no timer is set.
   std::optional<time> deadline() const;
   bool is_ending() const { return why_ending_.has_value(); }
-  /// The name of who is not killed at the end; empty: nobody.
+  /// Name of the process that is not killed at the end; empty: none.
   const std::string& spared() const { return spared_; }
 
  private:
@@ -145,27 +144,25 @@ class agent_state {
   agent_actions carry_out(peer_id who, const owner_still_there& x) const;
   agent_actions carry_out(peer_id who, const end_agent& x);
   agent_actions end(const std::string& why);
-  /// Why a process of that name cannot be; empty: it can.
+  /// Why a process of that name cannot start; empty: it can.
   std::string why_no_more(const std::string& name) const;
 
-  // Of the succession (agent_succession.cpp):
-
-  /// What the agent waits for.
+  /// State of the succession (agent_succession.cpp).
   enum class awaits : std::uint8_t {
-    nothing,    ///< nobody has asked to be succeeded, or the agent has given up
-    sign,       ///< of life, by the supervisor's process
-    its_end,    ///< that of the supervisor's process, which is being killed
-    free_name,  ///< the end of the successor before, whose death has not been told
-    successor,  ///< that has been started, and has not asked to be succeeded itself
+    nothing,    ///< no request yet, or the agent gave up
+    sign,       ///< a heartbeat of the supervisor process
+    its_end,    ///< the end of the supervisor process, which is being killed
+    free_name,  ///< the report of the death of the previous successor
+    successor,  ///< a succeed_owner request of the started successor
   };
   struct succession_state {
     awaits for_what = awaits::nothing;
-    succeed_owner what;  ///< as the newest has asked
+    succeed_owner what;  ///< the newest request
     peer_id by = agent_itself;
-    time gone = {};                  ///< when its loss was noticed
-    int silent = 0;                  ///< slices in a row without a sign
-    std::optional<time> slice_ends;  ///< of its_end: when that is tried again
-    int failed = 0;  ///< successors in a row that have not asked to be succeeded, or fences
+    time gone = {};                  ///< when the loss was noticed
+    int silent = 0;                  ///< consecutive slices without a heartbeat
+    std::optional<time> slice_ends;  ///< in its_end: when the kill is retried
+    int failed = 0;                  ///< consecutive failed successors and fences
   };
   std::string why_no_succession(peer_id who, const succeed_owner& x) const;
   std::chrono::nanoseconds slice() const;
@@ -181,11 +178,11 @@ class agent_state {
   agent_settings settings_;
   std::map<std::string, known_process> known_;  ///< the newest incarnation of each name
   std::set<peer_id> strangers_, owners_;
-  std::optional<time> alone_since_;  ///< nothing: an owner is there, or from the next time_is on
+  std::optional<time> alone_since_;  ///< nothing: an owner is connected
   succession_state succession_;
   std::optional<std::string> why_ending_;
   std::string spared_;
-  std::set<std::string> complaints_;  ///< each is said once
+  std::set<std::string> complaints_;  ///< logged once each
 };
 
 }  // namespace troupe::runtime

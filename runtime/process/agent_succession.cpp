@@ -1,4 +1,4 @@
-// The part of agent_state that is about who follows the run's supervisor's process.
+// The part of agent_state that replaces the supervisor process.
 
 #include "runtime/core/error.hpp"
 #include "runtime/process/agent_state.hpp"
@@ -17,7 +17,7 @@ constexpr int most_failures = 3;  ///< in a row
 
 }  // namespace
 
-// Only one at a time is succeeded: else two would be, and both places taken.
+// One process at a time: two successors would lead the same run.
 std::string agent_state::why_no_succession(peer_id who, const succeed_owner& x) const {
   const auto& now = succession_;
   switch (now.for_what) {
@@ -56,7 +56,7 @@ agent_actions agent_state::carry_out(peer_id who, const succeed_owner& x) {
 }
 
 agent_actions agent_state::carry_out(peer_id, const owner_still_there&) const {
-  return {};  // that it was said is all
+  return {};  // agent_state::asked has reset the silence
 }
 
 std::chrono::nanoseconds agent_state::slice() const {
@@ -64,9 +64,8 @@ std::chrono::nanoseconds agent_state::slice() const {
       std::chrono::duration<double>(succession_.what.silence / slices_of_silence));
 }
 
-// A slice that began before its last sign may be a short one: it is not counted. However late the
-// agent comes, it counts one: when it was stopped itself, the signs of that time are still to be
-// read.
+// The first slice after a heartbeat may be short and does not count. A late call counts one slice:
+// the agent may have been stopped itself, with heartbeats still unread.
 agent_actions agent_state::hear_silence(time now) {
   auto& x = succession_;
   if (x.for_what == awaits::its_end && x.slice_ends && now >= *x.slice_ends) {
@@ -116,13 +115,13 @@ agent_actions agent_state::not_fenced(const std::string& why, time now) {
                       why)}};
 }
 
-// AGENT-4: only here, after `fenced`, and while no successor before it runs.
+// AGENT-4: called only after `fenced`, and while no earlier successor runs.
 agent_actions agent_state::start_successor() {
   const auto& what = succession_.what;
   succession_.for_what = awaits::free_name;
   const auto found = known_.find(successor_name);
   if (found != known_.end() && !found->second.ended)
-    return {};  // its death is yet to be told
+    return {};  // its death was not reported yet
   const auto which = found == known_.end() ? 1 : found->second.which + 1;
   auto environment = what.environment;
   environment.push_back(told_when_gone(succession_.gone));

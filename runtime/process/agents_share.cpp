@@ -13,7 +13,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// Of the open file, which forked processes share.
+/// Locks the open file; forks share the lock.
 bool lock_whole(const descriptor& file, short kind) {
   struct flock whole = {};
   whole.l_type = kind;
@@ -23,8 +23,8 @@ bool lock_whole(const descriptor& file, short kind) {
 
 }  // namespace
 
-// Who removes the file holds it alone: one that was opened before and is locked after that is
-// nobody's any more.
+// The last holder removes the file. A file that was opened before and locked after its removal is
+// worthless; is_current detects it.
 agents_share::agents_share(const run_folder& of)
     : file_(of.processes() / (agent_name() + ".lock")) {
   constexpr auto between = std::chrono::milliseconds(10);

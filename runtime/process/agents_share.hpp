@@ -1,5 +1,6 @@
-// Several agents of one run may be on a host one after the other, each with a guard that outlives
-// it: who of them removes what all of them use.
+// A share in a host's part of a run's folder. Several agents of one run may exist on a host one
+// after the other, each with a guard that outlives it. The last of them removes what all of them
+// use.
 
 #pragma once
 
@@ -11,16 +12,14 @@
 
 namespace troupe::runtime {
 
-/// A share in a host's part of a run's folder: its agent's socket and entry, and the run's shared
-/// memory. Of this process and those that it forks; it ends with the last of them. Shares are locks
-/// of a file in `processes/`.
+/// Covers the agent's socket and entry, and the run's shared memory. Belongs to this process and
+/// its forks; ends with the last of them. A share is a file lock in `processes/`.
 class agents_share {
  public:
-  /// Waits while somebody removes what an agent before has left, some seconds at most. Throws
-  /// io_error.
+  /// Waits up to 5 s while another process removes an earlier agent's files. Throws io_error.
   explicit agents_share(const run_folder& of);
 
-  /// Gives it up for good. Where nobody else has one, `remove` is called, and nobody gets one
+  /// Gives the share up. When no other share exists, calls `remove`; no process gets a share
   /// meanwhile.
   void end(const std::function<void()>& remove);
 

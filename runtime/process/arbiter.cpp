@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A file that is removed again, on every path.
+/// Unlinks a file at the end of its scope.
 class temporary_name {
  public:
   explicit temporary_name(fs::path path) : path_(std::move(path)) {}
@@ -49,7 +49,7 @@ contender contender_in(const std::string& bytes, const fs::path& file) {
   return {bytes.substr(0, first), bytes.substr(first + 1, bytes.size() - first - 2)};
 }
 
-/// 0, or what the system says.
+/// 0, or errno.
 int write_aside(const fs::path& file, const std::string& text) {
   const descriptor to(::open(
       file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
@@ -139,7 +139,7 @@ bool arbiter::is_replaced() const {
   return !failure && others != fs::directory_iterator();
 }
 
-// 0, or what the system says: it gives a name once, and to a file that is complete.
+// 0, or errno. link(2) creates a name once, for a complete file.
 int arbiter::give_name(const fs::path& name, const contender& who) const {
   if (::link(prepared_of(who).c_str(), name.c_str()) == 0)
     return 0;
@@ -151,7 +151,7 @@ int arbiter::give_name(const fs::path& name, const contender& who) const {
   return ::link(whole.path().c_str(), name.c_str()) == 0 ? 0 : errno;
 }
 
-// ARBITER-1. The answer of NFS may be lost on its way: then what stands there says who has won.
+// ARBITER-1. NFS may lose the answer; the file then shows the winner.
 bool arbiter::claim(std::uint32_t round, const contender& who) const {
   const auto file = file_of(round);
   const int failure = give_name(file, who);
@@ -176,8 +176,7 @@ std::optional<contender> arbiter::winner(std::uint32_t round) const {
   }
 }
 
-// A client of NFS remembers for a while that a name was not there, but not beyond a change of its
-// own.
+// An NFS client caches missing names until it changes the folder itself.
 std::optional<contender> arbiter::winner_now(std::uint32_t round) const {
   if (auto known = winner(round))
     return known;
@@ -228,7 +227,7 @@ void arbiter::resign_all(std::uint32_t first, const contender& who) const {
 void arbiter::remove() const {
   std::error_code ignored;
   fs::remove_all(folder_, ignored);
-  fs::remove(folder_.parent_path(), ignored);  // where it was the last
+  fs::remove(folder_.parent_path(), ignored);  // succeeds when this was the last run
 }
 
 }  // namespace troupe::runtime

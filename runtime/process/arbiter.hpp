@@ -1,13 +1,13 @@
-// Who goes on with a run when hosts have lost each other: a folder that all of them see decides, by
-// names that can be given once. docs/protocol/succession.md, "The supervisor's host is gone".
+// Decides which host continues a run when the hosts have lost each other. All hosts see one folder;
+// each name in it can be created once. docs/protocol/succession.md, "The supervisor's host is
+// gone".
 //
-//   SAVE/.succession/RUN-ID/round-3           who has won the third round
-//                           round-3.resigned  it does not lead, and will not: the fourth is open
-//                           by-TOKEN          the contender of that token, to which names are given
+//   SAVE/.succession/RUN-ID/round-3           the winner of round 3
+//                           round-3.resigned  the winner does not lead: round 4 is open
+//                           by-TOKEN          file of one contender, linked to the names it wins
 //
-// In a round those compete who each think that the others are gone. Who wins tells all whom it
-// still reaches the number of the next; who was told another number has lost before it began.
-//
+// Processes that believe the others gone compete in the same round. The winner tells all processes
+// that it reaches the number of the next round. A process with an older number has lost already.
 //   ARBITER-1  A round has one winner.
 
 #pragma once
@@ -20,55 +20,55 @@
 namespace troupe::runtime {
 
 struct contender {
-  std::string token;  ///< of the run's folder on its host: no other folder has the same
+  std::string token;  ///< identifies the run's folder on its host
   std::string text;   ///< a clause: "host 'a' goes on with this run, in '/runs/r'"
-  bool is_end() const { return token.ends_with(".end"); }  ///< nobody does: the run has ended
-  /// Whatever its folder is called.
+  bool is_end() const { return token.ends_with(".end"); }  ///< means: the run has ended
+  /// The text may differ: a folder can be moved.
   friend bool operator==(const contender& a, const contender& b) { return a.token == b.token; }
 };
 
-/// Of the processes of the run in that folder, on this host. Throws io_error.
+/// The contender of a run's folder on this host. Throws io_error.
 contender contender_of(const std::filesystem::path& run);
 
-/// Any thread. All of it blocks for a file system that several hosts share.
+/// Any thread. Every call may block on a shared file system.
 class arbiter {
  public:
-  /// `save`: absolute, the run's folder of checkpoints.
+  /// `save`: absolute path, the run's checkpoint folder.
   arbiter(const std::filesystem::path& save, const std::string& run_id);
 
   const std::filesystem::path& folder() const { return folder_; }
 
-  /// By the run's first supervisor, who holds the first round. Throws io_error.
+  /// Called by the run's first supervisor, which holds the first round. Throws io_error.
   void open(const contender& who) const;
-  /// By the same, who has the folder's lock, and all nodes: what runs before this one have left is
-  /// removed, and whoever still goes on with one of them has lost.
+  /// Removes the entries of earlier runs; their remaining processes have then lost. Called by the
+  /// first supervisor when it holds the folder's lock and has reached all nodes.
   void forget_others() const;
-  /// By who may compete later: makes what `claim` needs, so that a full disk does not refuse it
-  /// then, and tries whether names can be given there. Throws io_error.
+  /// Called by a process that may compete later. Creates the file that `claim` links, so that a
+  /// full disk does not stop it then, and checks that names can be created. Throws io_error.
   void prepare(const contender& who) const;
-  /// Whether this host sees it.
+  /// Whether this host sees the folder.
   bool is_seen() const;
-  /// It was there, and somebody has removed it, as another run that has begun.
+  /// Whether the folder existed and was removed, for example by a new run.
   bool is_replaced() const;
-  /// True: `who` has won that round, now or before. By link(2), which is atomic on NFS, too, of a
-  /// file that is complete. Throws io_error: nobody knows.
+  /// Returns true when `who` has won that round, now or before. Links a complete file by link(2),
+  /// which is atomic on NFS as well. Throws io_error when the result is unknown.
   bool claim(std::uint32_t round, const contender& who) const;
-  /// Nothing: nobody yet. Throws io_error: nobody knows, as where the folder is gone.
+  /// Nothing: no winner yet. Throws io_error when unknown, for example when the folder is gone.
   std::optional<contender> winner(std::uint32_t round) const;
-  /// The same, not from what this host remembers of a folder that others write.
+  /// As `winner`, past this host's cache of the shared folder.
   std::optional<contender> winner_now(std::uint32_t round) const;
-  /// The winner of the newest round; nothing: it has resigned. The same.
+  /// The winner of the newest round; nothing: it has resigned. Past the cache as well.
   std::optional<contender> leader() const;
-  /// By its winner, who does not lead and will not. Throws io_error.
+  /// Called by the winner when it does not lead and will not. Throws io_error.
   void resign(std::uint32_t round, const contender& who) const;
-  /// Of all rounds from that one on that it has won.
+  /// Resigns all rounds from `first` on that `who` has won.
   void resign_all(std::uint32_t first, const contender& who) const;
-  /// The first, from that one on, that nobody has resigned.
+  /// The first round from `first` on without a resignation.
   std::uint32_t open_round(std::uint32_t first) const;
-  /// By who leads: the run has ended, and nobody goes on with it, as the next round is taken.
-  /// False: another one leads. Throws io_error.
+  /// Called by the leader when the run has ended: takes the next round, so that no host continues
+  /// the run. Returns false when another contender leads. Throws io_error.
   bool end(const contender& by) const;
-  /// By who leads a run that was never led from elsewhere, when it ends.
+  /// Removes the folder. Called by the leader at the end of a run that no other host has led.
   void remove() const;
 
  private:

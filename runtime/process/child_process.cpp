@@ -64,14 +64,14 @@ class spawn_descriptors {
     move(output, STDERR_FILENO);
     const int end = first_inherited + int(inherited.size());
     for (std::size_t i = 0; i < inherited.size(); ++i) {
-      // A copy above all targets: none of them is overwritten before it was copied.
+      // The copies lie above all targets, so that no source is overwritten before it is copied.
       copies_.emplace_back(::fcntl(inherited[i], F_DUPFD_CLOEXEC, end));
       if (!copies_.back())
         throw io_error(
             "cannot give descriptor {} to a process: {}", inherited[i], system_message(errno));
       move(copies_.back().number(), first_inherited + int(i));
     }
-    // Whatever libraries have opened, with O_CLOEXEC or without (CHILD-1).
+    // Closes what libraries opened, with O_CLOEXEC or without (CHILD-1).
     require(::posix_spawn_file_actions_addclosefrom_np(all_.get(), end), "other descriptors");
   }
   const posix_spawn_file_actions_t* get() { return all_.get(); }
@@ -92,7 +92,7 @@ descriptor open_output(const std::filesystem::path& path) {
   if (!out)
     throw io_error(
         "cannot write the output of a process to '{}': {}", name.string(), system_message(errno));
-  // No target of a copy: those are below.
+  // Above the targets of all copies.
   constexpr int above = 64;
   descriptor moved(::fcntl(out.number(), F_DUPFD_CLOEXEC, above));
   return moved ? std::move(moved) : std::move(out);
@@ -138,7 +138,7 @@ child_process::child_process(const child_program& what) : kills_before_(out_of_m
                                         pointers_to(command).data(),
                                         pointers_to(environment).data()))
     throw io_error("cannot start '{}': {}", command.front(), system_message(failure));
-  // Nobody but us waits for it: until we do, its pid and its stat are its own.
+  // Only this process waits for the child, so its pid and stat stay valid until then.
   pidfd_ = open_pidfd(id_.pid);
   const auto facts = look_at_process(id_.pid);
   if (!pidfd_ || !facts) {

@@ -1,4 +1,4 @@
-// A program that this process starts: what it gets is what is listed, and nothing of it is left.
+// A child process with exactly the listed resources; killed with its process group.
 
 #pragma once
 
@@ -16,41 +16,41 @@ namespace troupe::runtime {
 
 struct child_program {
   std::vector<std::string> command;  ///< the program's path, then its arguments
-  /// NAME=VALUE each, over what this process has.
+  /// NAME=VALUE each, added to this process's environment.
   std::vector<std::string> environment = {};
-  /// Standard output and error are appended there (made with mode 0600). Empty: to nowhere.
+  /// Standard output and error are appended there (created with mode 0600). Empty: /dev/null.
   std::filesystem::path output = {};
-  /// Descriptors of this process that it has as 3, 4, ... in this order. No others but 0 to 2.
+  /// Descriptors of this process that become 3, 4, ... in the child, in this order. The child has
+  /// no others but 0 to 2.
   std::vector<int> inherited = {};
 };
 
-/// A child, in a session and so a process group of its own: no terminal tells it anything. Its
-/// standard input is empty. Signals are as a new
-/// program has them: none blocked, none ignored. What it starts is in its group, unless it leaves
-/// it. One thread.
+/// A child in its own session and process group, without a terminal. Its standard input is empty.
+/// Signals have their defaults: none blocked, none ignored. Processes that it starts are in its
+/// group unless they leave it. One thread.
 ///
-///   CHILD-1  A child has no descriptors but those that are listed.
+///   CHILD-1  A child has only the listed descriptors.
 class child_process {
  public:
-  /// Throws io_error that names the program, or the output, and what the system said.
+  /// Throws io_error with the program or the output, and the system's reason.
   explicit child_process(const child_program& what);
   child_process(child_process&& other) noexcept = default;
   child_process& operator=(child_process&& other) = delete;
-  /// Kills its group and waits for it, unless it was waited for or left.
+  /// Kills the group and waits for the child, unless `wait` has answered or `leave` was called.
   ~child_process();
 
   const process_id& id() const { return id_; }
-  /// Readable when it has ended.
+  /// Readable when the child has ended.
   int pidfd() const { return pidfd_.number(); }
 
-  /// False: it has ended and was waited for. Throws io_error where the system refuses.
+  /// Returns false when the child has ended and was waited for. Throws io_error.
   bool signal(int number) const;
-  /// To it and all that is still in its group; nothing when it was waited for.
+  /// Sends the signal to the child and its group. Does nothing after `wait` has answered.
   void signal_group(int number) const;
 
-  /// How it ended; nothing: it runs after that time. What is left of its group is killed, while
-  /// its pid, and so the group's number, is nobody else's. Call it until it answers: from then on
-  /// the answer is the same.
+  /// How the child ended; nothing: it still runs after `at_most`. Kills the rest of its group
+  /// first, while the pid still belongs to the child. Call it until it answers; later calls give
+  /// the same answer.
   std::optional<process_end> wait(std::chrono::milliseconds at_most);
   process_end wait();
 
@@ -62,11 +62,11 @@ class child_process {
 
   process_id id_;
   descriptor pidfd_;
-  std::uint64_t kills_before_;  ///< for lack of memory
+  std::uint64_t kills_before_;  ///< when the child started
   std::optional<process_end> end_;
 };
 
-/// From now on this process's standard output and error are appended there, as child_program says.
+/// Appends this process's standard output and error to `file` from now on, as child_program says.
 /// Throws io_error.
 void write_output_to(const std::filesystem::path& file);
 

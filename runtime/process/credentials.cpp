@@ -52,7 +52,7 @@ void extend(X509* what, X509* issuer, int name, const char* value) {
   require(extension != nullptr && ::X509_add_ext(what, extension.get(), -1) == 1, "an extension");
 }
 
-/// Without an issuer it signs itself.
+/// Self-signed without an issuer.
 owned<X509> certificate_of(EVP_PKEY* key, const std::string& name, X509* issuer, EVP_PKEY* by) {
   constexpr long day = 86'400, valid = 3650 * day;
   constexpr int version_3 = 2, serial_bits = 127;
@@ -91,7 +91,6 @@ owned<X509> certificate_of(EVP_PKEY* key, const std::string& name, X509* issuer,
   return out;
 }
 
-/// What one of OpenSSL's writers of PEM writes.
 template <class Write>
 std::string pem(const Write& write) {
   const owned<BIO> to(::BIO_new(::BIO_s_mem()));

@@ -1,4 +1,4 @@
-// A descriptor that somebody owns.
+// An owning file descriptor.
 
 #pragma once
 

@@ -19,9 +19,9 @@ using clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds glance{10};
-constexpr milliseconds period{50};  // of a process that is slowed down
+constexpr milliseconds period{50};  // of one slow-down cycle
 
-/// Whether that time has passed; it may have ended before.
+/// Waits for `time`, or until the process ends.
 void pass(const process_id& whom, milliseconds time, const may_wait& wait) {
   const auto end = clock::now() + time;
   while (clock::now() < end && wait() && is_running(whom))
@@ -72,8 +72,8 @@ std::string make_scarce(const process_id& whom,
                         const std::string& file,
                         milliseconds time,
                         const may_wait& wait) {
-  constexpr rlim_t beginning = 7;  // bytes of a record, which is then torn
-  // A heap that was reserved before grows within its addresses: that is data, and no address more.
+  constexpr rlim_t beginning = 7;  // bytes of a record, which is then incomplete
+  // RLIMIT_DATA as well: a reserved heap grows within its address range.
   const auto resources = what == scarce::memory ? std::vector{int(RLIMIT_AS), int(RLIMIT_DATA)}
                                                 : std::vector{int(RLIMIT_FSIZE)};
   std::error_code none;

@@ -1,4 +1,4 @@
-// Faults that are brought about in a process from outside, as chaos does.
+// Fault injection from outside a process: signals, pauses and resource limits (`troupe chaos`).
 //
 // Linux: signal(7), prlimit(2).
 
@@ -14,27 +14,27 @@
 
 namespace troupe::runtime {
 
-/// False: stop waiting. Asked some times a second.
+/// Returns false to stop waiting. Polled several times a second.
 using may_wait = std::function<bool()>;
 
-/// Sends it, to a process that runs. False: it has ended.
+/// Sends the signal. Returns false when the process has ended.
 bool strike(const process_id& whom, int signal);
 
-/// It stands still for that long, or until it has ended, or until it may not wait.
+/// Stops the process for `time`, or until it ends or `wait` returns false.
 void hold_still(const process_id& whom, std::chrono::milliseconds time, const may_wait& wait);
 
-/// It runs one part in `times` of the time, for that long.
+/// Lets the process run for 1/`times` of the time, for that long.
 void slow_down(const process_id& whom,
                int times,
                std::chrono::milliseconds time,
                const may_wait& wait);
 
-/// What a process may have is limited for that long, and then as it was. Returns why it cannot be;
-/// empty: it was. The process may be another one than ours, of the same user.
+/// Limits a resource of the process for `time`, then restores the limit. Returns the reason of a
+/// failure; empty: it worked. The process may be any process of the same user.
 enum class scarce : std::uint8_t {
-  memory,     ///< no address and no data more: what needs memory from the system fails
-  disk,       ///< no file grows: what it writes fails with EFBIG, where SIGXFSZ is ignored
-  last_bytes  ///< a file takes the beginning of what is written next, and no more
+  memory,     ///< no new addresses or data: allocations from the system fail
+  disk,       ///< files cannot grow: writes fail with EFBIG where SIGXFSZ is ignored
+  last_bytes  ///< `file` takes only the first bytes of the next write
 };
 std::string make_scarce(const process_id& whom,
                         scarce what,

@@ -1,4 +1,4 @@
-// Members of JSON objects that others wrote: files of a run's folder, messages of an agent.
+// Readers of JSON members that other programs wrote: files of a run's folder, agent messages.
 
 #pragma once
 
@@ -13,12 +13,12 @@
 
 namespace troupe::runtime {
 
-/// The object that a text is. `what` begins the message when it is refused. Throws input_error for
-/// what is no JSON object, or nested too deep.
+/// Parses an object. `what` begins the error message. Throws input_error when the text is not a
+/// JSON object or nested too deep.
 nlohmann::json read_object(std::string_view text, const std::string& what);
 
-/// A member. Each throws input_error, with `what` and its name, when it is missing, of another type
-/// or out of range.
+/// Read one member. They throw input_error, with `what` and the name, when the member is missing,
+/// of the wrong type or out of range.
 std::string text_field(const nlohmann::json& of, const char* name, const std::string& what);
 std::int64_t whole_field(const nlohmann::json& of,
                          const char* name,
@@ -31,7 +31,7 @@ bool flag_field(const nlohmann::json& of, const char* name, const std::string& w
 std::vector<std::string> texts_field(const nlohmann::json& of,
                                      const char* name,
                                      const std::string& what);
-/// The same as text_or_bytes writes it.
+/// As text_field, for what text_or_bytes wrote.
 std::string word_field(const nlohmann::json& of, const char* name, const std::string& what);
 std::vector<std::string> words_field(const nlohmann::json& of,
                                      const char* name,
@@ -43,7 +43,7 @@ const nlohmann::json& list_field(const nlohmann::json& of,
                                  const char* name,
                                  const std::string& what);
 
-/// {"pid": 12, "start_time": 3456}, among others.
+/// Adds {"pid": 12, "start_time": 3456}.
 void put(nlohmann::json& to, const process_id& x);
 process_id process_field(const nlohmann::json& of, const std::string& what);
 
@@ -51,7 +51,7 @@ process_id process_field(const nlohmann::json& of, const std::string& what);
 nlohmann::json json_of(const process_end& x);
 process_end read_process_end(const nlohmann::json& x, const std::string& what);
 
-/// The text of a value; strings that are not UTF-8 are refused as input_error.
+/// The value as JSON text. Throws input_error for strings that are not UTF-8.
 std::string text_of_json(const nlohmann::json& x, const std::string& what);
 
 }  // namespace troupe::runtime

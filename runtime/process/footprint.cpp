@@ -29,7 +29,7 @@ std::optional<pid_t> pid_in(const std::string& name) {
   return read.ptr == end && read.ec == std::errc() ? std::optional(out) : std::nullopt;
 }
 
-/// Empty where it cannot be read: the process has ended, or is another user's.
+/// Empty when the file cannot be read: the process has ended, or another user owns it.
 std::string bytes_of(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   std::ostringstream out;
@@ -48,7 +48,7 @@ bool has_word(const std::string& environment, const std::string& word) {
   return false;
 }
 
-/// Inodes of all sockets on which somebody listens in the network of that process ("self").
+/// Inodes of all listening sockets in the network namespace of that process ("self").
 std::set<std::string> listening_sockets(const std::string& whose) {
   constexpr const char* listens = "0A";
   std::set<std::string> out;
@@ -81,7 +81,7 @@ std::set<std::string> sockets_of(pid_t pid) {
   return out;
 }
 
-/// Files below /dev/shm that it has mapped and that are there.
+/// Existing files below /dev/shm that the process has mapped.
 std::set<fs::path> memory_of(pid_t pid) {
   std::set<fs::path> out;
   std::istringstream maps(bytes_of(fmt::format("/proc/{}/maps", pid)));
@@ -93,7 +93,7 @@ std::set<fs::path> memory_of(pid_t pid) {
   return out;
 }
 
-/// The rows of /proc/sysvipc/KIND, without the names of its columns.
+/// Passes on the rows of /proc/sysvipc/KIND, without the header.
 void each_row(const char* kind, const std::function<void(const std::vector<long>&)>& take) {
   std::ifstream in(fmt::format("/proc/sysvipc/{}", kind));
   std::string line;
@@ -158,7 +158,7 @@ std::vector<process_id> footprint::processes() const {
   return out;
 }
 
-/// Inodes are those of the machine, whatever the network.
+/// Inode numbers are unique across network namespaces.
 std::set<std::string> footprint::listening() const {
   auto out = listening_sockets("self");
   for (const auto& host : hosts_)

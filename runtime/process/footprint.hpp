@@ -1,5 +1,4 @@
-// What the processes of a run have of their machine, seen from outside: whether something of it is
-// left when the run has ended.
+// The resources that a run's processes use, seen from outside. Checks what is left after the run.
 //
 // Linux: proc(5); /proc/PID/environ, fd and maps, /proc/net/tcp, /proc/sysvipc.
 
@@ -16,27 +15,27 @@
 
 namespace troupe::runtime {
 
-/// Who belongs to it is told by a word of its environment, which a process gives to all that it
-/// starts, whatever becomes of group, session and parent. One thread.
+/// Members are recognized by an environment variable. A process passes it to all its children,
+/// whatever their group, session and parent. One thread.
 class footprint {
  public:
-  /// `mark`: NAME=VALUE, which the first process of the run is started with and nobody else has.
+  /// `mark`: NAME=VALUE in the environment of the run's first process, unique to this run.
   explicit footprint(std::string mark) : mark_(std::move(mark)) {}
 
   const std::string& mark() const { return mark_; }
-  /// Beside those of the mark: whoever the standing node with that folder has started, and what
-  /// they listen on in its network. The node itself stays.
+  /// Also covers the processes that the standing node with that folder started, and their listening
+  /// sockets in its network namespace. The node itself is not counted.
   void add_host(std::filesystem::path folder, const process_id& node) {
     hosts_.push_back({std::move(folder), node});
   }
-  /// Those that run now, zombies left out.
+  /// Running processes, without zombies.
   std::vector<process_id> processes() const;
-  /// Remembers on which sockets they listen now, and which shared memory they have mapped.
+  /// Records their listening sockets and mapped shared memory.
   void look();
-  /// What is there of all that was seen, in words: processes, sockets that listen, memory and
-  /// semaphores that have names. Whoever else has those meanwhile is told, too.
+  /// The recorded resources that still exist, in words: processes, listening sockets, named memory
+  /// and semaphores. Reports them also when another program uses them by now.
   std::vector<std::string> left() const;
-  /// Kills all of them until none is left, or until ten seconds have passed.
+  /// Kills all processes until none is left, for at most ten seconds.
   void kill_all() const;
 
  private:
@@ -45,26 +44,26 @@ class footprint {
   std::string mark_;
   struct host {
     std::filesystem::path folder;
-    process_id node;  ///< the standing node
+    process_id node;
   };
   std::vector<host> hosts_ = {};
   std::set<pid_t> pids_;
-  std::set<std::string> sockets_;                ///< inodes of those that listened
+  std::set<std::string> sockets_;                ///< inodes of the listening sockets
   std::set<std::filesystem::path> memory_ = {};  ///< below /dev/shm
 };
 
-/// What a run that has ended has left in its folders, in words: sockets, credentials, files that
-/// are half written, and whatever stands in `temporary`, which nobody else used.
+/// Files that an ended run left in its folders, in words: sockets, credentials, partly written
+/// files, and everything in `temporary`, which only this run used.
 std::vector<std::string> files_left(const std::filesystem::path& run,
                                     const std::filesystem::path& save,
                                     const std::filesystem::path& temporary);
 
-/// The same of the folder of a standing node, which has its credentials for as long as it stands.
-/// `run_id`: of the run that has ended.
+/// As files_left, for the folder of a standing node. Credentials are not reported: the node keeps
+/// them while it runs. `run_id`: the run that has ended.
 std::vector<std::string> files_left_by_host(const std::filesystem::path& folder,
                                             const std::string& run_id);
 
-/// The same of shared memory whose name begins with that of the run.
+/// Shared memory whose name begins with the run's prefix, in words.
 std::vector<std::string> segments_left(const std::string& run_id);
 
 }  // namespace troupe::runtime

@@ -1,4 +1,4 @@
-// Texts over a stream of bytes: each with its length in front, 4 bytes, big-endian.
+// Framing of texts on a byte stream: 4 bytes of length, big-endian, then the text.
 
 #pragma once
 
@@ -9,20 +9,20 @@
 
 namespace troupe::runtime {
 
-/// Bytes of one text; an announced length above it is refused before anything is kept.
+/// Maximum bytes of one text. A larger announced length is refused before its text is stored.
 constexpr std::size_t longest_frame = std::size_t{1} << 20;
 
-/// Throws input_error for one that is too long, or empty.
+/// Throws input_error for a text that is empty or too long.
 std::string frame_of(std::string_view text);
 
-/// Puts together what arrives in pieces. Holds at most one frame and what was fed last.
+/// Reassembles frames. Holds at most one frame and the bytes of the last `feed`.
 class frame_reader {
  public:
   void feed(std::string_view bytes) { kept_ += bytes; }
-  /// The next text, when all of it is there. Throws input_error for a length that no text has;
-  /// whatever follows means nothing then.
+  /// The next complete text. Throws input_error for an invalid length; the rest of the stream is
+  /// then unusable.
   std::optional<std::string> next();
-  bool is_amid() const { return !kept_.empty(); }  ///< a part of a frame is there
+  bool is_amid() const { return !kept_.empty(); }  ///< part of a frame has arrived
 
  private:
   std::string kept_;

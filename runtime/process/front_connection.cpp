@@ -17,8 +17,7 @@ namespace {
 
 constexpr std::size_t most_lines = 8192;
 
-/// A thread that is started meanwhile is told of no signal: whoever watches for them may not have
-/// begun.
+/// Blocks signals in threads that start meanwhile: the thread that reads signals may not run yet.
 class signals_blocked {
  public:
   signals_blocked() {
@@ -151,12 +150,12 @@ bool front_connection::receive() {
     while (const auto text = received_.next())
       std::visit([this](const auto& x) { carry_out(x); }, read_front_request(*text));
   } catch (const error&) {
-    return false;  // it is no front of ours
+    return false;  // an invalid message: not a front
   }
   return true;
 }
 
-/// What is to be told next, the dropped before those that came after them.
+/// The count of dropped lines comes before the lines that followed them.
 std::optional<std::string> front_connection::next_frame() {
   const std::lock_guard lock(mutex_);
   supervisor_told next = still_there{};

@@ -1,4 +1,4 @@
-// The supervisor's process at its end of the connection with the front that shows the run.
+// The supervisor process's end of its connection to the front, the process that shows the run.
 
 #pragma once
 
@@ -20,20 +20,20 @@
 
 namespace troupe::runtime {
 
-/// The front's terminal, at its start.
+/// State of the front's terminal at start.
 struct front_terminal {
   int status_line_columns = 0;
   bool output = false;
 };
 
-/// Has a thread of its own, which alone sends and receives. Any thread calls.
+/// One thread of its own sends and receives. Any thread may call.
 ///
-///   SHOWN-1  Nobody in this process waits for the front, whether it reads, stands still or is
-///            gone, but for the bounded wait of `end`: of more than 8,192 lines that wait the
-///            oldest are dropped, and the front is told how many.
+///   SHOWN-1  No thread of this process waits for the front, except in `end`, which has a timeout.
+///            The queue holds 8,192 lines; beyond that the oldest lines are dropped and the front
+///            is told how many.
 class front_connection final : public log_reader {
  public:
-  /// A sign of life goes out at least every `beat`.
+  /// Sends a heartbeat at least every `beat`.
   front_connection(descriptor connection,
                    std::chrono::milliseconds beat,
                    const front_terminal& terminal);
@@ -46,13 +46,14 @@ class front_connection final : public log_reader {
   int status_line_columns() const override { return columns_; }
   bool output_is_terminal() const override { return output_is_terminal_; }
 
-  /// Whom to tell that the run is to end, and why: at once, if that was asked for before; from the
-  /// thread of this object. Empty: nobody from now on, and no call is under way when this returns.
+  /// Sets the callback for a request to end the run, with the reason. Called on this object's
+  /// thread; called at once when the request came before. Empty: removes the callback, and no call
+  /// is in progress when this returns.
   void tell_of_end_asked(std::function<void(const std::string& why)> whom);
 
-  /// The last message, but for signs of life, which go on until the end of this object: what still
-  /// has to be written may take longer than the suspicion. Waits until the front has all, or is
-  /// gone, at most so long.
+  /// Sends the last message and waits up to `patience` until the front has everything or is gone.
+  /// Heartbeats continue until the destructor, because the final writes may take longer than the
+  /// failure detector's timeout.
   void end(const end_told& how, std::chrono::milliseconds patience);
 
  private:
@@ -61,7 +62,7 @@ class front_connection final : public log_reader {
   bool receive();
   void carry_out(const end_asked& x);
   void carry_out(const terminal_resized& x) { columns_ = x.columns; }
-  /// False: the front is gone.
+  /// Returns false when the front is gone.
   bool send();
   std::optional<std::string> next_frame();
   void lose();
@@ -72,20 +73,20 @@ class front_connection final : public log_reader {
   const bool output_is_terminal_;
   std::atomic<int> columns_;
 
-  // Of the thread alone.
+  // Used only by the thread.
   frame_reader received_;
-  std::string sending_;  ///< what is left of a frame
+  std::string sending_;  ///< the rest of a frame
   bool beat_is_due_ = false, last_taken_ = false;
 
-  std::mutex mutex_;  ///< of what follows
+  std::mutex mutex_;  ///< protects the members below
   std::condition_variable changed_;
   std::deque<line_told> lines_;
-  std::optional<std::string> status_line_;  ///< the newest that was not sent
+  std::optional<std::string> status_line_;  ///< not sent yet
   std::optional<end_told> last_;
   std::uint64_t dropped_ = 0;
   bool gone_ = false, sent_all_ = false, stop_ = false;
 
-  std::mutex asked_mutex_;  ///< held while somebody is told
+  std::mutex asked_mutex_;  ///< held during the callback
   std::function<void(const std::string&)> whom_;
   std::optional<std::string> asked_;
 

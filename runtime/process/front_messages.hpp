@@ -1,5 +1,5 @@
-// What the front of a run and the supervisor's process say to each other, over a pair of sockets
-// (docs/protocol/front.md): values, and their JSON. Both are the same program.
+// Messages between the front of a run and the supervisor process, over a socket pair
+// (docs/protocol/front.md): values and their JSON. Both ends are the same program.
 
 #pragma once
 
@@ -12,15 +12,15 @@
 
 namespace troupe::runtime {
 
-// --- the front says -----------------------------------------------------------------------------
+// --- from the front -----------------------------------------------------------------------------
 
-/// The run is to end in order; `why` as it is told: "SIGINT".
+/// Asks for an orderly end of the run; `why` is shown, for example "SIGINT".
 struct end_asked {
   std::string why;
   bool operator==(const end_asked&) const = default;
 };
 
-/// How wide the front's terminal is now (log_reader::status_line_columns).
+/// Width of the front's terminal (log_reader::status_line_columns).
 struct terminal_resized {
   int columns = 0;
   bool operator==(const terminal_resized&) const = default;
@@ -28,47 +28,46 @@ struct terminal_resized {
 
 using front_request = std::variant<end_asked, terminal_resized>;
 
-// --- the supervisor's process tells -------------------------------------------------------------
+// --- from the supervisor process ----------------------------------------------------------------
 
-/// A line of the log.
 struct line_told {
   severity level = severity::info;
   std::string text;
   bool operator==(const line_told&) const = default;
 };
 
-/// What stands at the bottom of the terminal; empty: nothing does.
+/// The line at the bottom of the terminal; empty: no line.
 struct status_line_told {
   std::string text;
   bool operator==(const status_line_told&) const = default;
 };
 
-/// A sign of life, when there is nothing else to tell.
+/// Heartbeat, sent when there is no other message.
 struct still_there {
   bool operator==(const still_there&) const = default;
 };
 
-/// What the program has to complain of.
+/// Kind of error that ended the program.
 enum class complaint { none, input, memory, fault };
 
-/// The last message of one that ends by itself, but for signs of life.
+/// The last message before an exit; only heartbeats follow.
 struct end_told {
   int exit_code = 0;
   complaint kind = complaint::none;
-  std::string text;  ///< of the complaint
+  std::string text;  ///< the error message
   bool operator==(const end_told&) const = default;
 };
 
 using supervisor_told = std::variant<line_told, status_line_told, still_there, end_told>;
 
-/// Bytes of a line that is shown: of a longer one only so much of its beginning is.
+/// Maximum bytes of a shown line; the rest of a longer line is cut off.
 constexpr std::size_t longest_told_line = std::size_t{1} << 17;
 
-/// JSON. What is not UTF-8 becomes U+FFFD.
+/// JSON. Bytes that are not UTF-8 become U+FFFD.
 std::string text_of(const front_request& x);
 std::string text_of(const supervisor_told& x);
 
-/// Throw input_error that says what is wrong.
+/// Throw input_error with a reason.
 front_request read_front_request(std::string_view text);
 supervisor_told read_supervisor_told(std::string_view text);
 

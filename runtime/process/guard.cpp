@@ -22,10 +22,10 @@ namespace troupe::runtime {
 namespace {
 
 constexpr const char* part_prefix = "troupe:";
-/// By which the kernel knows it (proc(5), comm), at most 15 characters: its words are its agent's.
+/// Process name of a guard (proc(5), comm), at most 15 characters. Its command line is its agent's.
 constexpr const char* guards_name = "troupe-guard";
 
-/// But those that are ignored: one that is blocked would come all the same.
+/// Without ignored signals: a blocked signal would be delivered even when it is ignored.
 sigset_t agent_signals() {
   sigset_t out;
   ::sigemptyset(&out);
@@ -52,7 +52,7 @@ sigset_t guard_signals() {
   return out;
 }
 
-/// Whatever has ended is waited for. What the child's status is, once it has ended.
+/// Waits for all ended children; stores the status of `child` when it is among them.
 void reap(pid_t child, std::optional<int>& status) {
   int how = 0;
   for (pid_t pid = ::waitpid(-1, &how, WNOHANG); pid > 0; pid = ::waitpid(-1, &how, WNOHANG))
@@ -62,7 +62,7 @@ void reap(pid_t child, std::optional<int>& status) {
 
 struct child_end {
   int code = 0;
-  bool everybody = false;  ///< the guard was told to end them
+  bool everybody = false;  ///< the guard was told to kill all processes
 };
 
 child_end wait_for(pid_t child) {
@@ -86,7 +86,7 @@ bool is_one_of(const std::vector<process_id>& all, pid_t pid) {
   return std::any_of(all.begin(), all.end(), [pid](const auto& one) { return one.pid == pid; });
 }
 
-/// Until they are to end, or have. Whether everybody is to.
+/// Waits until the survivors have ended or must end; returns true when all processes must end.
 bool let_live(const survival& x, pid_t owner) {
   using std::chrono::milliseconds;
   constexpr milliseconds shortest(20), longest(500);
@@ -94,7 +94,7 @@ bool let_live(const survival& x, pid_t owner) {
   const timespec slice{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(period).count()};
   const auto wanted = guard_signals();
   std::optional<int> nobody;
-  // In slices while this process, too, was run.
+  // Counts slices in which this process ran, so that a pause of the machine does not count.
   for (milliseconds alone(0); alone < x.patience;) {
     reap(0, nobody);
     const auto who = x.who();
@@ -111,8 +111,8 @@ bool let_live(const survival& x, pid_t owner) {
   return false;
 }
 
-/// A child that is killed leaves its children to us before its own end is told: when none is
-/// left, nothing is.
+/// The children of a killed child are reparented to us before its end is reported, so no child left
+/// means no descendant left.
 void end_children(const std::function<bool(pid_t)>& spare) {
   for (;;) {
     const auto all = children_of(::getpid());
@@ -126,9 +126,8 @@ void end_children(const std::function<bool(pid_t)>& spare) {
   }
 }
 
-/// Those that it had adopted are others' children: no `waitpid` hears of their end. Who cleans up
-/// afterwards leaves what a process still needs, so they have ended here, but one that the kernel
-/// does not let go of.
+/// Adopted processes are not our children, so waitpid does not report their end. `clean` keeps the
+/// files that a running process needs. So this waits for their end, for at most 10 s.
 void end_survivors(const survival& x) {
   constexpr std::chrono::seconds most(10);
   std::vector<running_process> killed;
@@ -203,10 +202,10 @@ int guarded(const std::function<int()>& work,
   take_orphans();
   const auto wanted = guard_signals();
   ::sigprocmask(SIG_BLOCK, &wanted, nullptr);
-  std::fflush(nullptr);  // else both would write what is buffered
-  // A guard is known as one before there is a child that could be asked to kill everybody: taken
-  // for an agent it would be killed, and leave the agent's processes to nobody.
-  std::array<char, 16> own_name{};  // as much as the kernel keeps
+  std::fflush(nullptr);  // else both processes write the buffers
+  // The guard takes its name before the fork. A process that kills agents would else take it for an
+  // agent, kill it and leave the agent's processes running.
+  std::array<char, 16> own_name{};  // the kernel's maximum
   ::prctl(PR_GET_NAME, own_name.data());
   ::prctl(PR_SET_NAME, guards_name);
   const pid_t guard = ::getpid(), owner = ::getppid(), child = ::fork();
@@ -219,11 +218,11 @@ int guarded(const std::function<int()>& work,
     ::prctl(PR_SET_NAME, own_name.data());
     if ((!survivors && ::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) || ::getppid() != guard)
       throw io_error("the guard of this process has ended before it began");
-    // Who waits for the guard kills what is left of the guard's group: not us, who would then leave
-    // our children to nobody.
+    // A process that waits for the guard kills the guard's process group. The child leaves that
+    // group: if it died there, its own children would stay behind.
     ::setpgid(0, 0);
     take_orphans();
-    ::signal(SIGTERM, SIG_DFL);  // by which it hears of the guard's death
+    ::signal(SIGTERM, SIG_DFL);  // the signal of the guard's death
     block_agent_signals();
     return work();
   }

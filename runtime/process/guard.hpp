@@ -1,5 +1,5 @@
-// Whatever is killed, nothing is left: a process whose only work is to see another one end; and how
-// others know what is left of a run's host agents, and kill it.
+// The guard: a process that waits for another process to end and then kills what it left behind.
+// Also finds and kills the remains of a run's host agents.
 
 #pragma once
 
@@ -13,35 +13,34 @@
 
 namespace troupe::runtime {
 
-/// Who outlives a guarded process that is killed.
+/// Which processes outlive a guarded process that is killed.
 struct survival {
-  /// Those that may; called when it has ended. Others that it leaves are killed.
+  /// The survivors; called when the guarded process has ended. All its other remains are killed.
   std::function<std::vector<process_id>()> who;
-  /// Whether an orphan that has come to the guard is left to those that look after it: the guard of
-  /// an agent that one of `who` has started, for one. It is neither killed nor waited for, unless
-  /// everybody is to end.
+  /// Whether an orphan that the guard inherited has another supervisor, for example the guard of an
+  /// agent that a survivor started. Such an orphan is neither killed nor waited for, except when
+  /// all are to end.
   std::function<bool(pid_t)> others;
-  /// Whether somebody wants them, besides who has started the guard.
+  /// Whether another process still needs the survivors, besides the process that started the guard.
   std::function<bool()> wanted;
-  /// So long after nobody does they are killed.
+  /// The survivors are killed after they have not been needed for this long.
   std::chrono::milliseconds patience;
 };
 
-/// Carries out `work` in a child process and returns what it returns there. This process becomes
-/// its guard: when the child has ended, however it ended, every process that is left of it and its
-/// descendants is killed, then `clean` is called, and the child's exit code is returned (128 +
-/// signal). A process cannot leave by becoming a daemon: orphans come to the child (a subreaper)
-/// while that lives, to the guard afterwards.
+/// Runs `work` in a child process and returns its exit code (128 + signal when killed). This
+/// process becomes the child's guard. When the child has ended, the guard kills all its remaining
+/// descendants and calls `clean`. Daemons cannot escape: orphans go to the child (a subreaper)
+/// while it lives, then to the guard.
 ///
-/// With `survivors` the guard stays as long as one of them runs, as their parent, and kills
-/// whatever else comes to it but `others`; until nobody has wanted them for that patience, or it is
-/// told to end by a signal, which ends everybody.
+/// With `survivors`, the guard stays as their parent while one of them runs. It kills all other
+/// orphans except `others`. It ends all when the survivors have not been needed for `patience`, or
+/// on a signal.
 ///
-/// The child has a process group of its own. SIGTERM, SIGINT and SIGHUP to the guard are SIGTERM to
-/// the child, but where they are ignored; so is the guard's own death, of whatever it is, but with
-/// `survivors`: then the child notices nothing. After `signal_to_end_everybody` everybody is
-/// killed, the child first. `before` runs in the guard when the child stands: what it closes, the
-/// child alone has. Call it while this process has one thread. Throws io_error.
+/// The child has its own process group. The guard forwards SIGTERM, SIGINT and SIGHUP as SIGTERM to
+/// the child, unless they are ignored. The child also gets SIGTERM when the guard dies, unless
+/// there are `survivors`. `signal_to_end_everybody` kills all, the child first. `before` runs in
+/// the guard after the fork; descriptors that it closes stay open only in the child. Call this
+/// while the process has one thread. Throws io_error.
 ///
 /// Linux: prctl(2), PR_SET_CHILD_SUBREAPER and PR_SET_PDEATHSIG.
 int guarded(const std::function<int()>& work,
@@ -49,23 +48,23 @@ int guarded(const std::function<int()>& work,
             const std::function<void()>& clean,
             const std::optional<survival>& survivors = std::nullopt);
 
-/// To a guard. No scheduler sends it.
+/// Signal that makes a guard kill all its processes; chosen because no scheduler sends it.
 int signal_to_end_everybody();
 
-/// Whether that process was started as a part of that run, by its words: as its host agent, which
-/// the guard of that was, too, or as a node.
+/// Whether the process belongs to that run, by its command line: a host agent or its guard, or a
+/// node.
 bool is_part_of(const std::filesystem::path& run, pid_t pid);
-/// Whether it guards another one now: the words of that are the same.
+/// Whether the process is a guard now. The command line of a guard is that of its agent.
 bool is_guard(pid_t pid);
-/// Kills a part of a run. A guard is told to end everybody: its agent, and whom that has started or
-/// adopted. One that does not obey is killed, as is an agent that has none, with its children; who
-/// is below those comes to the nearest subreaper. Another part is killed alone.
+/// Kills a process of a run. A guard is told to kill its agent and all that the agent started or
+/// adopted. A guard that does not obey, or an agent without a guard, is killed with its children;
+/// their descendants go to the nearest subreaper. Any other process is killed alone.
 void kill_part(const process_id& it, bool guards_obey = true);
 
-/// Kills the children of this process that `spare` does not want, without waiting for them.
+/// Kills the children of this process except those that `spare` accepts, without waiting for them.
 void kill_children(const std::function<bool(int pid)>& spare);
 
-/// What the agent and its guard are told by signals; blocked from then on.
+/// Blocks the signals that the agent and its guard read.
 void block_agent_signals();
 
 }  // namespace troupe::runtime

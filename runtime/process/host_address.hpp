@@ -1,4 +1,4 @@
-// Where hosts are reached: names, numeric addresses, and which of this host's own lead there.
+// Addresses of hosts: parsing, name resolution, and this host's address on a route.
 
 #pragma once
 
@@ -13,22 +13,22 @@ struct host_and_port {
   std::string host;
   std::uint16_t port = 0;
 };
-/// Throws input_error that says what is wrong with it.
+/// Throws input_error with a reason.
 host_and_port read_host_and_port(const std::string& text);
 
-/// Numeric: the first that the system's resolver knows. Throws input_error: it knows none. It asks
-/// servers of names where a name is no number, and takes as long as they do.
+/// The first numeric address that the system's resolver returns. May wait for name servers. Throws
+/// input_error when there is none.
 std::string numeric_address(const std::string& host);
 
-/// "0.0.0.0", "::": no address, but all that this machine has.
+/// True for "0.0.0.0" and "::", which stand for all addresses of this machine.
 bool is_wildcard(const std::string& numeric);
 
-/// Of this machine's addresses the one that the route to that one begins with. Nothing is sent.
-/// Throws io_error: there is no route.
+/// This machine's source address on the route to `numeric`. Sends nothing. Throws io_error when
+/// there is no route.
 std::string own_address_towards(const std::string& numeric);
 
-/// Whether somebody accepts a connection there, within that time. Throws io_error that says what
-/// the system said.
+/// Checks that a connection is accepted there within `patience`. Throws io_error with the system's
+/// reason.
 void require_listener(const std::string& numeric,
                       std::uint16_t port,
                       std::chrono::milliseconds patience);

@@ -20,7 +20,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// A run that was killed may have left us here while the next one took its folder.
+/// The next run may have taken the folder while this agent of a killed run still lived.
 bool is_still_of(const run_folder& folder, const std::string& id) {
   try {
     return folder.record().id == id;
@@ -34,7 +34,7 @@ void clean(const run_folder& folder, const std::string& id, agents_share& share)
     remove_segments(id);
     return;
   }
-  // Another agent of the run uses them, or those whom one has left do: they remove them at the end.
+  // Other agents of the run, or survivors of one, may use these files; the last share removes them.
   share.end([&] {
     remove_segments(id);
     promise_succession(folder, false);
@@ -44,8 +44,8 @@ void clean(const run_folder& folder, const std::string& id, agents_share& share)
   });
 }
 
-/// Whether that one belongs to the run, without being of this agent: by how it was started, or, of
-/// the supervisor's process, by its entry.
+/// Whether the process belongs to the run, by its command line or, for the supervisor process, by
+/// its entry.
 bool is_of_run(const run_folder& folder, pid_t pid) {
   if (is_part_of(folder.path(), pid))
     return true;
@@ -123,7 +123,7 @@ int run_host_agent(host_agent_settings settings) {
   return guarded(
       [&] {
         const int code = serve(settings, folder, named);
-        clean(folder, id, share);  // the guard may have been killed
+        clean(folder, id, share);  // also here, because the guard may have been killed
         return code;
       },
       [&] { settings.connection.close(); },

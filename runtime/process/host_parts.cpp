@@ -22,7 +22,7 @@ std::string value_after(const std::vector<std::string>& words, const std::string
   return found == words.end() || found + 1 == words.end() ? "" : *(found + 1);
 }
 
-/// A command line may name it from where its process stood.
+/// `word` may be relative to the process's working directory.
 bool is_folder(const std::string& word, pid_t pid, const fs::path& folder) {
   fs::path named(word);
   std::error_code none;

@@ -1,5 +1,6 @@
-// What a standing node (`troupe node`) has started on its host for a run, by command lines: its
-// folder's entries have the pids of that host's own namespace, which need not be those seen here.
+// Processes that a standing node (`troupe node`) started on its host for a run, found by their
+// command lines. The entries in its folder hold pids of that host's own namespace, which can differ
+// from those seen here.
 //
 // Linux: proc(5), /proc/PID/cmdline; pid_namespaces(7).
 
@@ -15,18 +16,17 @@
 
 namespace troupe::runtime {
 
-/// "troupe:agent", "troupe:node": a process that a run starts, and nobody by hand.
+/// The command line of a process that a run starts, "troupe:agent" or "troupe:node".
 struct part_line {
-  std::string name;               ///< "agent", "node-1"
-  std::string folder;             ///< as its command line has it
-  std::uint64_t incarnation = 0;  ///< of a node; 0: it has none
+  std::string name;               ///< for example "agent" or "node-1"
+  std::string folder;             ///< as written in the command line
+  std::uint64_t incarnation = 0;  ///< of a node; else 0
   bool operator==(const part_line&) const = default;
 };
-/// Nothing: it is no part.
+/// Nothing: the command line is of another kind.
 std::optional<part_line> read_part_line(const std::vector<std::string>& words);
 
-/// The folder that a standing node was given by `flag`; nothing: it is no standing node, or none
-/// that was given a folder.
+/// The folder that a standing node got by `flag`; nothing: not a standing node, or no such flag.
 std::optional<std::string> folder_of_standing_node(const std::vector<std::string>& words,
                                                    const std::string& flag);
 
@@ -36,13 +36,12 @@ struct host_part {
   std::uint64_t incarnation = 0;
   bool operator==(const host_part&) const = default;
 };
-/// Those that run now and have that folder, by name; of a place that has several, the newest.
+/// Running processes of that folder, by name. Of several with one name, the newest.
 std::vector<host_part> parts_of_host(const std::filesystem::path& folder);
-/// All of them, whatever their names.
+/// All running processes of that folder.
 std::vector<process_id> processes_of_host(const std::filesystem::path& folder);
 
-/// The standing node itself, which was given its folder by `flag`; nothing: none with that folder
-/// runs here.
+/// The standing node whose `flag` names that folder; nothing: none runs here.
 std::optional<process_id> standing_node_of(const std::filesystem::path& folder,
                                            const std::string& flag);
 

@@ -10,7 +10,8 @@
 
 namespace troupe::runtime {
 
-/// Empty is all zero. The pid is written last and cleared first: one that is there has its start.
+/// An empty slot is all zero. The pid is written last and cleared first, so a slot with a pid has a
+/// valid start time.
 struct named_processes::slot {
   std::atomic<std::uint64_t> start_time;
   std::atomic<pid_t> pid;

@@ -1,5 +1,5 @@
-// Whom a host agent has started or adopted, where its guard sees it, too: they may outlive the
-// agent, and orphans of theirs that nobody has a name for do not.
+// The processes that a host agent started or adopted, in memory that its guard shares. They may
+// outlive the agent; other orphans are killed.
 
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace troupe::runtime {
 
-/// Memory that a process shares with those that it forks. One of them adds and removes; the other
-/// reads, also when that one was killed meanwhile, wherever it was.
+/// Memory shared with forked processes. One process writes; another may read at any time, also
+/// after the writer was killed in the middle of a change.
 class named_processes {
  public:
   /// Throws io_error.
@@ -20,7 +20,7 @@ class named_processes {
   named_processes(const named_processes&) = delete;
   named_processes& operator=(const named_processes&) = delete;
 
-  /// Throws io_error: there are too many.
+  /// Throws io_error when the list is full.
   void add(const process_id& x);
   void remove(const process_id& x);
 

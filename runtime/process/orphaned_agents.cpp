@@ -23,7 +23,7 @@ using agents_clock = std::chrono::steady_clock;
 
 constexpr auto between_reaps = milliseconds(10), between_kills = milliseconds(100);
 
-/// Asks the run's agent on this host to end everybody; nothing comes of it when none listens.
+/// Asks the run's agent on this host to kill all and end. Does nothing when no agent listens.
 void ask_agent_to_end(const std::filesystem::path& run, milliseconds patience) {
   try {
     auto agent = agent_client::connect(run);
@@ -35,12 +35,12 @@ void ask_agent_to_end(const std::filesystem::path& run, milliseconds patience) {
       if (!told || std::holds_alternative<agent_ended>(*told))
         return;
     }
-  } catch (const error&) {  // it has just ended, or does not listen yet
+  } catch (const error&) {  // the agent has just ended, or does not listen yet
   }
 }
 
-/// Those of a run that have come to this process, and nobody else: other children may be of who was
-/// this process before `exec`, or orphans, where it is the first process of a container.
+/// Processes of the run among this process's children. Other children may come from the program
+/// before `exec`, or be orphans when this is a container's first process.
 class orphaned_agents {
  public:
   explicit orphaned_agents(std::filesystem::path run) : run_(std::move(run)) {}
@@ -53,7 +53,7 @@ class orphaned_agents {
     return !left_.empty();
   }
 
-  /// False: they are still there after that time.
+  /// Returns false when some still run after `within`.
   bool have_ended(milliseconds within) {
     for (const auto until = agents_clock::now() + within; are_there();) {
       if (agents_clock::now() > until)
@@ -63,7 +63,7 @@ class orphaned_agents {
     return true;
   }
 
-  /// Who is below one that does not obey comes to us.
+  /// The children of a killed guard are reparented to this process.
   void kill(bool guards_obey) const {
     for (const int pid : left_)
       if (const auto facts = look_at_process(pid))

@@ -1,6 +1,6 @@
-// What is left of a run's host agents: children of this process, which has started them, or has
-// come to them as their subreaper. A guard, an agent that has lost its guard, or whom an agent that
-// was killed together with its guard had started.
+// Ends what is left of a run's host agents among the children of this process: guards, agents
+// without a guard, and processes of an agent that was killed together with its guard. This process
+// started them, or inherited them as a subreaper.
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace troupe::runtime {
 
-/// They end with all that they have started or adopted: are asked for `patience`, then killed and
-/// waited for, no longer than `suspicion`. Nothing happens when there are none.
+/// Ends these agents and all processes that they started or adopted. Asks for `patience`, then
+/// kills them and waits for at most `suspicion`. Does nothing when there are none.
 void end_agents_of(const std::filesystem::path& run,
                    std::chrono::milliseconds patience,
                    std::chrono::milliseconds suspicion);

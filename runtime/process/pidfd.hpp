@@ -1,4 +1,5 @@
-// Descriptors of processes. By number: the C library's header (2.36) is not one for C++.
+// Descriptors of processes. Uses system call numbers: the header of glibc 2.36 does not compile as
+// C++.
 
 #pragma once
 
@@ -10,12 +11,12 @@
 
 namespace troupe::runtime {
 
-/// None, and errno, when it cannot be opened. pidfd_open(2); children do not inherit it.
+/// pidfd_open(2). Empty, with errno set, when it fails. Children do not inherit the descriptor.
 inline descriptor open_pidfd(pid_t pid) {
   return descriptor(int(::syscall(SYS_pidfd_open, pid, 0)));
 }
 
-/// 0, or -1 and errno. pidfd_send_signal(2).
+/// pidfd_send_signal(2). 0, or -1 with errno set.
 inline int signal_pidfd(const descriptor& pidfd, int number) {
   return int(::syscall(SYS_pidfd_send_signal, pidfd.number(), number, nullptr, 0));
 }

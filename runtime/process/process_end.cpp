@@ -9,7 +9,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// Of a file with lines "name count"; 0 where there is none.
+/// Value of `wanted` in a file of "name count" lines; 0 when there is none.
 std::uint64_t counted(const std::filesystem::path& file, const std::string& wanted) {
   std::ifstream in(file);
   std::string name;
@@ -51,14 +51,14 @@ std::uint64_t out_of_memory_kills(const std::filesystem::path& root) {
     std::getline(std::getline(std::getline(in, number, ':'), controllers, ':'), path);
     const auto below = std::filesystem::path(path).relative_path();
     const auto here = root / "sys/fs/cgroup";
-    if (controllers.empty())  // version 2; it counts what is below, too
+    if (controllers.empty())  // version 2: the count includes groups below
       if (const auto seen = counted(here / below / "memory.events", "oom_kill"))
         return seen;
     if (controllers.find("memory") != std::string::npos)
       if (const auto seen = counted(here / "memory" / below / "memory.oom_control", "oom_kill"))
         return seen;
   }
-  // In a container the path may be that of outside, and the group is the root that it sees.
+  // In a container the path may be that of the host; the container's own group is then the root.
   return counted(root / "sys/fs/cgroup/memory.events", "oom_kill");
 }
 

@@ -90,7 +90,7 @@ std::vector<seen_process> seen_processes(const run_folder& of,
   std::error_code failure;
   fs::directory_iterator files(of.processes(), failure);
   if (failure == std::errc::no_such_file_or_directory)
-    return {};  // who takes the folder of a run that has ended is making it anew
+    return {};  // the next run is recreating the folder
   if (failure)
     throw io_error("cannot list '{}': {}", of.processes().string(), failure.message());
   for (const auto& file : files) {

@@ -1,4 +1,4 @@
-// Who takes part in a run: a file for each process, in the run's folder, which that process writes.
+// The entry of a process in its run's folder: one file per process, written by that process.
 
 #pragma once
 
@@ -17,63 +17,61 @@
 
 namespace troupe::runtime {
 
-/// Where a process stands; it changes while it runs.
+/// Progress of a process.
 struct process_progress {
   std::uint64_t generation = 0;  ///< 0: none yet
-  std::uint64_t step = 0;        ///< the newest that was committed
+  std::uint64_t step = 0;        ///< newest committed step
   bool operator==(const process_progress&) const = default;
 };
 
 struct process_entry {
-  std::string name;  ///< the file's, without .json: is_process_name
+  std::string name;  ///< file name without .json; see is_process_name
   process_id process;
   std::string host;
-  std::string role;                ///< "supervisor", "node", "agent", ...: its foremost
-  std::vector<std::string> roles;  ///< all that it plays
-  std::vector<int> ranks;          ///< that it hosts
+  std::string role;                ///< main role: "supervisor", "node", "agent", ...
+  std::vector<std::string> roles;  ///< all roles
+  std::vector<int> ranks;          ///< ranks that it hosts
   std::uint64_t incarnation = 1;
   process_progress progress;
   bool operator==(const process_entry&) const = default;
 };
 
 std::string text_of(const process_entry& x);
-/// Throws input_error, beginning with `what`.
+/// Throws input_error; `what` begins the message.
 process_entry read_process_entry(std::string_view text,
                                  const std::string& name,
                                  const std::string& what);
 
-/// Of this process: pid, start, host are filled in.
+/// The entry of this process, with pid, start time and host.
 process_entry entry_of_this_process(const std::string& name, const std::string& role);
 
 /// Throws io_error.
 void write_entry(const run_folder& to, const process_entry& x);
 void remove_entry(const run_folder& of, const std::string& name);
 
-/// One that the folder has, and whether its process runs: nothing for one of another host, which
-/// cannot be seen from here.
+/// An entry and whether its process runs; nothing for a process of another host.
 struct seen_process {
   process_entry entry;
   std::optional<bool> runs;
 };
 
-/// All of them, by name: none while the folder is being taken by the next run. One that is damaged
-/// is told to `complain` and left out.
+/// All entries, sorted by name. Empty while the next run is taking over the folder. Damaged entries
+/// are reported to `complain` and left out.
 std::vector<seen_process> seen_processes(const run_folder& of,
                                          const std::function<void(const std::string&)>& complain);
 
-/// Keeps the entry of this process up to date, on a thread of its own: asks every second, and
-/// writes when the answer has changed. No one who makes progress waits for it. What cannot be
-/// written is told once, as a warning, and tried again.
+/// Keeps this process's entry up to date on its own thread: polls every second and writes changes.
+/// Compute threads never wait for it. A failed write is logged once and retried.
 class entry_keeper {
  public:
   entry_keeper(const run_folder& to, process_entry entry);
-  ~entry_keeper();  ///< the entry stays, as it is at the end
+  ~entry_keeper();  ///< the entry stays in the folder
   entry_keeper(const entry_keeper&) = delete;
   entry_keeper& operator=(const entry_keeper&) = delete;
 
-  /// From now on; any thread may be asked, until this object ends or it is replaced.
+  /// Polls `ask` from now on, until `stop`, the next `follow` or the destructor. Any thread.
   void follow(std::function<process_progress()> ask);
-  /// Nobody is asked any more; what was answered last is written.
+  /// Stops polling and writes the last answer.
   void stop();
 
  private:

@@ -18,7 +18,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// In one read: the kernel writes it anew for each.
+/// One read: the kernel generates the text anew for each.
 std::string stat_text(pid_t pid) {
   const descriptor file(
       ::open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
@@ -80,7 +80,7 @@ std::vector<process_facts> children_of(pid_t parent) {
   return processes_with([parent](const process_facts& x) { return x.parent == parent; });
 }
 
-// The number is no other group's while one of this is left; but all of them may have ended.
+// The group's number is not reused while a member is left; but all may have ended.
 void kill_group(const process_id& leader) {
   const auto members
       = processes_with([&](const process_facts& x) { return x.group == leader.pid; });
@@ -115,7 +115,7 @@ std::optional<running_process> running_process::find_also_ended(const process_id
   auto pidfd = x.pid > 0 ? open_pidfd(x.pid) : descriptor();
   if (!pidfd && x.pid > 0 && errno != ESRCH && errno != EINVAL)
     throw io_error("cannot watch process {}: {}", x.pid, system_message(errno));
-  // Looked at after it was opened: whom this finds, the descriptor means.
+  // Checked after opening, so that the descriptor belongs to the process found here.
   if (const auto now = look_at_process(x.pid); !pidfd || !now || now->id != x)
     return std::nullopt;
   return running_process(x.pid, std::move(pidfd));

@@ -1,4 +1,4 @@
-// Which process: a pid alone is given to another one some time after its process has ended.
+// Identity of a process, safe against reused pids.
 //
 // Linux: proc(5), /proc/PID/stat; pidfd_open(2).
 
@@ -15,15 +15,14 @@
 
 namespace troupe::runtime {
 
-/// A process of this host, told from a later one with the same pid by its start.
+/// A process of this host. The start time tells it from a later process with the same pid.
 struct process_id {
   pid_t pid = 0;
-  std::uint64_t start_time
-      = 0;  ///< clock ticks from the start of the machine, field 22 of its stat
+  std::uint64_t start_time = 0;  ///< clock ticks since boot: field 22 of /proc/PID/stat
   bool operator==(const process_id&) const = default;
 };
 
-/// What the kernel says of a process, a zombie included.
+/// What the kernel says about a process, also a zombie.
 struct process_facts {
   process_id id;
   char state = '?';  ///< 'R', 'S', 'T', 'Z', ...
@@ -33,39 +32,39 @@ struct process_facts {
 /// Nothing: there is no such process.
 std::optional<process_facts> look_at_process(pid_t pid);
 
-/// Of the text of /proc/PID/stat; nothing where it is none. The name in it may hold anything.
+/// Parses /proc/PID/stat; nothing when the text is malformed. The name in it may contain any byte.
 std::optional<process_facts> read_process_facts(const std::string& stat);
 
 process_id this_process();
 
-/// A zombie does not run: it has ended, and nobody has asked how.
+/// False for a zombie.
 bool is_running(const process_id& x);
 
-/// All processes that this one is the parent of, zombies included.
+/// All children of `parent`, including zombies.
 std::vector<process_facts> children_of(pid_t parent);
 
-/// Kills what is left of the process group that it leads or has led; nobody of a later group with
-/// that number.
+/// Kills what is left of the process group that `leader` leads or led. A later group with the same
+/// number is not touched.
 void kill_group(const process_id& leader);
 
-/// The words that a process was started with; none: it is gone.
+/// The process's command line; empty: it is gone.
 std::vector<std::string> command_of(pid_t pid);
 
 std::string host_name();
 
-/// Holds on to a process that runs, whosever child it is: no signal reaches a later one with its
-/// pid. One thread.
+/// A handle of a running process of any parent. A signal never reaches a later process with the
+/// same pid. One thread.
 class running_process {
  public:
-  /// Nothing: it does not run. Throws io_error where the system refuses.
+  /// Nothing: it does not run. Throws io_error.
   static std::optional<running_process> find(const process_id& x);
-  /// The same of one that may be a zombie. That its first thread is one says nothing of the others:
-  /// all have ended when `wait` says so. Nothing: it is gone.
+  /// As `find`, also for a zombie: its first thread has ended, other threads may still run. `wait`
+  /// waits for all of them. Nothing: the process is gone.
   static std::optional<running_process> find_also_ended(const process_id& x);
 
-  /// False: it has ended. Throws io_error where the system refuses.
+  /// Returns false when the process has ended. Throws io_error.
   bool signal(int number) const;
-  /// True: it has ended.
+  /// Returns true when the process has ended.
   bool wait(std::chrono::milliseconds at_most) const;
   int pidfd() const { return pidfd_.number(); }
 
@@ -76,10 +75,9 @@ class running_process {
   descriptor pidfd_;
 };
 
-/// For a process that must not outlive its parent: it is killed when the thread that started it
-/// ends, however that ends. Called first thing in main. False: the parent has ended already
-/// (`parent` is another process now), so the caller ends, too. The kernel forgets this at the
-/// start of a program that changes its user.
+/// Kills this process when the thread that started it ends. Call it first in main. Returns false
+/// when the parent has ended already (`parent` is no longer the parent's pid); the caller must then
+/// end. The kernel resets this when a program with another user starts.
 bool end_with_parent(pid_t parent);
 
 }  // namespace troupe::runtime

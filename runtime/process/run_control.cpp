@@ -17,14 +17,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr auto between_looks = std::chrono::milliseconds(200);
-constexpr int most_failed_looks = 25;  // in a row: a folder may be half removed for a while
+constexpr int most_failed_looks = 25;  // in a row: a folder may be partly removed for a while
 
-/// A run ends by its word, a node that waits for jobs by its own.
+/// A supervisor decides the end of a run, a standing node its own.
 bool decides(const process_entry& x) {
   return x.role == "supervisor" || x.role == "standing node";
 }
 
-/// Where the last lines begin.
+/// Offset of the last `lines` lines.
 std::uintmax_t last_lines(const fs::path& file, std::size_t lines) {
   std::ifstream in(file, std::ios::binary | std::ios::ate);
   constexpr std::streamoff piece = 65536;
@@ -77,7 +77,7 @@ const seen_process* run_status::supervisor() const {
 
 run_status status_of(const run_folder& folder,
                      const std::function<void(const std::string&)>& complain) {
-  // Whether it is held is asked first: who ends says how before it lets go.
+  // Read in this order: a process records the end before it releases the folder.
   const bool held = folder.is_held();
   run_status out{.record = folder.record(), .processes = seen_processes(folder, complain)};
   const bool elsewhere = std::any_of(out.processes.begin(), out.processes.end(), [](const auto& x) {
@@ -174,10 +174,10 @@ std::optional<run_end> wait_for_end(const run_folder& folder,
   int failed = 0;
   for (;;) {
     try {
-      // A file that cannot be read now is looked at again: it may just be replaced.
+      // An unreadable file is read again: it may be in replacement.
       status = status_of(folder, [](const std::string&) {});
       failed = 0;
-    } catch (const error&) {  // somebody may be removing the folder
+    } catch (const error&) {  // another process may be removing the folder
       if (status.record.ended)
         return status.record.ended;
       std::error_code unseen;

@@ -31,7 +31,7 @@ constexpr const char* asked_to_end = "asked-to-end.";
 constexpr const char* claimed = "claimed.";
 constexpr mode_t others = S_IRWXG | S_IRWXO;
 
-/// Throws unless it is a folder that this user owns and nobody else may enter.
+/// Throws unless this user owns the folder and no other user may enter it.
 void require_own(const fs::path& path) {
   struct stat about = {};
   if (::lstat(path.c_str(), &about) != 0)
@@ -71,7 +71,7 @@ descriptor open_lock(const fs::path& folder, int more) {
       (folder / lock_file).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | more, S_IRUSR | S_IWUSR));
 }
 
-/// Of the open file, not of the process: it can be asked for without being taken.
+/// A lock of the open file, not of the process, so that it can be tested without being taken.
 struct flock whole_file() {
   struct flock out = {};
   out.l_type = F_WRLCK;
@@ -79,7 +79,7 @@ struct flock whole_file() {
   return out;
 }
 
-/// By the pid of who holds it, only to be named to others.
+/// Writes this process's pid into the lock file, for error messages of others.
 void sign(const descriptor& lock) {
   const auto pid = std::to_string(::getpid()) + "\n";
   if (::ftruncate(lock.number(), 0) == 0)
@@ -106,7 +106,7 @@ fs::path claim_file(const fs::path& folder, const std::string& run_id, const std
   return folder / fmt::format("{}{}.{}", claimed, run_id, what);
 }
 
-/// What a run of before has left. Its logs are kept once.
+/// Removes what an earlier run left. Keeps one generation of logs.
 void clear(const run_folder& of) {
   for (const auto& folder : {of.processes(), of.sockets(), of.credentials()})
     remove_tree(folder);
@@ -192,7 +192,7 @@ void replace_file(const fs::path& path, std::string_view text) {
       partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
   const auto written = file ? ::write(file.number(), text.data(), text.size()) : -1;
   if (written >= 0 && std::size_t(written) < text.size())
-    errno = ENOSPC;  // a part of it was taken, and the system does not say why
+    errno = ENOSPC;  // a short write has no errno
   if (written != ssize_t(text.size()) || ::rename(partial.c_str(), path.c_str()) != 0)
     throw io_error("cannot write '{}': {}", path.string(), system_message(errno));
 }
@@ -346,7 +346,7 @@ void held_run_folder::end(int exit_code, const std::string& reason) {
   auto all = record();
   all.ended = run_end{.exit_code = exit_code, .reason = reason, .at = time_of_day()};
   replace_file(path_ / record_file, text_of(all));
-  std::error_code ignored;  // of credentials that were given, the user has others
+  std::error_code ignored;  // the user has other copies of given credentials
   fs::remove_all(credentials(), ignored);
   for (const auto& file : {order(), description(), rendezvous()})
     fs::remove(file, ignored);

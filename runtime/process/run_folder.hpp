@@ -1,5 +1,5 @@
-// The folder of a run: what its processes are, their logs, sockets and credentials, and how it
-// ended. docs/formats/run_folder.md.
+// The folder of a run: entries of its processes, logs, sockets, credentials, and how it ended.
+// docs/formats/run_folder.md.
 
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace troupe::runtime {
 
-/// How a run ended, as the program's exit code and the reason that was told, if there was one.
+/// How a run ended: the program's exit code and the reason, if any.
 struct run_end {
   int exit_code = 0;
   std::string reason;
@@ -25,9 +25,9 @@ struct run_end {
   bool operator==(const run_end&) const = default;
 };
 
-/// What `run.json` says.
+/// The contents of `run.json`.
 struct run_record {
-  std::string id;       ///< of this run alone: 16 hexadecimal digits
+  std::string id;       ///< 16 hexadecimal digits, unique to this run
   std::string program;  ///< version_text
   std::vector<std::string> command;
   std::string started;  ///< UTC
@@ -36,26 +36,25 @@ struct run_record {
 };
 
 std::string text_of(const run_record& x);
-/// Throws input_error, beginning with `what`.
+/// Throws input_error; `what` begins the message.
 run_record read_run_record(std::string_view text, const std::string& what);
 
-/// Now, in UTC.
 std::string time_of_day();
 
-/// A folder of a run, which belongs to this user alone: mode 0700. One thread.
+/// A run's folder, private to this user (mode 0700). One thread.
 class run_folder {
  public:
-  /// That of a run that there is, or was. Throws input_error: there is none, or others than this
-  /// user may enter or own it.
+  /// The folder of a current or past run. Throws input_error when it is not one, or when another
+  /// user owns it or may enter it.
   static run_folder open(const std::filesystem::path& path);
-  /// A new one, of a run that another host has the folder of: nobody holds it. Throws input_error
-  /// as `open`, and io_error.
+  /// Creates a folder for a run whose own folder is on another host. It is not held. Throws
+  /// input_error as `open`, and io_error.
   static run_folder copy(const std::filesystem::path& path, const run_record& record);
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path log_of(const std::string& process) const;
   std::filesystem::path ledger() const { return path_ / "ledger.jsonl"; }
-  std::filesystem::path order() const { return path_ / "order"; }  ///< run_succession.hpp
+  std::filesystem::path order() const { return path_ / "order"; }  ///< see run_succession.hpp
   std::filesystem::path description() const { return path_ / "description.json"; }
   std::filesystem::path rendezvous() const { return path_ / "rendezvous.json"; }
   std::filesystem::path processes() const { return path_ / "processes"; }
@@ -63,19 +62,18 @@ class run_folder {
   std::filesystem::path sockets() const { return path_ / "sockets"; }
   std::filesystem::path credentials() const { return path_ / "credentials"; }
 
-  /// There when that process was asked to end the run: a successor is asked anew.
+  /// Exists when that process was asked to end the run. A successor has its own file.
   std::filesystem::path asked_to_end_file(const process_id& whom) const;
 
-  /// That something happens once in a run, whichever of its processes does it: false when it has
-  /// been claimed before. `what` is a part of a file's name. Throws io_error.
+  /// Lets an action happen once per run, across its processes: returns false when it was claimed
+  /// before. `what` is a part of a file name. Throws io_error.
   bool claim(const std::string& run_id, const std::string& what) const;
-  /// When that was claimed, in nanoseconds by the steady clock of the machine of who did; nothing:
-  /// it was not.
+  /// Time of the claim in nanoseconds of the claiming machine's steady clock; nothing: not claimed.
   std::optional<std::uint64_t> claimed_at(const std::string& run_id, const std::string& what) const;
 
-  /// Throws input_error when it is missing or damaged.
+  /// Throws input_error when `run.json` is missing or damaged.
   run_record record() const;
-  /// Whether a process holds the folder (held_run_folder), now.
+  /// Whether a process holds the folder now (held_run_folder).
   bool is_held() const;
 
  protected:
@@ -83,39 +81,38 @@ class run_folder {
   std::filesystem::path path_;
 };
 
-/// That of a run of this process: nobody else runs in it until this object or process ends,
-/// however it ends.
+/// The folder of a run of this process, locked until this object or the process ends.
 ///
-///   RUN-1         A folder is of one living run, of this user, and nobody else may enter it.
+///   RUN-1         A folder belongs to one living run of this user, and no other user may enter it.
 ///   SUCCESSION-2  At most one process leads a run: the one that holds its folder.
 class held_run_folder : public run_folder {
  public:
-  /// Makes it where there is none; takes one whose run has ended, whose logs become `logs.before`
-  /// and of which nothing else is left. Throws input_error: it is another user's, others may enter
-  /// it, another run lives there, or it has files and is no run's folder; io_error.
+  /// Creates the folder, or takes one whose run has ended: its logs become `logs.before`, the rest
+  /// is removed. Throws input_error when another user owns it or may enter it, when another run
+  /// lives in it, or when it has files but is not a run's folder. Throws io_error.
   held_run_folder(const std::filesystem::path& path,
                   const std::string& program,
                   const std::vector<std::string>& command);
-  /// The same of one that is removed when this object ends.
+  /// The same, for a folder that the destructor removes.
   static held_run_folder temporary(const std::filesystem::path& path,
                                    const std::string& program,
                                    const std::vector<std::string>& command);
-  /// In a new one (new_temporary_folder).
+  /// The same, in new_temporary_folder.
   static held_run_folder temporary(const std::string& program,
                                    const std::vector<std::string>& command);
-  /// That of a run that has died, as it stands: for who says in its place how it ended. Nothing: a
-  /// process holds it, or it has ended. Throws input_error as `open`, and io_error.
+  /// The folder of a run that died, unchanged, to record its end. Nothing: a process holds it, or
+  /// the end is recorded. Throws input_error as `open`, and io_error.
   static std::optional<held_run_folder> of_died(const std::filesystem::path& path);
-  /// The same to go on with the run, in the place of who has held it: waits that long for that
-  /// process to be gone.
+  /// As of_died, to continue the run in place of the process that held the folder. Waits up to
+  /// `patience` until that process is gone.
   static std::optional<held_run_folder> to_go_on(const std::filesystem::path& path,
                                                  std::chrono::milliseconds patience);
   held_run_folder(held_run_folder&&) noexcept = default;
   held_run_folder& operator=(held_run_folder&&) = delete;
   ~held_run_folder();
 
-  /// Says how the run ended, in `run.json`, and removes its credentials: folders of runs are given
-  /// to others, with the checkpoints that they lie beside. Throws io_error.
+  /// Records the end in `run.json` and removes the credentials: run folders are passed on together
+  /// with the checkpoints beside them. Throws io_error.
   void end(int exit_code, const std::string& reason);
 
  private:
@@ -126,17 +123,17 @@ class held_run_folder : public run_folder {
   bool temporary_ = false;
 };
 
-/// 16 hexadecimal digits that nobody else has. Throws io_error.
+/// A random token of 16 hexadecimal digits. Throws io_error.
 std::string new_token();
 
-/// An empty one below the system's folder for temporary files, with mode 0700. Throws io_error.
+/// A new, empty folder in the system's temporary folder, mode 0700. Throws io_error.
 std::filesystem::path new_temporary_folder();
-/// That nobody else may enter, where there is none yet. Throws io_error, and input_error where
-/// there is one of another user, or that others may enter.
+/// Creates a private folder unless it exists. Throws io_error; throws input_error when another user
+/// owns the existing one or may enter it.
 void make_own_folder(const std::filesystem::path& path);
 
-/// Replaces a small file at once, for readers: they see the one before or this one. Not durable.
-/// Throws io_error.
+/// Replaces a small file atomically: readers see the old text or the new one. Not durable. Throws
+/// io_error.
 void replace_file(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace troupe::runtime

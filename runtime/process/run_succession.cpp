@@ -31,11 +31,11 @@ std::string text_of(const process_id& x) {
   return fmt::format("{} {}\n", x.pid, x.start_time);
 }
 
-/// By that very process: one that was killed has left its own.
+/// Whether this very process promised: a killed agent may have left its file.
 bool has_promised(const run_folder& in, const process_entry& agent) {
   try {
     return read_text(promise_of(in, agent.name)) == text_of(agent.process);
-  } catch (const error&) {  // there is none
+  } catch (const error&) {  // no file
     return false;
   }
 }
@@ -113,7 +113,7 @@ std::string read_description(const run_folder& in) {
 
 void promise_succession(const run_folder& to, bool promised) {
   const auto file = promise_of(to, agent_name());
-  std::error_code ignored;  // who looks finds it for as long as the agent runs
+  std::error_code ignored;  // a stale promise counts only while its agent runs
   if (promised)
     replace_file(file, text_of(this_process()));
   else

@@ -1,4 +1,4 @@
-// Shared memory with names, which outlives who made it.
+// Named shared memory, which outlives the process that created it.
 
 #pragma once
 
@@ -7,12 +7,10 @@
 
 namespace troupe::runtime {
 
-/// Segments of a run that have names begin so: "/troupe-<id>-". A name without it is nobody's to
-/// remove.
+/// Prefix of the names of a run's segments: "/troupe-<id>-". Segments without it are never removed.
 std::string segment_prefix(const std::string& run_id);
 
-/// Unlinks every segment of a run of this user; returns how many there were. Whoever has one mapped
-/// keeps it.
+/// Unlinks every segment of a run of this user; returns their number. Existing mappings stay valid.
 int remove_segments(const std::string& run_id);
 
 }  // namespace troupe::runtime

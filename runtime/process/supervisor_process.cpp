@@ -27,7 +27,7 @@ using clock = std::chrono::steady_clock;
 
 constexpr int beats_in_suspicion = 5;
 constexpr int beats_to_begin = 10 * beats_in_suspicion;
-/// With an agent that is asked to end, where who asks waits for no order.
+/// Patience with an agent when the caller wants the end at once.
 constexpr auto patience_at_once = milliseconds(1000);
 constexpr auto between_waits = milliseconds(100);
 
@@ -90,8 +90,8 @@ std::optional<supervisor_told> supervisor_process::next_received() {
 }
 
 std::optional<supervisor_told> supervisor_process::next() {
-  // Time in which this process, too, was not run says nothing of the other: whoever was stopped
-  // finds what it told meanwhile.
+  // Counts only time in which this process ran: after a pause, the child's messages of that time
+  // are still unread.
   for (int silent = 0; !end_;) {
     if (auto told = next_received())
       return told;
@@ -143,8 +143,7 @@ void supervisor_process::give_up(std::string silence) {
 
 void supervisor_process::conclude() {
   connection_.close();
-  // Its end of the connection is closed by its end, or a little before it when it has told of that;
-  // one that closes it otherwise is none of ours.
+  // The child closes its connection at its end, or shortly before when it has announced the end.
   const auto until = clock::now()
                      + (ends_ ? std::max<clock::duration>(suspicion_, left_to_end())
                               : clock::duration(suspicion_));
@@ -158,7 +157,7 @@ void supervisor_process::conclude() {
 
 void supervisor_process::send(const front_request& x) {
   const auto text = frame_of(text_of(x));
-  // What does not fit there is not taken by one who stands still, and is killed for that.
+  // A full buffer means that the child does not read; it is then killed for its silence.
   [[maybe_unused]] const auto sent
       = ::send(connection_.number(), text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
@@ -202,7 +201,7 @@ void supervisor_process::kill() {
 }
 
 void supervisor_process::end_what_is_left(const std::filesystem::path& run, bool at_once) {
-  // SHOWN-3: orphans have come to us, so that it is seen when none is left.
+  // SHOWN-3: this process is a subreaper, so it sees when no orphan is left.
   end_agents_of(run, at_once ? std::min(suspicion_, patience_at_once) : suspicion_, suspicion_);
 }
 

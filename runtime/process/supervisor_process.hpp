@@ -1,5 +1,5 @@
-// The front's side of a run of several processes: the process that hosts the supervisor, as a child
-// of this one, what it tells, and how nothing is left behind when it is lost.
+// The front's side of a run of several processes: starts the supervisor process as a child, relays
+// its messages, and removes what is left when it is lost.
 
 #pragma once
 
@@ -19,27 +19,27 @@
 
 namespace troupe::runtime {
 
-/// Where the child finds what it is given, which has no other descriptors (CHILD-1).
+/// Descriptors of the child; it has no others (CHILD-1).
 namespace supervisor_descriptor {
 constexpr int front = 3;    ///< for front_connection
-constexpr int order = 4;    ///< a file with what it is to do
+constexpr int order = 4;    ///< a file with the order
 constexpr int console = 5;  ///< the front's standard error, until the run has a log
 }  // namespace supervisor_descriptor
 
-/// How often a sign of life goes out, and so how much of the suspicion may pass without one.
+/// Heartbeat interval, a fraction of the failure detector's timeout `suspicion` (seconds).
 std::chrono::milliseconds beat_of(double suspicion);
 
-/// One thread, but where another is allowed.
+/// One thread, except where noted.
 ///
-///   SHOWN-2  The run needs nothing of this process: when it ends, however, the child goes on.
-///   SHOWN-3  When the child has ended, however, and nobody goes on with its run, no process of it
-///            is left (end_what_is_left).
+///   SHOWN-2  The run does not need this process: when it ends, in any way, the child continues.
+///   SHOWN-3  When the child has ended, in any way, and no successor continues its run, no process
+///            of the run is left (end_what_is_left).
 class supervisor_process {
  public:
-  /// Nothing is started yet. Orphans of this process come to it from now on (a subreaper): so it
-  /// knows whom a child that was killed has left. `suspicion` in seconds. Throws io_error.
+  /// Starts nothing yet. Makes this process a subreaper, so that it inherits what a killed child
+  /// leaves. `suspicion` in seconds. Throws io_error.
   explicit supervisor_process(double suspicion);
-  /// The child is left alone; its pair of sockets ends.
+  /// Leaves the child running; closes the socket pair.
   ~supervisor_process();
   supervisor_process(const supervisor_process&) = delete;
   supervisor_process& operator=(const supervisor_process&) = delete;
@@ -47,26 +47,25 @@ class supervisor_process {
   /// `order` is any text. Throws io_error.
   void start(const std::vector<std::string>& command, const std::string& order);
 
-  /// What it tells next, but signs of life; nothing: it has ended, or was killed since it gave none
-  /// for the time of suspicion, or had not ended ten times as long after it told that it does, and
-  /// `end` says how.
+  /// The next message, without heartbeats. Nothing: the child has ended, and `end` says how. Kills
+  /// the child first when it sent no heartbeat for `suspicion`, or had not ended ten times
+  /// `suspicion` after it announced its end.
   std::optional<supervisor_told> next();
 
-  /// Any thread, also before the start.
+  /// Any thread, also before `start`.
   void ask_to_end(const std::string& why);
-  /// `next` gives nothing soon. The same.
+  /// Kills the child; `next` then returns nothing soon. Any thread, also before `start`.
   void kill();
 
   const process_id& id() const { return child_->id(); }
-  /// Once `next` gave nothing.
+  /// Valid after `next` returned nothing.
   const process_end& end() const { return *end_; }
-  /// What it did before it was killed by this object; empty: it ended, or was killed, by itself.
+  /// Why this object killed the child; empty: it ended in another way.
   const std::string& silence() const { return silence_; }
 
-  /// Ends whom a child that has ended has left of the run in that folder: asks its host agent to
-  /// end them, and kills it when it does not within the time of suspicion. Other children of this
-  /// process are left alone, and so is an agent that the child has not started. `at_once`: the
-  /// agent has a second at most.
+  /// Ends the processes of that run that an ended child left. Asks its host agent first and kills
+  /// it after `suspicion`. Other children of this process, and agents that the child did not start,
+  /// are left alone. `at_once`: gives the agent one second at most.
   void end_what_is_left(const std::filesystem::path& run, bool at_once = false);
 
  private:
@@ -86,11 +85,11 @@ class supervisor_process {
   std::optional<process_end> end_;
   std::string silence_;
   int columns_ = 0;
-  bool begun_ = false;                             ///< it has told something
-  bool ends_ = false;                              ///< it has told that it does
-  std::chrono::steady_clock::duration ending_{0};  ///< since then, while this process ran, too
+  bool begun_ = false;                             ///< the child has sent a message
+  bool ends_ = false;                              ///< the child has announced its end
+  std::chrono::steady_clock::duration ending_{0};  ///< time since then in which this process ran
 
-  std::mutex mutex_;  ///< of what follows
+  std::mutex mutex_;  ///< protects the members below
   std::vector<std::string> asked_;
   bool kill_ = false;
 };

@@ -12,7 +12,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// Temporary, and who shows the run is gone.
+/// Whether the folder is temporary and its front has ended.
 bool is_orphaned(const run_folder& x) {
   const auto file = x.path() / temporary_marker;
   std::error_code failure;
@@ -23,7 +23,7 @@ bool is_orphaned(const run_folder& x) {
 }
 
 void remove_whole(const run_folder& x) {
-  std::error_code ignored;  // another one that ends may do the same
+  std::error_code ignored;  // another ending process may remove it as well
   std::filesystem::remove_all(x.path(), ignored);
 }
 
@@ -35,7 +35,7 @@ void mark_temporary(const held_run_folder& x, const process_id& shown_by) {
   replace_file(x.path() / temporary_marker, json_text(out) + "\n");
 }
 
-// The own entry goes first: of two that end at once the later one sees that nobody is there.
+// Removes this process's entry first, so that the later of two ending processes sees no other.
 void leave_temporary(const run_folder& x) {
   try {
     if (!is_orphaned(x))
@@ -48,7 +48,7 @@ void leave_temporary(const run_folder& x) {
       needed = needed || one.runs.value_or(true);
     if (!needed)
       remove_whole(x);
-  } catch (const error&) {  // it is gone
+  } catch (const error&) {  // the folder is gone
   }
 }
 
@@ -56,7 +56,7 @@ void remove_temporary_of_ended(const run_folder& x) {
   try {
     if (is_orphaned(x) && x.record().ended)
       remove_whole(x);
-  } catch (const error&) {  // it is gone
+  } catch (const error&) {  // the folder is gone
   }
 }
 

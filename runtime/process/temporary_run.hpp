@@ -1,6 +1,6 @@
-// The temporary folder of a run, which is gone when the run is. Who shows the run removes it, or,
-// when that is gone, the supervisor's process at its end; and where nobody is left who decides, the
-// last of the others that ends. Only when all die at once, as with the machine, it stays.
+// The temporary folder of a run, removed with the run. The front removes it. When the front is
+// gone, the supervisor process removes it at its end; without a supervisor, the last process that
+// ends does. It stays only when all die at once, for example with the machine.
 
 #pragma once
 
@@ -9,17 +9,17 @@
 
 namespace troupe::runtime {
 
-/// Of the run's folder: there when it is temporary.
+/// A file in the run's folder that marks the folder as temporary.
 inline constexpr const char* temporary_marker = "temporary";
 
-/// `shown_by`: who removes it while that process runs. Throws io_error.
+/// The process `shown_by` removes the folder while it runs. Throws io_error.
 void mark_temporary(const held_run_folder& x, const process_id& shown_by);
 
-/// This process of the run, or of who has looked after it, ends. A temporary folder that nobody
-/// else of the run can need any more is removed, and any other left as it is.
+/// Called at the end of a process of the run or one that watched it. Removes a temporary folder
+/// that no other process of the run needs; leaves any other folder.
 void leave_temporary(const run_folder& x);
 
-/// Where the run has said how it ended and nobody shows it: a temporary folder is removed.
+/// Removes a temporary folder when the run's end is recorded and its front is gone.
 void remove_temporary_of_ended(const run_folder& x);
 
 }  // namespace troupe::runtime

@@ -22,14 +22,14 @@ epoll_event asked_for(const epoll_event& asked, bool for_his_word) {
 
 }  // namespace
 
-// getpeername knows nobody any more once he has reset the connection.
+// getpeername fails after the peer has reset the connection.
 std::string other_end_of(int connection) {
   sockaddr_storage address = {};
   socklen_t size = sizeof address;
   std::array<char, NI_MAXHOST> host = {};
   std::array<char, NI_MAXSERV> port = {};
   const auto at = reinterpret_cast<sockaddr*>(&address);
-  if (::getsockname(connection, at, &size) != 0  // as long as the other's
+  if (::getsockname(connection, at, &size) != 0  // gives the address size
       || ::getsockopt(connection, SOL_SOCKET, SO_PEERNAME, at, &size) != 0
       || ::getnameinfo(at,
                        size,
@@ -137,7 +137,7 @@ std::deque<tls_callers::caller>::iterator tls_callers::longest() {
   return std::find_if(all_.begin(), all_.end(), [](const auto& x) { return !x.over; });
 }
 
-// Fails where CAF does not look at him any more, which is as well.
+// Fails when CAF no longer watches the caller; that is harmless.
 void tls_callers::ask(const caller& x) {
   auto told = asked_for(x.asked, x.for_his_word);
   if (x.epoll >= 0)
@@ -149,7 +149,7 @@ void tls_callers::forget(std::deque<caller>::iterator x) {
   count_ = all_.size();
 }
 
-// His end is read by the thread that serves him, which then closes it.
+// The serving thread reads the end of the stream and closes the connection.
 void tls_callers::hang_up(caller& x, const std::string& kind, const std::string& why) {
   complain(kind, x.at, why);
   x.over = true;
@@ -173,7 +173,7 @@ void tls_callers::tell_all(std::unique_lock<std::mutex>& lock) {
   lock.lock();
 }
 
-// CAF does not ask for the time of one who says nothing.
+// CAF has no timeout for silent callers.
 void tls_callers::watch() {
   for (std::unique_lock lock(mutex_); !ends_;) {
     const auto x = longest();

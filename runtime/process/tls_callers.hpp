@@ -1,13 +1,14 @@
-// Who has been accepted at a port of this process and has not shown a certificate yet.
+// Connections that a port of this process has accepted and that have not shown a certificate yet.
 //
-// CAF has words for a caller as soon as it has accepted him, and asks to be woken when they can be
-// written: always, while the handshake waits for his next word. Its thread then tried without rest.
-// So the kernel is asked on its behalf only for what the handshake waits for, until that is over.
+// As soon as CAF has accepted a caller, it has data to send and asks epoll for write readiness. The
+// socket is always writable while the handshake waits for the caller's next message, so CAF's
+// thread would spin. This code narrows CAF's epoll request to what the handshake waits for, until
+// it is over.
 //
-// A caller who never shows who he is holds a descriptor for ever, keeps CAF's thread from ending,
-// and says nothing in any log. So he has only so much time, the one who has taken longest makes
-// room when there are many, and the first of each kind that is refused is told. One who leaves by
-// himself is not: a process of the run that is killed as it calls does that, too.
+// A caller that never authenticates would hold a descriptor for ever, keep CAF's thread from
+// ending, and appear in no log. So each caller has a timeout, the oldest is dropped when there are
+// too many, and the first refusal of each kind is logged. A caller that leaves by itself is not
+// logged: a process of the run that is killed while it connects looks the same.
 
 #pragma once
 
@@ -27,39 +28,40 @@
 
 namespace troupe::runtime {
 
-/// Callers that have not shown yet that they have a certificate of the run: as many may wait.
+/// Maximum number of callers without a certificate.
 inline constexpr std::size_t most_unknown_tls_callers = 64;
 
-/// Any thread. What is said of a caller comes from the thread that serves him, and `is_gone` before
-/// his descriptor is closed. `who` is his connection with OpenSSL, and only a name here.
+/// Any thread. The thread that serves a caller makes all calls about it, and `is_gone` before it
+/// closes the descriptor. `who` is the OpenSSL connection, used only as an identity.
 class tls_callers {
  public:
   using control = int(int epoll, int operation, int at, epoll_event* events);
 
   using report = std::function<void(const std::string& what)>;
 
-  /// `epoll_control`: the system's. `tell`: of those who are refused, on any thread.
+  /// `epoll_control`: the system's function. `tell` logs refusals, on any thread.
   tls_callers(control* epoll_control, report tell)
       : epoll_control_(epoll_control), tell_(std::move(tell)) {}
   ~tls_callers();
   tls_callers(const tls_callers&) = delete;
   tls_callers& operator=(const tls_callers&) = delete;
 
-  /// For one who has been accepted to show his certificate. Before this is said he has for ever.
+  /// Sets the handshake timeout; before this call there is none.
   void wait_no_longer_than(std::chrono::milliseconds patience);
 
-  /// His handshake waits for his next word, or until ours can be written.
+  /// The handshake waits for the caller's next message, or until ours can be written.
   void waits(const void* who, int at, bool for_his_word);
   void is_known(const void* who);
   void is_refused(const void* who, int at, const std::string& why);
-  /// By himself: nobody has refused him, and nothing is told.
+  /// The caller closed the connection itself; not logged.
   void has_left(const void* who);
   void is_gone(const void* who);
 
-  /// Hangs up on all, without a word: the process ends.
+  /// Closes all these connections without a log line: the process ends.
   void end_all();
 
-  /// In the place of the system's: of a caller whose next word is waited for, only that is asked.
+  /// Replaces epoll_ctl. While the handshake waits for the caller, only read readiness is
+  /// requested.
   int epoll(int epoll, int operation, int at, epoll_event* events);
 
  private:
@@ -69,8 +71,8 @@ class tls_callers {
     int at = -1;
     clock::time_point since = {};
     bool for_his_word = false;
-    bool over = false;  ///< he is refused or has left, and is to be closed by who serves him
-    int epoll = -1;     ///< that looks at him
+    bool over = false;  ///< refused or gone; its serving thread closes it
+    int epoll = -1;     ///< the epoll instance that watches it
     epoll_event asked = {};
   };
 
@@ -85,18 +87,18 @@ class tls_callers {
 
   control* const epoll_control_;
   const report tell_;
-  std::atomic<std::size_t> count_ = 0;  ///< of all_, for those who have no caller here
+  std::atomic<std::size_t> count_ = 0;  ///< size of all_, read without the lock
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<caller> all_;  ///< in the order in which they came
+  std::deque<caller> all_;  ///< in order of arrival
   std::chrono::milliseconds patience_{5000};
   bool ends_ = false;
   std::set<std::string> complained_;
-  std::vector<std::string> untold_;  ///< a log may wait, and nobody of this process for it
+  std::vector<std::string> untold_;  ///< logged after unlocking: a log may block
   std::jthread watch_;
 };
 
-/// Numeric, "10.0.0.7:51234": who is at the other end of that connection, or was.
+/// Numeric address of the other end, "10.0.0.7:51234", also after the connection was reset.
 std::string other_end_of(int connection);
 
 }  // namespace troupe::runtime

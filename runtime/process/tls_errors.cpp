@@ -16,13 +16,12 @@
 namespace troupe::runtime {
 namespace {
 
-/// OpenSSL's own.
 template <class Function>
 Function* original(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
 }
 
-/// Never taken down: CAF's threads and ours may outlive what a process takes down at its end.
+/// Never destroyed: CAF's threads and ours may outlive static destruction.
 tls_callers& callers() {
   static auto& all = *new tls_callers(original<tls_callers::control>("epoll_ctl"),
                                       [](const std::string& what) { log_warning("{}", what); });

@@ -1,12 +1,12 @@
-// What CAF 0.17 leaves undone between itself and OpenSSL. The calls of OpenSSL that it makes come
-// here first, and those by which it tells the kernel what it waits for.
+// Works around two faults of CAF 0.17 with OpenSSL, by interposing the functions of OpenSSL and
+// epoll that CAF calls.
 //
-// OpenSSL keeps what went wrong in a queue of each thread, which has to be empty before a call:
-// SSL_get_error takes what lies there for the call's own. CAF leaves it there. The thread that
-// serves all connections of a process would then, after one of them has broken or a stranger has
-// sent garbage, find the next one broken, too. So each call begins with an empty queue.
+// OpenSSL keeps errors in a queue per thread, which must be empty before a call: SSL_get_error
+// takes an old entry for the result of the new call. CAF leaves entries in the queue. One broken
+// connection, or garbage from a stranger, would then break the next connection of the same thread.
+// So each interposed call clears the queue first.
 //
-// Whoever has been accepted is counted until he has shown who he is: tls_callers.hpp.
+// Accepted connections without a certificate are tracked: tls_callers.hpp.
 
 #pragma once
 
@@ -14,11 +14,11 @@
 
 namespace troupe::runtime {
 
-/// Who calls this is linked with those that stand between CAF and OpenSSL. `patience`: for a caller
-/// of any port of this process to show that it has a certificate of the run.
+/// Activates the interposed functions: a program that calls this links them. `patience`: timeout
+/// for a caller of any port of this process to show a certificate of the run.
 void stand_before_tls(std::chrono::milliseconds patience);
 
-/// The process ends: CAF would wait for those who have not shown yet who they are.
+/// Called when the process ends: CAF would wait for callers without a certificate.
 void hang_up_on_unknown_callers();
 
 }  // namespace troupe::runtime

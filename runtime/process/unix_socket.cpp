@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr int waiting_connections = 16;
 
-/// The folder by its descriptor: "/proc/self/fd/7/name" is short, whatever the folder is called.
+/// Addresses the folder by its descriptor: "/proc/self/fd/7/name" is short for every folder.
 class socket_address {
  public:
   socket_address(const fs::path& folder, const std::string& name)

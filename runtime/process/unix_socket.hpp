@@ -1,5 +1,4 @@
-// Sockets of the machine, by a name in a folder: however deep that folder is, although an address
-// has but 108 bytes.
+// Unix sockets by a name in a folder, with paths of any length (a socket address holds 108 bytes).
 
 #pragma once
 
@@ -11,18 +10,18 @@
 
 namespace troupe::runtime {
 
-/// Listens as `name` in the folder, in the place of a socket that was left there. Who may connect
-/// is who may enter the folder. Not blocking. Throws io_error.
+/// Listens as `name` in the folder and replaces a socket left there. The folder's permissions
+/// decide which users may connect. Non-blocking. Throws io_error.
 descriptor listen_in(const std::filesystem::path& folder, const std::string& name);
 
-/// Throws io_error when nobody listens.
+/// Throws io_error when no process listens.
 descriptor connect_in(const std::filesystem::path& folder, const std::string& name);
 
-/// The next connection of another process of this user; nothing: none waits. One of another user
-/// is closed, and `refused` says so. Not blocking.
+/// The next connection of a process of this user; nothing: none waits. A connection of another user
+/// is closed and described in `refused`. Non-blocking.
 descriptor accept_own_user(const descriptor& listening, std::string& refused);
 
-/// Two ends that know each other. Neither survives exec.
+/// Two connected sockets. Both are closed on exec.
 std::pair<descriptor, descriptor> socket_pair();
 
 void make_non_blocking(const descriptor& x);
