@@ -1,4 +1,4 @@
-// Attention on the (emulated) device, and what the judge says of the same numbers.
+// Runs attention on the (emulated) device and with the reference kernels, on the same inputs.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace troupe::tests {
 
-/// Other numbers than those of the owner's own seeds.
+/// Draws the inputs again from other seeds.
 template <class T>
 attention_memory<T> redrawn(attention_memory<T> m, std::uint32_t seed) {
   m.q = normal<T>(m.q.size(), 100 * seed + 1);
@@ -29,7 +29,7 @@ std::vector<To> converted(const std::vector<From>& from) {
   return to;
 }
 
-/// As run_on_device; with `by`, by such kernels of our own.
+/// Runs `op` with the kernels `by`, or as run_on_device does if it is empty.
 template <class Op>
 void attend_on_device(const Op& op, std::optional<kernels::cuda::own_kernels> by) {
   if (!by) {
@@ -42,9 +42,9 @@ void attend_on_device(const Op& op, std::optional<kernels::cuda::own_kernels> by
   queue.wait();
 }
 
-/// Both passes on the device, the memory of `m` copied there and back. Every array begins `shift`
-/// elements after an aligned address. `uniform`: it is said of the sequences that they are. `by`:
-/// kernels of our own, whatever TROUPE_ATTENTION says.
+/// Copies `m` to the device, runs both passes there and copies the results back. Every array begins
+/// `shift` elements after an aligned address. `uniform` declares all sequences equally long. `by`
+/// overrides TROUPE_ATTENTION.
 template <class T>
 attention_memory<T> attended_on_device(attention_memory<T> m,
                                        std::size_t shift = 0,
@@ -91,8 +91,8 @@ attention_memory<T> attended_on_device(attention_memory<T> m,
   return m;
 }
 
-/// The judge's results for the numbers of `m`, unrounded. Backward is of the o and lse in `m`,
-/// whose roundings are forward's affair.
+/// The reference results for the inputs of `m`, unrounded. The backward pass reads o and lse from
+/// `m`, so it does not inherit the error of the forward pass.
 template <class T>
 attention_memory<double> judged(const attention_memory<T>& m) {
   attention_memory<double> judge{.H = m.H,

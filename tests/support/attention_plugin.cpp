@@ -1,7 +1,7 @@
-// An attention library for tests, in place of libtroupe_cudnn.so: it serves what cuDNN would, and
-// its results are bytes that no attention computes, so that it is seen who was asked, and whether
-// for the same bits. Heads of 80 it should serve, and cannot; for heads of 48 it has nothing
-// faster than the same bits.
+// A fake attention library for tests; it replaces libtroupe_cudnn.so. It fills its results with a
+// byte pattern that no attention computes, so a test sees that the library ran and whether the call
+// asked for the same bits. It reports head size 80 as missing. For head size 48 it has only the
+// deterministic backward pass and reports a fallback.
 
 #include "kernels/backend/plugin.hpp"
 #include "kernels/cuda/attention_library.hpp"

@@ -1,4 +1,4 @@
-// Promises broken on purpose.
+// Checks that code refuses a broken promise.
 
 #pragma once
 
@@ -8,7 +8,8 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-/// The expression breaks the promise of this name: CHECK_BREAKS("BOX-1", intersection(a, b)).
+/// Checks that the expression throws broken_promise with this name:
+/// CHECK_BREAKS("BOX-1", intersection(a, b)).
 #define CHECK_BREAKS(name, ...)                         \
   CHECK_THROWS_MATCHES((__VA_ARGS__),                   \
                        troupe::runtime::broken_promise, \

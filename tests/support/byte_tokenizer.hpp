@@ -1,4 +1,4 @@
-// A tokenizer whose tokens can be read, for tests of what tokenizes.
+// A tokenizer with readable tokens, for tests of code that tokenizes.
 
 #pragma once
 
@@ -12,9 +12,8 @@
 
 namespace troupe::tests {
 
-/// The id of a byte is the byte; 256 ends a document; one pair of bytes may be a token of its own;
-/// special tokens by name follow. The text "bad" cannot be encoded, and for "no memory" there is
-/// none.
+/// Ids: a byte is its own id, 256 ends a document, 257 is `merged`, and the special tokens `named`
+/// follow. The text "bad" throws input_error, the text "no memory" throws bad_alloc.
 class byte_tokenizer final : public runtime::tokenizer {
  public:
   static constexpr std::int32_t end = 256, pair = 257;

@@ -1,4 +1,4 @@
-// Another program, for as long as a test wants it.
+// A child process of a test; its destructor kills it.
 
 #pragma once
 
@@ -40,20 +40,20 @@ class child {
   child(const child&) = delete;
   child& operator=(const child&) = delete;
 
-  /// Without its end; waits for it. Empty when there will be none.
+  /// Waits for the next line of its output, without the newline. Empty at the end of the output.
   std::string line() {
     std::string out;
     for (int c = std::fgetc(out_); c != EOF && c != '\n'; c = std::fgetc(out_))
       out += char(c);
     return out;
   }
-  /// Returns when it has stopped.
+  /// Sends SIGSTOP and returns when the process has stopped.
   void stop() const {
     ::kill(process_, SIGSTOP);
     ::waitpid(process_, nullptr, WUNTRACED);
   }
   void go_on() const { ::kill(process_, SIGCONT); }
-  /// By SIGKILL: it does nothing more.
+  /// Sends SIGKILL and waits for the end of the process.
   void end() {
     if (process_ < 0)
       return;

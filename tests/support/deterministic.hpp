@@ -1,5 +1,5 @@
-// One actor alone: its actor system does one thing after the other when it is told to, its lanes
-// have no threads, and the test plays everybody else.
+// Runs one actor alone: the actor system delivers messages one by one on request, lanes have no
+// threads, and the test plays all other actors.
 
 #pragma once
 
@@ -24,7 +24,7 @@
 
 namespace troupe::tests {
 
-/// What an actor of this type has been told, in order, by kind.
+/// Messages that an actor of this type received, in order, one list per message type.
 template <class Handle>
 struct heard_by;
 
@@ -58,7 +58,7 @@ class deterministic {
 
   caf::actor_system& home() { return system_; }
 
-  /// Until nobody has anything to do; timers stand still.
+  /// Delivers messages until no actor has one; timers do not advance.
   void run() {
     while (scheduler().try_run_once()) {
     }
@@ -73,7 +73,8 @@ class deterministic {
     actors_.push_back(caf::actor_cast<caf::actor>(actor));
     return actor;
   }
-  /// Plays an actor of this type: it only listens. `to` outlives the system's last run.
+  /// Spawns an actor of this type that only records its messages in `to`. `to` outlives the
+  /// system's last run.
   template <class Handle>
   Handle listener(heard_by<Handle>& to) {
     return keep(home().spawn([&to]() { return to.listen(); }));
@@ -84,7 +85,7 @@ class deterministic {
     caf::anon_send(to, what);
     run();
   }
-  /// Its death, as its own fault.
+  /// Ends the actor as if it had failed with `reason`.
   template <class Handle>
   void kill(const Handle& who, const caf::error& reason) {
     caf::anon_send(caf::actor_cast<caf::actor>(who), caf::exit_msg{who.address(), reason});
@@ -108,7 +109,7 @@ class deterministic {
   std::vector<caf::actor> actors_;
 };
 
-/// How an actor ended; nothing: it lives.
+/// The exit reason of an actor; empty while it runs.
 class ending {
  public:
   template <class Handle>
@@ -127,7 +128,7 @@ class ending {
 
 inline constexpr runtime::generation_id first_generation{1};
 
-/// Without a thread: what blocks is done when it is asked for.
+/// Prepares a job without threads: blocking work runs at once, in the caller.
 inline std::shared_ptr<actors::prepared_job> without_threads(const runtime::training_job& job) {
   auto out = tiny_prepared(job);
   out->node->make_lane = runtime::make_inline_lane;

@@ -1,5 +1,5 @@
-// The settings of tests/emulator/control.hpp where a real device is under test: it has an order and
-// a pace of its own. A test that plants faults is skipped.
+// tests/emulator/control.hpp for a real device. Its order and its pace cannot be set; a test that
+// plants faults is skipped.
 
 #include "tests/emulator/control.hpp"
 #include "tests/support/places.hpp"
@@ -22,7 +22,7 @@ calls calls_so_far() {
 
 void plant_faults(const std::string& text) {
   if (!text.empty())
-    SKIP("faults are planted in the emulated device only");
+    SKIP("only the emulated device has planted faults");
 }
 
 bool host_can_read(const void* at) {
@@ -37,7 +37,7 @@ bool host_can_read(const void* at) {
 
 }  // namespace troupe::emulator
 
-/// Beside the program, wherever that is carried.
+/// Empty: the plug-ins lie beside the program, which may be copied to another machine.
 std::string troupe::tests::test_plugins_dir() {
   return "";
 }

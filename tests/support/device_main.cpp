@@ -1,4 +1,4 @@
-// The tests of kernels on a real device: skipped, with exit code 77, where there is none.
+// Main program of the kernel tests on a real device. Exit code 77 (skipped) without a device.
 
 #include <catch2/catch_session.hpp>
 #include <cuda_runtime.h>

@@ -1,5 +1,5 @@
-// Runs an operation of an owner (ops.hpp) on the emulated device, on copies of the owner's arrays,
-// and copies them back; and the same owner in double, for the judge.
+// Runs an operation of an owner (ops.hpp) on the emulated device: copies the owner's arrays there
+// and the results back. Also makes the same owner in double, for the reference kernels.
 //
 //   auto m = redrawn(norm_memory<bf16>{.R = 5, .C = 768}, seed);
 //   auto exact = in_double(m);
@@ -7,8 +7,8 @@
 //   kernels::reference::run(exact.forward());
 //   CHECK(error_of(m.y, exact.y) < ...);
 //
-// An owner's `arrays` are all it has that lies on the device; an operation's `pointers` are those
-// of its members that point there.
+// `arrays(owner)` lists all arrays that lie on the device; `pointers(op)` visits all members of an
+// operation that point to one.
 
 #pragma once
 
@@ -131,7 +131,7 @@ dropout_memory<double> in_double(dropout_memory<T>& m) {
                         m);
 }
 
-/// Other numbers than those of the owner's own seeds, in all arrays that an operation reads.
+/// Draws all input arrays again from other seeds.
 template <class Memory>
 Memory redrawn(Memory m, int seed) {
   std::uint32_t number = 1000 * std::uint32_t(seed);
@@ -220,7 +220,7 @@ class device_mirror {
                        [device, &host] { host = device->download(); }});
   }
 
-  /// Where the mirror of this place of an array is.
+  /// The device address that mirrors this host address.
   template <class T>
   T* at(T* host) const {
     const auto* const place = reinterpret_cast<const std::byte*>(host);
@@ -229,7 +229,7 @@ class device_mirror {
         return reinterpret_cast<T*>(copy.device + (place - copy.host));
     }
     if (host != nullptr)
-      throw std::logic_error("an operation points to what its owner does not have");
+      throw std::logic_error("an operation points outside the arrays of its owner");
     return nullptr;
   }
   void* at(void* host) const { return at(static_cast<std::byte*>(host)); }
@@ -258,13 +258,13 @@ void on_device(Memory& m, Op op, std::size_t shift = 0) {
       mirror.add(array);
   };
   std::apply([&](auto&... array) { (add(array), ...); }, arrays(m));
-  // Of arrays without elements, which have no place: they are not read either.
+  // Empty arrays have no address; operations do not read them.
   pointers(op, [&](auto& pointer) { pointer = mirror.at(pointer); });
   run_on_device(op);
   mirror.download();
 }
 
-/// The error beside one rounding of the result, relative to the largest number.
+/// The error beyond one rounding of the result, relative to the largest number.
 template <class T>
 double error_of(const std::vector<T>& mine, const std::vector<double>& exact) {
   if constexpr (sizeof(T) < 4) {

@@ -25,7 +25,7 @@ struct planted {
   std::atomic<std::uint64_t> seen = 0;
 };
 
-// Never destroyed: others write while the process ends.
+// Never destroyed: other code still writes files while the process ends.
 planted& state() {
   static auto* const it = new planted;
   return *it;
@@ -41,7 +41,7 @@ planted& state() {
   plant(what);
 }
 
-/// The path that a call means, as far as it matters: absolute.
+/// The absolute path of a call's arguments.
 std::string absolute(int folder, const char* path) {
   char buffer[PATH_MAX] = {};
   if (path != nullptr && path[0] == '/')
@@ -94,7 +94,7 @@ verdict judge(const char* call, int folder, const char* path) {
   return what.error == 0 ? verdict::die : verdict::refuse;
 }
 
-/// True: do it. Else the call fails with errno set.
+/// True if the call may run. Otherwise it fails, and errno is set.
 bool may(const char* call, int folder, const char* path) {
   switch (judge(call, folder, path)) {
     case verdict::pass:
@@ -119,7 +119,7 @@ bool writes(int flags) {
   return (flags & (O_WRONLY | O_RDWR | O_CREAT)) != 0;
 }
 
-/// Who dies in a write has written the half of it.
+/// A process that is killed in a write has written half of it.
 template <class Write>
 ssize_t write_or_die(int descriptor, std::size_t size, const Write& write) {
   switch (judge("write", descriptor, nullptr)) {

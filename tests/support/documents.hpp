@@ -1,4 +1,4 @@
-// Rows of several documents each, whose attention ends at them.
+// Batches with several documents per row; attention does not cross their borders.
 
 #pragma once
 
@@ -8,7 +8,8 @@
 
 namespace troupe::tests {
 
-/// `starts`: the first row of each document, then all rows; `samples`: whose each is.
+/// `starts`: the first row of each document, then the number of rows. `samples`: the sample of each
+/// document.
 inline void add_documents(runtime::bundle& to,
                           const std::vector<std::int32_t>& starts,
                           const std::vector<std::uint64_t>& samples) {
@@ -24,7 +25,7 @@ inline void add_documents(runtime::bundle& to,
   to.add("document_samples", filled(samples));
 }
 
-/// What a formula_source gives, two documents in each row, cut at another place in each sample.
+/// Gives the tokens of a formula_source with two documents per row; the cut differs per sample.
 class documents_source final : public runtime::batch_source {
  public:
   explicit documents_source(const runtime::recipe& recipe) : of_(recipe, true) {}

@@ -1,12 +1,12 @@
-// Memory and a queue of a device, for tests of what runs there. Only CUDA's runtime is used; the
-// tests are linked to the emulated device (tests/emulator), whose orders and delays can be set.
+// Device memory and a device stream for tests of kernels. Uses only the CUDA runtime; tests link
+// the emulated device (tests/emulator), whose order of execution and delays can be set.
 //
 //   device_array<float> x(host_x), y(n);         // y is poisoned
 //   run_on_device(norm_forward<float>{.y = y.data(), .x = x.data(), ...});
 //   CHECK(relative_error(y.download(), expected) < ...);
 //
-// Failures of the device throw std::runtime_error. A test that breaks the device calls
-// cudaDeviceReset in the end, after which no array of it may be used.
+// Device errors throw std::runtime_error. A test that breaks the device calls cudaDeviceReset at
+// its end; arrays from before that call are invalid.
 
 #pragma once
 
@@ -29,22 +29,22 @@ inline void must(cudaError_t status, const char* what) {
     throw std::runtime_error(std::string(what) + ": " + cudaGetErrorName(status));
 }
 
-/// As the driver names it.
+/// The device's name according to the driver.
 inline std::string device_name() {
   cudaDeviceProp device = {};
   must(cudaGetDeviceProperties(&device, 0), "asking for a device's properties");
   return device.name;
 }
 
-/// From memory that the driver may still be reading when cudaMemcpy returns; the streams of the
-/// tests do not wait for it by themselves.
+/// Copies and waits: the driver may still read `from` when cudaMemcpy returns, and the streams of
+/// the tests do not wait for the default stream.
 inline void copy_to_device(void* to, const void* from, std::size_t bytes, const char* what) {
   must(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), what);
   must(cudaStreamSynchronize(nullptr), what);
 }
 
-/// n elements of device memory, aligned to 256 bytes; with `shift` they begin as many elements
-/// later, for pointers that vectors cannot be loaded from.
+/// n elements of device memory, aligned to 256 bytes. With `shift` they begin that many elements
+/// later, so that vector loads are misaligned.
 template <class T>
 class device_array {
  public:
@@ -80,7 +80,7 @@ class device_array {
 
   void upload(std::span<const T> from) {
     if (from.size() != n_)
-      throw std::logic_error("device_array::upload: another size");
+      throw std::logic_error("device_array::upload: the sizes differ");
     if (n_ > 0)
       copy_to_device(data(), from.data(), n_ * sizeof(T), "uploading");
   }
@@ -94,7 +94,7 @@ class device_array {
     return to;
   }
 
-  /// As memory that nobody has written: not a number, and no index.
+  /// Fills the memory with a pattern that is NaN as a float and no valid index.
   void poison() {
     if (at_ == nullptr)
       return;
@@ -108,7 +108,7 @@ class device_array {
   std::size_t shift_ = 0;
 };
 
-/// A stream, and contexts for operations on it.
+/// A stream and the contexts for operations on it.
 class device_queue {
  public:
   device_queue() {
@@ -136,7 +136,7 @@ std::size_t scratch_on_device(const Op& op) {
     return 0;
 }
 
-/// Runs the operation with as much workspace as it declares, poisoned, and waits for it.
+/// Runs the operation with a poisoned workspace of exactly the size that it declares, and waits.
 template <class Op>
 void run_on_device(const Op& op) {
   const device_queue queue;
@@ -145,7 +145,7 @@ void run_on_device(const Op& op) {
   queue.wait();
 }
 
-/// Orders are drawn from this seed while it stands.
+/// Sets the seed of the emulated order of execution for its lifetime.
 class emulated_seed {
  public:
   explicit emulated_seed(int seed) { emulator::set_seed(std::uint64_t(seed)); }
@@ -154,7 +154,7 @@ class emulated_seed {
   emulated_seed& operator=(const emulated_seed&) = delete;
 };
 
-/// Streams sleep up to so many microseconds before each item while it stands.
+/// Streams sleep up to `us` microseconds before each item during its lifetime.
 class emulated_delay {
  public:
   explicit emulated_delay(int us) { emulator::set_delay(std::uint64_t(us)); }

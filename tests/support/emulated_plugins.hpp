@@ -1,4 +1,4 @@
-// The program's own way to a device, for tests: plug-ins are opened, and find the emulated one.
+// Makes tests reach the emulated device as the program does: through plug-ins.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace troupe::tests {
 
-/// Before the first plug-in is opened. Four devices, unless the test says otherwise.
+/// Runs before the first plug-in is opened. Default: four devices.
 inline const bool plugins_are_emulated
     = ::setenv("TROUPE_PLUGINS", emulated_plugins_dir().c_str(), 1) == 0
       && ::setenv("TROUPE_EMULATED_DEVICES", "4", 0) == 0;

@@ -1,4 +1,4 @@
-// A resident store that fails when it is told to.
+// A resident store that fails on request.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace troupe::tests {
 
-/// `left` counts down when gradients are asked for; at 0 that fails. Below 0 it never does.
+/// Each call of gradients() decrements `left`; the call at 0 throws io_error. Below 0: never fails.
 class failing_store final : public runtime::parameter_store {
  public:
   failing_store(std::vector<runtime::unit_spec> units,

@@ -1,4 +1,4 @@
-// The names of the fields of structs, counted against the fields.
+// Collects the names of struct fields and checks their number against the fields.
 
 #pragma once
 
@@ -11,14 +11,14 @@ namespace troupe::tests {
 
 class field_names {
  public:
-  /// Those of a struct: its fields follow, and every one needs a name. `of` stands before
-  /// each name.
+  /// Adds the names of one struct; `of` is their prefix. Throws std::logic_error if the number of
+  /// names differs from the number of fields.
   template <class... Field>
   void operator()(const std::string& of,
                   std::initializer_list<const char*> fields,
                   const Field&...) {
     if (fields.size() != sizeof...(Field))
-      throw std::logic_error("a name for each field of " + of);
+      throw std::logic_error("the number of names differs from the number of fields of " + of);
     for (const auto* field : fields)
       all_.push_back(of + field);
   }

@@ -1,4 +1,4 @@
-// AdamW of several arrays with the fingerprints of what it leaves.
+// Builds an AdamW step over several arrays that also writes fingerprints of its results.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace troupe::tests {
 
-/// Of owners that outlive it.
+/// The owners in `of` outlive it.
 template <class Memory>
 class fingerprinted {
  public:
@@ -21,7 +21,7 @@ class fingerprinted {
         keys.push_back(draw());
   }
 
-  /// With keys and results where they lie here.
+  /// The step; keys and results are host arrays.
   kernels::adamw_pieces<float> step() {
     pieces.clear();
     const auto* key = keys.data();
@@ -46,7 +46,7 @@ class fingerprinted {
             .grain = grain_};
   }
 
-  /// By the reference, of the owners' arrays as they are now.
+  /// Fingerprints of the owners' current arrays, computed by the reference.
   std::vector<std::uint64_t> expected() const {
     std::vector<kernels::fingerprint<float>::piece> arrays;
     const auto* key = keys.data();

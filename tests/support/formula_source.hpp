@@ -1,4 +1,4 @@
-// Made-up tokens with something to learn in them.
+// A data source with made-up tokens that a model can learn.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace troupe::tests {
 
-/// Token (sample, t) is a function of its place, with a little structure to learn.
+/// Token (sample, t) is a function of sample and t: periodic, with 20 % noise.
 class formula_source final : public runtime::batch_source {
  public:
   formula_source(const runtime::recipe& recipe, bool masked) : recipe_(recipe), masked_(masked) {}

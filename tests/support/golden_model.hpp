@@ -1,6 +1,6 @@
-// The models of tests/golden/gpt: their shapes and their parameters, by our names.
+// The models of tests/golden/gpt: shapes and parameters under Troupe's names.
 //
-// What the hub's reader knows it reads. Nemotron and Persimmon are translated here.
+// The hub reader reads the families that it knows. This file translates Nemotron and Persimmon.
 
 #pragma once
 
@@ -25,7 +25,7 @@ struct golden_model {
   std::function<void(const std::string& parameter, std::span<float>)> read;
 };
 
-/// A stem of our names and what the file has instead.
+/// Pairs of a stem in Troupe's names and its replacement in the file.
 using renaming = std::vector<std::pair<std::string, std::string>>;
 
 inline std::string renamed(std::string name, const renaming& by) {
@@ -43,7 +43,7 @@ inline const runtime::stored_tensor& stored(const runtime::safetensors_file& fil
   return *found;
 }
 
-/// [queries key value] of each group, from three tensors.
+/// Reads [queries key value] of each group from three tensors.
 inline void read_qkv(const runtime::safetensors_file& file,
                      const runtime::gpt_config& c,
                      const std::string& stem,
@@ -59,7 +59,8 @@ inline void read_qkv(const runtime::safetensors_file& file,
     }
 }
 
-/// What Nemotron and Persimmon have in common: LayerNorm, squared ReLU, half of each head turns.
+/// The common shape of Nemotron and Persimmon: LayerNorm, squared ReLU, RoPE on a part of each
+/// head.
 inline runtime::gpt_config squared_relu_shape(const nlohmann::json& config) {
   runtime::gpt_config x;
   x.layers = config["num_hidden_layers"];
@@ -132,7 +133,7 @@ inline golden_model from_hub(const std::filesystem::path& folder) {
           [hub](const std::string& name, std::span<float> to) { hub->read(name, to); }};
 }
 
-/// Of the folder that hf_model.py wrote.
+/// `folder`: written by hf_model.py.
 inline golden_model open_golden_model(const std::filesystem::path& folder) {
   const auto config = nlohmann::json::parse(runtime::read_text(folder / "config.json"));
   const std::string kind = config["model_type"];

@@ -1,4 +1,4 @@
-// A golden run of tests/golden/gpt, carried out by the reference trainer.
+// Repeats a golden run of tests/golden/gpt with the reference trainer and compares each step.
 
 #pragma once
 
@@ -24,7 +24,7 @@ using json = nlohmann::json;
 
 inline const std::string golden_folder = source_dir() + "/tests/golden/gpt/";
 
-/// The rows of the golden file.
+/// Serves the samples of a golden file.
 class golden_source final : public batch_source {
  public:
   golden_source(json data, std::int64_t micro) : data_(std::move(data)), micro_(micro) {}
@@ -39,7 +39,7 @@ class golden_source final : public batch_source {
       const auto ids = step["tokens"][number].get<std::vector<std::int32_t>>();
       const auto mask = step["masks"][number].get<std::vector<float>>();
       ensure(std::int64_t(ids.size()) == T + 1 && std::int64_t(mask.size()) == T,
-             "samples of a golden run are of one length");
+             "all samples of a golden run have the same length");
       const auto row = x.row(b);
       std::copy(ids.begin(), ids.end() - 1, row.tokens.begin());
       std::copy(ids.begin() + 1, ids.end(), row.labels.begin());
@@ -56,7 +56,7 @@ class golden_source final : public batch_source {
   mutable memory_pool pool_;
 };
 
-/// In place of AdamW, as tests/golden/gpt/updates.py has it.
+/// Selects the optimizer as tests/golden/gpt/updates.py does.
 inline void set_optimizer(optimizer_settings& to, const json& how) {
   const auto kind
       = [&](const char* key) { return optimizer_kind_from(how[key].get<std::string>()).value(); };
@@ -114,33 +114,33 @@ inline recipe recipe_of(const json& training, const gpt_config& model) {
 }
 
 struct tolerance {
-  double first;  ///< of the first loss, before any update
+  double first;  ///< of the first loss, before any update; absolute
   double loss;   ///< absolute
   double norm;   ///< relative
 };
 
-// float64 differs from PyTorch's own float32 by at most 3.3e-7 and 1.9e-7: 1e-5 leaves room for
-// another order of the sums and is still small enough to see a wrong epsilon or a wrong activation.
+// PyTorch in float64 differs from its own float32 by at most 3.3e-7 and 1.9e-7. 1e-5 allows another
+// order of the sums and still detects a wrong epsilon or a wrong activation.
 constexpr tolerance in_f32{1e-5, 1e-5, 1e-4};
 
-// Another order of the sums moves the first loss by 4e-5; without bf16 it is 3.6e-4 away, with
-// further roundings within norms, rotation, attention or SwiGLU 1.1e-3. Once weights have been
-// updated PyTorch differs by 4.1e-3 and 1.8e-3 from itself with other roundings, as AdamW makes a
-// step of the sign of every gradient that is almost 0; and by 0.19 and 2e-2 without masters.
+// Another order of the sums moves the first loss by 4e-5. A run in fp32 differs by 3.6e-4, a run
+// with further roundings in norms, rotation, attention or SwiGLU by 1.1e-3. After updates PyTorch
+// differs from itself with other roundings by 4.1e-3 and 1.8e-3, because AdamW turns the sign of
+// every gradient near 0 into a whole step. Without master weights it differs by 0.19 and 2e-2.
 constexpr tolerance in_bf16{2e-4, 1e-2, 5e-3};
 
-// In tiles attention rounds its weights (docs/decisions/0011-bf16.md), which PyTorch did not where
-// the golden run was made: of the size of the further roundings above. 1.5e-3 was seen.
+// Tiled attention rounds its weights (docs/decisions/0011-bf16.md); PyTorch did not in the golden
+// run. The effect is as large as the further roundings above; the largest seen is 1.5e-3.
 constexpr tolerance in_bf16_by_tiles{2.5e-3, 1e-2, 5e-3};
 
-// In fp16 the first losses, before any update, depend on every choice of order and of rounding by
-// up to 1.7e-4: so far PyTorch's own products of fp16 are from products in fp32 whose result is
-// rounded. Later PyTorch differs by 4.4e-4 and 2.8e-4 from itself with other roundings. The scale's
-// trace is exact: the largest gradient is 10 % from fp16's end at least.
+// In fp16 the first losses, before any update, vary by up to 1.7e-4 with the order of sums and with
+// roundings: that is the distance between PyTorch's fp16 products and rounded fp32 products. Later
+// PyTorch differs from itself with other roundings by 4.4e-4 and 2.8e-4. The loss scales must be
+// equal: the largest gradient is at least 10 % away from the limit of fp16.
 constexpr tolerance in_f16{3e-4, 1.2e-3, 1e-3};
 
-/// A step that the golden run left out, or one whose gradients were finite; under which scale,
-/// where there is one.
+/// Compares whether the step was skipped, its loss scale (if the run has one) and its gradient
+/// norm.
 inline void meet_update(const json& expected,
                         const step_report& report,
                         const loss_scale& during,
@@ -155,7 +155,7 @@ inline void meet_update(const json& expected,
   CHECK(std::abs(report.grad_norm - norm) < allowed.norm * norm);
 }
 
-/// `name`: the case, whose model is written first.
+/// Writes the model of the case `name`, trains it and compares each step with the golden file.
 inline void meet(const std::string& name,
                  kernels::backend where,
                  dtype precision,

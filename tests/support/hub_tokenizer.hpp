@@ -1,4 +1,4 @@
-// A tokenizer.json as the hub has it: in a folder, beside a tokenizer_config.json.
+// Writes a tokenizer as the model hub stores it: tokenizer.json and tokenizer_config.json.
 
 #pragma once
 

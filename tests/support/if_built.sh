@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs a test program that is built by its name alone, and says so where it is not there (exit 77).
+# Runs a test program that only its own build target makes. Exit code 77 (skipped) if it is missing.
 #
 #   if_built.sh PROGRAM ARGUMENTS...
 test -x "$1" || {

@@ -1,4 +1,4 @@
-// Processes that are started, as the launch machine sees them: a test plays everybody else.
+// Tests of the launch machine: the test plays the supervisor, the host agent and the processes.
 
 #pragma once
 
@@ -19,7 +19,7 @@ inline runtime::generation_id in(std::uint64_t epoch, std::uint64_t number = 1) 
   return runtime::make_generation(epoch, number);
 }
 
-/// Those of one kind among the actions.
+/// All actions of one type.
 template <class Action>
 std::vector<Action> of(const actors::launch_actions& all) {
   std::vector<Action> out;
@@ -29,19 +29,18 @@ std::vector<Action> of(const actors::launch_actions& all) {
   return out;
 }
 
-/// The test plays supervisor, host agent, and processes.
 struct launching {
   actors::launch_machine machine{{0, 0}, home};
-  std::uint64_t starts = 0;  ///< of the agent's
+  std::uint64_t starts = 0;  ///< processes that the agent started
 
-  /// The agent has started what it was asked for; its number of it.
+  /// Reports that the agent started the one requested process; returns its number.
   std::uint64_t start(const actors::launch_actions& asked, std::int64_t pid) {
     const auto what = of<actors::launch_action::start>(asked);
     REQUIRE(what.size() == 1);
     machine.started(what[0].request, ++starts, pid);
     return starts;
   }
-  /// Everybody answers that he is connected.
+  /// Answers all connection requests with success; returns the resulting actions.
   actors::launch_actions connect(const actors::launch_actions& asked) {
     actors::launch_actions out;
     for (const auto& x : of<actors::launch_action::connect>(asked))
@@ -49,7 +48,7 @@ struct launching {
         out.push_back(std::move(one));
     return out;
   }
-  /// From the order to its answer.
+  /// Takes a process from the start request to "process started"; returns its number.
   std::uint64_t stand(int process, std::uint32_t incarnation = 1, std::uint64_t epoch = 1) {
     const std::int64_t pid = 100 * (process + 1) + incarnation;
     const auto which = start(machine.wanted(process, in(epoch)), pid);

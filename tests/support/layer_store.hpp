@@ -1,4 +1,4 @@
-// For stores of a test's own that only layers use.
+// Base class for parameter stores of tests; only layers use these stores.
 
 #pragma once
 
@@ -7,7 +7,8 @@
 
 namespace troupe::tests {
 
-/// One replica, no entries; what optimizer, buckets and gathers would ask is a broken promise.
+/// Has one replica and no entries. Calls that an optimizer, buckets or gathers would make throw
+/// broken_promise.
 class layer_store : public runtime::parameter_store {
  public:
   const std::vector<runtime::parameter_entry>& entries() const override { return entries_; }
@@ -28,7 +29,7 @@ class layer_store : public runtime::parameter_store {
 
  private:
   [[noreturn]] static void refuse() {
-    throw runtime::broken_promise("a store of layers is asked for what only others need");
+    throw runtime::broken_promise("a layer store supports only calls of layers");
   }
 
   std::vector<runtime::parameter_entry> entries_;

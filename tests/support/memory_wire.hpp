@@ -1,5 +1,5 @@
-// A wire between several ends in one process, by queues: for what goes over a wire, where no
-// network has to be shown. Each end has a thread of its own, as wires have.
+// A wire between endpoints in one process, made of queues: for tests of code above the wire that
+// need no network. Each end has its own thread, as real wires do.
 
 #pragma once
 
@@ -43,8 +43,8 @@ class memory_wire final : public runtime::wire {
   std::string address() const override { return address_; }
   bool takes_device_memory() const override { return false; }
 
-  /// This end hears of no loss until it is to: a break is noticed at its two ends at different
-  /// times.
+  /// Delays the lost() calls of this end until hear_losses(): the two ends of a real connection
+  /// notice a break at different times.
   void hold_losses() {
     const std::lock_guard lock(mutex_);
     holds_losses_ = true;
@@ -64,7 +64,7 @@ class memory_wire final : public runtime::wire {
     const auto mine = runtime::peer_number(++last_);
     const auto at = all().ends.find(address);
     if (at == all().ends.end()) {
-      push([this, mine] { owner_.lost(mine, "nobody is there"); });
+      push([this, mine] { owner_.lost(mine, "no wire has this address"); });
       return mine;
     }
     auto& other = *at->second;
@@ -99,10 +99,10 @@ class memory_wire final : public runtime::wire {
  private:
   struct peer {
     memory_wire* end = nullptr;
-    runtime::peer_number number = {};  ///< of this end, there
+    runtime::peer_number number = {};  ///< this end's number at the other end
   };
   struct hub {
-    std::mutex mutex;  ///< of all peers, too
+    std::mutex mutex;  ///< also guards the peers of all wires
     std::map<std::string, memory_wire*> ends;
     int last = 0;
   };

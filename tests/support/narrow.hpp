@@ -1,4 +1,4 @@
-// What to expect of results in bf16 and f16.
+// Comparisons of results in bf16 and f16.
 
 #pragma once
 
@@ -12,20 +12,20 @@
 
 namespace troupe::tests {
 
-/// How a narrow type lies in its bits, the sign beside.
+/// Format of a narrow type, without its sign bit.
 template <class T>
 struct narrow_format;
 template <>
 struct narrow_format<kernels::bf16> {
   static constexpr int fraction = 7;           ///< bits
-  static constexpr int least_exponent = -126;  ///< of a normal number
+  static constexpr int least_exponent = -126;  ///< of normal numbers
 };
 template <>
 struct narrow_format<kernels::f16> {
   static constexpr int fraction = 10, least_exponent = -14;
 };
 
-/// The distance from a number to the next of the type.
+/// The distance from a number to the next one of the type.
 template <class T>
 double unit_at(double x) {
   using format = narrow_format<T>;
@@ -33,8 +33,8 @@ double unit_at(double x) {
   return std::ldexp(1, std::max(exponent, format::least_exponent) - format::fraction);
 }
 
-/// Whether two roundings of nearly the same numbers are equal or neighbours: numbers that differ by
-/// `noise` (relative to the largest) may lie on two sides of the middle between two.
+/// Whether all elements of `a` and `b` are equal or adjacent numbers of the type. `noise`:
+/// difference before rounding, relative to the largest number.
 template <class T>
 bool neighbours(const std::vector<T>& a, const std::vector<T>& b, double noise) {
   double largest = 0;
@@ -49,8 +49,8 @@ bool neighbours(const std::vector<T>& a, const std::vector<T>& b, double noise) 
   return true;
 }
 
-/// How many are not equal, a share. Numbers that lie at random are rounded apart with a probability
-/// of their noise in units of the type.
+/// The share of unequal elements. Random numbers with a noise of x units of the type round to
+/// different values with probability x.
 template <class T>
 double unequal(const std::vector<T>& a, const std::vector<T>& b) {
   std::size_t n = 0;
@@ -67,9 +67,9 @@ std::vector<double> exactly(const std::vector<T>& x) {
   return out;
 }
 
-/// The largest distance of a result from the exact one, less half a unit in the last place: what is
-/// left when it was rounded once is the error of sums in float. Relative to the largest exact
-/// number. Not a number is infinitely far.
+/// The largest distance of a result from the exact one, less half a unit in the last place,
+/// relative to the largest exact number. For a result that was rounded once, this is the error of
+/// its sums in float. NaN counts as infinitely far.
 template <class T>
 double beyond_rounding(const std::vector<T>& mine, const std::vector<double>& exact) {
   constexpr auto half_unit = 2 << narrow_format<T>::fraction;  // at most, of a normal number
@@ -84,7 +84,7 @@ double beyond_rounding(const std::vector<T>& mine, const std::vector<double>& ex
   return worst / scale;
 }
 
-/// Every number of the type: zeros, denormals, infinities and what is not a number among them.
+/// All bit patterns of the type, including zeros, denormals, infinities and NaNs.
 template <class T>
 std::vector<T> all_numbers() {
   std::vector<T> out(65536);

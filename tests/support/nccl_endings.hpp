@@ -1,4 +1,4 @@
-// Ranks of groups by NCCL that end in one way or another, for tests.
+// Helpers for tests of how NCCL groups end.
 
 #pragma once
 
@@ -28,7 +28,7 @@ inline void sum(communicator& group, stream& stream, tensor& x) {
   group.all_reduce_sum(stream, dtype::f32, {&part, 1}, x.raw(), x.size());
 }
 
-/// What the work ends with: "" for nothing.
+/// The error text that the work ends with; empty if it succeeds.
 inline std::string ending(const std::function<void()>& act) {
   try {
     act();

@@ -1,4 +1,4 @@
-// Ranks of an NCCL group as threads, each with a stream on an emulated device of its own.
+// Runs the ranks of an NCCL group as threads, each with a stream on its own emulated device.
 
 #pragma once
 
@@ -13,10 +13,11 @@
 
 namespace troupe::tests {
 
-/// Before the first device is asked for.
+/// Runs before the first use of a device.
 inline const bool has_four_devices = ::setenv("TROUPE_EMULATED_DEVICES", "4", 1) == 0;
 
-/// On a thread a rank; the first exception of any is thrown when all have ended.
+/// Runs each rank on its own thread. Rethrows the exception of the lowest failed rank when all have
+/// ended.
 inline void on_threads(int ranks, const std::function<void(int rank)>& act) {
   std::vector<std::exception_ptr> failed(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
@@ -37,8 +38,8 @@ inline void on_threads(int ranks, const std::function<void(int rank)>& act) {
 
 using nccl_work = std::function<void(runtime::nccl_communicator&, runtime::stream&)>;
 
-/// As the ranks of one group of `of`. Everything that was put on a stream has been carried out when
-/// it returns.
+/// Runs `act` on all ranks of one group of `of`. All work on the streams is finished when it
+/// returns.
 inline void as_nccl_ranks(runtime::nccl_groups& of,
                           int size,
                           const nccl_work& act,

@@ -1,6 +1,6 @@
 // Runs an operation on the cpu backend with exactly the scratch memory that it declares, filled
-// with NaN: an operation that reads it before writing is seen, and one that writes beyond it ends
-// the process, also where no sanitizer sees the instruction.
+// with NaN. A read before a write shows in the result. A write beyond the end ends the process,
+// also in instructions that no sanitizer checks.
 
 #pragma once
 
@@ -14,8 +14,7 @@
 
 namespace troupe::tests {
 
-/// Memory from a line of the cache on, full of NaN; after its last line is a page that nobody may
-/// touch.
+/// Memory full of NaN that begins at a cache line and ends at an inaccessible page.
 class guarded_memory {
  public:
   explicit guarded_memory(std::size_t bytes)

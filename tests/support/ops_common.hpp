@@ -1,4 +1,4 @@
-// What the owners of operations' memory share: see ops.hpp.
+// Common parts of the owners of operations; see ops.hpp.
 
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace troupe::tests {
 
-/// What a result holds before it is written: no operation computes it.
+/// The value of results before they are written; no operation computes it.
 inline constexpr float unwritten = -777;
 
 template <class T>

@@ -1,4 +1,4 @@
-// Products, attention and norms: see ops.hpp.
+// Owners of products, attention and norms; see ops.hpp.
 
 #pragma once
 
@@ -14,7 +14,7 @@ struct linear_memory {
   kernels::epilogue activation = kernels::epilogue::none;
   bool with_bias = true;
   bool with_z = true;
-  kernels::epilogue made_x = kernels::epilogue::none;  ///< dx is that of what it made x of
+  kernels::epilogue made_x = kernels::epilogue::none;  ///< if set, dx is the gradient of its input
   std::vector<T> x = normal<T>(R * K, 1);
   std::vector<T> weight = normal<T>(N * K, 2);
   std::vector<T> bias = normal<T>(N, 3);
@@ -56,7 +56,8 @@ struct linear_memory {
   }
 };
 
-/// Queries, keys and values in one fused product (query_lengths equal to key_lengths), or apart.
+/// Queries, keys and values are one fused product (then query_lengths == key_lengths) or three
+/// arrays.
 template <class T>
 struct attention_memory {
   std::int64_t H, G, D;
@@ -70,7 +71,7 @@ struct attention_memory {
 
   std::vector<std::int32_t> query_starts = starts(query_lengths);
   std::vector<std::int32_t> key_starts = starts(key_lengths);
-  /// The last query row of a sequence stands at the position of its last key.
+  /// The last query row of a sequence has the position of its last key.
   std::vector<std::int32_t> query_position = last_positions(query_lengths, key_lengths);
   std::vector<std::int32_t> key_position = last_positions(key_lengths, key_lengths);
   std::vector<std::uint64_t> sample = samples(query_lengths.size());
@@ -222,7 +223,8 @@ struct norm_memory {
   }
 };
 
-/// Heads in a fused product (R, G, heads + 2, D): of each group the last two are not theirs.
+/// Norms of heads in a fused product (R, G, heads + 2, D); the last two heads of each group are not
+/// normalised.
 template <class T>
 struct head_norm_memory {
   std::int64_t R, G, heads, D;

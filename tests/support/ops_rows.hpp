@@ -1,4 +1,4 @@
-// Operations of rows and flat arrays: see ops.hpp.
+// Owners of operations on rows and flat arrays; see ops.hpp.
 
 #pragma once
 
@@ -22,7 +22,7 @@ struct activation_memory {
   }
 };
 
-/// One fused product (R, G, heads + 1, D): queries and key turn, the value stays.
+/// One fused product (R, G, heads + 1, D): RoPE turns queries and key, the value stays.
 template <class T>
 struct rope_memory {
   std::int64_t R, G, heads, D, rotated;
@@ -54,7 +54,7 @@ struct rope_memory {
   }
 };
 
-/// Tokens repeat when R is above V, and so do positions when R is above P.
+/// Tokens repeat if R > V, positions repeat if R > P.
 template <class T>
 struct embedding_memory {
   std::int64_t R, C, V, P;
@@ -212,7 +212,7 @@ struct sum_memory {
   std::vector<T> y = blank<T>(n);
   double result = unwritten;
 
-  /// The first two sources.
+  /// Adds the first two sources.
   kernels::add<T> add() {
     return {.y = y.data(), .a = x.at(0).data(), .b = x.at(1).data(), .n = n};
   }
@@ -220,7 +220,7 @@ struct sum_memory {
     std::transform(x.begin(), x.end(), pointers.begin(), [](auto& one) { return one.data(); });
     return {.y = y.data(), .x = pointers.data(), .sources = sources, .n = n, .scale = scale};
   }
-  /// Of the first source.
+  /// Reads the first source.
   kernels::square_norm<T> square_norm() { return {.result = &result, .x = x.at(0).data(), .n = n}; }
 
   static std::vector<std::vector<T>> vectors(std::int64_t n, std::int64_t sources) {
@@ -231,7 +231,7 @@ struct sum_memory {
   }
 };
 
-/// Step 3 of a run whose moments are already warm.
+/// Step 3 of a run, with non-zero moments.
 template <class T, class Narrow = kernels::bf16>
 struct adamw_memory {
   std::int64_t n;
@@ -241,7 +241,7 @@ struct adamw_memory {
   std::vector<T> m = normal<T>(n, 92);
   std::vector<T> v = squares(normal<T>(n, 93));
   std::vector<T> dx = normal<T>(n, 94);
-  std::vector<Narrow> rounded = {};  ///< wanted if it has n
+  std::vector<Narrow> rounded = {};  ///< optional result: n elements, or empty
 
   kernels::adamw<T> step() {
     return {.x = x.data(),

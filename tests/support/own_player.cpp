@@ -1,5 +1,6 @@
-// A program of a user's own, for tests: it trains with a loss, a learning rate and a schedule of
-// its own. Its first word says how, the second over how many processes, the third in which folder.
+// A user's program, for tests: trains with its own loss, learning rate and schedule.
+//
+//   own_player HOW [PROCESSES [FOLDER]]
 
 #include "actors/job/own_program.hpp"
 #include "runtime/core/log.hpp"
@@ -17,7 +18,7 @@ using namespace troupe;
 
 namespace {
 
-/// Twice the usual.
+/// Cross-entropy, doubled.
 runtime::tensor doubled(runtime::tape& on,
                         runtime::variable logits,
                         const runtime::tensor& targets,
@@ -31,7 +32,7 @@ runtime::tensor doubled(runtime::tape& on,
   return runtime::loss_sums(on.stream(), {2 * once.total, once.tokens});
 }
 
-/// Whatever is ready, gradients first.
+/// A schedule that picks any ready action and prefers input gradients.
 class eager final : public runtime::behaviour {
  public:
   std::optional<runtime::action> next(const runtime::stage_view& now) override {

@@ -1,4 +1,4 @@
-// A driver of a GPU that is not there: what `troupe doctor` asks, and nothing else.
+// A fake CUDA driver with two GPUs: only the functions that `troupe doctor` calls.
 
 #include <cstdio>
 

@@ -1,4 +1,4 @@
-// A UCX that is not there: what `troupe doctor` asks, and nothing else.
+// A fake UCX: only the function that `troupe doctor` calls.
 
 extern "C" const char* ucp_get_version_string() {
   return "1.99.0";
