@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds everything, runs every test.
+# Installs what is missing, builds, and runs the tests that every change must pass.
 #
-#   bash tests/run.sh                  the optimised build
-#   bash tests/run.sh --preset dev     with ASan and UBSan, without what they need not repeat
-#   bash tests/run.sh --room kernels   only the tests of one room; may be said several times
+#   bash tests/run.sh                  the optimised build, tier `change`: what .ci/run runs
+#   bash tests/run.sh --all            both tiers: `change`, and `full`, which .ci/full runs (tests/tiers.cmake)
+#   bash tests/run.sh --preset dev     with ASan and UBSan; --preset tsan: with TSan
+#   bash tests/run.sh --room kernels   builds and runs the tests of one room; may be given several times
 #   bash tests/run.sh -- -R tokenizer  passes the rest to ctest
 #
-# What is built for CUDA is built for H100 and H200 alone, unless the folder was configured for others.
+# CUDA sources are compiled for H100 and H200, unless the build folder was configured for other devices.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,6 +16,7 @@ rooms=(actors architecture bench collective command device emulator examples fuz
 preset=release
 targets=()
 labels=
+tier=(--label-exclude '^full$')
 while (($#)); do
   case $1 in
     --room)
@@ -27,8 +29,9 @@ while (($#)); do
       shift 2
       ;;
     --preset) preset=${2:?--preset needs a name: release, dev or tsan}; shift 2 ;;
+    --all) tier=(); shift ;;
     --) shift; break ;;
-    -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "tests/run.sh: unknown argument '$1' (see --help)" >&2; exit 2 ;;
   esac
 done
@@ -44,9 +47,19 @@ cmake --preset "$preset" -DTROUPE_TESTS=ON "${fresh[@]}" >/dev/null
 cmake --build --preset "$preset" ${targets:+--target "${targets[@]}"}
 printf 'built in %d s (%s); the tests follow, with their seconds at the end\n' \
   $((SECONDS - started)) "$preset"
-# TSan has fixed places for its own memory, which the kernel's random ones of a program now and then overlap.
+
+# TSan reserves fixed addresses, which a program's random addresses sometimes overlap.
 runner=()
 [[ $preset == tsan ]] && setarch --addr-no-randomize true 2>/dev/null && runner=(setarch --addr-no-randomize)
-# Two halves of each core, and one for a test that mostly waits: tests/CMakeLists.txt says which these are. By
-# hand, too, ctest is told twice as many as there are cores, and one.
-"${runner[@]}" ctest --preset "$preset" --parallel $((2 * $(nproc) + 1)) ${labels:+--label-regex "^($labels)$"} "$@"
+# Text, tokenizers, data and reference runs that many tests need are made once for all of them.
+shared=$(mktemp -d)
+trap 'rm -rf "$shared"' EXIT
+# A test takes two halves of a core, and one that mostly waits takes one half (tests/tiers.cmake).
+ended=0
+TROUPE_TEST_SHARED=$shared "${runner[@]}" ctest --preset "$preset" --parallel $((2 * $(nproc) + 1)) \
+  ${labels:+--label-regex "^($labels)$"} "${tier[@]}" "$@" || ended=$?
+# A test program that skips some of its cases passes, so its reasons are shown.
+skipped=$(awk '/explicitly with message:/ { getline; print } /^ *SKIPPED: ./' \
+  "build/$preset/Testing/Temporary/LastTest.log" 2>/dev/null | sort | uniq -c)
+[[ -z $skipped ]] || printf 'skipped:\n%s\n' "$skipped"
+exit $ended

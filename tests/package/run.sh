@@ -8,10 +8,7 @@
 # Ends with 0 when it was tried and works, with 77 when it could not be tried, else with 1.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-not_run() {
-  printf '\n**** NOT RUN: tests/package/run.sh: %s ****\n\n' "$*" >&2
-  exit 77
-}
+. tests/package/chroot.sh
 case ${1:-} in
   '' | --dev) ;;
   -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
@@ -23,8 +20,6 @@ for tool in debootstrap cpack dpkg-shlibdeps; do
   command -v $tool >/dev/null || not_run "$tool is missing"
 done
 
-started=$SECONDS
-step() { printf '[%4d s] %s\n' $((SECONDS - started)) "$*"; }
 build=build/release
 step "packages"
 cmake --preset release -DTROUPE_TESTS=OFF >/dev/null
@@ -39,41 +34,9 @@ for package in $build/troupe*.deb; do
   dpkg-deb --info "$package" | sed -n 's/^ \(Package\|Version\|Installed-Size\|Depends\)/  \1/p'
 done
 
-root=$(mktemp -d)
-clean_up() {
-  rm -f "$root.log"
-  umount "$root/proc" 2>/dev/null || true
-  mountpoint -q "$root/proc" || rm -rf --one-file-system "$root"
-}
-trap clean_up EXIT
-trap 'exit 130' INT TERM HUP
-chmod 755 "$root"  # its users look into it
-mkdir "$root/proc"
-mount -t proc proc "$root/proc" 2>/dev/null || not_run "this machine lets nobody mount /proc"
-umount "$root/proc"
-
-step "a bare Debian 12"
-mirror=$(sed -n 's/^URIs: *\([^ ]*\).*/\1/p; s/^deb  *\(\[[^]]*\] *\)\{0,1\}\([^ ]*\) .*/\2/p' \
-  /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list /etc/apt/sources.list \
-  2>/dev/null | grep -v security | head -n 1 || true)
-log=$root.log
-quietly() {
-  "$@" >"$log" 2>&1 || { tail -n 20 "$log" >&2; echo "failed: $*" >&2; exit 1; }
-  rm -f "$log"
-}
-mirror=${mirror:-http://deb.debian.org/debian}
-if ! timeout 900 debootstrap --variant=minbase bookworm "$root" "$mirror" >"$log" 2>&1; then
-  tail -n 5 "$log" >&2
-  not_run "debootstrap got no Debian from $mirror; its last lines stand above"
-fi
-rm -f "$log"
-mountpoint -q "$root/proc" || mount -t proc proc "$root/proc"
-# As this machine reaches its mirror.
-cp /etc/resolv.conf "$root/etc/"
-cp /etc/apt/apt.conf.d/*proxy* "$root/etc/apt/apt.conf.d/" 2>/dev/null || true
+make_chroot
 cp $build/troupe*.deb "$root/tmp/"
 
-within() { timeout 600 chroot "$root" env -i -C / PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "$@"; }
 as_user() {
   timeout 300 chroot --userspec=nobody:nogroup "$root" env -i -C /tmp PATH=/usr/bin:/bin HOME=/tmp "$@"
 }

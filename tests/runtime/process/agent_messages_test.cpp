@@ -60,14 +60,14 @@ void refused(const std::string& text, const std::string& why) {
 
 }  // namespace
 
-TEST_CASE("each message of an agent comes out of its JSON as it went in", "[process]") {
+TEST_CASE("every agent message survives a round trip through JSON", "[process]") {
   for (const auto& x : requests)
     CHECK(read_request(text_of(x)) == x);
   for (const auto& x : answers)
     CHECK(read_answer(text_of(x)) == x);
 }
 
-TEST_CASE("what is no message of this version is refused with what is wrong", "[process]") {
+TEST_CASE("an invalid message is refused with the reason", "[process]") {
   refused("", "no JSON object");
   refused("garbage", "no JSON object");
   refused("[1]", "no JSON object");
@@ -99,7 +99,7 @@ TEST_CASE("what is no message of this version is refused with what is wrong", "[
   refused(succeed + R"(, "silence": "1"})", "'silence' has to be");
   refused(R"({"version": 1, "type": "adopt", "request": 1, "name": "x", "incarnation": 1})",
           "'pid'");
-  // An error is an answer: it does not carry back whatever was sent.
+  // The error does not repeat the whole text that was sent.
   const auto long_type = R"({"version": 1, "type": ")" + std::string(100'000, 'x') + "\"}";
   try {
     read_request(long_type);
@@ -114,7 +114,7 @@ TEST_CASE("what is no message of this version is refused with what is wrong", "[
           "zero byte");
 }
 
-TEST_CASE("every text that is cut short or has a byte changed is read or refused", "[process]") {
+TEST_CASE("every truncated or altered text is either read or refused", "[process]") {
   for (const auto& x : requests) {
     const auto text = text_of(x);
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -131,7 +131,7 @@ TEST_CASE("every text that is cut short or has a byte changed is read or refused
   }
 }
 
-TEST_CASE("names of processes are names of files", "[process]") {
+TEST_CASE("process names are valid file names", "[process]") {
   for (const char* name : {"node-0", "a", "A_b.c", "agent-host.example"})
     CHECK(is_process_name(name));
   for (const auto& name : {std::string(),

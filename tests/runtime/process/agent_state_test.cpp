@@ -39,7 +39,7 @@ Told only(const agent_actions& all, peer_id to) {
   return std::get<Told>(answers[0].what);
 }
 
-/// An agent with an owner and a process of that name.
+/// An agent with one owner and one process, named `node` by default.
 struct with_process {
   agent_state agent{{.owner_patience = 10s}, begin};
 
@@ -56,7 +56,7 @@ struct with_process {
 
 }  // namespace
 
-TEST_CASE("AGENT-1: an incarnation begins after the one before has ended", "[process]") {
+TEST_CASE("AGENT-1: an incarnation starts after the previous one has ended", "[process]") {
   with_process x;
   only<request_refused>(x.agent.asked(first, started_as("node")), first);
   const auto told = only<process_died>(x.agent.died("node", killed, begin), first);
@@ -69,13 +69,13 @@ TEST_CASE("AGENT-1: an incarnation begins after the one before has ended", "[pro
   CHECK_THROWS_AS(x.agent.died("nobody", killed, begin), broken_promise);
 }
 
-TEST_CASE("AGENT-1: a start that was carried out twice is refused", "[process]") {
+TEST_CASE("AGENT-1: a start that is reported twice is refused", "[process]") {
   with_process x;
   const agent_action::start again{first, 2, started_as("node")};
   CHECK_THROWS_AS(x.agent.started(again, somebody), broken_promise);
 }
 
-TEST_CASE("a program that cannot be started leaves its name as it was", "[process]") {
+TEST_CASE("a program that fails to start leaves its name unchanged", "[process]") {
   agent_state agent({}, begin);
   agent.joined(first);
   const auto asked = those<agent_action::start>(agent.asked(first, started_as("node")));
@@ -84,7 +84,7 @@ TEST_CASE("a program that cannot be started leaves its name as it was", "[proces
   CHECK(only<processes_listed>(agent.asked(first, list_processes{2}), first).processes.empty());
 }
 
-TEST_CASE("a signal reaches the incarnation that was meant, or nobody", "[process]") {
+TEST_CASE("a signal reaches the requested incarnation only", "[process]") {
   with_process x;
   const signal_process meant{.request = 5, .name = "node", .which = 1, .signal = SIGSTOP};
   const auto signals = those<agent_action::signal>(x.agent.asked(first, meant));
@@ -100,7 +100,7 @@ TEST_CASE("a signal reaches the incarnation that was meant, or nobody", "[proces
   only<request_refused>(x.agent.asked(first, nobody), first);
 }
 
-TEST_CASE("a death is told to all who ever asked, and stays in the list", "[process]") {
+TEST_CASE("a death is reported to every owner and stays in the list", "[process]") {
   with_process x;
   x.agent.joined(second);
   x.agent.joined(third);
@@ -112,20 +112,21 @@ TEST_CASE("a death is told to all who ever asked, and stays in the list", "[proc
   CHECK(listed[0].ended == killed);
 }
 
-TEST_CASE("AGENT-2: what cannot be understood costs its sender the connection alone", "[process]") {
+TEST_CASE("AGENT-2: an invalid message closes its sender's connection only", "[process]") {
   with_process x;
   x.agent.joined(second);
   const auto actions = x.agent.misbehaved(second, "garbage");
   CHECK(only<request_refused>(actions, second).request == 0);
   CHECK(those<agent_action::hang_up>(actions).size() == 1);
   CHECK(those<agent_action::say>(actions).size() == 1);
-  CHECK(those<agent_action::say>(x.agent.misbehaved(third, "garbage")).empty());  // said once
+  CHECK(those<agent_action::say>(x.agent.misbehaved(third, "garbage")).empty());  // logged once
   x.agent.left(second, begin);
-  CHECK_FALSE(x.agent.deadline());  // the owner is still there
+  CHECK_FALSE(x.agent.deadline());  // the owner is still connected
   CHECK(x.start("other") == 1);
 }
 
-TEST_CASE("connections are bounded: who says nothing gives way, who asked stays", "[process]") {
+TEST_CASE("connections are bounded: a silent peer is disconnected first, an owner stays",
+          "[process]") {
   agent_state agent({.most_peers = 2}, begin);
   agent.joined(first);
   agent.asked(first, list_processes{1});
@@ -135,7 +136,7 @@ TEST_CASE("connections are bounded: who says nothing gives way, who asked stays"
   CHECK(those<agent_action::hang_up>(agent.joined(peer_id{4})).at(0).whom == peer_id{4});
 }
 
-TEST_CASE("names are bounded", "[process]") {
+TEST_CASE("the number of names is bounded", "[process]") {
   agent_state agent({.most_names = 2}, begin);
   agent.joined(first);
   for (const char* name : {"a", "b"})
@@ -145,11 +146,11 @@ TEST_CASE("names are bounded", "[process]") {
   CHECK(those<agent_action::start>(agent.asked(first, started_as("a"))).size() == 1);
 }
 
-TEST_CASE("AGENT-3: it ends when nobody was there for long, and not before", "[process]") {
+TEST_CASE("AGENT-3: an agent ends after its patience without an owner", "[process]") {
   with_process x;
   CHECK_FALSE(x.agent.deadline());
   x.agent.joined(second);
-  x.agent.left(second, begin + 1s);  // never asked anything: no owner
+  x.agent.left(second, begin + 1s);  // a peer that sent no request is not an owner
   CHECK_FALSE(x.agent.deadline());
   x.agent.left(first, begin + 2s);
   CHECK(x.agent.deadline() == begin + 12s);
@@ -162,16 +163,16 @@ TEST_CASE("AGENT-3: it ends when nobody was there for long, and not before", "[p
   CHECK(x.agent.is_ending());
 }
 
-TEST_CASE("AGENT-3: one whom nobody ever asked ends, too", "[process]") {
+TEST_CASE("AGENT-3: an agent that never had an owner ends, too", "[process]") {
   agent_state agent({.owner_patience = 10s}, begin);
   agent.joined(first);
   CHECK(agent.time_is(begin + 9s).empty());
   CHECK(those<agent_action::kill_all>(agent.time_is(begin + 10s)).size() == 1);
 }
 
-TEST_CASE("AGENT-3: the agent leaves when no child is left", "[process]") {
+TEST_CASE("AGENT-3: an agent that ends leaves after its last child", "[process]") {
   with_process x;
-  CHECK(x.agent.nobody_runs().empty());  // it is not ending
+  CHECK(x.agent.nobody_runs().empty());  // the agent is not ending yet
   CHECK(those<agent_action::kill_all>(x.agent.asked(first, end_agent{9})).size() == 1);
   CHECK(x.agent.told_to_end("again").empty());
   only<request_refused>(x.agent.asked(first, started_as("late")), first);
@@ -182,7 +183,8 @@ TEST_CASE("AGENT-3: the agent leaves when no child is left", "[process]") {
   CHECK(std::holds_alternative<agent_action::leave>(last.back()));
 }
 
-TEST_CASE("who is adopted is as one that was started, and the next start counts on", "[process]") {
+TEST_CASE("an adopted process is treated like a started one, and the next start counts on",
+          "[process]") {
   agent_state agent({}, begin);
   agent.joined(first);
   const adopt_process wanted{
@@ -201,7 +203,7 @@ TEST_CASE("who is adopted is as one that was started, and the next start counts 
   CHECK(those<agent_action::start>(agent.asked(first, started_as("node"))).at(0).which == 4);
 }
 
-TEST_CASE("who does not run is not adopted, and leaves its name as it was", "[process]") {
+TEST_CASE("a process that does not run is not adopted, and its name stays unchanged", "[process]") {
   agent_state agent({}, begin);
   agent.joined(first);
   const adopt_process wanted{

@@ -1,4 +1,4 @@
-// Who follows the run's supervisor's process, event by event.
+// Succession of the supervisor's process, event by event.
 
 #include "runtime/core/error.hpp"
 #include "runtime/process/agent_state.hpp"
@@ -37,11 +37,11 @@ bool tells(const agent_actions& all, peer_id to) {
   return false;
 }
 
-/// An agent whose owner is the run's supervisor's process.
+/// An agent whose owner is the supervisor's process.
 struct led {
   agent_state agent{{.owner_patience = 100s}, {}};
   agent_state::time now{};
-  agent_state::time gone{};  ///< when who is succeeded was lost
+  agent_state::time gone{};  ///< when the current owner was lost
 
   led() {
     agent.joined(supervisor);
@@ -58,7 +58,7 @@ struct led {
                                      .silence = 5});
   }
   agent_actions pass(std::chrono::seconds x) { return agent.time_is(now += x); }
-  /// In seconds, each with a look at the time.
+  /// Passes the time in seconds, and reports the time after each.
   agent_actions pass_slowly(int seconds) {
     agent_actions out;
     for (int i = 0; i < seconds; ++i)
@@ -77,7 +77,7 @@ struct led {
     CHECK(starts[0].what.output == "/logs/x");
     return starts[0];
   }
-  /// The supervisor's process is gone, and the successor starts as that process.
+  /// Loses the supervisor's process, and starts its successor.
   process_id succeed_once() {
     CHECK(all_of<agent_action::fence>(agent.left(supervisor, now)).size() == 1);
     const auto start = start_of(agent.fenced());
@@ -89,7 +89,7 @@ struct led {
 
 }  // namespace
 
-TEST_CASE("AGENT-4: a successor starts after the process before was killed and has ended",
+TEST_CASE("AGENT-4: a successor starts after its predecessor was killed and has ended",
           "[process]") {
   led x;
   x.gone = x.now;
@@ -102,25 +102,25 @@ TEST_CASE("AGENT-4: a successor starts after the process before was killed and h
   CHECK(x.agent.fenced().empty());
 }
 
-TEST_CASE("one that gives signs of life is not succeeded, one that gives none is", "[process]") {
+TEST_CASE("a process with heartbeats keeps its role; a silent one is replaced", "[process]") {
   led x;
   for (int i = 0; i < 50; ++i) {
     CHECK(all_of<agent_action::fence>(x.pass(1s)).empty());
     CHECK(x.agent.asked(supervisor, owner_still_there{}).empty());
   }
-  // Not before five whole slices.
+  // The timeout is five whole slices.
   CHECK(all_of<agent_action::fence>(x.pass_slowly(5)).empty());
   CHECK(all_of<agent_action::fence>(x.pass_slowly(1)).size() == 1);
 }
 
-TEST_CASE("time in which the agent itself stood still counts as one slice", "[process]") {
+TEST_CASE("a pause of the agent itself counts as one slice", "[process]") {
   led x;
   CHECK(all_of<agent_action::fence>(x.pass(3600s)).empty());
-  x.agent.asked(supervisor, owner_still_there{});  // of those that came meanwhile
+  x.agent.asked(supervisor, owner_still_there{});  // a heartbeat that arrived meanwhile
   CHECK(all_of<agent_action::fence>(x.pass_slowly(5)).empty());
 }
 
-TEST_CASE("signs of another one are none of the supervisor's process", "[process]") {
+TEST_CASE("only heartbeats of the supervisor's process itself count", "[process]") {
   led x;
   x.agent.joined(other);
   agent_actions all;
@@ -132,7 +132,7 @@ TEST_CASE("signs of another one are none of the supervisor's process", "[process
   CHECK(all_of<agent_action::fence>(all).size() == 1);
 }
 
-TEST_CASE("a successor that has asked for it is succeeded in turn", "[process]") {
+TEST_CASE("a successor that requests it is succeeded in turn", "[process]") {
   led x;
   const auto first = x.succeed_once();
   x.agent.joined(successor);
@@ -144,17 +144,18 @@ TEST_CASE("a successor that has asked for it is succeeded in turn", "[process]")
   CHECK(x.start_of(x.agent.fenced()).which == 2);
 }
 
-TEST_CASE("AGENT-4: a successor whose death has not been told is waited for", "[process]") {
+TEST_CASE("AGENT-4: the next successor waits until the death of the current one is reported",
+          "[process]") {
   led x;
   const auto first = x.succeed_once();
   x.agent.joined(successor);
   REQUIRE(tells<succession_agreed>(x.says_succeed(successor, first), successor));
   REQUIRE(all_of<agent_action::fence>(x.agent.left(successor, x.now)).size() == 1);
-  CHECK(all_of<agent_action::start>(x.agent.fenced()).empty());  // it has ended, but is a zombie
+  CHECK(all_of<agent_action::start>(x.agent.fenced()).empty());  // the predecessor is a zombie
   CHECK(x.start_of(x.agent.died(successor_name, by_kill, x.now)).which == 2);
 }
 
-TEST_CASE("after three successors in a row have failed the agent has no owner", "[process]") {
+TEST_CASE("after three failed successors in a row the agent has no owner", "[process]") {
   led x;
   x.succeed_once();
   for (const int which : {2, 3}) {
@@ -169,7 +170,7 @@ TEST_CASE("after three successors in a row have failed the agent has no owner", 
   CHECK(all_of<agent_action::kill_all>(x.pass_slowly(2)).size() == 1);
 }
 
-TEST_CASE("what is promised of a successor is taken back by who gives up", "[process]") {
+TEST_CASE("an agent that gives up withdraws its promise of a successor", "[process]") {
   led x;
   const auto promises = [](const agent_actions& all) {
     std::vector<bool> out;
@@ -177,7 +178,7 @@ TEST_CASE("what is promised of a successor is taken back by who gives up", "[pro
       out.push_back(one.given);
     return out;
   };
-  CHECK(promises(x.says_succeed(supervisor, supervisors)).empty());  // it has been given
+  CHECK(promises(x.says_succeed(supervisor, supervisors)).empty());  // promised already
   CHECK(promises(x.agent.left(supervisor, x.now)).empty());
   auto again = x.start_of(x.agent.fenced());
   x.agent.joined(successor);
@@ -191,7 +192,7 @@ TEST_CASE("what is promised of a successor is taken back by who gives up", "[pro
   CHECK(promises(x.agent.not_started(again, "no such file")) == std::vector<bool>{false});
 }
 
-TEST_CASE("the promise of a successor ends with the agent", "[process]") {
+TEST_CASE("an agent that ends withdraws its promise of a successor", "[process]") {
   led x;
   const auto ends = x.agent.told_to_end("a signal");
   REQUIRE(all_of<agent_action::promise>(ends).size() == 1);
@@ -200,7 +201,7 @@ TEST_CASE("the promise of a successor ends with the agent", "[process]") {
   CHECK(all_of<agent_action::promise>(without.told_to_end("a signal")).empty());
 }
 
-TEST_CASE("AGENT-4: one that cannot be seen to end is tried again, and not succeeded",
+TEST_CASE("AGENT-4: a kill that cannot be confirmed is repeated before a successor starts",
           "[process]") {
   led x;
   REQUIRE(all_of<agent_action::fence>(x.agent.left(supervisor, x.now)).size() == 1);
@@ -215,10 +216,10 @@ TEST_CASE("AGENT-4: one that cannot be seen to end is tried again, and not succe
     CHECK(all_of<agent_action::fence>(again)[0].process == supervisors);
     CHECK(all_of<agent_action::start>(again).empty());
   }
-  SECTION("and then has ended") {
+  SECTION("the process has ended") {
     CHECK(x.start_of(x.agent.fenced()).which == 1);
   }
-  SECTION("and a third time cannot: the agent gives up") {
+  SECTION("the third attempt fails: the agent gives up") {
     const auto failed = x.agent.not_fenced("too many open files", x.now);
     CHECK(all_of<agent_action::promise>(failed).size() == 1);
     CHECK(all_of<agent_action::fence>(x.pass_slowly(50)).empty());
@@ -228,7 +229,7 @@ TEST_CASE("AGENT-4: one that cannot be seen to end is tried again, and not succe
   }
 }
 
-TEST_CASE("a successor that cannot be started is one that has failed", "[process]") {
+TEST_CASE("a successor that fails to start counts as failed", "[process]") {
   led x;
   x.agent.left(supervisor, x.now);
   auto start = x.start_of(x.agent.fenced());
@@ -237,7 +238,7 @@ TEST_CASE("a successor that cannot be started is one that has failed", "[process
   CHECK(all_of<agent_action::start>(x.agent.not_started(start, "no such file")).empty());
 }
 
-TEST_CASE("a successor has as long to come as an owner, counted from its start", "[process]") {
+TEST_CASE("a successor has the owner's patience, counted from its start", "[process]") {
   led x;
   x.agent.left(supervisor, x.now);
   x.pass_slowly(90);
@@ -246,7 +247,7 @@ TEST_CASE("a successor has as long to come as an owner, counted from its start",
   CHECK(all_of<agent_action::kill_all>(x.pass_slowly(2)).size() == 1);
 }
 
-TEST_CASE("only one process is succeeded at a time", "[process]") {
+TEST_CASE("one process at a time can be succeeded", "[process]") {
   led x;
   x.agent.joined(other);
   CHECK(tells<request_refused>(x.says_succeed(other, {.pid = 99, .start_time = 9}), other));
@@ -256,13 +257,13 @@ TEST_CASE("only one process is succeeded at a time", "[process]") {
   CHECK(tells<succession_agreed>(x.says_succeed(successor, first), successor));
 }
 
-TEST_CASE("one that has told the agent to end is not succeeded", "[process]") {
+TEST_CASE("a process that told the agent to end is not succeeded", "[process]") {
   led x;
   x.agent.asked(supervisor, end_agent{7});
   CHECK(all_of<agent_action::fence>(x.agent.left(supervisor, x.now)).empty());
 }
 
-TEST_CASE("a successor that tells the agent to end lives on", "[process]") {
+TEST_CASE("a successor survives the end of the agent that it requests", "[process]") {
   led x;
   const auto first = x.succeed_once();
   x.agent.joined(successor);
@@ -273,7 +274,7 @@ TEST_CASE("a successor that tells the agent to end lives on", "[process]") {
   CHECK(tells<agent_ended>(x.agent.nobody_runs(), successor));
 }
 
-TEST_CASE("a successor ends with the agent that another one tells to end", "[process]") {
+TEST_CASE("a successor ends with the agent when another peer requests the end", "[process]") {
   led x;
   x.succeed_once();
   x.agent.joined(other);
@@ -283,7 +284,7 @@ TEST_CASE("a successor ends with the agent that another one tells to end", "[pro
   CHECK_THROWS_AS(x.agent.nobody_runs(), broken_promise);
 }
 
-TEST_CASE("who died while there was no owner is listed to the next one", "[process]") {
+TEST_CASE("a death without an owner is listed to the next owner", "[process]") {
   led x;
   const auto start = all_of<agent_action::start>(
       x.agent.asked(supervisor, start_process{1, "node", {"/bin/x"}, {}, {}}));

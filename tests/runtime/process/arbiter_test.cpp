@@ -1,4 +1,4 @@
-// Who goes on with a run, where several think that they should.
+// Election of the process that continues a run.
 
 #include "runtime/process/arbiter.hpp"
 
@@ -33,11 +33,11 @@ std::size_t files_in(const std::filesystem::path& folder) {
 
 }  // namespace
 
-TEST_CASE("ARBITER-1: of all who want a round one has it, and has it again", "[process]") {
+TEST_CASE("ARBITER-1: one contender wins a round; its second claim succeeds, too", "[process]") {
   const scratch_folder save;
   const arbiter x(save.path(), "0123456789abcdef");
   CHECK_FALSE(x.is_seen());
-  CHECK_THROWS_AS(x.claim(1, named("a")), io_error);  // nobody knows, so nobody has won
+  CHECK_THROWS_AS(x.claim(1, named("a")), io_error);  // no folder yet: the claim is undecided
   x.open(named("first"));
   CHECK(x.is_seen());
   CHECK(x.winner(1) == named("first"));
@@ -61,11 +61,11 @@ TEST_CASE("ARBITER-1: of all who want a round one has it, and has it again", "[p
   CHECK(winner->text == named(winner->token).text);
   CHECK(x.claim(3, named("another")));
   CHECK(x.leader() == named("another"));
-  CHECK(files_in(x.folder()) == 5);  // three rounds, the first contender, and the end by it
+  CHECK(files_in(x.folder()) == 5);  // three rounds, the first contender, and its end marker
   CHECK_FALSE(arbiter(save.path(), "fedcba9876543210").is_seen());
 }
 
-TEST_CASE("ARBITER-1: who resigns a round opens the next one", "[process]") {
+TEST_CASE("ARBITER-1: a resigned round opens the next one", "[process]") {
   const scratch_folder save;
   const arbiter x(save.path(), "run");
   x.open(named("first"));
@@ -79,7 +79,7 @@ TEST_CASE("ARBITER-1: who resigns a round opens the next one", "[process]") {
   CHECK(x.open_round(2) == 3);
 }
 
-TEST_CASE("without the arbiter's folder nobody wins and nobody is known to have", "[process]") {
+TEST_CASE("without the arbiter's folder a claim and a query fail", "[process]") {
   const scratch_folder save;
   const arbiter x(save.path(), "run");
   x.open(named("first"));
@@ -87,17 +87,16 @@ TEST_CASE("without the arbiter's folder nobody wins and nobody is known to have"
   CHECK_THROWS_AS(x.claim(2, named("a")), io_error);
   CHECK_THROWS_AS(x.winner(1), io_error);
   CHECK_THROWS_AS(x.leader(), io_error);
-  CHECK_FALSE(x.is_replaced());  // its file system may not be mounted
+  CHECK_FALSE(x.is_replaced());  // the file system may be unmounted
   std::filesystem::remove_all(save.path().string() + ".hidden");
 }
 
-TEST_CASE("what an arbiter has decided is removed with its run or by one that has begun",
-          "[process]") {
+TEST_CASE("decisions of an arbiter are removed with its run, or by a later run", "[process]") {
   const scratch_folder save;
   const arbiter one(save.path(), "one"), two(save.path(), "two");
   one.open(named("a"));
   two.open(named("b"));
-  CHECK(one.winner(1) == named("a"));  // it may go on yet, and the second be refused its nodes
+  CHECK(one.winner(1) == named("a"));  // the first run may continue
   two.forget_others();
   CHECK_FALSE(one.is_seen());
   CHECK(one.is_replaced());
@@ -106,7 +105,7 @@ TEST_CASE("what an arbiter has decided is removed with its run or by one that ha
   CHECK(std::filesystem::is_empty(save.path()));
 }
 
-TEST_CASE("what is prepared decides on a disk that takes no bytes any more", "[process]") {
+TEST_CASE("a prepared contender can claim and resign on a full disk", "[process]") {
   const scratch_folder save;
   const arbiter x(save.path(), "run");
   x.open(named("first"));
@@ -132,10 +131,10 @@ TEST_CASE("what is prepared decides on a disk that takes no bytes any more", "[p
   CHECK(resigned);
   CHECK(refused);
   CHECK_FALSE(x.winner(3));
-  CHECK(files_in(x.folder()) == files + 2);  // of what was refused nothing is left
+  CHECK(files_in(x.folder()) == files + 2);  // the refused claim leaves no file
 }
 
-TEST_CASE("a run that has ended is raised by nobody, and ended by who leads it", "[process]") {
+TEST_CASE("an ended run has no new leader; only its leader can end it", "[process]") {
   const scratch_folder save;
   const arbiter x(save.path(), "run");
   x.open(named("first"));
@@ -148,10 +147,10 @@ TEST_CASE("a run that has ended is raised by nobody, and ended by who leads it",
   CHECK(x.winner(3)->is_end());
   CHECK_FALSE(x.winner(2)->is_end());
   CHECK(x.leader()->is_end());
-  CHECK_FALSE(x.end(named("a")));  // it has
+  CHECK_FALSE(x.end(named("a")));  // it has ended
 }
 
-TEST_CASE("all that was won is resigned, and nothing of others", "[process]") {
+TEST_CASE("a contender resigns all rounds that it won, and only those", "[process]") {
   const scratch_folder save;
   const arbiter x(save.path(), "run");
   x.open(named("first"));
@@ -165,7 +164,7 @@ TEST_CASE("all that was won is resigned, and nothing of others", "[process]") {
   CHECK(x.leader() == named("b"));
 }
 
-TEST_CASE("a file that decides and is damaged decides nothing", "[process]") {
+TEST_CASE("a damaged decision file makes claims fail", "[process]") {
   const scratch_folder save;
   const arbiter x(save.path(), "run");
   x.open(named("first"));
@@ -174,7 +173,7 @@ TEST_CASE("a file that decides and is damaged decides nothing", "[process]") {
   CHECK_THROWS_AS(x.claim(2, named("a")), io_error);
 }
 
-TEST_CASE("two folders of a run are two contenders, and a folder is one however it is named",
+TEST_CASE("a contender is identified by the run's folder, however its path is written",
           "[process]") {
   const scratch_folder one, two;
   CHECK(contender_of(one.path()) == contender_of(one.path() / "."));

@@ -20,7 +20,7 @@ using Catch::Matchers::MessageMatches;
 
 namespace {
 
-/// What such a process prints.
+/// Standard output of the program.
 std::string printed(child_program what) {
   const scratch_folder folder;
   what.output = folder / "out";
@@ -31,7 +31,7 @@ std::string printed(child_program what) {
 
 }  // namespace
 
-TEST_CASE("a child's end is a value: exit code or signal, with text", "[process]") {
+TEST_CASE("the end of a child is a value: exit code or signal, with text", "[process]") {
   CHECK(child_process({.command = player({"exit", "0"})}).wait().exit_code == 0);
   const auto seven = child_process({.command = player({"exit", "7"})}).wait();
   CHECK(seven == process_end{.exit_code = 7});
@@ -55,7 +55,7 @@ TEST_CASE("a child's end is a value: exit code or signal, with text", "[process]
   CHECK(signal_name(63) == "signal 63");
 }
 
-TEST_CASE("what cannot be started says which program and why", "[process]") {
+TEST_CASE("a failed start names the program and the reason", "[process]") {
   CHECK_THROWS_MATCHES(
       child_process({.command = {"/nowhere/program"}}),
       io_error,
@@ -69,8 +69,8 @@ TEST_CASE("what cannot be started says which program and why", "[process]") {
                        MessageMatches(ContainsSubstring("9999")));
 }
 
-TEST_CASE("CHILD-1: a child has no descriptors but those that are listed", "[process]") {
-  // One that a library forgot to close at exec, and two that overlap their places in the child.
+TEST_CASE("CHILD-1: a child inherits only the listed descriptors", "[process]") {
+  // One is not closed at exec; two have numbers that overlap their places in the child.
   const descriptor leaked(::open("/dev/null", O_RDONLY));
   const descriptor a(::fcntl(leaked.number(), F_DUPFD, 3)), b(::fcntl(leaked.number(), F_DUPFD, 3));
   CHECK(printed({.command = player({"descriptors"})}) == "0\n1\n2\n");
@@ -80,7 +80,7 @@ TEST_CASE("CHILD-1: a child has no descriptors but those that are listed", "[pro
         == "0\n1\n2\n3\n4\n5\n");
 }
 
-TEST_CASE("a child has its own group, empty input, and signals as a new program has them",
+TEST_CASE("a child has its own process group, empty input and default signal handling",
           "[process]") {
   sigset_t blocked, before;
   ::sigemptyset(&blocked);
@@ -97,7 +97,7 @@ TEST_CASE("a child has its own group, empty input, and signals as a new program 
   CHECK(printed({.command = {"/bin/cat"}}).empty());
 }
 
-TEST_CASE("a child's environment is ours with changes", "[process]") {
+TEST_CASE("a child inherits the environment with the requested changes", "[process]") {
   ::setenv("TROUPE_TEST_KEPT", "kept", 1);
   ::setenv("TROUPE_TEST_CHANGED", "before", 1);
   const std::vector<std::string> changes{"TROUPE_TEST_CHANGED=after = all"};
@@ -107,7 +107,7 @@ TEST_CASE("a child's environment is ours with changes", "[process]") {
         == "after = all\n");
 }
 
-TEST_CASE("a child that is not wanted any more is killed with its group", "[process]") {
+TEST_CASE("destroying a child_process kills the child's process group", "[process]") {
   const scratch_folder folder;
   pid_t child = 0;
   std::vector<pid_t> below;
@@ -118,14 +118,14 @@ TEST_CASE("a child that is not wanted any more is killed with its group", "[proc
   }
   CHECK(is_gone(child));
   int in_group = 0;
-  for (const auto pid : below)  // one has left the group; a host agent finds that, too
+  for (const auto pid : below)  // one descendant has left the group; a host agent finds it, too
     in_group += soon([&] { return is_gone(pid); }, std::chrono::seconds(2));
   CHECK(in_group == 2);
   for (const auto pid : below)
     ::kill(pid, SIGKILL);
 }
 
-TEST_CASE("one that is left lives on", "[process]") {
+TEST_CASE("a child that is left continues to run", "[process]") {
   process_id id;
   {
     child_process child({.command = player({"sleep"})});
@@ -137,7 +137,7 @@ TEST_CASE("one that is left lives on", "[process]") {
   ::waitpid(id.pid, nullptr, 0);
 }
 
-TEST_CASE("a pid that another process has now is told by its start", "[process]") {
+TEST_CASE("a reused pid is recognised by the start time", "[process]") {
   child_process child({.command = player({"sleep"})});
   CHECK(is_running(child.id()));
   auto other = child.id();
@@ -152,13 +152,13 @@ TEST_CASE("a pid that another process has now is told by its start", "[process]"
   CHECK_FALSE(found->wait(std::chrono::milliseconds(0)));
   CHECK(found->signal(SIGKILL));
   CHECK(found->wait(long_enough));
-  CHECK_FALSE(is_running(child.id()));  // a zombie, until it is waited for
+  CHECK_FALSE(is_running(child.id()));  // a zombie until it is waited for
   CHECK_FALSE(running_process::find(child.id()));
   child.wait();
   CHECK_FALSE(found->signal(SIGKILL));
 }
 
-TEST_CASE("the facts of a process are read whatever its name holds", "[process]") {
+TEST_CASE("facts of a process are read with any characters in its name", "[process]") {
   const auto facts = read_process_facts(
       "42 (a) Z 1 (b c) S 7 9 9 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 123456 1 2 3");
   REQUIRE(facts);
@@ -172,20 +172,20 @@ TEST_CASE("the facts of a process are read whatever its name holds", "[process]"
   CHECK(this_process().pid == ::getpid());
 }
 
-TEST_CASE("a process that asked to end with its parent does, of whatever that ends", "[process]") {
+TEST_CASE("a process with end_with_parent ends with its parent, whatever ends that", "[process]") {
   const scratch_folder folder;
   child_process parent({.command = player({"parent"}), .output = folder / "out"});
   REQUIRE(soon([&] { return read_text(folder / "out").ends_with('\n'); }));
   const auto child = std::stoi(read_text(folder / "out"));
   REQUIRE_FALSE(is_gone(child));
-  // Not by child_process, which would kill the group.
+  // child_process would kill the whole group.
   ::kill(parent.id().pid, SIGKILL);
   CHECK(soon([&] { return is_gone(child); }));
-  CHECK_FALSE(end_with_parent(::getpid()));  // that is not our parent
+  CHECK_FALSE(end_with_parent(::getpid()));  // this process is not its own parent
   ::prctl(PR_SET_PDEATHSIG, 0);
 }
 
-TEST_CASE("kills for lack of memory are counted in both versions of control groups", "[process]") {
+TEST_CASE("out-of-memory kills are counted for cgroups v1 and v2", "[process]") {
   const scratch_folder root;
   const auto write = [&](const std::string& file, const std::string& text) {
     std::filesystem::create_directories((root / file).parent_path());

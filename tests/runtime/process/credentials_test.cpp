@@ -24,12 +24,12 @@ struct free_tls {
   void operator()(SSL* x) const { ::SSL_free(x); }
 };
 
-/// One end, as CAF's module of OpenSSL sets it up: the other has to have a certificate.
+/// One end of a connection, set up as by CAF's OpenSSL module: the peer must have a certificate.
 struct tls_end {
   std::unique_ptr<SSL_CTX, free_tls> context{::SSL_CTX_new(::TLS_method())};
   std::unique_ptr<SSL, free_tls> end;
 
-  /// Without a folder it has no certificate.
+  /// An empty `own` path: no certificate.
   tls_end(bool server, const fs::path& trusted, const fs::path& own) {
     const auto theirs = credential_files_in(trusted), ours = credential_files_in(own);
     ::SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
@@ -50,7 +50,7 @@ struct tls_end {
       ::SSL_set_connect_state(end.get());
   }
 
-  /// What it has to say to the other.
+  /// Delivers the pending bytes to the other end.
   void pass_to(tls_end& other) const {
     char bytes[16384];
     for (int size; (size = ::BIO_read(::SSL_get_wbio(end.get()), bytes, sizeof bytes)) > 0;)
@@ -58,7 +58,7 @@ struct tls_end {
   }
 };
 
-/// True: both are done, and each knows that the other is of its run.
+/// True if both ends complete the handshake and verify each other's certificate.
 bool shake_hands(tls_end server, tls_end client) {
   constexpr int enough = 10;
   bool done[2] = {};
@@ -92,16 +92,16 @@ struct two_runs {
 
 }  // namespace
 
-TEST_CASE("processes of one run know each other by its certificate, both ways", "[process]") {
+TEST_CASE("processes of a run verify each other by certificate, in both directions", "[process]") {
   const two_runs x;
   CHECK(shake_hands({true, x.a, x.a}, {false, x.a, x.a}));
   CHECK_FALSE(shake_hands({true, x.a, x.a}, {false, x.b, x.b}));
-  CHECK_FALSE(shake_hands({true, x.a, x.a}, {false, x.a, x.b}));  // the client is of another run
-  CHECK_FALSE(shake_hands({true, x.a, x.b}, {false, x.a, x.a}));  // the server is
-  CHECK_FALSE(shake_hands({true, x.a, x.a}, {false, x.a, {}}));   // the client has none
+  CHECK_FALSE(shake_hands({true, x.a, x.a}, {false, x.a, x.b}));  // client of another run
+  CHECK_FALSE(shake_hands({true, x.a, x.b}, {false, x.a, x.a}));  // server of another run
+  CHECK_FALSE(shake_hands({true, x.a, x.a}, {false, x.a, {}}));   // client without certificate
 }
 
-TEST_CASE("credentials are this user's alone, new for each run, and the authority's key is gone",
+TEST_CASE("credentials are private to the user and new per run; the authority's key is not kept",
           "[process]") {
   const two_runs x;
   const auto a = read_credentials(x.a), b = read_credentials(x.b);
@@ -123,7 +123,7 @@ TEST_CASE("credentials are this user's alone, new for each run, and the authorit
   CHECK(a == read_credentials(x.a));
 }
 
-TEST_CASE("credentials that others may have read are refused", "[process]") {
+TEST_CASE("credentials that other users could read are refused", "[process]") {
   const two_runs x;
   const auto files = credential_files_in(x.a);
   fs::permissions(files.secret, fs::perms(0640));

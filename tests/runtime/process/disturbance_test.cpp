@@ -1,4 +1,4 @@
-// Faults that are brought about in another process.
+// Fault injection into another process.
 
 #include "runtime/process/disturbance.hpp"
 
@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// That sleeps already: one that is still being started may die of what is done to it.
+/// A process that is already asleep: the fault cannot hit its startup.
 child_process sleeper() {
   const scratch_folder folder;
   const auto here = folder / "here";
@@ -42,14 +42,14 @@ rlim_t soft_limit_of(const child_process& x, int resource) {
 
 }  // namespace
 
-TEST_CASE("who is struck ends by that signal and nobody else with its pid", "[process]") {
+TEST_CASE("strike sends a signal to exactly one process", "[process]") {
   auto one = sleeper();
   CHECK(strike(one.id(), SIGABRT));
   CHECK(one.wait().signal == SIGABRT);
   CHECK_FALSE(strike(one.id(), SIGKILL));
 }
 
-TEST_CASE("who is held still is stopped meanwhile and goes on afterwards", "[process]") {
+TEST_CASE("hold_still stops a process for a while, then resumes it", "[process]") {
   auto one = sleeper();
   bool was_stopped = false;
   hold_still(one.id(), milliseconds(60'000), [&] {
@@ -63,7 +63,7 @@ TEST_CASE("who is held still is stopped meanwhile and goes on afterwards", "[pro
   CHECK(one.wait().signal == SIGKILL);
 }
 
-TEST_CASE("who is slowed down is stopped time and again", "[process]") {
+TEST_CASE("slow_down stops a process repeatedly", "[process]") {
   auto one = sleeper();
   int looks = 0;
   slow_down(one.id(), 10, milliseconds(60'000), [&] { return ++looks < 4; });
@@ -72,7 +72,7 @@ TEST_CASE("who is slowed down is stopped time and again", "[process]") {
   }
 }
 
-TEST_CASE("what was made scarce is as before afterwards", "[process]") {
+TEST_CASE("make_scarce restores the limits afterwards", "[process]") {
   auto one = sleeper();
   const scratch_folder folder;
   replace_file(folder / "log", "a record\n");

@@ -6,7 +6,7 @@
 
 using namespace troupe::runtime;
 
-TEST_CASE("texts come out of bytes, in whatever pieces those arrive", "[process]") {
+TEST_CASE("texts are decoded from bytes in pieces of any size", "[process]") {
   const std::string all = frame_of("one") + frame_of("two and more") + frame_of("3");
   for (std::size_t piece = 1; piece <= all.size(); ++piece) {
     frame_reader reader;
@@ -21,7 +21,7 @@ TEST_CASE("texts come out of bytes, in whatever pieces those arrive", "[process]
   }
 }
 
-TEST_CASE("a length that no text has is refused before anything of it arrives", "[process]") {
+TEST_CASE("an impossible length is refused before its bytes arrive", "[process]") {
   for (const auto& length : {std::string("\xff\xff\xff\xff", 4),
                              std::string(4, '\0'),
                              std::string("\x00\x10\x00\x01", 4)}) {

@@ -24,11 +24,11 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr auto long_beat = milliseconds(3'600'000);  // none comes
+constexpr auto long_beat = milliseconds(3'600'000);  // no heartbeat during a test
 constexpr auto short_beat = milliseconds(1);
-constexpr auto patience = milliseconds(50'000);  // which only a hang reaches
+constexpr auto patience = milliseconds(50'000);  // reached by a hang only
 
-/// What a front reads, from a connection of its own.
+/// Reads the messages to a front, and sends its requests.
 class reader {
  public:
   explicit reader(descriptor connection) : connection_(std::move(connection)) {}
@@ -66,7 +66,7 @@ struct pair {
 
 }  // namespace
 
-TEST_CASE("what a front and its run say to each other is the same after its text", "[process]") {
+TEST_CASE("messages between a front and its run survive a round trip as text", "[process]") {
   const supervisor_told told[]
       = {line_told{severity::warning, "two\nlines, and a \" quote"},
          status_line_told{"[##--]"},
@@ -92,7 +92,7 @@ TEST_CASE("what a front and its run say to each other is the same after its text
   CHECK(longest.size() < longest_frame);
 }
 
-TEST_CASE("the front has every line, in order, and the end as the last message", "[process]") {
+TEST_CASE("a front gets every line in order, and the end last", "[process]") {
   pair x;
   CHECK(x.connection.status_line_columns() == 77);
   CHECK(x.connection.output_is_terminal());
@@ -105,7 +105,7 @@ TEST_CASE("the front has every line, in order, and the end as the last message",
   CHECK(x.front.next() == supervisor_told(end_told{.exit_code = 7}));
 }
 
-TEST_CASE("signs of life go on after the end was told until the connection closes", "[process]") {
+TEST_CASE("heartbeats continue after the end until the connection closes", "[process]") {
   pair x(short_beat);
   const std::jthread ending([&] { x.connection.end({.exit_code = 7}, patience); });
   while (x.front.next() != supervisor_told(end_told{.exit_code = 7})) {
@@ -114,13 +114,13 @@ TEST_CASE("signs of life go on after the end was told until the connection close
     CHECK(x.front.next() == supervisor_told(still_there{}));
 }
 
-TEST_CASE("a process that tells its end and does not end is killed", "[process]") {
+TEST_CASE("a process that reports its end but keeps running is killed", "[process]") {
   const troupe::tests::scratch_folder folder;
   write_text(folder / "end", frame_of(text_of(supervisor_told(end_told{.exit_code = 7}))));
   write_text(folder / "beat", frame_of(text_of(supervisor_told(still_there{}))));
   constexpr double suspicion = 0.3;
   supervisor_process x(suspicion);
-  // It ends by itself long after ten times the suspicion: each `sleep` is a process of its own.
+  // It ends by itself long after ten suspicion timeouts; each `sleep` is a process of its own.
   x.start({"/bin/sh",
            "-c",
            "cd \"$0\"; cat end >&3; i=0; while [ $i -lt 3000 ]; do cat beat >&3; sleep 0.01; "
@@ -131,15 +131,15 @@ TEST_CASE("a process that tells its end and does not end is killed", "[process]"
   CHECK_FALSE(x.next());
   CHECK(x.end().signal == SIGKILL);
   CHECK_FALSE(x.silence().empty());
-  ::prctl(PR_SET_CHILD_SUBREAPER, 0);  // of other tests
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);  // restores the default for other tests
 }
 
-TEST_CASE("SHOWN-1: nobody waits for a front that does not read, or is gone", "[process]") {
+TEST_CASE("SHOWN-1: a front that does not read or is gone blocks no thread", "[process]") {
   pair x;
   constexpr int lines = 50'000;
   for (int i = 0; i < lines; ++i)
     x.connection.take(severity::info, fmt::format("{:0100}", i));
-  // What it reads when it goes on: the first, how many are missing, and the newest.
+  // After it resumes it reads the first lines, the number of missing ones, and the newest.
   int seen = 0, missing = 0;
   for (std::string last; last != fmt::format("{:0100}", lines - 1);) {
     const auto told = std::get<line_told>(x.front.next());
@@ -155,10 +155,11 @@ TEST_CASE("SHOWN-1: nobody waits for a front that does not read, or is gone", "[
   x.front.close();
   for (int i = 0; i < lines; ++i)
     x.connection.take(severity::info, "nobody reads this");
-  x.connection.end({}, patience);  // returns, as nobody is there
+  x.connection.end({}, patience);  // returns at once, as the front is gone
 }
 
-TEST_CASE("a front that asks for the end is heard once, even before anybody listens", "[process]") {
+TEST_CASE("a front's request to end is delivered once, also before a listener exists",
+          "[process]") {
   pair x(short_beat);
   x.front.say(end_asked{"SIGINT"});
   x.front.say(terminal_resized{40});
@@ -174,7 +175,7 @@ TEST_CASE("a front that asks for the end is heard once, even before anybody list
   CHECK(heard == std::vector<std::string>{"SIGINT"});
 }
 
-TEST_CASE("the log of a process that has a front goes to the front", "[process]") {
+TEST_CASE("the log of a process with a front goes to that front", "[process]") {
   pair x;
   give_log_to(&x.connection);
   log_info("{} is told", "this");

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int patient = 600'000;  // ms
 
-/// A run's folder with an agent that this process started.
+/// A run's folder and an agent that this process started.
 struct with_agent {
   scratch_folder above;
   held_run_folder run{above / "run", "test", {"test"}};
@@ -51,7 +51,7 @@ struct with_agent {
                             .output = run.log_of(name)});
     return told_by<process_started>(agent);
   }
-  /// The agent itself, below its guard.
+  /// The agent process, a child of its guard.
   pid_t agent_pid() const {
     pid_t out = 0;
     REQUIRE(soon([&] {
@@ -68,15 +68,15 @@ struct with_agent {
   }
 };
 
-/// A connection of which a test decides every byte.
+/// A raw connection: the test controls every byte.
 struct raw {
   descriptor to;
   explicit raw(const with_agent& x) : to(connect_in(x.run.sockets(), agent_name())) {}
   void send(const std::string& bytes) const {
-    // Of much the agent has had enough before its end.
+    // The agent may close the connection before all bytes are read.
     CHECK(::send(to.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0);
   }
-  /// All that is told until the agent hangs up.
+  /// All bytes until the agent closes the connection.
   std::string told() const {
     std::string out;
     char bytes[4096];
@@ -91,12 +91,12 @@ void all_gone(const std::vector<pid_t>& pids) {
     CHECK(soon([&] { return is_gone(pid); }));
 }
 
-/// A run whose agent was started by a process that has been killed.
+/// A run whose agent was started by a process that is now killed.
 struct killed_owner {
   scratch_folder above;
   held_run_folder run{above / "run", "test", {"test"}};
   pid_t guard = 0;
-  std::vector<pid_t> below;  ///< what the agent has started, and what that has
+  std::vector<pid_t> below;  ///< children of the agent and their descendants
 
   explicit killed_owner(int patience) {
     child_process owner(
@@ -115,7 +115,8 @@ struct killed_owner {
 
 }  // namespace
 
-TEST_CASE("an agent starts, tells who died and how, and starts the next incarnation", "[process]") {
+TEST_CASE("an agent starts a process, reports its death, and starts the next incarnation",
+          "[process]") {
   with_agent x;
   const auto first = x.start("node", {"exit", "7"});
   CHECK(first.which == 1);
@@ -131,7 +132,7 @@ TEST_CASE("an agent starts, tells who died and how, and starts the next incarnat
   CHECK(told_by<processes_listed>(x.agent).processes.size() == 1);
 }
 
-TEST_CASE("what an agent cannot start is refused with the reason", "[process]") {
+TEST_CASE("a failed start is refused with the reason", "[process]") {
   with_agent x;
   x.agent.ask(start_process{
       .request = 4, .name = "node", .command = {"/nowhere/x"}, .environment = {}, .output = {}});
@@ -140,14 +141,14 @@ TEST_CASE("what an agent cannot start is refused with the reason", "[process]") 
   CHECK(refused.why.find("/nowhere/x") != refused.why.npos);
 }
 
-TEST_CASE("CHILD-1: an agent's processes have none of its descriptors", "[process]") {
+TEST_CASE("CHILD-1: an agent's processes inherit none of its descriptors", "[process]") {
   with_agent x;
   x.start("node", {"descriptors"});
   told_by<process_died>(x.agent);
   CHECK(read_text(x.run.log_of("node")) == "0\n1\n2\n");
 }
 
-TEST_CASE("with a process its descendants end, wherever they went", "[process]") {
+TEST_CASE("a process ends with all its descendants, also those in other groups", "[process]") {
   with_agent x;
   const auto started = x.start("node", {"descendants", x.above / "pids"});
   const auto below = descendants_in(x.above / "pids");
@@ -156,7 +157,7 @@ TEST_CASE("with a process its descendants end, wherever they went", "[process]")
   all_gone(below);
 }
 
-TEST_CASE("an agent that is told to end leaves nothing", "[process]") {
+TEST_CASE("an agent that is told to end leaves no processes and files", "[process]") {
   with_agent x;
   const auto started = x.start("node", {"descendants", x.above / "pids"});
   auto all = descendants_in(x.above / "pids");
@@ -172,7 +173,7 @@ TEST_CASE("an agent that is told to end leaves nothing", "[process]") {
   CHECK(::shm_open(name.c_str(), O_RDWR, 0) < 0);
 }
 
-TEST_CASE("whatever of an agent is killed, nothing is left", "[process]") {
+TEST_CASE("a killed agent or guard leaves no processes and files", "[process]") {
   for (const bool guard : {false, true}) {
     with_agent x;
     const auto started = x.start("node", {"descendants", x.above / "pids"});
@@ -213,7 +214,7 @@ TEST_CASE("an agent whose owner is gone ends with all its processes", "[process]
   CHECK_FALSE(std::filesystem::exists(run.sockets() / agent_name()));
 }
 
-TEST_CASE("an agent whose owner was killed ends with all that it started", "[process]") {
+TEST_CASE("an agent whose owner was killed ends with all its processes", "[process]") {
   const killed_owner x(3000);  // ms
   CHECK(soon([&] { return is_gone(x.guard); }));
   all_gone(x.below);
@@ -234,7 +235,7 @@ TEST_CASE("an agent whose owner was killed serves a successor", "[process]") {
   CHECK(soon([&] { return is_gone(x.guard); }));
 }
 
-TEST_CASE("signals that end a program end an agent in order", "[process]") {
+TEST_CASE("SIGTERM, SIGINT and SIGHUP end an agent in order", "[process]") {
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) {
     with_agent x;
     const auto started = x.start("node", {"sleep"});
@@ -245,7 +246,7 @@ TEST_CASE("signals that end a program end an agent in order", "[process]") {
   }
 }
 
-TEST_CASE("AGENT-2: garbage is refused, said once, and the agent goes on", "[process]") {
+TEST_CASE("AGENT-2: garbage is refused and logged once, and the agent goes on", "[process]") {
   with_agent x;
   x.start("node", {"sleep"});
   const std::string garbage[] = {
@@ -268,7 +269,7 @@ TEST_CASE("AGENT-2: garbage is refused, said once, and the agent goes on", "[pro
     const raw half(x);
     half.send(frame_of(text_of(agent_request(list_processes{1}))).substr(0, 20));
   }
-  // One that dribbles does not hold up the others, nor do many that say nothing.
+  // An incomplete message and many silent connections do not block the others.
   std::vector<raw> silent;
   for (int i = 0; i < 40; ++i)
     silent.emplace_back(x);
@@ -284,7 +285,7 @@ TEST_CASE("AGENT-2: garbage is refused, said once, and the agent goes on", "[pro
   CHECK(log.find(version, said + 1) == log.npos);
 }
 
-TEST_CASE("one who does not read is hung up on, and the agent goes on", "[process]") {
+TEST_CASE("a peer that does not read is disconnected, and the agent goes on", "[process]") {
   with_agent x;
   for (int i = 0; i < 200; ++i) {
     const auto name = std::string(50, 'n') + std::to_string(i);
@@ -292,7 +293,7 @@ TEST_CASE("one who does not read is hung up on, and the agent goes on", "[proces
   }
   const raw deaf(x);
   const auto ask = frame_of(text_of(agent_request(list_processes{1})));
-  // It is told 200 processes each time, and takes none of it.
+  // Each answer lists 200 processes, and the peer reads none.
   for (int i = 0; i < 2000; ++i)
     if (::send(deaf.to.number(), ask.data(), ask.size(), MSG_NOSIGNAL) < 0)
       break;
@@ -305,7 +306,7 @@ TEST_CASE("one who does not read is hung up on, and the agent goes on", "[proces
   CHECK(told_by<processes_listed>(x.agent).processes.size() == 200);
 }
 
-TEST_CASE("a socket is found however deep its folder is", "[process]") {
+TEST_CASE("a socket works in a folder of any depth", "[process]") {
   const scratch_folder above;
   auto deep = above.path();
   for (int i = 0; i < 10; ++i)
@@ -318,5 +319,5 @@ TEST_CASE("a socket is found however deep its folder is", "[process]") {
   CHECK(refused.empty());
   CHECK_FALSE(accept_own_user(listening, refused));
   CHECK_THROWS_AS(connect_in(deep, "other"), io_error);
-  const auto again = listen_in(deep, "socket");  // in the place of one that was left
+  const auto again = listen_in(deep, "socket");  // replaces a socket file that was left
 }

@@ -1,4 +1,4 @@
-// What a standing node has started is found by command lines, whoever's pids its entries have.
+// Processes of a standing node are found by their command lines, whatever pids the entries hold.
 
 #include "runtime/process/host_parts.hpp"
 
@@ -18,7 +18,7 @@ using namespace troupe::tests;
 
 namespace {
 
-/// A process whose second word is that: a shell that runs a script of this name, and stands still.
+/// A stopped process with `word` as its second argument: a shell that runs a script of this name.
 child_process called(const std::filesystem::path& scripts,
                      const std::string& word,
                      const std::vector<std::string>& more) {
@@ -35,7 +35,7 @@ child_process called(const std::filesystem::path& scripts,
 
 }  // namespace
 
-TEST_CASE("a part of a run is read from its command line", "[process]") {
+TEST_CASE("a process of a run is recognised by its command line", "[process]") {
   CHECK(read_part_line({"/bin/troupe", "troupe:agent", "run", "/a b", "patience", "30"})
         == part_line{"agent", "/a b", 0});
   CHECK(read_part_line(
@@ -46,7 +46,7 @@ TEST_CASE("a part of a run is read from its command line", "[process]") {
   CHECK_FALSE(read_part_line({}));
 }
 
-TEST_CASE("a standing node is known by the folder that it was given", "[process]") {
+TEST_CASE("a standing node is recognised by its folder argument", "[process]") {
   CHECK(folder_of_standing_node({"troupe", "node", "--listen", "x:1", "--run", "/a"}, "--run")
         == "/a");
   CHECK(folder_of_standing_node({"troupe", "node", "--run=/a"}, "--run") == "/a");
@@ -56,7 +56,7 @@ TEST_CASE("a standing node is known by the folder that it was given", "[process]
   CHECK_FALSE(folder_of_standing_node({"troupe", "supervisor", "--run", "/a"}, "--run"));
 }
 
-TEST_CASE("the parts of one host are found and no other's", "[process]") {
+TEST_CASE("only the processes of one host's folder are found", "[process]") {
   const scratch_folder folder;
   const auto own = folder / "own", other = folder / "other", scripts = folder / "scripts";
   for (const auto& x : {own, other, scripts})

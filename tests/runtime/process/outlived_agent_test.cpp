@@ -1,5 +1,5 @@
-// Processes that outlive their host agent, and the successor of a run's supervisor's process: real
-// ones, killed in turn.
+// Processes that outlive their host agent, and successors of the supervisor's process. Real
+// processes are killed in turn.
 
 #include "runtime/core/error.hpp"
 #include "runtime/process/guard.hpp"
@@ -62,14 +62,14 @@ void nothing_is_left_of(const held_run_folder& run) {
   CHECK(soon([&] { return std::filesystem::is_empty(run.processes()); }));
 }
 
-/// A run of one who leads it; this process is the reaper of orphans, as a front is.
+/// A run with a leader process; this process reaps orphans, as a front does.
 struct led_run {
   scratch_folder above;
   held_run_folder run{above / "run", "test", {"test"}};
   std::optional<child_process> leader;
   pid_t guard = 0, node = 0;
 
-  /// By one that says what it finds, or does nothing but end.
+  /// `successor_ends`: successors exit at once; otherwise they report what they find.
   explicit led_run(bool successor_ends = false) {
     REQUIRE(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
     std::vector<std::string> words{"leader", run.path().string(), "600000"};
@@ -88,13 +88,13 @@ struct led_run {
     soon([&] { return ::waitpid(guard, nullptr, WNOHANG) != 0; });
     ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   }
-  /// Kills its agent alone; who leads it starts another.
+  /// Kills the agent only; the leader starts another one.
   void kill_agent() const {
     const auto agent = running_agent(run);
     REQUIRE(agent);
     ::kill(agent->pid, SIGKILL);
   }
-  /// What the newest successor has said, but what it said before.
+  /// What the newest successor reported, once it differs from `before`.
   std::string said_other_than(const std::string& before) const {
     const auto file = above / "said";
     const auto text
@@ -106,7 +106,8 @@ struct led_run {
 
 }  // namespace
 
-TEST_CASE("a killed agent costs no process, and the next one adopts it", "[process]") {
+TEST_CASE("a killed agent leaves its processes alive, and the next agent adopts them",
+          "[process]") {
   const scratch_folder above;
   const held_run_folder run(above / "run", "test", {"test"});
   auto first = outlived_agent(run);
@@ -115,14 +116,14 @@ TEST_CASE("a killed agent costs no process, and the next one adopts it", "[proce
   CHECK(is_running(started.process));
   auto second = outlived_agent(run);
   CHECK(adopt(second, started).process == started.process);
-  // Its end is seen, without how; its next start counts on.
+  // Its end is seen without an exit status; its next start counts on.
   second.ask(
       signal_process{.request = 2, .name = "node", .which = started.which, .signal = SIGKILL});
   const auto died = told_by<process_died>(second);
   CHECK(died.process == started.process);
   CHECK(died.how.unseen);
   CHECK(start_sleeper(second, "node").which == started.which + 1);
-  // The first guard has nobody left, and leaves alone what the second uses.
+  // The first guard has no processes left, and keeps the files that the second agent uses.
   CHECK(first.wait(long_enough) == process_end{.exit_code = 128 + SIGKILL});
   CHECK(std::filesystem::exists(run.sockets() / agent_name()));
   second.ask(list_processes{3});
@@ -132,7 +133,7 @@ TEST_CASE("a killed agent costs no process, and the next one adopts it", "[proce
   nothing_is_left_of(run);
 }
 
-TEST_CASE("an agent that is told to end waits for those that it has adopted", "[process]") {
+TEST_CASE("an agent that is told to end waits for adopted processes", "[process]") {
   const scratch_folder above;
   const held_run_folder run(above / "run", "test", {"test"});
   auto first = outlived_agent(run);
@@ -153,7 +154,7 @@ TEST_CASE("an agent that is told to end waits for those that it has adopted", "[
   CHECK(::shm_open(name.c_str(), O_RDWR, 0) < 0);
 }
 
-TEST_CASE("who has ended cannot be adopted", "[process]") {
+TEST_CASE("an ended process cannot be adopted", "[process]") {
   const scratch_folder above;
   const held_run_folder run(above / "run", "test", {"test"});
   auto agent = outlived_agent(run);
@@ -170,7 +171,7 @@ TEST_CASE("who has ended cannot be adopted", "[process]") {
   CHECK(agent.wait(long_enough));
 }
 
-TEST_CASE("a killed guard costs nothing, and the agent after it costs no process", "[process]") {
+TEST_CASE("a killed guard and the agent after it lose no process", "[process]") {
   REQUIRE(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
   const scratch_folder above;
   const held_run_folder run(above / "run", "test", {"test"});
@@ -192,7 +193,7 @@ TEST_CASE("a killed guard costs nothing, and the agent after it costs no process
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-TEST_CASE("orphans of a killed agent that have no name end with it", "[process]") {
+TEST_CASE("orphans of a killed agent without a name end with it", "[process]") {
   const scratch_folder above;
   const held_run_folder run(above / "run", "test", {"test"});
   auto agent = outlived_agent(run);
@@ -204,7 +205,7 @@ TEST_CASE("orphans of a killed agent that have no name end with it", "[process]"
   const auto node = told_by<process_started>(agent).process;
   const auto below = descendants_in(above / "pids");
   kill_agent_of(agent);
-  // With the process itself those end that have left its group, as its guard's children.
+  // Descendants outside its process group end as well, as children of the guard.
   ::kill(node.pid, SIGKILL);
   for (const auto pid : below)
     CHECK(soon([&] { return is_gone(pid); }));
@@ -212,8 +213,7 @@ TEST_CASE("orphans of a killed agent that have no name end with it", "[process]"
   nothing_is_left_of(run);
 }
 
-TEST_CASE("those that nobody adopts live as long as who has started their agent, and end after it",
-          "[process]") {
+TEST_CASE("processes without a new agent live until their agent's owner ends", "[process]") {
   REQUIRE(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
   const scratch_folder above;
   const held_run_folder run(above / "run", "test", {"test"});
@@ -224,7 +224,7 @@ TEST_CASE("those that nobody adopts live as long as who has started their agent,
   std::istringstream(read_text(above / "out")) >> guard >> node;
   {
     auto agent = agent_client::connect(run.path());
-    owner.signal(SIGSTOP);  // it does not notice
+    owner.signal(SIGSTOP);  // the owner does not notice the death
     REQUIRE(agent.kill(long_enough));
   }
   CHECK_FALSE(is_gone(node));
@@ -237,7 +237,7 @@ TEST_CASE("those that nobody adopts live as long as who has started their agent,
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-TEST_CASE("a guard that ends those that nobody wants waits for their end, and leaves no folder",
+TEST_CASE("a guard waits for the end of abandoned processes and removes the temporary folder",
           "[process]") {
   REQUIRE(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
   const scratch_folder above;
@@ -266,7 +266,7 @@ TEST_CASE("a guard that ends those that nobody wants waits for their end, and le
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-TEST_CASE("a guard is known as one by the time that its agent answers", "[process]") {
+TEST_CASE("a guard is recognisable as soon as its agent answers", "[process]") {
   const scratch_folder above;
   const held_run_folder run(above / "run", "test", {"test"});
   auto agent = outlived_agent(run);
@@ -280,7 +280,7 @@ TEST_CASE("a guard is known as one by the time that its agent answers", "[proces
   nothing_is_left_of(run);
 }
 
-TEST_CASE("everybody is killed where that is asked for", "[process]") {
+TEST_CASE("kill_everybody ends all processes", "[process]") {
   const scratch_folder above;
   const held_run_folder run(above / "run", "test", {"test"});
   auto agent = outlived_agent(run);
@@ -297,26 +297,25 @@ TEST_CASE("a killed supervisor's process has a successor, which has one in turn"
   x.leader->wait();
   const auto first = x.said_other_than("");
   CHECK(first.ends_with(" node runs supervisor runs"));
-  // What dies meanwhile is told to who comes next.
+  // The next owner learns of deaths in between.
   ::kill(x.node, SIGKILL);
   ::kill(std::stoi(first), SIGKILL);
   const auto second = x.said_other_than(first);
   CHECK(second.ends_with(" node ended supervisor runs"));
-  // It ends the agent, and lives to say how the run ended.
+  // It ends the agent, and lives on to record the end of the run.
   ::kill(std::stoi(second), SIGTERM);
   CHECK(x.said_other_than(second) == "over");
   CHECK(soon([&] { return is_gone(x.guard); }));
   nothing_is_left_of(x.run);
 }
 
-TEST_CASE("the agent that a successor has started outlives it, and starts another one",
-          "[process]") {
+TEST_CASE("an agent started by a successor outlives it and starts the next one", "[process]") {
   led_run x;
   x.leader->signal(SIGKILL);
   x.leader->wait();
   const auto first = x.said_other_than("");
   x.kill_agent();
-  // Of the next agent, which it has started itself: its guard is below that of the one before.
+  // The successor is now served by its own agent; that agent's guard is a child of the first guard.
   const auto again = x.said_other_than(first);
   CHECK(std::stoi(again) == std::stoi(first));
   ::kill(std::stoi(again), SIGKILL);
@@ -325,7 +324,7 @@ TEST_CASE("the agent that a successor has started outlives it, and starts anothe
   CHECK(second.ends_with(" node runs supervisor runs"));
   CHECK_FALSE(is_gone(x.node));
   CHECK_FALSE(is_gone(x.guard));
-  // Once more, with three guards one below the other.
+  // Once more: now there are three nested guards.
   x.kill_agent();
   const auto later = x.said_other_than(second);
   ::kill(std::stoi(later), SIGKILL);
@@ -338,7 +337,7 @@ TEST_CASE("the agent that a successor has started outlives it, and starts anothe
   nothing_is_left_of(x.run);
 }
 
-TEST_CASE("guards that are below another one end with it where everybody is to", "[process]") {
+TEST_CASE("nested guards end with the outermost one on a kill of the whole part", "[process]") {
   led_run x;
   x.leader->signal(SIGKILL);
   x.leader->wait();
@@ -359,8 +358,9 @@ TEST_CASE("guards that are below another one end with it where everybody is to",
   nothing_is_left_of(x.run);
 }
 
-TEST_CASE("AGENT-4: one whose first thread alone has ended is killed before it is succeeded",
-          "[process]") {
+TEST_CASE(
+    "AGENT-4: a process whose main thread alone has ended is killed before its successor starts",
+    "[process]") {
   const scratch_folder above;
   const held_run_folder run(above / "run", "test", {"test"});
   auto agent = outlived_agent(run);
@@ -369,7 +369,7 @@ TEST_CASE("AGENT-4: one whose first thread alone has ended is killed before it i
   CHECK_FALSE(headless.wait(std::chrono::milliseconds(0)));
   {
     std::optional<agent_client> connected;
-    REQUIRE(soon([&] {  // it is there before it listens
+    REQUIRE(soon([&] {  // the agent starts to listen later
       try {
         connected.emplace(agent_client::connect(run.path()));
         return true;
@@ -397,8 +397,7 @@ TEST_CASE("AGENT-4: one whose first thread alone has ended is killed before it i
   nothing_is_left_of(run);
 }
 
-TEST_CASE("a supervisor's process that gives no sign of life is killed and succeeded",
-          "[process]") {
+TEST_CASE("a silent supervisor's process is killed and succeeded", "[process]") {
   led_run x;
   x.leader->signal(SIGSTOP);
   const auto said = x.said_other_than("");
@@ -406,7 +405,7 @@ TEST_CASE("a supervisor's process that gives no sign of life is killed and succe
   CHECK(x.leader->wait(std::chrono::milliseconds(0))->signal == SIGKILL);
 }
 
-TEST_CASE("of a successor that dies three times the agent thinks no more", "[process]") {
+TEST_CASE("after three deaths of a successor the agent gives up", "[process]") {
   led_run x(true);
   x.leader->signal(SIGKILL);
   x.leader->wait();
@@ -424,11 +423,10 @@ TEST_CASE("of a successor that dies three times the agent thinks no more", "[pro
   }));
   CHECK(known().ended->exit_code == 7);
   CHECK_FALSE(std::filesystem::exists(x.run.processes() / (agent_name() + ".succession")));
-  CHECK_FALSE(is_gone(x.node));  // it has its patience, and an owner, which is this test
+  CHECK_FALSE(is_gone(x.node));  // the agent waits for an owner, and this test is one
 }
 
-TEST_CASE("a supervisor's process whose agent was killed is succeeded by the next agent's",
-          "[process]") {
+TEST_CASE("after a killed agent, the next agent succeeds the supervisor's process", "[process]") {
   const scratch_folder above;
   const held_run_folder run(above / "run", "test", {"test"});
   auto first = outlived_agent(run);

@@ -28,7 +28,7 @@ run_status status(const run_folder& x) {
   return status_of(x, [](const std::string& damage) { FAIL(damage); });
 }
 
-/// A run whose supervisor is another process, and ends when it is asked to.
+/// A run whose supervisor is another process that ends on request.
 struct with_supervisor {
   scratch_folder above;
   std::optional<held_run_folder> run{
@@ -55,7 +55,7 @@ TEST_CASE("a run runs, has ended, or died", "[process]") {
   with_supervisor killed;
   killed.supervisor.signal(SIGKILL);
   killed.supervisor.wait();
-  CHECK(status(killed.folder()).condition == run_condition::runs);  // who holds it, goes on
+  CHECK(status(killed.folder()).condition == run_condition::runs);  // the folder is still held
   killed.run.reset();
   CHECK(status(killed.folder()).condition == run_condition::died);
 
@@ -70,7 +70,7 @@ TEST_CASE("a run runs, has ended, or died", "[process]") {
                        MessageMatches(ContainsSubstring("another host")));
 }
 
-TEST_CASE("a run is asked to end once, however often", "[process]") {
+TEST_CASE("repeated requests to end a run count once", "[process]") {
   with_supervisor x;
   const auto now = status(x.folder());
   CHECK(ask_to_end(x.folder(), now));
@@ -78,7 +78,7 @@ TEST_CASE("a run is asked to end once, however often", "[process]") {
   CHECK_FALSE(ask_to_end(x.folder(), now));  // it has ended
 
   with_supervisor slow;
-  slow.supervisor.signal(SIGSTOP);  // of two signals at once the kernel would take SIGTERM first
+  slow.supervisor.signal(SIGSTOP);  // of two pending signals the kernel would deliver SIGTERM first
   REQUIRE(troupe::tests::soon([&] {
     const auto now_there = look_at_process(slow.supervisor.id().pid);
     return now_there && now_there->state == 'T';
@@ -92,7 +92,7 @@ TEST_CASE("a run is asked to end once, however often", "[process]") {
   CHECK_THROWS_AS(ask_to_end(none.folder(), status(none.folder())), input_error);
 }
 
-TEST_CASE("who waits for a run gets its end, or that it has none", "[process]") {
+TEST_CASE("waiting for a run returns its end, or reports that it has none", "[process]") {
   with_supervisor x;
   int looks = 0;
   const auto end = wait_for_end(x.folder(), {}, [&](const run_status& now) {
@@ -106,7 +106,7 @@ TEST_CASE("who waits for a run gets its end, or that it has none", "[process]") 
   REQUIRE(end);
   CHECK(end->exit_code == 3);
   CHECK(end->reason == "we failed");
-  CHECK(wait_for_end(x.folder(), {}, [](const run_status&) {}) == end);  // at once
+  CHECK(wait_for_end(x.folder(), {}, [](const run_status&) {}) == end);  // returns at once
 
   with_supervisor killed;
   CHECK_FALSE(wait_for_end(killed.folder(), {}, [&](const run_status&) {
@@ -120,7 +120,7 @@ TEST_CASE("who waits for a run gets its end, or that it has none", "[process]") 
                   cancelled);
 }
 
-TEST_CASE("who waits for a run whose folder goes with it gets its end if that was seen",
+TEST_CASE("waiting for a run whose folder disappears returns its end if it was seen before",
           "[process]") {
   with_supervisor x;
   int looks = 0;
@@ -144,7 +144,7 @@ TEST_CASE("who waits for a run whose folder goes with it gets its end if that wa
   const auto remove_slowly = [&](const run_status&) {
     std::filesystem::remove(half.above / "run" / "run.json");
     removal = std::thread([&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(700));  // it is looked at in between
+      std::this_thread::sleep_for(std::chrono::milliseconds(700));  // the folder is read in between
       std::filesystem::remove_all(half.above / "run");
     });
   };
@@ -154,7 +154,7 @@ TEST_CASE("who waits for a run whose folder goes with it gets its end if that wa
   removal.join();
 }
 
-TEST_CASE("logs are followed from their last lines on, each line once and whole", "[process]") {
+TEST_CASE("logs are followed from their last lines, each line once and complete", "[process]") {
   const scratch_folder above;
   const held_run_folder run(above / "run", "test", {"test"});
   std::ofstream log(run.log_of("supervisor"));
@@ -173,7 +173,8 @@ TEST_CASE("logs are followed from their last lines on, each line once and whole"
   CHECK(give().empty());
   log << " and half\nnext" << std::flush;
   CHECK(give() == std::vector<std::string>{"supervisor: half and half"});
-  std::ofstream(run.log_of("node-0")) << "a\nb\nc\n";  // it came later: all of it
+  std::ofstream(run.log_of("node-0"))
+      << "a\nb\nc\n";  // it appeared later, so all lines count as new
   CHECK(give() == std::vector<std::string>{"node-0: a", "node-0: b", "node-0: c"});
   CHECK(give(true) == std::vector<std::string>{"supervisor: next"});
   CHECK(give(true).empty());

@@ -55,7 +55,7 @@ std::vector<seen_process> seen(const run_folder& x) {
 
 }  // namespace
 
-TEST_CASE("a run's folder is made for this user alone, and says what runs there", "[process]") {
+TEST_CASE("a run's folder is private to the user and says what runs in it", "[process]") {
   const scratch_folder above;
   const auto mask = ::umask(0);
   {
@@ -78,8 +78,7 @@ TEST_CASE("a run's folder is made for this user alone, and says what runs there"
   CHECK(after.record().ended->reason == "the disk is full");
 }
 
-TEST_CASE("RUN-1: a folder is of one living run, of this user, and nobody else may enter it",
-          "[process]") {
+TEST_CASE("RUN-1: a folder belongs to one living run of one user", "[process]") {
   const scratch_folder above;
   const auto path = above / "run";
   {
@@ -93,7 +92,7 @@ TEST_CASE("RUN-1: a folder is of one living run, of this user, and nobody else m
     refused(path, "process " + std::to_string(other.id().pid));
     other.signal(SIGKILL);
     other.wait();
-    held(path);  // the kernel has let go of it
+    held(path);  // the kernel has released the lock
   }
   fs::permissions(path, fs::perms(0750));
   refused(path, "others may enter it (mode 0750)");
@@ -121,7 +120,7 @@ TEST_CASE("RUN-1: a folder is of one living run, of this user, and nobody else m
                        MessageMatches(ContainsSubstring("No such file")));
 }
 
-TEST_CASE("a folder whose run has ended is taken, and its logs are kept once", "[process]") {
+TEST_CASE("the folder of an ended run is reused, and its logs are kept once", "[process]") {
   const scratch_folder above;
   std::string id;
   {
@@ -156,9 +155,8 @@ TEST_CASE("a temporary folder is removed with its run", "[process]") {
   CHECK_FALSE(fs::exists(path));
 }
 
-TEST_CASE(
-    "a run that died is said to have ended by another one, once, and its folder is not cleared",
-    "[process]") {
+TEST_CASE("another process records the end of a run that died once, and keeps its folder",
+          "[process]") {
   const scratch_folder above;
   const auto path = above / "run";
   const auto mine = entry_of_this_process("supervisor", "supervisor");
@@ -180,9 +178,7 @@ TEST_CASE(
   CHECK_FALSE(run_folder::open(path).is_held());
 }
 
-TEST_CASE(
-    "SUCCESSION-2: who goes on with a run whose process has died holds its folder, as it stands",
-    "[process]") {
+TEST_CASE("SUCCESSION-2: a process that continues a run holds its folder unchanged", "[process]") {
   const scratch_folder above;
   const auto path = above / "run";
   {
@@ -206,23 +202,23 @@ TEST_CASE(
   next->end(0, "");
   CHECK_FALSE(find_rendezvous(*next));
   next.reset();
-  CHECK_FALSE(held_run_folder::to_go_on(path, std::chrono::seconds(10)));  // it has ended
+  CHECK_FALSE(held_run_folder::to_go_on(path, std::chrono::seconds(10)));  // the run has ended
 }
 
-TEST_CASE("a run whose agent runs and has promised no successor has none", "[process]") {
+TEST_CASE("a run has a successor only if its running agent promised one", "[process]") {
   const scratch_folder above;
   const auto path = above / "run";
   {
     const auto run = held(path);
     write_rendezvous(run, {.incarnation = 1, .address = "127.0.0.1", .port = 7000});
     write_entry(run, entry_of_this_process(agent_name(), "agent"));
-    CHECK(has_succession(run));  // it is held
+    CHECK(has_succession(run));  // the folder is held
   }
   const auto run = run_folder::open(path);
   CHECK_FALSE(has_succession(run));
   promise_succession(run, true);
   CHECK(has_succession(run));
-  // By an agent that was killed: another one runs now.
+  // The promise is of a killed agent; another one runs now.
   replace_file(run.processes() / (agent_name() + ".succession"), "1 1\n");
   CHECK_FALSE(has_succession(run));
   promise_succession(run, true);
@@ -231,7 +227,7 @@ TEST_CASE("a run whose agent runs and has promised no successor has none", "[pro
   CHECK_FALSE(has_succession(run));
 }
 
-TEST_CASE("a rendezvous that is damaged is named", "[process]") {
+TEST_CASE("a damaged rendezvous is refused and named", "[process]") {
   const scratch_folder above;
   const auto run = held(above / "run");
   for (const auto* const text :
@@ -251,7 +247,7 @@ TEST_CASE("a rendezvous that is damaged is named", "[process]") {
   }
 }
 
-TEST_CASE("a damaged run.json is refused with what is wrong", "[process]") {
+TEST_CASE("a damaged run.json is refused with the reason", "[process]") {
   const scratch_folder above;
   const auto run = held(above / "run");
   const auto whole = text_of(run.record());
@@ -267,8 +263,7 @@ TEST_CASE("a damaged run.json is refused with what is wrong", "[process]") {
                        MessageMatches(ContainsSubstring("no folder of a run")));
 }
 
-TEST_CASE("each process has an entry, and those that died are told from those that run",
-          "[process]") {
+TEST_CASE("each process has an entry, which tells whether it still runs", "[process]") {
   const scratch_folder above;
   const auto run = held(above / "run");
   auto mine = entry_of_this_process("supervisor", "supervisor");
@@ -280,7 +275,7 @@ TEST_CASE("each process has an entry, and those that died are told from those th
   CHECK(read_process_entry(text_of(mine), "supervisor", "it") == mine);
   auto stale = mine;
   stale.name = "stale";
-  stale.process.start_time += 1;  // its pid is ours now
+  stale.process.start_time += 1;  // the pid now belongs to this process
   write_entry(run, stale);
   auto far = mine;
   far.name = "far";
@@ -299,10 +294,10 @@ TEST_CASE("each process has an entry, and those that died are told from those th
   REQUIRE(damage.size() == 1);
   CHECK_THAT(damage[0], ContainsSubstring("bad.json"));
   std::filesystem::remove_all(run.processes());
-  CHECK(seen(run).empty());  // as while the folder is taken by the next run
+  CHECK(seen(run).empty());  // as while the next run takes the folder
 }
 
-TEST_CASE("RUN-2: an entry has the name of a file", "[process]") {
+TEST_CASE("RUN-2: the name of an entry is a file name", "[process]") {
   const scratch_folder above;
   const auto run = held(above / "run");
   CHECK_THROWS_AS(write_entry(run, entry_of_this_process("../run", "node")), broken_promise);
@@ -324,7 +319,7 @@ TEST_CASE("an entry follows the progress of its process", "[process]") {
   CHECK(seen(run).at(0).entry.progress == process_progress{.generation = 1, .step = 8});
 }
 
-TEST_CASE("an entry that is replaced is whole at every moment", "[process]") {
+TEST_CASE("a reader sees either the old or the new entry", "[process]") {
   const scratch_folder above;
   const auto file = above / "entry";
   const std::string a(1000, 'a'), b(3000, 'b');
@@ -344,7 +339,7 @@ TEST_CASE("an entry that is replaced is whole at every moment", "[process]") {
   CHECK_THROWS_AS(replace_file(above / "nowhere/entry", a), io_error);
 }
 
-TEST_CASE("segments of a run are removed, and no others", "[process]") {
+TEST_CASE("only the segments of the given run are removed", "[process]") {
   const auto make = [](const std::string& name) {
     return descriptor(::shm_open(name.c_str(), O_RDWR | O_CREAT, 0600));
   };
@@ -355,7 +350,7 @@ TEST_CASE("segments of a run are removed, and no others", "[process]") {
   CHECK(remove_segments("fedcba9876543210") == 1);
 }
 
-TEST_CASE("what happens once in a run is claimed once, until the next run", "[process]") {
+TEST_CASE("an event of a run is claimed once, until the next run", "[process]") {
   const scratch_folder above;
   const auto path = above / "run";
   {

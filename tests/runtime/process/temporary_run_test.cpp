@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Another process, until it is told to end.
+/// Another process that runs until `end`.
 class other_process {
  public:
   other_process() : pid_(::fork()) {
@@ -50,7 +50,7 @@ process_id gone() {
   return other_process().id();
 }
 
-/// The folder of a run that nobody holds any more, with entries of these processes.
+/// The folder of a run that is not held any more, with entries of these processes.
 struct left_run {
   left_run(const fs::path& at,
            const std::optional<process_id>& shown_by,
@@ -71,21 +71,22 @@ struct left_run {
 
 }  // namespace
 
-TEST_CASE("the last process of a temporary run that nobody shows removes its folder", "[process]") {
+TEST_CASE("the last process of a temporary run without a front removes its folder", "[process]") {
   const scratch_folder above;
   const auto at = above / "run";
   other_process other;
   const left_run it(at, gone(), {this_process(), other.id(), gone()});
   leave_temporary(*it.folder);
   CHECK(fs::exists(at / "processes/node-1.json"));
-  CHECK_FALSE(fs::exists(at / "processes/node-0.json"));  // it does not hold up the other one
+  CHECK_FALSE(fs::exists(at / "processes/node-0.json"));  // the entry of the caller is removed
   other.end();
   leave_temporary(*it.folder);
   CHECK_FALSE(fs::exists(at));
-  leave_temporary(*it.folder);  // it was another one
+  leave_temporary(*it.folder);  // without effect: the folder is gone
 }
 
-TEST_CASE("a run's folder stays where it is shown or held or was named", "[process]") {
+TEST_CASE("a run's folder stays while it has a front, is held, or was named by the user",
+          "[process]") {
   const scratch_folder above;
   const auto at = above / "run";
   {
@@ -101,12 +102,12 @@ TEST_CASE("a run's folder stays where it is shown or held or was named", "[proce
     leave_temporary(*it.folder);
     CHECK(fs::exists(at));
   }
-  const left_run it(at, {}, {this_process()});  // taken by a run that was told to
+  const left_run it(at, {}, {this_process()});  // taken by a run with a named folder
   leave_temporary(*it.folder);
   CHECK(fs::exists(at / "processes/node-0.json"));
 }
 
-TEST_CASE("a successor removes a temporary run only when it has ended", "[process]") {
+TEST_CASE("a successor removes a temporary run only after its end", "[process]") {
   const scratch_folder above;
   const left_run it(above / "run", gone(), {});
   remove_temporary_of_ended(*it.folder);

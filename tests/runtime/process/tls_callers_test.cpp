@@ -1,4 +1,4 @@
-// Callers at a port of CAF's who have not shown yet who they are, by what the kernel is asked.
+// TLS callers without a verified certificate at CAF's port; seen through epoll.
 
 #include "runtime/process/tls_callers.hpp"
 
@@ -30,7 +30,7 @@ using runtime::tls_callers;
 
 namespace {
 
-/// A port, and who has called.
+/// A listening port.
 class open_port {
  public:
   open_port() : listens_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -52,9 +52,9 @@ class open_port {
   int port_ = 0;
 };
 
-/// The thread that serves callers, as far as it waits.
+/// The waiting thread of the server.
 struct serving {
-  /// What would wake it, as the epoll was told last.
+  /// Events that would wake it, as last registered in the epoll.
   std::uint32_t woken() const {
     epoll_event out = {};
     return ::epoll_wait(loop.number(), &out, 1, 0) == 1 ? out.events : 0;
@@ -95,7 +95,7 @@ struct called {
 
 }  // namespace
 
-TEST_CASE("a caller who says nothing wakes nobody who has words for him", "[process]") {
+TEST_CASE("a silent caller does not wake a thread that only has data to write", "[process]") {
   const open_port port;
   called by(port);
   serving it;
@@ -110,7 +110,7 @@ TEST_CASE("a caller who says nothing wakes nobody who has words for him", "[proc
   char byte = 0;
   REQUIRE(::read(by.ours.number(), &byte, 1) == 1);
   CHECK(it.woken() == 0);
-  it.all.waits(&by, by.ours.number(), false);  // ours is to be written first
+  it.all.waits(&by, by.ours.number(), false);  // the handshake wants to write first
   CHECK(it.woken() == EPOLLOUT);
   it.all.waits(&by, by.ours.number(), true);
   CHECK(it.woken() == 0);
@@ -122,7 +122,7 @@ TEST_CASE("a caller who says nothing wakes nobody who has words for him", "[proc
   CHECK(it.told().empty());
 }
 
-TEST_CASE("who does not listen to a caller is woken as he asks", "[process]") {
+TEST_CASE("a thread that does not wait for a caller's data is woken on request", "[process]") {
   const open_port port;
   called by(port);
   const called other(port);
@@ -131,11 +131,11 @@ TEST_CASE("who does not listen to a caller is woken as he asks", "[process]") {
   REQUIRE(it.ask(EPOLL_CTL_ADD, by.ours, EPOLLOUT) == 0);
   CHECK(it.woken() == EPOLLOUT);
   REQUIRE(it.ask(EPOLL_CTL_DEL, by.ours, 0) == 0);
-  REQUIRE(it.ask(EPOLL_CTL_ADD, other.ours, EPOLLIN | EPOLLOUT) == 0);  // nobody waits for him
+  REQUIRE(it.ask(EPOLL_CTL_ADD, other.ours, EPOLLIN | EPOLLOUT) == 0);  // no handshake waits
   CHECK(it.woken() == EPOLLOUT);
 }
 
-TEST_CASE("a caller who says nothing has only so much time, and is told of by his address",
+TEST_CASE("a silent caller is disconnected after a timeout and reported with its address",
           "[process]") {
   const open_port port;
   called by(port);
@@ -144,11 +144,11 @@ TEST_CASE("a caller who says nothing has only so much time, and is told of by hi
   it.all.wait_no_longer_than(std::chrono::milliseconds(20));
   it.all.waits(&by, by.ours.number(), true);
   CHECK(by.caller.is_hung_up());
-  REQUIRE(tests::soon([&] { return it.told().size() == 1; }));  // a moment after that
+  REQUIRE(tests::soon([&] { return it.told().size() == 1; }));  // the report follows shortly
   CHECK_THAT(it.told()[0], ContainsSubstring("within 0.02 s"));
   CHECK_THAT(it.told()[0],
              ContainsSubstring("from " + runtime::other_end_of(by.ours.number()) + " was"));
-  // What the handshake says of a connection that was hung up is no other news.
+  // A later error of the handshake adds no second report.
   it.all.is_refused(&by, by.ours.number(), "it does not speak TLS");
   it.all.is_gone(&by);
   CHECK(it.told().size() == 1);
@@ -156,7 +156,7 @@ TEST_CASE("a caller who says nothing has only so much time, and is told of by hi
   CHECK(it.told().size() == 2);
 }
 
-TEST_CASE("a caller who leaves by himself is not told of, and makes room", "[process]") {
+TEST_CASE("a caller that leaves by itself is not reported and frees its place", "[process]") {
   const open_port port;
   std::deque<called> some;
   serving it;
@@ -168,7 +168,7 @@ TEST_CASE("a caller who leaves by himself is not told of, and makes room", "[pro
   CHECK(it.told().empty());
 }
 
-TEST_CASE("of too many callers the one who has taken longest makes room", "[process]") {
+TEST_CASE("when there are too many callers, the oldest is disconnected", "[process]") {
   const open_port port;
   std::deque<called> crowd;
   serving it;
@@ -183,8 +183,7 @@ TEST_CASE("of too many callers the one who has taken longest makes room", "[proc
   CHECK(it.told().size() == 1);
 }
 
-TEST_CASE("at the end of a process it hangs up on all who have not shown who they are",
-          "[process]") {
+TEST_CASE("end_all disconnects all callers that are not verified", "[process]") {
   const open_port port;
   std::deque<called> some;
   serving it;
@@ -200,7 +199,7 @@ TEST_CASE("at the end of a process it hangs up on all who have not shown who the
   CHECK(it.told().empty());
 }
 
-TEST_CASE("a caller who has reset his connection is still known by his address", "[process]") {
+TEST_CASE("a caller that reset its connection is still reported with its address", "[process]") {
   const open_port port;
   descriptor caller(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in at = {};
