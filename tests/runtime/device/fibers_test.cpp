@@ -13,7 +13,7 @@ using namespace troupe::runtime;
 
 namespace {
 
-/// A condition that a test opens by hand.
+/// A condition that the test sets.
 struct gate {
   std::mutex mutex;
   wait_condition changed;
@@ -42,8 +42,7 @@ std::string outcome_of(const std::exception_ptr& failure) {
 
 }  // namespace
 
-TEST_CASE("a fiber runs up to its next wait, and goes on when what it waits for holds",
-          "[device]") {
+TEST_CASE("a fiber runs up to its next wait, and resumes when the condition holds", "[device]") {
   fiber_pool pool;
   gate door;
   std::string seen;
@@ -64,7 +63,7 @@ TEST_CASE("a fiber runs up to its next wait, and goes on when what it waits for 
   CHECK(pool.alive().empty());
 }
 
-TEST_CASE("a fiber that sleeps wakes when its clock has come so far", "[device]") {
+TEST_CASE("a sleeping fiber wakes when its clock reaches the time", "[device]") {
   fiber_pool pool;
   pool.set_time(100);
   const auto one = pool.start("one", [] { sleep_for(std::chrono::nanoseconds(50)); });
@@ -78,8 +77,7 @@ TEST_CASE("a fiber that sleeps wakes when its clock has come so far", "[device]"
   CHECK(pool.has_ended(one));
 }
 
-TEST_CASE("a fiber may wait while it handles an exception, and others throw meanwhile",
-          "[device]") {
+TEST_CASE("a fiber can wait in an exception handler while other fibers throw", "[device]") {
   fiber_pool pool;
   gate door;
   std::string first, second;
@@ -107,7 +105,7 @@ TEST_CASE("a fiber may wait while it handles an exception, and others throw mean
   CHECK(second == "second");
 }
 
-TEST_CASE("a lane on a fiber does one piece of work a turn, and tells each", "[device]") {
+TEST_CASE("a lane on a fiber runs one piece of work per turn and reports each", "[device]") {
   const auto pool = std::make_shared<fiber_pool>();
   gate door;
   std::string seen;
@@ -116,7 +114,7 @@ TEST_CASE("a lane on a fiber does one piece of work a turn, and tells each", "[d
                      [&](const std::exception_ptr& x) { seen += outcome_of(x); });
   under_test->submit([&](stream&) { door.pass(); },
                      [&](const std::exception_ptr& x) { seen += outcome_of(x); });
-  CHECK(seen.empty());  // nobody has run it
+  CHECK(seen.empty());  // the pool has not run yet
   run_all(*pool);
   CHECK(seen == "adone");
   door.open = true;
@@ -124,7 +122,8 @@ TEST_CASE("a lane on a fiber does one piece of work a turn, and tells each", "[d
   CHECK(seen == "adonedone");
 }
 
-TEST_CASE("a lane on a fiber that is dropped ends what has begun, while others run", "[device]") {
+TEST_CASE("destroying a lane on a fiber finishes the work in progress while other fibers run",
+          "[device]") {
   const auto pool = std::make_shared<fiber_pool>();
   gate door;
   std::string seen;
@@ -141,7 +140,7 @@ TEST_CASE("a lane on a fiber that is dropped ends what has begun, while others r
   CHECK(pool->stuck().empty());
 }
 
-TEST_CASE("a lane on a fiber whose work can never end is unwound, and told of", "[device]") {
+TEST_CASE("a lane on a fiber with endless work is unwound and reported", "[device]") {
   const auto pool = std::make_shared<fiber_pool>();
   gate door;
   std::string seen;
@@ -161,7 +160,7 @@ TEST_CASE("a lane on a fiber whose work can never end is unwound, and told of", 
   CHECK(kept.use_count() == 1);
 }
 
-TEST_CASE("a pool of fibers ends those that are left in it", "[device]") {
+TEST_CASE("a pool of fibers ends the fibers that are left in it", "[device]") {
   gate door;
   bool unwound = false;
   {

@@ -23,13 +23,13 @@ namespace {
 
 constexpr std::size_t mib = std::size_t{1} << 20;
 
-/// Nobody reads what lies there.
+/// An address for tests; the memory is never accessed.
 std::byte* somewhere(std::size_t offset) {
   static std::byte all[4096];
   return all + offset;
 }
 
-/// Of a queue that has got there when the test says so.
+/// An event that passes when the test sets `done`.
 struct told_event final : device_event {
   bool done = false;
 
@@ -45,8 +45,8 @@ std::set<const device_event*> events_of(const idle_ranges::range& x) {
   return out;
 }
 
-/// A pass, as to memory: activations of a few sizes come one after the other and go the other way
-/// round, and the larger gradients come while they go.
+/// Memory use of one step: activations of a few sizes are allocated, then freed in reverse order,
+/// while larger gradients are allocated.
 void step(memory_pool& pool) {
   std::vector<memory_block> activations, gradients;
   for (int layer = 0; layer < 12; ++layer)
@@ -62,8 +62,7 @@ void step(memory_pool& pool) {
 
 }  // namespace
 
-TEST_CASE("idle memory is cut for who asks for less and joined when neighbours come back",
-          "[device]") {
+TEST_CASE("idle memory is split for smaller requests and joined with free neighbours", "[device]") {
   idle_ranges x;
   CHECK_FALSE(x.take(1));
   x.add_segment(somewhere(0), 100);
@@ -71,7 +70,7 @@ TEST_CASE("idle memory is cut for who asks for less and joined when neighbours c
   CHECK(x.held() == 140);
   auto a = x.take(30);
   REQUIRE(a);
-  CHECK(a->at == somewhere(1000));  // the smallest that has so much
+  CHECK(a->at == somewhere(1000));  // best fit: the smallest sufficient range
   auto b = x.take(30), c = x.take(60);
   REQUIRE((b && c));
   CHECK(b->at == somewhere(0));
@@ -79,19 +78,19 @@ TEST_CASE("idle memory is cut for who asks for less and joined when neighbours c
   CHECK_FALSE(x.take(20));
   x.give(std::move(*b));
   CHECK_FALSE(x.take(35));
-  x.give(std::move(*c));  // joins with what is before and behind
+  x.give(std::move(*c));  // joins the ranges before and behind
   const auto all = x.take(100);
   REQUIRE(all);
   CHECK(all->at == somewhere(0));
   x.give(*all);
-  CHECK(x.take_whole_segments().size() == 1);  // of the other one somebody has a part
+  CHECK(x.take_whole_segments().size() == 1);  // a part of the other segment is in use
   CHECK(x.held() == 40);
   x.give(std::move(*a));
   CHECK(x.take_whole_segments().size() == 1);
   CHECK(x.held() == 0);
 }
 
-TEST_CASE("who takes a part of joined memory waits only for who used that part", "[device]") {
+TEST_CASE("a part of joined memory waits only for the events of that part", "[device]") {
   idle_ranges x;
   x.add_segment(somewhere(0), 90);
   std::vector<idle_ranges::range> parts;
@@ -112,14 +111,13 @@ TEST_CASE("who takes a part of joined memory waits only for who used that part",
   CHECK(events_of(*third) == events{used[1].get(), used[2].get()});
   for (auto* const part : {&*first, &*second, &*third})
     x.give(*part);
-  const auto whole = x.take_whole_segments();  // who gives it to the system waits for all
+  const auto whole = x.take_whole_segments();  // a whole segment waits for all its events
   REQUIRE(whole.size() == 1);
   CHECK(events_of(whole.front()) == events{used[0].get(), used[1].get(), used[2].get()});
 }
 
-// Against a list of who used each byte.
-TEST_CASE("memory is handed out with every use of it that has not passed and no other",
-          "[device]") {
+// Compares with a list of the last event per byte.
+TEST_CASE("a range has exactly the pending events of its bytes", "[device]") {
   constexpr std::size_t size = 512;
   idle_ranges x;
   x.add_segment(somewhere(0), size);
@@ -158,7 +156,7 @@ TEST_CASE("memory is handed out with every use of it that has not passed and no 
   }
 }
 
-TEST_CASE("POOL-3: what comes back to a pool was taken from it", "[device]") {
+TEST_CASE("POOL-3: memory that is returned to a pool was taken from it", "[device]") {
   idle_ranges x;
   const auto refused = [&](std::size_t offset, std::size_t bytes) {
     CHECK_THROWS_MATCHES(
@@ -172,7 +170,7 @@ TEST_CASE("POOL-3: what comes back to a pool was taken from it", "[device]") {
   refused(150, 1);
 }
 
-TEST_CASE("no memory is handed out twice, in whatever order it comes back", "[device]") {
+TEST_CASE("memory in use is never handed out again, in any order of returns", "[device]") {
   memory_pool pool;
   std::mt19937 random(7);
   struct held {
@@ -204,12 +202,13 @@ TEST_CASE("no memory is handed out twice, in whatever order it comes back", "[de
   CHECK(pool.held_bytes() == 0);
 }
 
-TEST_CASE("gradients lie where activations were, and later steps need no more memory", "[device]") {
+TEST_CASE("gradients reuse the memory of activations, and later steps need no more memory",
+          "[device]") {
   memory_pool pool;
-  const auto state = pool.allocate(512 * mib);  // stays, and nobody touches it here
+  const auto state = pool.allocate(512 * mib);  // stays allocated, and is not accessed here
   step(pool);
   CHECK(pool.peak_bytes() == 512 * mib + 12 * 13 * mib);
-  // Sizes apart they would need 12 * (13 + 10) MiB.
+  // Separate pools per size would need 12 * (13 + 10) MiB.
   CHECK(pool.held_bytes() <= pool.peak_bytes() + pool.peak_bytes() / 8);
   step(pool);
   const auto held = pool.held_bytes();
@@ -220,7 +219,7 @@ TEST_CASE("gradients lie where activations were, and later steps need no more me
   CHECK(pool.bytes_in_use() == 512 * mib);
 }
 
-TEST_CASE("segments grow with what is held up to 512 MiB ahead", "[device]") {
+TEST_CASE("segments grow with the memory held, up to 512 MiB", "[device]") {
   CHECK(segment_size(3 * mib, 0) == 3 * mib);
   CHECK(segment_size(3 * mib, 100 * mib) == 12 * mib);
   CHECK(segment_size(3 * mib, 100'000 * mib) == 512 * mib);

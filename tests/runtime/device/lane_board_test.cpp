@@ -1,4 +1,4 @@
-// What lanes and actors are at, as another thread sees it.
+// The state of lanes and actors, seen from another thread.
 
 #include "runtime/device/lane_board.hpp"
 
@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Until `holds`, which only a mistake never does.
+/// Waits for `holds` for at least 20 s; false is a defect.
 bool comes(const std::function<bool()>& holds) {
   for (int i = 0; i < 20'000 && !holds(); ++i)
     std::this_thread::sleep_for(1ms);
@@ -38,7 +38,7 @@ class two_missing final : public awaited {
 
 }  // namespace
 
-TEST_CASE("a lane is at work, waits for those who are missing, and works again", "[board]") {
+TEST_CASE("a lane works, waits for missing members, and works again", "[board]") {
   lane_board board;
   const auto place = board.add({.who = "lane:0.0", .generation = 3, .owner = "stage:0.0"});
   CHECK(only(board).idle);
@@ -62,7 +62,7 @@ TEST_CASE("a lane is at work, waits for those who are missing, and works again",
   CHECK(seen.generation == 3);
   CHECK(seen.what == "a meeting");
   CHECK(seen.whom == std::vector<std::string>{"lane:1.0", "rank 2"});
-  CHECK(seen.since_ns > 1);  // of the wait, not of the work
+  CHECK(seen.since_ns > 1);  // time of the wait, not of the work
   const auto set = [&](bool& what) {
     const std::lock_guard lock(mutex);
     what = true;
@@ -75,7 +75,7 @@ TEST_CASE("a lane is at work, waits for those who are missing, and works again",
   CHECK(only(board).work.empty());
 }
 
-TEST_CASE("what a thread gets on with shows no longer than since its last mark", "[board]") {
+TEST_CASE("mark_progress restarts the time of the current work", "[board]") {
   lane_board board;
   const auto place = board.add({.who = "lane:0.0"});
   const lane_board::place::at_work at(*place, "build", 1, 5, 4);
@@ -86,7 +86,7 @@ TEST_CASE("what a thread gets on with shows no longer than since its last mark",
   CHECK_FALSE(only(board).waits);
 }
 
-TEST_CASE("an actor is asked for whom it waits only while it handles no message", "[board]") {
+TEST_CASE("an actor is asked for its wait only while it handles no message", "[board]") {
   lane_board board;
   const auto place = board.add({.who = "replica:0"});
   int asked = 0;
@@ -111,7 +111,7 @@ TEST_CASE("an actor is asked for whom it waits only while it handles no message"
   CHECK(asked == 2);
 }
 
-TEST_CASE("who was left behind is seen no more, and counts until it has ended", "[board]") {
+TEST_CASE("a place left behind is hidden, and counts until it has ended", "[board]") {
   lane_board board;
   auto old = board.add({.who = "lane:0.0", .generation = 1});
   auto service = board.add({.who = "loader", .generation = 1, .service = true});

@@ -19,7 +19,7 @@ namespace {
 
 using make_lane = std::unique_ptr<lane> (*)(lane_settings);
 
-/// "done", "cancelled", or what the work threw.
+/// "done", "cancelled", or the text of the exception.
 std::string outcome(const std::exception_ptr& failure) {
   if (!failure)
     return "done";
@@ -34,7 +34,7 @@ std::string outcome(const std::exception_ptr& failure) {
 
 const lane::completion ignored = [](const std::exception_ptr&) {};
 
-/// Waits until everything that was submitted before is done.
+/// Waits until all earlier work is done.
 void drain(lane& x) {
   std::promise<void> done;
   x.submit([](stream&) {}, [&](const std::exception_ptr&) { done.set_value(); });
@@ -43,7 +43,7 @@ void drain(lane& x) {
 
 }  // namespace
 
-TEST_CASE("work is done in the order of its submission, each told before the next", "[device]") {
+TEST_CASE("work runs in order of submission; each completion precedes the next work", "[device]") {
   const make_lane make = GENERATE(&make_thread_lane, &make_inline_lane);
   const auto under_test = make({.name = "test"});
   std::vector<int> seen, expected;
@@ -56,7 +56,7 @@ TEST_CASE("work is done in the order of its submission, each told before the nex
   CHECK(seen == expected);
 }
 
-TEST_CASE("work that work submits waits for its turn", "[device]") {
+TEST_CASE("work submitted by work runs in its turn", "[device]") {
   const make_lane make = GENERATE(&make_thread_lane, &make_inline_lane);
   const auto under_test = make({.name = "test"});
   std::string seen;
@@ -93,7 +93,7 @@ TEST_CASE("work and its completion run on the lane's own thread, with its stream
   CHECK(std::string(name.c_str()) == "lane:0.1-and-mo");
 }
 
-TEST_CASE("after a failure later work is not done, and is told so", "[device]") {
+TEST_CASE("after a failure, later work is skipped and told the failure", "[device]") {
   const make_lane make = GENERATE(&make_thread_lane, &make_inline_lane);
   const bool fails_in_before_each = GENERATE(false, true);
   std::atomic<bool> broken = false;
@@ -122,7 +122,7 @@ TEST_CASE("after a failure later work is not done, and is told so", "[device]") 
   CHECK(told == std::vector<std::string>{"done", second, third, "cancelled", "cancelled"});
 }
 
-TEST_CASE("closing drops what has not begun without telling, and refuses more", "[device]") {
+TEST_CASE("closing drops waiting work without a completion, and refuses new work", "[device]") {
   const make_lane make = GENERATE(&make_thread_lane, &make_inline_lane);
   const auto under_test = make({.name = "test"});
   const auto held = std::make_shared<int>(0);
@@ -151,7 +151,7 @@ TEST_CASE("closing drops what has not begun without telling, and refuses more", 
   if (!inlined)
     second();
   under_test->close();
-  CHECK(held.use_count() == 1);  // what the dropped work held is free at once
+  CHECK(held.use_count() == 1);  // dropped work releases its captures at once
   under_test->submit([&](stream&) { ++dropped; }, [&](const std::exception_ptr&) { ++dropped; });
   go.set_value();
   ended.get_future().wait();
@@ -159,7 +159,7 @@ TEST_CASE("closing drops what has not begun without telling, and refuses more", 
   CHECK(dropped == 0);
 }
 
-TEST_CASE("the end of a lane is told once, on the lane, after its last work", "[device]") {
+TEST_CASE("the end of a lane is reported once, on the lane, after its last work", "[device]") {
   const make_lane make = GENERATE(&make_thread_lane, &make_inline_lane);
   std::vector<std::string> seen;
   {
@@ -174,7 +174,7 @@ TEST_CASE("the end of a lane is told once, on the lane, after its last work", "[
   CHECK(seen == std::vector<std::string>{"work", "end"});
 }
 
-TEST_CASE("closing does not wait, destruction waits for what has begun", "[device]") {
+TEST_CASE("closing does not wait; destruction waits for the work in progress", "[device]") {
   auto under_test = make_thread_lane({.name = "test"});
   std::promise<void> begun;
   std::atomic<bool> ended = false;
@@ -192,9 +192,9 @@ TEST_CASE("closing does not wait, destruction waits for what has begun", "[devic
   CHECK(ended);
 }
 
-TEST_CASE("any thread may submit and close", "[device]") {
+TEST_CASE("any thread can submit and close", "[device]") {
   const auto under_test = make_thread_lane({.name = "test"});
-  int done = 0;  // plain: only the lane touches it
+  int done = 0;  // not atomic: only the lane writes it
   std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i)
     threads.emplace_back([&] {

@@ -22,18 +22,19 @@ using namespace troupe::runtime;
 namespace kernels = troupe::kernels;
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE("every block begins at a multiple of 64 bytes and is as large as asked", "[device]") {
+TEST_CASE("every block is aligned to 64 bytes and has the requested size", "[device]") {
   memory_pool pool;
   for (const std::size_t bytes : {0, 1, 63, 64, 65, 255, 256, 257, 4095, 70001, 3 << 20}) {
     CAPTURE(bytes);
     const auto block = pool.allocate(bytes);
     CHECK(std::uintptr_t(block.get()) % 64 == 0);
-    std::memset(block.get(), 0x5A, bytes);  // an address sanitizer sees a block that is too small
+    std::memset(block.get(), 0x5A, bytes);  // sanitizers detect a block that is too small
   }
 }
 
-// Sanitizers keep what was given back for a while.
-TEST_CASE("what nobody uses is given back, and what is used stays", "[device][unsanitized]") {
+// Sanitizers delay the release of memory.
+TEST_CASE("unused memory is returned to the system, and used memory stays",
+          "[device][unsanitized]") {
   const auto resident = [] {
     std::int64_t all = 0, pages = 0;
     std::ifstream("/proc/self/statm") >> all >> pages;
@@ -53,7 +54,7 @@ TEST_CASE("what nobody uses is given back, and what is used stays", "[device][un
   CHECK(kept.get()[999] == std::byte{0x5A});
 }
 
-TEST_CASE("shared blocks come from the source and go back to it and are counted as all others",
+TEST_CASE("shared blocks come from their source, return to it, and count as all others",
           "[device]") {
   int out = 0;
   bool has_more = true;
@@ -73,14 +74,14 @@ TEST_CASE("shared blocks come from the source and go back to it and are counted 
   const auto ordinary = like.allocate(70'001);
   CHECK(out == 1);
   REQUIRE(asked.size() == 1);
-  CHECK(asked.front() == pool.bytes_in_use());  // as large as what is counted
+  CHECK(asked.front() == pool.bytes_in_use());  // the requested size equals the counted one
   CHECK(pool.bytes_in_use() == like.bytes_in_use());
   CHECK(kind_of(shared) == memory_kind::host);
   auto copy = shared;
   shared.reset();
   CHECK(out == 1);
   copy.reset();
-  CHECK(out == 0);  // at once: no idle block is kept
+  CHECK(out == 0);  // shared blocks are returned at once, without a cache
   CHECK(pool.bytes_in_use() == 0);
   has_more = false;
   shared = pool.allocate_shared(70'001);
@@ -96,18 +97,18 @@ TEST_CASE("shared blocks come from the source and go back to it and are counted 
   CHECK(counting.bytes_in_use() == like.bytes_in_use());
 }
 
-TEST_CASE("a block that came back is handed out again", "[device]") {
+TEST_CASE("a returned block is handed out again", "[device]") {
   memory_pool pool;
   auto block = pool.allocate(1000);
   const auto* const place = block.get();
   block.reset();
   CHECK(pool.allocate(1000).get() == place);
-  CHECK(pool.allocate(1024).get() == place);  // of the same size class
+  CHECK(pool.allocate(1024).get() == place);  // the same size class
   const auto held = pool.allocate(1000);
   CHECK(pool.allocate(1000).get() != place);
 }
 
-TEST_CASE("a block goes back with its last copy only", "[device]") {
+TEST_CASE("a block is returned with its last copy", "[device]") {
   memory_pool pool;
   auto block = pool.allocate(512);
   auto copy = block;
@@ -117,7 +118,7 @@ TEST_CASE("a block goes back with its last copy only", "[device]") {
   CHECK(pool.bytes_in_use() == 0);
 }
 
-TEST_CASE("at most a quarter of a block is waste", "[device]") {
+TEST_CASE("at most a quarter of a block is padding", "[device]") {
   memory_pool pool;
   for (std::size_t bytes = 256; bytes < 100000; bytes += 37) {
     const auto block = pool.allocate(bytes);
@@ -126,7 +127,7 @@ TEST_CASE("at most a quarter of a block is waste", "[device]") {
   }
 }
 
-TEST_CASE("the peak is the most that was in use since the last reset", "[device]") {
+TEST_CASE("the peak is the maximum in use since the last reset", "[device]") {
   memory_pool pool;
   { const auto a = pool.allocate(1024), b = pool.allocate(2048); }
   const auto c = pool.allocate(512);
@@ -149,7 +150,7 @@ TEST_CASE("blocks outlive their pool, and copies share it", "[device]") {
   std::memset(alone.get(), 1, 4096);
 }
 
-TEST_CASE("running out of memory says how much was asked for, and counts nothing", "[device]") {
+TEST_CASE("an allocation failure says the requested size and is not counted", "[device]") {
   memory_pool pool;
   const auto held = pool.allocate(1024);
   for (const auto much : {std::size_t{1} << 60, std::numeric_limits<std::size_t>::max() - 3}) {
@@ -162,7 +163,7 @@ TEST_CASE("running out of memory says how much was asked for, and counts nothing
   }
 }
 
-TEST_CASE("threads that share a pool never hold one block", "[device]") {
+TEST_CASE("threads that share a pool never get the same block", "[device]") {
   memory_pool pool;
   std::vector<std::thread> threads;
   std::vector<int> foreign(4);
@@ -185,7 +186,7 @@ TEST_CASE("threads that share a pool never hold one block", "[device]") {
   CHECK(pool.bytes_in_use() == 0);
 }
 
-TEST_CASE("a stream gives its operations the scratch that they declare", "[device]") {
+TEST_CASE("a stream gives its operations the scratch memory that they declare", "[device]") {
   const auto x = troupe::tests::normal<float>(10000, 1);
   memory_pool pool;
   stream stream(kernels::backend::cpu, 1, pool);

@@ -32,7 +32,7 @@ double inside_ms(const operation_profile& of) {
 
 }  // namespace
 
-TEST_CASE("an operation's name is its own and its type's") {
+TEST_CASE("the name of an operation includes its type") {
   CHECK(call_of(kernels::norm_forward<kernels::bf16>{}, true).kind.name == "norm_forward<bf16>");
   CHECK(call_of(kernels::add<float>{}, true).kind.name == "add<float>");
 }
@@ -47,10 +47,10 @@ TEST_CASE("operations are timed by kind and size, in training steps after the fi
       multiply(stream, 3, 5, 7);
       multiply(stream, 3, 5, 7);
       multiply(stream, 2, 2, 2);
-      stream.begin_step(false);  // a validation
+      stream.begin_step(false);  // validation
       multiply(stream, 9, 9, 9);
     }
-    CHECK(profile->steps() == 0);  // it is told when the stream ends
+    CHECK(profile->steps() == 0);  // reported when the stream ends
   }
   CHECK(profile->steps() == 3);
   auto all = profile->times();
@@ -68,14 +68,14 @@ TEST_CASE("operations are timed by kind and size, in training steps after the fi
   CHECK(profile->step_ms() == Catch::Approx(inside_ms(*profile) / 3 + profile->between_ms()));
 }
 
-TEST_CASE("a step that the stream ends in is over with its last operation") {
+TEST_CASE("a step during which the stream ends lasts until its last operation") {
   const auto profile = std::make_shared<operation_profile>();
   {
     stream stream(kernels::backend::reference, 1, {});
     stream.time_operations(profile);
     for (int step = 1; step <= 3; ++step) {
       stream.begin_step(true);
-      for (int i = 0; i < 2000; ++i)  // more marks than are kept unread
+      for (int i = 0; i < 2000; ++i)  // more marks than the buffer of unread ones holds
         multiply(stream, 1, 1, 1);
     }
   }

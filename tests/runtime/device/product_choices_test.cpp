@@ -21,7 +21,7 @@ product_choice choice(const std::string& name, char digit, double microseconds =
   return {name, std::string(128, digit), microseconds, 8};
 }
 
-/// An environment variable for the time of a test.
+/// Sets an environment variable for the duration of a test.
 class variable_of_environment {
  public:
   variable_of_environment(const char* name, const char* value) : name_(name) {
@@ -40,7 +40,7 @@ class variable_of_environment {
 
 }  // namespace
 
-TEST_CASE("product choices come back from their file as they were, by name", "[device][products]") {
+TEST_CASE("product choices survive a round trip through their file", "[device][products]") {
   const tests::scratch_folder folder;
   const auto path = folder.path() / "deep" / "products.json";
   CHECK(load_product_choices(path).empty());
@@ -48,7 +48,7 @@ TEST_CASE("product choices come back from their file as they were, by name", "[d
   CHECK(load_product_choices(path) == std::vector{choice("a", '1', 1.0 / 3), choice("b", '2', 0)});
 }
 
-TEST_CASE("a product choice is made once: what is in the file stays", "[device][products]") {
+TEST_CASE("a product choice is made once: the entry in the file stays", "[device][products]") {
   const tests::scratch_folder folder;
   const auto path = folder.path() / "products.json";
   add_product_choices(path, {choice("a", '1')});
@@ -56,7 +56,7 @@ TEST_CASE("a product choice is made once: what is in the file stays", "[device][
   CHECK(load_product_choices(path) == std::vector{choice("a", '1'), choice("c", '3')});
 }
 
-TEST_CASE("that a product has no algorithm is kept as a choice is", "[device][products]") {
+TEST_CASE("a product without an algorithm is stored like a choice", "[device][products]") {
   const tests::scratch_folder folder;
   const auto path = folder.path() / "products.json";
   const product_choice none{"a", kernels::no_algorithm, 0, 0};
@@ -66,8 +66,7 @@ TEST_CASE("that a product has no algorithm is kept as a choice is", "[device][pr
   CHECK(load_product_choices(path) == std::vector{choice("a", '1')});
 }
 
-TEST_CASE("choices of a build that had a kernel for GELU's gradient are recognised",
-          "[device][products]") {
+TEST_CASE("choices of a build with a GELU gradient kernel are recognised", "[device][products]") {
   const auto forward = choice("forward bf16 bias+gelu+z 8 x 56 x 24, aligned 16 16 16 16", '1');
   const auto plain = choice("backward_input bf16 8 x 24 x 56, aligned 16 16 16 16", '2');
   auto gradient = choice("backward_input bf16 gelu_gradient 8 x 24 x 56, aligned 16 16 16 16", '3');
@@ -79,7 +78,7 @@ TEST_CASE("choices of a build that had a kernel for GELU's gradient are recognis
   CHECK_FALSE(lack_gelu_gradient({}));
 }
 
-TEST_CASE("product choices that are all known write nothing", "[device][products]") {
+TEST_CASE("nothing is written when all product choices are known", "[device][products]") {
   const tests::scratch_folder folder;
   const auto path = folder.path() / "products.json";
   add_product_choices(path, {choice("a", '1')});
@@ -89,7 +88,7 @@ TEST_CASE("product choices that are all known write nothing", "[device][products
   CHECK(std::filesystem::last_write_time(path) == written);
 }
 
-TEST_CASE("the file of product choices is as its page says", "[device][products]") {
+TEST_CASE("the file of product choices has the documented format", "[device][products]") {
   std::ifstream page(troupe::tests::source_dir() + "/docs/formats/products.md");
   std::string example, line;
   while (std::getline(page, line)) {
@@ -109,7 +108,7 @@ TEST_CASE("the file of product choices is as its page says", "[device][products]
   CHECK(read_text(again) == example);
 }
 
-TEST_CASE("a damaged file of product choices is refused by name, and stays", "[device][products]") {
+TEST_CASE("a damaged file of product choices is refused by name and kept", "[device][products]") {
   const tests::scratch_folder folder;
   const auto path = folder.path() / "products.json";
   add_product_choices(path, {choice("a", '1'), choice("b", '2')});
@@ -144,7 +143,7 @@ TEST_CASE("a damaged file of product choices is refused by name, and stays", "[d
   }
 }
 
-TEST_CASE("product choices lie in the cache of the user", "[device][products]") {
+TEST_CASE("product choices are stored in the user's cache folder", "[device][products]") {
   const variable_of_environment home("HOME", "/home/ada");
   {
     const variable_of_environment cache("XDG_CACHE_HOME", "/fast");

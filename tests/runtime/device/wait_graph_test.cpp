@@ -1,4 +1,4 @@
-// From what lanes and actors say of themselves to the one that hangs.
+// From the reported waits of lanes and actors to the one that hangs.
 
 #include "runtime/device/wait_graph.hpp"
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t second = 1'000'000'000;
 constexpr std::uint64_t start = 100 * second;
-constexpr std::uint64_t quarter = second / 4;  ///< between looks, at a suspicion of a second
+constexpr std::uint64_t quarter = second / 4;  ///< interval between looks for a timeout of 1 s
 
 board_entry waits(std::uint64_t number,
                   const std::string& who,
@@ -41,7 +41,7 @@ board_entry works(std::uint64_t number,
           .cpu_ns = cpu_ns};
 }
 
-/// What `judge` says of the first look at which it says anything, of at most `looks`.
+/// The first verdict of `judge` within `looks` looks.
 std::optional<hang_judge::verdict> judged(hang_judge& judge,
                                           const std::vector<board_entry>& all,
                                           int looks,
@@ -69,7 +69,8 @@ std::vector<std::string> names_in(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a graph is told from its root on: who waits for it, and who for those", "[graph]") {
+TEST_CASE("the text of a graph starts at the root, then lists its waiters, then theirs",
+          "[graph]") {
   auto unneeded = waits(8, "wire:0.1", {"stage:0.1"});
   unneeded.idle = true;
   auto lane = waits(6, "lane:1.1", {"lane:0.1"});
@@ -82,7 +83,7 @@ TEST_CASE("a graph is told from its root on: who waits for it, and who for those
                           lane,
                           works(7, "monitor"),
                           unneeded});
-  CHECK(graph.waiters_of("lane:0.1") == 5);  // the idle one is of stage:0.1
+  CHECK(graph.waiters_of("lane:0.1") == 5);  // the idle lane waits for work of stage:0.1
   CHECK(graph.waiters_of("monitor") == 0);
   const auto text = graph.text("lane:0.1", start + second);
   CHECK(names_in(text)
@@ -94,7 +95,7 @@ TEST_CASE("a graph is told from its root on: who waits for it, and who for those
         != std::string::npos);
 }
 
-TEST_CASE("a ring of waits has no root, and its text comes to an end", "[graph]") {
+TEST_CASE("a cycle of waits has no root, and its text is finite", "[graph]") {
   const std::vector<board_entry> ring
       = {waits(1, "a", {"b"}), waits(2, "b", {"c"}), waits(3, "c", {"a", "nobody"})};
   CHECK(wait_graph(ring).waiters_of("a") == 2);
@@ -103,7 +104,7 @@ TEST_CASE("a ring of waits has no root, and its text comes to an end", "[graph]"
   CHECK_FALSE(judged(judge, ring, 100));
 }
 
-TEST_CASE("HANG-3: a ring of waiters is named, and who of them is replaced", "[graph]") {
+TEST_CASE("HANG-3: a cycle of waits is named, with the member that is replaced", "[graph]") {
   auto supervisor = waits(1, "supervisor", {"stage:0.0"});
   supervisor.actor = 12;
   auto idle = waits(9, "lane:0.1", {"stage:0.1"});
@@ -118,7 +119,7 @@ TEST_CASE("HANG-3: a ring of waiters is named, and who of them is replaced", "[g
   int needed = -1;
   const auto found = judged(judge, ring, 100, &needed);
   REQUIRE(found);
-  CHECK(needed == 8);  // twice as long as for who hangs
+  CHECK(needed == 8);  // twice the timeout of a hang
   CHECK(found->root.who == "stage:0.0");
   CHECK(found->ring == "stage:0.0 waits for stage:0.1, which waits for stage:0.0");
   CHECK(
@@ -126,7 +127,7 @@ TEST_CASE("HANG-3: a ring of waiters is named, and who of them is replaced", "[g
                               "stage:0.0; stage:0.0 is replaced\n  stage:0.0 step 4: waits"));
 }
 
-TEST_CASE("HANG-3: of a ring with the supervisor somebody else is replaced", "[graph]") {
+TEST_CASE("HANG-3: in a cycle with the supervisor another member is replaced", "[graph]") {
   auto supervisor = waits(1, "supervisor", {"replica:0"}, start - second);
   supervisor.actor = 12;
   hang_judge judge(1);
@@ -135,11 +136,11 @@ TEST_CASE("HANG-3: of a ring with the supervisor somebody else is replaced", "[g
   CHECK(found->root.who == "replica:0");
 }
 
-TEST_CASE("who waits for one that may still do something stands in no deadlock", "[graph]") {
-  const auto other = GENERATE(works(3, "lane:0.1", start + 1000 * second),  // as if just begun
+TEST_CASE("a wait for a thread that can still run is not a deadlock", "[graph]") {
+  const auto other = GENERATE(works(3, "lane:0.1", start + 1000 * second),  // started just now
                               waits(3, "lane:0.1", {}),
                               waits(3, "elsewhere", {}));
-  // As a replica that stands while another is being built: each names the other.
+  // A replica is built while another one waits: each names the other.
   hang_judge judge(1);
   CHECK_FALSE(judged(judge,
                      {waits(1, "supervisor", {"replica:0", "lane:0.1"}),
@@ -148,11 +149,11 @@ TEST_CASE("who waits for one that may still do something stands in no deadlock",
                      100));
 }
 
-TEST_CASE("HANG-1: who does not wait and is late for whom others wait is the root", "[graph]") {
+TEST_CASE("HANG-1: a late thread that works while others wait for it is the root", "[graph]") {
   hang_judge judge(1);
   int needed = -1;
   const auto found = judged(judge,
-                            {works(1, "monitor", start - second),  // nobody waits for it
+                            {works(1, "monitor", start - second),  // no thread waits for it
                              works(2, "lane:0.1"),
                              waits(3, "stage:0.1", {"lane:0.1"}, start - 50 * second)},
                             20,
@@ -160,16 +161,16 @@ TEST_CASE("HANG-1: who does not wait and is late for whom others wait is the roo
   REQUIRE(found);
   CHECK(found->root.who == "lane:0.1");
   CHECK(found->root.number == 2);
-  CHECK(needed == 4);  // a second after the first look, which counts anew
+  CHECK(needed == 4);  // 1 s after the first look, where the time starts
   CHECK(found->seconds == 1.0);
 }
 
-TEST_CASE("who waits, or has nothing to do, is suspected of nothing", "[graph]") {
+TEST_CASE("waiting and idle threads are not suspected", "[graph]") {
   hang_judge judge(1);
   CHECK_FALSE(judged(judge, {waits(1, "loader", {}), waits(2, "stage:0.1", {"loader"})}, 100));
 }
 
-TEST_CASE("who may do one thing for longer is given longer", "[graph]") {
+TEST_CASE("the timeout grows with the patience of the current work", "[graph]") {
   hang_judge judge(1);
   auto loader = works(1, "loader");
   loader.patience = 4;
@@ -178,21 +179,21 @@ TEST_CASE("who may do one thing for longer is given longer", "[graph]") {
   CHECK(needed == 16);
 }
 
-TEST_CASE("on a slow machine all compute, and nobody is suspected for it", "[graph]") {
+TEST_CASE("on a slow machine threads that compute get more time", "[graph]") {
   hang_judge judge(1);
   std::optional<hang_judge::verdict> found;
   int looks = 0;
   for (; looks < 100 && !found; ++looks) {
-    // A fiftieth of a processor for each.
+    // Each gets 2 % of a processor.
     const auto used = std::uint64_t(looks) * quarter / 50;
     found = judge.look({works(1, "lane:0.0", start, used), works(2, "lane:0.1", start, used)},
                        start + std::uint64_t(looks) * quarter);
   }
-  REQUIRE(found);  // but it is not waited for without end
+  REQUIRE(found);  // the extra time is limited
   CHECK(looks - 1 == 16);
 }
 
-TEST_CASE("one that has begun anew, or got on, is not late", "[graph]") {
+TEST_CASE("a thread with new work or progress is not late", "[graph]") {
   hang_judge judge(1);
   for (int i = 0; i < 100; ++i) {
     const auto now = start + std::uint64_t(i) * quarter;
@@ -200,8 +201,7 @@ TEST_CASE("one that has begun anew, or got on, is not late", "[graph]") {
   }
 }
 
-TEST_CASE("where looks come late, as after a stopped process goes on, times count anew",
-          "[graph]") {
+TEST_CASE("after a late look, as after SIGCONT, all times start again", "[graph]") {
   hang_judge judge(1);
   auto now = start;
   const auto look = [&](std::uint64_t after) {
@@ -210,7 +210,7 @@ TEST_CASE("where looks come late, as after a stopped process goes on, times coun
   };
   for (int i = 0; i < 4; ++i)
     CHECK_FALSE(look(quarter));
-  CHECK_FALSE(look(60 * second));  // it stood still
+  CHECK_FALSE(look(60 * second));  // the process was stopped
   for (int i = 0; i < 3; ++i)
     CHECK_FALSE(look(quarter));
   CHECK(look(quarter));

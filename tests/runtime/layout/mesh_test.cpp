@@ -17,7 +17,7 @@ using groups = std::vector<std::vector<int>>;
 
 namespace {
 
-/// As a rank order names it, of the view that the mesh is.
+/// The axis with this name in a rank order, for the mesh's view (dense or expert).
 axis axis_of(const mesh& m, const std::string& name) {
   const bool experts
       = m.extent(axis::expert_tensor) * m.extent(axis::expert) * m.extent(axis::expert_data) > 1;
@@ -27,7 +27,7 @@ axis axis_of(const mesh& m, const std::string& name) {
   throw error("no axis is called " + name);
 }
 
-/// "tp-pp" as its axes' groups, one axis after the other by coordinates: an independent way.
+/// Groups along the axes of a name such as "tp-pp", computed from coordinates for comparison.
 groups by_coordinates(const mesh& m, const std::string& names) {
   std::map<coordinates, std::vector<int>> out;
   for (int r = 0; r < m.size(); ++r) {
@@ -58,7 +58,7 @@ groups grouped(const mesh& m, const std::string& names) {
 
 }  // namespace
 
-TEST_CASE("sixteen ranks, TP 2 and PP 4, are grouped as Megatron groups them", "[layout]") {
+TEST_CASE("sixteen ranks with TP 2 and PP 4 have Megatron's groups", "[layout]") {
   const auto m = make_mesh(16, 2, 1, 4);
   CHECK(m.extent(axis::data) == 2);
   CHECK(m.groups(axis::tensor)
@@ -78,7 +78,7 @@ TEST_CASE("rank and coordinates are inverse under any order", "[layout]") {
   }
 }
 
-TEST_CASE("meshes that cannot be are refused with the rule they break", "[layout]") {
+TEST_CASE("invalid meshes are refused with the rule that they break", "[layout]") {
   CHECK_THROWS_WITH(make_mesh(6, 1, 1, 4), ContainsSubstring("would do: 8"));
   CHECK_THROWS_WITH(mesh({{axis::tensor, 2}}, "pp-dp"), ContainsSubstring("leaves out tp"));
   CHECK_THROWS_WITH(mesh({{axis::tensor, 1}}, "tp-tp"), ContainsSubstring("appears twice"));
@@ -86,7 +86,7 @@ TEST_CASE("meshes that cannot be are refused with the rule they break", "[layout
   CHECK_THROWS_AS(mesh({{axis::tensor, 0}}), input_error);
 }
 
-TEST_CASE("groups along several axes, and those of experts, are megatron-core's",
+TEST_CASE("groups along several axes, and those of experts, equal megatron-core's",
           "[layout][golden]") {
   const auto golden = nlohmann::json::parse(
       read_text(troupe::tests::source_dir() + "/tests/golden/layout/golden.json"));
@@ -108,7 +108,7 @@ TEST_CASE("groups along several axes, and those of experts, are megatron-core's"
   }
 }
 
-TEST_CASE("experts that would lie in other pipelines are refused", "[layout]") {
+TEST_CASE("experts that would span pipelines are refused", "[layout]") {
   CHECK_THROWS_WITH(fold_experts(make_mesh(16, 2, 1, 2, "tp-cp-ep-pp-dp"), 2, 2),
                     ContainsSubstring("put pp last"));
   CHECK_NOTHROW(fold_experts(make_mesh(16, 2, 1, 2, "tp-cp-ep-dp-pp"), 2, 2));

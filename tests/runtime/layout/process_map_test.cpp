@@ -1,4 +1,4 @@
-// Which process hosts which rank, and who keeps whose states.
+// The mapping of ranks to processes, and of processes to the keepers of their state.
 
 #include "runtime/layout/process_map.hpp"
 
@@ -8,7 +8,7 @@
 
 using namespace troupe::runtime;
 
-TEST_CASE("every rank is in one process, ranks are contiguous and shared out evenly",
+TEST_CASE("every rank is in one process; ranks are contiguous and evenly distributed",
           "[runtime][layout]") {
   for (int world = 1; world <= 17; ++world)
     for (int processes = 1; processes <= world; ++processes) {
@@ -27,7 +27,7 @@ TEST_CASE("every rank is in one process, ranks are contiguous and shared out eve
     }
 }
 
-TEST_CASE("a process is kept in another one, on another host where there is one",
+TEST_CASE("the keeper of a process is another process, on another host if possible",
           "[runtime][layout]") {
   const std::vector<std::vector<std::string>> cases = {{"a", "a"},
                                                        {"a", "b"},
@@ -49,21 +49,20 @@ TEST_CASE("a process is kept in another one, on another host where there is one"
   CHECK(keepers_of({"a"}).empty());
 }
 
-TEST_CASE("who keeps whose states depends on who stands together and not on what hosts are called",
+TEST_CASE("keepers depend on which processes share a host, not on host names",
           "[runtime][layout]") {
   CHECK(keepers_of({"a", "c", "b"}) == keepers_of({"10.0.0.7", "10.0.0.8", "10.0.0.9"}));
   CHECK(keepers_of({"z", "z", "m", "a", "m"}) == keepers_of({"1", "1", "2", "3", "2"}));
 }
 
-TEST_CASE(
-    "KEEPER-3: after a move as few go to another keeper as can be so that none is on its host",
-    "[runtime][layout]") {
+TEST_CASE("KEEPER-3: after a move, as few processes as possible get a new keeper",
+          "[runtime][layout]") {
   using keepers = std::vector<int>;
   const keepers before = keepers_of({"a", "a", "b", "b", "c", "c"});
   REQUIRE(before == keepers{2, 3, 4, 5, 0, 1});
   CHECK(keepers_again(before, {"a", "a", "b", "b", "c", "c"}) == before);
   CHECK(keepers_again({}, {"a", "b"}) == keepers_of({"a", "b"}));
-  // Host b is gone: its two stand with the others.
+  // Host b is gone; its processes are now on the others.
   const std::vector<std::string> fewer = {"a", "a", "a", "c", "c", "c"};
   const auto after = keepers_again(before, fewer);
   int others = 0;
@@ -73,19 +72,19 @@ TEST_CASE(
   }
   CHECK(others == 2);
   CHECK(std::set<int>(after.begin(), after.end()).size() == after.size());
-  // It is back, and all stand well as they are.
+  // Host b is back; the keepers still fit.
   CHECK(keepers_again(after, {"a", "a", "b", "c", "c", "c"}) == after);
 }
 
-TEST_CASE("nobody goes to another keeper where nothing is won", "[runtime][layout]") {
+TEST_CASE("keepers stay where a change gains nothing", "[runtime][layout]") {
   using keepers = std::vector<int>;
-  CHECK(keepers_again({1, 2, 0}, {"a", "b", "a"}) == keepers{1, 2, 0});  // one is, however it is
+  CHECK(keepers_again({1, 2, 0}, {"a", "b", "a"}) == keepers{1, 2, 0});  // no better one
   CHECK(keepers_again({1, 0}, {"a", "a"}) == keepers{1, 0});
   CHECK(keepers_again({2, 3, 0, 1}, {"a", "a", "a", "a"}) == keepers{2, 3, 0, 1});
 }
 
-TEST_CASE("exchanges that do not help are replaced by what is settled anew", "[runtime][layout]") {
-  // However places move, no more are kept on their own host than when it is settled anew.
+TEST_CASE("keepers are assigned from scratch where swaps do not help", "[runtime][layout]") {
+  // After a move, at most as many keepers share the host as in a new assignment.
   const std::vector<std::string> names = {"a", "b", "c"};
   for (int from = 0; from < 243; from += 7)
     for (int to = 0; to < 243; to += 5) {

@@ -11,7 +11,7 @@ using namespace troupe::runtime;
 
 namespace {
 
-/// A machine made of files.
+/// A fake root folder for the kernel's files.
 struct planted {
   tests::scratch_folder root;
 
@@ -23,7 +23,7 @@ struct planted {
 
 }  // namespace
 
-TEST_CASE("this machine has processors, memory, disk and a way to compute", "[machine]") {
+TEST_CASE("this machine has processors, memory, disk and a backend", "[machine]") {
   const auto processor = look_at_processor();
   CHECK(processor.online >= 1);
   CHECK(processor.usable() >= 1);
@@ -44,13 +44,13 @@ TEST_CASE("this machine has processors, memory, disk and a way to compute", "[ma
   CHECK_FALSE(has_program("no-program-has-this-name"));
 }
 
-TEST_CASE("a folder that is a file is an obstacle", "[machine]") {
+TEST_CASE("a file at the path of a folder is an obstacle", "[machine]") {
   const planted at;
   at.file("file", "");
   CHECK_FALSE(look_at_disk(at.root.path() / "file").obstacle.empty());
 }
 
-TEST_CASE("processor and memory are read from what the kernel writes", "[machine]") {
+TEST_CASE("processor and memory are read from the kernel's files", "[machine]") {
   const planted at;
   at.file("proc/cpuinfo",
           "processor\t: 0\nmodel name\t: A Fast One\nflags\t\t: fpu avx2 nonsense avx512_bf16\n");
@@ -70,7 +70,7 @@ TEST_CASE("processor and memory are read from what the kernel writes", "[machine
   CHECK(memory.ceiling() == 1026 * 1024);
 }
 
-TEST_CASE("the tightest control group counts, of version 2", "[machine]") {
+TEST_CASE("the tightest limit of the cgroups v2 hierarchy counts", "[machine]") {
   const planted at;
   at.file("proc/self/cgroup", "0::/a/b\n");
   at.file("sys/fs/cgroup/a/cpu.max", "150000 100000\n");
@@ -88,7 +88,7 @@ TEST_CASE("the tightest control group counts, of version 2", "[machine]") {
   CHECK(look_at_memory(at.root.path()).ceiling() == 4096);
 }
 
-TEST_CASE("the limits of control groups of version 1 count, too", "[machine]") {
+TEST_CASE("the limits of cgroups v1 count, too", "[machine]") {
   const planted at;
   at.file("proc/self/cgroup", "4:cpu,cpuacct:/job\n3:memory:/job\nnonsense\n");
   at.file("sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "200000\n");
@@ -103,7 +103,7 @@ TEST_CASE("the limits of control groups of version 1 count, too", "[machine]") {
   CHECK(x.memory_used == 524288);
 }
 
-TEST_CASE("a machine that tells nothing limits nothing", "[machine]") {
+TEST_CASE("a machine without these files has no limits", "[machine]") {
   const planted at;
   const auto x = read_control_groups(at.root.path());
   CHECK_FALSE(x.processors);
@@ -120,7 +120,7 @@ TEST_CASE("GPUs are the numbered devices", "[machine]") {
         == std::vector<std::string>{"/dev/nvidia0", "/dev/nvidia1"});
 }
 
-TEST_CASE("the share of a processor is rounded up, and never none", "[machine]") {
+TEST_CASE("a fraction of a processor is rounded up, to at least one", "[machine]") {
   CHECK(processor_facts{.online = 8, .allowed = 4, .quota = 2.5}.usable() == 3);
   CHECK(processor_facts{.online = 8, .allowed = 4, .quota = 0.1}.usable() == 1);
   CHECK(processor_facts{.online = 8, .allowed = 4}.usable() == 4);

@@ -1,4 +1,4 @@
-// Event files, read by a decoder of this test's own.
+// Event files, checked with a decoder of this test.
 
 #include "runtime/telemetry/event_file.hpp"
 
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Bit by bit, from the definition: RFC 3720, appendix B.4.
+/// CRC-32C bit by bit from the definition: RFC 3720, appendix B.4.
 std::uint32_t checksum(const std::string& bytes) {
   std::uint32_t crc = 0xffffffff;
   for (const char c : bytes) {
@@ -107,7 +107,7 @@ event decoded(const std::string& record) {
         break;
       }
       default:
-        FAIL("a field that is not expected: " << key);
+        FAIL("an unexpected field: " << key);
     }
   return out;
 }
@@ -151,13 +151,13 @@ step_report step(std::uint64_t iteration) {
 }  // namespace
 
 TEST_CASE("the checksum is CRC-32C", "[event_file]") {
-  // RFC 3720, B.4: 32 zeros, and the usual check word of lists of CRCs
+  // RFC 3720, B.4: 32 zeros; and the usual check word "123456789"
   CHECK(crc32c(std::string(32, '\0')) == 0x8a9136aa);
   CHECK(crc32c("123456789") == 0xe3069283);
   CHECK(masked_crc32c("123456789") == masked(checksum("123456789")));
 }
 
-TEST_CASE("every step is an event by steps and one by samples", "[event_file]") {
+TEST_CASE("every step is one event by steps and one by samples", "[event_file]") {
   const scratch_folder folder;
   {
     const auto file = open_event_file(folder / "board", {.log = {}, .interval = 1});
@@ -202,7 +202,8 @@ TEST_CASE("every step is an event by steps and one by samples", "[event_file]") 
   CHECK(samples[4].step == 600);
 }
 
-TEST_CASE("what was asked for is there, and what is not finite is not", "[event_file]") {
+TEST_CASE("requested values are present, and values that are not finite are left out",
+          "[event_file]") {
   const scratch_folder folder;
   auto x = step(3);
   x.params_norm = 9;
@@ -225,8 +226,7 @@ TEST_CASE("what was asked for is there, and what is not finite is not", "[event_
   CHECK(values.at("share-of-matrix-rate") == 0.5F);
 }
 
-TEST_CASE("only steps that the interval divides are written, and every validation",
-          "[event_file]") {
+TEST_CASE("the interval selects steps; every validation is written", "[event_file]") {
   const scratch_folder folder;
   {
     const auto file = open_event_file(folder.path(), {.log = {}, .interval = 2});
@@ -240,10 +240,10 @@ TEST_CASE("only steps that the interval divides are written, and every validatio
   CHECK(steps == std::vector<std::uint64_t>{0, 1, 2, 4, 5});
 }
 
-TEST_CASE("a run that goes on has a file that is read after the others", "[event_file]") {
+TEST_CASE("a continued run has a file that sorts after the others", "[event_file]") {
   const scratch_folder folder;
   std::vector<fs::path> before;
-  for (std::uint64_t run = 1; run < 4; ++run) {  // in the same second
+  for (std::uint64_t run = 1; run < 4; ++run) {  // within the same second
     open_event_file(folder.path(), {})->write(step(run));
     const auto now = files_in(folder.path());
     REQUIRE(now.size() == run);
@@ -253,7 +253,7 @@ TEST_CASE("a run that goes on has a file that is read after the others", "[event
   }
 }
 
-TEST_CASE("a run that goes on says from where, by steps and by samples", "[event_file]") {
+TEST_CASE("a continued run says where it starts, by steps and by samples", "[event_file]") {
   const scratch_folder folder;
   open_event_file(folder.path(), {.first_iteration = 20, .first_consumed = 6000})->write(step(21));
   CHECK(events_in(files_in(folder.path()).at(0)).at(1).step == 21);

@@ -13,7 +13,7 @@ using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
 using troupe::tests::scratch_folder;
 
-TEST_CASE("a growing file that was removed begins anew, with its header", "[log]") {
+TEST_CASE("a growing file that was removed starts again with its header", "[log]") {
   const scratch_folder dir;
   std::filesystem::create_directory(dir / "run");
   const auto path = dir / "run/log.csv";
@@ -29,7 +29,7 @@ TEST_CASE("a growing file that was removed begins anew, with its header", "[log]
   CHECK(read_text(path) == "header\ntwo\nthree\n");
 }
 
-TEST_CASE("a growing file that was removed does not write into another run's", "[log]") {
+TEST_CASE("a growing file that was removed does not write into another run's file", "[log]") {
   const scratch_folder dir;
   const auto path = dir / "log.jsonl";
   growing_file file("`watch.log_file`", path, false);

@@ -23,7 +23,7 @@ void fill(operation_profile& x) {
 
 }  // namespace
 
-TEST_CASE("a profile adds up what workers tell, the longest first") {
+TEST_CASE("a profile adds up the reports of workers and sorts by time, longest first") {
   operation_profile all;
   fill(all);
   CHECK(all.steps() == 4);
@@ -36,7 +36,7 @@ TEST_CASE("a profile adds up what workers tell, the longest first") {
   CHECK(times[1].seconds == Catch::Approx(0.004));
 }
 
-TEST_CASE("the table of a profile has shares, rates and sizes, and accounts for all of a step") {
+TEST_CASE("the table of a profile has shares, rates and sizes, and covers the whole step") {
   operation_profile all;
   fill(all);
   const auto lines = all.table(16);
@@ -48,7 +48,7 @@ TEST_CASE("the table of a profile has shares, rates and sizes, and accounts for 
   CHECK(all.table(1)[2].ends_with("1 others"));
 }
 
-TEST_CASE("a profile without a step says why there is none") {
+TEST_CASE("a profile without a step says why") {
   CHECK(operation_profile().table(16).at(0).find("the first two are not counted")
         != std::string::npos);
 }

@@ -20,7 +20,7 @@ std::size_t count(const std::string& text, const std::string& what) {
 
 }  // namespace
 
-TEST_CASE("ticks stand at round numbers inside the interval", "[telemetry]") {
+TEST_CASE("ticks are round numbers inside the interval", "[telemetry]") {
   CHECK(round_ticks(0, 200, 8) == std::vector<double>{0, 50, 100, 150, 200});
   CHECK(round_ticks(-1, 1, 4) == std::vector<double>{-1, -0.5, 0, 0.5, 1});
   CHECK(round_ticks(3.31, 3.39, 4).size() >= 3);
@@ -38,7 +38,7 @@ TEST_CASE("each curve is drawn, with a legend when there are several", "[telemet
   CHECK(count(both, "<circle") == 2);  // on the curve and in the legend
 }
 
-TEST_CASE("points that are no numbers are left out", "[telemetry]") {
+TEST_CASE("points that are not finite are left out", "[telemetry]") {
   const auto page = svg_plot({"", "", ""},
                              {{"x",
                                {{1, std::numeric_limits<double>::quiet_NaN()},
@@ -58,7 +58,7 @@ TEST_CASE("a million points make a small picture that keeps the peaks", "[teleme
   CHECK(svg_plot({"", "", ""}, {x}) != page);
 }
 
-TEST_CASE("means are of neighbours on both sides, and of fewer at the ends", "[telemetry]") {
+TEST_CASE("means use neighbours on both sides, and fewer at the ends", "[telemetry]") {
   const std::vector<curve_point> x = {{1, 3}, {2, 6}, {3, std::nan("")}, {4, 0}, {5, 9}};
   const auto ys = [](const std::vector<curve_point>& points) {
     std::vector<double> out;
@@ -72,7 +72,8 @@ TEST_CASE("means are of neighbours on both sides, and of fewer at the ends", "[t
   CHECK(smoothed(x, 3)[2].x == 4);
 }
 
-TEST_CASE("a logarithmic axis has round ticks and leaves out what is not positive", "[telemetry]") {
+TEST_CASE("a logarithmic axis has round ticks and leaves out values that are not positive",
+          "[telemetry]") {
   CHECK(logarithmic_ticks(0.9, 11) == std::vector<double>{1, 2, 5, 10});
   CHECK(logarithmic_ticks(1e-9, 1).size() == 10);
   CHECK(logarithmic_ticks(3.3, 3.4).size() >= 3);
@@ -80,8 +81,7 @@ TEST_CASE("a logarithmic axis has round ticks and leaves out what is not positiv
   CHECK(count(page, " L") == 1);
 }
 
-TEST_CASE("a legend stands below the plot, and long labels are cut in their middle",
-          "[telemetry]") {
+TEST_CASE("a legend is below the plot, and long labels are cut in the middle", "[telemetry]") {
   std::string longest;
   for (int i = 0; i < 100; ++i)
     longest += "\u00e4\u4e2d";
@@ -93,7 +93,7 @@ TEST_CASE("a legend stands below the plot, and long labels are cut in their midd
   CHECK_THAT(page, ContainsSubstring("height=\"550\""));  // two rows
 }
 
-TEST_CASE("more curves than colours are told apart by dashes", "[telemetry]") {
+TEST_CASE("curves beyond the number of colours are dashed", "[telemetry]") {
   std::vector<curve> many;
   for (int i = 0; i < 8; ++i)
     many.push_back({std::to_string(i), {{0, double(i)}, {1, double(i)}}});

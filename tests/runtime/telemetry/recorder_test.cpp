@@ -16,13 +16,13 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// What a sink got; shared with it, because it may outlive the test's recorder.
+/// Records of the sink; shared, because the sink can outlive the test's recorder.
 struct got {
   std::mutex mutex;
   std::vector<std::uint64_t> iterations;
   bool finished = false;
-  std::atomic<std::uint64_t> fails_at = 0;  ///< the iteration that is refused
-  std::atomic<int> tries = 0;               ///< how often it was refused
+  std::atomic<std::uint64_t> fails_at = 0;  ///< iteration whose write fails
+  std::atomic<int> tries = 0;               ///< number of failed writes
   std::promise<void> gate;                  ///< the sink waits for it before each record
   std::shared_future<void> opened = gate.get_future().share();
 
@@ -55,11 +55,11 @@ step_report step(std::uint64_t iteration) {
   return {.iteration = iteration};
 }
 
-constexpr auto long_enough = 20s;  // never reached unless broken
+constexpr auto long_enough = 20s;  // reached only by a defect
 
 }  // namespace
 
-TEST_CASE("everything that is recorded is written, in its order, before the end", "[recorder]") {
+TEST_CASE("every record is written, in order, before the end", "[recorder]") {
   const auto to = std::make_shared<got>();
   to->gate.set_value();
   recorder by([to] { return std::make_unique<sink>(to); });
@@ -76,15 +76,15 @@ TEST_CASE("everything that is recorded is written, in its order, before the end"
   CHECK(by.dropped() == 0);
 }
 
-TEST_CASE("a sink that hangs costs nothing but the oldest records", "[recorder]") {
+TEST_CASE("a sink that hangs loses only the oldest records and does not block", "[recorder]") {
   const auto to = std::make_shared<got>();
   {
     recorder by([to] { return std::make_unique<sink>(to); }, 4);
     by.record(step(1));
-    while (by.waiting() > 0)  // until the sink has it, and hangs
+    while (by.waiting() > 0)  // until the sink has it and hangs
       std::this_thread::yield();
     for (std::uint64_t i = 2; i <= 10; ++i)
-      by.record(step(i));  // does not wait
+      by.record(step(i));  // does not block
     CHECK(by.waiting() == 4);
     CHECK(by.dropped() == 5);
     CHECK_FALSE(by.finish(1ms));
@@ -95,7 +95,7 @@ TEST_CASE("a sink that hangs costs nothing but the oldest records", "[recorder]"
   CHECK(to->taken() == std::vector<std::uint64_t>{1, 7, 8, 9, 10});
 }
 
-TEST_CASE("a file that cannot even be opened hangs its own thread alone", "[recorder]") {
+TEST_CASE("a file whose opening hangs blocks only the recorder's thread", "[recorder]") {
   const auto to = std::make_shared<got>();
   recorder by([to] {
     to->opened.wait();
@@ -108,7 +108,7 @@ TEST_CASE("a file that cannot even be opened hangs its own thread alone", "[reco
   CHECK(to->taken() == std::vector<std::uint64_t>{1});
 }
 
-TEST_CASE("what the system refuses is told once, tried again, and then written", "[recorder]") {
+TEST_CASE("a failed write is reported once, retried, and finally written", "[recorder]") {
   const auto to = std::make_shared<got>();
   to->gate.set_value();
   to->fails_at = 2;
@@ -123,14 +123,14 @@ TEST_CASE("what the system refuses is told once, tried again, and then written",
     std::this_thread::yield();
   CHECK_FALSE(by.trouble().has_value());
   to->fails_at = 0;
-  while (to->taken().size() < 3)  // a try that began before may still fail, and be the last
+  while (to->taken().size() < 3)  // an attempt that started earlier can still fail
     std::this_thread::yield();
   CHECK(by.finish(long_enough));
   CHECK(to->taken() == std::vector<std::uint64_t>{1, 2, 3});
   CHECK(to->finished);
 }
 
-TEST_CASE("what is refused to the end is counted", "[recorder]") {
+TEST_CASE("records whose writes keep failing are counted", "[recorder]") {
   const auto to = std::make_shared<got>();
   to->gate.set_value();
   to->fails_at = 2;
@@ -144,7 +144,7 @@ TEST_CASE("what is refused to the end is counted", "[recorder]") {
   CHECK(by.trouble() == "the disk is full");
 }
 
-TEST_CASE("a file that cannot be opened is tried again", "[recorder]") {
+TEST_CASE("opening a file is retried", "[recorder]") {
   const auto to = std::make_shared<got>();
   to->gate.set_value();
   int tries = 0;

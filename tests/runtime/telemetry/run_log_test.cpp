@@ -43,7 +43,7 @@ std::size_t columns_of(std::string_view row) {
 
 }  // namespace
 
-TEST_CASE("a table that an older build began keeps its columns, and every row has them", "[log]") {
+TEST_CASE("an older table keeps its columns, and every row has them", "[log]") {
   const scratch_folder folder;
   const auto file = folder / "old.csv";
   const std::string before = "iteration,lm_loss,of_another_build,state_digest\r\n1,0.5,7,00\r\n";
@@ -55,14 +55,14 @@ TEST_CASE("a table that an older build began keeps its columns, and every row ha
   CHECK(columns_in("") == csv_columns());
 }
 
-TEST_CASE("a cause that names a path which is not UTF-8 is a record all the same", "[log]") {
+TEST_CASE("a cause with a path that is not UTF-8 is written", "[log]") {
   run_event x;
   x.kind = "restart";
   x.why = "cannot write '/runs/\xff'";
   CHECK(nlohmann::json::parse(json_record(x))["why"] == "cannot write '/runs/\xef\xbf\xbd'");
 }
 
-TEST_CASE("a JSON record brings back the same doubles and has what was asked for", "[log]") {
+TEST_CASE("a JSON record restores the same doubles and has the requested fields", "[log]") {
   auto x = step(3);
   auto plain = nlohmann::json::parse(json_record(x, {}));
   CHECK(plain["iteration"] == 3);
@@ -89,7 +89,7 @@ TEST_CASE("a JSON record brings back the same doubles and has what was asked for
   CHECK(all["nan_iterations"] == 1);
 }
 
-TEST_CASE("a row has a cell for every column, empty where there is nothing", "[log]") {
+TEST_CASE("a row has a cell for every column; missing values are empty", "[log]") {
   const auto header = csv_header();
   auto x = step(3);
   CHECK(csv_row(x, nullptr, {})
@@ -104,7 +104,7 @@ TEST_CASE("a row has a cell for every column, empty where there is nothing", "[l
   CHECK(columns_of(header) == columns_of(full));
 }
 
-TEST_CASE("a row waits for the validation that follows it, and only then", "[log]") {
+TEST_CASE("a row waits only for the validation that follows it", "[log]") {
   const scratch_folder folder;
   const auto file = folder / "log.csv";
   const auto log = open_csv_log(file, {}, even);
@@ -114,7 +114,7 @@ TEST_CASE("a row waits for the validation that follows it, and only then", "[log
   const validation_report validated{2, 3.5};
   log->write(validated);
   log->write(step(4));
-  log->write(step(5));  // the validation of 4 was cut short
+  log->write(step(5));  // the validation after step 4 did not finish
   log->write(step(6));
   const auto before = csv_header() + csv_row(step(1), nullptr, {})
                       + csv_row(step(2), &validated, {}) + csv_row(step(4), nullptr, {})
@@ -124,7 +124,7 @@ TEST_CASE("a row waits for the validation that follows it, and only then", "[log
   CHECK(read_text(file) == before + csv_row(step(6), nullptr, {}));
 }
 
-TEST_CASE("a log that goes on is appended to, any other begins anew", "[log]") {
+TEST_CASE("a continued log is appended to; any other starts again", "[log]") {
   const scratch_folder folder;
   const auto json = folder / "log.jsonl", csv = folder / "log.csv";
   for (const bool append : {false, true, false}) {
@@ -136,7 +136,7 @@ TEST_CASE("a log that goes on is appended to, any other begins anew", "[log]") {
   }
 }
 
-TEST_CASE("lines know their iteration, or that they are none", "[log]") {
+TEST_CASE("lines give their iteration, or none", "[log]") {
   CHECK(iteration_of_json(R"({"iteration":12,"lm_loss":1})") == 12);
   for (const auto* none :
        {"", "{}", "12", "[1]", R"({"iteration":-1})", R"({"iteration":"1"})", R"({"iteration":1)"})
@@ -146,7 +146,7 @@ TEST_CASE("lines know their iteration, or that they are none", "[log]") {
     CHECK(iteration_of_row(none) < 0);
 }
 
-TEST_CASE("a log that cannot be opened or written says which and why", "[log]") {
+TEST_CASE("an error of opening or writing a log names it and the reason", "[log]") {
   const scratch_folder folder;
   CHECK_THROWS_WITH(open_json_log(folder / "no" / "log", {}),
                     ContainsSubstring("`watch.log_file`") && ContainsSubstring("No such file"));

@@ -12,7 +12,7 @@ using Catch::Matchers::ContainsSubstring;
 using troupe::tests::scratch_folder;
 using names = std::vector<std::string>;
 
-TEST_CASE("both forms of a log give the same numbers", "[log]") {
+TEST_CASE("both formats of a log give the same numbers", "[log]") {
   const scratch_folder folder;
   write_text(folder / "a",
              "{\"iteration\":1,\"lm_loss\":4.5,\"state_digest\":\"12\"}\n"
@@ -35,7 +35,7 @@ TEST_CASE("both forms of a log give the same numbers", "[log]") {
   }
 }
 
-TEST_CASE("lines that are no records are counted, and a file of nothing else is refused", "[log]") {
+TEST_CASE("invalid lines are counted, and a file without a record is refused", "[log]") {
   const scratch_folder folder;
   write_text(folder / "some", "{\"iteration\":1,\"lm_loss\":1}\n[]\n{\"iteration\":-1}\n");
   CHECK(run_table(folder / "some").skipped() == std::vector<std::size_t>{2, 3});
@@ -56,7 +56,7 @@ TEST_CASE("lines that are no records are counted, and a file of nothing else is 
   CHECK_THROWS_AS(run_table(folder / "gone"), input_error);
 }
 
-TEST_CASE("the log of a folder is the one that a run writes there, or the only one", "[log]") {
+TEST_CASE("the log of a folder is the run's default one, or the only one", "[log]") {
   const scratch_folder folder;
   CHECK(find_log(folder / "gone") == folder / "gone");
   CHECK_THROWS_WITH(find_log(folder.path()), ContainsSubstring("no log.jsonl, and no other"));
@@ -70,7 +70,7 @@ TEST_CASE("the log of a folder is the one that a run writes there, or the only o
   CHECK(find_log(folder.path()) == folder / "log.jsonl");
 }
 
-TEST_CASE("runs are called as short as tells them apart", "[log]") {
+TEST_CASE("runs get the shortest names that tell them apart", "[log]") {
   CHECK(names_of_runs({"/r/a.jsonl", "/r/b.csv"}) == names{"a", "b"});
   CHECK(names_of_runs({"/r/one/log.jsonl", "/r/two/log.jsonl"}) == names{"one", "two"});
   CHECK(names_of_runs({"/r/one/x.csv", "/r/two/x.csv"}) == names{"one/x", "two/x"});

@@ -27,7 +27,7 @@ std::vector<std::string> names(const trace_recorder& x) {
 
 }  // namespace
 
-TEST_CASE("a trace keeps its newest spans in order and counts what it dropped", "[telemetry]") {
+TEST_CASE("a trace keeps its newest spans in order and counts dropped ones", "[telemetry]") {
   trace_recorder under_test(3);
   CHECK(under_test.spans().empty());
   for (int i = 0; i < 3; ++i)
@@ -45,20 +45,20 @@ TEST_CASE("a trace keeps its newest spans in order and counts what it dropped", 
   }
 }
 
-TEST_CASE("a trace that keeps nothing still counts", "[telemetry]") {
+TEST_CASE("a trace with capacity 0 still counts", "[telemetry]") {
   trace_recorder under_test(0);
   under_test.add(numbered(0));
   CHECK(under_test.spans().empty());
   CHECK(under_test.dropped() == 1);
 }
 
-TEST_CASE("the clock of spans goes forwards in nanoseconds", "[telemetry]") {
+TEST_CASE("the clock of spans is monotonic, in nanoseconds", "[telemetry]") {
   const auto before = now_ns();
   std::this_thread::sleep_for(std::chrono::milliseconds(2));
   CHECK(now_ns() - before >= 2'000'000);
 }
 
-TEST_CASE("a trace is written as JSON that names ranks, actions, steps and times", "[telemetry]") {
+TEST_CASE("a trace is written as JSON with ranks, actions, steps and times", "[telemetry]") {
   const troupe::tests::scratch_folder folder;
   trace_recorder under_test(8);
   under_test.add({"1B0", 3, step_id(5), 7'000, 9'500, 1});
@@ -77,13 +77,13 @@ TEST_CASE("a trace is written as JSON that names ranks, actions, steps and times
   CHECK(events[4]["name"] == "1B0");
   CHECK(events[4]["pid"] == 3);
   CHECK(events[4]["tid"] == 1);
-  CHECK(events[4]["ts"] == 1.0);  // microseconds since the first span began
+  CHECK(events[4]["ts"] == 1.0);  // microseconds since the first span
   CHECK(events[4]["dur"] == 2.5);
   CHECK(events[4]["args"]["step"] == 5);
   CHECK(events[5]["name"] == R"(a "quoted" name)");
 }
 
-TEST_CASE("an empty trace is JSON too, and a folder that is not there is said", "[telemetry]") {
+TEST_CASE("an empty trace is valid JSON, and a missing folder is an error", "[telemetry]") {
   const troupe::tests::scratch_folder folder;
   const trace_recorder under_test(8);
   under_test.write_chrome(folder / "trace.json");
@@ -91,7 +91,7 @@ TEST_CASE("an empty trace is JSON too, and a folder that is not there is said", 
   CHECK_THROWS_AS(under_test.write_chrome(folder / "nowhere" / "trace.json"), io_error);
 }
 
-TEST_CASE("lanes add to one trace while somebody reads it", "[telemetry]") {
+TEST_CASE("lanes add to a trace while another thread reads it", "[telemetry]") {
   trace_recorder under_test(64);
   std::vector<std::thread> lanes;
   for (int rank = 0; rank < 3; ++rank)

@@ -23,7 +23,7 @@ namespace {
 
 using place_in = std::array<std::int64_t, 4>;
 
-/// Every index of a box, row-major.
+/// All indices of a box, row-major.
 std::vector<place_in> indices(const box& x) {
   std::vector<place_in> out;
   const auto extent = [&](int i) { return i < x.extents.rank() ? x.extents[i] : 1; };
@@ -51,7 +51,7 @@ box random_box(std::mt19937& rng, int rank) {
 
 }  // namespace
 
-TEST_CASE("the common part of two boxes holds the indices of both", "[box]") {
+TEST_CASE("the intersection of two boxes holds the indices that are in both", "[box]") {
   std::mt19937 rng{1};
   int disjoint = 0;
   for (int round = 0; round < 400; ++round) {
@@ -73,12 +73,12 @@ TEST_CASE("the common part of two boxes holds the indices of both", "[box]") {
   CHECK(disjoint < 300);
 }
 
-TEST_CASE("BOX-1: boxes of one tensor have one rank", "[box]") {
+TEST_CASE("BOX-1: boxes of one tensor have the same rank", "[box]") {
   CHECK_THROWS_MATCHES(
       intersection(whole({2, 3}), whole({2})), broken_promise, MessageMatches(StartsWith("BOX-1")));
 }
 
-TEST_CASE("the boxes of a range are its elements, in order, few of them", "[box]") {
+TEST_CASE("a range is split into few boxes that cover its elements in order", "[box]") {
   std::mt19937 rng{2};
   std::size_t most = 0;
   for (int round = 0; round < 2000; ++round) {
@@ -102,10 +102,10 @@ TEST_CASE("the boxes of a range are its elements, in order, few of them", "[box]
     REQUIRE(boxes.size() <= std::size_t(2 * rank - 1));
     most = std::max(most, boxes.size());
   }
-  CHECK(most == 7);  // some range of rank 4 needs as many as allowed
+  CHECK(most == 7);  // a range of rank 4 can need the maximum
 }
 
-TEST_CASE("a range of everything is the box itself, an empty one is none", "[box]") {
+TEST_CASE("the full range is the box itself; an empty range has no boxes", "[box]") {
   const box x{{3, 1}, {2, 5}};
   CHECK(boxes_of_range(x, 0, 10) == std::vector<box>{x});
   CHECK(boxes_of_range(x, 4, 4).empty());
@@ -114,14 +114,14 @@ TEST_CASE("a range of everything is the box itself, an empty one is none", "[box
   CHECK(boxes_of_range(x, 5, 10) == std::vector<box>{{{4, 1}, {1, 5}}});
 }
 
-TEST_CASE("BOX-2: a range lies inside its box", "[box]") {
+TEST_CASE("BOX-2: a range is inside its box", "[box]") {
   for (const auto& [begin, end] : {std::pair{-1, 2}, {3, 2}, {0, 11}})
     CHECK_THROWS_MATCHES(boxes_of_range({{3, 1}, {2, 5}}, begin, end),
                          broken_promise,
                          MessageMatches(StartsWith("BOX-2")));
 }
 
-TEST_CASE("a box lies inside a tensor, or does not", "[box]") {
+TEST_CASE("contains says whether a box is inside a tensor", "[box]") {
   CHECK(contains({4, 6}, {{1, 2}, {3, 4}}));
   CHECK(contains({4, 6}, whole({4, 6})));
   CHECK(contains({4, 6}, {{4, 6}, {0, 0}}));
@@ -130,10 +130,10 @@ TEST_CASE("a box lies inside a tensor, or does not", "[box]") {
   CHECK_FALSE(contains({4, 6}, {{0, 0}, {-1, 1}}));
   CHECK_FALSE(contains({4, 6}, {{0}, {1}}));
   const auto far = std::numeric_limits<std::int64_t>::max();
-  CHECK_FALSE(contains({4, 6}, {{far, 0}, {far, 1}}));  // whose end wraps around
+  CHECK_FALSE(contains({4, 6}, {{far, 0}, {far, 1}}));  // their ends overflow
 }
 
-TEST_CASE("copying the common part is the loop over all indices", "[box]") {
+TEST_CASE("copying the intersection equals a loop over all indices", "[box]") {
   std::mt19937 rng{3};
   for (int round = 0; round < 500; ++round) {
     const int rank = round % 5;
@@ -152,7 +152,7 @@ TEST_CASE("copying the common part is the loop over all indices", "[box]") {
   }
 }
 
-TEST_CASE("a shard is filled from all elements of its tensor", "[box]") {
+TEST_CASE("a shard is filled from the whole tensor", "[box]") {
   const std::vector<float> all = {0, 1, 2, 3, 4, 5};
   std::vector<float> elements(2);
   const tensor_shard<std::span<float>> x{"x", {2, 3}, {{0, 1}, {2, 1}}, elements};

@@ -4,7 +4,7 @@
 
 using namespace troupe::runtime;
 
-TEST_CASE("a micro-batch as stages take it has the names of inputs and of labels", "[tensor]") {
+TEST_CASE("a micro-batch for the stages has named inputs and labels", "[tensor]") {
   memory_pool pool;
   const micro_batch x(2, 3, pool);
   bundle inputs, labels;

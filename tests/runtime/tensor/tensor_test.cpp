@@ -26,7 +26,7 @@ tensor counted(shape extents) {
 
 }  // namespace
 
-TEST_CASE("a shape knows its extents, their product and its text", "[tensor]") {
+TEST_CASE("a shape has extents, their product and a text", "[tensor]") {
   const shape x{2, 3, 5};
   CHECK(x.rank() == 3);
   CHECK(x[1] == 3);
@@ -49,13 +49,13 @@ TEST_CASE("element types have names and sizes", "[tensor]") {
   CHECK(to_string(dtype::f16) == "f16");
 }
 
-TEST_CASE("TENSOR-1: elements are read as the type they have", "[tensor]") {
+TEST_CASE("TENSOR-1: elements are read as their own type", "[tensor]") {
   const auto x = counted({4});
   CHECK(x.elements<float>().size() == 4);
   CHECK(x.bytes() == 16);
   CHECK_THROWS_MATCHES(
       x.data<std::int32_t>(), broken_promise, MessageMatches(StartsWith("TENSOR-1")));
-  // Nothing is nothing of every type: optional arguments of operations rely on it.
+  // An empty tensor can be read as any type: optional arguments of operations rely on it.
   CHECK(tensor().data<std::int32_t>() == nullptr);
   CHECK(!tensor());
 }
@@ -69,7 +69,7 @@ TEST_CASE("TENSOR-2: a view has as many elements as its tensor, and shares them"
   CHECK_THROWS_MATCHES(x.view({3, 5}), broken_promise, MessageMatches(StartsWith("TENSOR-2")));
 }
 
-TEST_CASE("TENSOR-3: a slice lies inside, and keeps the memory alive", "[tensor]") {
+TEST_CASE("TENSOR-3: a slice is inside its tensor and keeps the memory alive", "[tensor]") {
   auto x = counted({2, 6});
   const auto y = x.slice(4, {2, 3});
   x = {};
@@ -94,7 +94,7 @@ TEST_CASE("TENSOR-4: a tensor is filled as a whole, and read back", "[tensor]") 
       uploaded(stream, values, {7}), broken_promise, MessageMatches(StartsWith("TENSOR-4")));
 }
 
-TEST_CASE("BUNDLE-1: a bundle has the tensor that is asked for", "[tensor]") {
+TEST_CASE("BUNDLE-1: a bundle has the requested tensor", "[tensor]") {
   bundle x;
   x.add("hidden", counted({3}));
   x.add("positions", counted({2}));
@@ -106,5 +106,5 @@ TEST_CASE("BUNDLE-1: a bundle has the tensor that is asked for", "[tensor]") {
       x.at("labels"),
       broken_promise,
       MessageMatches(StartsWith("BUNDLE-1") && Catch::Matchers::EndsWith(": labels")));
-  CHECK(x.begin()->first == "hidden");  // in the order in which they were added
+  CHECK(x.begin()->first == "hidden");  // in insertion order
 }
