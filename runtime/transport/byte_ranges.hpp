@@ -1,4 +1,4 @@
-// Which bytes of a tensor were asked for, or have been announced.
+// A set of disjoint byte ranges of a tensor: those asked for, or those announced.
 
 #pragma once
 
@@ -8,10 +8,10 @@
 
 namespace troupe::runtime {
 
-/// Bytes [begin, end), no byte twice. One that is empty is in no other's way.
+/// Ranges [begin, end). An empty range overlaps no other.
 class byte_ranges {
  public:
-  /// False, and nothing changes: some of it is there already.
+  /// Returns false, and changes nothing, when the range overlaps an earlier one.
   bool add(std::uint64_t begin, std::uint64_t end) {
     if (begin == end)
       return true;
@@ -36,7 +36,7 @@ class byte_ranges {
   std::uint64_t bytes() const { return bytes_; }
 
  private:
-  std::map<std::uint64_t, std::uint64_t> ends_;  ///< of ranges that do not touch, by their begin
+  std::map<std::uint64_t, std::uint64_t> ends_;  ///< ranges that do not touch: begin to end
   std::uint64_t bytes_ = 0;
 };
 

@@ -17,7 +17,7 @@ enum kind : std::uint8_t { hello = 1, challenge, claim, welcome, arrival, refusa
 
 constexpr std::size_t longest_facts = 12 + 4 * (2 + longest_name);
 
-/// Of a body.
+/// Size limits of a message body.
 struct bounds {
   std::size_t least, most;
 };
@@ -64,7 +64,7 @@ bool get_name(std::string_view& from, std::string& to) {
   return true;
 }
 
-/// What another process said, for a line of the log.
+/// Text from another process, made safe for a log line.
 std::string quoted(std::string_view x) {
   std::string out = "'";
   for (const char c : x.substr(0, 80))
@@ -99,7 +99,7 @@ void handshake::feed(std::string_view bytes) {
   while (!has_failed() && !bytes.empty()) {
     if (is_done() || awaits_payload())
       return fail(handshake_fault::out_of_turn, "it goes on talking where it has to wait");
-    // The envelope first: what it announces is bounded before any of it is kept.
+    // Reads the envelope first, so that the announced length is checked before the body is stored.
     auto wanted = envelope;
     std::uint32_t size = 0;
     if (in_.size() >= envelope) {
@@ -202,7 +202,7 @@ void handshake::take_arrival(std::string_view body) {
   step_ = step::done;
 }
 
-// Anybody can say so without a proof; it ends our own call, as closing the connection would.
+// A refusal needs no proof: it only ends this process's own call, as closing the connection would.
 void handshake::take_refusal(std::string_view body) {
   if (body.size() > sizeof(proof_bytes) && is_proven(refusal, body))
     return fail(handshake_fault::refused, "it refused: " + std::string(body));
@@ -212,7 +212,7 @@ void handshake::take_refusal(std::string_view body) {
        "both processes the credentials of one run");
 }
 
-/// Whether both are of one protocol, build and run; what they do not agree on fails it.
+/// Compares protocol, build and run; a difference fails the handshake.
 bool handshake::agree(std::string_view& rest, const std::string& whom) {
   std::uint32_t protocol = 0;
   std::string build, run, address;
@@ -272,7 +272,7 @@ proof_bytes handshake::proof(std::uint8_t what, std::string_view body) const {
       {label, text_of(callers_nonce_), text_of(listeners_nonce_), text_of(last_proof_), body});
 }
 
-/// Takes the proof off the body.
+/// Checks and removes the proof of a body.
 bool handshake::is_proven(std::uint8_t what, std::string_view& body) {
   const auto shown = body.substr(0, sizeof(proof_bytes));
   body.remove_prefix(shown.size());

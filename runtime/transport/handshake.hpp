@@ -1,22 +1,21 @@
-// Who a peer is, before anything else is believed of it or told to it: docs/formats/wire.md, byte
-// by byte.
+// The handshake of a wire: each side authenticates the other before it uses or sends any other
+// data. docs/formats/wire.md has the bytes.
 //
 //   caller                                     listener
 //     hello     32 random bytes         ->
 //                                       <-     challenge  32 random bytes
-//     claim     who it is, with proof   ->
-//                                       <-     welcome    who it is, where its UCX is, with proof
-//     arrival   where its UCX is        ->
+//     claim     identity, proof         ->
+//                                       <-     welcome    identity, UCX address, proof
+//     arrival   UCX address, proof      ->
 //
-// A proof is HMAC-SHA256 (RFC 2104), keyed with the run's secret, over what the message is, both
-// random numbers, the proof before it and all the message says; the message before a proof says
-// whose it is: so bytes that were sent before prove nothing, nor does what one side says prove
-// anything for the other (WIRE-1). The shape of messages, hello, challenge and the beginning of a
-// claim stay as they are in all versions: a later or older build is told in words what is wrong, if
-// it has the secret (WIRE-2). What a message announces is bounded before any of it is kept
-// (WIRE-3).
+// A proof is HMAC-SHA256 (RFC 2104), keyed with the run's secret. It covers the message kind, both
+// random numbers, the previous proof and the whole body. The kind identifies the sender's side. So
+// replayed bytes prove nothing, and one side's proof is useless for the other (WIRE-1). The
+// envelope, hello, challenge and the beginning of a claim stay the same in all versions: a peer of
+// another version that has the secret gets a readable reason (WIRE-2). Announced lengths are
+// checked before a body is stored (WIRE-3).
 //
-// Bytes in, bytes out: no socket, no clock, no thread. A plug-in compiles it.
+// Bytes in, bytes out: no socket, clock or thread. The UCX plug-in compiles it too.
 
 #pragma once
 
@@ -28,14 +27,14 @@
 
 namespace troupe::runtime {
 
-/// Of all that goes over a wire, of the handshake too.
+/// Version of the whole wire protocol, including the handshake.
 inline constexpr std::uint32_t wire_protocol = 2;
 
-inline constexpr std::size_t longest_name = 256;       ///< of a run, a build, an address
-inline constexpr std::size_t longest_payload = 16384;  ///< where a UCX is
+inline constexpr std::size_t longest_name = 256;       ///< bytes of a run, build or address name
+inline constexpr std::size_t longest_payload = 16384;  ///< bytes of a UCX address
 
 struct handshake_terms {
-  std::string secret;  ///< empty: nobody is authenticated
+  std::string secret;  ///< empty: no authentication
   std::string run_id;
   std::string build;
   std::uint32_t protocol = wire_protocol;
@@ -45,51 +44,51 @@ struct handshake_terms {
 
 enum class handshake_fault {
   none,
-  left,           ///< it closed the connection
-  silent,         ///< its time was over
-  crowded,        ///< it had to make room for others
-  no_room,        ///< this process cannot serve it
-  nonsense,       ///< what it sent is no message of a handshake
-  too_long,       ///< it announced more bytes than such a message has
-  out_of_turn,    ///< a message, at the wrong time
-  wrong_secret,   ///< its proof is none
-  wrong_version,  ///< from here on it has the secret
+  left,           ///< the peer closed the connection
+  silent,         ///< timeout
+  crowded,        ///< disconnected because too many callers were waiting
+  no_room,        ///< this process cannot serve the peer
+  nonsense,       ///< not a handshake message
+  too_long,       ///< the announced length is above the limit
+  out_of_turn,    ///< a valid message at the wrong time
+  wrong_secret,   ///< the proof is wrong
+  wrong_version,  ///< in this fault and those below, the peer has the secret
   wrong_build,
   wrong_run,
-  wrong_address,  ///< it meant to call somebody else
-  refused,        ///< the other side refuses us
+  wrong_address,  ///< the peer called another process's address
+  refused,        ///< the other side refuses this one
 };
 
-/// What 16 bytes in front of each message of a connection, in one direction, must be.
+/// The first 16 bytes of each message of a connection, in one direction.
 using message_token = std::array<char, 16>;
 
 class handshake {
  public:
-  /// `nonce` is used once. `payload`: where the caller's UCX is.
+  /// `nonce` must be fresh. `payload`: the caller's UCX address.
   static handshake calling(handshake_terms terms,
                            std::string called,
                            const proof_bytes& nonce,
                            std::string payload);
   static handshake answering(handshake_terms terms, const proof_bytes& nonce);
 
-  /// In pieces of any size. Keeps no more than the longest message that may come next.
+  /// Pieces of any size. Stores at most the longest message that may come next.
   void feed(std::string_view bytes);
-  /// What is to be sent now, each byte once.
+  /// Bytes to send now; each byte is returned once.
   std::string take_output();
 
-  /// A listener's: the caller has proven itself and waits to be told where to.
+  /// Listener only: the caller has proven itself and waits for the UCX address.
   bool awaits_payload() const { return step_ == step::payload; }
   void welcome(std::string_view payload);
-  /// Ends it, as what came does when it is wrong. A listener tells its caller: in words if it has
-  /// shown that it has the secret, else that it is refused.
+  /// Fails the handshake, as an invalid message does. A listener tells its caller: with the reason
+  /// when the caller has proven that it has the secret, else only that it is refused.
   void fail(handshake_fault fault, const std::string& why);
 
   bool is_done() const { return step_ == step::done; }
   bool has_failed() const { return fault_ != handshake_fault::none; }
   handshake_fault fault() const { return fault_; }
-  const std::string& why() const { return why_; }  ///< what is wrong
+  const std::string& why() const { return why_; }  ///< reason of the failure
 
-  // Of the other side, when it is done.
+  // Facts about the other side, valid when done.
   const std::string& payload() const { return payload_of_other_; }
   std::uint64_t process() const { return process_of_other_; }
   message_token outgoing_token() const { return token(is_caller_); }

@@ -37,7 +37,8 @@ lent_place lender::lend(peer_number to,
                         std::uint64_t fetch,
                         const std::byte* at,
                         std::shared_ptr<const void> keep) {
-  std::shared_ptr<const void> before = end(to, fetch);  // who numbers two alike has lost the first
+  std::shared_ptr<const void> before
+      = end(to, fetch);  // a peer that reuses a number loses its first loan
   const std::lock_guard lock(mutex_);
   if (free_.empty())
     free_.push_back(&guards_.emplace_back(0));
@@ -67,7 +68,7 @@ std::shared_ptr<const void> lender::end(peer_number to, std::uint64_t fetch) {
 }
 
 void lender::end_all(peer_number of) {
-  std::vector<loan> ended;  // let go without the mutex: their pools have theirs
+  std::vector<loan> ended;  // released without the mutex, because their pools lock theirs
   const std::lock_guard lock(mutex_);
   for (auto x = loans_.lower_bound({of, 0}); x != loans_.end() && x->first.first == of;) {
     free(x->second);

@@ -1,12 +1,12 @@
-// Tensors that a redeemer on the same host reads where they lie, instead of being sent them.
+// Loans: a redeemer on the same host reads a tensor directly from the holder's memory.
 //
-// The holder lends bytes and says where they stand; the redeemer reads them, and then the guard
-// beside them. While the guard has the loan's serial the bytes are what was deposited: the holder
-// changes it before it lets go of them, whether the redeemer has said that it has read them or its
-// connection was lost. So a redeemer that was stopped, or a process that has come to the holder's
-// pid, never takes other bytes for a tensor (LOAN-1). A holder may write on in memory that it still
-// lends when its generation has ended: the redeemer's has ended before (MEMBER-1), and it then
-// believes nothing that it has read.
+// The holder lends bytes and sends their address. The redeemer reads the bytes and then the guard
+// beside them. While the guard holds the loan's serial, the bytes are the deposited ones. The
+// holder changes the guard before it releases the bytes, whether the redeemer has confirmed or its
+// connection was lost. So a redeemer that was stopped, or a new process with the holder's pid,
+// cannot take other bytes for a tensor (LOAN-1). After the end of its generation a holder may
+// overwrite memory that is still lent. The redeemer's generation has ended before (MEMBER-1), so it
+// discards what it has read.
 
 #pragma once
 
@@ -25,12 +25,12 @@ namespace troupe::runtime {
 
 enum class peer_number : std::uint64_t;
 
-/// As the holder's process sees it.
+/// Addresses in the holder's process.
 struct lent_place {
   std::int64_t pid = 0;
   std::uint64_t at = 0;      ///< address of the first byte
   std::uint64_t guard = 0;   ///< address of 8 bytes
-  std::uint64_t serial = 0;  ///< what they are while the bytes are lent; never 0
+  std::uint64_t serial = 0;  ///< the guard's value while the bytes are lent; never 0
 
   friend bool operator==(const lent_place&, const lent_place&) = default;
 };
@@ -43,14 +43,14 @@ class lender {
   lender(const lender&) = delete;
   lender& operator=(const lender&) = delete;
 
-  /// To that peer, for what it calls that fetch. `keep` is let go when the loan has ended.
+  /// Lends to a peer, for its fetch of that number. Releases `keep` when the loan has ended.
   lent_place lend(peer_number to,
                   std::uint64_t fetch,
                   const std::byte* at,
                   std::shared_ptr<const void> keep);
-  /// Ends it; what kept the bytes, or null: there is no such loan.
+  /// Ends a loan; returns its `keep`, or null when there is no such loan.
   std::shared_ptr<const void> end(peer_number to, std::uint64_t fetch);
-  /// Ends all of that peer.
+  /// Ends all loans of that peer.
   void end_all(peer_number of);
   std::size_t size() const;
 
@@ -65,22 +65,22 @@ class lender {
 
   mutable std::mutex mutex_;
   std::uint64_t next_serial_;
-  std::deque<std::atomic<std::uint64_t>> guards_;  ///< they stay where they are
+  std::deque<std::atomic<std::uint64_t>> guards_;  ///< a deque keeps their addresses stable
   std::vector<std::atomic<std::uint64_t>*> free_;
   loans loans_;
 };
 
 enum class lent_bytes {
-  there,   ///< read, and they are the tensor's
-  gone,    ///< the guard was read, and is not that loan's any more
-  unread,  ///< the system does not give them: `failure` says why
+  there,   ///< read, and valid
+  gone,    ///< the guard no longer has that serial
+  unread,  ///< the system refused; `failure` is errno
 };
 struct lent_reading {
   lent_bytes bytes = lent_bytes::there;
   int failure = 0;
 };
 
-/// The redeemer's side: a stretch of what is lent, from `begin` bytes behind its first one.
+/// The redeemer's side: reads lent bytes from offset `begin` on.
 lent_reading read_lent(const lent_place& x, std::uint64_t begin, std::span<std::byte> into);
 
 }  // namespace troupe::runtime

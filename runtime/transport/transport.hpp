@@ -1,8 +1,8 @@
-// One tensor from one actor to another: deposited here, redeemed there.
+// Passes tensors between actors: deposited by one, redeemed by another.
 //
-// The ticket travels in a message, the bytes by the data plane: within a process nothing is copied
-// (local/), between processes they go over a wire (wire_transport.hpp, ucx/). A behaviour cannot
-// tell.
+// The ticket travels in a message, the bytes over the data plane. Within a process nothing is
+// copied (local/); between processes the bytes go over a wire (wire_transport.hpp, ucx/).
+// Behaviours see no difference.
 
 #pragma once
 
@@ -17,10 +17,10 @@
 
 namespace troupe::runtime {
 
-/// Who redeems: for whose use, and until when.
+/// Where the redeemed tensor is used, and what ends the wait.
 struct redeemer {
-  runtime::stream* stream = nullptr;  ///< null: for the host
-  cancel_token until = {};            ///< ends the wait, as the end of the generation does
+  runtime::stream* stream = nullptr;  ///< null: host memory
+  cancel_token until = {};            ///< ends the wait; the end of the generation does too
 };
 
 /// Any thread.
@@ -28,35 +28,34 @@ class transport {
  public:
   virtual ~transport() = default;
 
-  /// Leases the tensor until it is redeemed, its generation ends, or its redeemer dies.
-  /// One of a device has been published (moves.hpp). Throws `cancelled` when the generation has
-  /// ended. `until_taken` is let go, by any thread and with nothing locked, when the tensor is no
-  /// longer held for its redeemer: how a depositor learns that without a message.
+  /// Leases the tensor until it is redeemed, its generation ends, or its redeemer dies. A device
+  /// tensor must be published (moves.hpp). Throws `cancelled` when the generation has ended.
+  /// `until_taken` is released, by any thread and without a lock held, when the tensor is no longer
+  /// held for its redeemer; this tells a depositor without a message.
   virtual ticket deposit(tensor x,
                          generation_id generation,
                          std::shared_ptr<const void> until_taken = {})
       = 0;
 
-  /// The tensors of these tickets, in order, each once. In one process they are the deposited ones,
-  /// wherever they lie; over a wire they lie where the redeemer computes, filled in the order of
-  /// its stream. The caller, who owns the stream, sleeps until they are there.
+  /// The tensors of these tickets, in order; each ticket is redeemed once. In one process these are
+  /// the deposited tensors, in place. Over a wire they are new tensors where the redeemer computes,
+  /// filled in the order of its stream. The caller owns the stream and sleeps until they are there.
   ///
   /// Throws broken_promise when a ticket was redeemed before, `cancelled` when its generation has
-  /// ended or it was taken back, peer_lost when its holder has died or cannot be reached: at once,
-  /// also while it waits.
+  /// ended or it was taken back, peer_lost when its holder has died or cannot be reached. A waiting
+  /// call throws at once.
   virtual std::vector<tensor> redeem_all(std::span<const ticket> tickets, const redeemer& by) = 0;
   tensor redeem(const ticket& x, const redeemer& by = {}) {
     return std::move(redeem_all({&x, 1}, by).front());
   }
 
-  /// Ends the leases of those of these tickets that were deposited here and not redeemed.
+  /// Ends the leases of these tickets that were deposited here and not redeemed.
   virtual void take_back(std::span<const ticket> tickets) = 0;
 
-  /// Everything that is still leased in this generation or an older one is released, those who
-  /// wait in it are told `cancelled`, and nothing more can be deposited or redeemed in it.
+  /// Releases all leases of this and older generations, fails their waits with `cancelled`, and
+  /// refuses further deposits and redeems in them.
   virtual void end_generation(generation_id last) = 0;
 
-  /// Leases that were not redeemed yet.
   virtual std::size_t leased() const = 0;
 
   virtual const transport_counters& counters() const = 0;

@@ -30,17 +30,17 @@ void choose_settings_of_ucx() {
   static std::once_flag once;
   std::call_once(once, [] {
     const auto choose = [](const char* name, const char* value) {
-      if (std::getenv(name) == nullptr)  // so that a second choice writes nothing
+      if (std::getenv(name) == nullptr)  // a second call writes nothing
         ::setenv(name, value, 0);
     };
-    choose("UCX_HANDLE_ERRORS", "none");  // else it catches SIGSEGV and its like
-    choose("UCX_MEM_EVENTS", "n");        // else it rewrites mmap and free of this process
-    choose("UCX_LOG_LEVEL", "fatal");     // what fails is told as our errors
-    // A host that falls silent before its peer has connected would hold up the wire's thread, and
-    // so all other peers, for as long as the system tries: two minutes.
+    choose("UCX_HANDLE_ERRORS", "none");  // else UCX catches SIGSEGV and others
+    choose("UCX_MEM_EVENTS", "n");        // else UCX patches mmap and free of this process
+    choose("UCX_LOG_LEVEL", "fatal");     // failures become exceptions here
+    // A host that falls silent while its peer connects would block the wire's thread, and so all
+    // other peers, for the system's timeout of two minutes.
     choose("UCX_TCP_CONN_NB", "y");
-    // Workers that meet by their addresses cut large tensors into such pieces; 8 KiB, UCX's own,
-    // halves the rate (docs/benchmarks/2026-11-25-wires.md).
+    // Workers that connect by address split large tensors into segments of this size. UCX's default
+    // of 8 KiB halves the rate (docs/benchmarks/2026-11-25-wires.md).
     choose("UCX_TCP_TX_SEG_SIZE", "256k");
     choose("UCX_TCP_RX_SEG_SIZE", "256k");
   });

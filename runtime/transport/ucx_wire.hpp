@@ -1,4 +1,4 @@
-// Wires by UCX, in a plug-in (kernels/backend/plugin.hpp).
+// Wires over UCX, which is loaded as a plug-in (kernels/backend/plugin.hpp).
 
 #pragma once
 
@@ -6,16 +6,16 @@
 
 namespace troupe::runtime {
 
-/// The environment that UCX reads when it is loaded; what the user has set stays. Before there are
-/// threads that ask for environment variables: by `main`, else by the first `make_ucx_wire`.
+/// Sets the environment variables that UCX reads when it is loaded; keeps the user's values. Call
+/// it before other threads read the environment: in `main`, else the first `make_ucx_wire` does.
 void choose_settings_of_ucx();
 
-/// Throws io_error: there is no plug-in, UCX refuses, the system refuses its thread or its port, or
-/// the settings say neither a secret nor that there is none.
+/// Throws io_error when the plug-in is missing, UCX or the system refuses, or the settings have
+/// both or neither of `secret` and `without_secret`.
 std::unique_ptr<wire> make_ucx_wire(wire_owner& owner, const wire_settings& settings);
 
-/// For tests, benchmarks and programs of one user on one machine: on loopback, and whoever uses the
-/// machine is believed.
+/// For tests, benchmarks and programs of one user on one machine. Listens on loopback and trusts
+/// every local user.
 inline wire_settings settings_without_secret() {
   wire_settings out;
   out.without_secret = true;

@@ -1,7 +1,8 @@
-// A wire: messages between processes, each a short header and bytes that go from memory to memory.
+// A wire: messages between processes, each a short header plus bytes that are copied from memory to
+// memory.
 //
-// What libtroupe_ucx.so does for this room (kernels/backend/plugin.hpp); it exports
-// `troupe_ucx_wire`. Nothing here includes UCX. What is made of it: wire_transport.hpp.
+// The interface of the plug-in libtroupe_ucx.so (kernels/backend/plugin.hpp), which exports
+// `troupe_ucx_wire`. This header does not include UCX. wire_transport.hpp is built on it.
 
 #pragma once
 
@@ -17,108 +18,106 @@
 
 namespace troupe::runtime {
 
-/// The other end of a connection, as one wire counts them from 1. Never used again.
+/// The other end of a connection. A wire counts from 1 and never reuses a number.
 enum class peer_number : std::uint64_t {};
 
-/// Where the bytes of a message go that has come.
+/// Destination of the bytes of an arriving message.
 struct landing {
-  void* to = nullptr;                   ///< null: they are dropped, and `done` is not called
-  std::shared_ptr<const void> keep;     ///< as long as somebody may still write there
-  std::function<void(bool)> done = {};  ///< true: they are there; false: they will not come
-  bool on_device = false;               ///< the CPU cannot write there
+  void* to = nullptr;                   ///< null: the bytes are dropped and `done` is not called
+  std::shared_ptr<const void> keep;     ///< held while the destination may be written
+  std::function<void(bool)> done = {};  ///< true: they have arrived; false: they will not
+  bool on_device = false;               ///< the CPU cannot write to `to`
 };
 
-/// What a wire tells, on its own thread, one call at a time. Neither waits nor throws.
+/// Callbacks of a wire, on its own thread, one at a time. They must not block or throw.
 class wire_owner {
  public:
   virtual ~wire_owner() = default;
 
-  /// Once for each message of a peer that lives, in any order. The header is only lent.
+  /// Called once per message of a live peer, in any order. The header is valid during the call.
   virtual landing arrived(peer_number from, std::span<const std::byte> header, std::size_t bytes)
       = 0;
 
-  /// Once for a peer, as soon as it is known to be gone or was closed: nothing comes of it any
-  /// more. What was under way with it is told `done(false)` afterwards, when nobody reads or writes
-  /// its memory any more.
+  /// Called once per peer, as soon as it is gone or closed; no message follows. Unfinished
+  /// operations get `done(false)` afterwards, when their memory is no longer in use.
   virtual void lost(peer_number who, const std::string& why) = 0;
 };
 
 struct outgoing {
   std::vector<std::byte> header;
   std::span<const std::byte> bytes;
-  std::shared_ptr<const void> keep;     ///< as long as somebody may still read the bytes
-  std::function<void(bool)> done = {};  ///< true: they were taken; on the wire's thread
+  std::shared_ptr<const void> keep;     ///< held while the bytes may be read
+  std::function<void(bool)> done = {};  ///< true: the bytes were taken; on the wire's thread
 };
 
-/// One thread of its own does all the work and sleeps where there is none. Any thread calls.
+/// A thread of its own does all the work and sleeps when there is none. Any thread may call.
 class wire {
  public:
-  virtual ~wire() = default;  ///< after `stop`
+  virtual ~wire() = default;  ///< call `stop` first
 
-  /// Nobody is answered, and the owner is told nothing, before.
+  /// Before this call, callers are not answered and the owner gets no callbacks.
   virtual void start() = 0;
-  /// What was under way is told `done(false)`, and who calls is refused; once it returns nobody
-  /// is told anything, and whatever is asked of the wire is dropped. Not on its own thread.
+  /// Ends unfinished operations with `done(false)` and refuses callers. After it returns, there are
+  /// no callbacks, and requests to the wire are dropped. Not on the wire's own thread.
   virtual void stop() = 0;
 
-  /// Where others reach it: "127.0.0.1:40123". A plain value, which may travel in a message.
+  /// Where other processes connect: "127.0.0.1:40123". A plain value that may travel in a message.
   virtual std::string address() const = 0;
-  /// Bytes may lie in the memory of a device, written and free to be read outside of its queues.
-  /// They are announced and fetched, never sent along with the header.
+  /// Whether bytes may lie in device memory, written and readable outside the device's queues. Such
+  /// bytes are announced and fetched, never sent along with the header.
   virtual bool takes_device_memory() const = 0;
 
-  /// Returns at once; of a peer that cannot be reached the owner is told that it is lost.
+  /// Returns at once. For an unreachable peer, the owner gets `lost`.
   virtual peer_number connect(const std::string& address) = 0;
-  /// To a peer that is gone: `done(false)`.
+  /// For a peer that is gone: `done(false)`.
   virtual void send(peer_number to, outgoing what) = 0;
   virtual void close(peer_number who, const std::string& why) = 0;
 };
 
 struct wire_settings {
-  /// A numeric address of this machine at which others reach it, to listen on. Not all of them at
-  /// once (0.0.0.0): nobody could be told where to call.
+  /// The numeric address to listen on, at which other processes reach this machine. Not 0.0.0.0:
+  /// other processes could not call it.
   std::string listen_address = "127.0.0.1";
-  /// The first that is free from `port` to `last_port`, or `port` alone where that is 0. Both 0:
-  /// any.
+  /// Uses the first free port from `port` to `last_port`; only `port` when `last_port` is 0. Both
+  /// 0: any port.
   std::uint16_t port = 0, last_port = 0;
 
-  /// What all processes of a run know, and nobody else (runtime/process/credentials.hpp). Who
-  /// cannot prove that he knows it is refused before anything of his is believed (WIRE-1).
+  /// The run's shared secret (runtime/process/credentials.hpp). A peer that cannot prove that it
+  /// knows it is refused before its data is used (WIRE-1).
   std::string secret;
-  /// Instead of a secret, for tests and benchmarks: whoever uses this machine is believed. On a
-  /// loopback address only.
+  /// Instead of a secret, for tests and benchmarks: trusts every user of this machine. Only on a
+  /// loopback address.
   bool without_secret = false;
-  std::string run_id;          ///< both sides say the same
-  std::uint64_t process = 0;   ///< which of the run
-  std::string build;           ///< both sides say the same; empty: this program's
-  std::uint32_t protocol = 0;  ///< 0: this program's
+  std::string run_id;          ///< equal on both sides
+  std::uint64_t process = 0;   ///< number of this process in the run
+  std::string build;           ///< equal on both sides; empty: this program's build
+  std::uint32_t protocol = 0;  ///< 0: this program's version
 
-  /// Who has not shown who he is by then is closed. A part of the time of suspicion: the process of
-  /// a good peer may be slow for so long.
+  /// Timeout of a handshake. A fraction of the failure detector's timeout, because a good peer may
+  /// be slow.
   std::chrono::milliseconds handshake_within{5000};
-  /// A connection over which the other system has not answered for so long, or has had no room for
-  /// what waits, is broken: the time of suspicion. 0: the systems decide.
+  /// Breaks a connection on which the other system has not answered, or has not accepted pending
+  /// data, for this long. Set to the failure detector's timeout. 0: the system's default.
   std::chrono::milliseconds silent_for{0};
-  /// Callers who have not shown who they are, at a time. One more, and the one who has taken
-  /// longest makes room.
+  /// Maximum number of callers in a handshake; beyond it the oldest one is disconnected.
   std::size_t most_unknown = 64;
-  /// Told of who is refused, once for each kind of reason; empty for make_ucx_wire: the log. On the
-  /// wire's thread.
+  /// Called once per kind of refusal, on the wire's thread. Empty: make_ucx_wire uses the log.
   std::function<void(const std::string&)> report_refusal = {};
 
-  /// How long the thread looks before it sleeps: who it has woken may wait for its core so long.
-  /// Nor does it yield meanwhile: where others compute it would come back after their time slice.
+  /// Polls for this long before the thread sleeps. Kept short: a thread that it woke may need this
+  /// core. Does not yield either: beside compute threads it would return only after their time
+  /// slice.
   std::chrono::microseconds spin{20};
-  /// UCX is given pointers of devices, where it says that it takes them. Both ends say the same.
-  /// Not shown on a device yet, so nothing sets it (docs/decisions/0014-transports.md).
+  /// Gives UCX device pointers where it accepts them. Equal on both ends. Not tested on a device
+  /// yet, so nothing sets it (docs/decisions/0014-transports.md).
   bool device_memory = false;
-  /// runtime/core/thread.hpp's; empty for make_ucx_wire, which gives the plug-in that of the
-  /// program.
+  /// Starts a thread, as in runtime/core/thread.hpp. Empty: make_ucx_wire passes the program's own
+  /// to the plug-in.
   std::function<std::jthread(const std::string& name, std::function<void()> work)> start_thread
       = {};
 };
 
-/// What the plug-in exports. Throws std::runtime_error: what was tried and what UCX said.
+/// The plug-in's exported function. Throws std::runtime_error with what was tried and UCX's reason.
 using wire_maker = wire*(wire_owner& owner, const wire_settings& settings);
 
 }  // namespace troupe::runtime

@@ -1,4 +1,4 @@
-// A piece of a tensor that a redeemer waits for: wire_transport's own.
+// A part of a tensor that a redeemer waits for; private to wire_transport.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace troupe::runtime {
 
-/// Guarded by the transport's mutex. Bytes that are still landing keep it, and with it their place,
+/// Guarded by the transport's mutex. Bytes in transfer keep this object and their destination alive
 /// after the redeemer has left.
 struct wire_transport::fetch {
   ticket what;
@@ -21,13 +21,13 @@ struct wire_transport::fetch {
   peer_number from = {};
   byte_ranges announced;
   std::uint64_t landed = 0;        ///< bytes
-  bool may_read = false;           ///< the holder was told that its memory can be read here
-  std::optional<lent_place> loan;  ///< the redeemer is to read there
+  bool may_read = false;           ///< the holder knows that this process can read its memory
+  std::optional<lent_place> loan;  ///< where the redeemer reads the bytes
   bool on_device = false;
   bool over = false;
   std::exception_ptr failure = nullptr;
 
-  /// Whether this part is waited for: from now on it is not.
+  /// Whether this part is awaited; marks it as received.
   bool expects(peer_number by, const wire_message& x) {
     return by == from && x.what == what && x.begin >= begin && x.end <= end
            && announced.add(x.begin, x.end);

@@ -1,4 +1,4 @@
-// With whom a transport is connected: made, given up, and broken.
+// The connections of a transport: making, forgetting and losing them.
 
 #include "runtime/transport/wire_fetch.hpp"
 #include "runtime/transport/wire_transport.hpp"
@@ -22,7 +22,7 @@ void wire_transport::introduce(const transport_address& who) {
     wire_->close(before, "its process was introduced anew");
 }
 
-/// By which it asks, and by which it is asked. With the mutex.
+/// The connections by which it asks and is asked. The mutex is held.
 std::vector<peer_number> wire_transport::peers_of(std::uint64_t process) const {
   std::vector<peer_number> out;
   for (const auto& [peer, asker] : askers_)
@@ -86,8 +86,9 @@ void wire_transport::lost(peer_number who, const std::string& why) {
       return true;
     });
     if (to != others_.end() && to->second.lost.empty()) {
-      // Who reads may have heard of it before the wire; and who has taken a part, and has not asked
-      // for the next one, cannot have that: its holder has dropped the lease.
+      // A reader in shared memory may notice the loss before the wire does. A redeemer that
+      // received a part and has not asked for the next one cannot get it: the holder has dropped
+      // the lease.
       newest = std::max({newest, to->second.missed, half_redeemed_of(to->first)});
       to->second.missed = {};
       if (was_waited_for > 0 || newest != generation_id{}) {
@@ -95,7 +96,7 @@ void wire_transport::lost(peer_number who, const std::string& why) {
         to->second.lost = why;
         to->second.heals = true;
       } else {
-        to->second.number = {};  // nobody misses it: whoever comes next connects anew
+        to->second.number = {};  // no wait is affected: the next redeem connects anew
       }
     }
     for (auto at = leases_.begin(); at != leases_.end();) {

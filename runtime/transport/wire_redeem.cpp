@@ -11,7 +11,7 @@ namespace troupe::runtime {
 
 namespace {
 
-// Of a device: one lands while the stream is given the other.
+// Pieces of a device tensor: one arrives while the stream copies the other.
 constexpr std::size_t pieces_at_once = 2;
 
 std::string name_of(const ticket& x) {
@@ -49,7 +49,7 @@ std::exception_ptr loss_of(const ticket& x, const std::string& where, const std:
       peer_lost("{} cannot be had: the connection to {} is lost: {}", name_of(x), where, why));
 }
 
-/// What one call of redeem_all waits for.
+/// The tensors that one call of redeem_all waits for.
 class wire_transport::reception {
  public:
   reception(wire_transport& of, const redeemer& by)
@@ -79,8 +79,8 @@ class wire_transport::reception {
 
   tensor expect(const ticket& x);
   void finish();
-  /// The mutex is held. The generation of a tensor of that process of which a part was asked for
-  /// and the next one was not; 0: there is none.
+  /// Generation of a tensor of that process that was only partly asked for; 0: none. The mutex is
+  /// held.
   generation_id half_done_of(std::uint64_t process) const {
     const bool is_half = next_ < ranges_.size() && ranges_[next_].begin > 0
                          && ranges_[next_].what.holder == process;
@@ -104,8 +104,8 @@ class wire_transport::reception {
   const std::shared_ptr<std::condition_variable> changed_
       = std::make_shared<std::condition_variable>();
   std::shared_ptr<void> waker_;
-  std::vector<range> ranges_;  ///< they stay as they are when this is among the receptions
-  std::size_t next_ = 0;       ///< that is not asked for; guarded by the transport's mutex
+  std::vector<range> ranges_;  ///< unchanged while this is among the receptions
+  std::size_t next_ = 0;  ///< first range that was not asked for; guarded by the transport's mutex
   std::vector<std::shared_ptr<fetch>> begun_;
 };
 
@@ -129,7 +129,7 @@ tensor wire_transport::reception::expect(const ticket& x) {
 
 void wire_transport::reception::finish() {
   if (on_device_ && !in_pieces_)
-    by_.stream->mark()->wait();  // the user of this memory before has done with it
+    by_.stream->mark()->wait();  // the previous user of this memory has finished
   {
     const std::lock_guard lock(of_.mutex_);
     of_.receptions_.insert(this);
@@ -144,7 +144,7 @@ void wire_transport::reception::finish() {
       continue;
     const auto& to = ranges_[i];
     by_.stream->copy(to.to.block().get() + to.begin, x.to, to.end - to.begin);
-    x.keep.reset();  // back to its pool, after the copy
+    x.keep.reset();  // returns to its pool after the copy
   }
 }
 
@@ -183,7 +183,7 @@ void wire_transport::reception::wait(fetch& x) {
     std::rethrow_exception(x.failure);
 }
 
-// Without the lock; who is told meanwhile that the generation has ended does not wait for the end.
+// Reads without the lock, so that the end of a generation does not wait for the read.
 void wire_transport::reception::read(fetch& x, std::unique_lock<std::mutex>& lock) {
   constexpr std::uint64_t stretch = std::uint64_t{8} << 20;
   const auto place = *x.loan;
@@ -257,8 +257,8 @@ void wire_transport::start(const std::shared_ptr<fetch>& x) {
                nullptr});
 }
 
-// A holder that is gone is lost, too, and who waits is told that; whatever else it is, it is to
-// send the bytes. The mutex is held.
+// ESRCH: the holder is gone; its loss is reported in another way. After any other error the holder
+// has to send the bytes. The mutex is held.
 void wire_transport::learn_unreadable(fetch& x, const lent_place& place, int failure) {
   x.may_read = false;
   x.announced = {};

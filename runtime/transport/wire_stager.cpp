@@ -17,9 +17,9 @@ struct wire_stager::job {
   order what;
   std::uint64_t next = 0;
   bool written = false;
-  memory_block lent;  // to the queue that copies
+  memory_block lent;  // held for the copying queue
   // Guarded by the inbox's mutex:
-  int under_way = 0;  // pieces that were copied and are not done
+  int under_way = 0;  // copied pieces that are not done
   bool given_up = false;
 };
 
@@ -57,7 +57,7 @@ void wire_stager::end_generation(generation_id last) {
     inbox_->ended = std::max(inbox_->ended, last);
     for (const auto& x : inbox_->open)
       if (x->what.generation <= last)
-        inbox_->ready.push_back(x);  // it may be waiting for a peer that hangs
+        inbox_->ready.push_back(x);  // also one that waits for a hanging peer
   }
   inbox_->changed.notify_one();
 }
@@ -70,7 +70,7 @@ void wire_stager::drop(const std::shared_ptr<job>& x) {
   inbox_->open.erase(x);
 }
 
-/// With the inbox's mutex.
+/// The inbox's mutex is held.
 bool wire_stager::is_ended(const job& x) const {
   return x.what.generation <= inbox_->ended;
 }
@@ -89,14 +89,14 @@ void wire_stager::work() {
   }
 }
 
-/// The first that is written, in the order they came; null: it is over.
+/// The first written tensor in order of arrival; null when the stager ends.
 std::shared_ptr<wire_stager::job> wire_stager::next() {
   const auto is_ready = [this](const std::shared_ptr<job>& x) {
     try {
       x->written = x->written || is_written(x->what.what.block());
       return x->written || is_ended(*x);
     } catch (const std::exception&) {
-      return true;  // the device has failed, as copying will tell
+      return true;  // the device has failed; the copy will report it
     }
   };
   auto pause = first_look;
@@ -119,7 +119,7 @@ std::shared_ptr<wire_stager::job> wire_stager::next() {
   return nullptr;
 }
 
-// The device is given a second piece before the first is waited for.
+// Queues a second copy before it waits for the first.
 void wire_stager::advance(const std::shared_ptr<job>& x) {
   std::deque<copied> begun;
   bool ended = false, given_up = false;

@@ -1,4 +1,4 @@
-// Tensors of devices, for a wire that only reads the host's memory.
+// Copies device tensors to pinned host memory, for a wire that reads only host memory.
 
 #pragma once
 
@@ -17,39 +17,39 @@
 
 namespace troupe::runtime {
 
-/// A thread that copies what devices wrote to pinned memory, a piece at a time, and hands the
-/// pieces on: two of a tensor are under way at once, so that the device copies one while the wire
-/// sends the other. Each device has a queue for it: nobody's lane is held up.
+/// A thread that copies device tensors piece by piece and hands the pieces on. Two pieces of a
+/// tensor are in progress: the device copies one while the wire sends the other. It uses its own
+/// queue per device, so compute lanes are not delayed.
 ///
-/// Nothing waits behind what is not written yet: a tensor that waits for another one, by what its
-/// queue was told before, must not keep that one from leaving. Such tensors stand aside, and the
-/// thread looks after them: after 20 us, and ever more rarely, up to a millisecond.
+/// A tensor that is not written yet does not block others: it may wait, through its queue, for a
+/// tensor that must leave first. Such tensors are polled, first after 20 us, then less and less
+/// often, at least every millisecond.
 class wire_stager {
  public:
   struct piece {
-    std::span<const std::byte> bytes;  ///< in the host's memory
-    std::uint64_t begin = 0;           ///< where in the tensor
+    std::span<const std::byte> bytes;  ///< in host memory
+    std::uint64_t begin = 0;           ///< offset in the tensor
     std::shared_ptr<const void> keep;
-    std::function<void(bool)> done;  ///< to be called once: true when the bytes were taken
+    std::function<void(bool)> done;  ///< call once: true when the bytes were taken
   };
   struct order {
-    tensor what;  ///< of a device, published
+    tensor what;  ///< a published device tensor
     std::uint64_t begin = 0, end = 0;
     generation_id generation = {};
-    // On the stager's thread; after one of the last two nothing more is delivered.
+    // Called on the stager's thread; nothing is delivered after one of the last two.
     std::function<void(piece)> deliver;
     std::function<void(std::string)> failed;
-    std::function<void()> ended;  ///< with its generation
+    std::function<void()> ended;  ///< the generation has ended
   };
 
-  /// `as_it_lies`: a piece is the whole range in the device's memory, once it has been written.
+  /// `as_it_lies`: hands on the whole range in device memory as one piece, once it is written.
   wire_stager(std::size_t piece_bytes, bool as_it_lies);
-  ~wire_stager();  ///< what was not delivered is dropped
+  ~wire_stager();  ///< drops what was not delivered
   wire_stager(const wire_stager&) = delete;
   wire_stager& operator=(const wire_stager&) = delete;
 
   void submit(order what);  ///< any thread
-  /// What was not handed on of this generation or an older one is dropped, soon. Any thread.
+  /// Drops unfinished work of this and older generations soon. Any thread.
   void end_generation(generation_id last);
 
  private:
@@ -58,7 +58,7 @@ class wire_stager {
     std::shared_ptr<device_queue> queue;
     memory_pool pool;
   };
-  /// A piece that its queue was told to copy.
+  /// A piece whose copy is queued.
   struct copied {
     std::shared_ptr<job> of;
     piece what;
@@ -73,12 +73,12 @@ class wire_stager {
   copied copy_next(const std::shared_ptr<job>& x);
   copier& copier_of(int device);
 
-  /// Outlives the stager in the pieces that a wire still holds.
+  /// Pieces in a wire keep it alive after the stager has ended.
   struct inbox {
     std::mutex mutex;
     std::condition_variable changed;
-    std::set<std::shared_ptr<job>> open;     ///< not handed on as a whole
-    std::deque<std::shared_ptr<job>> ready;  ///< to be gone on with, once they are written
+    std::set<std::shared_ptr<job>> open;     ///< not handed on completely
+    std::deque<std::shared_ptr<job>> ready;  ///< to be continued when written
     generation_id ended = {};
     bool over = false;
   };
@@ -86,7 +86,7 @@ class wire_stager {
   const std::size_t piece_bytes_;
   const bool as_it_lies_;
   const std::shared_ptr<inbox> inbox_ = std::make_shared<inbox>();
-  std::map<int, copier> copiers_;  ///< of the thread alone
+  std::map<int, copier> copiers_;  ///< used only by the thread
   std::jthread thread_;
 };
 

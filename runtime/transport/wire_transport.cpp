@@ -30,8 +30,8 @@ wire_transport::wire_transport(const wire_transport_settings& settings, const ma
   wire_->start();
 }
 
-// Messages come until the wire has stopped, and ask the stager; that sends by the wire until it has
-// ended. What the wire holds of the stager's outlives it.
+// The wire stops first: until then messages arrive and use the stager, and the stager sends by the
+// wire. Staged pieces that the wire holds outlive the stager.
 wire_transport::~wire_transport() {
   wire_->stop();
   stager_.reset();
@@ -59,7 +59,7 @@ ticket wire_transport::deposit(tensor x,
 }
 
 tensor wire_transport::take(const ticket& x) {
-  std::shared_ptr<const void> taken;  // let go without the mutex
+  std::shared_ptr<const void> taken;  // released without the mutex
   const std::lock_guard lock(mutex_);
   if (x.generation <= ended_ || taken_back_.contains(x.slot))
     throw cancelled();
@@ -77,7 +77,7 @@ tensor wire_transport::take(const ticket& x) {
 }
 
 void wire_transport::take_back(std::span<const ticket> tickets) {
-  std::vector<lease> released;  // without the mutex: their pools have theirs
+  std::vector<lease> released;  // released without the mutex, because their pools lock theirs
   const std::lock_guard lock(mutex_);
   for (const auto& x : tickets) {
     const auto at = leases_.find(x.slot);
@@ -91,7 +91,7 @@ void wire_transport::take_back(std::span<const ticket> tickets) {
 }
 
 void wire_transport::end_generation(generation_id last) {
-  std::vector<lease> released;  // without the mutex: their pools have theirs
+  std::vector<lease> released;  // released without the mutex, because their pools lock theirs
   const std::lock_guard lock(mutex_);
   ended_ = std::max(ended_, last);
   std::erase_if(taken_back_, [&](const auto& entry) { return entry.second <= last; });
@@ -145,7 +145,7 @@ landing wire_transport::arrived(peer_number from,
   }
   try {
     return believe(from, *x, bytes);
-  } catch (const std::exception& failure) {  // memory has run out, say: what called is in C
+  } catch (const std::exception& failure) {  // for example out of memory; the caller is C code
     log_error("tensor {} of process {}: a message of it cannot be followed: {}",
               x->what.slot,
               x->what.holder,
@@ -184,7 +184,7 @@ void wire_transport::answer(peer_number from, const wire_message& x) {
     refuse(from, x, std::get<wire_reason>(found));
 }
 
-// With its last byte the lease ends.
+// The lease ends when its last byte was asked for.
 std::variant<wire_transport::served, wire_reason> wire_transport::release(peer_number from,
                                                                           const wire_message& x) {
   const std::lock_guard lock(mutex_);
@@ -264,7 +264,7 @@ void wire_transport::lend(peer_number to, const wire_message& x, served what) {
   wire_->send(to, {bytes_of(said), {}, nullptr});
 }
 
-// Sent by the wire what cannot be read; else it is only let go.
+// Unread bytes are sent by the wire; else the loan just ends.
 void wire_transport::end_loan(peer_number of, const wire_message& x) {
   auto keep = lender_ == nullptr ? nullptr : lender_->end(of, x.fetch);
   if (x.verb != wire_verb::unread)
@@ -288,7 +288,7 @@ void wire_transport::borrow(peer_number from, const wire_message& x) {
       at->second->changed->notify_all();
       return;
     }
-    ++counters_.refused;  // of an older generation, or nobody waits for it any more
+    ++counters_.refused;  // of an older generation, or no longer awaited
   }
   wire_->send(from, {bytes_of(answer_to(x, wire_verb::taken)), {}, nullptr});
 }
@@ -304,13 +304,13 @@ landing wire_transport::land(peer_number from, const wire_message& x, std::size_
   const std::lock_guard lock(mutex_);
   const auto at = fetches_.find(x.fetch);
   if (at == fetches_.end() || !at->second->expects(from, x)) {
-    ++counters_.refused;  // of an older generation, or nobody waits for it any more
+    ++counters_.refused;  // of an older generation, or no longer awaited
     return {};
   }
   const auto& to = at->second;
   auto done = [this, to, bytes](bool there) {
     const std::lock_guard inner(mutex_);
-    if (!there)  // its sender is lost, as those who wait are told
+    if (!there)  // the sender is lost; its waits are told
       return;
     counters_.bytes_copied += bytes;
     to->landed += bytes;

@@ -1,24 +1,25 @@
-// Tickets of other processes, over a wire.
+// A transport for tickets of other processes, over a wire.
 //
 //   wire_transport mine({.process = 7}, [&](wire_owner& owner) {
 //     return make_ucx_wire(owner, {.secret = secret_of_run, .run_id = run, .process = 7});
 //   });
-//   mine.introduce({8, "127.0.0.1:40123"});       // what mine.address() of process 8 said
+//   mine.introduce({8, "127.0.0.1:40123"});       // from mine.address() of process 8
 //   tensor x = mine.redeem(ticket_of_8, {&stream, token});
 //
-// Redeeming asks the holder for the bytes (wire_message.hpp) and sleeps until they have come. In
-// the host's memory large ones go from the deposited tensor to the new one without a copy of ours,
-// those that the wire sends along with the header with one. On one host the redeemer itself reads
-// large ones where they lie (lent_memory.hpp). For a device they pass through pinned
-// memory, two pieces at a time: the redeemer's stream takes one while the wire fills the other, and
-// a stager does the same on the holder's side; unless the wire reads the memory of devices itself.
+// redeem asks the holder for the bytes (wire_message.hpp) and sleeps until they have arrived. In
+// host memory, large tensors go from the deposited tensor to the new one without a copy in this
+// code; small ones travel with the header and are copied once. On one host the redeemer reads large
+// tensors directly from the holder's memory (lent_memory.hpp). Device tensors pass through pinned
+// memory, in two pieces at a time: the redeemer's stream copies one piece while the wire fills the
+// other, and a stager does the same on the holder's side. A wire that reads device memory itself
+// skips the staging.
 //
-// Who is gone: everything that waits for a lost peer is told at once, and what it had begun to
-// redeem is released. What a stranger sends is checked before it is believed; a peer that sends
-// what is no message is cut off.
+// When a peer is lost, every wait for it ends at once, and the tensors that it had begun to redeem
+// are released. Messages are validated before use. A peer that sends an invalid message is
+// disconnected.
 //
-// A connection that breaks without its process being forgotten is lost for the generation in which
-// somebody waited for it, and is made anew for the next one (LINK-1).
+// A connection can break while its process is not forgotten. It then counts as lost for the
+// generation in which it was waited for, and is made again for the next generation (LINK-1).
 
 #pragma once
 
@@ -40,22 +41,22 @@ namespace troupe::runtime {
 
 class wire_stager;
 
-/// Where the holder of tickets is reached. A plain value, which may travel in a message.
+/// Where the holder of tickets is reached. A plain value that may travel in a message.
 struct transport_address {
   std::uint64_t process = 0;
   std::string where;
 };
 
 struct wire_transport_settings {
-  std::uint64_t process = 0;  ///< the holder of what is deposited here; no two of a run are equal
-  /// Own tickets go over the wire, as those of other processes do.
+  std::uint64_t process = 0;  ///< holder of the tickets deposited here; unique in a run
+  /// Sends this process's own tickets over the wire too.
   bool through_the_wire = false;
-  /// With other processes of this host that say so, too: tensors are read where they lie.
+  /// Reads tensors directly from other processes of this host that also set this.
   bool shares_memory = false;
-  std::uint64_t least_lent = std::uint64_t{32} << 10;  ///< bytes; smaller ones are sent
+  std::uint64_t least_lent = std::uint64_t{32} << 10;  ///< bytes; smaller tensors are sent
   std::size_t piece = std::size_t{4} << 20;            ///< bytes of pinned memory at a time
-  /// Told of a connection that broke while somebody waited for tensors of that generation: on the
-  /// wire's thread.
+  /// Called on the wire's thread when a connection broke while tensors of that generation were
+  /// awaited.
   std::function<void(std::uint64_t process, generation_id, const std::string& why)> broke = {};
 };
 
@@ -70,17 +71,17 @@ class wire_transport final : public transport, private wire_owner {
   wire_transport& operator=(const wire_transport&) = delete;
 
   transport_address address() const;
-  /// Before the first ticket of that process is redeemed; the connection is made when it is. One
-  /// that is introduced again, elsewhere or after it was lost, is connected anew.
+  /// Call it before a ticket of that process is redeemed; the first redeem connects. A second call
+  /// with a new address, or after a loss, connects anew.
   void introduce(const transport_address& who);
-  /// Closes all connections with a process that does not answer: what it was being sent is
-  /// released, which no end of a generation does, and those who wait for it are told. It stays lost
+  /// Closes all connections with a process that does not answer. Releases what it was being sent,
+  /// which the end of a generation does not do, and fails all waits for it. The process stays lost
   /// until it is introduced again.
   void forget(std::uint64_t process, const std::string& why);
-  /// Closes all connections with a process that lives, of which one broke; whoever redeems of it
-  /// next connects anew, unless it was forgotten. After the end of their generation, at both
-  /// processes before either begins another one: else what one of them hears of late would break
-  /// the next one, too (LINK-1).
+  /// Closes all connections with a running process after one of them broke. The next redeem
+  /// connects anew, unless the process was forgotten. Call it in both processes after the end of
+  /// their generation and before the next one begins. Otherwise a late report of the break also
+  /// breaks the new connection (LINK-1).
   void renew_connections(std::uint64_t process, const std::string& why);
 
   ticket deposit(tensor x,
@@ -98,15 +99,15 @@ class wire_transport final : public transport, private wire_owner {
     generation_id generation;
     std::shared_ptr<const void> until_taken;
     byte_ranges asked = {};
-    peer_number taker = {};  ///< who asked first
+    peer_number taker = {};  ///< the peer that asked first
   };
   struct other {
     std::string where;
     peer_number number = {};     ///< 0: not connected yet
-    generation_id missed = {};   ///< it has let go what was being read; 0: nothing
-    std::string lost;            ///< why, when it is
-    bool heals = false;          ///< with the next generation: its process was not forgotten
-    bool is_unreadable = false;  ///< the system does not give this process its memory
+    generation_id missed = {};   ///< it released a tensor that was being read; 0: none
+    std::string lost;            ///< the reason, when lost
+    bool heals = false;          ///< reconnects in the next generation: not forgotten
+    bool is_unreadable = false;  ///< the system does not let this process read its memory
   };
   struct fetch;
   class reception;
@@ -115,7 +116,7 @@ class wire_transport final : public transport, private wire_owner {
   landing believe(peer_number from, const wire_message& x, std::size_t bytes);
   void lost(peer_number who, const std::string& why) override;
   void answer(peer_number from, const wire_message& x);
-  /// What is asked for, and with its last byte what holds until it is delivered.
+  /// The requested tensor and, with its last byte, what is held until delivery.
   struct served {
     tensor data;
     std::shared_ptr<const void> until_taken;
@@ -143,22 +144,22 @@ class wire_transport final : public transport, private wire_owner {
   peer_number peer_of(const ticket& x);
 
   const wire_transport_settings settings_;
-  const std::uint64_t host_;  ///< a number of this host; 0: no memory is shared
-  memory_pool pool_;          ///< of the host
+  const std::uint64_t host_;  ///< number of this host; 0: no memory is shared
+  memory_pool pool_;          ///< host memory
   transport_counters counters_;
 
   mutable std::mutex mutex_;
   std::uint64_t next_slot_ = 1, next_fetch_ = 1;
   generation_id ended_ = {};
   std::unordered_map<std::uint64_t, lease> leases_;
-  std::unordered_map<std::uint64_t, generation_id> taken_back_;  ///< before they were redeemed
+  std::unordered_map<std::uint64_t, generation_id> taken_back_;  ///< not redeemed before
   std::unordered_map<std::uint64_t, std::shared_ptr<fetch>> fetches_;
-  std::set<const reception*> receptions_;  ///< that are being finished
+  std::set<const reception*> receptions_;  ///< in finish()
   std::map<std::uint64_t, other> others_;
-  std::map<peer_number, std::uint64_t> askers_;  ///< what process has asked by this connection
+  std::map<peer_number, std::uint64_t> askers_;  ///< the process that asked over this connection
 
-  std::unique_ptr<lender> lender_;       ///< null: nothing is lent
-  std::unique_ptr<wire_stager> stager_;  ///< made when the first tensor of a device is deposited
+  std::unique_ptr<lender> lender_;       ///< null: no lending
+  std::unique_ptr<wire_stager> stager_;  ///< created when the first device tensor is deposited
   std::unique_ptr<wire> wire_;
 };
 

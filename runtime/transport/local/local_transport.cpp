@@ -30,7 +30,7 @@ std::vector<tensor> local_transport::redeem_all(std::span<const ticket> tickets,
 
 tensor local_transport::take(const ticket& x) {
   ensure(x.holder == process_, "TICKET-2: a ticket is redeemed at its holder");
-  decltype(leases_)::node_type at;  // let go without the mutex
+  decltype(leases_)::node_type at;  // released without the mutex
   const std::lock_guard lock(mutex_);
   if (x.generation <= ended_ || taken_back_.contains(x.slot))
     throw cancelled();
@@ -40,7 +40,7 @@ tensor local_transport::take(const ticket& x) {
 }
 
 void local_transport::take_back(std::span<const ticket> tickets) {
-  std::vector<lease> released;  // without the mutex
+  std::vector<lease> released;  // released without the mutex
   const std::lock_guard lock(mutex_);
   for (const auto& x : tickets)
     if (auto at = leases_.extract(x.slot)) {
@@ -51,7 +51,7 @@ void local_transport::take_back(std::span<const ticket> tickets) {
 }
 
 void local_transport::end_generation(generation_id last) {
-  std::vector<lease> released;  // without the mutex
+  std::vector<lease> released;  // released without the mutex
   const std::lock_guard lock(mutex_);
   ended_ = std::max(ended_, last);
   counters_.dropped += std::erase_if(leases_, [&](auto& entry) {

@@ -7,7 +7,7 @@
 
 namespace troupe::runtime {
 
-/// Within one process a ticket is a shared tensor: nothing is copied.
+/// A transport within one process: a ticket is a shared tensor, nothing is copied.
 class local_transport final : public transport {
  public:
   explicit local_transport(std::uint64_t process) : process_(process) {}
@@ -35,7 +35,7 @@ class local_transport final : public transport {
   std::uint64_t next_slot_ = 1;
   generation_id ended_ = {};
   std::unordered_map<std::uint64_t, lease> leases_;
-  std::unordered_map<std::uint64_t, generation_id> taken_back_;  ///< before they were redeemed
+  std::unordered_map<std::uint64_t, generation_id> taken_back_;  ///< not redeemed before
   transport_counters counters_;
 };
 

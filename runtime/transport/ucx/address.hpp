@@ -13,20 +13,21 @@ struct socket_address {
   socklen_t size = 0;
 };
 
-/// Throw std::runtime_error when that is none.
+/// Throw std::runtime_error for other texts.
 socket_address address_of(const std::string& host, std::uint16_t port);
 socket_address address_of(const std::string& host_and_port);
 
 std::string to_string(const sockaddr_storage& x);
-/// Of this machine alone: 127.0.0.0/8 and ::1.
+/// 127.0.0.0/8 and ::1.
 bool is_loopback(const sockaddr_storage& x);
-/// All addresses of this machine: 0.0.0.0 and ::.
+/// 0.0.0.0 and ::, all addresses of this machine.
 bool is_unspecified(const sockaddr_storage& x);
-/// The network interface that has it: "lo", "eth0". Throws std::runtime_error: none has.
+/// The network interface with that address, "lo" or "eth0". Throws std::runtime_error when none has
+/// it.
 std::string interface_of(const sockaddr_storage& x);
-/// Waits until it has a link, five seconds at most: the system says that of a new one up to a
-/// second late, and UCX passes over one that has none, so that nobody could be reached. Throws
-/// std::runtime_error: it has none.
+/// Waits up to five seconds until the interface has a link. The system reports the link of a new
+/// interface up to a second late, and UCX ignores interfaces without one. Throws std::runtime_error
+/// after that.
 void await_link(const std::string& interface);
 
 }  // namespace troupe::runtime::ucx

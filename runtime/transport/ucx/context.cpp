@@ -14,7 +14,8 @@ context make_context(const std::string& interface) {
   require(ucp_config_read(nullptr, nullptr, &config), "read its configuration");
   if (std::getenv("UCX_NET_DEVICES") == nullptr)
     ucp_config_modify(config, "NET_DEVICES", interface.c_str());
-  // Endpoints with error handling never use these two, but each worker would have 4 MiB of queues.
+  // Endpoints with error handling never use posix and sysv, but each worker would allocate 4 MiB of
+  // queues.
   if (std::getenv("UCX_TLS") == nullptr)
     ucp_config_modify(config, "TLS", "^posix,sysv");
   ucp_params_t params = {};

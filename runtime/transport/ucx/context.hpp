@@ -1,4 +1,4 @@
-// UCX's objects, each closed by its owner. All of the wire's one thread.
+// Owning handles of UCX objects. Used only by the wire's thread.
 
 #pragma once
 
@@ -20,19 +20,19 @@ struct worker_end {
 using context = std::unique_ptr<std::remove_pointer_t<ucp_context_h>, context_end>;
 using worker = std::unique_ptr<std::remove_pointer_t<ucp_worker_h>, worker_end>;
 
-/// Throws std::runtime_error: what was tried, and what UCX said.
+/// Throws std::runtime_error with what was tried and UCX's reason.
 void require(ucs_status_t said, const std::string& tried);
 
-/// Only that network interface is used, unless the user has set UCX_NET_DEVICES, and no queues in
-/// shared memory, unless UCX_TLS.
+/// Restricts UCX to that network interface unless UCX_NET_DEVICES is set, and excludes queues in
+/// shared memory unless UCX_TLS is set.
 context make_context(const std::string& interface);
 worker make_worker(const context& of);
-/// For who connects to it: plain bytes.
+/// The worker's address for its peer, as bytes.
 std::string address_of(const worker& x);
-/// Who sleeps now is woken by what comes; false: there is something to do before. Throws what
-/// else is wrong.
+/// Arms the wakeup descriptor. Returns false when work is pending and the thread must not sleep.
+/// Throws on other failures.
 bool arm(const worker& x);
-/// What epoll waits for.
+/// The descriptor to wait for with epoll.
 int wakeup_of(const worker& x);
 bool takes_device_memory(const context& x);
 

@@ -1,4 +1,4 @@
-// A file descriptor with an owner.
+// An owning file descriptor.
 
 #pragma once
 
@@ -12,7 +12,7 @@ namespace troupe::runtime::ucx {
 class descriptor {
  public:
   descriptor() = default;
-  /// Throws std::system_error when the system gave none.
+  /// Throws std::system_error when `made` is negative.
   descriptor(int made, const char* what) : it_(made) {
     if (made < 0)
       throw std::system_error(errno, std::generic_category(), what);

@@ -15,7 +15,7 @@ namespace troupe::runtime::ucx {
 
 namespace {
 
-/// In network order, as UCX has it in its addresses.
+/// Network byte order, as in UCX addresses.
 std::array<char, 2> port_of(int socket) {
   sockaddr_storage at = {};
   socklen_t size = sizeof at;

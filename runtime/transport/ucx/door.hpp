@@ -1,9 +1,8 @@
-// The TCP ports that a worker of UCX listens on for itself.
+// The TCP ports that a UCX worker listens on by itself.
 //
-// Whoever reaches one and speaks UCX's protocol is believed by UCX: it has no notion of a stranger.
-// So the ports are shut, but while the one peer that a worker has connects (WIRE-4). Nothing of UCX
-// shuts them; a packet filter on their sockets does, which drops whatever asks for a connection and
-// touches none that stands.
+// UCX trusts every connection that speaks its protocol. So these ports are shut, except while the
+// worker's one peer connects (WIRE-4). UCX cannot shut them. A packet filter on their sockets drops
+// new connections and leaves open ones alone.
 
 #pragma once
 
@@ -13,15 +12,16 @@
 
 namespace troupe::runtime::ucx {
 
-/// Descriptors of this process that are sockets which listen.
+/// Listening sockets of this process.
 std::set<int> listening_sockets();
 
-/// Of the sockets of one worker, which owns them and lives longer.
+/// The ports of one worker, which owns the sockets and must outlive this object.
 class door {
  public:
   door() = default;
-  /// Those that did not listen `before` the worker was made, and whose port its address names:
-  /// another thread may have made others meanwhile. Shuts them. Throws std::system_error.
+  /// Finds and shuts the worker's sockets: those that did not listen `before` and whose port its
+  /// address contains. Other threads may have opened further sockets meanwhile. Throws
+  /// std::system_error.
   door(const std::set<int>& before, std::span<const char> address_of_worker);
 
   void open();

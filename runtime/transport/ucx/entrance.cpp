@@ -148,7 +148,7 @@ bool entrance::progress(bool accepts) {
   return n > 0;
 }
 
-// One at a time: between two the wire does its own work.
+// One caller per round, so that the wire's other work continues.
 void entrance::accept() {
   sockaddr_storage from = {};
   socklen_t size = sizeof from;
@@ -187,7 +187,7 @@ void entrance::attend(visitors::iterator x) {
   if (::getsockopt(x->second.at, SOL_SOCKET, SO_ERROR, &failure, &size) == 0 && failure != 0)
     return end(x, handshake_fault::left, said_by_system(failure));
   if (!flush(x->second))
-    return;  // it is not connected yet
+    return;  // not connected yet
   read(x);
 }
 
@@ -216,7 +216,7 @@ void entrance::read(visitors::iterator at) {
   }
 }
 
-// Before the other side can know where our UCX is, it is ready for it.
+// This side's UCX is ready before the other side learns its address.
 void entrance::advance(visitor& x) {
   if (x.talk.awaits_payload()) {
     try {
@@ -236,7 +236,7 @@ void entrance::advance(visitor& x) {
   flush(x);
 }
 
-/// False: it could not be sent yet.
+/// Returns false when data remains unsent.
 bool entrance::flush(visitor& x) {
   x.unsent += x.talk.take_output();
   while (!x.unsent.empty()) {
@@ -244,7 +244,8 @@ bool entrance::flush(visitor& x) {
     if (n < 0 && errno == EINTR)
       continue;
     if (n < 0)
-      return errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOTCONN;  // reading says why
+      return errno != EAGAIN && errno != EWOULDBLOCK
+             && errno != ENOTCONN;  // the next read reports the reason
     x.unsent.erase(0, std::size_t(n));
   }
   return true;
@@ -253,7 +254,7 @@ bool entrance::flush(visitor& x) {
 void entrance::end(visitors::iterator at, handshake_fault fault, std::string why) {
   auto& x = at->second;
   if (!x.introduced && x.is_caller) {
-    x.talk.fail(fault, why);  // it is told, if it listens
+    x.talk.fail(fault, why);  // tells the caller, if it still reads
     flush(x);
     ::shutdown(x.at, SHUT_WR);
     warn_once(std::to_string(int(fault)), "a caller from " + x.where + " was refused: " + why);

@@ -1,11 +1,12 @@
-// Where a wire is called, and from where it calls: sockets of TCP on which a handshake
-// (handshake.hpp) shows who somebody is, before UCX hears of him. UCX has no listener that can be
-// called by its own protocol: docs/decisions/0025-wires-in-company.md.
+// Accepts and makes the calls of a wire: TCP sockets on which a handshake (handshake.hpp)
+// authenticates a peer before UCX is involved. UCX has no listener for its own protocol:
+// docs/decisions/0025-wires-in-company.md.
 //
-// A connection stays open after its handshake and says one thing more, by its end: that the other
-// process has died or closed it.
+// A connection stays open after its handshake. Its end then shows that the other process has died
+// or closed it.
 //
-// Who has not shown in time who he is, and who is one too many of those, is closed (WIRE-3).
+// A caller that has not authenticated is disconnected after a timeout. When too many are waiting,
+// the oldest one is disconnected (WIRE-3).
 
 #pragma once
 
@@ -20,52 +21,52 @@
 
 namespace troupe::runtime::ucx {
 
-/// All of the wire's one thread.
+/// Used only by the wire's thread.
 class entrance {
  public:
   using clock = std::chrono::steady_clock;
 
-  /// What is to be done for those who come. Throws std::runtime_error where it cannot.
+  /// Creates and ends peers for the entrance. Throws std::runtime_error on failure.
   class host {
    public:
     virtual ~host() = default;
-    /// Somebody who has called belongs to the run. His number from now on, and where our UCX is
-    /// that he alone will use.
+    /// A caller has proven that it belongs to the run. Returns its peer number, and the UCX address
+    /// for this peer alone.
     virtual std::pair<peer_number, std::string> admit() = 0;
-    /// The handshake is over. `talk` is done.
+    /// The handshake has succeeded; `talk` is done.
     virtual void introduced(peer_number who, const handshake& talk) = 0;
-    /// One that was admitted or called is gone, before or after he was introduced.
+    /// A peer that was admitted or called is gone, before or after `introduced`.
     virtual void left(peer_number who, const std::string& why) = 0;
   };
 
-  /// Listens. Throws std::runtime_error: the system refuses, or the address is not one to listen
-  /// on.
+  /// Starts to listen. Throws std::runtime_error when the system refuses or the address is not
+  /// usable.
   entrance(host& of, const wire_settings& settings);
 
   const std::string& address() const { return terms_.address; }
-  /// What epoll waits for.
+  /// The epoll descriptor to wait for.
   int wakeup() const { return epoll_; }
-  /// When somebody's time is over.
+  /// The next handshake deadline.
   std::optional<clock::time_point> next_end() const;
 
-  /// Of a peer that cannot be reached `left` is told, from `progress`.
+  /// A peer that cannot be reached is reported by `left`, from `progress`.
   void call(peer_number who, const std::string& address, const std::string& payload);
-  /// Closes his connection.
+  /// Closes the peer's connection.
   void forget(peer_number who);
 
-  /// True when there was something to do. Without `accepts` nobody who calls is answered.
+  /// Returns true when there was work. Without `accepts`, callers have to wait.
   bool progress(bool accepts);
-  /// Of one who was admitted, and whom something else than his handshake gives away.
+  /// Logs a refusal once per kind, also of an admitted peer.
   void warn_once(const std::string& kind, const std::string& what);
 
  private:
   struct visitor {
     descriptor at;
     handshake talk;
-    clock::time_point until;  ///< of his handshake
+    clock::time_point until;  ///< deadline of the handshake
     std::string where, unsent;
-    peer_number number = {};  ///< 0: he has not been admitted
-    bool is_caller = false;   ///< he has called us
+    peer_number number = {};  ///< 0: not admitted
+    bool is_caller = false;   ///< it called this process
     bool introduced = false;
   };
   using visitors = std::map<std::uint64_t, visitor>;
@@ -88,10 +89,11 @@ class entrance {
   handshake_terms terms_;
   std::set<std::string> warned_;
   descriptor epoll_, listener_;
-  visitors visitors_;  ///< by a number that is never used again; they came in this order
+  visitors visitors_;  ///< in order of arrival; numbers are never reused
   std::uint64_t next_ = 1;
-  bool listening_ = false;                   ///< callers wake us
-  clock::time_point takes_callers_at_ = {};  ///< while the system had no room for one
+  bool listening_ = false;  ///< the listener is in the epoll set
+  clock::time_point takes_callers_at_
+      = {};  ///< the listener's pause when the system is out of resources
   clock::time_point looks_for_ends_at_ = {};
 };
 

@@ -94,7 +94,7 @@ void peer::greet(bool answers) {
   begin(greeting_id, {{answers ? answers_greeting : greets}, {}, nullptr, {}});
 }
 
-// What is under way ends with an error, here and at once.
+// Unfinished operations end with an error, at once and on this thread.
 bool peer::close() {
   if (endpoint_ != nullptr) {
     ucp_request_param_t params = {};
@@ -168,7 +168,7 @@ void peer::begin(unsigned id, outgoing what) {
                         &params));
 }
 
-// A call that has ended at once does not call back.
+// UCX does not call back for an operation that completes at once.
 void peer::begun(operations::iterator x, ucs_status_ptr_t said) {
   if (said == nullptr)
     end(x, UCS_OK);
@@ -237,7 +237,7 @@ ucs_status_t peer::on_message(std::span<const std::byte> header,
   return UCS_OK;
 }
 
-// What greets has connected, in the one direction; what answers shows it of the other.
+// A greeting shows that one direction works; an answer to a greeting shows the other.
 ucs_status_t peer::on_greeting(std::span<const std::byte> header) {
   if (!broken_.empty() || !is_of_peer(header) || header.size() != 1)
     return UCS_OK;
@@ -262,7 +262,7 @@ void peer::expire(clock::time_point now) {
     break_off("nothing came over it within " + std::to_string(silent_for_.count()) + " ms");
 }
 
-/// Takes the token off the header.
+/// Checks and removes the token of a header.
 bool peer::is_of_peer(std::span<const std::byte>& header) {
   const std::string_view all(reinterpret_cast<const char*>(header.data()), header.size());
   if (!equal_in_constant_time(all.substr(0, incoming_token_.size()),
@@ -291,7 +291,7 @@ void peer::receive(announced from) {
   begun(x, ucp_am_recv_data_nbx(worker_.get(), from.descriptor, from.to.to, from.bytes, &params));
 }
 
-// Before the handshake is over nobody is listened to: the first message may overtake its end.
+// Does not poll before the handshake is over: the first message may overtake its end.
 bool peer::progress() {
   bool busy = false;
   if (!introduced_)

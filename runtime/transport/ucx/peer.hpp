@@ -1,15 +1,15 @@
-// One connection, with a UCX worker of its own.
+// One connection of a UCX wire, with its own UCX worker.
 //
-// Endpoints have UCX's error handling for peers, within a machine too, where that leaves TCP:
-// without it shared memory would be faster, but what was being
-// sent to a peer that died never ends, and destroying its worker may end this process
-// (docs/decisions/0014-transports.md). A worker of its own says which peer a message is of, and
-// takes all that is left of a connection with it.
+// Endpoints use UCX's peer error handling, also within a machine, where only TCP supports it.
+// Shared memory without error handling would be faster. But a send to a dead peer then never ends,
+// and destroying its worker may end this process (docs/decisions/0014-transports.md). A worker per
+// connection identifies the peer of each message, and its end releases everything of the
+// connection.
 //
-// It is made before the handshake (entrance.hpp) is over, and what is to be sent waits until it is.
-// In front of each message stand 16 bytes that both ends have from their handshake: what comes
-// without them is of somebody else who has found UCX's own port, and is dropped. When both ends
-// have heard each other the port is shut.
+// A peer is created before the handshake (entrance.hpp) is over; messages wait until then. Each
+// message starts with a 16-byte token that both ends know from their handshake. A message without
+// it comes from a stranger who found UCX's own port, and is dropped. The port is shut when both
+// ends have heard each other.
 
 #pragma once
 
@@ -29,45 +29,46 @@ class peer {
  public:
   using clock = std::chrono::steady_clock;
 
-  /// `announces`: bytes are fetched by their receiver, never sent along. `was_called`: by us, so
-  /// that the owner knows its number already. `silent_for`: wire_settings's.
+  /// `announces`: the receiver fetches the bytes; they are never sent along. `was_called`: this
+  /// process made the call, so that the owner knows the number already. `silent_for`: as in
+  /// wire_settings.
   peer(const context& of,
        peer_number number,
        wire_owner& owner,
        bool announces,
        bool was_called,
        std::chrono::milliseconds silent_for);
-  /// Tells everything that is under way `done(false)`, when nobody touches its memory any more. Of
-  /// a connection that is not closed yet the worker's end makes an end.
+  /// Calls `done(false)` of all unfinished operations, when their memory is no longer in use.
+  /// Destroying the worker also ends a connection that is still open.
   ~peer();
   peer(const peer&) = delete;
   peer& operator=(const peer&) = delete;
 
-  /// For the other end, as the handshake carries it.
+  /// The worker's address, sent to the other end in the handshake.
   const std::string& worker_address() const { return worker_address_; }
-  /// It may connect: it is about to be told that address.
+  /// Opens the port; call it before the other end learns the address.
   void expect() { door_.open(); }
-  /// The handshake is over. What fails breaks it.
+  /// Called after the handshake. A failure breaks the peer.
   void connect(const handshake& talk);
-  /// Whether the owner has heard of it: else nobody misses it.
+  /// Whether the owner knows this peer. The loss of an unknown peer is not reported.
   bool is_known() const { return introduced_ || was_called_; }
 
   void send(outgoing what);
-  /// True when there was something to do.
+  /// Returns true when there was work.
   bool progress();
-  /// False: there is something to do before anybody sleeps. What fails breaks it.
+  /// Returns false when work is pending and the thread must not sleep. A failure breaks the peer.
   bool arm();
 
   void break_off(const std::string& why);
-  /// Whether the connection of one that is broken is closed. The first call begins it, progress
-  /// goes on with it.
+  /// Closes the connection of a broken peer; returns true when it is closed. The first call starts
+  /// the close, progress continues it.
   bool close();
-  /// When it is broken, unless the other end has greeted by then; nothing: it has.
+  /// Deadline for the greeting of the other end; nothing: it has greeted.
   std::optional<clock::time_point> greeted_until() const { return greeted_until_; }
   void expire(clock::time_point now);
-  /// Why it is of no use any more; empty while it is.
+  /// Why the peer is broken; empty while it works.
   const std::string& broken() const { return broken_; }
-  /// Messages that were dropped, since they were of somebody else.
+  /// Number of dropped messages without the right token.
   std::uint64_t forged() const { return forged_; }
   peer_number number() const { return number_; }
   int wakeup() const { return wakeup_of(worker_); }
@@ -125,10 +126,10 @@ class peer {
   std::optional<clock::time_point> greeted_until_;
   std::string address_of_other_;
   message_token outgoing_token_ = {}, incoming_token_ = {};
-  std::vector<outgoing> waiting_;  ///< for the handshake
+  std::vector<outgoing> waiting_;  ///< messages for after the handshake
   std::uint64_t forged_ = 0;
-  ucp_ep_h endpoint_ = nullptr;         ///< null: there is none yet, or it is being closed
-  ucs_status_ptr_t closing_ = nullptr;  ///< null: it is closed, or nobody has begun to
+  ucp_ep_h endpoint_ = nullptr;         ///< null: not created yet, or being closed
+  ucs_status_ptr_t closing_ = nullptr;  ///< null: closed, or the close has not begun
   std::string broken_;
   operations under_way_;
   std::vector<announced> announced_;

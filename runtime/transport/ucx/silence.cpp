@@ -17,13 +17,14 @@ namespace troupe::runtime::ucx {
 
 namespace {
 
-// At a connection that is idle, within the time. How many fail does not end it: with
-// TCP_USER_TIMEOUT the first that comes after the time does.
+// Number of keepalive probes within the timeout. With TCP_USER_TIMEOUT, the first failed probe
+// after the timeout ends the connection, whatever the probe count.
 constexpr int looks = 3;
 
-/// Of a connection, in network order.
+/// One end of a connection, in network byte order.
 struct socket_end {
-  std::vector<char> address;  ///< empty: of this host alone, which an address of UCX does not say
+  std::vector<char>
+      address;  ///< empty: an address of this host only, which UCX does not put into its addresses
   std::array<char, 2> port = {};
   bool is_one = false;
 };
@@ -55,7 +56,8 @@ socket_end end_by(const Name& name, int socket) {
   return out;
 }
 
-// In what UCX packs the address of an interface stands before its port, with other things between.
+// A packed UCX address contains an interface's address and later its port, with other fields
+// between.
 bool names(std::span<const char> packed, const socket_end& x) {
   const auto at = std::search(packed.begin(), packed.end(), x.address.begin(), x.address.end());
   return std::search(at, packed.end(), x.port.begin(), x.port.end()) != packed.end();
@@ -63,7 +65,7 @@ bool names(std::span<const char> packed, const socket_end& x) {
 
 }  // namespace
 
-// Options of TCP are a hint: where the system does not know one the others still hold.
+// TCP options are a hint: when the system does not know one, the others still apply.
 void end_when_silent(int socket, std::chrono::milliseconds after) {
   if (after.count() <= 0)
     return;
@@ -85,7 +87,7 @@ void end_when_silent(const door& own,
   std::vector<std::array<char, 2>> ports;
   for (const int one : own.sockets())
     ports.push_back(end_by(::getsockname, one).port);
-  std::error_code refused;  // a hint is worth no failure, as where no descriptor is left
+  std::error_code refused;  // not an error, for example when no descriptor is free
   std::filesystem::directory_iterator entry("/proc/self/fd", refused);
   for (; !refused && entry != std::filesystem::directory_iterator(); entry.increment(refused)) {
     const auto name = entry->path().filename().string();

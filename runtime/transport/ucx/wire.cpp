@@ -16,7 +16,7 @@
 namespace troupe::runtime::ucx {
 
 namespace {
-// Closing by force ends what is under way without the other end: thousands of times what it takes.
+// A forced close needs no answer of the other end; this is thousands of times the usual duration.
 constexpr auto closing_takes_at_most = std::chrono::seconds(1);
 constexpr int a_millisecond = 1;
 }  // namespace
@@ -74,7 +74,8 @@ peer_number wire_of_ucx::connect(const std::string& address) {
   return number;
 }
 
-// The owner hears of who has called when he speaks: one that is gone before is nobody's.
+// The owner learns of a caller with its first message; a caller that leaves earlier is not
+// reported.
 std::pair<peer_number, std::string> wire_of_ucx::admit() {
   const auto number = next_number();
   auto& x = *add(number, false)->second;
@@ -94,7 +95,7 @@ void wire_of_ucx::left(peer_number who, const std::string& why) {
   const auto at = peers_.find(who);
   if (at == peers_.end())
     return;
-  at->second->progress();  // what he said before he left
+  at->second->progress();  // messages that it sent before it left
   at->second->break_off(why);
 }
 
@@ -128,7 +129,7 @@ void wire_of_ucx::post(work what) {
 }
 
 void wire_of_ucx::serve(std::promise<void>& ready) {
-  sigset_t all;  // signals are for others, and so for the threads that UCX makes here
+  sigset_t all;  // signals go to other threads, also from threads that UCX creates here
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
   bool listening = false;
@@ -144,7 +145,7 @@ void wire_of_ucx::serve(std::promise<void>& ready) {
   for (auto& [number, one] : peers_)
     one->break_off("the wire was stopped");
   bury();
-  do_posted();  // they are told that their peers are gone
+  do_posted();  // their senders learn that the peers are gone
   for (; !dying_.empty(); bury())
     if (!progress())
       std::this_thread::sleep_for(settings_.spin);
@@ -207,7 +208,7 @@ std::map<peer_number, std::unique_ptr<peer>>::iterator wire_of_ucx::add(peer_num
   return peers_.emplace(number, std::move(made)).first;
 }
 
-// Those who wait are told first: nobody else's messages wait for the end of a connection.
+// Reports the loss first; other peers' messages do not wait for the close.
 void wire_of_ucx::bury() {
   for (auto at = peers_.begin(); at != peers_.end();) {
     if (at->second->greeted_until())
@@ -234,7 +235,7 @@ bool wire_of_ucx::arm() {
   return armed;
 }
 
-/// In milliseconds; -1: until something happens.
+/// Milliseconds; -1: until an event.
 int wire_of_ucx::longest_sleep() const {
   if (!dying_.empty())
     return a_millisecond;
@@ -248,7 +249,7 @@ int wire_of_ucx::longest_sleep() const {
   return int(std::clamp<std::int64_t>(left, a_millisecond, 1000 * a_millisecond));
 }
 
-// A thread that posts from here on writes to the event, unless another has.
+// From here on the first thread that posts writes to the event.
 void wire_of_ucx::sleep() {
   {
     const std::lock_guard lock(mutex_);
@@ -274,7 +275,7 @@ void wire_of_ucx::sleep() {
 void wire_of_ucx::watch(int one) {
   epoll_event what = {};
   what.events = EPOLLIN;
-  if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, one, &what) != 0)  // it leaves with its worker
+  if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, one, &what) != 0)  // removed with its worker
     throw std::system_error(errno, std::generic_category(), "a wire cannot watch a connection");
 }
 

@@ -1,4 +1,4 @@
-// The wire: one thread, its entrance, and its peers.
+// The UCX wire: one thread with an entrance and its peers.
 
 #pragma once
 
@@ -30,7 +30,7 @@ class wire_of_ucx final : public wire, private entrance::host {
   using work = std::function<void()>;
   using clock = std::chrono::steady_clock;
 
-  /// Its owner has been told; its connection is being closed.
+  /// A lost peer whose connection is still closing; the owner knows of the loss.
   struct dying {
     std::unique_ptr<peer> who;
     clock::time_point until;
@@ -49,7 +49,7 @@ class wire_of_ucx final : public wire, private entrance::host {
   void watch(int one);
   std::map<peer_number, std::unique_ptr<peer>>::iterator add(peer_number number, bool was_called);
 
-  // Of the entrance.
+  // entrance::host
   std::pair<peer_number, std::string> admit() override;
   void introduced(peer_number who, const handshake& talk) override;
   void left(peer_number who, const std::string& why) override;
@@ -62,12 +62,12 @@ class wire_of_ucx final : public wire, private entrance::host {
   std::string address_;
   bool takes_device_memory_ = false;
 
-  std::mutex mutex_;  ///< of these three
+  std::mutex mutex_;  ///< protects the three members below
   std::vector<work> posted_;
   std::uint64_t next_ = 1;
   bool asleep_ = false;
 
-  // Of the thread alone.
+  // Used only by the thread.
   bool started_ = false, over_ = false;
   context context_;
   std::unique_ptr<entrance> entrance_;
