@@ -33,7 +33,7 @@ std::vector<attention_cache> empty_caches(const std::vector<attention_spec>& att
     cache.entries = with_element(type, [&]<class T>(T) {
       return tensor::empty<T>(stream, {rows, x.groups, 2, x.head_size});
     });
-    // Rows that nobody has written are masked by their position; what they hold must be finite.
+    // Unwritten rows are masked by their position, but must be finite.
     stream.pool().clear(cache.entries.raw(), cache.entries.bytes());
     cache.positions = whole_numbers(stream, {rows}, std::numeric_limits<std::int32_t>::max(), 0);
     cache.starts = whole_numbers(stream, {sequences + 1}, 0, std::int32_t(capacity));
@@ -70,15 +70,15 @@ void require_finite(std::span<const float> logits, std::size_t tokens, dtype pre
         "the model's output after {} tokens is not finite: {}", tokens, why_not_finite(precision));
 }
 
-/// How many tokens a request can get.
+/// Maximum number of tokens that the request can get.
 std::int64_t tokens_allowed(const generation_request& what, const model_spec& model) {
   if (!model.bounded())
     return what.tokens;
-  // The last one is seen by nobody.
+  // The last token is never an input.
   return std::min(what.tokens, model.embedding.positions - std::int64_t(what.prompt.size()) + 1);
 }
 
-/// One of several texts that grow together.
+/// State of one of the texts that grow together.
 struct growing_text {
   const generation_request* what = nullptr;
   std::int64_t most = 0;
@@ -112,8 +112,8 @@ decoder::decoder(const chunk& whole,
         = empty_caches(whole.attentions(), std::int64_t(sequences), capacity, store.type(), stream);
 }
 
-/// Shorter sequences are filled up at their end: what stands there is seen by no token before it,
-/// and written over by the token that takes its place.
+/// Pads shorter sequences at the end. Earlier tokens do not attend to the padding, and the next
+/// token overwrites it.
 bundle decoder::input(std::span<const std::vector<std::int32_t>> tokens) {
   const auto B = std::int64_t(tokens.size()), T = std::int64_t(longest(tokens));
   std::vector<std::int32_t> ids(std::size_t(B * T)), positions, places;
@@ -202,7 +202,7 @@ std::vector<generation_end> generate(const chunk& whole,
     longest_prompt = std::max(longest_prompt, std::int64_t(x.prompt.size()));
     most = std::max(most, allowed);
   }
-  // Logits are read on the host, and drawn from there.
+  // Samples on the host.
   runtime::stream drawing(
       stream.queue() == nullptr ? stream.where() : kernels::backend::cpu, stream.threads(), {});
   decoder state(
@@ -213,7 +213,7 @@ std::vector<generation_end> generate(const chunk& whole,
     for (std::size_t b = 0; b < texts.size(); ++b) {
       auto& text = texts[b];
       text.settle();
-      fresh[b] = {0};  // a text that has ended goes on in the dark
+      fresh[b] = {0};  // an ended text continues with a dummy token
       if (text.end)
         continue;
       const auto own = logits.subspan(b * std::size_t(model.head.padded_vocabulary));

@@ -1,4 +1,4 @@
-// Turns prompts into more text: one token at a time, each a function of all before it.
+// Generates text: continues prompts token by token; each token depends on all tokens before it.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace troupe::runtime {
 
-/// How a token is chosen. top_k and top_p exclude each other.
+/// Sampling of a token. top_k and top_p exclude each other.
 struct sampling_settings {
   float temperature = 1;  ///< above 0
   std::int64_t top_k = 0;
@@ -21,31 +21,32 @@ struct sampling_settings {
   std::uint64_t seed = 1234;
 };
 
-/// The most probable token, always.
+/// Always the most probable token.
 inline sampling_settings greedy() {
   return {.top_k = 1};
 }
 
 enum class generation_end : std::uint8_t {
-  enough,            ///< as many tokens as were asked for
-  end_of_document,   ///< the model said so; that token is not handed out
-  end_of_positions,  ///< of a table of learned positions the last was used
-  stopped            ///< the caller that got the tokens wanted no more
+  enough,            ///< the requested number of tokens
+  end_of_document,   ///< the model ended it; that token is not passed on
+  end_of_positions,  ///< the last learned position is used
+  stopped            ///< the visitor returned false
 };
 
 struct generation_request {
   std::vector<std::int32_t> prompt;  ///< at least one token
-  std::int64_t tokens = 0;           ///< at most so many
+  std::int64_t tokens = 0;           ///< maximum
   std::int32_t end_of_document = 0;
   sampling_settings sampling;
-  std::uint64_t number = 0;  ///< of the prompt among several: its draws are keyed by it
+  std::uint64_t number = 0;  ///< number of the prompt; keys its random numbers
 };
 
-/// Logits of the next token, after sequences that grow. One thread; what it is made of outlives it.
+/// Computes the next token's logits for growing sequences. One thread. The constructor's arguments
+/// must outlive it.
 class decoder {
  public:
-  /// `sequences` sequences of at most `capacity` tokens each. Without `cached` nothing is kept
-  /// between calls: slower, the same logits.
+  /// `sequences` sequences of at most `capacity` tokens each. Without `cached` there is no KV
+  /// cache: slower, with the same logits.
   decoder(const chunk& whole,
           parameter_store& store,
           stream& stream,
@@ -53,8 +54,8 @@ class decoder {
           bool cached,
           std::size_t sequences = 1);
 
-  /// Appends to each sequence its tokens, one or more; returns the logits (sequences, padded
-  /// vocabulary) after the last of each, valid until the next call.
+  /// Appends one or more tokens to each sequence. Returns the logits (sequences, padded vocabulary)
+  /// after the last token of each, valid until the next call.
   std::span<const float> advance(std::span<const std::vector<std::int32_t>> tokens);
 
  private:
@@ -66,23 +67,23 @@ class decoder {
   parameter_store& store_;
   stream& stream_;
   std::int64_t capacity_;
-  std::vector<std::vector<std::int32_t>> so_far_;  ///< of each sequence; without caches: all tokens
+  std::vector<std::vector<std::int32_t>> so_far_;  ///< all tokens of each sequence, without caches
   std::vector<std::int64_t> filled_;               ///< tokens of each sequence in the caches
   std::optional<std::vector<attention_cache>> caches_;
   std::vector<float> logits_;  ///< after the last token of each sequence
 };
 
-/// Throws input_error for a prompt that is empty or, with learned positions, too long.
+/// Throws input_error for an empty prompt or, with learned positions, a too long one.
 void require_fitting(const generation_request& what, const model_spec& model);
 
-/// Told which request has which next token; false ends that text.
+/// Called with each new token of a request; returns false to end that text.
 using token_visitor = std::function<bool(std::size_t request, std::int32_t token)>;
 
-/// Continues all prompts together, one token of each at a time, and hands out each as soon as it is
-/// there; says how each ended. Token number i of a request is drawn by the random number (seed,
-/// "generate", number of the request, i): the same requests give the same texts. What runs beside a
-/// request can change the last bits of its logits, and nothing else. Throws input_error for a
-/// prompt that does not fit and for logits that are not finite.
+/// Continues all prompts together, one token of each per step, and passes each token to `visit` at
+/// once. Returns how each text ended. Token i of a request is sampled with the random number of
+/// (seed, "generate", request number, i), so equal requests give equal texts. Other requests in the
+/// batch can change the last bits of a request's logits, and only those. Throws input_error for a
+/// prompt that does not fit and for non-finite logits.
 std::vector<generation_end> generate(const chunk& whole,
                                      parameter_store& store,
                                      stream& stream,

@@ -36,7 +36,7 @@ std::unique_ptr<checkpoint_reader> open(const fs::path& from) {
   return open_checkpoint(*found.folder);
 }
 
-/// The folder beside which a training run kept its tokenizer.
+/// The folder in which a training run kept its tokenizer, above the checkpoint.
 fs::path run_folder(const fs::path& checkpoint) {
   return fs::absolute(checkpoint).lexically_normal().parent_path();
 }
@@ -85,7 +85,7 @@ loaded_model::loaded_model(loading wanted)
   auto model = gpt_spec(config, wanted.own);
   const auto range = all_of(model);
   model_ = std::make_unique<chunk>(std::move(model), range);
-  // Without replicas: nobody asks for gradients.
+  // Zero replicas: inference needs no gradients.
   store_ = std::make_unique<resident_store>(model_->units(), 0, stream_.pool(), wanted.precision);
   fill(*store_, *checkpoint);
 }

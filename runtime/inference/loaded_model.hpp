@@ -1,4 +1,4 @@
-// A trained model, taken from a checkpoint to be used: its parameters, and its tokenizer.
+// A trained model loaded from a checkpoint for inference: parameters and tokenizer.
 
 #pragma once
 
@@ -14,23 +14,25 @@
 namespace troupe::runtime {
 
 struct loading {
-  std::filesystem::path from;  ///< where a training run saved, or one iter_... folder in it
+  std::filesystem::path
+      from;  ///< the folder of a training run's checkpoints, or one iter_... folder in it
   kernels::backend backend = kernels::backend::cpu;
   int threads = 1;
-  dtype precision = dtype::f32;  ///< of values, activations, keys and logits
-  /// Instead of the one that is kept beside the checkpoints; must have its fingerprint.
+  dtype precision = dtype::f32;  ///< of weights, activations, KV cache and logits
+  /// Replaces the tokenizer beside the checkpoints; must have the same fingerprint.
   std::unique_ptr<const tokenizer> with = nullptr;
-  extension own = {};  ///< that the model was trained with
+  extension own = {};  ///< the extension that the model was trained with
 };
 
-/// The folder in which the run that saved `from`, as in `loading`, kept its tokenizer.
+/// The folder of the tokenizer that the run kept; `from` as in `loading`.
 std::filesystem::path kept_tokenizer(const std::filesystem::path& from);
 
 /// The whole model on one stream. One thread.
 class loaded_model {
  public:
-  /// Reads and verifies. Throws input_error when there is no valid checkpoint, or not of this
-  /// model, or its tokenizer is missing. A checkpoint that was passed over is said in the log.
+  /// Loads and verifies. Throws input_error when there is no valid checkpoint, when the checkpoint
+  /// is of another model, or when its tokenizer is missing. Logs a warning for a skipped
+  /// checkpoint.
   explicit loaded_model(loading wanted);
 
   const gpt_config& config() const { return manifest_.model; }

@@ -1,4 +1,4 @@
-// How surprising a text is to a model.
+// The log-likelihood of a text under a model.
 
 #pragma once
 
@@ -13,15 +13,15 @@
 
 namespace troupe::runtime {
 
-/// Told (tokens predicted so far, all).
+/// Called with the tokens predicted so far and their total.
 using score_progress = std::function<void(std::uint64_t, std::uint64_t)>;
 
-/// Why a model's output may not be finite, and what to do, as the end of a sentence.
+/// Why a model's output may be non-finite and what to do: the end of an error message.
 std::string why_not_finite(dtype precision);
 
-/// Minus the natural logarithm of the probability of tokens[1] ... tokens[n - 1], summed; each is
-/// predicted once. Windows of at most the model's sequence length move on by `stride` predictions,
-/// 1 <= stride <= that length: what a window shares with the one before is its context. Throws
+/// Negative log-likelihood (natural logarithm) of tokens[1] ... tokens[n - 1], summed; each token
+/// is predicted once. Slides a window of at most the model's sequence length by `stride`
+/// predictions, 1 <= stride <= that length. The overlap with the previous window is context. Throws
 /// input_error when the sum is not finite.
 double surprise(const chunk& whole,
                 parameter_store& store,
@@ -30,7 +30,7 @@ double surprise(const chunk& whole,
                 std::int64_t stride,
                 const score_progress& progress = {});
 
-/// Logits (T, vocabulary), row-major, padding left out, after each of 1 <= T <= sequence length
+/// Logits (T, vocabulary), row-major, without padding, after each of the 1 <= T <= sequence length
 /// tokens.
 std::vector<float> logits_of(const chunk& whole,
                              parameter_store& store,

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* replacement = "\xEF\xBF\xBD";
 
-/// Whether more bytes could make this the beginning of one valid character.
+/// Whether more bytes could complete these to one valid character.
 bool may_grow(std::string_view bytes) {
   for (const char* filler : {"\x80", "\xA0", "\x90", "\xBF"})
     for (std::size_t more = 1; bytes.size() + more <= 4; ++more) {
@@ -26,7 +26,7 @@ bool may_grow(std::string_view bytes) {
 }  // namespace
 
 std::string text_stream::push(std::int32_t token) {
-  // What a token reads as may depend on the one before it: ids as words have a space between them.
+  // A token's text may depend on the token before it, such as a space between words.
   const std::int32_t both[] = {last_.value_or(token), token};
   const auto first = last_ ? with_.decode(std::span(both).first(1)).size() : 0;
   pending_ += with_.decode(std::span(both).last(last_ ? 2 : 1)).substr(first);

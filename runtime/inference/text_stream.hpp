@@ -1,4 +1,4 @@
-// Tokens that come one by one, as text that a terminal can show at any moment.
+// Turns a stream of tokens into text that a terminal can show at any moment.
 
 #pragma once
 
@@ -11,17 +11,17 @@
 
 namespace troupe::runtime {
 
-/// Holds back the bytes of a character until it is complete. A byte that cannot be part of one
-/// becomes U+FFFD. The tokenizer outlives it; what an id of it reads as depends on itself and the
-/// one before it, which holds of all of ours.
+/// Holds back the bytes of a character until it is complete. An invalid byte becomes U+FFFD. The
+/// tokenizer must outlive this object. The text of a token may depend only on the token and the one
+/// before it, as in all tokenizers here.
 class text_stream {
  public:
   explicit text_stream(const tokenizer& with) : with_(with) {}
 
-  /// What can be shown after one more token; may be empty.
+  /// Text to show after one more token; may be empty.
   std::string push(std::int32_t token);
 
-  /// What is left when no more tokens come.
+  /// The rest of the text, after the last token.
   std::string finish();
 
  private:
@@ -32,17 +32,17 @@ class text_stream {
   std::string pending_;
 };
 
-/// Ends a text before the first of some words, however it is cut into pieces.
+/// Ends a text before the first of several stop words, even when a word is split between pieces.
 class stop_words {
  public:
-  /// Empty words are left out.
+  /// Empty words are ignored.
   explicit stop_words(std::vector<std::string> words);
 
-  /// What can be shown after one more piece: what may be the beginning of a word is held back.
+  /// Text to show after one more piece. Holds back a possible beginning of a stop word.
   std::string push(std::string_view piece);
-  /// What is left when no more comes.
+  /// The rest of the text, after the last piece.
   std::string finish();
-  bool found() const { return found_; }  ///< the text has ended; more pieces are ignored
+  bool found() const { return found_; }  ///< a stop word was found; further pieces are ignored
 
  private:
   std::vector<std::string> words_;
