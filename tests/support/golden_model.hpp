@@ -59,8 +59,7 @@ inline void read_qkv(const runtime::safetensors_file& file,
     }
 }
 
-/// The common shape of Nemotron and Persimmon: LayerNorm, squared ReLU, RoPE on a part of each
-/// head.
+/// The common shape of Nemotron and Persimmon: LayerNorm, squared ReLU, partial RoPE.
 inline runtime::gpt_config squared_relu_shape(const nlohmann::json& config) {
   runtime::gpt_config x;
   x.layers = config["num_hidden_layers"];

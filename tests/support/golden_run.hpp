@@ -139,7 +139,7 @@ constexpr tolerance in_bf16_by_tiles{2.5e-3, 1e-2, 5e-3};
 // equal: the largest gradient is at least 10 % away from the limit of fp16.
 constexpr tolerance in_f16{3e-4, 1.2e-3, 1e-3};
 
-/// Compares whether the step was skipped, its loss scale (if the run has one) and its gradient
+/// Compares the loss scale (if the run has one), whether the step was skipped, and the gradient
 /// norm.
 inline void meet_update(const json& expected,
                         const step_report& report,

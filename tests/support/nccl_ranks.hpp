@@ -16,8 +16,7 @@ namespace troupe::tests {
 /// Runs before the first use of a device.
 inline const bool has_four_devices = ::setenv("TROUPE_EMULATED_DEVICES", "4", 1) == 0;
 
-/// Runs each rank on its own thread. Rethrows the exception of the lowest failed rank when all have
-/// ended.
+/// Runs each rank on its own thread; then rethrows the exception of the lowest failed rank.
 inline void on_threads(int ranks, const std::function<void(int rank)>& act) {
   std::vector<std::exception_ptr> failed(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;

@@ -1,5 +1,5 @@
-// Where things lie: said by one source, so that the others are the same in every checkout, and a
-// compiler cache serves all of them.
+// Paths of the checkout and the build. Only places.cpp depends on them, so a compiler cache serves
+// all other sources in every checkout.
 
 #pragma once
 
@@ -16,7 +16,7 @@ std::string bin_dir();
 /// The folder of the emulated device's plug-ins.
 std::string emulated_plugins_dir();
 
-/// The folder of a plug-in for tests, in cuDNN's place; empty: beside the program.
+/// The folder of the test plug-in that replaces cuDNN; empty: beside the program.
 std::string test_plugins_dir();
 
 }  // namespace troupe::tests

@@ -1,4 +1,4 @@
-// Processes for tests of processes (process_player.cpp), and what is left of them.
+// Starts and inspects the processes (process_player.cpp) of process tests.
 
 #pragma once
 
@@ -24,18 +24,18 @@ inline std::vector<std::string> player(std::vector<std::string> words) {
   return words;
 }
 
-constexpr auto long_enough = std::chrono::seconds(60);  ///< for what comes: only a hang reaches it
+constexpr auto long_enough = std::chrono::seconds(60);  ///< timeout that only a hang reaches
 
-/// A process is gone, and nobody has to ask how it ended.
+/// True if the process has ended; its zombie may remain.
 inline bool is_gone(pid_t pid) {
   const auto facts = runtime::look_at_process(pid);
   return !facts || facts->state == 'Z';
 }
 
-/// What `descendants` wrote there, once it has.
+/// The pids that `process_player descendants FILE` writes; waits for the file.
 inline std::vector<pid_t> descendants_in(const std::filesystem::path& file) {
   if (!soon([&] { return std::filesystem::exists(file); }))
-    throw std::runtime_error("the descendants do not come");
+    throw std::runtime_error("the descendants did not start in time");
   std::istringstream in(runtime::read_text(file));
   std::vector<pid_t> out;
   for (pid_t pid = 0; in >> pid;)
@@ -43,13 +43,13 @@ inline std::vector<pid_t> descendants_in(const std::filesystem::path& file) {
   return out;
 }
 
-/// What an agent tells next of this kind; whatever else it tells meanwhile is passed over.
+/// The agent's next message of this type; skips all others. Throws std::runtime_error on a timeout.
 template <class Told>
 Told told_by(runtime::agent_client& agent) {
   while (const auto next = agent.next(long_enough))
     if (const auto* const found = std::get_if<Told>(&*next))
       return *found;
-  throw std::runtime_error("the agent does not tell it");
+  throw std::runtime_error("the agent did not send the expected message in time");
 }
 
 }  // namespace troupe::tests

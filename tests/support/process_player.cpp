@@ -1,4 +1,4 @@
-// A process for tests of processes. What it does, its first word says.
+// The process of process tests. Its first argument selects what it does.
 
 #include "runtime/process/agent_client.hpp"
 #include "runtime/process/host_agent.hpp"
@@ -33,12 +33,12 @@ using namespace troupe::runtime;
     ::pause();
 }
 
-/// This process has begun, and so is past what its start needs.
+/// Creates the file, to show that the process has started.
 void put_there(const std::string& file) {
   std::fclose(std::fopen(file.c_str(), "w"));
 }
 
-/// Every open descriptor, one a line; that of the folder apart.
+/// Prints each open descriptor on a line, without that of /proc/self/fd.
 void print_descriptors() {
   DIR* const all = ::opendir("/proc/self/fd");
   while (const auto* entry = ::readdir(all))
@@ -57,8 +57,8 @@ void print_signals() {
   }
 }
 
-/// A child, a grandchild whose parent has ended, and one that has left the group and the session.
-/// Their pids go to the file, when all of them are there.
+/// Starts a child, a grandchild with a dead parent, and a grandchild in a session of its own.
+/// Writes their pids to the file when all of them run.
 [[noreturn]] void have_descendants(const std::string& file) {
   int ends[2];
   if (::pipe(ends) != 0)
@@ -95,7 +95,7 @@ void print_signals() {
   sleep_for_ever();
 }
 
-/// Says its child's pid, which asks to end with it.
+/// Starts a child that ends with its parent, and prints the child's pid.
 [[noreturn]] void be_parent() {
   const auto me = ::getpid();
   const auto child = ::fork();
@@ -109,7 +109,8 @@ void print_signals() {
   sleep_for_ever();
 }
 
-/// By its words a part of a run; the kernel needs a while to end it, as it has memory.
+/// Marked by its command line as part of a run. Holds 256 MiB, so the kernel needs a while to end
+/// it.
 constexpr const char* part_word = "troupe:part";
 
 [[noreturn]] void be_part() {
@@ -121,7 +122,7 @@ constexpr const char* part_word = "troupe:part";
   sleep_for_ever();
 }
 
-/// Starts an agent, and by it a process with descendants; says the pids of guard and process.
+/// Starts an agent, which starts a process with descendants. Prints the pids of guard and process.
 [[noreturn]] void be_owner(const std::string& run,
                            const std::string& patience,
                            const std::string& file) {
@@ -139,8 +140,8 @@ constexpr const char* part_word = "troupe:part";
   std::exit(1);
 }
 
-/// Leads a run: starts an agent whose processes outlive it, and by it one that sleeps, and asks to
-/// be succeeded by `successor`. Says the pids of guard and process.
+/// Leads a run: starts an agent whose processes outlive it, has it start a sleeping process, and
+/// registers `successor`. Prints the pids of guard and process.
 [[noreturn]] void be_leader(const std::string& run,
                             const std::string& patience,
                             std::vector<std::string> successor) {
@@ -163,7 +164,8 @@ constexpr const char* part_word = "troupe:part";
   std::exit(1);
 }
 
-/// Asks to be succeeded in turn, and says its pid and whom the agent knows, in a line of the file.
+/// Registers a successor of its own, then writes its pid and the processes that the agent knows to
+/// the file, in one line.
 std::vector<known_process> lead(agent_client& agent,
                                 const std::string& run,
                                 const std::string& file) {
@@ -180,7 +182,7 @@ std::vector<known_process> lead(agent_client& agent,
   std::exit(1);
 }
 
-/// By the next agent, those that run and are not this process.
+/// Lets a new agent adopt all running processes except this one.
 void adopt_all(agent_client& agent, const std::vector<known_process>& known) {
   for (const auto& one : known)
     if (!one.ended && one.process != this_process())
@@ -188,8 +190,8 @@ void adopt_all(agent_client& agent, const std::vector<known_process>& known) {
           .request = 9, .name = one.name, .which = one.which, .process = one.process});
 }
 
-/// Takes over the run's agent, and starts another one when that dies, which adopts all that run.
-/// Told to by SIGTERM it ends the agent, and then itself.
+/// Takes over the run's agent. If the agent dies, starts another one, which adopts all running
+/// processes. SIGTERM ends the agent and then this process.
 [[noreturn]] void be_successor(const std::string& run, const std::string& file) {
   sigset_t end;
   ::sigemptyset(&end);
@@ -216,7 +218,7 @@ void adopt_all(agent_client& agent, const std::vector<known_process>& known) {
   std::exit(0);
 }
 
-/// Its first thread ends, and the process with another one goes on: to others it is a zombie.
+/// Ends its first thread and continues in another one; the kernel then reports it as a zombie.
 [[noreturn]] void be_headless() {
   std::thread(sleep_for_ever).detach();
   ::pthread_exit(nullptr);

@@ -1,5 +1,5 @@
-// Workers of a whole job, each on a thread with a stream of its own, without actors: activations
-// are passed by hand.
+// The workers of a whole job without actors: each has its own thread and stream, and the test
+// passes activations between them.
 
 #pragma once
 
@@ -30,7 +30,7 @@ struct rank_coordinates {
   friend auto operator<=>(const rank_coordinates&, const rank_coordinates&) = default;
 };
 
-/// Bundles on their way between threads.
+/// Passes bundles between threads.
 class hand_over {
  public:
   using key = std::tuple<rank_coordinates, int, int, bool>;  ///< receiver, replica, micro-batch,
@@ -70,12 +70,11 @@ struct group_step_result {
   std::map<std::string, runtime::digest> digests;  ///< of the state after the update
 };
 
-/// Of each rank, kept while its workers come and go.
+/// The estate of each rank; it outlives the workers.
 using estates_of_ranks = std::map<rank_coordinates, std::shared_ptr<runtime::rank_estate>>;
 
-/// All ranks of a job. `settings` says what each is told; its chunks are cut here, evenly where no
-/// stages are given. With estates each step is sealed as the iteration with its number; `begin`
-/// seals what is before the first.
+/// All ranks of a job. All get `settings`, with chunks cut by `stages` (default: evenly). With
+/// estates, each step is sealed as the iteration of its number; `begin` seals the initial state.
 class ranks {
  public:
   ranks(const grid& g,
@@ -120,7 +119,7 @@ class ranks {
     each([&](const rank_coordinates& s) { at(s).seal(iteration, at(s).digests()); });
   }
 
-  /// The same state whatever the grid: gains near 1, all else near 0, nothing at either.
+  /// Sets a state that does not depend on the grid: gains near 1, all else near 0, no exact 1 or 0.
   void shake(double by = 0.25) {
     each([&](const rank_coordinates& s) {
       at(s).restore(
@@ -138,7 +137,7 @@ class ranks {
     });
   }
 
-  /// Forward and backward of every micro-batch, all forwards first; reduction; norms; update.
+  /// One step: all forward passes, all backward passes, reduction, norms, update.
   group_step_result step(std::uint64_t number, std::int64_t microbatches, double rate = 0.01) {
     const int logical = grid_.data * settings_.replicas;
     hand_over wire(token_);
@@ -167,7 +166,7 @@ class ranks {
     return out;
   }
 
-  /// Parameters, or moments, put together from the parts of all ranks.
+  /// The whole parameters, or moments, gathered from all ranks.
   std::map<std::string, std::vector<float>> gathered(bool moments = false) {
     std::map<std::string, std::vector<float>> out;
     std::map<std::string, std::int64_t> filled;
@@ -186,7 +185,7 @@ class ranks {
     return out;
   }
 
-  /// Calls visit(rank), each on a thread. What the first one throws is thrown again.
+  /// Calls visit(rank) for each rank on its own thread. Rethrows the first exception.
   void each(const std::function<void(const rank_coordinates&)>& visit) {
     std::vector<std::thread> threads;
     std::mutex mutex;
@@ -217,7 +216,7 @@ class ranks {
           visit({t, p, d});
   }
 
-  /// Whether what this rank holds is counted: of equal data ranks the first.
+  /// True if the state of this rank counts: among equal data ranks only that of the first.
   bool answers(const rank_coordinates& s) const {
     return settings_.distributed_optimizer || s.data == 0;
   }

@@ -1,4 +1,4 @@
-// Jobs that recover from planted deaths, and what must be as if nobody had died.
+// Runs jobs that recover from planted deaths and compares them with an undisturbed run.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace troupe::tests {
 
-/// As if nobody had died.
+/// The run without deaths; computed once per arrangement.
 inline const lived& undisturbed(const arrangement& what) {
   static std::map<std::string, lived> known;
   const auto found = known.find(what.name);
@@ -30,9 +30,9 @@ inline void check_same(const lived& x, const arrangement& what) {
   CHECK(look_at_same(x, undisturbed(what)) == sentences{});
 }
 
-/// Dies as planted, and it comes out as if nobody had, with so many restarts; each time all go on
-/// from what they have, but where they were not complete yet. Of one death what is told is looked
-/// at, too.
+/// Runs with the planted death and checks that the results equal the undisturbed run, with this
+/// many restarts. Each restart must continue from the ranks' own states, unless these were not
+/// complete yet. For a single death, also checks the logged event.
 inline lived check_survives(const arrangement& what,
                             const std::string& death,
                             std::size_t restarts = 1) {

@@ -1,5 +1,5 @@
-// What must be as if nobody had died, and what is told of who did. Complaints are sentences; none:
-// all is well.
+// Compares a run with deaths with an undisturbed one and checks the logged events. Each function
+// returns complaints as sentences; an empty result means success.
 
 #pragma once
 
@@ -20,7 +20,8 @@ namespace troupe::tests {
 
 using sentences = std::vector<std::string>;
 
-/// It ended well: each step in the log once and ascending, each sample asked for, and nothing left.
+/// The run ended well: the log has each step once, in order; each sample was requested; no ticket
+/// is left.
 inline sentences look_at_whole(const lived& x, const runtime::training_job& job) {
   sentences out;
   if (x.end.exit_code != 0 || !x.end.reason.empty())
@@ -37,31 +38,32 @@ inline sentences look_at_whole(const lived& x, const runtime::training_job& job)
     samples.insert(i);
   if (x.samples != samples)
     out.push_back(
-        fmt::format("{} samples were asked for, of {}", x.samples.size(), samples.size()));
+        fmt::format("{} samples were requested, {} expected", x.samples.size(), samples.size()));
   if (x.left_at_end() != 0 || x.leased != 0)
     out.push_back(
-        fmt::format("{} tickets were left at the end, {} are leased", x.left_at_end(), x.leased));
+        fmt::format("{} tickets are left at the end, {} are leased", x.left_at_end(), x.leased));
   if (x.left.empty())
-    out.push_back("no generation has ended");
+    out.push_back("no generation ended");
   if (!x.waiting.empty())
-    out.push_back(fmt::format("nobody died of {}", fmt::join(x.waiting, ", ")));
+    out.push_back(fmt::format("planted deaths did not fire: {}", fmt::join(x.waiting, ", ")));
   return out;
 }
 
-/// The same steps with the same states, the same validations, the same checkpoint.
+/// Both runs have the same steps with the same states, the same validations and the same
+/// checkpoint.
 inline sentences look_at_same(const lived& x, const lived& calm) {
   sentences out;
   const auto other
       = std::mismatch(x.steps.begin(), x.steps.end(), calm.steps.begin(), calm.steps.end());
   if (other.first != x.steps.end() || other.second != calm.steps.end())
-    out.push_back(fmt::format("step {} is another: {} instead of {}",
+    out.push_back(fmt::format("step {} differs: {} instead of {}",
                               other.first - x.steps.begin() + 1,
                               other.first == x.steps.end() ? "none" : other.first->dump(),
                               other.second == calm.steps.end() ? "none" : other.second->dump()));
   if (x.validations != calm.validations)
-    out.push_back(fmt::format("validations are {}", fmt::join(x.validations, ", ")));
+    out.push_back(fmt::format("validations differ: {}", fmt::join(x.validations, ", ")));
   if (x.saved != calm.saved)
-    out.push_back(fmt::format("the newest checkpoint is of {}", x.saved));
+    out.push_back(fmt::format("the newest checkpoint is of iteration {}", x.saved));
   return out;
 }
 
@@ -69,8 +71,8 @@ inline bool is_service(std::string_view kind) {
   return kind == "loader" || kind == "checkpointer" || kind == "monitor";
 }
 
-/// A run that hangs as planted is to find it while it goes on. Nobody asks anything of a node
-/// between two deaths: there its steps take as long as it takes to suspect it.
+/// Lets the run detect a planted hang before it ends. A node gets no requests between two deaths,
+/// so the steps are slowed down until the failure detector suspects it.
 inline void make_time_for(const runtime::planted_death& hang, runtime::training_job& job) {
   job.recovery.suspicion = 0.5;  // long beside a piece of its work
   if (hang.kind() == "node")
@@ -83,26 +85,26 @@ inline std::string replica_of(const runtime::planted_death& x) {
   return x.who.substr(begin, x.who.find('.') - begin);
 }
 
-/// Whether that event names who died: a worker by its replica.
+/// True if the event names the dead actor and the cause. A worker appears under its replica.
 inline bool names(const nlohmann::json& event, const runtime::planted_death& x) {
   const std::string who = event["who"], why = event["why"];
   const auto kind = x.kind();
-  if (flips_bit(x.how))  // of several that differ nobody knows who is wrong
+  if (flips_bit(x.how))  // when replicas differ, it is unknown which one is wrong
     return who.starts_with("replica") && why.find("STEP-") != std::string::npos;
   const bool hangs = x.how == runtime::death_kind::by_hanging;
   const auto cause = hangs ? "no progress" : x.text;
   if (is_service(kind))
     return who.starts_with(kind) && why.find(cause) != std::string::npos;
-  if (kind == "node" || kind == "supervisor")  // with its node a supervisor ends, too
+  if (kind == "node" || kind == "supervisor")  // a supervisor ends with its node
     return (who == kind || who == "supervisor") && why.find(cause) != std::string::npos;
   const auto rank = kind == "replica" ? "" : "stage:" + x.who.substr(x.who.find(':') + 1);
   return who == "replica:" + replica_of(x) && why.find(rank) != std::string::npos
          && why.find(cause) != std::string::npos;
 }
 
-/// What is told of one death, of which nobody else died: exactly one replacement, of whom it
-/// struck, because of it; from the states that the ranks had, at most one committed step back.
-/// `first`: the run's first step.
+/// Checks the logged events of a single death: exactly one restart or replacement, with the dead
+/// actor and the cause. A restart continues from the ranks' own states, at most one committed step
+/// back. `first`: the run's first step.
 inline sentences look_at_event(const lived& x,
                                const runtime::planted_death& death,
                                std::uint64_t first) {
@@ -116,40 +118,40 @@ inline sentences look_at_event(const lived& x,
   }
   if (x.restarts != 1 || deaths.size() != 1)
     return {
-        fmt::format("one death, and the ledger has {} restarts, the log: {}", x.restarts, told)};
+        fmt::format("after one death the ledger has {} restarts; events: {}", x.restarts, told)};
   const auto& event = deaths.front();
   const bool has_wrong_bits = flips_bit(death.how);
   if (wrong.size() != (has_wrong_bits ? 1 : 0)
       || (has_wrong_bits
           && runtime::without_tensor_zero(wrong.front()["who"].get<std::string>())
                  != runtime::without_tensor_zero("stage" + death.who.substr(4))))
-    out.push_back("it does not say whose bits were wrong: " + told);
+    out.push_back("no event names the rank with the wrong bits: " + told);
   if (!names(event, death))
-    out.push_back("it does not say who died, and of what: " + told);
+    out.push_back("the event does not name the dead actor and the cause: " + told);
   if (event["event"] != (service ? "replaced" : "restart"))
-    out.push_back("it is told otherwise: " + told);
+    out.push_back("the event has another type: " + told);
   if (service) {
-    // No step was disturbed: no generation has ended but the last, and nothing was left behind.
+    // A service does not disturb steps: only the last generation ends.
     if (x.left.size() != 1)
-      out.push_back(fmt::format("{} generations have ended", x.left.size()));
+      out.push_back(fmt::format("{} generations ended", x.left.size()));
     if (event.contains("resumed_from"))
-      out.push_back("it went back for a service: " + told);
+      out.push_back("the run went back because of a service: " + told);
     return out;
   }
   using enum runtime::moment_of_step;
   const bool incomplete = death.at == restore && death.step == first;
   const std::uint64_t newest = event["iteration"], resumed = event["resumed_from"];
   if (event["state_from"] != "estate" && !incomplete)
-    out.push_back("states come from elsewhere: " + told);
+    out.push_back("states do not come from the ranks' estates: " + told);
   if (resumed > newest || resumed + 1 < newest)
-    out.push_back("it went back from one step to another that is no neighbour: " + told);
-  // Nobody waits for a node that hangs until it is asked for something: steps go on.
+    out.push_back("the run went back by more than one step: " + told);
+  // Steps go on while a node hangs, until it gets a request.
   const bool noticed_later = death.kind() == "node" && death.how == runtime::death_kind::by_hanging;
   if (newest + 1 < death.step
       || (death.at < updated && newest + 1 > death.step + 1 && !noticed_later))
-    out.push_back("it died at another step: " + told);
+    out.push_back("the death came at another step: " + told);
   if (event["generation"] <= 1 || event["seconds"] <= 0.0)
-    out.push_back("no generation, or no time, was told: " + told);
+    out.push_back("the event lacks its generation or its duration: " + told);
   return out;
 }
 

@@ -1,4 +1,4 @@
-// A thread that the system lets not read the memory of other processes.
+// Makes process_vm_readv fail with EPERM, as a system does that forbids reading other processes.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace troupe::tests {
 
-/// The calling thread and those that it starts, to their end.
+/// Affects the calling thread and all threads that it starts, until they end.
 inline void refuse_memory_of_others() {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

@@ -1,5 +1,5 @@
-"""An S3 service on loopback for tests: ranged reads of objects in memory, If-Match, signatures of AWS
-Signature Version 4, and faults that are planted before.
+"""An S3 service on loopback for tests: ranged reads of objects in memory, If-Match, AWS Signature
+Version 4, and planted faults.
 
     with Server({"bucket/key": b"..."}, keys=("ID", "SECRET")) as server:
         server.plant("bucket/key", status(503, "SlowDown"), times=2)
@@ -16,7 +16,7 @@ EMPTY = hashlib.sha256(b"").hexdigest()
 
 
 def status(code, name):
-    """Answers with an error of S3."""
+    """Answers with an S3 error."""
     return lambda handler, answer: handler.refuse(code, name)
 
 
@@ -26,7 +26,7 @@ def closed(handler, answer):
 
 
 def cut(handler, answer):
-    """Announces all of the body and closes in its middle."""
+    """Announces the whole body, sends half of it and closes the connection."""
     handler.answer(*answer, send=len(answer[2]) // 2)
     handler.close_connection = True
 
@@ -39,7 +39,7 @@ def mute(handler, answer):
 
 
 def together(requests):
-    """Answers when so many wait here at once; where they do not come, by no answer."""
+    """Answers when `requests` requests wait at once; after 30 s closes the connection instead."""
     meeting = threading.Barrier(requests)
 
     def wait(handler, answer):
@@ -53,20 +53,20 @@ def together(requests):
 
 
 def short(handler, answer):
-    """A body that is shorter than its range."""
+    """Answers with a body that is shorter than its range."""
     code, headers, body = answer
     handler.answer(code, headers, body[:-1])
 
 
 def shifted(handler, answer):
-    """Another range than was asked for."""
+    """Answers with another range than the requested one."""
     code, headers, body = answer
     first, last, whole = map(int, re.findall(r"\d+", headers["Content-Range"]))
     handler.answer(code, {**headers, "Content-Range": f"bytes {first + 1}-{last}/{whole}"}, body[1:])
 
 
 def whole(handler, answer):
-    """Takes no notice of the range."""
+    """Ignores the range and answers with the whole object."""
     handler.answer(200, answer[1] | {"Content-Range": None}, handler.server.objects[handler.name])
 
 
@@ -96,7 +96,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     f"</Message></Error>".encode())
 
     def signature_fault(self):
-        """Nothing, or the name of the error of this request's signature."""
+        """The name of the S3 error in this request's signature, or None."""
         said = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/s3/aws4_request, ?"
                             r"SignedHeaders=([^,]+), ?Signature=([0-9a-f]{64})",
                             self.headers.get("Authorization", ""))
@@ -159,9 +159,9 @@ class Server(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.objects, self.keys, self.token = dict(objects), keys, token
         self.seen = []  # (name, Range, whether signed)
-        self.faults = []  # [name, fault, how often, requests before]
+        self.faults = []  # [name, fault, remaining times, requests before it]
         self.lock = threading.Lock()
-        self.waits, self.ends = threading.Event(), threading.Event()  # of `mute`
+        self.waits, self.ends = threading.Event(), threading.Event()  # used by `mute`
         self.address = f"http://127.0.0.1:{self.server_address[1]}"
 
     def plant(self, name, fault, times=1, after=0):
@@ -186,7 +186,7 @@ class Server(http.server.ThreadingHTTPServer):
                               "Authorization" in handler.headers))
 
     def handle_error(self, request, client_address):
-        pass  # a client that goes away in the middle
+        pass  # the client closed the connection early
 
     def __enter__(self):
         threading.Thread(target=self.serve_forever, daemon=True).start()

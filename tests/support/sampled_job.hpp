@@ -1,5 +1,5 @@
-// A tiny job on the samples of a data set, by actors and by the reference trainer: whatever a
-// sample is made of, the bits of every step are the same.
+// Trains a tiny job on the samples of a data set, by actors and by the reference trainer, and
+// compares the bits of each step.
 
 #pragma once
 
@@ -41,7 +41,8 @@ class sampled_job {
     return out;
   }
 
-  /// Until `until`, from the newest checkpoint if there is one; without it all, saving nothing.
+  /// Runs until iteration `until`, from the newest checkpoint if there is one. With 0, runs the
+  /// whole job without saving.
   std::map<int, nlohmann::json> by_actors(std::uint64_t until = 0) const {
     auto job = job_;
     job.exit_interval = until;
@@ -68,7 +69,7 @@ class sampled_job {
   runtime::training_job job_;
 };
 
-/// Actors give the bits of the reference trainer, in every step.
+/// Actors produce the bits of the reference trainer in each step.
 inline void check_bits(const sampled_job& job) {
   const auto expected = job.by_reference();
   const auto seen = job.by_actors();
@@ -77,7 +78,7 @@ inline void check_bits(const sampled_job& job) {
     CHECK(seen.at(int(i) + 1)["state_digest"] == to_string(expected[i].state));
 }
 
-/// Tensor ranks come to the reference trainer's first step, up to rounding.
+/// Tensor ranks reproduce the reference trainer's first step, up to rounding.
 inline void check_first_step(const sampled_job& job) {
   const auto expected = job.by_reference().front();
   const auto seen = job.by_actors().at(1);
@@ -88,7 +89,7 @@ inline void check_first_step(const sampled_job& job) {
         <= allowed.norm * expected.grad_norm);
 }
 
-/// Of two equal jobs of 12 steps the one that is stopped after 5 and resumed is the other.
+/// Two equal jobs of 12 steps: stopping one after 5 steps and resuming it changes no bit.
 inline void check_resumed(const sampled_job& whole, const sampled_job& parts) {
   const auto expected = whole.by_actors();
   parts.by_actors(5);

@@ -1,5 +1,5 @@
-// In every test program of a build with sanitizers. A test may ask for more memory than there is,
-// to see how that is refused: otherwise a sanitizer ends the program where the system says no.
+// Linked into each test program of a sanitizer build. Some tests request more memory than there is;
+// the default options would end the program instead of letting the allocation fail.
 
 extern "C" const char* __asan_default_options() {
   return "allocator_may_return_null=1";

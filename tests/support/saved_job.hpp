@@ -1,4 +1,4 @@
-// Jobs that go on from checkpoints, and what they say of themselves.
+// Resumes jobs from checkpoints and reads their logs and states.
 
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace troupe::tests {
 
-/// Of each step in a log, by iteration.
+/// The step records of a log, by iteration.
 inline std::map<int, nlohmann::json> steps_in(const std::filesystem::path& log) {
   std::map<int, nlohmann::json> out;
   std::ifstream in(log);
@@ -36,10 +36,10 @@ inline std::map<int, std::string> digests_in(const std::filesystem::path& log) {
   return out;
 }
 
-/// Parameters and moments of all workers of a job, put together.
+/// Gathers the parameters and moments of all workers of a job.
 class gathered_state {
  public:
-  /// Any thread.
+  /// Called from any thread.
   void add(runtime::worker& by) {
     const std::lock_guard lock(mutex_);
     for (const auto& x : by.parameters())
@@ -48,7 +48,7 @@ class gathered_state {
       add(x);
   }
 
-  /// Each element came, and from all who have it alike.
+  /// True if each element was added, with equal values from all workers that hold it.
   bool is_whole() const {
     bool out = alike_ && !arrays_.empty();
     for (const auto& [name, x] : arrays_)
@@ -57,18 +57,19 @@ class gathered_state {
     return out;
   }
 
-  /// The first array that a checkpoint has otherwise, or not, or alone; empty: it is all the same.
+  /// Names the first array that differs from the checkpoint or is missing on one side; empty if all
+  /// are equal.
   std::string difference_to(const runtime::checkpoint_reader& other) const {
     for (const auto name : other.names())
       if (arrays_.find(std::string(name)) == arrays_.end())
-        return std::string(name) + " is only there";
+        return std::string(name) + " is only in the checkpoint";
     for (const auto& [name, x] : arrays_) {
       if (!other.has(name))
-        return name + " is only here";
+        return name + " is not in the checkpoint";
       std::vector<float> there(x.values.size());
       other.read(name, there);
       if (std::memcmp(there.data(), x.values.data(), there.size() * sizeof(float)) != 0)
-        return name + " is another";
+        return name + " differs";
     }
     return {};
   }
@@ -104,8 +105,8 @@ class gathered_state {
   bool alike_ = true;
 };
 
-/// What a job needs to go on from a checkpoint; as its workers have loaded it, its state is added
-/// to `look`, where wanted.
+/// Prepares a job to resume from a checkpoint. Adds the loaded state of each worker to `look`, if
+/// given.
 inline std::shared_ptr<actors::prepared_job> going_on(const runtime::training_job& job,
                                                       const std::filesystem::path& checkpoint,
                                                       gathered_state* look = nullptr) {

@@ -8,8 +8,8 @@
 
 namespace troupe::tests {
 
-/// Where files are in memory, if the system has such a place: there each fsync, of which a
-/// checkpoint has dozens, waits for no disk. For what is small.
+/// A folder for small files in memory, if the system has one; a checkpoint's dozens of fsync calls
+/// then do not wait for a disk.
 inline std::filesystem::path place_in_memory() {
   const std::filesystem::path shared = "/dev/shm";
   std::error_code ignored;
@@ -18,8 +18,8 @@ inline std::filesystem::path place_in_memory() {
              : std::filesystem::temp_directory_path();
 }
 
-/// A fresh folder, under the system's temporary one if nothing else is said; removed with all that
-/// is in it.
+/// A new folder, by default below the system's temporary folder. The destructor removes it with its
+/// contents.
 class scratch_folder {
  public:
   scratch_folder() : scratch_folder(std::filesystem::temp_directory_path()) {}

@@ -1,5 +1,5 @@
-// Every field of a job that is a setting, by name. A field more or less does not compile here: it
-// needs a name, and the tests of settings then ask for its flag.
+// The names of all settings of a job. Does not compile when a field is added or removed; the tests
+// of settings then demand a flag for each name.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace troupe::tests {
 
-/// The fields of `job`, each as the library's errors name it.
+/// The fields of `job`, named as in the library's errors.
 inline std::vector<std::string> setting_fields(const runtime::training_job& job) {
   field_names names;
   {

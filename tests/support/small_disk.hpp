@@ -1,4 +1,4 @@
-// A disk that is soon full.
+// A small disk for tests of full disks.
 
 #pragma once
 
@@ -11,9 +11,8 @@
 
 namespace troupe::tests {
 
-/// A folder on a disk of its own: a small tmpfs, where this process may mount one. Where it may
-/// not, an ordinary folder, and who fills it has to plant the refusals instead: `mounted` says
-/// which.
+/// A folder on a small tmpfs if this process may mount one. Otherwise `mounted` is false, the
+/// folder is an ordinary one, and the test has to plant the disk errors.
 class small_disk {
  public:
   explicit small_disk(const std::filesystem::path& at, const std::string& size = "256k") : at_(at) {
@@ -32,7 +31,7 @@ class small_disk {
     return ::mount("", at_.c_str(), "", MS_REMOUNT | MS_RDONLY, "") == 0;
   }
 
-  /// What a test says of itself.
+  /// Describes the disk in a test's output.
   const char* way() const { return mounted_ ? "a small tmpfs" : "planted refusals: may not mount"; }
 
  private:

@@ -1,4 +1,4 @@
-// What other threads are about to do.
+// Waits for effects of other threads.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace troupe::tests {
 
-/// Whether it comes true before a bound that only a hang reaches.
+/// Waits until the condition is true. False after a timeout that only a hang reaches.
 template <class Condition>
 bool soon(Condition&& is_true, std::chrono::seconds bound = std::chrono::seconds(60)) {
   const auto end = std::chrono::steady_clock::now() + bound;

@@ -1,4 +1,4 @@
-// A stage alone: its replica, its loader and the other stage are played by the test.
+// Runs one stage actor alone; the test plays its replica, its loader and the other stage.
 
 #pragma once
 
@@ -11,16 +11,16 @@
 namespace troupe::tests {
 
 inline constexpr int microbatches = 2;
-inline constexpr std::uint64_t samples = 2 * microbatches;  ///< of a step
+inline constexpr std::uint64_t samples = 2 * microbatches;  ///< per step
 
 inline runtime::training_job job_of_two_stages() {
   auto job = tests::tiny_job(2, 1);
-  job.training.model.tied_embeddings = false;  // or both stages would have to be there
+  job.training.model.tied_embeddings = false;  // tied embeddings would need both stages
   job.training.batch.global = 2 * microbatches;
   return job;
 }
 
-/// One of two stages.
+/// One stage of a pipeline of two.
 struct staged {
   explicit staged(int pipeline_rank,
                   const std::string& fault = {},
@@ -53,7 +53,7 @@ struct staged {
     peers.pipeline = {pipeline_rank == 0 ? stage : other, pipeline_rank == 0 ? other : stage};
     peers.tensor = {stage};
     end.emplace(stage);
-    system.tell(stage, peers);  // of another generation: dropped
+    system.tell(stage, peers);  // has another generation: dropped
     met_strangers = replica.of<messages::ready>().size();
     peers.generation = first_generation;
     if (meets)
@@ -74,7 +74,7 @@ struct staged {
   messages::batch_ready answer(const messages::request_batch& x) {
     return {x.at, batch(x.microbatch, x.inputs, x.labels)};
   }
-  /// Both steps are of as many micro-batches, and this one is told what the next will read.
+  /// A step that announces the samples of the next step.
   static messages::run_step followed(std::uint64_t number) {
     auto out = step(number);
     out.consumed = samples * (number - 1);
@@ -82,14 +82,14 @@ struct staged {
     out.next_microbatches = microbatches;
     return out;
   }
-  /// As the next stage does, so that credits come back.
+  /// Redeems the activations that the stage sent, as the next stage does, so that credits return.
   void redeem_handed() {
     const auto& all = neighbour.of<messages::activation>();
     for (; redeemed < all.size(); ++redeemed)
       runtime::redeem(*prepared->node->transport, all[redeemed].data);
     system.run();
   }
-  /// From its begin until it is updated.
+  /// Runs a whole step, from its begin to its update.
   void take(const messages::run_step& x) {
     system.tell(stage, x);
     redeem_handed();
@@ -119,7 +119,8 @@ struct staged {
             .chunk = runtime::chunk_id(std::uint32_t(chunk)),
             .microbatch = runtime::microbatch_id(std::uint32_t(microbatch))};
   }
-  /// Of a hidden state's extents; of gradients other numbers for each micro-batch.
+  /// A tensor with the extents of a hidden state: zeros, or a gradient that depends on
+  /// `microbatch`.
   runtime::tensor hidden(int microbatch = -1) {
     const runtime::shape extents{2, 16, 32};
     runtime::tensor x(
@@ -152,10 +153,10 @@ struct staged {
             .update = number,
             .learning_rate = 1e-3};
   }
-  std::size_t redeemed = 0;                    ///< of what was handed on
-  bool answers = true;                         ///< the loader does
-  std::vector<messages::request_batch> asked;  ///< of any loader
-  std::size_t met_strangers = 0;  ///< it was ready after meeting actors of another generation
+  std::size_t redeemed = 0;                    ///< activations already redeemed
+  bool answers = true;                         ///< the loader answers
+  std::vector<messages::request_batch> asked;  ///< requests to all loaders
+  std::size_t met_strangers = 0;  ///< `ready` messages after meeting actors of another generation
 
   std::vector<messages::vote>& votes() { return replica.of<messages::vote>(); }
 

@@ -1,5 +1,5 @@
-// A supervisor whose ranks stand in two processes beside its own. The test that has it plays agent
-// and nodes.
+// Runs a supervisor whose ranks live in two other processes; the test plays the agent and the
+// nodes.
 
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace troupe::tests {
 
-/// One of the three: the supervisor's, or one that hosts a replica.
+/// One of three nodes: the supervisor's own, or one that hosts a replica.
 struct played_node {
   messages::node_actor actor;
   std::vector<messages::spawn_replica> replicas;
@@ -30,10 +30,11 @@ struct played_node {
   messages::shard_writer_actor writer = {};
   int loaders = 0, checkpointers = 0;
   std::vector<runtime::generation_id> ended;
-  std::vector<std::vector<int>> broken_with;  ///< of each that has ended
+  std::vector<std::vector<int>> broken_with;  ///< one entry per ended generation
   bool shut_down = false;
-  /// What it answers when a generation ends.
-  std::vector<std::uint64_t> own = {}, kept = {};  ///< of the process that it keeps
+  /// Its answers when a generation ends: its own steps, and those that it keeps for another
+  /// process.
+  std::vector<std::uint64_t> own = {}, kept = {};
   std::vector<messages::stored_states> stored = {};
   int looks = 0;
   int keeps_for = -1;
@@ -72,7 +73,8 @@ struct supervised_processes {
     system.run();
   }
 
-  /// Of a run all of whose processes are gone: steps, the last but one of which is on local disks.
+  /// Fills the ledger of a run whose processes are all dead; the last step but one is on local
+  /// disks.
   void had_committed(std::uint64_t steps) {
     auto& ledger = *prepared->node->ledger;
     ledger.begin({});
@@ -175,14 +177,14 @@ struct supervised_processes {
                     .host = "here",
                     .node = nodes[std::size_t(process)].actor});
   }
-  /// Both stand, and their first generation runs.
+  /// Starts both processes and their first generation.
   void begin() {
     for (const int process : {0, 1})
       come(process);
     run();
     keep(0);
   }
-  /// The first step of that is committed, and kept nowhere else yet.
+  /// Commits the first step; no keeper has it yet.
   void commit_first() {
     vote(1);
     apply(1);
@@ -215,16 +217,16 @@ struct supervised_processes {
 
   heard_by<messages::agent_actor> agent;
   std::array<heard_by<messages::replica_actor>, 2> heard;
-  std::deque<heard_by<messages::keeper_actor>> keepers;  ///< as they were spawned
-  std::vector<messages::keeper_actor> keeper_handles;    ///< of them
-  std::vector<messages::loader_actor> loaders;           ///< as they were spawned
-  std::vector<int> kept_of;                              ///< whose states each keeps
+  std::deque<heard_by<messages::keeper_actor>> keepers;  ///< in the order of their spawning
+  std::vector<messages::keeper_actor> keeper_handles;    ///< same order
+  std::vector<messages::loader_actor> loaders;           ///< in the order of their spawning
+  std::vector<int> kept_of;                              ///< the process that each keeper serves
   heard_by<messages::checkpointer_actor> saver;
   heard_by<messages::shard_writer_actor> writers;
   std::vector<runtime::run_event> happened;
-  int monitors = 0;                  ///< that were spawned
-  int hanging_monitors = 0;          ///< so many of them never conclude
-  std::array<played_node, 3> nodes;  ///< the last is the supervisor's
+  int monitors = 0;                  ///< number of spawned monitors
+  int hanging_monitors = 0;          ///< the first so many never conclude
+  std::array<played_node, 3> nodes;  ///< the last belongs to the supervisor
   deterministic system;
   std::shared_ptr<actors::prepared_job> prepared;
   messages::supervisor_actor supervisor;

@@ -1,4 +1,4 @@
-// Somebody who connects to a port of this machine and says what he likes.
+// A TCP client that sends arbitrary bytes to a port of this machine.
 
 #pragma once
 
@@ -13,7 +13,7 @@ namespace troupe::tests {
 
 class tcp_caller {
  public:
-  /// Connects without waiting for it.
+  /// Starts to connect and does not wait.
   explicit tcp_caller(int port) : end_(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)) {
     sockaddr_in at = {};
     at.sin_family = AF_INET;
@@ -36,7 +36,7 @@ class tcp_caller {
     is_connected(60'000);
     [[maybe_unused]] const auto sent = ::send(end_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
-  /// At least so many bytes, or all until it is hung up.
+  /// Receives at least n bytes, or all until the other side closes the connection.
   std::string hear(std::size_t n) const {
     std::string out;
     char bytes[4096];
@@ -50,7 +50,8 @@ class tcp_caller {
     }
     return out;
   }
-  /// Whether the other side has hung up, before a bound that only a hang reaches.
+  /// Waits until the other side closes the connection. False after a timeout that only a hang
+  /// reaches.
   bool is_hung_up() const {
     char bytes[4096];
     for (;;) {

@@ -1,5 +1,5 @@
-// A system that gives no threads: preloaded into the program, whose environment says from the nth
-// on, how many are refused, and which file is made when one is:
+// Makes pthread_create fail; preloaded into the program. The environment says which calls fail
+// (`count` calls from the nth on) and which file is created when one fails:
 //
 //   TROUPE_TEST_THREAD_FAULT="5 1000000 /tmp/refused"    nth count file
 
@@ -21,7 +21,7 @@ struct fault {
   std::atomic<long> seen = 0;
 };
 
-// Never destroyed: threads are started while the process ends, too.
+// Never destroyed: threads also start while the process ends.
 fault& planted() {
   static auto* const it = [] {
     auto* const out = new fault;

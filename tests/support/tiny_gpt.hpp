@@ -1,5 +1,4 @@
-// GPTs so small that their gradients can be checked one by one, and stages that run them without
-// actors.
+// Very small GPTs, for checks of single gradients, and stages that run them without actors.
 
 #pragma once
 
@@ -20,7 +19,7 @@
 
 namespace troupe::tests {
 
-/// GPT-2's choices: learned positions, LayerNorm, GELU (tanh), biases, tied. No dropout.
+/// Like GPT-2: learned positions, LayerNorm, GELU (tanh), biases, tied embeddings. No dropout.
 inline runtime::gpt_config tiny_gpt(std::int64_t layers) {
   runtime::gpt_config c;
   c.layers = layers;
@@ -36,7 +35,7 @@ inline runtime::gpt_config tiny_gpt(std::int64_t layers) {
   return c;
 }
 
-/// Seven models in which every choice occurs, most of them in several company.
+/// Seven models that cover each option, most of them in several combinations.
 inline std::map<std::string, runtime::gpt_config> tiny_gpts(std::int64_t layers) {
   using runtime::position_embedding;
   std::map<std::string, runtime::gpt_config> out;
@@ -85,9 +84,9 @@ inline std::map<std::string, runtime::gpt_config> tiny_gpts(std::int64_t layers)
   return out;
 }
 
-/// The sublayers of a tiny GPT in another order, with norms on other sides of them: the first layer
-/// begins with a feed-forward sublayer whose norm comes after the sum, attention is normalised on
-/// both sides, and the second layer attends twice and has no other sublayer.
+/// A tiny GPT with another order of sublayers and norms. The first layer begins with a feed-forward
+/// sublayer with its norm after the sum. Attention has norms before and after. The second layer has
+/// two attention sublayers and no other.
 inline runtime::model_spec tiny_sublayers(const runtime::gpt_config& config) {
   auto out = runtime::gpt_spec(config);
   const auto attention = std::get<runtime::residual_sublayer>(out.layers.at(0).sublayers.at(0));
@@ -113,7 +112,7 @@ runtime::tensor filled(runtime::stream& stream, runtime::shape extents, Value va
   return out;
 }
 
-/// B samples of random tokens. Masked: about a third of the rows does not count.
+/// B samples of random tokens. `masked` leaves about a third of the rows out of the loss.
 inline runtime::bundle tiny_batch(runtime::stream& stream,
                                   const runtime::model_spec& model,
                                   std::int64_t B,
@@ -146,8 +145,8 @@ inline runtime::bundle tiny_batch(runtime::stream& stream,
   return tiny_batch(stream, runtime::gpt_spec(c), B, seed, masked);
 }
 
-/// Moves every value away from where it begins, so that no gain is 1 and no bias 0: by numbers that
-/// depend on the name and the element only.
+/// Shifts each value, so that no gain is 1 and no bias 0. The shift depends only on the name and
+/// the element.
 inline void shake(runtime::resident_store& store, double by) {
   for (const auto& e : store.entries()) {
     if (e.owner >= 0)
@@ -160,7 +159,7 @@ inline void shake(runtime::resident_store& store, double by) {
   }
 }
 
-/// The stages of a model in one thread, each with a store of its own.
+/// The stages of a model in one thread, each with its own store.
 class stages {
  public:
   stages(const runtime::gpt_config& config,
@@ -198,7 +197,7 @@ class stages {
     return parts_.back().passes.at(microbatch)->loss();
   }
 
-  /// With its recomputation before it.
+  /// Recomputes each block first, if its plan says so.
   void input_gradients(int microbatch) {
     runtime::bundle gradient;
     for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
@@ -231,7 +230,7 @@ class stages {
     return loss;
   }
 
-  /// Of each use of a parameter by its name, padding rows included.
+  /// Gradients by the name of each use of a parameter, with padding rows.
   std::map<std::string, std::vector<float>> gradients() {
     std::map<std::string, std::vector<float>> out;
     for (auto& part : parts_)
@@ -261,7 +260,7 @@ class stages {
   std::deque<stage> parts_;  // passes keep the address of their plan
 };
 
-/// Mean over the rows that count.
+/// Mean loss over the unmasked rows.
 inline double mean(const runtime::loss_value& x) {
   return x.total / std::max(x.tokens, 1.0);
 }

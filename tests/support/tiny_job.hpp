@@ -37,24 +37,24 @@ inline runtime::training_job tiny_job(int pipeline, int data, int tensor = 1) {
   job.watch.log_interval = 0;
   job.watch.progress = false;
   job.check_messages = true;
-  job.watch.straggler_ratio = 0;  // no test depends on how fast a machine is
+  job.watch.straggler_ratio = 0;  // tests do not depend on the speed of the machine
   return job;
 }
 
-/// The same for a bench: messages are not checked, which tests want and which costs time.
+/// tiny_job for benchmarks: does not check messages, which would cost time.
 inline runtime::training_job measured_job(int pipeline, int data) {
   auto job = tiny_job(pipeline, data);
   job.check_messages = false;
   return job;
 }
 
-/// The replicas of a job on fewer workers, each of which plays `each` of them.
+/// Runs the replicas of a job on fewer workers; each worker computes `each` replicas in turn.
 inline void play_in_turn(runtime::training_job& job, int each) {
   job.layout.replicas_per_worker = each;
   job.layout.world /= each;
 }
 
-/// Another family: rotary positions, RMS norm, SwiGLU, norms of heads, a window, no biases.
+/// Changes the model to a Llama-like one: RoPE, RMSNorm, SwiGLU, head norms, a window, no biases.
 inline void make_llama(runtime::gpt_config& m) {
   m.position = runtime::position_embedding::rope;
   m.normalization = kernels::normalization::rms;
@@ -62,12 +62,13 @@ inline void make_llama(runtime::gpt_config& m) {
   m.heads = 8;
   m.head_size = 8;
   m.qk_norm = true;
-  m.norm_epsilon = 1e-2;  // heads of 8 pass near zero; with 1e-5 roundings would decide the norm
+  m.norm_epsilon
+      = 1e-2;  // heads of size 8 come near zero; with 1e-5 rounding would decide the norm
   m.window = 9;
   m.linear_bias = false;
 }
 
-/// Ready to run, on made-up tokens.
+/// Prepares the job to run on made-up tokens.
 inline std::shared_ptr<actors::prepared_job> tiny_prepared(const runtime::training_job& job) {
   auto out = std::make_shared<actors::prepared_job>();
   auto& node = *out->node;
@@ -83,7 +84,7 @@ inline std::shared_ptr<actors::prepared_job> tiny_prepared(const runtime::traini
   return out;
 }
 
-/// The same job without a single actor.
+/// Runs the same job without actors.
 inline std::vector<runtime::step_report> by_reference_trainer(const runtime::training_job& job) {
   runtime::stream stream(job.backend, job.threads_per_worker, {});
   runtime::reference_trainer trainer(

@@ -1,4 +1,4 @@
-// Every field of what is trained, and how, that is a setting. As setting_fields.hpp.
+// The names of all settings of a recipe; see setting_fields.hpp.
 
 #pragma once
 

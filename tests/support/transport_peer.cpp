@@ -1,9 +1,9 @@
-// Another process at the end of a wire, for tests. Ended from outside.
+// The process at the other end of a wire, for tests. The test kills it.
 //
-//   transport_peer hold N          leases one tensor of N numbers, and says where
-//   transport_peer lend N          the same, and lets who is on this host read it where it lies
-//   transport_peer hang ADDRESS N  asks process 1 for its first tensor of N numbers, and stops, as
-//                                  SIGSTOP does, when its bytes are about to come
+//   transport_peer hold N          leases one tensor of N numbers and prints its address
+//   transport_peer lend N          like hold; processes of this host may read the tensor in place
+//   transport_peer hang ADDRESS N  requests the first tensor of N numbers from process 1 and stops
+//                                  itself with SIGSTOP when the bytes are about to arrive
 
 #include "runtime/transport/ucx_wire.hpp"
 #include "runtime/transport/wire_transport.hpp"

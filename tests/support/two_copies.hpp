@@ -1,5 +1,5 @@
-// Two copies of a model whose passes go through the stages in opposite directions, as a DualPipe
-// schedule has them, without actors.
+// Two copies of a model whose passes go through the stages in opposite directions, as in a DualPipe
+// schedule, without actors.
 
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace troupe::tests {
 
-/// Two stages, each of which hosts a chunk of either copy of the model.
+/// Two stages; each hosts one chunk of each copy.
 struct two_copies {
   two_copies(const runtime::worker_settings& of,
              std::vector<std::shared_ptr<runtime::rank_estate>> from = {})
@@ -27,7 +27,7 @@ struct two_copies {
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       auto mine = settings;
       runtime::worker_groups all;
-      for (const std::uint32_t chunk : {0U, 1U}) {  // on all ranks in one order, as they reduce
+      for (const std::uint32_t chunk : {0U, 1U}) {  // all ranks reduce in this order
         const std::uint32_t copy = rank ^ chunk;
         mine.chunks.push_back({runtime::chunk_id(chunk), stage[chunk], runtime::copy_id(copy)});
         groups.push_back(std::make_unique<runtime::local_communicator>(group[chunk], int(copy)));

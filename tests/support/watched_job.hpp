@@ -1,4 +1,4 @@
-// A run whose tickets and samples are watched, and what its log says of it.
+// Runs a job, records its tickets and samples, and reads its log.
 
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace troupe::tests {
 
-/// Another's, and how many tickets of each generation nobody had redeemed when that ended.
+/// Wraps a transport and counts the tickets of each generation that were not redeemed at its end.
 class watched_transport final : public runtime::transport {
  public:
   explicit watched_transport(std::shared_ptr<runtime::transport> to) : to_(std::move(to)) {}
@@ -34,7 +34,7 @@ class watched_transport final : public runtime::transport {
     return to_->redeem_all(tickets, by);
   }
   void take_back(std::span<const runtime::ticket> tickets) override {
-    const std::lock_guard lock(mutex_);  // so that `end_generation` counts its own
+    const std::lock_guard lock(mutex_);  // keeps these tickets out of the count in end_generation
     to_->take_back(tickets);
   }
   void end_generation(runtime::generation_id last) override {
@@ -46,7 +46,7 @@ class watched_transport final : public runtime::transport {
   std::size_t leased() const override { return to_->leased(); }
   const runtime::transport_counters& counters() const override { return to_->counters(); }
 
-  /// By generation, ascending.
+  /// Tickets that were not redeemed, by generation.
   std::map<std::uint64_t, std::uint64_t> left() const {
     const std::lock_guard lock(mutex_);
     return left_;
@@ -58,7 +58,7 @@ class watched_transport final : public runtime::transport {
   std::map<std::uint64_t, std::uint64_t> left_;
 };
 
-/// Another's, and which samples were asked for.
+/// Wraps a batch source and records the requested samples.
 class watched_source final : public runtime::batch_source {
  public:
   watched_source(std::shared_ptr<const runtime::batch_source> of, const runtime::recipe& recipe)
@@ -86,7 +86,7 @@ class watched_source final : public runtime::batch_source {
   mutable std::set<std::uint64_t> samples_;
 };
 
-/// Six steps, a checkpoint after every second, validations after every third.
+/// Six steps, a checkpoint after every second step, a validation after every third.
 inline runtime::training_job watched_job(runtime::training_job job) {
   job.train_iterations = 6;
   job.checkpoints.save_interval = 2;
@@ -96,7 +96,7 @@ inline runtime::training_job watched_job(runtime::training_job job) {
   return job;
 }
 
-/// A job with its name, and how it is made ready.
+/// A job, its name, and the function that prepares it.
 struct arrangement {
   std::string name;
   runtime::training_job job;
@@ -106,23 +106,23 @@ struct arrangement {
 
 struct lived {
   actors::outcome end;
-  std::vector<std::uint64_t> iterations;  ///< of the steps in the log, in its order
-  std::vector<nlohmann::json> steps;      ///< the same, but for the times in them
+  std::vector<std::uint64_t> iterations;  ///< steps in the log, in its order
+  std::vector<nlohmann::json> steps;      ///< their records, without times
   std::vector<double> validations;
   std::vector<nlohmann::json> events;
-  std::size_t restarts = 0;                     ///< of the ledger
-  std::set<std::uint64_t> samples;              ///< asked for, of the training set
-  std::map<std::uint64_t, std::uint64_t> left;  ///< tickets, by generation: when it ended
-  std::size_t leased = 0;                       ///< at the end
-  std::int64_t saved = -1;                      ///< the newest checkpoint
-  std::vector<std::string> waiting;             ///< deaths that nobody has died
+  std::size_t restarts = 0;                     ///< according to the ledger
+  std::set<std::uint64_t> samples;              ///< requested from the training set
+  std::map<std::uint64_t, std::uint64_t> left;  ///< unredeemed tickets at the end of a generation
+  std::size_t leased = 0;                       ///< tickets at the end of the run
+  std::int64_t saved = -1;                      ///< iteration of the newest checkpoint
+  std::vector<std::string> waiting;             ///< planted deaths that did not fire
 
   std::string state(std::size_t step) const { return steps.at(step)["state_digest"]; }
-  /// Tickets that the generation which ran to the end has left.
+  /// Unredeemed tickets of the last generation.
   std::uint64_t left_at_end() const { return left.empty() ? 0 : left.rbegin()->second; }
 };
 
-/// What a step is, whenever and however long it was computed.
+/// The fields of a step record that do not depend on time.
 inline nlohmann::json without_times(const nlohmann::json& step) {
   nlohmann::json out;
   for (const auto* field : {"iteration",
@@ -141,7 +141,8 @@ inline nlohmann::json without_times(const nlohmann::json& step) {
   return out;
 }
 
-/// Into log.jsonl and checkpoints/ of a folder of its own. `death`: as --plant-death says it.
+/// Runs the job in a new folder, with log.jsonl and checkpoints/. `death`: the value of
+/// --plant-death.
 inline lived live(const arrangement& what,
                   const std::string& death = {},
                   const std::vector<actors::make_viewer>& viewers = {},
@@ -157,7 +158,7 @@ inline lived live(const arrangement& what,
   prepared->node->transport = transport;
   const auto source = std::make_shared<watched_source>(prepared->node->training, job.training);
   prepared->node->training = source;
-  // What a rank is filled from when what its process kept of it is lost.
+  // Restores a rank if no process keeps its state any more.
   prepared->node->restore_saved = [save = job.checkpoints.save](runtime::worker& by,
                                                                 std::uint64_t iteration) {
     const runtime::checkpoint_reader from(save

@@ -1,12 +1,11 @@
-// One process of a group of processes, for tests of windows.
+// One process of a group, for tests of windows.
 //
-//   window_peer FOLDER PROCESS PROCESSES RANKS KIND scenario   says what each call gave each rank
-//   window_peer FOLDER PROCESS PROCESSES RANKS KIND repeat     sums again and again, until FOLDER
-//   has
-//                                                              lost.P or end; says how that ended
+//   window_peer FOLDER PROCESS PROCESSES RANKS KIND ACT
 //
-// KIND: shared, wire, refused (the kernel lets nobody read others' memory), mixed (odd processes
-// share nothing). Processes find each other by files of FOLDER.
+// ACT: scenario (prints the result of each call on each rank) or repeat (sums until FOLDER has a
+// file lost.P or end, then prints how the sums ended). KIND: shared, wire, refused (the kernel
+// forbids reading the memory of other processes) or mixed (odd processes share no memory).
+// Processes find each other through files in FOLDER.
 
 #include "runtime/collective/window/windows.hpp"
 #include "runtime/core/error.hpp"
@@ -55,8 +54,8 @@ std::size_t open_files() {
   return std::size_t(std::distance(fs::directory_iterator("/proc/self/fd"), {}));
 }
 
-/// What is shared here has no name that would outlive a process which is killed; but for what a
-/// runtime of threads keeps.
+/// Reports shared memory with a name, which would outlive a killed process. Ignores the OpenMP
+/// runtime's own.
 void say_named_memory() {
   std::ifstream maps("/proc/self/maps");
   int boards = 0;
@@ -155,19 +154,19 @@ int main(int argc, char** argv) {
     if (kind == "shared")
       say_named_memory();
     write_file(folder / fmt::format("done.{}", process), "");
-    // A wire that ends before the others have been told of the end is a process that was lost.
+    // Waits for all processes: a wire that ends earlier looks to the others like a lost process.
     const bool all_end = act == "scenario" || token.is_cancelled();
     for (int p = 0; p < processes && all_end; ++p)
       read_file(folder / fmt::format("done.{}", p));
-    // Connections that both ends close at once are known to abort UCX (openucx/ucx#11455); nothing
-    // here is about them.
+    // Skips the destructors: UCX aborts when both ends close a connection at once
+    // (openucx/ucx#11455).
     if (kind != "shared") {
       say("over");
       std::_Exit(0);
     }
   }
   if (kind == "shared" && open_files() != files)
-    say("files are left open");
+    say("files are still open");
   say("over");
   return 0;
 }

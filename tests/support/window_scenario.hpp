@@ -1,5 +1,5 @@
-// Every operation of a group, with many types, sizes and cuts, from numbers that rank and round
-// give: what came out, as text, for whoever runs the same elsewhere.
+// Runs each operation of a group with many types, sizes and cuts. Inputs depend only on rank and
+// round. Returns the results as text, to compare with runs elsewhere.
 
 #pragma once
 
@@ -17,7 +17,7 @@ namespace troupe::tests {
 
 using namespace runtime;
 
-/// Of very different size, so that another order of the sum is another sum.
+/// Numbers of very different magnitude, so that another order of summation gives another sum.
 template <class T>
 std::vector<T> window_addends(std::int64_t n, std::uint32_t which) {
   std::mt19937 rng{which};
@@ -83,7 +83,7 @@ inline std::string window_moves(communicator& group,
   group.all_gather(stream, own.data(), all.data(), ends);
   auto said = window_hash(all);
 
-  // Rank a gives b the b-th cut of its own cuts.
+  // Rank a sends the b-th of its cuts to rank b.
   const auto from_ends = window_cuts(n, size, seed + 100 + std::uint32_t(r));
   const auto from = bytes(n, seed + 200 + std::uint32_t(r));
   std::vector<std::int64_t> to_ends;
@@ -102,7 +102,7 @@ inline std::string window_moves(communicator& group,
   return said + " " + window_hash(data);
 }
 
-/// What each call gave this rank.
+/// The result of each call on this rank.
 inline std::vector<std::string> window_scenario(communicator& group, stream& stream) {
   std::vector<std::string> out;
   std::uint32_t seed = 1;

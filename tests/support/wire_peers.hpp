@@ -1,4 +1,4 @@
-// Processes at the other end of a wire: those that are ours, and strangers who send what they like.
+// Peers at the other end of a wire: regular processes, and one that sends arbitrary messages.
 
 #pragma once
 
@@ -41,7 +41,7 @@ inline tensor numbered(memory_pool pool, std::int64_t n) {
   return out;
 }
 
-/// What a redemption on another thread ended with; empty: the tensor.
+/// Redeems a ticket on another thread. The result is the error text; empty on success.
 inline std::future<std::string> redeeming(wire_transport& by,
                                           const ticket& x,
                                           cancel_token token = {}) {
@@ -62,7 +62,7 @@ inline bool waits(std::future<std::string>& x) {
   return x.wait_for(std::chrono::milliseconds(50)) == std::future_status::timeout;
 }
 
-/// A stranger who sends what he likes.
+/// A peer that sends arbitrary messages and records the ones it receives.
 class stranger final : public wire_owner {
  public:
   stranger() : wire_(make_ucx_wire(*this, settings_without_secret())) { wire_->start(); }

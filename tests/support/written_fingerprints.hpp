@@ -1,4 +1,4 @@
-// Updates with one moment, and what they leave, by the reference's fingerprints.
+// Fingerprints of arrays, computed by the reference, for tests of updates and norms.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace troupe::tests {
 
-/// So many keys for each of `arrays` arrays of n elements.
+/// Keys for `arrays` arrays of n elements each.
 inline std::vector<std::uint64_t> keys_for(std::int64_t arrays,
                                            std::int64_t n,
                                            std::int64_t grain) {
@@ -21,7 +21,7 @@ inline std::vector<std::uint64_t> keys_for(std::int64_t arrays,
   return out;
 }
 
-/// Of arrays of one size.
+/// All arrays have the same size.
 inline std::vector<std::uint64_t> fingerprints_of(const std::vector<std::vector<float>>& arrays,
                                                   const std::vector<std::uint64_t>& keys,
                                                   std::int64_t grain) {
@@ -38,8 +38,8 @@ inline std::vector<std::uint64_t> fingerprints_of(const std::vector<std::vector<
   return out;
 }
 
-/// Square norms of several arrays with their fingerprints, which other than the norms are of words
-/// of the type, not of numbers.
+/// Square norms and fingerprints of several arrays. Fingerprints cover the bits of the elements,
+/// norms their values.
 class normed_arrays {
  public:
   normed_arrays(const std::vector<std::int64_t>& sizes, std::int64_t grain) : grain_(grain) {
@@ -50,7 +50,7 @@ class normed_arrays {
     keys = keys_for(1, grains_, 1);
   }
 
-  /// Arrays where `at` says, and keys from `key` on.
+  /// `at(i)` is the address of array i; keys begin at `key`.
   template <class At>
   kernels::square_norms<float> operation(const At& at, const std::uint64_t* key) {
     pieces_.clear();
@@ -66,7 +66,7 @@ class normed_arrays {
   }
   std::int64_t grains() const { return grains_; }
 
-  /// By the reference.
+  /// Computed by the reference.
   std::vector<double> norms() {
     std::vector<double> out(std::size_t(grains_), -1);
     auto op = operation([&](std::size_t i) { return x[i].data(); }, keys.data());

@@ -1,4 +1,4 @@
-// A library with a plug-in's name that does not say of which build it is.
+// A library with the name of a plug-in, without a build identity.
 
 extern "C" int troupe_plugin_of_nobody() {
   return 0;

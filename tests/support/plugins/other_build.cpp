@@ -1,4 +1,4 @@
-// A plug-in of another build: it says so, and nobody may ask it for more.
+// A plug-in of another build. Calls other than troupe_plugin_build() abort.
 
 #include <cstdlib>
 

@@ -1,4 +1,5 @@
-// A plug-in of this version and compiler, compiled with other headers than the program: TEXT.
+// A plug-in of this version and compiler, but compiled with other headers. TEXT: its build
+// identity.
 
 #include <cstdlib>
 
