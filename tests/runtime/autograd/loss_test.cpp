@@ -1,4 +1,4 @@
-// Where a loss leaves the gradient of its logits, what it may touch, and which bits it has.
+// The loss: place of the logits' gradient, memory, and exact bits.
 
 #include "kernels/op/cross_entropy.hpp"
 #include "kernels/op/masked_loss.hpp"
@@ -23,7 +23,7 @@ namespace {
 constexpr std::int64_t T = 6, V = 2048, vocabulary = 2041;
 constexpr std::size_t logits_bytes = T * V * sizeof(float);
 
-/// What a worker has of it, on one of `ranks`.
+/// The worker's inputs of a loss, on one of `ranks`.
 struct loss_fixture {
   stream on{kernels::backend::cpu, 1, {}};
   resident_store store{{{"unit", {{.name = "gain", .extents = {4}}}}}, 1, {}};
@@ -40,7 +40,7 @@ struct loss_fixture {
   static float logit(std::int64_t row, std::int64_t column) {
     return 3 * std::sin(float(row * V + column) * 0.7F);
   }
-  /// Of rank `r`.
+  /// Logits of rank `r`.
   tensor logits(int r = 0, int ranks = 1) {
     const auto width = V / ranks;
     return made<float>({1, T, width},
@@ -48,7 +48,7 @@ struct loss_fixture {
   }
 };
 
-/// As one operation after the other says it.
+/// The expected results, computed with separate forward and backward operations.
 struct two_passes {
   tensor gradient, sums;
 
@@ -83,7 +83,7 @@ std::vector<double> pair_of(const tensor& sums) {
 
 }  // namespace
 
-TEST_CASE("a loss and the gradient of its logits have the bits of one pass after the other",
+TEST_CASE("a loss and its gradient equal those of separate forward and backward operations",
           "[autograd]") {
   const loss_average average{GENERATE(1.0F, 0.37F), GENERATE(false, true)};
   loss_fixture x;
@@ -94,14 +94,13 @@ TEST_CASE("a loss and the gradient of its logits have the bits of one pass after
   const auto back = logits.gradient;
   const auto sums = cross_entropy(graph, std::move(logits), x.targets, x.mask, vocabulary, average);
   graph.end_segment();
-  CHECK_FALSE(back->sum);  // before the backward pass
+  CHECK_FALSE(back->sum);  // the backward pass computes it
   graph.input_gradients(0);
   CHECK(pair_of(sums) == pair_of(expected.sums));
   CHECK(numbers(back->sum) == numbers(expected.gradient));
 }
 
-TEST_CASE("the gradient of logits takes their place, and a second array of them never is",
-          "[autograd]") {
+TEST_CASE("the gradient of logits overwrites them, without a second array", "[autograd]") {
   loss_fixture x;
   tape graph(x.on, x.store, {});
   graph.begin_segment(0);
@@ -118,7 +117,7 @@ TEST_CASE("the gradient of logits takes their place, and a second array of them 
   CHECK(pool.peak_bytes() < before + logits_bytes / 2);
 }
 
-TEST_CASE("logits that the maker of a loss looks at later stay as they are", "[autograd]") {
+TEST_CASE("logits with another owner are not overwritten", "[autograd]") {
   loss_fixture x;
   const two_passes expected(x, {});
   tape graph(x.on, x.store, {});
@@ -133,13 +132,14 @@ TEST_CASE("logits that the maker of a loss looks at later stay as they are", "[a
   CHECK(numbers(back->sum) == numbers(expected.gradient));
 }
 
-TEST_CASE("a loss whose gradient nobody wants writes none and has the same bits", "[autograd]") {
+TEST_CASE("a loss without a gradient leaves the logits unchanged and has the same bits",
+          "[autograd]") {
   loss_fixture x;
   const two_passes expected(x, {});
   tape graph(x.on, x.store, {.recording = false});
   graph.begin_segment(0);
   const auto kept = x.logits();
-  // Nobody else has it, as far as it can see.
+  // The tensor looks like the only owner of its memory.
   tensor logits(memory_block(const_cast<std::byte*>(kept.raw()), [](std::byte*) {}),
                 kept.type(),
                 kept.extents());
@@ -154,7 +154,7 @@ TEST_CASE("a loss whose gradient nobody wants writes none and has the same bits"
   CHECK(numbers(kept) == numbers(x.logits()));
 }
 
-TEST_CASE("the gradient of a part of the vocabulary is that of the whole up to rounding",
+TEST_CASE("the gradient of a vocabulary shard equals that of the whole, up to rounding",
           "[autograd]") {
   loss_fixture alone;
   const two_passes whole(alone, {});

@@ -1,5 +1,5 @@
-// PLACEMENT-1 to PLACEMENT-3: what lies otherwise on the tensor axis than an operation takes it is
-// refused, with one rank as with many.
+// PLACEMENT-1 to PLACEMENT-3: an operation refuses variables with an unexpected placement, with one
+// rank and with many.
 
 #include "runtime/autograd/ops.hpp"
 #include "runtime/collective/local/local_group.hpp"
@@ -60,7 +60,7 @@ struct fixture {
     return under_test.make(zeros<float>({1, 2, channels}), lies);
   }
 
-  /// `op` takes what lies as one of `wanted`, and nothing else.
+  /// Requires that `op` accepts the placements in `wanted` and refuses all others.
   void takes(const std::string& name,
              const std::set<placement>& wanted,
              const std::function<void(placement)>& op) {
@@ -138,7 +138,7 @@ TEST_CASE_METHOD(fixture, "PLACEMENT-1: every operation refuses a wrong placemen
   });
 }
 
-TEST_CASE_METHOD(fixture, "operations say how their results lie", "[placement]") {
+TEST_CASE_METHOD(fixture, "results of operations have the right placement", "[placement]") {
   const auto tokens = zeros<std::int32_t>({1, 2});
   CHECK(copy_to_tensor_region(under_test, made(placement::replicated)).placements[axis::tensor]
         == placement::replicated_partial_gradient);
@@ -167,8 +167,9 @@ TEST_CASE_METHOD(fixture, "operations say how their results lie", "[placement]")
         == placement::feature_sharded);
 }
 
-TEST_CASE("PLACEMENT-2, PLACEMENT-3: what is added once is added after the sum", "[placement]") {
-  // Two ranks, of which one comes; neither operation reaches a collective.
+TEST_CASE("PLACEMENT-2, PLACEMENT-3: biases and positions are added once, after the sum",
+          "[placement]") {
+  // Two ranks, one of which runs; both operations throw before a collective.
   const auto group = std::make_shared<local_group>(axis::tensor, 2, cancel_token());
   local_communicator first(group, 0);
   fixture x;
@@ -187,9 +188,9 @@ TEST_CASE("PLACEMENT-2, PLACEMENT-3: what is added once is added after the sum",
   CHECK_NOTHROW(embedding(cut, tokens, x.rows, 4, 4, 0, no_parameter));
 }
 
-TEST_CASE("copying to and reducing from the tensor region are each other's backward pass",
+TEST_CASE("copy to and reduce from the tensor region are each other's backward pass",
           "[placement]") {
-  // Rank r holds r + 1 in each element: the sum is 3, or each has its rows of it.
+  // Rank r holds r + 1 in each element: the sum is 3; with sequence parallelism each has its rows.
   const bool sequence_parallel = GENERATE(false, true);
   CAPTURE(sequence_parallel);
   const auto group = std::make_shared<local_group>(axis::tensor, 2, cancel_token());
@@ -235,7 +236,7 @@ TEST_CASE("copying to and reducing from the tensor region are each other's backw
 }
 
 TEST_CASE_METHOD(fixture,
-                 "ATTENTION-2: rotated channels have a frequency for each pair",
+                 "ATTENTION-2: rotary channels have a frequency for each pair",
                  "[placement]") {
   auto settings = one_head;
   settings.rotated = 4;

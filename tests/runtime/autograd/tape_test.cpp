@@ -20,7 +20,7 @@ using Catch::Matchers::StartsWith;
 
 namespace {
 
-/// Writes down what is asked of it.
+/// A store that logs its calls.
 class diary_store final : public troupe::tests::layer_store {
  public:
   explicit diary_store(std::string& diary) : diary_(diary) {}
@@ -49,7 +49,7 @@ struct fixture {
   troupe::runtime::stream stream{kernels::backend::reference, 1, {}};
   tape under_test{stream, store, {}};
 
-  /// A segment of two nodes.
+  /// Records a segment of two nodes.
   void segment(int unit, const std::string& a, const std::string& b) {
     under_test.begin_segment(unit);
     under_test.record(std::make_unique<diary_node>(diary, a));
@@ -67,7 +67,9 @@ tensor numbers(stream& stream, std::initializer_list<float> x) {
 
 }  // namespace
 
-TEST_CASE_METHOD(fixture, "a segment goes back in reverse, its unit acquired meanwhile", "[tape]") {
+TEST_CASE_METHOD(fixture,
+                 "the backward pass of a segment runs in reverse, with its unit acquired",
+                 "[tape]") {
   segment(3, "a", "b");
   CHECK(told() == "+3 -3 ");
   under_test.input_gradients(0);
@@ -76,7 +78,7 @@ TEST_CASE_METHOD(fixture, "a segment goes back in reverse, its unit acquired mea
   CHECK(told() == "+3 Wb Wa emit3 -3 ");
 }
 
-TEST_CASE_METHOD(fixture, "a unit is emitted with the last of its segments", "[tape]") {
+TEST_CASE_METHOD(fixture, "a unit is emitted after the last of its segments", "[tape]") {
   segment(0, "a", "b");
   segment(1, "c", "d");
   segment(1, "e", "f");
@@ -117,7 +119,7 @@ TEST_CASE_METHOD(fixture, "TAPE-3: weight gradients come once, after input gradi
       under_test.weight_gradients(0), broken_promise, MessageMatches(StartsWith("TAPE-3")));
 }
 
-TEST_CASE("a tape that does not record keeps no node and makes no gradient", "[tape]") {
+TEST_CASE("a tape without recording keeps no nodes and computes no gradients", "[tape]") {
   std::string diary;
   diary_store store(diary);
   stream stream(kernels::backend::reference, 1, {});
@@ -130,7 +132,7 @@ TEST_CASE("a tape that does not record keeps no node and makes no gradient", "[t
   CHECK(diary == "+0 -0 +0 -0 ");
 }
 
-TEST_CASE("what comes back for a variable is added up, and changes nobody else's", "[tape]") {
+TEST_CASE("gradients of a variable are added up, without changes to shared tensors", "[tape]") {
   std::string diary;
   diary_store store(diary);
   stream stream(kernels::backend::reference, 1, {});
@@ -145,7 +147,7 @@ TEST_CASE("what comes back for a variable is added up, and changes nobody else's
   CHECK(shared.elements<float>()[1] == 2);
 }
 
-/// One weight (2, 2) for every product; its gradient is added up.
+/// One weight (2, 2) for every product; accumulates its gradient.
 class one_weight_store final : public troupe::tests::layer_store {
  public:
   void acquire(int) override {}
@@ -157,10 +159,9 @@ class one_weight_store final : public troupe::tests::layer_store {
   float weight[4] = {0.5F, -1, 2, 0.25F}, sums[4] = {};
 };
 
-// The product that takes a result goes back through its activation, and who else takes it does not.
-TEST_CASE("gradients of an activation's result and of what it was made of come together",
-          "[tape]") {
-  // Both users of y at once, and each alone: the backward pass is linear in what comes back.
+// The product's backward pass includes the activation's; that of the other user does not.
+TEST_CASE("gradients with respect to an activation's result and input are combined", "[tape]") {
+  // Both users of y together, and each alone: the backward pass is linear in its gradients.
   const auto sums_of = [](bool by_product, bool by_function) {
     one_weight_store store;
     stream stream(kernels::backend::reference, 1, {});
@@ -172,7 +173,7 @@ TEST_CASE("gradients of an activation's result and of what it was made of come t
         = linear(under_test, x, product::column, 2, 0, no_parameter, kernels::epilogue::gelu_tanh);
     int looked = 0;
     under_test.record([dy = y.gradient, by_product, by_function, &looked](tape&) {
-      // Both users have been gone back through, and the activation has not.
+      // Both users' backward passes have run, that of the activation has not.
       CHECK(bool(dy->sum_of_z) == by_product);
       CHECK(bool(dy->sum) == by_function);
       ++looked;

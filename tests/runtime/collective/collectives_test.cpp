@@ -1,4 +1,4 @@
-// Every operation of a group against what it is said to do.
+// Every operation of a group, compared with its definition.
 
 #include "runtime/collective/local/local_group.hpp"
 #include "runtime/core/error.hpp"
@@ -50,7 +50,7 @@ void planted_delay(int rank, int round) {
   std::this_thread::sleep_for(std::chrono::microseconds(mixed >> 24));  // up to 255
 }
 
-/// Of very different size, so that another order of the sum is another sum.
+/// Numbers of very different size, so that the order of the sum matters.
 template <class T>
 std::vector<T> addends(std::int64_t n, int which) {
   std::vector<T> out;
@@ -59,7 +59,7 @@ std::vector<T> addends(std::int64_t n, int which) {
   return out;
 }
 
-/// All parts of all ranks, in f32, in order, rounded once.
+/// The sum of all parts of all ranks in f32, in order, rounded once.
 template <class T>
 std::vector<T> sum_of(const std::vector<std::vector<T>>& all) {
   std::vector<T> out;
@@ -86,7 +86,7 @@ std::vector<const void*> addresses(const std::vector<std::vector<T>>& of, int fi
   return out;
 }
 
-/// Of each rank n.
+/// n zeros for each rank.
 template <class T>
 std::vector<std::vector<T>> zeros(int size, std::int64_t n) {
   return {std::size_t(size), std::vector<T>(std::size_t(n))};
@@ -154,13 +154,13 @@ void check_reduce_scatter(int size, int parts, std::int64_t n, bool in_place) {
     CHECK(same_bits(std::vector<T>(from, from + (end - begin)),
                     std::vector<T>(expected.begin() + begin, expected.begin() + end)));
     for (auto i = end - begin; i < n && !in_place; ++i)
-      REQUIRE(float(out[std::size_t(r)][std::size_t(i)]) == 0);  // nothing beyond
+      REQUIRE(float(out[std::size_t(r)][std::size_t(i)]) == 0);  // unchanged
   }
 }
 
 }  // namespace
 
-TEST_CASE("a sum has its bits out of place and in place, in f32 and bf16", "[collective]") {
+TEST_CASE("a sum has the same bits out of place and in place, in f32 and bf16", "[collective]") {
   const int size = GENERATE(range(1, 5)), parts = GENERATE(1, 3);
   const std::int64_t n = GENERATE(1, 17, 1000);
   const bool in_place = GENERATE(false, true);
@@ -171,8 +171,8 @@ TEST_CASE("a sum has its bits out of place and in place, in f32 and bf16", "[col
 }
 
 TEST_CASE("a sum in bf16 is rounded once", "[collective]") {
-  // Beside 1 numbers in bf16 are 2^-7 apart: 0.375 of that is lost when it is added and rounded, as
-  // often as one likes, but thrice that is seen.
+  // The spacing of bf16 above 1 is 2^-7. A single addition of 0.375 * 2^-7 is rounded away; the sum
+  // of three is not.
   const std::vector<bf16> big(1, bf16(1.0F)), small(1, bf16(0.375F / 128));
   std::vector<float> out(4);
   as_ranks(4, {}, [&](communicator& group, stream& stream) {
@@ -184,7 +184,7 @@ TEST_CASE("a sum in bf16 is rounded once", "[collective]") {
   CHECK(out == std::vector<float>(4, 1 + 1.0F / 128));
 }
 
-TEST_CASE("each rank receives the sum of its own cut, however uneven", "[collective]") {
+TEST_CASE("each rank receives the sum of its own cut, also for uneven cuts", "[collective]") {
   const int size = GENERATE(range(1, 5)), parts = GENERATE(1, 3);
   const std::int64_t n = GENERATE(0, 1, 3, 100, 1000);
   const bool in_place = GENERATE(false, true);
@@ -194,7 +194,7 @@ TEST_CASE("each rank receives the sum of its own cut, however uneven", "[collect
   check_reduce_scatter<f16>(size, parts, n, in_place);
 }
 
-TEST_CASE("what everybody has is gathered in rank order", "[collective]") {
+TEST_CASE("all_gather returns the parts in rank order", "[collective]") {
   const int size = GENERATE(range(1, 5));
   const std::int64_t n = GENERATE(0, 5, 1000);
   const bool in_place = GENERATE(false, true);
@@ -221,10 +221,10 @@ TEST_CASE("what everybody has is gathered in rank order", "[collective]") {
     CHECK(to == expected);
 }
 
-TEST_CASE("everybody sends everybody a part of its own", "[collective]") {
+TEST_CASE("all_to_all sends a separate part to each rank", "[collective]") {
   const int size = GENERATE(range(1, 5));
   CAPTURE(size);
-  // Rank a sends b a * 3 + b bytes of value 10 a + b; some none.
+  // Rank a sends a * 3 + b bytes of value 10 a + b to rank b; some send none.
   const auto bytes = [](int a, int b) { return std::int64_t(a == b ? 0 : a * 3 + b); };
   as_ranks(size, {}, [&](communicator& group, stream& stream) {
     for (int round = 0; round < 3; ++round) {
@@ -246,7 +246,7 @@ TEST_CASE("everybody sends everybody a part of its own", "[collective]") {
   });
 }
 
-TEST_CASE("a broadcast makes everybody's array the root's", "[collective]") {
+TEST_CASE("a broadcast copies the root's array to all ranks", "[collective]") {
   const int size = GENERATE(range(1, 5)), root = GENERATE(range(0, 4));
   if (root >= size)
     return;
@@ -261,8 +261,7 @@ TEST_CASE("a broadcast makes everybody's array the root's", "[collective]") {
     CHECK(array == std::vector<int>(100, root));
 }
 
-TEST_CASE("COLLECTIVE-1: a rank that comes for something else breaks the promise of all",
-          "[collective][invariant]") {
+TEST_CASE("COLLECTIVE-1: all ranks of a group call the same operation", "[collective][invariant]") {
   const int other = GENERATE(range(0, 3)), kind = GENERATE(range(0, 8));
   CAPTURE(other, kind);
   std::atomic<int> broken = 0;
@@ -329,9 +328,8 @@ TEST_CASE("COLLECTIVE-3: sums take f32, bf16 and f16", "[collective][invariant]"
                          MessageMatches(StartsWith("COLLECTIVE-3")));
 }
 
-TEST_CASE("COLLECTIVE-4: what one rank sends is as much as the other expects",
-          "[collective][invariant]") {
-  // Seen by the rank that is to receive too much or too little; the generation ends for the other.
+TEST_CASE("COLLECTIVE-4: a rank sends as much as the other expects", "[collective][invariant]") {
+  // The rank with the wrong count throws; the end of the generation releases the other.
   const cancel_token token;
   std::atomic<int> broken = 0, released = 0;
   as_ranks(2, token, [&](communicator& group, stream& stream) {
@@ -350,9 +348,9 @@ TEST_CASE("COLLECTIVE-4: what one rank sends is as much as the other expects",
   CHECK(released == 1);
 }
 
-TEST_CASE("a generation that ends in any operation at any moment releases everybody",
-          "[collective]") {
-  // Each overwrites its arrays as soon as it is released: a thread sanitizer sees who still reads.
+TEST_CASE("a generation that ends during any operation releases all ranks", "[collective]") {
+  // Each rank overwrites its arrays once it is released, so a thread sanitizer detects late
+  // readers.
   const int which = GENERATE(range(0, 6)), delay_us = GENERATE(range(0, 1000, 125));
   CAPTURE(which, delay_us);
   constexpr std::int64_t n = 1 << 14;

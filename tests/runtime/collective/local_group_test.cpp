@@ -35,22 +35,22 @@ void as_ranks(int size,
     t.join();
 }
 
-/// Until `holds`, which only a mistake never does.
+/// Waits for `holds` for at least 20 s; false is a defect.
 bool comes(const std::function<bool()>& holds) {
   for (int i = 0; i < 20'000 && !holds(); ++i)
     std::this_thread::sleep_for(1ms);
   return holds();
 }
 
-/// A delay that depends on nothing but its arguments.
+/// A delay that depends on its arguments only.
 void planted_delay(int rank, int round) {
   const auto mixed = (std::uint32_t(rank) * 7919U + std::uint32_t(round) * 104729U) * 2654435761U;
-  std::this_thread::sleep_for(std::chrono::microseconds(mixed >> 24));  // up to 255
+  std::this_thread::sleep_for(std::chrono::microseconds(mixed >> 24));  // at most 255
 }
 
 using arrays = std::vector<std::vector<float>>;  ///< one for each (rank, part)
 
-/// Numbers of very different size, so that another order of the sum is another sum.
+/// Numbers of very different size, so that the order of the sum matters.
 arrays addends(int count, std::int64_t n, int round) {
   arrays out;
   for (int i = 0; i < count; ++i) {
@@ -70,14 +70,14 @@ std::vector<float> sum_in_order(const arrays& all) {
 }
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  // An empty vector has no address to compare from.
+  // The data pointer of an empty vector can be null.
   return a.size() == b.size()
          && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
 }  // namespace
 
-TEST_CASE("a sum over ranks and parts is the scalar sum in rank order, to the bit",
+TEST_CASE("a sum over ranks and parts equals the scalar sum in rank order, bit for bit",
           "[collective]") {
   const int size = GENERATE(1, 2, 3, 4), parts = GENERATE(1, 2, 3);
   const std::int64_t n = GENERATE(0, 1, 15, 16, 17, 1000, 4099);
@@ -117,7 +117,7 @@ TEST_CASE("a communicator knows its axis, its rank and its size", "[collective]"
   CHECK(ranks == std::vector<int>{3, 3, 3});
 }
 
-TEST_CASE("nobody leaves a barrier before everybody has come", "[collective]") {
+TEST_CASE("a barrier holds each rank until all have arrived", "[collective]") {
   std::atomic<int> arrived = 0, early = 0;
   as_ranks(4, {}, [&](local_communicator& group) {
     for (int round = 1; round <= 50; ++round) {
@@ -133,12 +133,12 @@ TEST_CASE("nobody leaves a barrier before everybody has come", "[collective]") {
   CHECK(arrived == 200);
 }
 
-TEST_CASE("a cancelled generation releases everybody who waits", "[collective]") {
+TEST_CASE("a cancelled generation releases all waiting ranks", "[collective]") {
   const bool summing = GENERATE(false, true);
   const cancel_token token;
   std::atomic<int> waiting = 0, released = 0;
   as_ranks(4, token, [&](local_communicator& group) {
-    if (group.rank() == 2) {  // the one that never comes
+    if (group.rank() == 2) {  // this rank never arrives
       while (waiting < 3)
         std::this_thread::yield();
       std::this_thread::sleep_for(5ms);
@@ -161,7 +161,7 @@ TEST_CASE("a cancelled generation releases everybody who waits", "[collective]")
   CHECK(released == 3);
 }
 
-TEST_CASE("nobody enters a group whose generation has ended", "[collective]") {
+TEST_CASE("an operation in a cancelled generation is refused", "[collective]") {
   const cancel_token token;
   token.cancel();
   std::atomic<int> refused = 0;
@@ -175,10 +175,9 @@ TEST_CASE("nobody enters a group whose generation has ended", "[collective]") {
   CHECK(refused == 2);
 }
 
-TEST_CASE("a rank that leaves a cancelled sum may free its memory: nobody reads it",
-          "[collective]") {
-  // Each rank overwrites its array as soon as it is released. A thread sanitizer sees a rank that
-  // still sums from it, and an array that was summed from overwritten memory holds `poison`.
+TEST_CASE("a rank that leaves a cancelled sum can free its memory at once", "[collective]") {
+  // Each rank overwrites its array once it is released. A thread sanitizer detects a rank that
+  // still reads it; a sum of overwritten memory contains `poison`.
   constexpr std::int64_t n = 1 << 18;
   constexpr float poison = -1e30F;
   const int delay_us = GENERATE(range(0, 2000, 100));
@@ -210,7 +209,7 @@ TEST_CASE("a rank that leaves a cancelled sum may free its memory: nobody reads 
   CHECK(poisoned == 0);
 }
 
-TEST_CASE("a rank with a token of its own leaves alone, and nobody reads its arrays any more",
+TEST_CASE("a rank with its own token leaves alone, and its arrays are not read afterwards",
           "[collective]") {
   const cancel_token all, own;
   const auto group = std::make_shared<local_group>(axis::data, 2, all);
@@ -220,7 +219,7 @@ TEST_CASE("a rank with a token of its own leaves alone, and nobody reads its arr
   std::thread stays([&] {
     local_communicator mine(group, 0);
     try {
-      mine.barrier();  // the other does not come
+      mine.barrier();  // the other rank never arrives
       passed = true;
     } catch (const cancelled&) {
       first = "cancelled";
@@ -244,7 +243,7 @@ TEST_CASE("a rank with a token of its own leaves alone, and nobody reads its arr
   CHECK_FALSE(passed);
 }
 
-TEST_CASE("a group names the operation that a rank waits in, and the ranks that have not come",
+TEST_CASE("a group names the operation that a rank waits in, and the missing ranks",
           "[collective]") {
   const auto group = std::make_shared<local_group>(axis::data, 3, cancel_token());
   group->introduce("data of pipeline rank 1.0", 0, "lane:0.1");
@@ -256,7 +255,7 @@ TEST_CASE("a group names the operation that a rank waits in, and the ranks that 
   auto first = arrive(0);
   REQUIRE(comes([&] { return !group->missing(0).whom.empty(); }));
   CHECK(group->missing(0).what == "barrier in 'data of pipeline rank 1.0'");
-  // Who was not introduced has the group's name by default.
+  // A rank without a name of its own gets a default name from the group.
   CHECK(group->missing(0).whom == std::vector<std::string>{"rank 1 of the dp group", "lane:2.1"});
   CHECK(group->missing(1).whom.empty());
   auto second = arrive(1);

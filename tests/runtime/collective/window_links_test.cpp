@@ -1,4 +1,4 @@
-// Groups between processes whose connection breaks while both live.
+// Groups between processes whose connection breaks while both are alive.
 
 #include "runtime/collective/window/windows.hpp"
 #include "runtime/core/error.hpp"
@@ -21,7 +21,7 @@ namespace kernels = troupe::kernels;
 
 namespace {
 
-/// Two processes that share no memory, and a group of both.
+/// Two processes without shared memory, and a group of both.
 struct linked_windows {
   linked_windows() {
     for (std::uint64_t p = 1; p <= 2; ++p) {
@@ -40,7 +40,7 @@ struct linked_windows {
     }
   }
 
-  /// By both, until it fails or so often: what each said.
+  /// Sums on both ranks, at most `most` times or until a failure; returns each rank's error.
   std::vector<std::string> sum(int most) {
     std::vector<std::string> said(2);
     std::vector<std::thread> threads;
@@ -68,7 +68,8 @@ struct linked_windows {
   std::vector<memory_wire*> wires;
   std::mutex mutex;
   std::vector<std::pair<std::uint64_t, generation_id>> told;
-  std::vector<std::unique_ptr<windows>> all;  // while they end they still tell
+  // Destroyed first: windows still report while they end.
+  std::vector<std::unique_ptr<windows>> all;
   window_group_description what{.name = "g", .along = axis::data, .generation = generation_id{1}};
   std::atomic<int> sums = 0;
 
@@ -88,8 +89,7 @@ const std::vector<std::string> nothing(2);
 
 }  // namespace
 
-TEST_CASE("LINK-1: after a connection broke groups of the next generation are joined over another",
-          "[collective]") {
+TEST_CASE("LINK-1: after a broken connection the next generation uses a new one", "[collective]") {
   linked_windows it;
   std::thread cuts([&] {
     while (it.sums < 10)
@@ -100,18 +100,18 @@ TEST_CASE("LINK-1: after a connection broke groups of the next generation are jo
   cuts.join();
   for (const auto& x : said)
     CHECK_THAT(x, ContainsSubstring("its generation must end"));
-  // As long as that lasts nobody joins another group with it.
+  // Until then the process cannot join another group with that peer.
   it.what.name = "h";
   CHECK_THROWS_AS(it.all[0]->join(it.what, 0, {}), peer_lost);
   it.what.generation = generation_id{2};
   CHECK(it.sum(3) == nothing);
   const auto breaks = it.breaks();
-  CHECK(breaks.size() == 2);  // by each once
+  CHECK(breaks.size() == 2);  // one report per process
   for (const auto& [process, in] : breaks)
     CHECK(in == generation_id{1});
 }
 
-TEST_CASE("LINK-1: groups that are joined after both ends closed what broke do not hear of it",
+TEST_CASE("LINK-1: a late report of a broken connection does not reach groups on the new one",
           "[collective]") {
   linked_windows it;
   REQUIRE(it.sum(3) == nothing);

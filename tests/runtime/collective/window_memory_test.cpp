@@ -1,4 +1,4 @@
-// What processes of one host see of each other: arrays that they map, boards, and who has gone.
+// Shared memory between processes of one host: mapped arrays, boards, and lost processes.
 
 #include "runtime/collective/window/shared_wire.hpp"
 #include "runtime/collective/window/windows.hpp"
@@ -24,7 +24,7 @@ using Catch::Matchers::StartsWith;
 
 namespace {
 
-/// Times that this process has mapped memory of windows::allocate.
+/// Number of mappings of windows::allocate memory in this process.
 int arrays_mapped() {
   int out = 0;
   std::ifstream maps("/proc/self/maps");
@@ -52,7 +52,7 @@ window_address address_of(const window_board& board, std::uint64_t process) {
           .wire = ""};
 }
 
-/// Two groups of one rank each, as two processes have them.
+/// Two ends of a group of two ranks, as in two processes.
 struct two_ends {
   two_ends() {
     for (int r = 0; r < 2; ++r) {
@@ -85,7 +85,7 @@ struct two_ends {
 
 }  // namespace
 
-TEST_CASE("arrays that other processes map are summed where they lie, to the same bits",
+TEST_CASE("mapped arrays of other processes are summed in place, with the same bits",
           "[collective]") {
   const int size = GENERATE(2, 3);
   constexpr std::int64_t n = 50'001;
@@ -141,20 +141,19 @@ TEST_CASE("arrays that other processes map are summed where they lie, to the sam
     t.join();
   for (int r = 0; r < size; ++r) {
     CHECK(mapped[std::size_t(r)] == read[std::size_t(r)]);
-    // Each process has mapped the parts and the sums of each other, and its own blocks are gone.
+    // Each process still maps the inputs and results of each other; its own blocks are freed.
     CHECK(more[std::size_t(r)] == 2 * size * (size - 1));
-    // Of one part of each two that are summed; what is fetched comes from arrays that are mapped.
+    // One of the two summed parts is mapped; all_gather reads from mapped arrays.
     const auto& counters = all[std::size_t(r)]->counters();
     CHECK(counters.bytes_mapped > 0);
     CHECK(counters.bytes_read > counters.bytes_mapped);
     CHECK(counters.bytes_received == 0);
   }
-  // Nobody keeps what he had mapped when the last of his ranks is gone, and the groups are there.
+  // The mappings are removed with the last rank of a process.
   CHECK(arrays_mapped() == 0);
 }
 
-TEST_CASE("the pool of a process with windows shares its memory and none where none is shared",
-          "[collective]") {
+TEST_CASE("the pool of a process shares its memory if its windows can share any", "[collective]") {
   std::optional<windows> one(window_settings{.process = 1});
   const windows alone({.process = 2, .shared_memory = false});
   CHECK_FALSE(alone.source());
@@ -163,7 +162,7 @@ TEST_CASE("the pool of a process with windows shares its memory and none where n
   constexpr std::size_t large = std::size_t{5} << 20;
   auto block = pool.allocate_shared(large);
   CHECK(arrays_mapped() == 1);
-  // Where a large page may begin, and zero.
+  // Aligned for large pages, and zero.
   CHECK(std::uintptr_t(block.get()) % (std::size_t{2} << 20) == 0);
   CHECK(std::all_of(block.get(), block.get() + large, [](auto x) { return x == std::byte{0}; }));
   one.reset();
@@ -172,7 +171,7 @@ TEST_CASE("the pool of a process with windows shares its memory and none where n
   CHECK(arrays_mapped() == 0);
 }
 
-TEST_CASE("a shared block is mapped for whom it was meant, in its bounds, and never another",
+TEST_CASE("a shared block is mapped within its bounds, and only while it is that block",
           "[collective]") {
   shared_memory memory;
   auto block = memory.allocate(10'000), later = memory.allocate(5000);
@@ -192,28 +191,26 @@ TEST_CASE("a shared block is mapped for whom it was meant, in its bounds, and ne
   CHECK_FALSE(map_shared(::getpid(), other, 1));
   block.reset();
   CHECK_FALSE(map_shared(::getpid(), *place, 9000));
-  CHECK(seen.get()[100] == std::byte{7});  // who has mapped it reads on
+  CHECK(seen.get()[100] == std::byte{7});  // an existing mapping stays readable
 }
 
-TEST_CASE("WINDOW-2: who has left at the last meeting leaves no call behind that ends well",
-          "[collective][invariant]") {
+TEST_CASE("WINDOW-2: a call fails if a rank left at the last meeting", "[collective][invariant]") {
   two_ends all;
   std::string said;
   std::thread other([&] {
     all.come(1);
     all.tokens[1].cancel();
-    said = ending_of([&] { all.ends[1]->meet(1); });  // it has arrived, and left
+    said = ending_of([&] { all.ends[1]->meet(1); });  // it arrived, then left
   });
   all.come(0);
   other.join();
   CHECK_THAT(said, StartsWith("cancelled"));
   CHECK(all.ends[0]->wire_of(1).rounds(1) == 2);
-  all.tokens[0].cancel();  // so that it ends at all
+  all.tokens[0].cancel();  // ends the wait
   CHECK_THAT(ending_of([&] { all.ends[0]->meet(0); }), StartsWith("cancelled"));
 }
 
-TEST_CASE("who looks at a rank that waits is told for whom, by the names on the board",
-          "[collective]") {
+TEST_CASE("the wait of a rank names the missing ranks as on the board", "[collective]") {
   two_ends all;
   std::thread waits([&] { ending_of([&] { all.come(0); }); });
   while (all.ends[0]->rounds(0) < 1)
@@ -225,7 +222,7 @@ TEST_CASE("who looks at a rank that waits is told for whom, by the names on the 
   waits.join();
 }
 
-TEST_CASE("WINDOW-8: nothing is read of another process that has the pid of one that died",
+TEST_CASE("WINDOW-8: bytes of a process that reuses the pid of a dead one are not used",
           "[collective][invariant]") {
   const auto board = window_board::make();
   const auto peer = open_peer(address_of(*board, 7));
@@ -234,7 +231,7 @@ TEST_CASE("WINDOW-8: nothing is read of another process that has the pid of one 
   shared_wire wire(peer, "g@1", {0}, nullptr);
   window_read read{.at = there.data(), .into = here};
   CHECK(wire.finish(read));
-  // The process that it was opened for is another one, which dies; its pid leads here.
+  // The handle now belongs to a dead child; its pid still leads to this process.
   const pid_t child = ::fork();
   if (child == 0)
     ::_exit(0);
@@ -247,7 +244,7 @@ TEST_CASE("WINDOW-8: nothing is read of another process that has the pid of one 
                                       && ContainsSubstring("in process 7")));
 }
 
-TEST_CASE("who is late still reads how far a rank was whose group is gone", "[collective]") {
+TEST_CASE("a late rank still reads the progress of a rank whose group is gone", "[collective]") {
   const auto mine = window_board::make();
   const auto seen = window_board::open(address_of(*mine, 1));
   const int channel = mine->take("g@1", 3);
@@ -264,7 +261,7 @@ TEST_CASE("who is late still reads how far a rank was whose group is gone", "[co
   CHECK_FALSE(seen->find("g@1", 3));
 }
 
-TEST_CASE("what cannot be windows or a group of them is refused with what to do", "[collective]") {
+TEST_CASE("invalid windows and groups are refused with advice", "[collective]") {
   CHECK_THROWS_MATCHES(windows({.process = 1, .tuning = {.piece = 1 << 30}}),
                        input_error,
                        MessageMatches(ContainsSubstring("a piece has 64 to 16777216 bytes")));

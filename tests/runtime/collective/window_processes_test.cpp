@@ -1,4 +1,4 @@
-// Windows between real processes: their bits, and what becomes of the others when one is killed.
+// Windows between real processes: exact bits, and the release of the others after a kill.
 
 #include "runtime/collective/local/local_group.hpp"
 #include "tests/support/child.hpp"
@@ -36,7 +36,7 @@ std::vector<std::unique_ptr<child>> processes_of(
   return out;
 }
 
-/// All that it says from now on; empty lines end it.
+/// All lines until an empty one.
 std::multiset<std::string> rest_of(child& x) {
   std::multiset<std::string> out;
   for (auto line = x.line(); !line.empty(); line = x.line())
@@ -66,7 +66,7 @@ std::multiset<std::string> judged(int size, int first, int ranks) {
 
 }  // namespace
 
-TEST_CASE("every operation of several processes has the bits of the local group",
+TEST_CASE("operations between processes have the bits of the local group",
           "[collective][unsanitized]") {
   const std::string kind = GENERATE("shared", "wire", "refused", "mixed");
   const auto [count, ranks] = GENERATE(std::pair(2, 1), std::pair(3, 1), std::pair(2, 2));
@@ -77,7 +77,7 @@ TEST_CASE("every operation of several processes has the bits of the local group"
     CHECK(rest_of(*all[std::size_t(p)]) == judged(count * ranks, p * ranks, ranks));
 }
 
-TEST_CASE("a process that is killed in the middle of a sum releases all others, with its name",
+TEST_CASE("a process that is killed during a sum releases all others, which name it",
           "[collective][unsanitized]") {
   const std::string kind = GENERATE("shared", "wire", "refused");
   const int victim = GENERATE(0, 2), count = 3;
@@ -88,7 +88,7 @@ TEST_CASE("a process that is killed in the middle of a sum releases all others, 
     for (int r = 0; r < 2; ++r)
       REQUIRE(x->line() == "started");
   all[std::size_t(victim)]->end();
-  // By shared memory the owner of the processes tells; a wire knows by itself.
+  // With shared memory the owner of the processes reports the loss; a wire detects it.
   std::ofstream(folder.path() / fmt::format("lost.{}", victim)) << "\n";
   for (int p = 0; p < count; ++p) {
     if (p == victim)

@@ -1,7 +1,6 @@
-// Groups whose ranks live in several processes, beside the local group, which judges them. Here
-// several processes are several `windows` in one: their memory is read by the kernel all the same,
-// and sanitizers see all of them; what goes over a wire goes by queues. Real ones, over
-// UCX: window_processes_test.cpp.
+// Groups whose ranks are in several processes, compared with the local group. Here each process is
+// a `windows` object of this process: memory is still read through the kernel, and sanitizers see
+// all sides. The wire consists of queues. Real processes over UCX: window_processes_test.cpp.
 
 #include "runtime/collective/local/local_group.hpp"
 #include "runtime/collective/window/windows.hpp"
@@ -84,7 +83,7 @@ std::vector<std::vector<std::string>> judged(int size) {
   return out;
 }
 
-/// What a rank's work ended with.
+/// The error that ends a rank's work.
 std::string ending_of(const std::function<void()>& work) {
   try {
     work();
@@ -96,12 +95,12 @@ std::string ending_of(const std::function<void()>& work) {
 
 }  // namespace
 
-TEST_CASE("every operation between processes has the bits of the local group", "[collective]") {
+TEST_CASE("operations between processes have the bits of the local group", "[collective]") {
   const auto how = GENERATE(kind::shared, kind::wire, kind::mixed);
   const auto [count, ranks]
       = GENERATE(std::pair(1, 2), std::pair(2, 1), std::pair(3, 1), std::pair(2, 2));
   CAPTURE(int(how), count, ranks);
-  // Small pieces, so that every array has many.
+  // Small pieces: every array has many.
   processes all(count, ranks, how, {.piece = 16 << 10, .cache = 32 << 10, .stretch = 50'000});
   std::vector<std::vector<std::string>> said(std::size_t(all.size()));
   as_ranks(all, {}, [&](communicator& group, stream& stream) {
@@ -110,7 +109,7 @@ TEST_CASE("every operation between processes has the bits of the local group", "
   CHECK(said == judged(all.size()));
 }
 
-TEST_CASE("several groups between the same processes meet at once", "[collective]") {
+TEST_CASE("several groups between the same processes can meet at the same time", "[collective]") {
   const auto how = GENERATE(kind::shared, kind::wire);
   processes all(2, 1, how);
   std::vector<std::string> said(8);
@@ -131,7 +130,7 @@ TEST_CASE("several groups between the same processes meet at once", "[collective
   }
 }
 
-TEST_CASE("a rank between processes that comes for something else breaks the promise of all",
+TEST_CASE("COLLECTIVE-1 holds between processes, and the group stays broken",
           "[collective][invariant]") {
   const auto how = GENERATE(kind::shared, kind::wire);
   const int other = GENERATE(range(0, 3)), which = GENERATE(range(0, 4));
@@ -153,7 +152,8 @@ TEST_CASE("a rank between processes that comes for something else breaks the pro
       else
         group.broadcast(stream, x.data(), 64, me ? 1 : 0);
     });
-    again[std::size_t(group.rank())] = ending_of([&] { group.barrier(); });  // it stays broken
+    // The group stays broken.
+    again[std::size_t(group.rank())] = ending_of([&] { group.barrier(); });
   });
   for (const auto& text : said) {
     CHECK_THAT(text, StartsWith("COLLECTIVE-1: along dp"));
@@ -190,11 +190,11 @@ TEST_CASE("COLLECTIVE-4 and COLLECTIVE-3 hold between processes", "[collective][
 }
 
 TEST_CASE(
-    "WINDOW-1, WINDOW-2, WINDOW-3: who is released unmaps its arrays at once, and no call ends "
-    "well",
+    "WINDOW-1, WINDOW-2, WINDOW-3: a released rank can unmap its arrays at once; no call succeeds "
+    "without it",
     "[collective][invariant]") {
-  // Rank 1 is released in the middle, unmaps what it has offered, and takes the place for
-  // something else; the others, who are released later, have no result.
+  // Rank 1 is released in the middle and unmaps its arrays. The others are released later, and get
+  // no result.
   const auto how = GENERATE(kind::shared, kind::wire, kind::mixed);
   const int delay_us = GENERATE(0, 200, 1000, 3000);
   CAPTURE(int(how), delay_us);
@@ -240,12 +240,11 @@ TEST_CASE(
   for (const auto& text : said)
     CHECK_THAT(text, StartsWith("cancelled"));
   for (const int x : rounds)
-    CHECK(x <= rounds[1] + 1);  // nobody got further than the last call that all ended
+    CHECK(x <= rounds[1] + 1);  // the others complete at most one more round
 }
 
-TEST_CASE(
-    "WINDOW-4: everybody who waits for a process that is lost is told at once, with its ranks",
-    "[collective][invariant]") {
+TEST_CASE("WINDOW-4: the loss of a process ends all waits for it, with its ranks",
+          "[collective][invariant]") {
   const auto how = GENERATE(kind::shared, kind::wire);
   processes all(3, 2, how);
   std::vector<std::string> said(6);
@@ -256,7 +255,7 @@ TEST_CASE(
     for (int p = 0; p < 2; ++p)
       all.all[std::size_t(p)]->release(3, "killed by signal 9");
   });
-  each_rank(4, [&](int r) {  // those of the third process do not come
+  each_rank(4, [&](int r) {  // the ranks of the third process never arrive
     const auto mine = all.home(r).join(all.what, r, {});
     stream stream(kernels::backend::cpu, 1, {});
     std::vector<float> x(100);
@@ -272,14 +271,13 @@ TEST_CASE(
     CHECK_THAT(said[std::size_t(r)], ContainsSubstring("all_reduce_sum of 100"));
     CHECK_THAT(said[std::size_t(r)], ContainsSubstring("process 3 with rank 4, 5 was lost: "));
   }
-  // Nor does anybody wait for it who joins a group with it later.
+  // A group that is joined later fails at once, too.
   auto what = all.what;
   what.name = "later";
   CHECK_THROWS_AS(all.home(0).join(what, 0, {})->barrier(), io_error);
 }
 
-TEST_CASE("an array that is shorter than said is refused with the rank, not summed",
-          "[collective]") {
+TEST_CASE("an array that is shorter than stated is refused, with its rank", "[collective]") {
   processes all(2, 1, kind::shared);
   const cancel_token token;
   std::vector<std::string> said(2);
@@ -289,11 +287,11 @@ TEST_CASE("an array that is shorter than said is refused with the rank, not summ
         ::mmap(nullptr, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     if (group.rank() == 0)
       ::mprotect(
-          memory + 2 * page, 2 * page, PROT_NONE);  // unmapped, others could come to lie there
+          memory + 2 * page, 2 * page, PROT_NONE);  // munmap would free the addresses for others
     const void* const part = memory;
     std::vector<float> to(page);
     said[std::size_t(group.rank())] = ending_of([&] {
-      const std::vector<std::int64_t> ends{0, std::int64_t(page)};  // all of it to rank 1
+      const std::vector<std::int64_t> ends{0, std::int64_t(page)};  // rank 1 gets everything
       group.reduce_scatter_sum(stream, dtype::f32, {&part, 1}, to.data(), ends);
     });
     if (group.rank() == 1)
@@ -305,7 +303,8 @@ TEST_CASE("an array that is shorter than said is refused with the rank, not summ
 }
 
 TEST_CASE(
-    "WINDOW-5, WINDOW-6, WINDOW-7: a rank joins once, at home, and all say the same of a group",
+    "WINDOW-5, WINDOW-6, WINDOW-7: a rank joins once, in its home process; all ranks describe a "
+    "group alike",
     "[collective][invariant]") {
   processes all(2, 1, kind::shared);
   const auto joined = all.home(0).join(all.what, 0, {});
@@ -320,13 +319,13 @@ TEST_CASE(
       all.home(0).join(what, 0, {}), broken_promise, MessageMatches(StartsWith("WINDOW-7")));
 }
 
-TEST_CASE("memberships of generations that are over make place for new ones", "[collective]") {
+TEST_CASE("memberships of ended generations make room for new ones", "[collective]") {
   processes all(2, 1, kind::shared);
   for (int g = 1; g <= window_board::channels + 10; ++g) {
     all.what.generation = generation_id(std::uint64_t(g));
     as_ranks(all, {}, [&](communicator& group, stream&) { group.barrier(); });
   }
-  // Of one generation so many fit.
+  // The limit counts the memberships of one generation.
   std::vector<std::shared_ptr<communicator>> held;
   CHECK_THROWS_MATCHES(
       [&] {
@@ -339,7 +338,7 @@ TEST_CASE("memberships of generations that are over make place for new ones", "[
       MessageMatches(ContainsSubstring("256 memberships")));
 }
 
-TEST_CASE("processes that cannot reach each other are told what to do", "[collective]") {
+TEST_CASE("processes that cannot reach each other get an error with advice", "[collective]") {
   windows one({.process = 1}), two({.process = 2, .shared_memory = false});
   window_group_description what{
       .name = "g", .generation = generation_id{1}, .homes = {one.address(), two.address()}};

@@ -16,12 +16,12 @@ std::int64_t below(std::mt19937& rng, std::int64_t n) {
   return std::int64_t(rng() % std::uint64_t(n));
 }
 
-/// Some units of parameters of all sizes; sometimes the last is tied to the first, or to one of
-/// another stage.
+/// Units with parameters of all sizes; the last can be tied to the first, or to one of another
+/// stage.
 std::vector<unit_spec> random_units(std::mt19937& rng) {
   std::vector<unit_spec> out;
   const auto units = 1 + below(rng, 5);
-  const auto ties = below(rng, 3);  // none, here, elsewhere
+  const auto ties = below(rng, 3);  // none, in this store, in another stage
   for (std::int64_t u = 0; u < units; ++u) {
     auto& unit = out.emplace_back(unit_spec{"unit" + std::to_string(u), {}});
     const auto parameters = 1 + below(rng, 4);
@@ -85,7 +85,7 @@ TEST_CASE("buckets cover the gradients once, from the last to the first", "[buck
       REQUIRE(x.begin(b) + b.size() == end);
       REQUIRE(b.along == axis::data);
       REQUIRE(b.lowest_unit == x.entry(b.first).unit);
-      // Full as soon as it can be: without its first parameter it was not.
+      // Minimal: without its first parameter the bucket was not full.
       if (b.end - b.first > 1)
         REQUIRE(x.begin(b) + b.size() - x.gradient_offset(b.first + 1) < x.size);
       end = x.begin(b);
@@ -96,7 +96,7 @@ TEST_CASE("buckets cover the gradients once, from the last to the first", "[buck
   }
 }
 
-TEST_CASE("the values of a bucket lie as its gradients do", "[buckets]") {
+TEST_CASE("the values of a bucket have the same layout as its gradients", "[buckets]") {
   std::mt19937 rng{2};
   int without = 0;
   for (int round = 0; round < rounds; ++round) {
@@ -113,7 +113,7 @@ TEST_CASE("the values of a bucket lie as its gradients do", "[buckets]") {
   CHECK(without > 10);
 }
 
-TEST_CASE("shares cover a bucket and part no grain", "[buckets]") {
+TEST_CASE("shares cover a bucket and split no grain", "[buckets]") {
   std::mt19937 rng{3};
   int parted = 0;
   for (int round = 0; round < rounds; ++round) {
@@ -126,7 +126,7 @@ TEST_CASE("shares cover a bucket and part no grain", "[buckets]") {
         REQUIRE(end >= before);
         before = end;
         for (int e = b.first; e < b.end; ++e) {
-          const auto at = x.begin(b) + end - x.gradient_offset(e);  // in the parameter
+          const auto at = x.begin(b) + end - x.gradient_offset(e);  // relative to the parameter
           if (at <= 0 || at >= x.entry(e).valid)
             continue;
           REQUIRE(at % x.grain == 0);
@@ -139,7 +139,7 @@ TEST_CASE("shares cover a bucket and part no grain", "[buckets]") {
 }
 
 TEST_CASE("shares are as even as grains and parameters allow", "[buckets]") {
-  // One long parameter: no share is further from an equal one than a grain.
+  // One long parameter: each share differs from an equal one by at most a grain.
   resident_store store({{"u", {{.name = "x", .extents = {1000, 10}}}}}, 1, {});
   for (int ranks = 1; ranks <= 7; ++ranks) {
     const auto b = make_buckets(store, 1 << 20, {{axis::data, ranks}}, 64).front();
@@ -151,7 +151,7 @@ TEST_CASE("shares are as even as grains and parameters allow", "[buckets]") {
   }
 }
 
-TEST_CASE("a parameter that is tied is alone in its bucket, and cut like its owner", "[buckets]") {
+TEST_CASE("a tied parameter is alone in its bucket, and cut like its owner", "[buckets]") {
   std::mt19937 rng{4};
   int pairs = 0;
   for (int round = 0; round < rounds; ++round) {
@@ -170,7 +170,7 @@ TEST_CASE("a parameter that is tied is alone in its bucket, and cut like its own
       REQUIRE(ends[0] == ends[1]);
       ++pairs;
     }
-    // On another stage there is other company: cut alone, it is cut the same.
+    // Another stage has other parameters; a bucket of its own is cut the same way.
     for (const auto& b : x.buckets)
       if (b.end - b.first == 1 && x.entry(b.first).spec.has_copies) {
         auto copy = x.entry(b.first).spec;
@@ -184,7 +184,7 @@ TEST_CASE("a parameter that is tied is alone in its bucket, and cut like its own
   CHECK(pairs > 20);
 }
 
-TEST_CASE("every valid element is owned once, and padding by nobody", "[buckets]") {
+TEST_CASE("every valid element has one owner; padding has none", "[buckets]") {
   std::mt19937 rng{5};
   for (int round = 0; round < rounds; ++round) {
     const cut_store x(rng);
@@ -211,7 +211,7 @@ TEST_CASE("every valid element is owned once, and padding by nobody", "[buckets]
   }
 }
 
-TEST_CASE("what is summed along another axis has buckets of its own", "[buckets]") {
+TEST_CASE("parameters that are summed along another axis have their own buckets", "[buckets]") {
   const parameter_spec dense{.name = "dense", .extents = {40}};
   auto expert = dense;
   expert.placements = of_experts({{axis::expert, row_sharded()}});
@@ -221,7 +221,7 @@ TEST_CASE("what is summed along another axis has buckets of its own", "[buckets]
   CHECK((found[0].along == axis::data && found[0].first == 4 && found[0].ends.size() == 3));
   CHECK((found[1].along == axis::expert_data && found[1].first == 2 && found[1].ends.size() == 2));
   CHECK((found[2].along == axis::data && found[2].first == 0));
-  // A share of each, by the rank along its axis.
+  // One share each, by the rank along its axis.
   std::vector<std::int64_t> owned(5, 0);
   for (int d = 0; d < 3; ++d)
     for (const auto& x : owned_ranges(store, found, {{axis::data, d}, {axis::expert_data, d % 2}}))
@@ -230,7 +230,7 @@ TEST_CASE("what is summed along another axis has buckets of its own", "[buckets]
 }
 
 TEST_CASE("BUCKET-1: gradients are summed over the replicas of one axis", "[buckets][invariant]") {
-  // Whatever is said of its axes: a view has one along which replicas differ.
+  // A view has one axis along which replicas differ, whatever the placements are.
   const auto bucket_of = [](parameter_placements placements, parameter_placement everywhere) {
     for (const auto& row : axis_table())
       placements[row.id] = everywhere;

@@ -1,4 +1,4 @@
-// Units that are hidden until their values are in.
+// Units that are closed until their values have arrived.
 
 #include "runtime/core/error.hpp"
 #include "runtime/parameters/resident_store.hpp"
@@ -25,7 +25,7 @@ struct fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(fixture, "a unit whose gate is closed is waited for, another is not", "[gate]") {
+TEST_CASE_METHOD(fixture, "acquiring waits for a unit with a closed gate only", "[gate]") {
   store.close_gate(token);
   store.open_gate(1);
   store.acquire(1);  // at once
@@ -41,11 +41,11 @@ TEST_CASE_METHOD(fixture, "a unit whose gate is closed is waited for, another is
   CHECK(store.value(0, 0) != nullptr);
   store.release(0);
   other.join();
-  store.acquire(0);  // and stays shown
+  store.acquire(0);  // stays open
   store.release(0);
 }
 
-TEST_CASE_METHOD(fixture, "closing closes the gates that were opened before", "[gate]") {
+TEST_CASE_METHOD(fixture, "closing closes gates that were open", "[gate]") {
   for (int round = 0; round < 3; ++round) {
     store.close_gate(token);
     std::atomic<int> shown = 0;
@@ -65,7 +65,7 @@ TEST_CASE_METHOD(fixture, "closing closes the gates that were opened before", "[
   }
 }
 
-TEST_CASE_METHOD(fixture, "where no gate was closed nothing is waited for", "[gate]") {
+TEST_CASE_METHOD(fixture, "without closed gates, acquiring does not wait", "[gate]") {
   store.open_gate(2);
   for (int unit = 0; unit < 3; ++unit) {
     store.acquire(unit);
@@ -74,7 +74,7 @@ TEST_CASE_METHOD(fixture, "where no gate was closed nothing is waited for", "[ga
   SUCCEED();
 }
 
-TEST_CASE_METHOD(fixture, "the end of a generation releases those that wait", "[gate]") {
+TEST_CASE_METHOD(fixture, "the end of a generation releases waiting threads", "[gate]") {
   store.close_gate(token);
   std::thread end([&] {
     std::this_thread::sleep_for(5ms);
@@ -88,13 +88,13 @@ TEST_CASE_METHOD(fixture, "the end of a generation releases those that wait", "[
   CHECK_NOTHROW(store.acquire(2));  // its values are there
 }
 
-TEST_CASE_METHOD(fixture, "gates close under the token that they are given", "[gate]") {
+TEST_CASE_METHOD(fixture, "gates close under the given token", "[gate]") {
   store.close_gate(token);
   for (int unit = 0; unit < 3; ++unit)
     store.open_gate(unit);
   const cancel_token next;
   store.close_gate(next);
-  token.cancel();  // the old generation is over; this one is not
+  token.cancel();  // the token of the previous generation
   std::thread show([&] {
     std::this_thread::sleep_for(5ms);
     store.open_gate(0);

@@ -24,7 +24,7 @@ parameter_spec parameter(const char* name, shape extents, parameter_placement li
   return x;
 }
 
-/// More than one piece of each, whose ends lie within rows; a constant; one that is tied.
+/// Several pieces each, with ends inside rows; a constant; a tied parameter.
 std::vector<unit_spec> units() {
   auto constant = parameter("gain", {300000}, {});
   constant.init_std = 0;
@@ -39,7 +39,7 @@ std::vector<unit_spec> units() {
             tied}}};
 }
 
-/// As the definition says, element by element.
+/// The expected value of an element, from the definition.
 float judged(const parameter_spec& x, std::uint64_t seed, std::int64_t row, std::int64_t column) {
   if (x.init_std == 0)
     return float(x.init_constant);
@@ -68,8 +68,7 @@ std::int64_t wrong_values(resident_store& store, std::uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("initial values in pieces are those of the definition, whichever thread draws them",
-          "[parameters]") {
+TEST_CASE("initial values in pieces equal their definition, on any thread", "[parameters]") {
   const int rank = GENERATE(-1, 0, 1);
   const auto ranks = rank < 0 ? axis_ranks() : axis_ranks{{axis::tensor, {rank, 2}}};
   resident_store store(units(), 1, {}, dtype::f32, ranks);
@@ -77,7 +76,7 @@ TEST_CASE("initial values in pieces are those of the definition, whichever threa
   CHECK(wrong_values(store, 5) == 0);
 }
 
-TEST_CASE("workers that draw at the same time get what each would get alone", "[parameters]") {
+TEST_CASE("concurrent workers get the values that each would get alone", "[parameters]") {
   resident_store alone(units(), 1, {}, dtype::bf16);
   initialise(alone, 5);
   std::vector<std::uint64_t> seen(6);
@@ -94,7 +93,7 @@ TEST_CASE("workers that draw at the same time get what each would get alone", "[
   CHECK(seen == std::vector<std::uint64_t>(seen.size(), expected));
 }
 
-TEST_CASE("pieces come in order, each element once, and what takes them may fail", "[parameters]") {
+TEST_CASE("pieces arrive in order, each element once; the consumer can throw", "[parameters]") {
   resident_store store(units(), 1, {});
   int entry = 0, calls = 0;
   std::int64_t next = 0, taken = 0;

@@ -37,7 +37,7 @@ unit_spec head(const std::string& tied_to) {
 
 }  // namespace
 
-TEST_CASE("arrays begin at multiples of 16 elements, zero at first", "[parameters]") {
+TEST_CASE("arrays start at multiples of 16 elements, with zeros", "[parameters]") {
   resident_store x({embedding(), head("")}, 2, {});
   CHECK(x.entries().size() == 3);
   for (const auto& e : x.entries()) {
@@ -70,12 +70,12 @@ TEST_CASE("STORE-1: tied parameters have one shape", "[parameters]") {
                        MessageMatches(StartsWith("STORE-1")));
 }
 
-TEST_CASE("STORE-2: what is released was acquired", "[parameters]") {
+TEST_CASE("STORE-2: a released unit was acquired", "[parameters]") {
   resident_store x({embedding()}, 1, {});
   CHECK_THROWS_MATCHES(x.release(0), broken_promise, MessageMatches(StartsWith("STORE-2")));
 }
 
-TEST_CASE("STORE-3, STORE-4: values and gradients are reached while their unit is acquired",
+TEST_CASE("STORE-3, STORE-4: values and gradients are used only while their unit is acquired",
           "[parameters]") {
   resident_store x({embedding(), head("")}, 1, {});
   const auto reached = [&](int unit) {
@@ -89,7 +89,7 @@ TEST_CASE("STORE-3, STORE-4: values and gradients are reached while their unit i
   };
   refused(0);
   x.acquire(0);
-  x.acquire(0);  // nests
+  x.acquire(0);  // acquiring nests
   reached(0);
   refused(1);
   x.release(0);
@@ -98,14 +98,14 @@ TEST_CASE("STORE-3, STORE-4: values and gradients are reached while their unit i
   refused(0);
 }
 
-TEST_CASE("a release too many does not count as a debt", "[parameters]") {
+TEST_CASE("an extra release fails and does not change the count", "[parameters]") {
   resident_store x({embedding()}, 1, {});
   CHECK_THROWS_AS(x.release(0), broken_promise);
   x.acquire(0);
   CHECK_NOTHROW(x.value(0, 0));
 }
 
-TEST_CASE("the first gradient of a step may be written, and whatever nobody wrote is zero",
+TEST_CASE("the first gradient of a step can be written directly; unwritten ones are zero",
           "[parameters]") {
   resident_store x({embedding(), head("")}, 2, {});
   for (const int unit : {0, 1})
@@ -121,13 +121,13 @@ TEST_CASE("the first gradient of a step may be written, and whatever nobody wrot
   CHECK(x.take_first_gradient(0, 0));
   CHECK_FALSE(x.take_first_gradient(0, 0));
   float* const written = x.gradient(0, 0);
-  CHECK(written[3] == 7);  // whatever was there: the caller writes all of it
+  CHECK(written[3] == 7);  // unchanged: the caller overwrites all of it
   std::fill_n(written, x.entries()[0].size(), 5.0F);
-  CHECK(x.gradient(1, 0)[2] == 0);  // asked for to be added to
+  CHECK(x.gradient(1, 0)[2] == 0);  // zeroed for accumulation
   CHECK_FALSE(x.take_first_gradient(1, 0));
   x.gradient(1, 0)[2] += 3;
   x.emit(1);
-  CHECK_FALSE(x.take_first_gradient(1, 1));  // nobody wrote: zero from here on
+  CHECK_FALSE(x.take_first_gradient(1, 1));  // was not written: zero from here on
   CHECK(std::as_const(x).gradients(1, 2)[0] == 0);
   CHECK(x.gradients(1, 1)[2] == 3);
   CHECK(x.gradients(1, 0)[3] == 5);
@@ -137,7 +137,7 @@ TEST_CASE("the first gradient of a step may be written, and whatever nobody wrot
     CHECK(x.gradients(0, e)[1] == 0);
 }
 
-TEST_CASE("gradients by unit have memory from the first question until they are dropped",
+TEST_CASE("gradients by unit have memory from the first use until they are dropped",
           "[parameters]") {
   memory_pool pool;
   resident_store x({embedding(), head("")}, 1, pool, dtype::f32, {}, {}, gradient_memory::by_unit);
@@ -155,12 +155,12 @@ TEST_CASE("gradients by unit have memory from the first question until they are 
     CHECK(pool.bytes_in_use() == at_rest);
     x.acquire(1);
     CHECK(x.take_first_gradient(1, 1));
-    float* const written = x.gradient(1, 1);  // padding rows of it are the caller's, too
+    float* const written = x.gradient(1, 1);  // the caller also writes the padding rows
     std::fill_n(written, x.entries()[2].size(), 5.0F);
     const auto of_head = pool.bytes_in_use() - at_rest;
     CHECK(of_head == 256);  // 16 + 32 floats
     CHECK(written == x.gradients(0, 1) + x.entries()[1].room);
-    CHECK(x.gradients(0, 1)[2] == 0);                           // nobody wrote
+    CHECK(x.gradients(0, 1)[2] == 0);                           // not written
     CHECK(std::count(written + 21, written + 32, 0.0F) == 11);  // between arrays
     x.emit(1);
     CHECK(x.gradients(0, 2)[20] == 5);
@@ -174,11 +174,11 @@ TEST_CASE("gradients by unit have memory from the first question until they are 
     x.drop_gradients();
     CHECK(pool.bytes_in_use() == at_rest);
   }
-  CHECK(x.gradients(0, 0)[1] == 0);  // nothing is left of what was dropped
+  CHECK(x.gradients(0, 0)[1] == 0);  // dropped gradients are zero
   CHECK(x.emitted(1) == 1);
 }
 
-TEST_CASE("lasting gradients stay where they are", "[parameters]") {
+TEST_CASE("lasting gradients keep their memory", "[parameters]") {
   memory_pool pool;
   resident_store x({embedding(), head("")}, 2, pool);
   CHECK(x.keeps_gradients());
@@ -191,7 +191,7 @@ TEST_CASE("lasting gradients stay where they are", "[parameters]") {
   CHECK(x.stretches_of_gradients().size() == 1);
 }
 
-TEST_CASE("STORE-6: all gradients lie in one array where they are lasting", "[parameters]") {
+TEST_CASE("STORE-6: only lasting gradients are in one array", "[parameters]") {
   resident_store x({embedding()}, 1, {}, dtype::f32, {}, {}, gradient_memory::by_unit);
   CHECK_THROWS_MATCHES(x.gradients(0), broken_promise, MessageMatches(StartsWith("STORE-6")));
 }
@@ -211,7 +211,7 @@ resident_store droppable(memory_pool pool) {
 
 }  // namespace
 
-TEST_CASE("values that were dropped have memory again when they are written", "[parameters]") {
+TEST_CASE("dropped values get memory again when they are written", "[parameters]") {
   memory_pool pool;
   auto x = droppable(pool);
   CHECK(x.value_array() == nullptr);
@@ -220,10 +220,10 @@ TEST_CASE("values that were dropped have memory again when they are written", "[
   const std::vector<float> words(15, 2.0F), gains(3, 3.0F);
   x.set(x.entries()[0], 0, words);
   x.set(x.entries()[1], 0, gains);
-  x.drop_values(0);  // nobody has acquired it
+  x.drop_values(0);  // no unit is acquired
   CHECK_FALSE(x.has_values(0));
   CHECK(x.has_values(1));
-  CHECK_FALSE(x.has_values(2));  // which is tied to the first
+  CHECK_FALSE(x.has_values(2));  // it is tied to the first
   const auto without = pool.bytes_in_use();
   CHECK(without < at_rest);
   {
@@ -237,7 +237,8 @@ TEST_CASE("values that were dropped have memory again when they are written", "[
   CHECK(x.value(1, 1) == x.value(0, 0));
   const auto* const all = static_cast<const kernels::bf16*>(x.value(0, 0));
   CHECK(std::count(all, all + 15, kernels::bf16(2.0F)) == 15);
-  CHECK(std::count(all + 15, all + 32, kernels::bf16(0.0F)) == 17);  // padding, and behind it
+  // Padding, and the rest of the array.
+  CHECK(std::count(all + 15, all + 32, kernels::bf16(0.0F)) == 17);
   CHECK(float(*static_cast<const kernels::bf16*>(x.value(1, 0))) == 3);
 }
 
@@ -261,7 +262,7 @@ TEST_CASE("values are dropped when their unit is released", "[parameters]") {
   CHECK(x.has_values(1));
 }
 
-TEST_CASE("STORE-7: values that were dropped are written before they are read", "[parameters]") {
+TEST_CASE("STORE-7: dropped values are written before they are read", "[parameters]") {
   auto x = droppable({});
   x.drop_values(0);
   x.acquire(1);
@@ -269,7 +270,7 @@ TEST_CASE("STORE-7: values that were dropped are written before they are read", 
   CHECK_THROWS_MATCHES(x.value(1, 1), broken_promise, MessageMatches(StartsWith("STORE-7")));
 }
 
-TEST_CASE("STORE-8: values can be dropped where gradients are", "[parameters]") {
+TEST_CASE("STORE-8: values can be dropped where gradients can", "[parameters]") {
   CHECK_THROWS_MATCHES(resident_store({embedding()},
                                       1,
                                       {},
@@ -282,7 +283,7 @@ TEST_CASE("STORE-8: values can be dropped where gradients are", "[parameters]") 
                        MessageMatches(StartsWith("STORE-8")));
 }
 
-TEST_CASE("gradients of one unit are dropped", "[parameters]") {
+TEST_CASE("the gradients of one unit can be dropped", "[parameters]") {
   memory_pool pool;
   resident_store x({embedding(), head("")}, 1, pool, dtype::f32, {}, {}, gradient_memory::by_unit);
   const auto at_rest = pool.bytes_in_use();
@@ -298,7 +299,7 @@ TEST_CASE("gradients of one unit are dropped", "[parameters]") {
   CHECK(pool.bytes_in_use() == at_rest);
 }
 
-TEST_CASE("logical replicas have separate gradients, and zeroing clears all", "[parameters]") {
+TEST_CASE("logical replicas have separate gradients; zeroing clears all", "[parameters]") {
   resident_store x({embedding()}, 3, {});
   CHECK(x.replicas() == 3);
   x.acquire(0);
@@ -319,7 +320,7 @@ TEST_CASE("logical replicas have separate gradients, and zeroing clears all", "[
     CHECK(x.gradients(r)[4] == 0);
 }
 
-TEST_CASE("initial values leave padding rows zero and follow the owner's name", "[parameters]") {
+TEST_CASE("initial values leave padding rows zero and use the owner's name", "[parameters]") {
   resident_store both({embedding(), head("words")}, 1, {});
   resident_store owner({embedding()}, 1, {}), copy({head("words")}, 1, {}), own({head("")}, 1, {});
   for (auto* const x : {&both, &owner, &copy, &own})

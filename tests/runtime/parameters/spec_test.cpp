@@ -34,7 +34,7 @@ axis_ranks tensor_rank(int rank, int size) {
   return {{axis::tensor, {rank, size}}};
 }
 
-/// Every kind of parameter, and whole.
+/// Every kind of sharding, and a replicated parameter.
 std::vector<parameter_spec> every_kind() {
   parameter_spec bias{.name = "x",
                       .extents = {16},
@@ -67,7 +67,8 @@ TEST_CASE("rows, columns and sections are cut evenly", "[parameters]") {
         == std::vector<box>{{{2, 0}, {2, 8}}, {{10, 0}, {2, 8}}});
 }
 
-TEST_CASE("padding rows are nobody's, and a rank may have nothing else", "[parameters]") {
+TEST_CASE("padding rows belong to no rank's part, and a rank can have only padding",
+          "[parameters]") {
   const auto x = matrix(rows, 9);
   CHECK(whole_extents(x) == shape{9, 8});
   CHECK(local_boxes(x, tensor_rank(1, 4)) == std::vector<box>{{{4, 0}, {4, 8}}});
@@ -81,7 +82,7 @@ TEST_CASE("padding rows are nobody's, and a rank may have nothing else", "[param
   CHECK(std::all_of(store.values().begin(), store.values().end(), [](float v) { return v == 0; }));
 }
 
-TEST_CASE("PARAMETER-1: each axis divides what it cuts", "[parameters][invariant]") {
+TEST_CASE("PARAMETER-1: each axis divides the extent that it shards", "[parameters][invariant]") {
   const auto refused = [](const parameter_spec& x, int size) {
     CHECK_THROWS_MATCHES(local_extents(x, tensor_rank(0, size)),
                          broken_promise,
@@ -89,11 +90,11 @@ TEST_CASE("PARAMETER-1: each axis divides what it cuts", "[parameters][invariant
   };
   refused(matrix(rows), 3);
   refused(matrix(columns), 16);
-  refused(matrix(row_sharded(4)), 8);  // it divides the rows, but not those of a section
+  refused(matrix(row_sharded(4)), 8);  // divides the rows, but not the rows of a section
   CHECK_NOTHROW(local_extents(matrix(replicated), tensor_rank(0, 3)));
 }
 
-TEST_CASE("the parts of all tensor ranks are the whole, each element once", "[parameters]") {
+TEST_CASE("the parts of all tensor ranks cover the whole, each element once", "[parameters]") {
   const int size = GENERATE(1, 2, 4);
   for (const auto& x : every_kind()) {
     CAPTURE(size,
@@ -120,7 +121,7 @@ TEST_CASE("the parts of all tensor ranks are the whole, each element once", "[pa
   }
 }
 
-TEST_CASE("a tensor part begins with the values of the whole, to the bit", "[parameters]") {
+TEST_CASE("a tensor part has the initial values of the whole, bit for bit", "[parameters]") {
   const int size = GENERATE(2, 4);
   for (const auto& x : every_kind()) {
     CAPTURE(size,
@@ -149,7 +150,7 @@ TEST_CASE("a tensor part begins with the values of the whole, to the bit", "[par
   }
 }
 
-TEMPLATE_TEST_CASE("narrow values are those in f32, rounded",
+TEMPLATE_TEST_CASE("narrow values are rounded from those in f32",
                    "[parameters]",
                    kernels::bf16,
                    kernels::f16) {
@@ -160,7 +161,7 @@ TEMPLATE_TEST_CASE("narrow values are those in f32, rounded",
     initialise(exact, 7);
     initialise(rounded, 7);
     CHECK(rounded.type() == type);
-    CHECK(rounded.gradients(0).size() == exact.gradients(0).size());  // f32 always
+    CHECK(rounded.gradients(0).size() == exact.gradients(0).size());  // always f32
     const auto values = rounded.all_values().template elements<TestType>();
     REQUIRE(values.size() == exact.values().size());
     for (std::size_t i = 0; i < values.size(); ++i)
@@ -168,7 +169,7 @@ TEMPLATE_TEST_CASE("narrow values are those in f32, rounded",
   }
 }
 
-TEST_CASE("set fills a range of a parameter and nothing beside it", "[parameters]") {
+TEST_CASE("set fills a range of a parameter and nothing else", "[parameters]") {
   auto store = store_of(matrix(replicated), dtype::f32);
   const std::vector<float> from{1, 2, 3};
   store.set(store.entries().front(), 5, from);
@@ -176,8 +177,8 @@ TEST_CASE("set fills a range of a parameter and nothing beside it", "[parameters
     CHECK(store.values()[i] == (i >= 5 && i < 8 ? float(i - 4) : 0.0F));
 }
 
-TEST_CASE("axes cut together, and every element lies once", "[parameters]") {
-  // Experts of which each tensor rank has columns: E, F, C.
+TEST_CASE("a parameter can be sharded along several axes, each element once", "[parameters]") {
+  // Experts with columns sharded over tensor ranks: (E, F, C).
   const parameter_spec x{
       .name = "experts",
       .extents = {6, 4, 8},
@@ -194,7 +195,7 @@ TEST_CASE("axes cut together, and every element lies once", "[parameters]") {
   CHECK(numbers == std::vector<int>{0, 1, 2, 3, 4, 5});
 }
 
-TEST_CASE("who sums and who answers follows from how a parameter lies", "[parameters]") {
+TEST_CASE("the placement of a parameter decides who sums and who reports it", "[parameters]") {
   using sums = std::vector<axis>;
   const auto plain = matrix(replicated), norm = matrix(partial_gradient()), cut = matrix(rows);
   auto expert = matrix(replicated);
@@ -204,7 +205,7 @@ TEST_CASE("who sums and who answers follows from how a parameter lies", "[parame
   CHECK(norm.placements.sums(axis_use::model) == sums{axis::tensor});
   CHECK(expert.placements.sums(axis_use::data) == sums{axis::expert_data});
   CHECK(expert.placements.sums(axis_use::model).empty());
-  // The second of two: what all have is the first's to answer for, along the axes of its own view.
+  // The second rank of two: the first reports replicated parameters, along the axes of its view.
   const axis_ranks second{{axis::tensor, {1, 2}}, {axis::data, {1, 2}}};
   CHECK(!answers(plain, second));
   CHECK(answers(cut, second));

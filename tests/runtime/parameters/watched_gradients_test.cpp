@@ -1,4 +1,4 @@
-// What passes add to gradients, looked at.
+// Records what each pass adds to gradients.
 
 #include "runtime/parameters/watched_gradients.hpp"
 
@@ -35,14 +35,13 @@ struct watched_store {
 
 }  // namespace
 
-TEST_CASE("a view of a store has the values of that store and writes gradients as it does",
-          "[parameters]") {
+TEST_CASE("a watched store has the values and the write mode of its store", "[parameters]") {
   watched_store x;
   CHECK(x.witness.value_array() == x.store.value_array());
   CHECK(x.witness.writes_first_gradient() == x.store.writes_first_gradient());
 }
 
-TEST_CASE("what somebody else has written to a gradient is given to who computes the pass again",
+TEST_CASE("earlier contents of a gradient are recorded for the recomputation of a pass",
           "[parameters]") {
   watched_store x;
   x.store.gradients(0, 0)[0] = 5;
@@ -56,7 +55,7 @@ TEST_CASE("what somebody else has written to a gradient is given to who computes
   CHECK(other_replica.before == std::vector{gradient_before::zero});
 }
 
-TEST_CASE("a step drops what a pass that threw in the step before has left open", "[parameters]") {
+TEST_CASE("a new step drops the records of a pass that threw in the previous one", "[parameters]") {
   watched_store x;
   added_gradients left;
   x.store.select_replica(0);
