@@ -1,4 +1,4 @@
-// What a layer keeps from its forward pass to its backward pass, by a formula by hand.
+// Memory that a layer holds from its forward to its backward pass, compared with a formula.
 
 #include "tests/support/tiny_gpt.hpp"
 
@@ -14,7 +14,8 @@ namespace kernels = troupe::kernels;
 
 namespace {
 
-constexpr std::int64_t B = 2, T = 32, C = 64, H = 4, F = 128;  // sizes that no pool rounds
+// The pool does not round these sizes.
+constexpr std::int64_t B = 2, T = 32, C = 64, H = 4, F = 128;
 
 gpt_config of_kind(bool llama, std::int64_t layers, bool dropout) {
   auto c = tiny_gpts(layers).at(llama ? "rope, rms norm, swiglu, no biases, untied, 2 groups"
@@ -29,10 +30,10 @@ gpt_config of_kind(bool llama, std::int64_t layers, bool dropout) {
   return c;
 }
 
-/// Bytes of a layer's tensors, elements of `element` bytes: the residual stream before attention
-/// and before the feed-forward part, both norms' results, the product of queries, keys and values,
-/// what attention makes of it, and both sides of the activation. No mask of a dropout, no output of
-/// a projection, nothing in f32 but statistics.
+/// Bytes of a layer's activations, with elements of `element` bytes. They are: the residual stream
+/// before attention and before the feed-forward block, the results of both norms, the product of
+/// queries, keys and values, the result of attention, and both sides of the activation. Only
+/// statistics are in f32; there is no dropout mask and no output of a projection.
 std::int64_t by_hand(bool llama, std::int64_t element) {
   const std::int64_t rows = B * T;
   const std::int64_t products = llama ? C + 2 * C / 2 : 3 * C;
@@ -44,7 +45,7 @@ std::int64_t by_hand(bool llama, std::int64_t element) {
 
 }  // namespace
 
-TEST_CASE("a layer keeps what its gradients need, and gives it back with its weight gradients",
+TEST_CASE("a layer keeps what its gradients need, and frees it with its weight gradients",
           "[model][memory]") {
   const bool llama = GENERATE(false, true), rounded = GENERATE(false, true);
   const bool dropout = GENERATE(false, true);
@@ -60,7 +61,7 @@ TEST_CASE("a layer keeps what its gradients need, and gives it back with its wei
   const auto in = tiny_batch(stream, model.model(), B, 1);
   std::vector<std::int64_t> live;  // after the weight gradients of each unit
   store.on_emit([&](int) { live.push_back(std::int64_t(pool.bytes_in_use())); });
-  for (int i = 0; i < 2; ++i) {  // the first time sizes the scratch
+  for (int i = 0; i < 2; ++i) {  // the first time allocates the scratch
     live.clear();
     const auto before = std::int64_t(pool.bytes_in_use());
     pool.reset_peak();
@@ -68,7 +69,7 @@ TEST_CASE("a layer keeps what its gradients need, and gives it back with its wei
     pass.forward(in);
     const auto recorded = std::int64_t(pool.bytes_in_use());
     pass.backward(0);
-    // From the head to the embedding: each layer leaves with all that it kept.
+    // From the head to the embedding: each layer frees all its activations.
     REQUIRE(live.size() == layers + 2);
     if (i == 0)
       continue;
@@ -76,7 +77,8 @@ TEST_CASE("a layer keeps what its gradients need, and gives it back with its wei
     for (std::size_t l = 1; l <= layers - 1; ++l)
       CHECK(live[l] - live[l + 1] == each);
     CHECK(recorded - before > layers * each);
-    // The logits, which are their own gradient, and what the last norm kept: the rest is small.
+    // The logits, which share memory with their gradient, and the input of the last norm; the rest
+    // is small.
     const auto logits
         = B * T * model.model().embedding.padded_vocabulary * std::int64_t(size_of(type));
     CHECK(recorded - before < layers * each + logits + 4 * B * T * C * 4);

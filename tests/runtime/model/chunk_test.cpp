@@ -1,4 +1,4 @@
-// However a model is cut and its passes are ordered: the same bits.
+// A model gives the same bits for any split into stages and any order of passes.
 
 #include "runtime/core/error.hpp"
 #include "runtime/device/operation_timer.hpp"
@@ -20,7 +20,7 @@ namespace {
 
 const pass_settings with_dropout{.seed = 7, .step = 3};
 
-/// Runs the whole model's segments one at a time, so that others can run in between.
+/// Runs the segments of the whole model one at a time, so that other passes can run in between.
 class stepper {
  public:
   stepper(stages& of, stream& stream, const bundle& in)
@@ -74,7 +74,7 @@ TEST_CASE("a model cut into 2 or 4 stages has the bits of the whole", "[model]")
   CHECK(cut.gradients() == whole.gradients());
 }
 
-TEST_CASE("weight gradients that come later have the bits of those that come at once", "[model]") {
+TEST_CASE("delayed weight gradients have the bits of immediate ones", "[model]") {
   const int count = GENERATE(1, 2);
   const auto config = tiny_gpts(4).at("learned, layer norm, gelu tanh, biases, tied, dropout");
   stream stream(kernels::backend::cpu, 1, {});
@@ -94,7 +94,8 @@ TEST_CASE("weight gradients that come later have the bits of those that come at 
   CHECK(later.gradients() == at_once.gradients());
 }
 
-TEST_CASE("two micro-batches that take turns by segments have the bits of one by one", "[model]") {
+TEST_CASE("two micro-batches interleaved by segments have the bits of one after the other",
+          "[model]") {
   const auto all = tiny_gpts(2);
   const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
   CAPTURE(name);
@@ -104,8 +105,8 @@ TEST_CASE("two micro-batches that take turns by segments have the bits of one by
   const auto first = one_by_one.forward_backward(0, in[0], with_dropout);
   const auto second = one_by_one.forward_backward(1, in[1], with_dropout);
 
-  // The second is behind by one segment; its forward overlaps the backward pass of the first, and
-  // the weight gradients of each segment come when both have been there, first things first.
+  // The second is one segment behind; its forward pass overlaps the backward pass of the first. The
+  // weight gradients of a segment come after both input gradients, first micro-batch first.
   stepper a(interleaved, stream, in[0]), b(interleaved, stream, in[1]);
   const int n = a.segments();
   for (int s = 0; s < n; ++s) {
@@ -128,8 +129,7 @@ TEST_CASE("two micro-batches that take turns by segments have the bits of one by
   CHECK(interleaved.gradients() == one_by_one.gradients());
 }
 
-TEST_CASE("a residual without dropout is left to the norm that follows it in its chunk",
-          "[model]") {
+TEST_CASE("without dropout, the next norm in the chunk adds the residual", "[model]") {
   const auto config = tiny_gpts(4).at("rope, rms norm, swiglu, no biases, untied, 2 groups");
   const int count = GENERATE(1, 2);
   const auto profile = std::make_shared<operation_profile>();
@@ -147,10 +147,11 @@ TEST_CASE("a residual without dropout is left to the norm that follows it in its
   for (const auto& x : profile->times())
     calls[x.kind.name] += x.calls;
   CHECK(calls["norm_forward<float>"] == 9);
-  CHECK(int(calls["dropout_forward<float>"]) == count - 1);  // what leaves a chunk is whole
+  // The last residual of a chunk is added before it is sent.
+  CHECK(int(calls["dropout_forward<float>"]) == count - 1);
 }
 
-TEST_CASE("every unit is emitted once a micro-batch and held by nobody afterwards", "[model]") {
+TEST_CASE("every unit is emitted once per micro-batch and is released afterwards", "[model]") {
   const auto config = tiny_gpt(4);
   stream stream(kernels::backend::cpu, 1, {});
   stages under_test(config, 2, stream);
@@ -171,14 +172,13 @@ TEST_CASE("every unit is emitted once a micro-batch and held by nobody afterward
   }
 }
 
-TEST_CASE("a pass gives back all of its memory, and one without a backward pass keeps none",
-          "[model]") {
+TEST_CASE("a pass frees all its memory, and one without a backward pass keeps none", "[model]") {
   const auto config = tiny_gpts(4).at("learned, layer norm, gelu tanh, biases, tied, dropout");
   const memory_pool pool;
   stream stream(kernels::backend::cpu, 1, pool);
   stages under_test(config, 1, stream);
   const auto in = tiny_batch(stream, config, 2, 1);
-  under_test.forward_backward(0, in, with_dropout);  // the scratch of the stream has its size now
+  under_test.forward_backward(0, in, with_dropout);  // allocates the scratch of the stream
   const auto before = pool.bytes_in_use();
 
   under_test.forward(1, in, with_dropout);
@@ -189,12 +189,12 @@ TEST_CASE("a pass gives back all of its memory, and one without a backward pass 
 
   under_test.forward(2, in, {.training = false});
   const auto kept = pool.bytes_in_use() - before;
-  // What remains is the start of each sequence and the rows that came in.
+  // The starts of the sequences and the input rows remain.
   CHECK(kept <= 1024);
   CHECK(recorded > 20 * kept);
 }
 
-TEST_CASE("dropout depends on seed, step and sample, and is off without training", "[model]") {
+TEST_CASE("dropout depends on seed, step and sample, and is off outside training", "[model]") {
   const auto config = tiny_gpts(2).at("learned, layer norm, gelu tanh, biases, tied, dropout");
   stream stream(kernels::backend::cpu, 1, {});
   stages under_test(config, 1, stream);
@@ -212,7 +212,7 @@ TEST_CASE("dropout depends on seed, step and sample, and is off without training
   CHECK(loss({.seed = 7, .step = 3}) != once);
 }
 
-TEST_CASE("a sample has the same loss in whatever company it comes", "[model]") {
+TEST_CASE("the loss of a sample does not depend on the rest of its batch", "[model]") {
   const auto config = tiny_gpts(2).at("learned, layer norm, gelu tanh, biases, tied, dropout");
   stream stream(kernels::backend::reference, 1, {});
   stages under_test(config, 1, stream);
@@ -226,6 +226,6 @@ TEST_CASE("a sample has the same loss in whatever company it comes", "[model]") 
     }
     apart += under_test.forward(b, one, with_dropout).total;
   }
-  // Each row's loss is the same number; only their sum is taken in two parts.
+  // Each row has the same loss; only the order of the sum differs.
   CHECK(std::abs(under_test.forward(2, both, with_dropout).total - apart) < 1e-10);
 }

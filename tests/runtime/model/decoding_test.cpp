@@ -1,4 +1,4 @@
-// Tokens one by one through a cache give the logits of all at once.
+// Decoding with a cache, token by token, gives the logits of a full pass.
 
 #include "tests/support/numbers.hpp"
 #include "tests/support/tiny_gpt.hpp"
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t B = 2;
 
-/// Rows [first, end) of both sequences, as a pass takes them.
+/// Rows [first, end) of both sequences, as inputs of a pass.
 bundle part(stream& stream, const bundle& all, std::int64_t first, std::int64_t end) {
   const auto T = all.at("tokens").extents()[1], n = end - first;
   bundle out;
@@ -45,7 +45,7 @@ std::vector<attention_cache> caches(stream& stream, const gpt_config& c, std::in
 
 }  // namespace
 
-TEST_CASE("tokens one by one through a cache give the logits of all at once", "[model]") {
+TEST_CASE("decoding token by token with a cache gives the logits of a full pass", "[model]") {
   const auto all = tiny_gpts(2);
   const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
@@ -76,14 +76,14 @@ TEST_CASE("tokens one by one through a cache give the logits of all at once", "[
         return std::vector<float>(cut.begin(), cut.end());
       };
       CAPTURE(first, b);
-      // The same sums over the same rows; rows that nobody has written add zeros, and a library
-      // may order the products of fewer rows in another way: a few roundings, 1e-5.
+      // The same sums over the same rows. Empty cache rows add zeros, and a library can order the
+      // products of fewer rows in another way: a few roundings, 1e-5.
       CHECK(relative_error(rows(seen, b * n), rows(expected, b * T + first)) < 1e-5);
     }
   }
 }
 
-TEST_CASE("logits are what the loss was computed from", "[model]") {
+TEST_CASE("the logits match the loss", "[model]") {
   const auto config = tiny_gpt(2);
   stream stream(kernels::backend::reference, 1, {});
   stages model(config, 1, stream);

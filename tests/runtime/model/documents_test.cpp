@@ -1,4 +1,4 @@
-// Attention that ends at documents: several in a row are what each is by itself.
+// Attention within documents: documents in one row give the results of separate ones.
 
 #include "tests/support/documents.hpp"
 
@@ -19,7 +19,7 @@ namespace {
 
 const std::vector<std::int32_t> starts_of_documents = {0, 2, 6, 7, 12};  // two rows of 6 tokens
 
-/// Position ids begin again with each document, as if it stood alone.
+/// Restarts position ids at each document.
 void begin_positions_again(bundle& in) {
   auto positions = in.at("positions");
   for (std::size_t d = 0; d + 1 < starts_of_documents.size(); ++d)
@@ -48,8 +48,7 @@ bundle alone(stream& stream, const bundle& from, std::size_t d) {
 
 }  // namespace
 
-TEST_CASE("documents in one row have the loss and the gradients that each has by itself",
-          "[model]") {
+TEST_CASE("documents in one row have the loss and gradients of separate documents", "[model]") {
   const auto all = tiny_gpts(2);
   const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
@@ -69,7 +68,7 @@ TEST_CASE("documents in one row have the loss and the gradients that each has by
   const auto across = joined.forward_backward(0, in).total;
   add_documents(in, starts_of_documents, {0, 0, 1, 1});
   const auto found = packed.forward_backward(0, in).total;
-  // Sums of 12 float32 losses near 4; another order of additions in products: 1e-5.
+  // Sums of 12 float32 losses near 4; products can be summed in another order: 1e-5.
   CHECK(std::abs(found - total) < 1e-5 * total);
   CHECK(std::abs(across - total) > 1e-3 * total);
   const auto expected = apart.gradients();
@@ -79,7 +78,7 @@ TEST_CASE("documents in one row have the loss and the gradients that each has by
   }
 }
 
-TEST_CASE("a document that ends where the row ends is the row", "[model]") {
+TEST_CASE("a document that fills a row equals the row", "[model]") {
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
   const auto config = tiny_gpt(2);
   stream stream(where, 1, {});

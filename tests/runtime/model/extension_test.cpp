@@ -22,7 +22,7 @@ chunk whole(const extension& own) {
 
 }  // namespace
 
-TEST_CASE("an extension takes the place of the feed-forward block of every layer", "[model]") {
+TEST_CASE("an extension replaces the feed-forward block of every layer", "[model]") {
   std::vector<std::string> seen;
   const auto model
       = whole({.name = "mine",
@@ -54,7 +54,7 @@ TEST_CASE("an extension takes the place of the feed-forward block of every layer
         == 2);
 }
 
-TEST_CASE("an extension is refused without a name, and with two parameters of one", "[model]") {
+TEST_CASE("an extension without a name or with a duplicate parameter is refused", "[model]") {
   CHECK_THROWS_MATCHES(whole({.feed_forward = [](module_builder&, const feed_forward_spec&) {}}),
                        input_error,
                        MessageMatches(ContainsSubstring("extension::name")));
@@ -70,7 +70,7 @@ TEST_CASE("an extension is refused without a name, and with two parameters of on
                        MessageMatches(ContainsSubstring("'decoder.layers.0.mlp.weight' twice")));
 }
 
-TEST_CASE("a function is recorded as a node, runs once, and frees what it holds", "[autograd]") {
+TEST_CASE("a function is recorded as a node, runs once, and frees its captures", "[autograd]") {
   stream stream(troupe::kernels::backend::reference, 1, {});
   const chunk model(gpt_spec(tiny_gpt(2)), {0, 2, true, true});
   resident_store store(model.units(), 1, stream.pool());
@@ -84,7 +84,7 @@ TEST_CASE("a function is recorded as a node, runs once, and frees what it holds"
   CHECK(held.use_count() == 1);
 }
 
-TEST_CASE("work of a user's own is done on memory, and not on a shadow", "[device]") {
+TEST_CASE("a user's own work runs on real memory and is refused on a shadow", "[device]") {
   int runs = 0;
   stream(troupe::kernels::backend::cpu, 1, memory_pool()).run([&] { ++runs; });
   stream(troupe::kernels::backend::cpu, 1, memory_pool::shadow()).run([&] { ++runs; });

@@ -1,4 +1,4 @@
-// The gradient of the loss with respect to every parameter, against the slope of the loss.
+// Gradients of the loss for every parameter, compared with finite differences.
 
 #include "runtime/core/hash.hpp"
 #include "tests/support/documents.hpp"
@@ -17,10 +17,10 @@ namespace kernels = troupe::kernels;
 
 namespace {
 
-/// Slope of `loss` at `at`. Losses are means of a few dozen float32 numbers near 4 and so carry
-/// about 1e-7 of rounding; over a step of 1/64 that is 1e-5 at worst. Four points make the
-/// truncation h^4 / 30 times the fifth derivative: 2e-9 of it, which is some thousands where a norm
-/// divides by a row of small numbers.
+/// Derivative of `loss` at `at`. A loss is the mean of a few dozen float32 numbers near 4, with a
+/// rounding error of about 1e-7. Over a step of 1/64 that is at most 1e-5. Four points leave a
+/// truncation error of h^4 / 30 times the fifth derivative, 2e-9 of it; the derivative reaches some
+/// thousands where a norm divides by a row of small numbers.
 template <class Loss>
 double slope(float& at, Loss loss) {
   constexpr float h = 1.0F / 64;
@@ -51,10 +51,10 @@ std::vector<float> scale(std::vector<float> x, float by) {
   return x;
 }
 
-/// Some elements of every parameter.
+/// Checks some elements of every parameter.
 void check_slopes(stages& under_test, const bundle& in) {
   auto& store = under_test.store();
-  // The same step and samples, hence the same dropout masks, in every evaluation.
+  // Every evaluation has the same step and samples, and so the same dropout masks.
   const auto loss = [&] { return mean(under_test.forward(0, in, {.seed = 9, .step = 4})); };
 
   under_test.forward_backward(0, in, {.seed = 9, .step = 4});
@@ -80,8 +80,8 @@ void check_slopes(stages& under_test, const bundle& in) {
       const auto i = std::int64_t(uniform(hash64(e.spec.name), k) * double(e.valid));
       CAPTURE(i);
       auto& element = store.values()[std::size_t(store.value_offset(e) + i)];
-      // 2e-5: the rounding above. 1e-3 of the largest: what is left of the truncation where the
-      // loss bends most, ten times less than any mistake in a formula.
+      // 2e-5: the rounding error above. 1e-3 of the largest: the truncation error at the strongest
+      // curvature; a mistake in a formula is at least ten times larger.
       CHECK(std::abs(slope(element, loss) - g[std::size_t(i)]) < 2e-5 + 1e-3 * largest(g));
     }
   }
@@ -89,7 +89,7 @@ void check_slopes(stages& under_test, const bundle& in) {
 
 }  // namespace
 
-TEST_CASE("gradients of every parameter are slopes of the loss", "[model]") {
+TEST_CASE("gradients of every parameter equal the derivative of the loss", "[model]") {
   const auto all = tiny_gpts(2);
   const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const bool masked = GENERATE(false, true);
@@ -99,7 +99,7 @@ TEST_CASE("gradients of every parameter are slopes of the loss", "[model]") {
   check_slopes(under_test, tiny_batch(stream, config, 2, 3, masked));
 }
 
-TEST_CASE("gradients are slopes of the loss where attention ends at documents",
+TEST_CASE("gradients equal the derivative of the loss with attention within documents",
           "[model][unsanitized]") {
   const auto all = tiny_gpts(2);
   const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
@@ -111,7 +111,7 @@ TEST_CASE("gradients are slopes of the loss where attention ends at documents",
   check_slopes(under_test, in);
 }
 
-TEST_CASE("gradients are slopes of the loss whatever the order and the norms of sublayers",
+TEST_CASE("gradients equal the derivative of the loss for any order and norms of sublayers",
           "[model][unsanitized]") {
   const auto all = tiny_gpts(2);
   const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
@@ -121,7 +121,7 @@ TEST_CASE("gradients are slopes of the loss whatever the order and the norms of 
   check_slopes(under_test, tiny_batch(stream, config, 2, 3));
 }
 
-TEST_CASE("gradients grow with the loss scale and add up over micro-batches", "[model]") {
+TEST_CASE("gradients scale with the loss scale and add up over micro-batches", "[model]") {
   stream stream(kernels::backend::reference, 1, {});
   const auto config = tiny_gpt(2);
   stages once(config, 1, stream), scaled(config, 1, stream), twice(config, 1, stream);
@@ -133,14 +133,14 @@ TEST_CASE("gradients grow with the loss scale and add up over micro-batches", "[
   const auto one = once.gradients(), quarter = scaled.gradients(), two = twice.gradients();
   for (const auto& [name, g] : one) {
     CAPTURE(name);
-    // A power of two scales every product exactly; adding equal halves does too, but for the
-    // double accumulators, which round once more or less: 1e-6.
+    // Scaling by a power of two is exact, and so is adding equal halves. Only the double
+    // accumulators round once more or less: 1e-6.
     CHECK(relative_error(quarter.at(name), scale(g, 0.25F)) < 1e-6);
     CHECK(relative_error(two.at(name), scale(g, 2)) < 1e-6);
   }
 }
 
-TEST_CASE("a micro-batch in which no row counts has no loss and no gradient", "[model]") {
+TEST_CASE("a micro-batch with a zero loss mask has no loss and no gradient", "[model]") {
   stream stream(kernels::backend::cpu, 1, {});
   const auto config = tiny_gpt(2);
   stages under_test(config, 1, stream);
@@ -156,7 +156,7 @@ TEST_CASE("a micro-batch in which no row counts has no loss and no gradient", "[
   }
 }
 
-TEST_CASE("padding of the vocabulary changes nothing", "[model]") {
+TEST_CASE("padding of the vocabulary does not change results", "[model]") {
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
   const bool tied = GENERATE(true, false);
   CAPTURE(int(where), tied);
@@ -170,8 +170,8 @@ TEST_CASE("padding of the vocabulary changes nothing", "[model]") {
   stages a(narrow, 1, stream), b(wide, 1, stream);
   const auto in = tiny_batch(stream, narrow, 2, 3, true);
   const auto loss_a = a.forward_backward(0, in), loss_b = b.forward_backward(0, in);
-  // Zeros that are added change no sum; but a product of another width may be cut elsewhere by the
-  // library, so that only the reference promises the bits.
+  // Added zeros do not change a sum, but a library can split a product of another width
+  // differently. Only the reference backend guarantees equal bits.
   const bool exact = where == kernels::backend::reference;
   CHECK(std::abs(loss_a.total - loss_b.total) <= (exact ? 0 : 1e-6 * loss_a.total));
   CHECK(loss_a.tokens == loss_b.tokens);

@@ -13,7 +13,7 @@ namespace {
 
 using named_values = std::map<std::string, std::vector<float>>;
 
-/// Initial values of all stages by name, as the stages that share a parameter each have them.
+/// Initial values of all stages by name; each stage has its own copy of a shared parameter.
 std::vector<named_values> initial(const gpt_config& config, int stages, std::uint64_t seed) {
   std::vector<named_values> out;
   for (const auto& range : split_layers(config.layers, stages, {})) {
@@ -46,7 +46,7 @@ moments moments_of(std::span<const float> x) {
 
 }  // namespace
 
-TEST_CASE("initial values do not depend on which stage holds them", "[model]") {
+TEST_CASE("initial values do not depend on the stage", "[model]") {
   const int count = GENERATE(2, 4);
   for (const auto& [name, config] : tiny_gpts(4)) {
     CAPTURE(name, count);
@@ -64,7 +64,7 @@ TEST_CASE("initial values do not depend on which stage holds them", "[model]") {
   }
 }
 
-TEST_CASE("a tied head holds the embedding's values on its own stage too", "[model]") {
+TEST_CASE("a tied head on its own stage has the embedding's values", "[model]") {
   const auto parts = initial(tiny_gpt(4), 4, 77);
   CHECK(parts.back().at("output_layer.weight")
         == parts.front().at("embedding.word_embeddings.weight"));
@@ -83,7 +83,7 @@ TEST_CASE("rows beyond the vocabulary are zero", "[model]") {
   }
 }
 
-TEST_CASE("matrices decay, gains and biases do not", "[model]") {
+TEST_CASE("weight decay applies to matrices, not to gains and biases", "[model]") {
   for (const auto& [name, config] : tiny_gpts(2)) {
     CAPTURE(name);
     const chunk whole(gpt_spec(config), {0, config.layers, true, true});
@@ -115,8 +115,8 @@ TEST_CASE("initial values have Megatron-LM's distribution", "[model]") {
                         || name.find("linear_fc2") != std::string::npos;
     const double deviation = output ? 0.02 / std::sqrt(2.0 * 8) : 0.02;
     const auto seen = moments_of(values);
-    // Of n >= 16,384 numbers: five standard errors, deviation / sqrt(n) of the mean and
-    // deviation / sqrt(2 n) of the deviation.
+    // For n >= 16,384 numbers: five standard errors. They are deviation / sqrt(n) for the mean and
+    // deviation / sqrt(2 n) for the deviation.
     const auto n = double(values.size());
     CHECK(n >= 16384);
     CHECK(std::abs(seen.mean) < 5 * deviation / std::sqrt(n));

@@ -1,4 +1,4 @@
-// Position ids that begin again within a row choose other rows of the position table, nothing else.
+// Position ids that restart within a row only select other rows of the position table.
 
 #include "runtime/model/chunk_pass.hpp"
 #include "runtime/model/gpt/gpt.hpp"
@@ -51,7 +51,7 @@ double loss_with(position_embedding kind, bool reset, kernels::backend where) {
 
 }  // namespace
 
-TEST_CASE("position ids choose rows of the position table and nothing else", "[model]") {
+TEST_CASE("position ids only select rows of the position table", "[model]") {
   const auto where = GENERATE(kernels::backend::cpu, kernels::backend::reference);
   for (const auto kind : {position_embedding::none, position_embedding::rope})
     CHECK(loss_with(kind, true, where) == loss_with(kind, false, where));

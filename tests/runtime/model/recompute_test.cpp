@@ -1,4 +1,4 @@
-// Whatever is computed again has the same bits.
+// Recomputation gives the same bits.
 
 #include "runtime/collective/local/local_group.hpp"
 #include "runtime/core/error.hpp"
@@ -54,13 +54,13 @@ gpt_config with_dropouts(gpt_config c) {
   return c;
 }
 
-/// Norms add the residuals of what has none.
+/// Without dropout, norms add the residuals.
 gpt_config without_dropouts(gpt_config c) {
   c.hidden_dropout = c.attention_dropout = 0;
   return c;
 }
 
-/// A whole deep model in one chunk, stepped through by hand.
+/// A whole deep model in one chunk; the test runs each of its passes.
 struct deep {
   explicit deep(const recompute_settings& settings, std::int64_t layers = 12)
       : config(with_dropouts(tiny_gpt(layers))),
@@ -79,7 +79,7 @@ struct deep {
 
 }  // namespace
 
-TEST_CASE("recomputation changes no bit of losses and gradients", "[recompute][unsanitized]") {
+TEST_CASE("recomputation does not change losses and gradients", "[recompute][unsanitized]") {
   const auto all = tiny_gpts(4);
   const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const auto& [kind, settings] = choices[std::size_t(GENERATE(range(0, 8)))];
@@ -103,7 +103,7 @@ TEST_CASE("recomputation changes no bit of losses and gradients", "[recompute][u
       CHECK(seen.store(s).emitted(unit) == 2);
 }
 
-TEST_CASE("recomputation changes no bit, whatever the order and the norms of sublayers",
+TEST_CASE("recomputation does not change results for any order and norms of sublayers",
           "[recompute]") {
   const bool drops = GENERATE(true, false);
   const auto model
@@ -117,7 +117,7 @@ TEST_CASE("recomputation changes no bit, whatever the order and the norms of sub
   CHECK(seen.gradients() == judge.gradients());
 }
 
-TEST_CASE("micro-batches on their way at once are recomputed each for itself", "[recompute]") {
+TEST_CASE("concurrent micro-batches are recomputed separately", "[recompute]") {
   const auto config = with_dropouts(tiny_gpt(4));
   stream stream(kernels::backend::cpu, 1, {});
   stages judge(config, 2, stream), seen(config, 2, stream, full(recompute_method::uniform, 1));
@@ -135,7 +135,7 @@ TEST_CASE("micro-batches on their way at once are recomputed each for itself", "
   CHECK(seen.gradients() == judge.gradients());
 }
 
-TEST_CASE("a plan has a block for every group of layers that is recomputed", "[recompute]") {
+TEST_CASE("a plan has one block for each recomputed group of layers", "[recompute]") {
   const auto blocks = [](const recompute_settings& settings, const chunk_range& range) {
     const auto config = tiny_gpt(8);
     const chunk model(gpt_spec(config), range);
@@ -166,13 +166,13 @@ TEST_CASE("a plan has a block for every group of layers that is recomputed", "[r
   CHECK(blocks(selective(true, true), empty) == "-");
 }
 
-TEST_CASE("recomputation needs less memory, the more the less", "[recompute]") {
+TEST_CASE("more recomputation needs less memory", "[recompute]") {
   const auto peak = [](const recompute_settings& settings) {
     deep x(settings);
     const auto in = tiny_batch(x.stream, x.config, 4, 1);
     memory_pool pool = x.stream.pool();
     std::size_t out = 0;
-    for (int i = 0; i < 2; ++i) {  // the first time sizes the scratch
+    for (int i = 0; i < 2; ++i) {  // the first time allocates the scratch
       const auto before = pool.bytes_in_use();
       pool.reset_peak();
       chunk_pass pass(x.model, x.plan, x.stream, x.store, with_dropout);
@@ -196,17 +196,18 @@ TEST_CASE("recomputation needs less memory, the more the less", "[recompute]") {
   CHECK(feed_forward < attention);
   CHECK(half < none);
   CHECK(all < half);
-  CHECK(3 * all < none);  // of 12 layers one is whole, of the others what they began with
+  CHECK(3 * all < none);  // of 12 layers one is complete; the others keep their inputs
 }
 
-TEST_CASE("I and W segment by segment have the bits of I, then W, and hold less", "[model]") {
+TEST_CASE("I and W in turn by segment have the bits of I before W, and need less memory",
+          "[model]") {
   std::size_t held[2] = {};
   std::vector<float> gradients[2];
   for (const bool together : {false, true}) {
     deep x({});
     const auto in = tiny_batch(x.stream, x.config, 4, 1);
     memory_pool pool = x.stream.pool();
-    for (int i = 0; i < 2; ++i) {  // the first time sizes the scratch
+    for (int i = 0; i < 2; ++i) {  // the first time allocates the scratch
       const auto before = pool.bytes_in_use();
       pool.reset_peak();
       chunk_pass pass(x.model, x.plan, x.stream, x.store, with_dropout);
@@ -227,7 +228,7 @@ TEST_CASE("I and W segment by segment have the bits of I, then W, and hold less"
   CHECK(held[1] < held[0]);
 }
 
-TEST_CASE("TAPE-2, TAPE-4: R comes once, before its I", "[recompute]") {
+TEST_CASE("TAPE-2, TAPE-4: R runs once, before its I", "[recompute]") {
   deep x(full(recompute_method::uniform, 1), 2);
   const auto in = tiny_batch(x.stream, x.config, 2, 1);
   chunk_pass pass(x.model, x.plan, x.stream, x.store, with_dropout);
@@ -249,7 +250,7 @@ TEST_CASE("TAPE-2, TAPE-4: R comes once, before its I", "[recompute]") {
   }
 }
 
-TEST_CASE("a pass that recomputes gives back all of its memory", "[recompute]") {
+TEST_CASE("a pass with recomputation frees all its memory", "[recompute]") {
   const auto& [kind, settings] = choices[std::size_t(GENERATE(range(0, 8)))];
   CAPTURE(kind);
   const auto config = with_dropouts(tiny_gpt(4));
@@ -263,7 +264,7 @@ TEST_CASE("a pass that recomputes gives back all of its memory", "[recompute]") 
   CHECK(pool.bytes_in_use() == before);
 }
 
-TEST_CASE("without a backward pass nothing is recomputed or kept", "[recompute]") {
+TEST_CASE("without a backward pass there is no recomputation and no kept memory", "[recompute]") {
   deep x(full(recompute_method::uniform, 1), 4);
   deep judge({}, 4);
   const auto in = tiny_batch(x.stream, x.config, 2, 1);
@@ -275,7 +276,7 @@ TEST_CASE("without a backward pass nothing is recomputed or kept", "[recompute]"
   CHECK(a.loss().total == b.loss().total);
 }
 
-TEST_CASE("a pass that nobody waits for any more ends at its next segment", "[model]") {
+TEST_CASE("a cancelled pass ends at its next segment", "[model]") {
   const bool recomputes = GENERATE(false, true);
   deep x(recomputes ? full(recompute_method::uniform, 1) : recompute_settings{}, 4);
   const auto in = tiny_batch(x.stream, x.config, 2, 1);

@@ -31,7 +31,7 @@ std::string refusal(std::string_view text, std::int64_t layers, int stages) {
 
 }  // namespace
 
-TEST_CASE("stages are even unless their ends are told or counted", "[stages]") {
+TEST_CASE("stages are even unless their sizes or ends are given", "[stages]") {
   CHECK(split(8, 4) == "Et*2|t*2|t*2|t*2L");
   CHECK(split(1, 1) == "EtL");
   CHECK(split(10, 4, {.first = 1, .last = 3}) == "Et|t*3|t*3|t*3L");
@@ -44,7 +44,7 @@ TEST_CASE("stages are even unless their ends are told or counted", "[stages]") {
   CHECK_BREAKS("STAGES-1", split(0, 4));
 }
 
-TEST_CASE("stages that do not come out even are refused with the way out", "[stages]") {
+TEST_CASE("an uneven split into stages is refused with a remedy", "[stages]") {
   CHECK_THROWS_WITH(split(10, 4),
                     ContainsSubstring("choose 5") && ContainsSubstring("layout.ends.first")
                         && ContainsSubstring("'Et*2|t*3|t*2|t*3L'"));
@@ -67,7 +67,7 @@ TEST_CASE("stages that do not come out even are refused with the way out", "[sta
                     ContainsSubstring("give one kind"));
 }
 
-TEST_CASE("a layout string means what megatron-core reads in it", "[stages][golden]") {
+TEST_CASE("a layout string has the same meaning as in megatron-core", "[stages][golden]") {
   const auto golden = nlohmann::json::parse(
       read_text(troupe::tests::source_dir() + "/tests/golden/layout/golden.json"));
   REQUIRE(golden["stages"].size() >= 7);
@@ -101,7 +101,7 @@ TEST_CASE("a layout string means what megatron-core reads in it", "[stages][gold
   }
 }
 
-TEST_CASE("what is wrong with a layout string is shown by a caret", "[stages]") {
+TEST_CASE("an error in a layout string is marked by a caret", "[stages]") {
   struct {
     const char* text;
     int layers, stages;
@@ -142,7 +142,8 @@ TEST_CASE("what is wrong with a layout string is shown by a caret", "[stages]") 
   CHECK_THAT(refusal(std::string(40, '('), 1, 1), ContainsSubstring("16 deep"));
 }
 
-TEST_CASE("layers of each stage are counted, those that predict several tokens too", "[model]") {
+TEST_CASE("the layers of each stage are counted, with or without multi-token prediction",
+          "[model]") {
   CHECK(layers_of_stages("Et*3|(tt|)*2,m|L", "--layout")
         == std::vector<std::int64_t>{3, 2, 2, 1, 0});
   CHECK(layers_of_stages("t", "--layout") == std::vector<std::int64_t>{1});

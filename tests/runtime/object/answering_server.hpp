@@ -1,4 +1,4 @@
-// An HTTP server on loopback that has one object: it answers ranges of it, or says nothing at all.
+// An HTTP server on loopback for tests, with one object: answers range requests, or never answers.
 
 #pragma once
 
@@ -24,8 +24,8 @@ namespace troupe::tests {
 
 class answering_server {
  public:
-  /// Without an object it takes connections and never answers; with one it answers as often as it
-  /// is told, and then no more.
+  /// An empty `object`: the server accepts connections and never answers. Otherwise it answers
+  /// `answers` requests.
   explicit answering_server(std::string object = {}, int answers = 1 << 30)
       : answers_(answers), object_(std::move(object)), socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in at{};
@@ -51,7 +51,7 @@ class answering_server {
   const std::string& address() const { return address_; }
   int requests() const { return requests_; }
 
-  /// The next requests, so many, are answered by 503.
+  /// Answers the next `requests` requests with 503.
   void refuse(int requests) const { refusals_ = requests; }
 
  private:

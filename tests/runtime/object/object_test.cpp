@@ -53,7 +53,7 @@ TEST_CASE("an s3:// path is a bucket and a key", "[object]") {
   CHECK(percent_encoded("a/b c+%~.bin") == "a/b%20c%2B%25~.bin");
 }
 
-TEST_CASE("a named endpoint has the bucket in the path, AWS in the name", "[object]") {
+TEST_CASE("a custom endpoint has the bucket in the path, AWS in the host name", "[object]") {
   const object_url x{"lake", "a b"}, dotted{"my.lake", "k"};
   CHECK(address_of({.endpoint = "http://h:9000"}, x) == "http://h:9000/lake/a%20b");
   CHECK(address_of({}, x) == "https://lake.s3.us-east-1.amazonaws.com/a%20b");
@@ -61,7 +61,7 @@ TEST_CASE("a named endpoint has the bucket in the path, AWS in the name", "[obje
         == "https://s3.eu-north-1.amazonaws.com/my.lake/k");
 }
 
-TEST_CASE("variables come before the profile, whose credentials come before its config",
+TEST_CASE("the environment overrides the profile, and its credentials override its config",
           "[object]") {
   const tests::scratch_folder folder;
   std::ofstream(folder / "credentials")
@@ -101,7 +101,7 @@ TEST_CASE("variables come before the profile, whose credentials come before its 
                     ContainsSubstring("control character") && !ContainsSubstring("hid"));
 }
 
-TEST_CASE("a profile that cannot be read is named by its line, not by what it says", "[object]") {
+TEST_CASE("an invalid profile is reported by line, without its contents", "[object]") {
   CHECK_THROWS_WITH(parse_profiles("[a]\nx=1\nsecret\n", "c"),
                     ContainsSubstring("'c', line 3") && !ContainsSubstring("secret"));
   CHECK_THROWS_WITH(parse_profiles("x=1\n", "c"), ContainsSubstring("before the first"));
@@ -111,7 +111,7 @@ TEST_CASE("a profile that cannot be read is named by its line, not by what it sa
   CHECK(found.at("b").empty());
 }
 
-TEST_CASE("S3's refusal is its code and message, printable", "[object]") {
+TEST_CASE("an error of S3 shows its code and message as printable text", "[object]") {
   const auto found = parse_refusal(
       "<?xml version=\"1.0\"?><Error><Code>NoSuchKey</Code><Message>no\x1b[2J</Message></Error>");
   CHECK(found.code == "NoSuchKey");
@@ -120,7 +120,7 @@ TEST_CASE("S3's refusal is its code and message, printable", "[object]") {
   CHECK(parse_refusal("a proxy's page").message.empty());
 }
 
-TEST_CASE("a content range is three numbers that agree", "[object]") {
+TEST_CASE("a content range has three consistent numbers", "[object]") {
   const auto found = parse_content_range("bytes 5-9/10");
   REQUIRE(found);
   CHECK((found->first == 5 && found->last == 9 && found->whole == 10));
@@ -134,26 +134,26 @@ TEST_CASE("a content range is three numbers that agree", "[object]") {
     CHECK_FALSE(parse_content_range(text));
 }
 
-TEST_CASE("OBJECT-1: bytes are read by chunks, of which the latest are kept", "[object]") {
+TEST_CASE("OBJECT-1: reads stay inside an object; the newest chunks are cached", "[object]") {
   const tests::answering_server server("0123456789");
   const object_store store({.endpoint = server.address()}, {.chunk = 4, .memory = 8});
   const object_url object{"lake", "x"};
   CHECK(store.facts(object) == object_facts{10, "\"1\""});
-  CHECK(server.requests() == 1);  // and the first chunk came with it
+  CHECK(server.requests() == 1);  // the first chunk came with the facts
   CHECK(text_at(store, object, 1, 2) == "12");
   CHECK(server.requests() == 1);
   CHECK(text_at(store, object, 3, 7) == "3456789");
   CHECK(server.requests() == 3);
   CHECK(text_at(store, object, 4, 6) == "456789");
   CHECK(server.requests() == 3);
-  CHECK(text_at(store, object, 0, 1) == "0");  // which has gone
+  CHECK(text_at(store, object, 0, 1) == "0");  // this chunk was evicted
   CHECK(server.requests() == 4);
   CHECK(text_at(store, object, 10, 0).empty());
   CHECK_THROWS_AS(text_at(store, object, 9, 2), broken_promise);
   CHECK_THROWS_AS(text_at(store, object, 11, 0), broken_promise);
 }
 
-TEST_CASE("readers of one chunk wait for one request", "[object]") {
+TEST_CASE("concurrent readers of a chunk share one request", "[object]") {
   const std::string whole = "the actors of this play are all here";
   const tests::answering_server server(whole);
   const object_store store({.endpoint = server.address()}, {.chunk = 8, .memory = 64});
@@ -174,12 +174,12 @@ TEST_CASE("readers of one chunk wait for one request", "[object]") {
   CHECK(server.requests() == 5);
 }
 
-TEST_CASE("what is read soon is fetched before it is asked for, and once", "[object]") {
+TEST_CASE("expected reads are fetched ahead, once", "[object]") {
   const std::string whole = "0123456789abcdefghijklmnopqrstuvwxyz";
   const tests::answering_server server(whole);
   const object_store store({.endpoint = server.address()}, {.chunk = 4, .memory = 80});
   const object_url object{"lake", "x"};
-  store.expect(object, 4, 8);  // of an object that nobody has asked for
+  store.expect(object, 4, 8);  // before any read of the object
   CHECK(server.requests() == 0);
   store.facts(object);
   store.expect(object, 6, 5);
@@ -191,16 +191,16 @@ TEST_CASE("what is read soon is fetched before it is asked for, and once", "[obj
   CHECK(server.requests() == 3);
   CHECK(text_at(store, object, 0, whole.size()) == whole);
   CHECK(server.requests() == 9);
-  store.expect(object, 0, whole.size());  // all is here
+  store.expect(object, 0, whole.size());  // all is cached
   CHECK(text_at(store, object, 0, whole.size()) == whole);
   CHECK(server.requests() == 9);
 }
 
-TEST_CASE("no more is read ahead than is told, and what was read makes room", "[object]") {
+TEST_CASE("read-ahead is bounded, and reads make room for more", "[object]") {
   const std::string whole(40, 'x');
   const tests::answering_server server(whole);
   const object_url object{"lake", "x"};
-  // Each has room for two chunks, by the one bound or by the other.
+  // Each allows two chunks, by one limit or the other.
   for (const auto& limits : {object_limits{.chunk = 4, .memory = 400, .ahead = 8},
                              object_limits{.chunk = 4, .memory = 16, .ahead = 400}}) {
     const object_store store({.endpoint = server.address()}, limits);
@@ -210,7 +210,7 @@ TEST_CASE("no more is read ahead than is told, and what was read makes room", "[
     store.expect(object, 4, 36);
     REQUIRE(tests::soon([&] { return requests() == 3; }));
     store.expect(object, 4, 36);
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // for what must not come
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // time for unexpected requests
     CHECK(requests() == 3);
     CHECK(text_at(store, object, 4, 8).size() == 8);
     CHECK(requests() == 3);
@@ -221,7 +221,8 @@ TEST_CASE("no more is read ahead than is told, and what was read makes room", "[
   }
 }
 
-TEST_CASE("chunks that go before they are read make room, too", "[object]") {
+TEST_CASE("chunks that are evicted before they are read make room for read-ahead, too",
+          "[object]") {
   const std::string whole(80, 'x');
   const tests::answering_server server(whole);
   const object_store store({.endpoint = server.address()}, {.chunk = 4, .memory = 16});
@@ -229,13 +230,13 @@ TEST_CASE("chunks that go before they are read make room, too", "[object]") {
   store.facts(object);
   store.expect(object, 4, 8);
   REQUIRE(tests::soon([&] { return server.requests() == 3; }));
-  text_at(store, object, 40, 40);  // of four chunks that are kept, all are of these
+  text_at(store, object, 40, 40);  // four chunks are cached, and all are of this read now
   CHECK(server.requests() == 13);
   store.expect(object, 12, 8);
   CHECK(tests::soon([&] { return server.requests() == 15; }));
 }
 
-TEST_CASE("what fails when it is read ahead is asked for again by its read", "[object]") {
+TEST_CASE("a chunk whose read-ahead failed is requested again by its read", "[object]") {
   const tests::answering_server server("0123456789ab");
   const object_store store({.endpoint = server.address()},
                            {.chunk = 4, .memory = 400, .ahead = 8, .attempts = 2});
@@ -244,7 +245,7 @@ TEST_CASE("what fails when it is read ahead is asked for again by its read", "[o
   server.refuse(2);
   store.expect(object, 4, 8);
   REQUIRE(tests::soon([&] { return server.requests() == 3; }));  // one attempt each
-  // Both have made room for others, which may be a moment later.
+  // The failed chunks free their room a moment later.
   REQUIRE(tests::soon([&] {
     store.expect(object, 4, 4);
     return server.requests() == 4;
@@ -253,7 +254,7 @@ TEST_CASE("what fails when it is read ahead is asked for again by its read", "[o
   CHECK(server.requests() == 5);
 }
 
-TEST_CASE("a store that nobody uses any more waits for nothing", "[object]") {
+TEST_CASE("destroying a store does not wait for its requests", "[object]") {
   const tests::answering_server mute("0123456789", 1);
   const object_url object{"lake", "x"};
   auto store = std::make_unique<object_store>(object_service{.endpoint = mute.address()},
@@ -263,11 +264,11 @@ TEST_CASE("a store that nobody uses any more waits for nothing", "[object]") {
   REQUIRE(tests::soon([&] { return mute.requests() == 2; }));
   const auto began = std::chrono::steady_clock::now();
   store.reset();
-  // curl looks each second; an attempt takes 20.
+  // curl checks every second; an attempt takes 20.
   CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(10));
 }
 
-TEST_CASE("a service that does not answer is asked so often, and no more", "[object]") {
+TEST_CASE("an unanswered request is retried as often as configured", "[object]") {
   const tests::answering_server silent;
   const object_store store({.endpoint = silent.address()},
                            {.attempts = 2,
@@ -277,11 +278,11 @@ TEST_CASE("a service that does not answer is asked so often, and no more", "[obj
                     ContainsSubstring("s3://lake/x") && ContainsSubstring("2 attempts failed"));
 }
 
-TEST_CASE("who waits for an object ends when the run does", "[object]") {
+TEST_CASE("waiting for an object ends with the run", "[object]") {
   using namespace std::chrono_literals;
   const tests::answering_server silent, mute("0123456789", 1);
   const object_url object{"lake", "x"};
-  // Attempts of 20 s each; the bound is one second of curl's, and room for a loaded machine.
+  // Attempts take 20 s each. The limit is curl's one second, plus time for a loaded machine.
   const auto ends_soon = [&](const object_store& store, const auto& reads, auto grace) {
     const cancel_token ending;
     store.end_by(ending, grace);
@@ -304,15 +305,15 @@ TEST_CASE("who waits for an object ends when the run does", "[object]") {
   CHECK(text_at(half, object, 0, 4) == "0123");
   ends_soon(
       half, [&] { text_at(half, object, 4, 4); }, 0ms);
-  CHECK(text_at(half, object, 0, 4) == "0123");  // which waits for nobody
-  // Nobody listens: the pauses between attempts end, too.
+  CHECK(text_at(half, object, 0, 4) == "0123");  // cached: needs no request
+  // The connection is refused: pauses between attempts end with the run, too.
   const object_store refused({.endpoint = "http://127.0.0.1:1"},
                              {.first_pause = 60s, .longest_pause = 60s});
   ends_soon(
       refused, [&] { refused.facts(object); }, 0ms);
 }
 
-TEST_CASE("what killed runs began to keep goes when it is old", "[object]") {
+TEST_CASE("leftover files of killed runs are removed when they are old", "[object]") {
   const tests::scratch_folder folder;
   const object_url object{"lake", "x"};
   const auto keep = [&](const tests::answering_server& server) {

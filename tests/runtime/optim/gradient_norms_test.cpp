@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::int64_t norm_grain = 8;
 
-/// Four parameters in two units, of which the third is added to later, and the last is answered for
-/// by another rank.
+/// Four parameters in two units. Copies of the third are added later, and another rank reports the
+/// last.
 struct four_gradients {
   resident_store store{{{"first", {vector_of("a", 37), vector_of("b", 1)}},
                         {"second", {vector_of("c", 20), vector_of("d", 9)}}},
@@ -78,8 +78,7 @@ struct four_gradients {
 
 }  // namespace
 
-TEST_CASE("norms and fingerprints that are taken early are those that are taken at the end",
-          "[optim]") {
+TEST_CASE("norms and fingerprints taken early equal those taken at the end", "[optim]") {
   stream stream(GENERATE(kernels::backend::cpu, kernels::backend::reference), 1, {});
   const bool compared = GENERATE(false, true);
   four_gradients early(compared), late(compared);
@@ -92,13 +91,13 @@ TEST_CASE("norms and fingerprints that are taken early are those that are taken 
   CHECK(of_early == of_late);
   CHECK(of_early == early.read(stream));
   CHECK(digests == early.digests(stream));
-  REQUIRE(of_early.size() == 3);  // another rank answers for the last
+  REQUIRE(of_early.size() == 3);  // another rank reports the last
   CHECK(digests.size() == 4);
   for (const auto& x : digests)
     CHECK(std::count(digests.begin(), digests.end(), x) == 1);
 }
 
-TEST_CASE("what was taken is read no second time until the gradients change again", "[optim]") {
+TEST_CASE("norms that were taken are not computed again until `forget`", "[optim]") {
   stream stream(kernels::backend::cpu, 1, {});
   four_gradients x(true);
   square_norms before;
@@ -110,7 +109,7 @@ TEST_CASE("what was taken is read no second time until the gradients change agai
   const auto changed = x.digests(stream, &after);
   CHECK(after.at("a") == before.at("a"));
   CHECK(after.at("b") == before.at("b"));
-  CHECK(after.at("c") != before.at("c"));  // it is added to later
+  CHECK(after.at("c") != before.at("c"));  // its gradient is completed later
   CHECK(changed[0] == digests[0]);
   CHECK(changed[2] != digests[2]);
   CHECK(changed[3] == digests[3]);
@@ -121,7 +120,7 @@ TEST_CASE("what was taken is read no second time until the gradients change agai
     CHECK(anew[e] != digests[e]);
 }
 
-TEST_CASE("norms and fingerprints of gradients are one reading of each", "[optim]") {
+TEST_CASE("norms and fingerprints read each gradient once", "[optim]") {
   const bool compared = GENERATE(false, true);
   const auto profile = std::make_shared<operation_profile>();
   {

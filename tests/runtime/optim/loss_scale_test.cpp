@@ -28,20 +28,20 @@ TEST_CASE("a dynamic loss scale follows Megatron-LM's trace", "[loss_scale]") {
         == std::vector<double>{32, 31, 31, 30, 30, 30, 31});
 }
 
-TEST_CASE("hysteresis is refilled by growth alone", "[loss_scale]") {
-  // Two before the first fall; then each falls, until it has grown again.
+TEST_CASE("only growth of the scale restores the hysteresis", "[loss_scale]") {
+  // Two skipped steps precede the first fall. Then each one lowers the scale, until it grows again.
   CHECK(trace({.initial = 1024, .window = 2, .hysteresis = 3},
               {false, true, false, false, false, true, true, false, false, false})
         == std::vector<double>{10, 10, 10, 9, 8, 8, 9, 9, 9, 8});
 }
 
-TEST_CASE("a window counts steps in a row, from the last change on", "[loss_scale]") {
+TEST_CASE("a window counts consecutive steps since the last change", "[loss_scale]") {
   CHECK(trace({.initial = 16, .window = 3, .hysteresis = 1},
               {true, true, false, true, true, false, true, true, true, true, true, true})
         == std::vector<double>{4, 4, 3, 3, 3, 2, 2, 2, 3, 3, 3, 4});
 }
 
-TEST_CASE("a loss scale falls to its minimum and counts what it cannot mend", "[loss_scale]") {
+TEST_CASE("a loss scale falls to its minimum and counts further bad steps", "[loss_scale]") {
   const loss_scaling scaling{.initial = 8, .minimum = 3, .window = 2, .hysteresis = 1};
   auto at = first_scale(scaling);
   CHECK(can_fall(scaling, at));
@@ -51,7 +51,7 @@ TEST_CASE("a loss scale falls to its minimum and counts what it cannot mend", "[
   at = next_scale(scaling, at, false);
   CHECK(at.value == 3);
   CHECK_FALSE(can_fall(scaling, at));
-  CHECK(at.at_minimum == 0);  // the step was not finite at 4
+  CHECK(at.at_minimum == 0);  // the scale of the bad step was 4
   for (std::uint64_t i = 1; i < 4; ++i) {
     at = next_scale(scaling, at, false);
     CHECK(at.value == 3);
@@ -62,7 +62,7 @@ TEST_CASE("a loss scale falls to its minimum and counts what it cannot mend", "[
   CHECK(next_scale(scaling, at, true).value == 6);
 }
 
-TEST_CASE("a constant loss scale stays, and is that of the run that resumes", "[loss_scale]") {
+TEST_CASE("a constant loss scale stays, and replaces that of a checkpoint", "[loss_scale]") {
   const loss_scaling scaling{.constant = 1000};
   const auto at = first_scale(scaling);
   CHECK(at.value == 1000);

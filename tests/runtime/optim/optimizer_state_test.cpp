@@ -42,7 +42,7 @@ unit_spec head(const std::string& tied_to) {
   return {"head", {vector("gain"), matrix("output", 9, tied_to)}};
 }
 
-/// A store with values, an optimizer, and gradients that depend on the names.
+/// A store with values, an optimizer, and gradients that depend on the parameters' names.
 struct stage {
   resident_store store;
   optimizer_state optimizer;
@@ -77,7 +77,7 @@ struct stage {
 
 }  // namespace
 
-TEST_CASE("the update is AdamW's formula, by a scalar loop in double", "[optim]") {
+TEST_CASE("the update equals AdamW's formula in double precision", "[optim]") {
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
   CAPTURE(int(where));
   const optimizer_settings settings{
@@ -108,13 +108,13 @@ TEST_CASE("the update is AdamW's formula, by a scalar loop in double", "[optim]"
   }
   for (std::size_t e = 0; e < value.size(); ++e) {
     CAPTURE(x.store.entries()[e].spec.name);
-    // Six updates, each rounded to float32 (6e-8 of the value) a few times, of numbers near 1.
+    // Six updates of numbers near 1, each rounded to float32 (6e-8 of the value) a few times.
     CHECK(troupe::tests::relative_error(std::vector(x.value(e).begin(), x.value(e).end()), value[e])
           < 2e-6);
   }
 }
 
-TEST_CASE("moments that begin at zero in the middle of a run are corrected from there", "[optim]") {
+TEST_CASE("bias correction counts from the step at which the moments are zero", "[optim]") {
   optimizer_settings settings;
   stage fresh({embedding()}, settings);
   settings.moments_from = 1000;
@@ -127,7 +127,7 @@ TEST_CASE("moments that begin at zero in the middle of a run are corrected from 
   CHECK(fresh.optimizer.digests(stream) == later.optimizer.digests(stream));
 }
 
-TEST_CASE("only what decays decays, and padding stays zero", "[optim]") {
+TEST_CASE("weight decay applies to decaying parameters only, and padding stays zero", "[optim]") {
   stage x({embedding(), head("")}, {.weight_decay = 0.5});
   x.store.zero_gradients();
   for (const auto& part : x.optimizer.parts())
@@ -140,14 +140,14 @@ TEST_CASE("only what decays decays, and padding stays zero", "[optim]") {
     for (std::int64_t i = 0; i < e.size(); ++i) {
       const auto at = std::size_t(x.store.value_offset(e) + i);
       const float expected = e.spec.decays ? before[at] * (1 - 0.1F * 0.5F) : before[at];
-      // Two roundings to float32, of 6e-8 each, may fall otherwise.
+      // Two roundings to float32, of 6e-8 each, can differ.
       CHECK(std::abs(x.store.values()[at] - expected) <= 1.2e-7F * std::abs(expected));
       if (i >= e.valid)
         CHECK(x.store.values()[at] == 0);
     }
 }
 
-TEST_CASE("clipping scales a gradient that is too long, as Megatron-LM does", "[optim]") {
+TEST_CASE("clipping scales down a long gradient, as in Megatron-LM", "[optim]") {
   CHECK(clip_coefficient(0.5, 1) == 1);
   CHECK(clip_coefficient(4, 1) == 1 / (4 + 1e-6));
   CHECK(clip_coefficient(4, 2) == 2 / (4 + 1e-6));
@@ -156,7 +156,7 @@ TEST_CASE("clipping scales a gradient that is too long, as Megatron-LM does", "[
   CHECK(clip_coefficient(0, 1) == 1);
 }
 
-TEST_CASE("the norm counts a tied parameter once and padding never", "[optim]") {
+TEST_CASE("the norm counts a tied parameter once and leaves out padding", "[optim]") {
   stream stream(kernels::backend::cpu, 1, {});
   stage both({embedding(), head("words")}, {}), copy({head("words")}, {});
   for (auto* const x : {&both, &copy})
@@ -179,7 +179,7 @@ TEST_CASE("the norm of a model does not depend on its chunks", "[optim]") {
   CHECK(total_norm(parts) == total_norm(whole.optimizer.norms(stream)));
 }
 
-TEST_CASE("one gradient that is not finite is seen in its norm", "[optim]") {
+TEST_CASE("a gradient that is not finite makes its norm not finite", "[optim]") {
   stream stream(kernels::backend::cpu, 1, {});
   const auto bad
       = GENERATE(std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN());
@@ -203,7 +203,7 @@ TEST_CASE("a tied gradient is added to its owner's: embedding + head", "[optim]"
   CHECK(std::equal(positions.begin(), positions.end(), x.gradient(1).begin()));
 }
 
-TEST_CASE("the digest of a state does not depend on the chunks that hold it", "[optim]") {
+TEST_CASE("the digest of a state does not depend on its chunks", "[optim]") {
   stream stream(kernels::backend::cpu, 1, {});
   const bool tied = GENERATE(true, false);
   const std::string owner = tied ? "words" : "";
@@ -222,7 +222,7 @@ TEST_CASE("the digest of a state does not depend on the chunks that hold it", "[
     CHECK(of_last.copies.contains("words"));
 }
 
-TEST_CASE("the digest sees every value and both moments, but no padding", "[optim]") {
+TEST_CASE("the digest covers every value and both moments, without padding", "[optim]") {
   stream stream(kernels::backend::cpu, 1, {});
   stage x({embedding(), head("")}, {});
   const auto before = combine(x.optimizer.digests(stream).own);
@@ -245,7 +245,7 @@ TEST_CASE("the digest sees every value and both moments, but no padding", "[opti
   CHECK(combine(x.optimizer.digests(stream).own) == before);
 }
 
-TEST_CASE("the digest that an update leaves is that of the state as it lies", "[optim]") {
+TEST_CASE("the digest after an update equals that of the stored state", "[optim]") {
   stream stream(kernels::backend::cpu, 2, {});
   const auto type = GENERATE(dtype::f32, dtype::bf16);
   resident_store store({embedding(), head("")}, 1, {}, type);
@@ -257,7 +257,7 @@ TEST_CASE("the digest that an update leaves is that of the state as it lies", "[
     first.update(stream, {.step = step, .learning_rate = 0.1});
     const auto left = first.digests(stream);
     for (const auto& part : first.parts())
-      first.weights(part);  // somebody might write: taken anew
+      first.weights(part);  // mutable access drops the digest, so that it is computed again
     CHECK(first.digests(stream) == left);
     for (const auto array : {&optimizer_state::weights,
                              &optimizer_state::first_moment,
@@ -270,7 +270,7 @@ TEST_CASE("the digest that an update leaves is that of the state as it lies", "[
   }
 }
 
-TEST_CASE("the digests that an update takes are those of what it has left", "[optim]") {
+TEST_CASE("digests that an update computes equal those of its result", "[optim]") {
   stream stream(GENERATE(kernels::backend::reference, kernels::backend::cpu), 1, {});
   const auto kind = GENERATE(
       optimizer_kind::adam, optimizer_kind::sgd, optimizer_kind::lion, optimizer_kind::muon);
@@ -278,11 +278,11 @@ TEST_CASE("the digests that an update takes are those of what it has left", "[op
   x.optimizer.update(stream, {.step = 1, .learning_rate = 0.1});
   const auto taken = x.optimizer.digests(stream);
   for (const auto& part : x.optimizer.parts())
-    x.optimizer.weights(part);  // might be written to
+    x.optimizer.weights(part);  // mutable access drops the digest
   CHECK(x.optimizer.digests(stream) == taken);
 }
 
-// As docs/formats/log.md has it.
+// See docs/formats/log.md.
 TEST_CASE("the digest of a parameter is the sum of the fingerprints of its grains", "[optim]") {
   stream stream(kernels::backend::cpu, 1, {});
   resident_store store({{"unit", {vector("gain")}}}, 1, {});
@@ -312,7 +312,7 @@ TEST_CASE("the digest of a parameter is the sum of the fingerprints of its grain
   CHECK(optimizer.digests(stream).own.at("gain") == expected);
 }
 
-TEST_CASE("DIGEST-1: a digest is of every byte", "[optim]") {
+TEST_CASE("DIGEST-1: a digest covers every byte", "[optim]") {
   CHECK(words_of(dtype::bf16, 4) == 2);
   CHECK_THROWS_MATCHES(
       words_of(dtype::bf16, 3), broken_promise, MessageMatches(StartsWith("DIGEST-1")));

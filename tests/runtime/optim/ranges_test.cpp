@@ -1,4 +1,4 @@
-// An optimizer that is sharded over ranks, each owning ranges of every parameter.
+// An optimizer that is sharded over ranks: each rank owns ranges of every parameter.
 
 #include "runtime/optim/optimizer_state.hpp"
 #include "runtime/parameters/initial_values.hpp"
@@ -40,7 +40,7 @@ std::vector<unit_spec> units(bool tied) {
           {"head", {output}}};
 }
 
-/// What one rank has: all values and gradients, the state of its share.
+/// One rank: all values and gradients, and the optimizer state of its share.
 struct rank_of_job {
   resident_store store;
   std::vector<entry_range> owned;
@@ -98,7 +98,7 @@ struct job {
     return out;
   }
 
-  /// Of every entry its valid weights, or what `array` gives, put together from all ranks.
+  /// Valid weights of every entry (or the elements of `array`), collected from all ranks.
   template <class Array>
   std::vector<std::vector<float>> gathered(const Array& array) {
     std::vector<std::vector<float>> out;
@@ -146,15 +146,15 @@ TEST_CASE("an update in ranges has the bits of a whole one", "[optim]") {
   for (const auto& x : seen.ranks)
     parts += x->optimizer.parts().size();
   if (count > 1)
-    CHECK(parts > judge.ranks[0]->optimizer.parts().size());  // some are parted
+    CHECK(parts > judge.ranks[0]->optimizer.parts().size());  // some parameters are split
 }
 
-TEST_CASE("a grain is part of what a digest is of", "[optim]") {
+TEST_CASE("the digest depends on the grain", "[optim]") {
   job judge(false, dtype::f32, 1), other(false, dtype::f32, 1, 2 * grain);
   CHECK(other.digests() != judge.digests());
 }
 
-TEMPLATE_TEST_CASE("narrow values are the masters, rounded, and small updates are not lost",
+TEMPLATE_TEST_CASE("narrow values are the rounded masters, and small updates accumulate",
                    "[optim]",
                    kernels::bf16,
                    kernels::f16) {
@@ -180,7 +180,8 @@ TEMPLATE_TEST_CASE("narrow values are the masters, rounded, and small updates ar
     for (auto* const of : {&x, &exact}) {
       std::fill(
           of->ranks[0]->store.gradients(0).begin(), of->ranks[0]->store.gradients(0).end(), 1.0F);
-      // A thousandth of a unit in the last place of bf16, for numbers near 1, a hundredth of f16.
+      // Near 1 a step is a thousandth of a unit in the last place of bf16, and a hundredth of
+      // f16's.
       of->ranks[0]->optimizer.update(stream, {.step = s, .learning_rate = 1e-5});
     }
     check_rounded();
@@ -189,7 +190,7 @@ TEMPLATE_TEST_CASE("narrow values are the masters, rounded, and small updates ar
   CHECK(x.gathered(weights) != before);
 }
 
-TEST_CASE("set_weights fills what is owned of a range", "[optim]") {
+TEST_CASE("set_weights fills the owned part of a range", "[optim]") {
   job x(false, dtype::bf16, 3);
   std::vector<float> from(50);
   for (std::size_t i = 0; i < from.size(); ++i)
@@ -202,7 +203,7 @@ TEST_CASE("set_weights fills what is owned of a range", "[optim]") {
   CHECK(x.gathered(weights) == expected);
 }
 
-TEST_CASE("what another rank answers for is a copy, and in no norm", "[optim]") {
+TEST_CASE("a parameter that another rank reports is a copy, and in no norm", "[optim]") {
   stream stream(kernels::backend::cpu, 1, {});
   const std::vector<unit_spec> one = {{"layer",
                                        {{.name = "gain", .extents = {8}, .init_constant = 1},
@@ -225,6 +226,6 @@ TEST_CASE("what another rank answers for is a copy, and in no norm", "[optim]") 
   CHECK(digests[1].copies.size() == 1);
   CHECK(digests[1].copies.at("gain") == digests[0].own.at("gain"));
   CHECK(digests[1].own.size() == 1);
-  // Two parts of one parameter: equal elements elsewhere are another state.
+  // Two parts of one parameter: equal elements at other places are another state.
   CHECK(digests[0].own.at("cut") != digests[1].own.at("cut"));
 }

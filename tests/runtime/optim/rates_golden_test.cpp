@@ -1,4 +1,4 @@
-// Rates and weight decays against those of Megatron-LM's own scheduler.
+// Learning rates and weight decays, compared with Megatron-LM's scheduler.
 
 #include "runtime/core/file.hpp"
 #include "runtime/optim/schedules.hpp"
@@ -13,7 +13,7 @@ using namespace troupe::runtime;
 using Catch::Approx;
 using nlohmann::json;
 
-TEST_CASE("rates and weight decays are those of Megatron-LM's scheduler", "[optim]") {
+TEST_CASE("learning rates and weight decays equal those of Megatron-LM's scheduler", "[optim]") {
   const auto golden
       = json::parse(read_text(troupe::tests::source_dir() + "/tests/golden/optim/rates.json"));
   const std::vector<std::int64_t> samples = golden["samples"];
@@ -43,7 +43,7 @@ TEST_CASE("rates and weight decays are those of Megatron-LM's scheduler", "[opti
         .samples = s["wd_incr_steps"]};
     for (std::size_t i = 0; i < samples.size(); ++i) {
       CAPTURE(samples[i]);
-      // Both compute in double; the square root and powers may round otherwise.
+      // Both compute in double; square roots and powers can be rounded differently.
       CHECK(
           (decoupled ? decoupled_learning_rate(rate, samples[i]) : learning_rate(rate, samples[i]))
           == Approx(x["rates"][i].get<double>()).epsilon(1e-14));

@@ -10,7 +10,7 @@
 using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE("cosine decay meets Megatron's printed rates", "[optim]") {
+TEST_CASE("cosine decay equals the rates that Megatron-LM prints", "[optim]") {
   const rate_schedule s{.maximum = 1.5e-4,
                         .minimum = 1e-5,
                         .warmup = 160,
@@ -31,7 +31,7 @@ TEST_CASE("linear and constant rates follow their formulas", "[optim]") {
   CHECK(learning_rate(s, 1000) == 1.0);
 }
 
-TEST_CASE("the batch size ramps up as Megatron's does", "[optim]") {
+TEST_CASE("the batch size ramps up as in Megatron-LM", "[optim]") {
   const batch_schedule s{.micro = 1,
                          .global = 32,
                          .data_parallel = 2,
@@ -46,7 +46,7 @@ TEST_CASE("the batch size ramps up as Megatron's does", "[optim]") {
   CHECK(microbatches(s, 0) == 8);
 }
 
-TEST_CASE("batch sizes that do not divide are refused with the nearest that would", "[optim]") {
+TEST_CASE("batch sizes that do not divide are refused with the nearest valid one", "[optim]") {
   CHECK_THROWS_WITH(check({.micro = 4, .global = 30, .data_parallel = 2}),
                     ContainsSubstring("would do: 32"));
   CHECK_THROWS_WITH(check({.micro = 4, .global = 3, .data_parallel = 2}),
@@ -54,7 +54,7 @@ TEST_CASE("batch sizes that do not divide are refused with the nearest that woul
   CHECK_THROWS_AS(check({.micro = 0, .global = 3, .data_parallel = 2}), input_error);
 }
 
-TEST_CASE("batch sizes of steps are read and followed as Megatron's are", "[optim]") {
+TEST_CASE("batch sizes by step are read and followed as in Megatron-LM", "[optim]") {
   const auto steps = batch_steps_from("0:768 250B:1536, 1T:6144 500B:3072", 4096);
   CHECK(
       steps
@@ -72,7 +72,7 @@ TEST_CASE("batch sizes of steps are read and followed as Megatron's are", "[opti
   CHECK(is_settled(s, 20));
 }
 
-TEST_CASE("batch sizes of steps that cannot be are refused with what is wrong", "[optim]") {
+TEST_CASE("invalid batch sizes by step are refused with the reason", "[optim]") {
   for (const auto* const text : {"768", ":8", "0:", "0:0", "x:8", "0:8x", "-1:8", "0:1e30T"})
     CHECK_THROWS_WITH(batch_steps_from(text, 8), ContainsSubstring("is no TOKENS:SIZE"));
   CHECK_THROWS_WITH(batch_steps_from(" , ", 8), ContainsSubstring("is empty"));

@@ -1,4 +1,4 @@
-// Updates by every optimizer against those of PyTorch and of the papers' formulas in double.
+// Updates of every optimizer, compared with PyTorch and the papers' formulas in double precision.
 
 #include "runtime/core/file.hpp"
 #include "runtime/optim/muon.hpp"
@@ -58,7 +58,7 @@ std::vector<float> floats(const json& from) {
 
 }  // namespace
 
-TEST_CASE("each optimizer updates as PyTorch and the papers' formulas do", "[optim]") {
+TEST_CASE("each optimizer updates as PyTorch and the papers' formulas", "[optim]") {
   const auto golden
       = json::parse(read_text(troupe::tests::source_dir() + "/tests/golden/optim/updates.json"));
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
@@ -92,7 +92,7 @@ TEST_CASE("each optimizer updates as PyTorch and the papers' formulas do", "[opt
       const auto& name = store.entries()[std::size_t(part.range.entry)].spec.name;
       CAPTURE(name);
       const auto found = optimizer.weights(part);
-      // Numbers near 1, rounded to float32 in each of the steps, of Newton-Schulz too.
+      // Numbers near 1, rounded to float32 in each step, also those of Newton-Schulz.
       CHECK(troupe::tests::relative_error(std::vector(found.begin(), found.end()),
                                           x["values"][name].get<std::vector<double>>())
             < 2e-6);
@@ -100,7 +100,7 @@ TEST_CASE("each optimizer updates as PyTorch and the papers' formulas do", "[opt
   }
 }
 
-TEST_CASE("digests that an update takes are those of what it leaves, by every rule", "[optim]") {
+TEST_CASE("digests that an update computes equal those of its result, for every rule", "[optim]") {
   const auto golden
       = json::parse(read_text(troupe::tests::source_dir() + "/tests/golden/optim/updates.json"));
   for (const auto& x : golden["cases"]) {
@@ -118,12 +118,12 @@ TEST_CASE("digests that an update takes are those of what it leaves, by every ru
     optimizer.update(stream, {.step = 1, .learning_rate = 0.1});
     const auto taken = optimizer.digests(stream);
     for (const auto& part : optimizer.parts())
-      optimizer.weights(part);  // they may have been written to: taken anew
+      optimizer.weights(part);  // mutable access drops the digest
     CHECK(optimizer.digests(stream) == taken);
   }
 }
 
-TEST_CASE("a matrix that is no whole groups of rows is not orthogonalized in parts", "[optim]") {
+TEST_CASE("a matrix that is not whole groups of rows is not orthogonalized in parts", "[optim]") {
   std::vector<float> x(40, 1.0F);
   stream stream(kernels::backend::cpu, 1, {});
   CHECK_THROWS_WITH(orthogonalize(stream,

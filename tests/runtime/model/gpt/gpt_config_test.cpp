@@ -54,7 +54,7 @@ std::string only_complaint(const gpt_config& x) {
 
 }  // namespace
 
-TEST_CASE("vocabularies are padded as Megatron-LM pads them", "[model]") {
+TEST_CASE("vocabularies are padded as in Megatron-LM", "[model]") {
   CHECK(padded_vocabulary_size(50257, 128, 1) == 50304);
   CHECK(padded_vocabulary_size(50257, 128, 2) == 50432);
   CHECK(padded_vocabulary_size(50257, 128, 8) == 51200);
@@ -64,7 +64,7 @@ TEST_CASE("vocabularies are padded as Megatron-LM pads them", "[model]") {
   CHECK_BREAKS("VOCABULARY-1", padded_vocabulary_size(30524, 0, 4));
 }
 
-TEST_CASE("a step costs what Megatron-LM's formula says, to the last operation", "[model]") {
+TEST_CASE("the FLOPs of a step equal Megatron-LM's formula exactly", "[model]") {
   CHECK(training_flops(gpt2(24, 1024, 16), 1) == 2326530097152.0);
   CHECK(training_flops(llama3_8b(), 1) == 421645529382912.0);
   auto gpt3 = gpt2(96, 12288, 96);
@@ -87,23 +87,23 @@ TEST_CASE("biases of queries, keys and values alone are counted", "[model]") {
   CHECK(parameter_count(x) == without + x.layers * x.qkv_width());
 }
 
-TEST_CASE("models that can be built are not complained about", "[model]") {
+TEST_CASE("valid models cause no error", "[model]") {
   CHECK(validate(gpt2(12, 768, 12)).empty());
   CHECK(validate(llama3_8b()).empty());
 }
 
-TEST_CASE("every size that is missing is named by its flag", "[model]") {
+TEST_CASE("every missing size is named by its flag", "[model]") {
   const auto all = validate(gpt_config{});
   REQUIRE(all.size() == 8);
   CHECK_THAT(all[0], ContainsSubstring("`model.layers` is 0"));
 }
 
-TEST_CASE("a complaint names the nearest value that would do", "[model]") {
+TEST_CASE("an error names the nearest valid value", "[model]") {
   auto x = llama3_8b();
   x.groups = 7;
   CHECK_THAT(only_complaint(x), ContainsSubstring("`model.groups`") && ContainsSubstring("give 8"));
   x = llama3_8b();
-  x.rotary_percent = 0.26;  // 33.28 of 128 channels: 33 are turned
+  x.rotary_percent = 0.26;  // 33.28 of 128 channels: 33 are rotated
   CHECK_THAT(only_complaint(x),
              ContainsSubstring("`model.rotary_percent`") && ContainsSubstring("0.25"));
   x = gpt2(12, 768, 12);
@@ -118,20 +118,20 @@ TEST_CASE("a complaint names the nearest value that would do", "[model]") {
   CHECK_THAT(only_complaint(x), ContainsSubstring("`model.hidden_dropout`"));
 }
 
-TEST_CASE("numbers that are not finite are complained about, not computed with", "[model]") {
+TEST_CASE("numbers that are not finite are refused", "[model]") {
   auto x = llama3_8b();
   x.norm_epsilon = x.init_std = x.rotary_base = x.rotary_percent = x.hidden_dropout
       = std::numeric_limits<double>::quiet_NaN();
   CHECK(validate(x).size() == 5);
 }
 
-TEST_CASE("a model whose parameters cannot be counted is complained about", "[model]") {
+TEST_CASE("a model whose number of parameters overflows is refused", "[model]") {
   auto x = gpt2(12, 768, 12);
   x.layers = x.hidden = std::numeric_limits<std::int32_t>::max();
   CHECK_THAT(only_complaint(x), ContainsSubstring("parameters"));
 }
 
-TEST_CASE("a configuration survives JSON", "[model]") {
+TEST_CASE("a configuration survives a round trip through JSON", "[model]") {
   for (auto x : {gpt2(12, 768, 12), llama3_8b()}) {
     x.rotary_interleaved = x.qkv_bias = true;
     x.norm_epsilon = 1e-6;
@@ -139,7 +139,7 @@ TEST_CASE("a configuration survives JSON", "[model]") {
   }
 }
 
-TEST_CASE("fields that came later survive JSON, and older JSON lacks them", "[model]") {
+TEST_CASE("newer fields survive JSON, and older JSON gets their defaults", "[model]") {
   auto x = llama3_8b();
   x.qk_norm = true;
   x.gain_offset = 1;
@@ -160,7 +160,7 @@ TEST_CASE("fields that came later survive JSON, and older JSON lacks them", "[mo
   CHECK_THROWS_WITH(gpt_config_from_json(older), ContainsSubstring("'yarn'"));
 }
 
-TEST_CASE("normalising queries and keys costs a gain for each channel of a head", "[model]") {
+TEST_CASE("normalisation of queries and keys adds a gain for each channel of a head", "[model]") {
   auto x = llama3_8b();
   const auto without = parameter_count(x);
   x.qk_norm = true;
@@ -171,7 +171,7 @@ TEST_CASE("normalising queries and keys costs a gain for each channel of a head"
   CHECK(with == parameter_count(x) + 4 * x.layers * x.head_size);
 }
 
-TEST_CASE("a window costs the pairs that it sees", "[model]") {
+TEST_CASE("the FLOPs of a window count only the pairs inside it", "[model]") {
   auto x = llama3_8b();
   const auto all = training_flops(x, 1);
   x.window = 0;
@@ -185,7 +185,7 @@ TEST_CASE("a window costs the pairs that it sees", "[model]") {
   }
 }
 
-TEST_CASE("stretched wavelengths that cannot be computed are complained about", "[model]") {
+TEST_CASE("invalid rotary scaling is refused", "[model]") {
   auto x = llama3_8b();
   x.scaling = rope_scaling::llama3;
   x.scaling_factor = 8;
@@ -210,7 +210,7 @@ TEST_CASE("stretched wavelengths that cannot be computed are complained about", 
   CHECK_THAT(only_complaint(x), ContainsSubstring("`model.window`"));
 }
 
-TEST_CASE("JSON that is not exactly a configuration is refused by field", "[model]") {
+TEST_CASE("JSON that is not exactly a configuration is refused, by field", "[model]") {
   const auto text = to_json(llama3_8b());
   const auto with = [&](std::string_view from, std::string_view to) {
     auto changed = text;

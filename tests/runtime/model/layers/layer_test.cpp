@@ -1,4 +1,4 @@
-// What a description of a model must keep to, and what a chunk makes of it.
+// Rules for the description of a model, and the chunk that is built from it.
 
 #include "runtime/model/chunk.hpp"
 #include "tests/support/broken.hpp"
@@ -38,7 +38,7 @@ TEST_CASE("MODEL-1, MODEL-2: the parts of a model fit each other", "[model]") {
   CHECK_BREAKS("MODEL-2", build(wide_layer));
 }
 
-TEST_CASE("LAYER-1: tensor ranks divide the groups of an attention", "[model]") {
+TEST_CASE("LAYER-1: tensor ranks divide the query groups of attention", "[model]") {
   auto model = gpt_spec(tiny_gpt(1));
   auto& attention = std::get<attention_spec>(sublayer(model, 0).body);
   attention.groups = 3;
@@ -48,8 +48,7 @@ TEST_CASE("LAYER-1: tensor ranks divide the groups of an attention", "[model]") 
   CHECK_BREAKS("LAYER-1", build(model, {{axis::tensor, {0, 2}}}));
 }
 
-TEST_CASE("layers are named by their stack and number, and feed-forward segments are found",
-          "[model]") {
+TEST_CASE("layers are named by stack and number, and feed-forward segments are found", "[model]") {
   auto model = gpt_spec(tiny_gpt(2));
   model.stack = "encoder";
   const chunk whole(model, all_of(model));
@@ -61,7 +60,7 @@ TEST_CASE("layers are named by their stack and number, and feed-forward segments
   CHECK(feed_forward == 2 * 3);  // norm, fc1, fc2
 }
 
-TEST_CASE("an attention of a user's own sublayer has its cache, too", "[model]") {
+TEST_CASE("attention in a user's own sublayer has a cache, too", "[model]") {
   auto model = gpt_spec(tiny_gpt(2));
   const auto attention = std::get<attention_spec>(sublayer(model, 0).body);
   const auto own = [attention](module_builder& to) { add(to, attention); };

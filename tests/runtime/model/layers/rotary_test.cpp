@@ -17,7 +17,7 @@ rotary_spec rotating(std::int64_t head_size, double base) {
   return {.head_size = head_size, .base = base};
 }
 
-/// The case of golden.json; what is not said is as rotary_spec has it.
+/// A case of golden.json; missing fields have the defaults of rotary_spec.
 rotary_spec described(const nlohmann::json& c) {
   auto x = rotating(c["head_size"], c["base"]);
   const auto scaling = c.value("scaling", "none");
@@ -52,8 +52,8 @@ TEST_CASE("wavelengths grow in equal ratios", "[rotary]") {
   CHECK(rotary_frequencies(x)[0] == 0.25F);
 }
 
-// The values are Megatron-LM's, which computes them in single precision.
-TEST_CASE("Llama 3 keeps short wavelengths and stretches long ones", "[rotary]") {
+// The expected values come from Megatron-LM, in single precision.
+TEST_CASE("Llama 3 scaling keeps short wavelengths and stretches long ones", "[rotary]") {
   auto x = rotating(128, 500000);
   const auto plain = rotary_frequencies(x);
   x.scaling = rope_scaling::llama3;
@@ -68,7 +68,7 @@ TEST_CASE("Llama 3 keeps short wavelengths and stretches long ones", "[rotary]")
   CHECK(rotary_concentration(x) == 1);
 }
 
-TEST_CASE("YaRN keeps what turns often, stretches what turns less than once", "[rotary]") {
+TEST_CASE("YaRN keeps fast channels and stretches those with less than one rotation", "[rotary]") {
   auto x = rotating(128, 10000);
   const auto plain = rotary_frequencies(x);
   x.scaling = rope_scaling::yarn;
@@ -84,9 +84,9 @@ TEST_CASE("YaRN keeps what turns often, stretches what turns less than once", "[
   CHECK(rotary_concentration(x) == 1);
 }
 
-// Both libraries compute in single precision: a power and a handful of products, of which the last
-// subtracts, cost some units in the last place (6e-8 each).
-TEST_CASE("angles are those of megatron-core and of transformers", "[rotary][golden]") {
+// Both libraries compute in single precision: a power and some products, the last of which
+// subtracts. That costs some units in the last place (6e-8 each).
+TEST_CASE("angles equal those of megatron-core and transformers", "[rotary][golden]") {
   const auto golden = nlohmann::json::parse(
       read_text(troupe::tests::source_dir() + "/tests/golden/rotary/golden.json"));
   REQUIRE(golden["cases"].size() >= 17);
