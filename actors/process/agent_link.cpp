@@ -25,8 +25,8 @@ struct listening {
   std::function<void(std::string answer, bool gone)> tell;
 };
 
-/// Until the agent is gone; and its guard with it, which kills whom the agent has started, unless
-/// they outlive it.
+/// Passes on the agent's messages until the agent is gone. Unless its processes outlive it, also
+/// waits for its guard, which kills them.
 void listen_to(runtime::agent_client& agent, const listening& x) {
   bool ended = false;
   try {
@@ -37,9 +37,9 @@ void listen_to(runtime::agent_client& agent, const listening& x) {
       }
   } catch (const std::exception& end) {
     if (x.outlived && !ended) {
-      agent.kill(x.patience);  // one that has hung up may run, and is not to beside the next
+      agent.kill(x.patience);  // an agent that hung up may still run; two must not run at once
       x.tell(end.what(), true);
-      agent.wait(for_ever);  // its guard, which is the parent of those who live on
+      agent.wait(for_ever);  // waits for its guard, the parent of the surviving processes
       return;
     }
     if (!agent.wait(x.patience)) {
@@ -56,7 +56,7 @@ std::chrono::milliseconds left_until(std::chrono::steady_clock::time_point x) {
       std::chrono::ceil<std::chrono::milliseconds>(x - std::chrono::steady_clock::now()));
 }
 
-/// Whom it knows; nothing: it does not say it until then, or is ending.
+/// The processes that the agent knows; nothing when it does not answer in time or is ending.
 std::optional<std::vector<runtime::known_process>> listed_by(
     runtime::agent_client& agent, std::chrono::steady_clock::time_point until) {
   try {
@@ -68,7 +68,7 @@ std::optional<std::vector<runtime::known_process>> listed_by(
       if (const auto* const all = std::get_if<runtime::processes_listed>(&*told))
         return all->processes;
     }
-  } catch (const runtime::error&) {  // it has hung up, and may run yet
+  } catch (const runtime::error&) {  // the agent hung up and may still run
     return std::nullopt;
   }
 }
@@ -106,11 +106,12 @@ agent_link::~agent_link() {
   try {
     agent_->ask(runtime::end_agent{});
   } catch (const runtime::error&) {
-    // It is gone, and they are, too; where they outlive it, its guard ends them after its patience.
+    // The agent and its processes are gone; when they outlive it, the guard ends them after its
+    // patience.
   }
 }
 
-// It ends with its agent, or with the guard of that.
+// The thread ends with its agent, or with the agent's guard.
 void agent_link::leave_listener() {
   if (listener_.joinable())
     listener_.detach();
@@ -128,17 +129,17 @@ std::vector<runtime::known_process> agent_link::take_over() {
       be_with(std::move(agent));
       return *std::move(all);
     }
-    // Two are not to be there, and one that ends has to be left the time for it.
+    // Two agents must not run at once; an ending agent gets time to finish.
     if (!agent->wait(left_until(until)))
       agent->kill(patience_);
-  } catch (const runtime::error&) {  // none listens
+  } catch (const runtime::error&) {  // no agent listens
   }
   start();
   return {};
 }
 
 void agent_link::be_with(std::shared_ptr<runtime::agent_client> agent) {
-  // The thread ends with its agent, which it alone knows then: the link may have ended before.
+  // The thread holds the agent: the link may end before it.
   auto listener = runtime::start_thread(
       "agent",
       [agent, number = ++agents_, patience = patience_, outlived = outlived_, tell = tell_] {
@@ -163,11 +164,11 @@ void agent_link::ask_to_be_succeeded() {
     return;
   try {
     agent_->succeed(0, *succession_);
-  } catch (const runtime::io_error&) {  // as `ask`
+  } catch (const runtime::io_error&) {  // reported as in `ask`
   }
 }
 
-// An agent that is gone says so by its listener, and whoever was asked for is started by the next.
+// The listener reports an agent that is gone; the next agent starts what was asked for.
 void agent_link::ask(const runtime::agent_request& what) {
   if (!agent_)
     start();

@@ -1,4 +1,4 @@
-// This host's agent, and a thread that hears what it says.
+// The connection to this host's agent, and a thread that reads its messages.
 
 #pragma once
 
@@ -17,20 +17,20 @@
 
 namespace troupe::actors {
 
-/// The agent's name for the process of that place; and the place, -1 for another name.
+/// The agent's name for the process of a place; and the place of a name, -1 for other names.
 std::string agent_name_of(int process);
 int process_of(std::string_view agents_name);
 
-/// One thread, but for what is heard. Whoever still runs at its end is ended by the agent.
+/// Used by one thread, except the listener. The destructor asks the agent to end all its processes.
 class agent_link {
  public:
-  /// Called by a thread of the link's; the last is that the agent is gone. It may come after the
-  /// link's end.
+  /// Called by a thread of the link. The last call reports that the agent is gone; it may come
+  /// after the link's end.
   using listener = std::function<void(messages::agent_told)>;
 
-  /// `command`: as agent_client::start wants it. An agent that ends or hangs has `patience` until
-  /// it is killed. `outlived`: those that it has started live on when it dies, and the next one is
-  /// to adopt them; else they have ended when it is told to be gone.
+  /// `command`: as for agent_client::start. An agent that ends or hangs is killed after `patience`.
+  /// `outlived`: its processes survive its death and the next agent adopts them. Otherwise they
+  /// have ended when it is reported gone.
   agent_link(std::vector<std::string> command,
              std::filesystem::path run,
              std::chrono::milliseconds patience,
@@ -40,29 +40,27 @@ class agent_link {
   agent_link(const agent_link&) = delete;
   agent_link& operator=(const agent_link&) = delete;
 
-  /// Throws io_error: it cannot be started.
+  /// Throws io_error when the agent cannot be started.
   void start();
-  /// In the place of `start`: with the agent that an owner before this one has left. Returns whom
-  /// it has started or adopted, also those that have ended, and how. Where none listens, or it does
-  /// not answer within the patience, it is killed, another one is started, and nobody is returned:
-  /// of whom is known otherwise, the new one may be asked to adopt those that run. Blocks for that
-  /// time at most, and as long again at most until one that was killed has ended. Throws as
-  /// `start`.
+  /// Instead of `start`: connects to the agent of an earlier owner. Returns the processes that it
+  /// started or adopted, also ended ones. When no agent listens, or it does not answer within the
+  /// patience, it is killed, a new one is started, and the result is empty. The caller can then ask
+  /// the new one to adopt running processes that it knows of. Blocks for at most twice the
+  /// patience. Throws as `start`.
   std::vector<runtime::known_process> take_over();
-  /// This process is the run's supervisor's: the agent, and each that is started after it, is asked
-  /// to start its successor when it is gone before it has asked for the agent's end. A refusal is
-  /// told by the thread, with request 0.
+  /// Asks the agent, and each later one, to start a successor when this process, the run's
+  /// supervisor process, is gone without having sent `end`. The listener gets a refusal, with
+  /// request 0.
   void succeed(runtime::succession by);
-  /// Of the agent that is there, or a new one. Whether it was heard is told by the thread. Throws
-  /// as `start`.
+  /// Sends to the current agent, or starts one. The listener gets the answer. Throws as `start`.
   void ask(const runtime::agent_request& what);
   bool is_there() const { return agent_ != nullptr; }
-  /// That has come from the thread. False: it is of an agent before this one. After its end the
-  /// next order starts another.
+  /// Handles a message of the listener. Returns false when it is of an earlier agent. After an
+  /// agent's end, the next request starts another one.
   bool hear(const messages::agent_told& x);
-  /// The agent alone; nothing happens when there is none.
+  /// Kills only the agent; does nothing when there is none.
   void kill() const;
-  /// With whom it has started.
+  /// Kills the agent and its processes.
   void kill_everybody() const;
 
  private:
@@ -76,7 +74,7 @@ class agent_link {
   const listener tell_;
   const bool outlived_;
   std::optional<runtime::succession> succession_;
-  std::uint64_t agents_ = 0;  ///< that were started or taken over
+  std::uint64_t agents_ = 0;  ///< number of agents started or taken over
   std::shared_ptr<runtime::agent_client> agent_;
   std::jthread listener_;
 };

@@ -1,4 +1,4 @@
-// Connects its process with others, control plane and data planes, as the rendezvous says.
+// Connects its process with others, control plane and data planes, on request of the rendezvous.
 
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace troupe::actors {
 
-/// It blocks while it connects: spawn it detached. Ends when its process does.
+/// Blocks while it connects: spawn it detached. Ends with its process.
 class connector_state {
  public:
   static constexpr const char* name = "connector";
@@ -28,12 +28,14 @@ class connector_state {
  private:
   messages::connector_actor::pointer self_;
   std::shared_ptr<neighbours> by_;
-  std::chrono::milliseconds patience_{};  ///< with one that does not answer
-  /// Held: CAF keeps the connection with a process of which somebody here knows an actor.
+  std::chrono::milliseconds patience_{};  ///< timeout for one that does not answer
+  /// These handles keep the connections open: CAF closes one when no actor of its other end is
+  /// known.
   std::map<messages::process_name, messages::connector_actor> others_;
 };
 
-/// Of the suspicion, in seconds: who asks a connector waits for all of it.
+/// Timeout of one connect, from the failure detector's timeout in seconds. Callers of a connector
+/// wait for all of the latter.
 inline std::chrono::milliseconds connect_patience(double suspicion) {
   return std::chrono::milliseconds(std::int64_t(suspicion * 500));
 }

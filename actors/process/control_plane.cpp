@@ -25,13 +25,13 @@ namespace troupe::actors {
 namespace {
 
 constexpr int actor_threads = 2;
-/// An idle thread sleeps and costs its stack; a process that more actors hang in has no cure in it.
+/// An idle thread costs only its stack. More hung actors than this are beyond repair.
 constexpr int most_spare_threads = 64;
-/// Of a suspicion: how often a process gives a sign of life.
+/// Heartbeat interval, as a fraction of the failure detector's timeout.
 constexpr double between_signs = 0.2;
 
-/// For a caller to show who it is: as at a wire (data_planes.cpp), but the end of a process may
-/// wait for so long.
+/// Handshake timeout, as for a wire (data_planes.cpp), but at most 5 s: the end of a process may
+/// wait for it.
 std::chrono::milliseconds patience_with_callers(double suspicion) {
   const auto half = std::chrono::duration<double>(suspicion / 2);
   return std::min(std::chrono::ceil<std::chrono::milliseconds>(half),
@@ -45,7 +45,7 @@ caf::timespan span_of(double x) {
 struct configuration : caf::actor_system_config {
   configuration(int spare_threads, const std::optional<control_settings>& control) {
     add_message_types<caf::id_block::troupe_messages>();
-    // Sharing: idle workers sleep on a condition instead of polling (docs/decisions/0002-caf.md).
+    // The sharing policy: idle workers sleep instead of polling (docs/decisions/0002-caf.md).
     set("scheduler.policy", caf::atom("sharing"));
     set("scheduler.max-threads", actor_threads + spare_threads);
     set("logger.verbosity", caf::atom("quiet"));
@@ -58,7 +58,7 @@ struct configuration : caf::actor_system_config {
     if (control->insecure)
       return;
     runtime::stand_before_tls(patience_with_callers(control->suspicion));
-    runtime::read_credentials(control->credentials);  // CAF would take a missing file for none
+    runtime::read_credentials(control->credentials);  // CAF would ignore a missing file
     const auto files = runtime::credential_files_in(control->credentials);
     openssl_certificate = files.certificate.string();
     openssl_key = files.key.string();
@@ -70,7 +70,7 @@ struct configuration : caf::actor_system_config {
 template <class Handle>
 std::uint16_t published(const Handle& whom, const std::string& address, std::uint16_t at = 0) {
   auto& system = whom.home_system();
-  const bool again = at != 0;  // one that has just ended must not keep the port busy
+  const bool again = at != 0;  // reuses the address while a just ended process keeps it busy
   const auto port = system.has_openssl_manager()
                         ? caf::openssl::publish(whom, at, address.c_str(), again)
                         : system.middleman().publish(whom, at, address.c_str(), again);
@@ -86,14 +86,14 @@ std::uint16_t published(const Handle& whom, const std::string& address, std::uin
 template <class Handle>
 void unpublish_last(const Handle& whom) {
   auto& system = whom.home_system();
-  system.middleman().unpublish(whom);  // fails where it was not: that is the aim
+  system.middleman().unpublish(whom);  // fails when it was not published, which is fine
   if (system.has_openssl_manager())
     runtime::hang_up_on_unknown_callers();
 }
 
 struct port_of_ours {
-  const char* if_nobody;   ///< follows what the system says of a port at which nobody is
-  const char* if_another;  ///< where somebody is, who does not speak as ours do
+  const char* if_nobody;   ///< added to the system's message when no process listens
+  const char* if_another;  ///< the reason when another program listens
 };
 constexpr port_of_ours of_this_run{
     ". Nobody of this run listens there, or the network is cut: `troupe status` shows whether the "
@@ -110,9 +110,8 @@ caf::io::middleman_actor who_connects(caf::actor_system& system) {
                                       : system.middleman().actor_handle();
 }
 
-// CAF's thread that connects waits for as long as the system tries to reach a host that is silent,
-// two minutes, and all others who connect from this process wait with it. So whether anybody is
-// there is asked first, by the caller's own thread.
+// CAF's connecting thread blocks for the system's timeout of two minutes on a silent host, and all
+// other connects of this process wait for it. So the caller's own thread tests the port first.
 void require_somebody(const std::string& address,
                       std::uint16_t port,
                       std::chrono::milliseconds patience,
@@ -124,7 +123,7 @@ void require_somebody(const std::string& address,
   }
 }
 
-// caf::openssl::remote_actor would wait for ever for one who accepts and says nothing.
+// caf::openssl::remote_actor would wait forever for a peer that accepts and stays silent.
 template <class Handle>
 Handle remote(caf::actor_system& system,
               const std::string& address,

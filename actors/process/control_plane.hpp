@@ -1,8 +1,8 @@
-// CAF between the processes of a run: over TLS, where both ends show a certificate that the run's
-// own authority has signed (runtime/process/credentials.hpp).
+// CAF between the processes of a run, over TLS. Both ends show a certificate signed by the run's
+// own authority (runtime/process/credentials.hpp).
 //
-// CAF's wire authenticates nobody by itself and believes the lengths that it is told, so nothing is
-// published without, unless the user has said so (docs/decisions/0026-processes.md).
+// CAF's protocol has no authentication and trusts received lengths, so actors are published without
+// TLS only on the user's request (docs/decisions/0026-processes.md).
 
 #pragma once
 
@@ -22,45 +22,44 @@
 namespace troupe::actors {
 
 struct control_settings {
-  std::filesystem::path credentials;  ///< the run's folder of them
-  /// Seconds without any sign of a process, after which it counts as gone; all of a run have the
-  /// same.
+  std::filesystem::path credentials;  ///< the run's credentials
+  /// Seconds without a heartbeat before a process is declared dead; equal in all processes of a
+  /// run.
   double suspicion = 10;
-  /// Without TLS: who reaches a port is let in, and may start programs and read and change
-  /// everything. Both ends have to say so; the credentials are not read.
+  /// Without TLS: every program that reaches a port can start programs and read and change
+  /// everything. Both ends must set it; the credentials are not read.
   bool insecure = false;
 };
 
-/// Threads of an actor system that actors which hang may hold until its end: one for each restart
-/// that is allowed, and one for the hang after which the run ends, at most 64. Where more hang the
-/// run ends for that (HANG-2).
+/// Number of extra threads for actors that hang: one per allowed restart, plus one for the hang
+/// that ends the run, at most 64. When more actors hang, the run ends (HANG-2).
 int spare_threads(const runtime::recovery_settings& x);
 
-/// Of the actor system of a process. Whoever hangs in a handler holds a thread: so many are there
-/// besides those that its actors share; they sleep until there is work for them. With a control
-/// plane others can be connected with; throws input_error as read_credentials does.
+/// Configuration of a process's actor system. An actor that hangs in a handler holds a thread, so
+/// there are `spare_threads` extra threads, which sleep until needed. With `control`, processes can
+/// connect; throws input_error as read_credentials does.
 std::unique_ptr<caf::actor_system_config> make_configuration(
     int spare_threads, const std::optional<control_settings>& control = {});
 
-/// Where others reach this actor of ours, on that numeric address; returns the port, which the
-/// system has chosen. Throws io_error.
+/// Makes the actor reachable at that numeric address; returns the port that the system chose.
+/// Throws io_error.
 std::uint16_t publish(const messages::rendezvous_actor& whom, const std::string& address);
 std::uint16_t publish(const messages::connector_actor& whom, const std::string& address);
-/// On that port, if it is not 0.
+/// Uses `port` if it is not 0.
 std::uint16_t publish(const messages::standing_node_actor& whom,
                       const std::string& address,
                       std::uint16_t port);
 
-/// Nobody reaches it any more, the last of its process, and callers who have not shown yet who they
-/// are hear no more. After its end: CAF's broker then has read everything that it was told about
-/// it. What it has not read when the actor system ends holds the actor, and with it a thread that
-/// the system waits for.
+/// Ends the reachability of the last published actor of its process, and disconnects callers
+/// without a certificate. Call it after the actor's end: CAF's broker has then read all its
+/// messages. An unread message would keep the actor alive at the end of the actor system, and the
+/// system would wait for its thread.
 void unpublish(const messages::agent_actor& whom);
 void unpublish(const messages::connector_actor& whom);
 void unpublish(const messages::standing_node_actor& whom);
 
-/// The actor that is published there. Blocks, no longer than that. Throws io_error: nobody listens,
-/// or does not answer, or he belongs to another run, or is another kind of actor.
+/// The actor published there. Blocks for at most `patience`. Throws io_error when no process
+/// listens or answers, when it belongs to another run, or when it is another kind of actor.
 messages::rendezvous_actor rendezvous_at(caf::actor_system& system,
                                          const std::string& address,
                                          std::uint16_t port,
@@ -69,15 +68,15 @@ messages::connector_actor connector_at(caf::actor_system& system,
                                        const std::string& address,
                                        std::uint16_t port,
                                        std::chrono::milliseconds patience);
-/// Where nobody answers it says what the system says of that port, and may take twice as long.
+/// Without an answer, the error holds the system's reason; this may take twice as long.
 messages::standing_node_actor standing_node_at(caf::actor_system& system,
                                                const std::string& address,
                                                std::uint16_t port,
                                                std::chrono::milliseconds patience);
 
-/// The same for an actor, which is not held up: `found` is called by a handler of `caller`, or
-/// never. Who connects for the whole process waits meanwhile for as long as the system does, so
-/// somebody has to listen there (require_listener).
+/// The same for an actor, without blocking it: `found` is called in a handler of `caller`, or
+/// never. CAF's connecting thread waits for the system's timeout, so check first that a process
+/// listens (require_listener).
 void find_standing_node(messages::launcher_actor::pointer caller,
                         const std::string& address,
                         std::uint16_t port,

@@ -17,9 +17,9 @@
 namespace troupe::actors {
 namespace {
 
-/// Whether the transports that the user allows UCX share memory on one host; all do by default. A
-/// list that begins with ^ excludes. Where none does, as with UCX_TLS=tcp, sums and tensors of one
-/// host go by messages, too: so a run can be tried as if its processes stood on several.
+/// Whether the transports in UCX_TLS include shared memory; the default and lists of exclusions (^)
+/// do. When they do not, as with UCX_TLS=tcp, tensors and sums within one host also go by messages.
+/// A run can then be tested as if its processes were on several hosts.
 bool may_share_memory() {
   static constexpr std::string_view sharing[]
       = {"all", "shm", "sm", "posix", "sysv", "cma", "knem", "xpmem"};

@@ -1,4 +1,4 @@
-// What moves the bytes of a process that is one of several: tickets' tensors and sums of gradients.
+// The data planes of a process of a multi-process run: tensors of tickets, and sums of gradients.
 
 #pragma once
 
@@ -12,16 +12,16 @@ namespace troupe::actors {
 struct node_context;
 
 struct data_plane_settings {
-  std::string address = "127.0.0.1";  ///< numeric, of this machine: where others reach it
-  std::string secret;                 ///< of the run: who does not know it is refused
+  std::string address = "127.0.0.1";  ///< numeric address at which others reach this machine
+  std::string secret;                 ///< of the run; peers without it are refused
   std::string run_id;
   double suspicion = 10;  ///< seconds
 };
 
-/// Of a run, by its folder. Throws input_error: it has no credentials.
+/// The secret of a run, by its folder. Throws input_error when the run has no credentials.
 std::string secret_of(const std::filesystem::path& run);
 
-/// A process that hosts no ranks sums nothing. Throws io_error: there is no UCX.
+/// A process without ranks gets no windows for sums. Throws io_error when UCX is missing.
 void add_data_planes(node_context& to,
                      const messages::process_name& who,
                      const data_plane_settings& how,

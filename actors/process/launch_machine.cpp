@@ -14,7 +14,8 @@ launch_machine::launch_machine(const std::vector<int>& agent_of,
     : home_(home),
       outlived_(outlived),
       all_(agent_of.size()),
-      // Answers to a launcher before this one are not taken for its own.
+      // Request numbers start above those of earlier launchers, so that late answers are not
+      // mistaken.
       requests_(std::uint64_t(std::max(home.incarnation, 1U) - 1) << 32) {
   for (std::size_t p = 0; p < all_.size(); ++p) {
     all_[p].who.process = int(p);
@@ -52,9 +53,9 @@ launch_actions launch_machine::wanted(int process, runtime::generation_id in, bo
     return out;
   auto& x = all_[std::size_t(process)];
   if (in < x.asked)
-    return out;  // of a supervisor that has a successor
-  // One that its own supervisor asks for again was lost to it: whether it lives or not, nothing of
-  // it may take part any more.
+    return out;  // from a supervisor that has a successor
+  // The same supervisor asks again, so it has lost the process. Alive or not, no part of it may
+  // take part any more.
   const bool lost = value(x.asked) != 0 && epoch_of(in) == epoch_of(x.asked);
   x.asked = in;
   if (elsewhere && x.avoided.insert(x.agent).second && agents_.size() > 1)
@@ -71,7 +72,7 @@ launch_actions launch_machine::wanted(int process, runtime::generation_id in, bo
     kill(x, out);
   } else if (x.is == phase::stands) {
     out.emplace_back(act::tell_started{x.who, true});
-    x.offered.reset();  // to a supervisor that has a successor
+    x.offered.reset();  // it was offered to a supervisor that has a successor
     offer_moves(out);
   }
   return out;
@@ -115,12 +116,12 @@ void launch_machine::launch(one& x, launch_actions& out) {
 void launch_machine::kill(one& x, launch_actions& out) {
   x.is = phase::ending;
   if (x.which == 0)
-    return;  // when the agent has said which it is
+    return;  // killed when the agent has reported its incarnation
   x.kill_request = ++requests_;
   out.emplace_back(act::kill{x.kill_request, x.who.process, x.which, x.agent});
 }
 
-// Before it stood.
+// Handles a failure before the process stood.
 void launch_machine::fail(one& x, const std::string& why, launch_actions& out) {
   x.failure = why;
   ++x.failures;
@@ -129,7 +130,7 @@ void launch_machine::fail(one& x, const std::string& why, launch_actions& out) {
     refuse(x, fmt::format("it was started {} times and did not come up: {}", x.failures, why), out);
 }
 
-// Once for each that was started.
+// Refuses each started incarnation once.
 void launch_machine::refuse(one& x, const std::string& why, launch_actions& out) {
   if (!x.refused && leave_host(x, why)) {
     x.again = true;
@@ -190,7 +191,7 @@ launch_actions launch_machine::connected(name by, name other, const std::string&
   return out;
 }
 
-// The other one hangs, or is dead and the news is on its way. PROCESS-2 does not let it pass.
+// The other process hangs, or its death is not reported yet. PROCESS-2 does not let it pass.
 launch_actions launch_machine::unanswered(name by, name other) {
   launch_actions out;
   for (const auto& newcomer : {by, other}) {
@@ -229,7 +230,7 @@ launch_actions launch_machine::late(name who, const std::string& why) {
   auto* const x = find(who);
   if (x == nullptr || (x->is != phase::starting && x->is != phase::connecting))
     return out;
-  if (x->which == 0) {  // it is the agent that does not answer, or is not there yet
+  if (x->which == 0) {  // the agent does not answer, or is not there yet
     if (++x->times_late < most_failed_starts) {
       out.emplace_back(act::kill_agent{x->agent});
       out.emplace_back(act::expect{x->who});
@@ -318,7 +319,7 @@ void launch_machine::lose(one& x, const std::string& how, launch_actions& out) {
     return end_if_alone(out);
   if (was == phase::starting || was == phase::connecting)
     fail(x, how, out);
-  else if (!x.killed && !x.refused)  // else it is not what it died of
+  else if (!x.killed && !x.refused)  // else the cause of death is known
     out.emplace_back(act::tell_died{who, how});
   if (x.again)
     launch(x, out);

@@ -1,4 +1,4 @@
-// Processes that outlive the launcher, or the agent, that has started them.
+// Processes that outlive the launcher or the agent that started them.
 
 #include "actors/process/launch_machine.hpp"
 
@@ -27,18 +27,18 @@ launch_actions launch_machine::take_over(const filled_place& before) {
   return out;
 }
 
-// Of a ledger that somebody has changed there may be no such host.
+// After an edit of the ledger such a host may not exist.
 void launch_machine::avoid(int process, int agent) {
   if (is_process(process) && agent >= 0 && agent < int(agents_.size()))
     all_[std::size_t(process)].avoided.insert(agent);
 }
 
-// What was asked of the agent before it was gone may have been done or not: the next one is asked
-// again when it has answered.
+// It is unknown whether the previous agent carried out its requests; the next agent is asked again
+// after it has answered.
 bool launch_machine::adopt(one& x, launch_actions& out) {
   if (!outlived_ || (x.pid == 0 && x.joined == 0))
     return false;
-  if (x.pid == 0)  // the agent had no time to say it
+  if (x.pid == 0)  // the agent did not report it in time
     x.pid = x.joined;
   if (x.which == 0)
     x.which = x.who.incarnation;
@@ -64,7 +64,7 @@ launch_actions launch_machine::agent_gone(int agent, const std::string& why) {
     else if (!by.lost.empty() || !adopt(x, out))
       lose(x, why, out);
     else
-      by.gone = by.asked_to_end = false;  // there is a next one
+      by.gone = by.asked_to_end = false;  // a next agent is started
   quit_if_over(out);
   return out;
 }

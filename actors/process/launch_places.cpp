@@ -1,4 +1,4 @@
-// Which host starts a place, and what becomes of those of a host that is gone.
+// Which host starts a place, and what happens to the places of a lost host.
 
 #include "actors/process/launch_machine.hpp"
 
@@ -17,8 +17,9 @@ std::vector<int> launch_machine::beside(const one& x, int agent) const {
   return out;
 }
 
-// Where it was not wrong; where fewest others are; of equals the one where it was; then rather not
-// where its own states are kept, or those that it keeps: one host would be gone with both.
+// Order of preference: a host that is not avoided; the fewest places; the current host; a host that
+// neither keeps the place's states nor has states kept by the place, because the loss of one host
+// would take both.
 std::optional<int> launch_machine::agent_for(const one& x) const {
   const auto exchanges_states = [&](int other) {
     const auto keeper_of
@@ -44,8 +45,8 @@ std::optional<int> launch_machine::agent_for(const one& x) const {
   return std::get<int>(*best);
 }
 
-// What has stood is no mistake of the user's: it may be this host that is at fault, and the run
-// ends when each has been tried.
+// A place that has stood is no configuration mistake: this host may be at fault. The run ends when
+// each host was tried.
 bool launch_machine::leave_host(one& x, const std::string& why) {
   if (!x.stood || over_ > 0)
     return false;
@@ -58,7 +59,7 @@ bool launch_machine::leave_host(one& x, const std::string& why) {
   return false;
 }
 
-// One after the other: who moves is asked for again, and stands then.
+// One move at a time: the supervisor asks for the moving place again, and it stands then.
 void launch_machine::offer_moves(launch_actions& out) {
   if (over_ > 0
       || !std::all_of(all_.begin(), all_.end(), [](const auto& x) { return x.is == phase::stands; })
@@ -72,8 +73,8 @@ void launch_machine::offer_moves(launch_actions& out) {
     }
 }
 
-// Whether all of it is, or the way there, nobody can tell: whoever lives there is told, and may not
-// hear it.
+// The host or only the network may be down. A process that still lives there is told, but may not
+// get the message.
 launch_actions launch_machine::host_gone(int agent, const std::string& why) {
   launch_actions out;
   auto& by = agents_[std::size_t(agent)];
@@ -93,7 +94,7 @@ launch_actions launch_machine::host_gone(int agent, const std::string& why) {
       out.emplace_back(act::abandon{x.who});
     lose(x, why, out);
   }
-  // To a supervisor that has not taken it: nothing runs again for a host that is not there.
+  // The supervisor may not have taken an offer yet; it must not replay for a host that is gone.
   for (auto& x : all_)
     if (x.offered == agent && x.is == phase::stands) {
       x.offered.reset();
@@ -111,7 +112,7 @@ launch_actions launch_machine::host_refuses(int agent, const std::string& why) {
   agents_[std::size_t(agent)].lost = why;
   for (auto& x : all_)
     if (x.agent == agent)
-      x.is = phase::none;  // its orders never left: nobody is to answer them
+      x.is = phase::none;  // its requests were never sent
   if (!refused_.empty())
     return out;
   refused_ = why;

@@ -14,18 +14,18 @@
 
 namespace troupe::actors {
 
-/// What is started for a place of the job: it connects with the rendezvous and does as run_node
+/// The program of a place: connects with the rendezvous and does what run_node does
 /// (node_process.hpp).
 struct node_program {
   int process = 0;
   std::uint32_t incarnation = 0;
-  std::string address;     ///< of the rendezvous
-  std::uint16_t port = 0;  ///< the same
+  std::string address;  ///< of the rendezvous; so is the port
+  std::uint16_t port = 0;
 };
 
-/// A node that was started by hand and waits for jobs (standing_node.hpp).
+/// A standing node: started by hand, waits for jobs (standing_node.hpp).
 struct standing_node_address {
-  std::string name;          ///< as its user named it: "host-1:7000"
+  std::string name;          ///< as the user wrote it: "host-1:7000"
   std::string address = {};  ///< numeric
   std::uint16_t port = 0;
   friend bool operator==(const standing_node_address&, const standing_node_address&) = default;
@@ -33,31 +33,34 @@ struct standing_node_address {
 
 struct launch_settings {
   std::filesystem::path run;  ///< the run's folder, with credentials
-  /// Starts a host agent: its connection's descriptor is added (runtime/process/agent_client.hpp).
+  /// Command of a host agent; the descriptor of its connection is appended
+  /// (runtime/process/agent_client.hpp).
   std::vector<std::string> agent;
-  /// The command that starts this one: the program's path, then its arguments.
+  /// Command of a place: the program's path, then its arguments.
   std::function<std::vector<std::string>(const node_program&)> node;
-  std::string address = "127.0.0.1";  ///< numeric, of this machine: where others reach it
-  /// Place p is started by the p-th of them, and those beyond the places are spare; none: all are
-  /// started here.
+  std::string address = "127.0.0.1";  ///< numeric address at which others reach this machine
+  /// Place p starts at the p-th standing node; further nodes are spare. Empty: all places start
+  /// here.
   std::vector<standing_node_address> standing = {};
-  /// Nodes outlive the agent that has started them (agent_link.hpp).
+  /// Nodes survive the death of their agent (agent_link.hpp).
   bool outlived = false;
   bool insecure = false;  ///< without TLS between processes (control_plane.hpp)
-  /// Of the supervisor's process. Above 1: it goes on with what the one before has left, agent and
-  /// processes (docs/protocol/succession.md).
+  /// Incarnation of the supervisor process. Above 1: it takes over the agent and processes of the
+  /// one before (docs/protocol/succession.md).
   std::uint32_t incarnation = 1;
-  /// The command of a process that goes on when this one is gone; empty: nobody does.
+  /// Command of this process's successor; empty: no successor.
   std::vector<std::string> successor = {};
-  /// A standing node's host goes on when this one's is gone. Nothing: none does.
+  /// Set when a standing node's host continues the run after this host is lost.
   struct elsewhere {
-    std::filesystem::path save;  ///< absolute: where the arbiter is (runtime/process/arbiter.hpp)
-    runtime::contender who;      ///< this process there
-    std::uint32_t round = 0;     ///< the arbiter's next: this process holds the one before
-    /// Another host goes on with the run, and this process ends: does not return.
+    std::filesystem::path
+        save;  ///< absolute path of the arbiter's folder (runtime/process/arbiter.hpp)
+    runtime::contender who;   ///< this process, as a contender
+    std::uint32_t round = 0;  ///< next round of the arbiter; this process holds the round before
+    /// Called when another host continues the run. This process then ends; the call does not
+    /// return.
     std::function<void(const std::string& why)> superseded;
-    /// No host is reached any more: this process has resigned, and others may go on. Or it has won
-    /// again.
+    /// Called with true when no host can be reached: this process has resigned, and others may
+    /// continue. Called with false when it has won again.
     std::function<void(bool now)> left_to_others;
   };
   std::optional<elsewhere> other_hosts = {};

@@ -86,11 +86,11 @@ class this_host final : public launch_sites {
     return folder_.log_of(agent_name_of(process));
   }
 
-  // The agent knows whom it has started, and not as which one of the run; the folder has whoever
-  // stood, also when the agent is a new one.
+  // The agent knows the processes it started, but not their incarnations in the run. The run's
+  // folder knows each process that has stood, also when the agent is new.
   void take_over() {
     std::map<int, filled_place> all;
-    std::map<int, std::int64_t> stood;  ///< the pid of who stood there last
+    std::map<int, std::int64_t> stood;  ///< pid of the last process that stood there
     const auto at = [&all](int process) -> filled_place& {
       auto& x = all[process];
       x.who.process = process;

@@ -1,5 +1,5 @@
-// Where the places of a job are started: by an agent of this host, or by nodes that were started by
-// hand on others. Carries out what the launch machine asks of agents.
+// Where the places of a job are started: by an agent of this host, or by standing nodes on other
+// hosts. Carries out the launch machine's actions for agents.
 
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace troupe::actors {
 
-/// Used by the launcher alone, in its handlers.
+/// Used only by the launcher, in its handlers.
 class launch_sites {
  public:
   virtual ~launch_sites() = default;
@@ -29,51 +29,49 @@ class launch_sites {
   launch_sites(const launch_sites&) = delete;
   launch_sites& operator=(const launch_sites&) = delete;
 
-  /// Whether all hosts have said that they serve, and what a launcher before this one has left
-  /// there, or that they do not. Until then nobody is started.
+  /// Whether all hosts have answered: that they serve, with what an earlier launcher left there, or
+  /// that they do not. Nothing is started before.
   virtual bool is_ready() const { return true; }
   virtual std::vector<filled_place> filled() const { return {}; }
-  /// Those that do not serve this launcher from its beginning, and why.
+  /// Hosts that did not serve this launcher at its start, and why.
   virtual std::vector<std::pair<int, std::string>> missing() const { return {}; }
 
-  /// Who starts each place at first, for the launch machine; and how many more there are.
+  /// The first agent of each place, for the launch machine; `spares`: the number of further agents.
   virtual std::vector<int> agents() const = 0;
   virtual int spares() const { return 0; }
-  /// Whether processes live on when their agent dies, and another one adopts them.
+  /// Whether processes survive their agent's death and the next agent adopts them.
   virtual bool are_outlived() const = 0;
-  /// Throws runtime::error: it cannot be.
+  /// Both throw runtime::error on failure.
   virtual void start(const launch_action::start& x) = 0;
-  /// The same.
   virtual void adopt(const launch_action::adopt& x) = 0;
   virtual void kill(const launch_action::kill& x) = 0;
-  /// False: there is none.
+  /// Returns false when there is no such agent.
   virtual bool end_agent(int agent) = 0;
   virtual void kill_agent(int agent) = 0;
-  /// All agents are gone. False: another one of the run is yet to end, which is told then. The
-  /// second time it is killed.
+  /// Called when all agents are gone. Returns false while this host's own agent still ends; `ended`
+  /// is called then. The second call kills it.
   virtual bool end_own_agent() { return true; }
 
-  /// It says that; false: another has taken its place.
+  /// Handles a message of an agent. Returns false when the agent has been replaced.
   virtual bool hear(const messages::agent_told& x) = 0;
-  /// Whose host is gone with that actor; -1: nobody's.
+  /// The host that is lost with that actor; -1: none.
   virtual int host_of(const caf::actor_addr& x) const = 0;
-  /// That host is gone: it is looked for, until it serves again.
+  /// The host is lost: searches for it until it serves again.
   virtual void lose(int /*host*/) {}
   virtual void look(const messages::look_for_node& /*x*/) {}
-  /// Hosts that may go on with the run (run_copy.hpp): those that serve it now.
+  /// Hosts that serve now and could continue the run (run_copy.hpp).
   virtual std::vector<int> serving() const { return {}; }
   virtual void keep(int /*host*/, const messages::keep_run& /*x*/) {}
   /// Answered by host_listener::kept.
   virtual void keep(int /*host*/, messages::keep_ledger /*x*/) {}
 
-  /// In a complaint: "process:1", and where that is; "the node at 10.0.0.2:7000".
+  /// For messages: "process:1" and its host; "the node at 10.0.0.2:7000".
   virtual std::string name_of(int process, int agent) const = 0;
   virtual std::string log_of(int process, int agent) const = 0;
   virtual std::string name_of_host(int /*agent*/) const { return "this host"; }
 };
 
-/// Of this host, whose agent is started now. `port`: of the rendezvous. Throws io_error: it cannot
-/// be.
+/// Starts this host's agent. `port`: of the rendezvous. Throws io_error.
 std::unique_ptr<launch_sites> sites_of_this_host(messages::launcher_actor::pointer self,
                                                  const launch_settings& settings,
                                                  std::uint16_t port,
@@ -81,34 +79,34 @@ std::unique_ptr<launch_sites> sites_of_this_host(messages::launcher_actor::point
                                                  int processes,
                                                  double suspicion);
 
-/// To those that stand there. Throws input_error that names the one that is not reached, not within
-/// `patience`, or is no node of ours.
+/// Connects with standing nodes. Throws input_error that names a node that is not reached within
+/// `patience`, or is not a standing node of this build.
 std::vector<messages::standing_node_actor> connect_with(
     caf::actor_system& system,
     const std::vector<standing_node_address>& nodes,
     std::chrono::milliseconds patience);
-/// The same of those that are there: null for whoever is not reached within twice that time, of
-/// which it warns. All at once.
+/// The same, all at once, without throwing: null for each node that is not reached within twice
+/// that time, with a warning.
 std::vector<messages::standing_node_actor> connect_with_those_there(
     caf::actor_system& system,
     const std::vector<standing_node_address>& nodes,
     std::chrono::milliseconds patience);
 
-/// What a handler of the launcher's is told of hosts.
+/// Callbacks of hosts, in handlers of the launcher.
 struct host_listener {
   std::function<void(int host, const std::string& why)> refused;
   std::function<void(int host)> serves;  ///< for the first time, or again
-  std::function<void(int host)> back;    ///< one that was lost serves again
-  /// What its copy of the ledger has now: all that it was sent, or not.
+  std::function<void(int host)> back;    ///< a lost host serves again
+  /// Size of its copy of the ledger, and whether it took all that was sent.
   std::function<void(int host, std::uint64_t bytes, bool all)> kept;
-  /// It obeys a later incarnation.
+  /// The host obeys a later incarnation.
   std::function<void(const std::string& why)> superseded;
-  std::function<void()> ready;  ///< launch_sites::is_ready, after it was not
-  std::function<void()> ended;  ///< launch_sites::end_own_agent has come to its end
+  std::function<void()> ready;  ///< launch_sites::is_ready has become true
+  std::function<void()> ended;  ///< launch_sites::end_own_agent has finished
 };
 
-/// Of other hosts: asks each of `nodes`, which are those of `settings.standing`, to serve, the
-/// first with a place each, the others as spares.
+/// Places on other hosts: asks each of `nodes`, in the order of `settings.standing`, to serve. The
+/// first nodes get a place each, the others are spares.
 std::unique_ptr<launch_sites> sites_of_standing_nodes(
     messages::launcher_actor::pointer self,
     const launch_settings& settings,

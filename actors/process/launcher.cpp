@@ -19,8 +19,8 @@
 namespace troupe::actors {
 namespace {
 
-/// Within which a process that was started has to come and ask for the job. A start is no sign of
-/// life: however short the suspicion is, a machine that starts many at once takes seconds.
+/// Timeout for a started process to join. A start takes seconds on a machine that starts many
+/// processes, however short the failure detector's timeout is.
 std::chrono::milliseconds patience_with_starts(std::chrono::milliseconds suspicion) {
   return std::max<std::chrono::milliseconds>(3 * suspicion, std::chrono::seconds(15));
 }
@@ -44,7 +44,8 @@ void launcher_state::start(launch_settings settings,
   port_ = publish(messages::rendezvous_actor(messages::launcher_actor(self_)), settings_.address);
   if (!settings_.standing.empty())
     find_places(job.layout.processes);
-  // Here they find this one; who succeeds it has the next incarnation, whatever comes of this one.
+  // Lets processes find this launcher, and a successor find its incarnation, whatever happens to
+  // this process.
   if (!settings_.successor.empty())
     leave_rendezvous();
   if (standing.empty())
@@ -167,7 +168,7 @@ void launcher_state::take(int, const runtime::process_signalled& x) {
   carry_out(machine_->signalled(x.request));
 }
 
-// A host that a place has left counts on its own.
+// A host that a place has left reports deaths that no longer matter.
 void launcher_state::take(int host, const runtime::process_died& x) {
   const int process = process_of(x.name);
   if (process >= 0 && machine_->agent_of(process) == host)
@@ -190,7 +191,7 @@ void launcher_state::take(int, const runtime::processes_listed&) {}
 
 void launcher_state::take(int, const runtime::succession_agreed&) {}
 
-// Nodes end by their supervisor's word, or by this one where it has died.
+// The supervisor tells the nodes to end; when it has died, the launcher does.
 void launcher_state::receive(const messages::shut_down& x) {
   settle_undecided();
   if (!machine_->is_over())
@@ -199,7 +200,7 @@ void launcher_state::receive(const messages::shut_down& x) {
   context_->messages->send_later(self_, messages::launcher_actor(self_), suspicion(), x);
   carry_out(machine_->over());
   if (machine_->has_quit())
-    carry_out(launch_action::quit{});  // unless the agent of this host hangs it has
+    carry_out(launch_action::quit{});  // finished, unless this host's own agent hangs
 }
 
 // --- what follows --------------------------------------------------------------------------------
@@ -275,7 +276,7 @@ void launcher_state::carry_out(const launch_action::forget& x) {
   known_.erase(x.who);
 }
 
-// Its agent ends it, too, when it has been without an owner for long.
+// Its agent also ends it, after a time without an owner.
 void launcher_state::carry_out(const launch_action::abandon& x) {
   if (const auto* const it = present_of(x.who); it != nullptr && it->node)
     context_->messages->send(

@@ -1,9 +1,9 @@
-// The launcher: has the processes of a job started by agents of their hosts, brings each together
-// with the others, and tells the supervisor when one stands and how one has died.
+// The launcher: starts the processes of a job through their hosts' agents, connects each with the
+// others, and reports starts and deaths to the supervisor.
 //
-// It lives beside the supervisor and outlives it: a successor that asks for a process gets the one
-// that stands. What follows what it asks of a machine without actors (launch_machine.hpp), whose
-// actions it carries out.
+// It lives beside the supervisor and outlives it: a later supervisor that asks for a process gets
+// the standing one. The launch machine (launch_machine.hpp) decides; the launcher carries its
+// actions out.
 
 #pragma once
 
@@ -38,10 +38,10 @@ class launcher_state {
 
   explicit launcher_state(messages::launcher_actor::pointer self) : self_(self) {}
 
-  /// `home`: the process of this actor, without port: who knows the launcher is connected with it.
-  /// Blocks while it is published and the agent starts: milliseconds, before there is anybody else.
-  /// `standing`: those of the settings, in their order. Throws io_error: the agent cannot be
-  /// started.
+  /// `home`: this actor's process, without its port, because whoever knows the launcher is
+  /// connected with it. Blocks for milliseconds while the actor is published and the agent starts;
+  /// no message is waiting yet. `standing`: the nodes of the settings, in their order. Throws
+  /// io_error when the agent cannot be started.
   void start(launch_settings settings,
              messages::job_description told,
              std::shared_ptr<const node_context> context,
@@ -57,19 +57,19 @@ class launcher_state {
   void receive(const messages::look_for_node& x);
   void receive(const messages::ledger_written& x);
   void receive(const messages::round_decided& x);
-  /// All of them end. Those that have not within the time of suspicion are killed.
+  /// Ends all processes. Kills those that do not end within the failure detector's timeout.
   void receive(const messages::shut_down& x);
 
  private:
-  /// Asked for the job before it was known who lives.
+  /// A join that came before `begun_`.
   struct early_join {
     messages::join what;
     caf::strong_actor_ptr by;
     caf::typed_response_promise<messages::admitted> answer;
   };
-  /// What of a process is known to this actor alone.
+  /// What only this actor knows of a process.
   struct known {
-    std::string host;  ///< by its name
+    std::string host;  ///< host name
     messages::present here = {};
     caf::actor_addr joined_by = {};
   };
@@ -140,34 +140,35 @@ class launcher_state {
   messages::job_description told_;
   std::shared_ptr<const node_context> context_;
   messages::present home_;
-  std::string run_;         ///< its id
-  std::string secret_;      ///< of the data planes, where processes have no credentials; else empty
-  std::uint16_t port_ = 0;  ///< where the processes find this actor
+  std::string run_;     ///< the run's id
+  std::string secret_;  ///< secret of the data planes for processes without credentials; else empty
+  std::uint16_t port_ = 0;  ///< port of this actor
   std::optional<launch_machine> machine_;
-  std::map<int, messages::start_process> asked_;  ///< the newest order
+  std::map<int, messages::start_process> asked_;  ///< newest request of each place
   std::map<messages::process_name, known> known_;
 
   std::unique_ptr<launch_sites> sites_;
-  bool begun_ = false;  ///< it is known what a launcher before this one has left
+  bool begun_ = false;  ///< the state that an earlier launcher left is known
   std::vector<messages::start_process> early_orders_;
   std::vector<early_join> early_joins_;
-  std::vector<std::uint32_t> places_;  ///< runtime::rendezvous_place::places
-  std::uint32_t round_ = 0;            ///< the same: round
-  /// What hosts keep of the run; nothing: none does. Places, round and rendezvous are of now.
+  std::vector<std::uint32_t> places_;  ///< as in runtime::rendezvous_place
+  std::uint32_t round_ = 0;
+  /// Copy of the run for the hosts; nothing: no host keeps one. Places, round and rendezvous are
+  /// the current ones.
   std::optional<messages::keep_run> kept_run_;
   struct copy {
-    std::uint64_t bytes = 0;     ///< that it has of the ledger
-    bool is_on_its_way = false;  ///< more of it: one piece at a time
+    std::uint64_t bytes = 0;     ///< bytes of the ledger that the host has
+    bool is_on_its_way = false;  ///< a piece is being sent; one at a time
   };
   std::map<int, copy> copies_;  ///< by host
-  /// While it is decided who goes on: hosts that are gone, why, and those of them that have come
-  /// back.
+  /// Lost hosts with the reasons, and those that have returned, while the arbiter's decision is
+  /// pending.
   std::vector<std::pair<int, std::string>> undecided_;
   std::vector<int> returned_;
   bool is_deciding_ = false;
-  bool has_resigned_ = false;  ///< nobody was reached: who comes back is taken when a round is won
-  std::uint64_t attempt_ = 0;  ///< messages::round_decided::attempt, of the newest
-  std::string unknown_why_;    ///< that was told
+  bool has_resigned_ = false;  ///< no host was reached; returning hosts are used after a won round
+  std::uint64_t attempt_ = 0;  ///< messages::round_decided::attempt of the newest question
+  std::string unknown_why_;    ///< the last logged reason
 };
 
 messages::launcher_actor::behavior_type launcher(

@@ -1,5 +1,5 @@
-// What a launcher gives to standing nodes, so that one of them goes on with the run when the host
-// of the supervisor is gone.
+// Copies of the run for standing nodes, so that one of them can continue the run when the
+// supervisor's host is lost.
 
 #include "actors/process/launcher.hpp"
 #include "runtime/process/run_folder.hpp"
@@ -15,12 +15,12 @@
 namespace troupe::actors {
 namespace {
 
-constexpr std::uint64_t most_of_ledger = std::uint64_t{1} << 20;  ///< bytes in a message
+constexpr std::uint64_t most_of_ledger = std::uint64_t{1} << 20;  ///< bytes per message
 constexpr const char* ledger_file = "ledger.jsonl";
 
 }  // namespace
 
-// The ledger tells with a lock of its own: it only sends.
+// The ledger calls this with its lock held, so it only sends a message.
 void launcher_state::follow_ledger() {
   if (!settings_.other_hosts)
     return;
@@ -79,8 +79,8 @@ void launcher_state::receive(const messages::ledger_written& x) {
       copy_ledger_to(host);
 }
 
-// What it has not, a piece of it, out of the file: of a host that is new, has refused some, or is
-// slower than the steps.
+// Sends a missing piece from the file: the host is new, has refused a piece, or is slower than the
+// steps.
 void launcher_state::copy_ledger_to(int host) {
   const auto file = settings_.run / ledger_file;
   std::error_code failure;
@@ -89,7 +89,7 @@ void launcher_state::copy_ledger_to(int host) {
   if (failure || size == copy.bytes)
     return;
   if (size < copy.bytes)
-    copy.bytes = 0;  // it was cut, or written anew
+    copy.bytes = 0;  // it was truncated or rewritten
   std::ifstream in(file, std::ios::binary);
   in.seekg(std::streamoff(copy.bytes));
   std::string lines(std::size_t(std::min(size - copy.bytes, most_of_ledger)), '\0');
@@ -97,7 +97,7 @@ void launcher_state::copy_ledger_to(int host) {
     send_ledger(host, std::move(lines));
 }
 
-// What is missing after a refusal is sent with what is written next.
+// After a refusal, the next write sends what is missing.
 void launcher_state::has_copied(int host, std::uint64_t bytes, bool all) {
   const auto found = copies_.find(host);
   if (found == copies_.end())

@@ -1,4 +1,4 @@
-// What the launcher does when hosts come and go.
+// The launcher's handling of hosts that come and go.
 
 #include "actors/process/launcher.hpp"
 #include "runtime/core/log.hpp"
@@ -11,7 +11,7 @@
 
 namespace troupe::actors {
 
-// A process that asked for the job is not heard of any more, or a host's node.
+// The sender of a join, or a host's standing node, is gone.
 void launcher_state::lose(const caf::down_msg& x) {
   if (const int host = sites_->host_of(x.source); host >= 0)
     return lose_host(
@@ -23,8 +23,7 @@ void launcher_state::lose(const caf::down_msg& x) {
       return carry_out(machine_->late(who, "nothing was heard of it any more while it prepared"));
 }
 
-// Where another host may go on with the run, because it is this one that is gone for it, that is
-// decided first.
+// When another host may continue the run, because this host is the lost one, that is decided first.
 void launcher_state::lose_host(int host, const std::string& why) {
   sites_->lose(host);
   copies_.erase(host);

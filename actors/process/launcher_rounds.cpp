@@ -1,5 +1,5 @@
-// How a launcher that loses a host finds out whether it is that one, or itself, that is gone for
-// the others.
+// After the loss of a host, the launcher finds out whether that host or its own is cut off from the
+// others.
 
 #include "actors/process/launcher.hpp"
 #include "runtime/core/error.hpp"
@@ -18,8 +18,8 @@ namespace {
 
 using decided = messages::round_decided::outcome;
 
-/// Blocks for a file system. `competes`: there is somebody to go on with. Else it resigns the round
-/// that it holds, so that those whom it does not reach can go on.
+/// Blocks on a file system. `competes`: some host still serves. Otherwise it resigns the round that
+/// it holds, so that unreachable hosts can continue the run.
 messages::round_decided asked(const runtime::arbiter& by,
                               messages::round_decided out,
                               const runtime::contender& who,
@@ -60,7 +60,8 @@ void launcher_state::decide_round() {
               });
 }
 
-// By a thread: a file system that hangs holds nobody here. The answer comes as a message.
+// Asks on a thread, so that a hanging file system does not block the launcher. The answer is a
+// message.
 void launcher_state::ask_arbiter(messages::round_decided question, question_to_arbiter how) {
   const auto tell = [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()),
                      path = context_->messages](messages::round_decided x) {
@@ -69,7 +70,7 @@ void launcher_state::ask_arbiter(messages::round_decided question, question_to_a
   };
   const auto unanswered = [](messages::round_decided x, const char* why) {
     if (x.how == decided::lost)
-      return x;  // whatever the arbiter says
+      return x;  // the arbiter's answer does not matter
     x.how = decided::unknown;
     x.why = why;
     return x;
@@ -95,7 +96,7 @@ void launcher_state::ask_arbiter(messages::round_decided question, question_to_a
 
 void launcher_state::receive(const messages::round_decided& x) {
   if (machine_->is_over() || x.attempt != attempt_ || !is_deciding_)
-    return;  // who is over has given them up
+    return;  // an ending launcher has given up its hosts
   switch (x.how) {
     case decided::awaited:
       runtime::log_warning(
@@ -121,7 +122,7 @@ void launcher_state::receive(const messages::round_decided& x) {
     case decided::lost:
       return is_superseded(x.why);
     case decided::open:
-      if (!sites_->serving().empty()) {  // one has come back meanwhile
+      if (!sites_->serving().empty()) {  // a host has returned meanwhile
         is_deciding_ = false;
         return decide_round();
       }
@@ -139,8 +140,8 @@ void launcher_state::is_superseded(const std::string& why) {
   settings_.other_hosts->superseded(fmt::format("{}{}; this process ends", because, why));
 }
 
-// By a host that obeys a later incarnation. That one may have resigned since, so others are not to
-// lose a round to this process, which ends.
+// A host obeys a later incarnation. That one may have resigned since; this ending process resigns
+// its rounds so that the others do not lose to it.
 void launcher_state::obeys_another(const std::string& why) {
   if (!settings_.other_hosts || machine_->is_over())
     return;
@@ -168,15 +169,16 @@ void launcher_state::settle_undecided() {
     find_host(host);
 }
 
-// A successor here has to know it before anybody else does: else it would ask for a round that is
-// over. Whom this launcher has lost since it asked may go on, where it has nobody to go on with.
+// Writes the new round to the rendezvous first: a successor here would else ask for a round that is
+// over. If this launcher has lost all its hosts since it asked, it resigns, so that they can
+// continue.
 void launcher_state::win_round(std::uint32_t won) {
   const auto before = std::exchange(round_, won + 1);
   try {
     leave_rendezvous();
   } catch (const runtime::error& failure) {
     runtime::log_warning("{}", failure.what());
-    round_ = before;  // it is won again by this process, and by nobody else
+    round_ = before;  // this process can win the round again; no other can
   }
   const bool has_nobody = sites_->serving().empty();
   has_resigned(has_nobody);
@@ -186,7 +188,7 @@ void launcher_state::win_round(std::uint32_t won) {
       [who = settings_.other_hosts->who, won](const runtime::arbiter& by) { by.resign(won, who); });
 }
 
-// Not before all nodes serve this run: one of those runs may still be going on with them.
+// Called when all nodes serve this run: an earlier run could otherwise still use them.
 void launcher_state::forget_other_runs() {
   if (settings_.other_hosts)
     tell_arbiter([](const runtime::arbiter& by) { by.forget_others(); });

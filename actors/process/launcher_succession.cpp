@@ -1,4 +1,4 @@
-// What a launcher leaves to the one that succeeds it, and what that begins with.
+// What a launcher leaves for its successor, and how a successor begins.
 
 #include "actors/process/launcher.hpp"
 #include "runtime/core/error.hpp"
@@ -21,7 +21,7 @@ void launcher_state::find_places(int processes) {
   places_.resize(std::size_t(processes));
 }
 
-// Who was started by a launcher before this one, then whoever has come meanwhile.
+// First the processes of an earlier launcher, then the joins that came meanwhile.
 void launcher_state::take_up() {
   for (const auto& x : context_->ledger->avoided())
     machine_->avoid(x.process, x.host);
@@ -59,7 +59,7 @@ void launcher_state::leave_rendezvous() const {
                              .round = round_});
 }
 
-// A successor has to know it where the host is lost, too.
+// A successor must know it even when the host is lost.
 void launcher_state::note_start(const messages::process_name& who) {
   if (places_.empty())
     return;
@@ -78,9 +78,9 @@ void launcher_state::note_start(const messages::process_name& who) {
   }
 }
 
-// A successor that finds it where it was has it move. It is written down before the process is
-// ended, or with the next record where somebody else writes just now: a disk that hangs holds
-// nobody here.
+// Recorded before the process is ended, so that a successor that finds it in its old place moves
+// it. When another thread is writing, it goes with the next record: a hanging disk does not block
+// this actor.
 void launcher_state::carry_out(const launch_action::avoid& x) {
   context_->ledger->avoid({x.process, x.agent});
   context_->ledger->flush();

@@ -1,4 +1,4 @@
-// The data planes of a process, and the other processes of the run as they know them.
+// The data planes of a process, and its table of the run's other processes.
 
 #pragma once
 
@@ -16,17 +16,17 @@
 
 namespace troupe::actors {
 
-/// Its process may live.
+/// A broken connection; the process at its other end may live.
 struct broken_connection {
   messages::process_name to = {};
-  runtime::generation_id generation = {};  ///< that it was needed in
+  runtime::generation_id generation = {};  ///< in which it was needed
   std::string why;
 };
 
-/// "connection:1.2": that with the second incarnation of process 1, in `suspected` and
+/// "connection:1.2" is the connection with incarnation 2 of process 1, in `suspected` and
 /// `taken_for_dead`.
 std::string name_of_connection(const messages::process_name& to);
-/// Nothing: it is no name of one.
+/// Nothing when the name is of another form.
 std::optional<messages::process_name> connection_named(const std::string& name);
 
 /// The inverse of process_name::key.
@@ -34,12 +34,12 @@ inline messages::process_name process_by_key(std::uint64_t key) {
   return {int(key >> 32) - 2, std::uint32_t(key)};
 }
 
-/// Who is told when a connection of a data plane breaks. Any thread; who hears is called without a
-/// lock, and may be for a moment after another one has taken its place.
+/// Reports broken connections of the data planes to one listener. Any thread. The listener is
+/// called without a lock; a replaced listener may be called for a moment longer.
 class broken_connections {
  public:
   using hearer = std::function<void(const broken_connection&)>;
-  /// Instead of the one before. What broke last while there was nobody is told now.
+  /// Replaces the listener. The last break without a listener is reported now.
   void tell_to(hearer x);
   void tell(const broken_connection& x);
 
@@ -49,10 +49,10 @@ class broken_connections {
   std::optional<broken_connection> untold_;
 };
 
-/// Any thread. A simulation has others in its place, between processes that are none.
+/// Any thread. Simulations substitute their own class.
 class neighbours {
  public:
-  /// `windows` may be null: of a process without ranks.
+  /// `windows` is null in a process without ranks.
   neighbours(messages::process_name self,
              std::shared_ptr<runtime::wire_transport> transport,
              std::shared_ptr<runtime::windows> windows,
@@ -60,29 +60,29 @@ class neighbours {
   virtual ~neighbours() = default;
 
   const messages::process_name& self() const { return self_; }
-  /// How the others reach its data planes; its control plane's place is not filled in.
+  /// The addresses of this process's data planes; the control plane's is not filled in.
   messages::process_address address() const;
 
-  /// From now on tickets of this process can be redeemed here, and groups joined with its ranks. A
-  /// newer incarnation takes the place of the one before.
+  /// Makes tickets of that process redeemable and groups with its ranks joinable here. A newer
+  /// incarnation replaces the previous one.
   void introduce(const messages::process_address& x);
-  /// Everybody here who waits for it is told.
+  /// Fails every wait for it in this process.
   void forget(const messages::process_name& who, const std::string& why);
 
-  /// LINK-1: the process that is known at that place lives, and a connection with it broke. After
-  /// the end of the generation: for the next one all are made anew.
+  /// LINK-1: the process at that place lives, but a connection with it broke. Call it after the end
+  /// of the generation; all its connections are then made anew for the next one.
   virtual void renew_connections(int process);
 
-  /// Of a connection that breaks by itself, and is made anew for the next generation.
+  /// Sets the listener of connections that break while their process lives.
   void when_broken(broken_connections::hearer x);
 
-  /// Memory that the other processes of this host can map; empty: there is none.
+  /// Memory that other processes of this host can map; empty: none.
   runtime::memory_source shared_memory() const;
-  /// What was taken of other processes' arrays; null: of a process without ranks.
+  /// Counts of bytes from other processes' arrays; null in a process without ranks.
   const runtime::window_counters* taken() const;
 
-  /// The end of a rank that lives here in a group whose ranks live in those processes, each by its
-  /// place in the job. Throws as windows::join; io_error: one of them is not known.
+  /// Joins a local rank to a group whose ranks are in those processes, named by their places in the
+  /// job. Throws as windows::join, and io_error when one of them is not known.
   virtual std::unique_ptr<runtime::communicator> join(runtime::window_group_description what,
                                                       const std::vector<int>& processes,
                                                       int rank,
@@ -94,7 +94,7 @@ class neighbours {
   const std::shared_ptr<runtime::windows> windows_;
   const std::shared_ptr<broken_connections> broken_;  ///< may be null
   mutable std::mutex mutex_;
-  std::map<int, messages::process_address> others_;  ///< the newest of each place
+  std::map<int, messages::process_address> others_;  ///< newest incarnation of each place
 };
 
 }  // namespace troupe::actors

@@ -35,11 +35,11 @@
 namespace troupe::actors {
 namespace {
 
-constexpr int patience_without_supervisor = 10;  // times the suspicion
+constexpr int patience_without_supervisor = 10;  // times the failure detector's timeout
 constexpr int failed = 3;                        // exit code
-// Before it knows the job. Where more hang the process ends, and another takes its place.
+// Until the job is known. When more actors hang, the process ends and is replaced.
 constexpr int threads_to_spare = 2;
-// For who takes the supervisor's place.
+// Polling interval for a new supervisor process.
 constexpr auto between_looks = std::chrono::milliseconds(20);
 
 using clock = std::chrono::steady_clock;
@@ -49,10 +49,10 @@ std::chrono::milliseconds milliseconds(double seconds) {
       std::chrono::duration<double>(seconds));
 }
 
-/// One process's part in one run.
+/// One process's part in a run.
 class node_process {
  public:
-  /// Throws input_error: the run has no credentials, or others may read them.
+  /// Throws input_error when the run has no credentials, or other users may read them.
   explicit node_process(const node_process_settings& settings)
       : settings_(settings),
         folder_(runtime::run_folder::open(settings.run)),
@@ -71,8 +71,7 @@ class node_process {
     const auto& job = told.job;
     try {
       stand(told);
-      // Where nobody is replaced nobody adopts it either, should its agent and that one's guard
-      // die.
+      // Without recovery, no agent adopts this process when its agent and guard have died.
       if (!context_->jobs->open(told_)->job.recovery.on)
         runtime::end_with_parent(::getppid());
       const auto entry = entry_of(job);
@@ -121,7 +120,7 @@ class node_process {
     throw runtime::io_error("{}", why);
   }
 
-  /// The rendezvous has heard it, or cannot.
+  /// Waits until the rendezvous has received it, or cannot.
   void withdraw(const std::string& why) {
     (*self_)
         ->request(
@@ -164,20 +163,20 @@ class node_process {
                       where_.port);
   }
 
-  /// The supervisor's process has a successor, which this one joins as it stands. Throws
-  /// input_error when it is refused.
+  /// Joins the successor of the supervisor process without a restart. Throws input_error when it is
+  /// refused.
   bool follow_successor() {
     std::optional<runtime::rendezvous_place> newest;
     try {
       newest = runtime::find_rendezvous(folder_);
-    } catch (const runtime::error&) {  // it is looked at again
+    } catch (const runtime::error&) {  // looked at again later
     }
     if (!newest || newest->incarnation <= place_.incarnation)
       return false;
     const auto before = std::exchange(place_, *newest);
     try {
       static_cast<void>(join_at(place_));
-    } catch (const runtime::io_error&) {  // that one is gone, too, or not there yet
+    } catch (const runtime::io_error&) {  // the successor is gone too, or not there yet
       place_ = before;
       return false;
     }
@@ -190,7 +189,7 @@ class node_process {
     return true;
   }
 
-  /// What it has is lost to the run then: the next of its place begins without it.
+  /// A refused process's state is lost to the run; the next one of its place starts without it.
   bool is_refused_by_successor(bool& alone) {
     try {
       alone = !follow_successor();
@@ -224,8 +223,8 @@ class node_process {
     return out;
   }
 
-  // The node ends when it is told to, or of a fault of its own; and when nobody is there any more
-  // who could tell it.
+  // The node ends when told to, after an error of its own, and when there has been no supervisor
+  // for too long.
   int wait() {
     std::optional<int> code;
     bool alone = false;
@@ -261,7 +260,7 @@ class node_process {
     return *code;
   }
 
-  /// What was watched here: in files of this process's own.
+  /// Writes traces and profiles to files of this process.
   void write_records(const runtime::training_job& job) const {
     const auto own = [&](std::filesystem::path file) {
       file.replace_extension(fmt::format("process-{}.{}{}",
@@ -297,7 +296,7 @@ class node_process {
           runtime::human_bytes(double(taken->bytes_received)));
   }
 
-  /// The process ends here where something hangs, or may.
+  /// Ends the process at once when an actor hangs or may hang.
   void end(int code) {
     if (!context_)
       return;
@@ -317,7 +316,7 @@ class node_process {
       (*self_)->send_exit(connector_, caf::exit_reason::user_shutdown);
     write_records(job);
     runtime::keep_product_choices(job);
-    self_.reset();  // who waits for all actors is one of them
+    self_.reset();  // a scoped actor is among the actors waited for
     node_ = nullptr;
     rendezvous_ = nullptr;
     runtime::leave_temporary(folder_);
@@ -329,10 +328,10 @@ class node_process {
 
   const node_process_settings settings_;
   const runtime::run_folder folder_;
-  runtime::rendezvous_place place_;  ///< of who leads the run, as far as this process knows
+  runtime::rendezvous_place place_;  ///< of the run's supervisor process, as far as known
   std::unique_ptr<caf::actor_system_config> config_;
   caf::actor_system system_;
-  std::optional<caf::scoped_actor> self_;  ///< this thread, while it waits
+  std::optional<caf::scoped_actor> self_;  ///< represents this thread while it waits
   messages::rendezvous_actor rendezvous_;
   messages::job_description told_;
   messages::process_address where_;

@@ -1,6 +1,6 @@
-// A process that hosts ranks: from its start by a host agent to its end.
+// A process that hosts ranks, from its start by a host agent to its end.
 //
-//   SUCCESSION-1  The death of the supervisor's process does not end it, where another one takes
+//   SUCCESSION-1  The process survives the death of the supervisor process when a successor takes
 //                 over.
 
 #pragma once
@@ -16,20 +16,20 @@ namespace troupe::actors {
 
 struct node_process_settings {
   std::filesystem::path run;        ///< the run's folder
-  messages::process_name who = {};  ///< what it is to be
-  std::string address;              ///< of the rendezvous: numeric, and its port
+  messages::process_name who = {};  ///< its place and incarnation
+  std::string address;              ///< of the rendezvous, numeric; so is the port
   std::uint16_t port = 0;
-  std::string listen = "127.0.0.1";  ///< numeric, of this machine: where others reach it
-  double suspicion = 10;             ///< seconds, of the run
-  bool insecure = false;             ///< control_plane.hpp; then the run's secret comes by it, too
-  /// What jobs may name that no text can say.
+  std::string listen = "127.0.0.1";  ///< numeric address at which others reach this machine
+  double suspicion = 10;             ///< failure detector's timeout of the run in seconds
+  bool insecure = false;  ///< see control_plane.hpp; the run's secret is then sent over it, too
+  /// Functions that a job refers to by name.
   runtime::registered_functions functions = {};
 };
 
-/// Takes part in a run until its job is over, or nobody has been its supervisor for ten times the
-/// suspicion: who takes that place is found in the run's folder, and joined. Returns the exit code:
-/// 0 when it was told to end, 3 when it failed, which the log and the rendezvous have been told.
-/// Throws input_error and io_error when nobody lets it take part.
+/// Takes part in a run until its job is over, or until there was no supervisor for ten times the
+/// failure detector's timeout. A successor of the supervisor is found through the run's folder and
+/// joined. Returns the exit code: 0 when told to end, 3 on a failure that was logged and sent to
+/// the rendezvous. Throws input_error and io_error when it is not admitted.
 int run_node(const node_process_settings& settings);
 
 }  // namespace troupe::actors

@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* node_word = "troupe:node";
 
-/// Pairs of a name and a value, after the first word.
+/// Name-value pairs after the first word.
 class part_words {
  public:
   explicit part_words(const std::vector<std::string>& words) : part_(words.at(0)) {
@@ -133,7 +133,7 @@ bool is_part(const std::vector<std::string>& words) {
 
 int play_part(const std::vector<std::string>& words,
               const runtime::registered_functions& functions) {
-  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the call that writes it
+  ::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file size limit then fails with an error
   try {
     const part_words given(words);
     return words.front() == node_word ? be_node(given, functions) : be_agent(given);

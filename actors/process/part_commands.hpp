@@ -1,5 +1,5 @@
-// How a run starts the program that it is of once more, as one of its processes: a host agent, or a
-// node that hosts ranks. By words that no user types, with nothing secret among them.
+// How a run starts its own program again as one of its processes: a host agent, or a node that
+// hosts ranks. The command lines are not meant for users and contain no secrets.
 
 #pragma once
 
@@ -13,25 +13,25 @@
 namespace troupe::actors {
 
 struct part_settings {
-  std::filesystem::path run;  ///< the folder, held by who starts them
-  double suspicion = 10;      ///< seconds, of the run
-  /// So many suspicions after who started it is gone an agent ends everybody and itself.
+  std::filesystem::path run;  ///< the run's folder, held by the starting process
+  double suspicion = 10;      ///< failure detector's timeout of the run in seconds
+  /// An agent without an owner ends after this many timeouts.
   double patience = 10;
-  bool insecure = false;  ///< control_plane.hpp
-  /// Nodes live on when their agent dies, and another one adopts them: of runs with recovery.
+  bool insecure = false;  ///< see control_plane.hpp
+  /// Nodes survive their agent's death and the next agent adopts them: in runs with recovery.
   bool outlived = false;
 };
 
-/// How processes of that run are started on this host, by this program: run, agent, node, address
-/// and insecure are filled in. `address`: numeric, of this host, where others reach it.
+/// The commands for processes of that run on this host. Fills in run, agent, node, address and
+/// insecure. `address`: numeric address at which others reach this host.
 launch_settings launch_of_parts(const part_settings& how, const std::string& address = "127.0.0.1");
 
-/// Whether the words that a program was given, without its name, are those of a part.
+/// Whether a program's arguments are those of a part.
 bool is_part(const std::vector<std::string>& words);
 
-/// Is that part, to its end, and returns the exit code. What goes wrong is in the log, which who
-/// started it has in a file. Call it while this process has one thread. `functions`: what jobs may
-/// name.
+/// Runs the part to its end and returns the exit code. Errors go to the log, which the starting
+/// process has redirected to a file. Call it while this process has one thread. `functions`: what
+/// jobs may refer to by name.
 int play_part(const std::vector<std::string>& words,
               const runtime::registered_functions& functions = {});
 

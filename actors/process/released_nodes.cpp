@@ -24,10 +24,10 @@
 namespace troupe::actors {
 namespace {
 
-constexpr auto patience = std::chrono::seconds(1);  // with each
-constexpr auto limit = std::chrono::seconds(3);     // with all
+constexpr auto patience = std::chrono::seconds(1);  // per node
+constexpr auto limit = std::chrono::seconds(3);     // for all nodes
 
-/// Ends when CAF does, which may wait for a node that has accepted its call and hangs.
+/// Returns when CAF does, which may wait for a node that accepted the call and hangs.
 void tell_all(const std::vector<standing_node_address>& nodes,
               const runtime::run_folder& run,
               double suspicion,
@@ -59,7 +59,7 @@ bool release_nodes(const std::vector<standing_node_address>& nodes,
   try {
     const auto folder = runtime::run_folder::open(run);
     if (!runtime::find_rendezvous(folder))
-      return true;  // nobody holds anything
+      return true;  // no node holds anything
     runtime::start_thread("release", [done, nodes, folder, suspicion, insecure] {
       try {
         tell_all(nodes, folder, suspicion, insecure);

@@ -1,4 +1,4 @@
-// Standing nodes of a run that nobody goes on with.
+// Releases the standing nodes of a run that has no successor.
 
 #pragma once
 
@@ -9,11 +9,11 @@
 
 namespace troupe::actors {
 
-/// Those that serve the run in that folder, or hold its processes for a successor of its
-/// supervisor's process, end them and are free, as none will come. The supervisor's process is
-/// gone. Whom it cannot tell frees itself after the time for which it holds (standing_node.hpp).
-/// Blocks for three seconds at most. False: a thread of it goes on that the end of this process
-/// would have to wait for.
+/// Tells the nodes that serve this run, or hold its processes for a successor, to end the processes
+/// and become free. Called when the supervisor process is gone and none follows. A node that is not
+/// reached frees itself after its hold time (standing_node.hpp). Blocks for at most three seconds.
+/// Returns false when a thread is still blocked, for which the end of this process would have to
+/// wait.
 bool release_nodes(const std::vector<standing_node_address>& nodes,
                    const std::filesystem::path& run,
                    double suspicion,

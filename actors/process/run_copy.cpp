@@ -65,7 +65,7 @@ void run_copy::keep(const messages::keep_run& x) {
 
 std::uint64_t run_copy::keep(const messages::keep_ledger& x) {
   if (x.at > ledger_bytes_)
-    return ledger_bytes_;  // what is between was lost: it comes again
+    return ledger_bytes_;  // a piece was lost; it will be sent again
   const auto file = folder_.ledger();
   const runtime::descriptor to(
       ::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
@@ -93,7 +93,7 @@ bool run_copy::remove_unless_used() const {
     const auto now = runtime::find_rendezvous(folder_);
     if (folder_.record().ended || (now && now->incarnation > told_.incarnation))
       return true;
-  } catch (const runtime::error&) {  // somebody has removed it
+  } catch (const runtime::error&) {  // the copy was removed
   }
   fs::remove_all(folder_.path(), ignored);
   return true;

@@ -1,10 +1,10 @@
-// What a standing node has of the run that it serves, for the case that the host of the supervisor
-// is lost with the run's folder: a folder like that one, on this host, from which another process
-// goes on (docs/protocol/succession.md).
+// A standing node's copy of the run that it serves: a run folder on this host. If the supervisor's
+// host is lost with the run's folder, another process continues the run from it
+// (docs/protocol/succession.md).
 //
-//   COPIES/RUN-ID.N/  N: so many there were before of this run
+//   COPIES/RUN-ID.N/  N: number of earlier copies of this run
 //                     run.json, order, description.json, rendezvous.json, ledger.jsonl,
-//                     credentials/, and logs/ once a process goes on here
+//                     credentials/, and logs/ once a process continues here
 
 #pragma once
 
@@ -20,7 +20,7 @@ namespace troupe::actors {
 /// One thread.
 class run_copy {
  public:
-  /// In a new folder below `copies`, with the credentials of the standing node's folder. Throws
+  /// Creates a folder below `copies`, with the credentials of the standing node's folder. Throws
   /// input_error and io_error.
   run_copy(const std::filesystem::path& copies,
            const std::filesystem::path& node,
@@ -28,16 +28,17 @@ class run_copy {
 
   const runtime::run_folder& folder() const { return folder_; }
   const messages::keep_run& told() const { return told_; }
-  /// What has changed. Throws io_error.
+  /// Writes what has changed. Throws io_error.
   void keep(const messages::keep_run& x);
-  /// What the copy has of the ledger now, without a hole: bytes. Throws io_error, and then it has
-  /// what it had, or less.
+  /// Writes a piece of the ledger; returns the bytes that the copy has without a gap. Throws
+  /// io_error; the copy then has the same bytes as before, or fewer.
   std::uint64_t keep(const messages::keep_ledger& x);
   std::uint64_t ledger_bytes() const { return ledger_bytes_; }
-  /// Whether it has come to where the run was when the copy was begun: else it would go on from an
-  /// older checkpoint than the newest.
+  /// Whether the copy has reached the state of the run at the copy's start. Before that, a
+  /// successor would continue from an older checkpoint than the newest.
   bool is_complete() const { return ledger_bytes_ >= begun_with_; }
-  /// Unless a process leads the run there, or has led it. False: one looks at it yet.
+  /// Removes the folder unless a process leads or has led the run there. Returns false while a
+  /// process still uses it.
   bool remove_unless_used() const;
 
  private:
@@ -47,10 +48,11 @@ class run_copy {
   std::uint64_t begun_with_ = 0;
 };
 
-/// Why this host could not go on with that run from its copy; empty: it could, and what it needs of
-/// the arbiter is made. Blocks for file systems.
+/// Why this host could not continue the run from its copy; empty: it could. Also prepares the
+/// arbiter's entry. Blocks on file systems.
 std::string why_not_here(const messages::keep_run& x, const std::filesystem::path& copy);
-/// By who has started a process there that does not lead, and will not: others may. The same.
+/// Called when a process was started there and will not lead: resigns, so that others may. Blocks,
+/// too.
 void resign_here(const messages::keep_run& x, const std::filesystem::path& copy);
 
 }  // namespace troupe::actors

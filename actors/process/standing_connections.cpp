@@ -1,4 +1,4 @@
-// A launcher's first connections with the nodes that stand on other hosts.
+// A launcher's first connections with the standing nodes.
 
 #include "actors/process/control_plane.hpp"
 #include "actors/process/launch_sites.hpp"
@@ -39,7 +39,7 @@ std::vector<messages::standing_node_actor> connect_with_those_there(
     const std::vector<standing_node_address>& nodes,
     std::chrono::milliseconds patience) {
   std::vector<messages::standing_node_actor> out(nodes.size());
-  std::vector<std::jthread> looks;  // all at once: who says nothing is waited for
+  std::vector<std::jthread> looks;  // in parallel, because a silent node takes the whole timeout
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     auto look
         = runtime::start_thread("search", [&x = nodes[i], &found = out[i], &system, patience] {

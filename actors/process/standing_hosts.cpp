@@ -1,4 +1,4 @@
-// Hosts that have standing nodes: their orders, and the search for those that are lost.
+// Hosts with standing nodes: requests to them, and the search for lost hosts.
 
 #include "actors/process/agent_link.hpp"
 #include "actors/process/control_plane.hpp"
@@ -28,17 +28,17 @@
 namespace troupe::actors {
 namespace {
 
-/// For a node to serve which has yet to end what another run has started there, or to hold it for
-/// so long.
+/// Timeout for a node that still ends the processes of another run, or holds them.
 std::chrono::milliseconds patience_with_others(double suspicion) {
   const auto one = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::duration<double>(suspicion));
   return longest_hold(one) + 2 * one;
 }
 
-/// Of an order whose answer nobody awaits.
+/// Number of a request without an awaited answer.
 constexpr std::uint64_t no_request = std::numeric_limits<std::uint64_t>::max();
-/// Of a lost node: after a suspicion, then after twice as long each time, up to so many.
+/// Maximum pause between searches for a lost node, in failure-detector timeouts; the pause doubles
+/// each time.
 constexpr int longest_search = 16;
 
 class other_hosts final : public launch_sites {
@@ -80,8 +80,8 @@ class other_hosts final : public launch_sites {
   }
 
   bool is_ready() const override { return is_ready_; }
-  // Of a place that runs twice, since a host was lost to the launcher before and came back, the
-  // newer one.
+  // A place may run twice when the previous launcher lost a host that came back; takes the newer
+  // one.
   std::vector<filled_place> filled() const override {
     std::vector<filled_place> out;
     out.resize(std::size_t(processes_));
@@ -124,14 +124,14 @@ class other_hosts final : public launch_sites {
     return out;
   }
   int spares() const override { return int(hosts_.size()) - processes_; }
-  // A standing node has its next agent adopt them itself: nothing of that comes here.
+  // A standing node's next agent adopts the processes; the launcher is not involved.
   bool are_outlived() const override { return false; }
   void adopt(const launch_action::adopt& x) override {
     throw runtime::broken_promise(
         fmt::format("PROCESS-1: a standing node adopts process:{} by itself", x.process));
   }
 
-  // Orders of a run that it does not serve yet, while it ends the one before, a node does not obey.
+  // While a node still ends another run, it does not obey this one.
   void start(const launch_action::start& x) override {
     auto& to = at(x.agent);
     messages::start_node order{x.request, x.who};
@@ -157,7 +157,7 @@ class other_hosts final : public launch_sites {
 
   bool end_own_agent() override { return !own_agent_ || own_agent_->end(); }
 
-  // What a standing node tells it has looked at.
+  // The standing node has already processed what it passes on.
   bool hear(const messages::agent_told& x) override {
     if (x.host == succession_agent::host) {
       const bool is_news = own_agent_ && own_agent_->hear(x);
@@ -178,7 +178,7 @@ class other_hosts final : public launch_sites {
       std::erase_if(at(x.host).running, [died](const auto& it) {
         return agent_name_of(it.who.process) == died->name && it.which == died->which;
       });
-    return false;  // it was an order of the launcher before
+    return false;  // a request of the previous launcher
   }
   int host_of(const caf::actor_addr& x) const override {
     for (std::size_t h = 0; h < hosts_.size(); ++h)
@@ -198,8 +198,8 @@ class other_hosts final : public launch_sites {
       look_later(host);
     }
   }
-  // Whether there is anybody a thread finds out: CAF would keep all who connect waiting meanwhile,
-  // for as long as the system takes.
+  // A thread tests whether a node listens: CAF would block all other connects for the system's
+  // timeout.
   void look(const messages::look_for_node& x) override {
     auto& lost = at(x.host);
     if (x.listens)
@@ -255,7 +255,7 @@ class other_hosts final : public launch_sites {
     path_->request(self_, at(host).node, caf::infinite, std::move(x))
         .then([this, host, end](
                   const messages::ledger_kept& y) { tell_.kept(host, y.bytes, y.bytes == end); },
-              [](const caf::error&) {});  // it is gone, which is heard of otherwise
+              [](const caf::error&) {});  // the node is gone; another event reports it
   }
 
   std::string name_of(int process, int agent) const override {
@@ -271,15 +271,15 @@ class other_hosts final : public launch_sites {
 
  private:
   struct host {
-    messages::standing_node_actor node;  ///< null: it is lost
-    std::string folder;                  ///< there; empty: it does not serve yet
+    messages::standing_node_actor node;  ///< null: lost
+    std::string folder;                  ///< folder on that host; empty: it does not serve yet
     std::vector<messages::start_node> waiting;
-    /// By order of a launcher before this one.
+    /// Processes started for an earlier launcher.
     std::vector<messages::standing_process> running;
-    bool has_answered = false;  ///< when it was asked to serve first
+    bool has_answered = false;  ///< to the first request to serve
     bool is_looked_for = false;
-    int pause = 1;        ///< suspicions until it is looked for again
-    std::string refusal;  ///< the last that was told
+    int pause = 1;        ///< failure-detector timeouts until the next search
+    std::string refusal;  ///< the last one
 
     bool serves() const { return !folder.empty(); }
   };
@@ -342,7 +342,7 @@ class other_hosts final : public launch_sites {
   void is_served(int number, const messages::serving& x) {
     auto& it = at(number);
     if (!it.node)
-      return has_answered(number);  // it is gone again
+      return has_answered(number);  // lost again
     it.folder = x.run;
     it.refusal.clear();
     it.pause = 1;
@@ -353,7 +353,7 @@ class other_hosts final : public launch_sites {
           it.running.push_back(one);
       return has_answered(number);
     }
-    for (const auto& one : x.running)  // others have taken their places
+    for (const auto& one : x.running)  // other processes have their places
       path_->send(self_, it.node, messages::kill_node{no_request, one.who.process, one.which});
     for (const auto& order : std::exchange(it.waiting, {}))
       path_->send(self_, it.node, order);
@@ -366,7 +366,8 @@ class other_hosts final : public launch_sites {
     const auto told = fmt::format(
         "{} does not serve this run: {}", name_of_host(number), messages::text_of(why));
     if (it.node) {
-      path_->send(self_, it.node, messages::dismiss{});  // it may have begun, and answer too late
+      path_->send(
+          self_, it.node, messages::dismiss{});  // it may have begun to serve and answer too late
       self_->demonitor(it.node.address());
     }
     if (messages::is(why, messages::ec::superseded))
@@ -380,7 +381,7 @@ class other_hosts final : public launch_sites {
       tell_.refused(number, told);
       return lose(number);
     }
-    it.node = nullptr;  // it may still end what it had of this run, or be another's by now
+    it.node = nullptr;  // it may still end its part of this run, or serve another one
     if (std::exchange(it.refusal, told) != told)
       runtime::log_info(" {}; it is asked again", told);
   }
@@ -415,7 +416,7 @@ class other_hosts final : public launch_sites {
   const host_listener tell_;
   std::vector<host> hosts_;
   bool is_ready_ = false;
-  std::unique_ptr<succession_agent> own_agent_;  ///< null: nobody succeeds this process
+  std::unique_ptr<succession_agent> own_agent_;  ///< null: this process has no successor
 };
 
 }  // namespace

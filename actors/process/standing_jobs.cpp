@@ -1,4 +1,4 @@
-// Which launcher a standing node serves.
+// The part of a standing node that decides which launcher it serves.
 
 #include "actors/process/standing_node.hpp"
 #include "messages/core/error.hpp"
@@ -59,8 +59,8 @@ bool standing_node_state::succeeds(const messages::serve& x) const {
   return job_ && !ending_ && !over_ && job_->run == x.run && x.incarnation > job_->incarnation;
 }
 
-// Who comes while the job before is being ended, or held, has to wait for that alone. A launcher
-// that has lost this host and finds it again has given up whoever is held here.
+// A launcher that comes while the previous job is being ended or held waits until that is over. A
+// launcher that lost this host and finds it again has given up the processes held here.
 caf::result<messages::serving> standing_node_state::receive(const messages::serve& x) {
   if (x.over)
     return release(x);
@@ -91,11 +91,11 @@ caf::result<messages::serving> standing_node_state::receive(const messages::serv
   return out;
 }
 
-// By the run's front, when nobody goes on with it.
+// Called by the run's front when there is no successor.
 caf::result<messages::serving> standing_node_state::release(const messages::serve& x) {
   if (!job_ || job_->run != x.run)
     return messages::make_error(messages::ec::refused, "it does not serve that run");
-  if (auto later = superseded_by(x); !later.empty())  // of a host that was lost to the others
+  if (auto later = superseded_by(x); !later.empty())  // sent from a host that lost the others
     return messages::make_error(messages::ec::superseded, std::move(later));
   runtime::log_info(" the command of the run {} says that nobody goes on with it", x.run);
   messages::serving out{.host = runtime::host_name(), .run = settings_.run.string()};
@@ -103,7 +103,7 @@ caf::result<messages::serving> standing_node_state::release(const messages::serv
   return out;
 }
 
-// Whom it will start finds the run's successors in this folder.
+// The processes that it will start find the run's successors in this folder.
 messages::serving standing_node_state::serve(const messages::serve& x) {
   runtime::write_rendezvous(runtime::run_folder::open(settings_.run),
                             {.incarnation = x.incarnation, .address = x.address, .port = x.port});
@@ -125,8 +125,8 @@ caf::result<messages::serving> standing_node_state::take_over(const messages::se
   self_->demonitor(job_->launcher.address());
   job_ = x;
   held_ = false;
-  forget_copy();  // it may be the folder of this launcher
-  if (next_)      // it has waited for the end of this run, which goes on
+  forget_copy();  // the copy may be this launcher's folder
+  if (next_)      // it waited for the end of this run, which continues
     turn_next_away(taken_from(*next_));
   self_->monitor(x.launcher);
   runtime::log_warning(
@@ -151,7 +151,7 @@ bool standing_node_state::is_from_launcher() const {
   return job_ && sender && sender->address() == job_->launcher.address();
 }
 
-// Where nobody succeeds it nobody else could give orders, and the next one waits.
+// Without a successor, no launcher could give orders; the next one is waiting.
 void standing_node_state::lose(const caf::down_msg& x) {
   if (!job_ || job_->launcher.address() != x.source || ending_)
     return;
@@ -181,7 +181,7 @@ void standing_node_state::end_job() {
       self_, messages::standing_node_actor(self_), patience(), messages::dismiss{jobs_});
 }
 
-// The launcher waits for this word, and may start its next run after it.
+// The launcher waits for this message and may then start its next run.
 void standing_node_state::be_free() {
   const auto before = std::exchange(job_, std::nullopt);
   running_.clear();

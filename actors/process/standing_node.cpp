@@ -23,10 +23,10 @@
 namespace troupe::actors {
 namespace {
 
-/// The number of what a standing node asks of its agent by itself: no launcher's.
+/// Request number for the node's own requests to its agent; no launcher uses it.
 constexpr std::uint64_t adoption = 0;
 
-/// A job's faults are planted in its own processes.
+/// No faults are injected here; they are injected into the job's own processes.
 std::shared_ptr<const message_path> undisturbed() {
   return std::make_shared<message_path>(
       std::make_shared<fault_injector>(runtime::fault_settings{}));
@@ -101,7 +101,7 @@ void standing_node_state::ask_to_start(const std::string& name) {
   tell(runtime::agent_answer(runtime::request_refused{x.request, std::move(failure)}));
 }
 
-// A launcher that takes over kills who is of an older incarnation, and starts the next at once.
+// A launcher that takes over kills older incarnations and starts the next ones at once.
 void standing_node_state::start_those_behind() {
   if (ending_)
     return;
@@ -163,8 +163,8 @@ void standing_node_state::tell(const runtime::agent_answer& x) {
   tell(messages::agent_told{.answer = runtime::text_of(x)});
 }
 
-// What the next agent says of those that it was to adopt, by this node's own request, is news to
-// the launcher only where one of them has ended.
+// The next agent's answers to this node's own adopt requests concern the launcher only when a
+// process has ended.
 bool standing_node_state::note(const runtime::agent_answer& x) {
   if (const auto* const started = std::get_if<runtime::process_started>(&x)) {
     const bool anew = started->request != adoption;
@@ -201,7 +201,7 @@ bool standing_node_state::note(const runtime::agent_answer& x) {
   return false;
 }
 
-/// False: nobody runs whom the next agent could adopt, or there is none.
+/// Returns false when no process is left to adopt, or no agent starts.
 bool standing_node_state::adopt_again() {
   if (!settings_.outlived || running_.empty())
     return false;
@@ -255,7 +255,7 @@ int run_standing_node(const standing_node_settings& settings,
                       const std::function<void(const std::function<void()>& end)>& started) {
   constexpr int failed = 3;
   const auto config
-      = make_configuration(0,  // nobody who hangs here is replaced
+      = make_configuration(0,  // no spare threads: hung actors are not replaced here
                            control_settings{runtime::run_folder::open(settings.run).credentials(),
                                             settings.suspicion,
                                             settings.insecure});

@@ -1,4 +1,4 @@
-// How a standing node goes on with a run whose supervisor's host is gone.
+// How a standing node continues a run whose supervisor's host is lost.
 
 #include "actors/process/standing_node.hpp"
 #include "runtime/core/error.hpp"
@@ -16,10 +16,11 @@ namespace troupe::actors {
 namespace {
 
 constexpr int most_failed_tries = 3;
-constexpr auto apart = std::chrono::milliseconds(250);  ///< one host's attempt from the next one's
+constexpr auto apart = std::chrono::milliseconds(250);  ///< between the attempts of two hosts
 constexpr auto between_tries = std::chrono::seconds(1);
 
-/// For a successor that the lost host itself starts, where that is not gone: it is needed at once.
+/// Time for the lost host to start a successor itself, when it is not really lost; that is needed
+/// soon.
 std::chrono::milliseconds patience_with_its_host(std::chrono::milliseconds suspicion) {
   return longest_hold(suspicion) / 6;
 }
@@ -33,7 +34,8 @@ void warn_that_not_here(const std::string& run, const std::string& why) {
 
 }  // namespace
 
-// Whether it could go on a thread finds out: a file system that hangs holds nobody here.
+// A thread tests whether this host could continue the run, so that a hanging file system does not
+// block the node.
 void standing_node_state::receive(const messages::keep_run& x) {
   if (!is_from_launcher() || ending_ || !settings_.successor)
     return;
@@ -61,7 +63,7 @@ void standing_node_state::receive(const messages::keep_run& x) {
 
 messages::ledger_kept standing_node_state::receive(const messages::keep_ledger& x) {
   if (!is_from_launcher() || !copy_)
-    return {x.at + x.lines.size()};  // nothing of it is wanted again
+    return {x.at + x.lines.size()};  // asks for nothing again
   try {
     return {copy_->keep(x)};
   } catch (const runtime::error& failure) {
@@ -126,8 +128,8 @@ void standing_node_state::try_again() {
   }
 }
 
-// In no group and session of ours, and no child of the agent: it lives on when this node does not,
-// and when its job is over here. Whether it may go on the run's arbiter tells it.
+// The successor has its own group and session and is not a child of the agent: it survives this
+// node and the end of its job here. It asks the run's arbiter whether it may continue the run.
 void standing_node_state::start_successor() {
   const auto& folder = copy_->folder();
   runtime::log_info(" nobody has gone on with the run {} yet: this host tries to, in '{}'",
@@ -156,9 +158,9 @@ void standing_node_state::start_successor() {
   lent_for_ = {jobs_, job_->incarnation};
 }
 
-// Who has lost looks again as long as it holds: the winner may resign. One that leads serves this
-// node soon, and whom its own host starts after it. A round that was won by one that has died the
-// next one here has, too, and after the last the others.
+// A successor that lost is retried while the job is held, because the winner may resign. A winner
+// soon serves this node, and its own host starts its successors. When a winner died, the next
+// process here has its round as well; after the last attempt the other hosts take over.
 void standing_node_state::receive(const messages::successor_ended& x) {
   const messages::succeed_here of{x.job, x.incarnation};
   if (lent_for_ == of)
@@ -181,7 +183,7 @@ void standing_node_state::receive(const messages::successor_ended& x) {
   succeed_later(between_tries);
 }
 
-// One that a process looks at is removed when that has ended, which has found that it has lost.
+// A copy that a process uses is removed when that process has ended and found that it has lost.
 void standing_node_state::forget_copy() {
   if (copy_ && (lent_for_ || !copy_->remove_unless_used()))
     dropped_.emplace_back(lent_for_, *copy_);

@@ -12,7 +12,7 @@
 namespace troupe::actors {
 namespace {
 
-constexpr int most_failures = 3;  ///< in a row
+constexpr int most_failures = 3;  ///< consecutive
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// The agent of the supervisor's own host, where it starts no place of the job: it is there to start
-// a successor of the supervisor's process (docs/protocol/succession.md).
+// The agent of the supervisor's own host when it starts no place of the job. It starts a successor
+// of the supervisor process (docs/protocol/succession.md).
 
 #pragma once
 
@@ -15,29 +15,30 @@
 
 namespace troupe::actors {
 
-/// Used by the launcher alone, in its handlers.
+/// Used only by the launcher, in its handlers.
 class succession_agent {
  public:
-  /// In the place of a host's number, in what it tells.
+  /// Host number in its messages.
   static constexpr int host = -1;
 
-  /// Is started now; a successor takes over that of the process before. `silence`: of this process,
-  /// after which it counts as gone. Throws io_error.
+  /// Starts an agent, or takes over that of the previous process. `silence`: heartbeat timeout of
+  /// this process. Throws io_error.
   succession_agent(messages::launcher_actor::pointer self,
                    const std::shared_ptr<const message_path>& path,
                    const launch_settings& settings,
                    std::chrono::milliseconds silence);
 
-  /// It says that; true: it refuses, which is for the launcher to tell. One that is gone is
-  /// followed by another, three in a row at most.
+  /// Handles a message of the agent. Returns true when the agent refuses; the launcher logs that.
+  /// Replaces an agent that is gone, at most three times in a row.
   bool hear(const messages::agent_told& x);
-  /// Nobody is to succeed this process any more. True: it is gone. The second time it is killed.
+  /// Ends the agent, so that this process gets no successor. Returns true when it is gone. The
+  /// second call kills it.
   bool end();
   bool has_ended() const { return is_ending_ && !agent_.is_there(); }
 
  private:
   agent_link agent_;
-  int failures_ = 0;  ///< of agents in a row, that have said nothing
+  int failures_ = 0;  ///< consecutive agents that ended without a message
   bool is_ending_ = false;
 };
 
