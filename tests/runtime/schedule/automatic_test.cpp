@@ -91,7 +91,8 @@ schedule_request draw(std::mt19937& luck) {
 }  // namespace
 
 TEST_CASE(
-    "SEARCH-2: what is found is sound, keeps its limit, and no named schedule that fits is faster",
+    "SEARCH-2: the result is sound, keeps its memory limit, and no named schedule that fits is "
+    "faster",
     "[schedule][unsanitized]") {
   std::mt19937 luck(7);
   for (int i = 0; i < 40; ++i) {
@@ -123,7 +124,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("with unequal times and transfers what is found is faster than all that have names",
+TEST_CASE("with unequal times and transfers the result is faster than all named schedules",
           "[schedule][unsanitized]") {
   for (const auto& [p, m, limit] : {std::tuple{4, 10, 4.0}, {8, 19, 8.0}, {4, 9, 2.5}}) {
     CAPTURE(p, m, limit);
@@ -137,9 +138,9 @@ TEST_CASE("with unequal times and transfers what is found is faster than all tha
   }
 }
 
-TEST_CASE("uneven stages are reckoned with", "[schedule][unsanitized]") {
+TEST_CASE("the search takes uneven stages into account", "[schedule][unsanitized]") {
   for (const int v : {1, 2}) {
-    // An embedding is cheap, a head with a large vocabulary is not.
+    // An embedding is cheap; a head with a large vocabulary is expensive.
     schedule_request request{4, v, 11, 0, 6, {}, 0.05};
     for (int c = 0; c < 4 * v; ++c)
       request.each.push_back(c == 0           ? action_costs{0.6, 0.5, 0.4}
@@ -164,8 +165,8 @@ TEST_CASE("uneven stages are reckoned with", "[schedule][unsanitized]") {
   CHECK(found.makespan < 1.1 * found.lower_bound);
 }
 
-TEST_CASE("where the bound can be reached it is", "[schedule]") {
-  // F = I = W: ZB-V and ZB-H1 have no idle time but the skew.
+TEST_CASE("the search reaches the lower bound where it can be reached", "[schedule]") {
+  // F = I = W: ZB-V and ZB-H1 have no idle time except the skew.
   const auto two = find_best({4, 2, 8, 0, 4, {}, 0});
   CHECK(two.makespan == Approx(25.5));
   CHECK(two.lower_bound == Approx(25.5));
@@ -177,7 +178,7 @@ TEST_CASE("where the bound can be reached it is", "[schedule]") {
   CHECK(alone.what.chunks == 1);
 }
 
-TEST_CASE("little memory is paid for with time, and none is refused", "[schedule][unsanitized]") {
+TEST_CASE("less memory costs time; too little is refused", "[schedule][unsanitized]") {
   double slower = 1e9;
   for (const double limit : {1.0, 1.5, 2.0, 3.0, 4.0, 7.0}) {
     const auto found = find_best({4, 0, 12, 0, limit, {1, 1.2, 0.8}, 0.05});
@@ -189,12 +190,12 @@ TEST_CASE("little memory is paid for with time, and none is refused", "[schedule
   CHECK_THROWS_WITH(find_best({2, 0, 2, 0, 0, {-1, 1, 1}, 0}), ContainsSubstring("-1 is not"));
 }
 
-TEST_CASE("the search is the same every time", "[schedule][unsanitized]") {
+TEST_CASE("the search is deterministic", "[schedule][unsanitized]") {
   const schedule_request request{6, 0, 17, 0, 5, {1, 1.3, 0.6}, 0.2};
   CHECK(find_best(request).what == find_best(request).what);
 }
 
-TEST_CASE("SEARCH-1: greedy schedules keep the limit and end, whatever the policy", "[schedule]") {
+TEST_CASE("SEARCH-1: greedy schedules keep the limit and end, with any policy", "[schedule]") {
   for (const bool in_v : {false, true})
     for (const int capacity : {2, 3, 7, 100})
       for (const double depth : {0.0, 0.3, 1.25})

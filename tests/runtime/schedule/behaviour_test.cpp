@@ -21,7 +21,7 @@ namespace {
 
 using answer = std::optional<action>;
 
-/// A behaviour that is one function.
+/// A behaviour defined by a function.
 class by_function : public behaviour {
  public:
   explicit by_function(std::function<answer(const stage_view&)> f) : f_(std::move(f)) {}
@@ -68,8 +68,8 @@ answer all_f_first(const stage_view& now) {
   return i_of(now);
 }
 
-/// Zero bubble: gradients as soon as they are here, forwards of the deepest chunk first, and weight
-/// gradients when nothing else is here.
+/// Zero bubble: input gradients first, then forwards with the deepest chunk first, then weight
+/// gradients.
 answer greedy(const stage_view& now) {
   if (const auto i = i_of(now))
     return i;
@@ -96,7 +96,7 @@ std::vector<std::vector<action>> split(std::vector<std::vector<action>> ranks) {
 
 }  // namespace
 
-TEST_CASE("a book offers what has arrived, micro-batches ascending", "[schedule]") {
+TEST_CASE("a book offers actions with available inputs, micro-batches ascending", "[schedule]") {
   auto frame = one_forward_one_backward(3, 4);
   stage_book book(frame, 1);
   CHECK(book.view().ready.empty());
@@ -124,10 +124,10 @@ TEST_CASE("a book offers what has arrived, micro-batches ascending", "[schedule]
                                        "now: it was chosen before; ready: 1F1 1W0")));
 }
 
-TEST_CASE("the ends of the model wait for nobody, and neighbours on one rank hand over themselves",
+TEST_CASE("chunks at the ends of the model, and neighbours on one rank, wait for no transfer",
           "[schedule]") {
   plan frame{"v", 4, 1, true, placed_in_v(2), {{}, {}}};
-  stage_book book(frame, 1);  // hosts 1 and 2
+  stage_book book(frame, 1);  // has chunks 1 and 2
   book.arrive_activation(chunk_id(1), microbatch_id(0));
   const auto take = [&](action_kind kind, int chunk) {
     const action x{kind, chunk_id(chunk), microbatch_id(0)};
@@ -146,7 +146,7 @@ TEST_CASE("the ends of the model wait for nobody, and neighbours on one rank han
   CHECK(to_string(ends.view().ready.at(0)) == "0F0");
 }
 
-TEST_CASE("1F1B and GPipe as behaviours are those plans", "[schedule]") {
+TEST_CASE("1F1B and GPipe as behaviours equal the plans", "[schedule]") {
   for (const int p : {1, 2, 4, 7})
     for (const int m : {1, 2, 5, 12}) {
       CHECK(rehearse(factory("1f1b", one_f_one_b), p, m).ranks
@@ -159,7 +159,7 @@ TEST_CASE("1F1B and GPipe as behaviours are those plans", "[schedule]") {
     }
 }
 
-TEST_CASE("what a behaviour decided is a sound plan, and the same one every time", "[schedule]") {
+TEST_CASE("the record of a behaviour is a sound plan, and deterministic", "[schedule]") {
   cost_model by;
   by.costs = {{1.1, 0.7, 1.3}, {0.4, 2.1, 0.3}, {1, 1, 1}, {3, 0.1, 0.2}};
   by.transfer = 0.3;
@@ -172,9 +172,8 @@ TEST_CASE("what a behaviour decided is a sound plan, and the same one every time
   }
 }
 
-TEST_CASE(
-    "CHOICE-READY: whatever is chosen of what is ready, the record is sound and adds in order",
-    "[schedule][invariant]") {
+TEST_CASE("CHOICE-READY: with any choice of ready actions the record is sound and adds in order",
+          "[schedule][invariant]") {
   std::mt19937 random(7);
   const auto any = factory("any", [&](const stage_view& now) -> answer {
     if (now.ready.empty())
@@ -201,14 +200,14 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a behaviour reacts to what takes how long", "[schedule]") {
+TEST_CASE("a behaviour reacts to the duration of actions", "[schedule]") {
   cost_model slow_end;
   slow_end.costs = {{1, 1, 1}, {5, 5, 5}};
   CHECK(rehearse(factory("greedy", greedy), 2, 4).ranks
         != rehearse(factory("greedy", greedy), 2, 4, slow_end).ranks);
 }
 
-TEST_CASE("chunks of a rank take part with a placement of their own", "[schedule]") {
+TEST_CASE("the chunks of a rank can have a placement of their own", "[schedule]") {
   auto behaviour = factory("v", greedy);
   behaviour.chunks_per_rank = 2;
   behaviour.placement = [](int ranks, int) { return placed_in_v(ranks); };
@@ -230,13 +229,13 @@ TEST_CASE("BEHAVIOUR-1: a behaviour decides for one copy of the model", "[schedu
   CHECK_BREAKS("BEHAVIOUR-1", stage_book(frame, 0));
 }
 
-TEST_CASE("REHEARSE-1: costs are of each chunk, or one for all", "[schedule]") {
+TEST_CASE("REHEARSE-1: costs are given per chunk, or one for all", "[schedule]") {
   cost_model by;
   by.costs = {{}, {}};
   CHECK_BREAKS("REHEARSE-1", rehearse(factory("greedy", greedy), 3, 4, by));
 }
 
-TEST_CASE("who chooses what is not there is told what was", "[schedule]") {
+TEST_CASE("an error of a choice that is not ready lists the ready actions", "[schedule]") {
   const auto wrong = factory("wrong", [](const stage_view& now) -> answer {
     if (now.rank == 0)
       return f_of(now);
@@ -257,7 +256,7 @@ TEST_CASE("who chooses what is not there is told what was", "[schedule]") {
 }
 
 TEST_CASE("ranks that wait for each other are named as a cycle", "[schedule]") {
-  // Rank 0 sends one at a time, rank 1 wants to see two.
+  // Rank 0 sends one at a time; rank 1 waits for two.
   const auto stuck = factory("stuck", [](const stage_view& now) -> answer {
     if (now.rank == 0)
       return now.held == 0 ? f_of(now) : i_of(now);
@@ -276,7 +275,7 @@ TEST_CASE("ranks that wait for each other are named as a cycle", "[schedule]") {
                                "rank 0 (ready there, but not chosen)")));
 }
 
-TEST_CASE("one that refuses to act for ever is told so", "[schedule]") {
+TEST_CASE("a behaviour that always waits is refused", "[schedule]") {
   const auto lazy = factory("lazy", [](const stage_view& now) -> answer {
     return now.rank == 1 && now.finished[0].input_gradients == 0 ? f_of(now) : greedy(now);
   });
@@ -287,7 +286,7 @@ TEST_CASE("one that refuses to act for ever is told so", "[schedule]") {
                                        "so its behaviour must choose 1I0")));
 }
 
-TEST_CASE("what a behaviour throws names schedule and rank", "[schedule]") {
+TEST_CASE("an exception of a behaviour is reported with schedule and rank", "[schedule]") {
   const auto broken
       = factory("broken", [](const stage_view&) -> answer { throw std::logic_error("no idea"); });
   CHECK_THROWS_MATCHES(rehearse(broken, 2, 2),

@@ -29,12 +29,12 @@ action paired(action x) {
   return x;
 }
 
-/// 2 stages: the first forgets all of its 3 blocks, the second one of 2.
+/// 2 stages: the first recomputes all of its 3 blocks, the second one of 2.
 plan recomputed(plan x) {
   return with_recomputation(std::move(x), {{1, 1, 1}, {1, 0}});
 }
 
-/// Everything that is wrong, on a line.
+/// All complaints, one per line.
 std::string said(const plan& x, const check_settings& by = {}) {
   std::string out;
   for (const auto& sentence : check_plan(x, by).complaints)
@@ -59,7 +59,7 @@ std::size_t find(const plan& x, std::size_t rank, const std::string& action) {
   return 0;
 }
 
-/// The same plan with two actions of a rank in each other's place.
+/// The same plan with two actions of a rank swapped.
 plan swapped(plan x, std::size_t rank, const std::string& a, const std::string& b) {
   std::swap(x.ranks[rank][find(x, rank, a)], x.ranks[rank][find(x, rank, b)]);
   return x;
@@ -92,7 +92,7 @@ TEST_CASE("plans with recomputation are sound for every size", "[schedule]") {
       }
 }
 
-TEST_CASE("an action dropped, doubled or misplaced is refused", "[schedule]") {
+TEST_CASE("an action dropped, duplicated or misplaced is refused", "[schedule]") {
   const auto sound = one_forward_one_backward(2, 3);
   for (std::size_t r = 0; r < 2; ++r)
     for (std::size_t i = 0; i < sound.ranks[r].size(); ++i) {
@@ -109,7 +109,8 @@ TEST_CASE("an action dropped, doubled or misplaced is refused", "[schedule]") {
     }
 }
 
-TEST_CASE("an action of a block dropped, doubled, misplaced or renamed is refused", "[schedule]") {
+TEST_CASE("an action of a block dropped, duplicated, misplaced or renamed is refused",
+          "[schedule]") {
   const auto sound = recomputed(one_forward_one_backward(2, 2));
   REQUIRE(said(sound).empty());
   for (std::size_t r = 0; r < 2; ++r)
@@ -133,7 +134,7 @@ TEST_CASE("an action of a block dropped, doubled, misplaced or renamed is refuse
     }
 }
 
-TEST_CASE("PLAN-1: R stands where its block is rebuilt and nowhere else", "[schedule][invariant]") {
+TEST_CASE("PLAN-1: R occurs only where its block is recomputed", "[schedule][invariant]") {
   auto x = recomputed(one_forward_one_backward(2, 1));
   const auto at = find(x, 1, "1I0.1");
   x.ranks[1].insert(
@@ -145,7 +146,7 @@ TEST_CASE("PLAN-1: R stands where its block is rebuilt and nowhere else", "[sche
   CHECK_THAT(said(y), ContainsSubstring("block 1") && ContainsSubstring("PLAN-1"));
 }
 
-TEST_CASE("PLAN-1: what is missing, doubled or misplaced is named", "[schedule][invariant]") {
+TEST_CASE("PLAN-1: missing, duplicate and misplaced actions are named", "[schedule][invariant]") {
   const auto sound = one_forward_one_backward(2, 3);
   CHECK(said(without(sound, 1, "1B2")) == "PLAN-1: stage 1 lacks B of micro-batch 2\n");
   auto x = sound;
@@ -183,8 +184,7 @@ TEST_CASE("PLAN-1: a pair is an F beside a B or I", "[schedule][invariant]") {
   CHECK_THAT(said(three), StartsWith("PLAN-1: 0F1 on rank 0 begins a pair"));
 }
 
-TEST_CASE("PLAN-1: sizes that do not fit each other are told before anything else",
-          "[schedule][invariant]") {
+TEST_CASE("PLAN-1: inconsistent sizes are reported before anything else", "[schedule][invariant]") {
   auto x = one_forward_one_backward(2, 3);
   x.placement.pop_back();
   CHECK(said(x) == "PLAN-1: every stage has a rank: 2 stages, 1 placed\n");
@@ -197,14 +197,14 @@ TEST_CASE("PLAN-1: sizes that do not fit each other are told before anything els
   CHECK_THAT(said(plan{"none", 0, 0, true, {}, {}}), StartsWith("PLAN-1: a plan has at least one"));
 }
 
-TEST_CASE("numbers out of all proportion cost neither time nor memory", "[schedule]") {
+TEST_CASE("huge numbers cost neither time nor memory", "[schedule]") {
   plan x{"sparse", 1'000'000, 1'000'000, true, std::vector<int>(1'000'000, 0), {{of(F, 0, 0)}}};
   CHECK(said(x)
         == "PLAN-1: 1000000 stages and 1000000 micro-batches are 1000000000000 forwards, and the "
            "plan has 1 actions\n");
 }
 
-TEST_CASE("more than some dozens of complaints are counted", "[schedule]") {
+TEST_CASE("after some dozens, complaints are only counted", "[schedule]") {
   auto x = one_forward_one_backward(2, 25);
   std::swap(x.ranks[0], x.ranks[1]);  // 50 actions on each
   const auto all = validate(x);
@@ -212,7 +212,8 @@ TEST_CASE("more than some dozens of complaints are counted", "[schedule]") {
   CHECK(all.back() == "and 76 more like these");
 }
 
-TEST_CASE("PLAN-1: what many micro-batches lack alike is told once", "[schedule][invariant]") {
+TEST_CASE("PLAN-1: an action that many micro-batches lack is reported once",
+          "[schedule][invariant]") {
   const auto sound = one_forward_one_backward(2, 512);
   auto x = sound;
   std::erase_if(x.ranks[1], [](const action& a) { return a.kind == B; });
@@ -233,8 +234,7 @@ TEST_CASE("PLAN-1: what many micro-batches lack alike is told once", "[schedule]
   CHECK(said(split) == "PLAN-1: stage 0 block 0 lacks W of 4 micro-batches (0 to 3)\n");
 }
 
-TEST_CASE("PLAN-2: what an action needs of its own rank stands before it",
-          "[schedule][invariant]") {
+TEST_CASE("PLAN-2: an action follows its dependencies on its own rank", "[schedule][invariant]") {
   const auto sound = recomputed(one_forward_one_backward(2, 1));
   const auto turned = [&](std::size_t rank, const std::string& a, const std::string& b) {
     return said(swapped(sound, rank, a, b));
@@ -244,26 +244,25 @@ TEST_CASE("PLAN-2: what an action needs of its own rank stands before it",
   CHECK_THAT(turned(0, "0I0.2", "0I0.1"), ContainsSubstring("0I0.1 comes before 0I0.2"));
   CHECK_THAT(turned(0, "0I0", "0W0"), ContainsSubstring("0W0 comes before 0I0"));
   CHECK_THAT(turned(1, "1F0", "1R0"), ContainsSubstring("1R0 comes before 1F0"));
-  CHECK(turned(0, "0W0.2", "0R0.1").empty());  // W may come later, R earlier
+  CHECK(turned(0, "0W0.2", "0R0.1").empty());  // W can come later, and R earlier
   const auto whole = one_forward_one_backward(2, 2);
   CHECK_THAT(said(swapped(whole, 1, "1F0", "1B0")), ContainsSubstring("1B0 comes before 1F0"));
 }
 
-TEST_CASE("PLAN-2: chunks that are neighbours on a rank follow each other",
-          "[schedule][invariant]") {
+TEST_CASE("PLAN-2: adjacent chunks on a rank run in order", "[schedule][invariant]") {
   plan x{"v", 2, 1, true, {0, 0}, {{of(F, 0, 0), of(F, 1, 0), of(B, 1, 0), of(B, 0, 0)}}};
   CHECK(said(x).empty());
   CHECK_THAT(said(swapped(x, 0, "0F0", "1F0")), ContainsSubstring("1F0 comes before 0F0"));
   CHECK_THAT(said(swapped(x, 0, "0B0", "1B0")), ContainsSubstring("0B0 comes before 1B0"));
 }
 
-TEST_CASE("PLAN-2: a pair does not overlap what it needs", "[schedule][invariant]") {
+TEST_CASE("PLAN-2: a pair does not overlap its dependencies", "[schedule][invariant]") {
   plan x{"pair", 1, 1, true, {0}, {{paired(of(F, 0, 0)), of(B, 0, 0)}}};
   CHECK(said(x) == "PLAN-2: on rank 0 0B0 cannot overlap with 0F0, which it needs\n");
 }
 
-TEST_CASE("PLAN-3: a circle of ranks that wait for each other is named", "[schedule][invariant]") {
-  // Rank 0 wants its first gradient before it makes the activation that rank 1 wants first.
+TEST_CASE("PLAN-3: a cycle of ranks that wait for each other is named", "[schedule][invariant]") {
+  // Rank 0 needs its first gradient before it computes the activation that rank 1 needs first.
   auto x = one_forward_one_backward(2, 2);
   x.ranks[0] = {of(F, 0, 0), of(B, 0, 0), of(F, 0, 1), of(B, 0, 1)};
   x.ranks[1] = {of(F, 1, 0), of(F, 1, 1), of(B, 1, 0), of(B, 1, 1)};
@@ -271,7 +270,7 @@ TEST_CASE("PLAN-3: a circle of ranks that wait for each other is named", "[sched
         == "PLAN-3: rank 0 waits at 0B0 for 1B0 of rank 1, which waits at 1F1 for 0F1 of rank 0\n");
 }
 
-TEST_CASE("PLAN-3: who waits for a circle is counted", "[schedule][invariant]") {
+TEST_CASE("PLAN-3: ranks that wait for a cycle are counted", "[schedule][invariant]") {
   auto x = one_forward_one_backward(4, 2);
   x.ranks[1] = {of(F, 1, 0), of(B, 1, 0), of(F, 1, 1), of(B, 1, 1)};
   x.ranks[2] = {of(F, 2, 0), of(F, 2, 1), of(B, 2, 0), of(B, 2, 1)};
@@ -280,13 +279,13 @@ TEST_CASE("PLAN-3: who waits for a circle is counted", "[schedule][invariant]") 
            "other ranks wait for these\n");
 }
 
-TEST_CASE("PLAN-3: a long circle is told up to a dozen ranks", "[schedule][invariant]") {
-  // A ring: each rank has two chunks and wants the later one first.
+TEST_CASE("PLAN-3: a long cycle is listed up to a dozen ranks", "[schedule][invariant]") {
+  // A ring: each rank has two chunks and needs the later one first.
   constexpr int p = 20;
   plan x{"ring", 2 * p, 1, false, placed_in_turn(p, 2), {}};
   for (int r = 0; r < p; ++r)
     x.ranks.push_back({of(F, r + p, 0), of(F, r, 0)});
-  // Here already the row is wrong: chunk p needs chunk p - 1 of rank p - 1, which stands behind.
+  // The row itself is wrong, too: chunk p needs chunk p - 1 of rank p - 1, which comes later.
   const auto text = said(x);
   CHECK_THAT(text,
              StartsWith("PLAN-3: rank 0 waits at 20F0 for 19F0 of rank 19, which waits at "
@@ -294,9 +293,9 @@ TEST_CASE("PLAN-3: a long circle is told up to a dozen ranks", "[schedule][invar
   CHECK_THAT(text, ContainsSubstring(", and so on over 8 more ranks back to rank 0\n"));
 }
 
-TEST_CASE("PLAN-3: a pair waits for what both of it need", "[schedule][invariant]") {
+TEST_CASE("PLAN-3: a pair waits for the inputs of both actions", "[schedule][invariant]") {
   plan x{"pair", 2, 2, true, {0, 1}, {{}, {}}};
-  // 0F1 cannot begin before 0B0 could, and so 1F1 comes after 1B0.
+  // 0F1 begins after the inputs of 0B0 are available, so 1F1 comes after 1B0.
   x.ranks[0] = {of(F, 0, 0), paired(of(F, 0, 1)), of(B, 0, 0), of(B, 0, 1)};
   x.ranks[1] = {of(F, 1, 0), of(B, 1, 0), of(F, 1, 1), of(B, 1, 1)};
   CHECK(said(x).empty());
@@ -304,7 +303,7 @@ TEST_CASE("PLAN-3: a pair waits for what both of it need", "[schedule][invariant
         == "PLAN-3: rank 0 waits at 0B0 for 1B0 of rank 1, which waits at 1F1 for 0F1 of rank 0\n");
 }
 
-TEST_CASE("PLAN-4: another order of weight gradients is no fault, and is noted",
+TEST_CASE("PLAN-4: another order of weight gradients is sound, and is noted",
           "[schedule][invariant]") {
   plan x{"turned", 1, 2, true, {0}, {{of(F, 0, 0), of(F, 0, 1), of(B, 0, 1), of(B, 0, 0)}}};
   CHECK(noted(x)
@@ -316,7 +315,7 @@ TEST_CASE("PLAN-4: another order of weight gradients is no fault, and is noted",
   CHECK(accumulates_in_order(ascending));
 }
 
-TEST_CASE("PLAN-4: the order is shown around its break, and stages are counted",
+TEST_CASE("PLAN-4: a note shows the place of a break in the order, and counts stages",
           "[schedule][invariant]") {
   plan x{"late", 3, 9, true, {0, 0, 0}, {{}}};
   for (const int c : {0, 1, 2})
@@ -331,7 +330,7 @@ TEST_CASE("PLAN-4: the order is shown around its break, and stages are counted",
            "schedules\n");
 }
 
-TEST_CASE("PLAN-4: each block has an order of its own", "[schedule][invariant]") {
+TEST_CASE("PLAN-4: each block has its own order", "[schedule][invariant]") {
   plan x{"blocks", 1, 2, true, {0}, {{}}, {{0, 0}}};
   for (const int m : {0, 1})
     x.ranks[0].insert(x.ranks[0].end(), {of(F, 0, m), of(I, 0, m, 1), of(I, 0, m)});
@@ -384,10 +383,9 @@ TEST_CASE("PLAN-5: a link delivers in the order of its sends", "[schedule][invar
            "sends: number 0 is for 1RECV_F0, and 1RECV_F1 waits for it\n");
 }
 
-TEST_CASE("PLAN-6: links that are too short are found, and the circle is named",
-          "[schedule][invariant]") {
-  // Rank 0 sends all activations before it reads a gradient; rank 1 sends two gradients before it
-  // reads the third activation.
+TEST_CASE("PLAN-6: too short links are found, and the cycle is named", "[schedule][invariant]") {
+  // Rank 0 sends all activations before it receives a gradient; rank 1 sends two gradients before
+  // it receives the third activation.
   auto x = one_forward_one_backward(2, 4);
   x.ranks[0] = {of(F, 0, 0),
                 of(F, 0, 1),
@@ -412,7 +410,7 @@ TEST_CASE("PLAN-6: links that are too short are found, and the circle is named",
         == "PLAN-6: with room for 1 on each link, rank 0 waits at 0SEND_F3 for the credit of "
            "1RECV_F2 of rank 1, which waits at 1SEND_B1 for the credit of 0RECV_B0 of rank 0\n");
   CHECK(said(lowered(x), {.credits = 1}) == found);
-  // Read earlier, the same gradient lets everybody go on.
+  // An earlier receive of the same gradient resolves the deadlock.
   auto early = lowered(x);
   auto& row = early.ranks[0];
   const auto receive = find(early, 0, "0RECV_B0"), send = find(early, 0, "0SEND_F3");
@@ -422,12 +420,12 @@ TEST_CASE("PLAN-6: links that are too short are found, and the circle is named",
   CHECK(said(early, {.credits = 1}).empty());
 }
 
-TEST_CASE("1F1B does with room for one", "[schedule]") {
+TEST_CASE("1F1B is sound with a link of length one", "[schedule]") {
   for (const int p : {1, 2, 3, 8})
     CHECK(said(one_forward_one_backward(p, 9), {.credits = 1}).empty());
 }
 
-TEST_CASE("PLAN-7: a rank that holds more than its limit is named, with the action",
+TEST_CASE("PLAN-7: a rank above its memory limit is named, with the action",
           "[schedule][invariant]") {
   const auto x = one_forward_one_backward(4, 8);
   CHECK(said(x, {.memory_limit = 4}).empty());
@@ -450,7 +448,7 @@ TEST_CASE("PLAN-8: gradients are reduced once, after the last W", "[schedule][in
   CHECK(said(x) == "PLAN-8: the gradients of stage 1 are reduced 2 times, not 1\n");
 }
 
-TEST_CASE("a lowered plan is as sound as what it was made of", "[schedule][lower]") {
+TEST_CASE("a lowered plan is as sound as its source", "[schedule][lower]") {
   for (const int p : {1, 2, 4})
     for (const int m : {1, 3, 8}) {
       CHECK(said(lowered(one_forward_one_backward(p, m)), {.credits = 1}).empty());

@@ -1,6 +1,5 @@
-// The credits of hand-offs: what they are, that nobody waits for ever with them, and that they cost
-// no time. Judged by rows carried out action by action, as stages do, and by nothing of the
-// checker.
+// Credits of hand-offs: they match their definition, cause no deadlock, and cost no time. The judge
+// runs rows action by action, as stages do, and shares no code with the checker.
 
 #include "runtime/schedule/credits.hpp"
 
@@ -24,7 +23,7 @@ using troupe::tests::generated;
 
 namespace {
 
-/// Carries out the rows with so many credits, each action as long as `cost` says.
+/// Runs the rows with the given credits; `cost` gives the duration of each action.
 class stages {
  public:
   using cost_of = std::function<double(const action&)>;
@@ -37,7 +36,7 @@ class stages {
     free_.resize(rows_.size());
   }
 
-  /// The time; nothing: somebody waits for ever.
+  /// The makespan, or nothing after a deadlock.
   std::optional<double> run() {
     for (bool moved = true; std::exchange(moved, false);)
       for (std::size_t r = 0; r < rows_.size(); ++r)
@@ -50,7 +49,7 @@ class stages {
   }
 
  private:
-  using link = std::tuple<copy_id, int, bool>;  // the chunk that makes; is it a gradient
+  using link = std::tuple<copy_id, int, bool>;  // producing chunk; true: gradients
 
   std::optional<link> far(const action& x, int maker, int taker, bool gradient) const {
     if (maker < 0 || taker < 0 || maker >= plan_.chunks || taker >= plan_.chunks
@@ -88,7 +87,7 @@ class stages {
       ++made_[*out];
     const auto in = f ? far(x, c - 1, c, false) : i ? far(x, c + 1, c, true) : std::nullopt;
     if (in)
-      taken_[*in].push_back(at);  // it redeems when it begins
+      taken_[*in].push_back(at);  // redeems at its begin
     free_[r] = at + cost_(x);
     if (x.block == 0)
       ends_[{x.copy, c, x.kind, value(x.microbatch)}] = free_[r];
@@ -112,7 +111,7 @@ double alike(const action&) {
   return 1;
 }
 
-/// All named schedules, of sizes that they are made for, and forward only.
+/// All named schedules at supported sizes, and a forward-only plan.
 std::vector<plan> plans() {
   std::vector<plan> out;
   std::set<std::string> names;
@@ -137,7 +136,7 @@ const handoff_credits unbounded_of(const plan& x) {
 
 }  // namespace
 
-TEST_CASE("PLAN-6: with its own credits no named schedule waits for ever, nor is it slower",
+TEST_CASE("PLAN-6: with its own credits no named schedule deadlocks or gets slower",
           "[schedule][invariant]") {
   for (const auto& x : plans()) {
     CAPTURE(x.name, x.ranks.size(), x.microbatches, x.training);
@@ -151,7 +150,7 @@ TEST_CASE("PLAN-6: with its own credits no named schedule waits for ever, nor is
       REQUIRE((free && bound));
       CHECK(*bound == *free);
     }
-    // Nothing is as long as planned: what credits cost is lost in that.
+    // Random durations, unlike planned, to find time lost by credits.
     std::mt19937 random(7);
     std::map<std::string, double> drawn;
     const auto uneven = [&](const action& a) {
@@ -166,9 +165,8 @@ TEST_CASE("PLAN-6: with its own credits no named schedule waits for ever, nor is
   }
 }
 
-TEST_CASE(
-    "PLAN-6: with few credits a plan is refused where its rows come to no end, and only there",
-    "[schedule][invariant]") {
+TEST_CASE("PLAN-6: with few credits exactly the plans whose rows deadlock are refused",
+          "[schedule][invariant]") {
   int refused = 0, sound = 0;
   for (const auto& x : plans())
     for (const int told : {1, 2, 3}) {
@@ -177,7 +175,7 @@ TEST_CASE(
       const bool ends = stages(x, few, alike, 0).run().has_value();
       const auto said = check_handoffs(x, few);
       CAPTURE(said);
-      // A pair begins together for the checker; stages do one after the other.
+      // In the checker both actions of a pair begin together; stages run one after the other.
       if (x.copies == 1 && x.name != "dualpipev")
         CHECK(said.empty() == ends);
       else
@@ -188,9 +186,9 @@ TEST_CASE(
   CHECK(sound > refused);
 }
 
-TEST_CASE("PLAN-6: the refusal names ranks, actions and whose credit is waited for",
+TEST_CASE("PLAN-6: a refusal names ranks, actions and the missing credit",
           "[schedule][invariant]") {
-  // Two forwards ahead of what rank 1 takes before it needs a gradient taken.
+  // Two more forwards than rank 1 takes before it needs a gradient taken.
   auto x = plan_from_csv("0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n1F0,1F1,1B0,1B1,1F2,1F3,1B2,1B3\n", "x");
   REQUIRE(check_plan(x).is_sound());
   CHECK(check_handoffs(x, credits_of(x)).empty());
@@ -203,7 +201,7 @@ TEST_CASE("PLAN-6: the refusal names ranks, actions and whose credit is waited f
 }
 
 TEST_CASE("each hand-off between two ranks is listed with its stages and credits", "[schedule]") {
-  const auto v = generated("zb-v", 2, 4);  // stages 0 and 3 on rank 0, 1 and 2 on rank 1
+  const auto v = generated("zb-v", 2, 4);  // stages 0 and 3 are on rank 0, 1 and 2 on rank 1
   const auto credits = credits_of(v, {}, 7);
   const auto all = handoffs_of(v, credits);
   const auto to = [](int from, int next, int rank, bool gradient) {
@@ -226,13 +224,12 @@ TEST_CASE("each hand-off between two ranks is listed with its stages and credits
   CHECK(handoffs_of(both, credits_of(both)).size() == 4);
 }
 
-TEST_CASE(
-    "credits are what is at its maker at once, and two, and none between neighbours on one rank",
-    "[schedule]") {
+TEST_CASE("credits are the results held at once, plus two; neighbours on one rank have none",
+          "[schedule]") {
   const auto steady = credits_of(forward_only(2, 16));
   CHECK(steady.activations == std::vector<int>{2 + credits_in_transit, 0});
   CHECK(steady.gradients == std::vector<int>{0, 0});
-  CHECK(credits_of(forward_only(2, 1024)) == steady);  // whatever the micro-batches
+  CHECK(credits_of(forward_only(2, 1024)) == steady);  // for any number of micro-batches
   const auto v = generated("zb-v", 2, 4);              // chunks 1 and 2 are on rank 1
   const auto of_v = credits_of(v);
   CHECK(of_v.activations[1] == 0);
@@ -240,7 +237,7 @@ TEST_CASE(
   CHECK(of_v.activations[0] > credits_in_transit);
   CHECK(of_v.gradients[3] > credits_in_transit);
   CHECK(credits_of(v, {}, 1).activations == std::vector<int>{1, 0, 1, 0});
-  // A receiver that is planned to be late has as many more, and no more than there are.
+  // A slow receiver gets more credits, at most one per micro-batch.
   cost_model late;
   late.costs = {{1, 1, 1}, {4, 1, 1}};
   CHECK(credits_of(forward_only(2, 16), late).activations[0] > 10);
@@ -249,7 +246,7 @@ TEST_CASE(
 
 namespace {
 
-/// Forwards first, whatever they leave behind.
+/// Runs forwards first, whatever accumulates.
 class greedy final : public behaviour {
  public:
   std::optional<action> next(const stage_view& now) override { return now.ready.front(); }
@@ -257,7 +254,7 @@ class greedy final : public behaviour {
 
 }  // namespace
 
-TEST_CASE("a behaviour is offered what has a credit, and never waits for ever", "[schedule]") {
+TEST_CASE("a behaviour is offered only actions with a credit, and never deadlocks", "[schedule]") {
   behaviour_factory factory{"greedy",
                             [](int, int, int, int) { return std::make_unique<greedy>(); }};
   for (const int ranks : {2, 4})

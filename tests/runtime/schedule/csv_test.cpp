@@ -34,7 +34,7 @@ void check_refused(const std::string& text, const std::string& why) {
 
 }  // namespace
 
-TEST_CASE("every kind of cell is written again as it was read", "[schedule]") {
+TEST_CASE("every kind of cell survives a round trip", "[schedule]") {
   check_kept("0F0,0F1,0B0,0B1\n");
   check_kept("0F0,0F1,0I0,0W0,0I1,0W1\n1F0,1I0,1F1,1W0,1I1,1W1\n");
   check_kept("0F0,(0F1;3B0),3F0,3F1,3B1,0B0,0B1\n1F0,2F0,1F1,2F1,1B0,2B0,1B1,2B1\n");
@@ -43,7 +43,7 @@ TEST_CASE("every kind of cell is written again as it was read", "[schedule]") {
   check_kept("0F0,0SEND_F0,0RECV_B0,0I0,0W0,0REDUCE_GRAD\n1RECV_F0,1F0,1B0,1SEND_B0\n");
 }
 
-TEST_CASE("a plan read from CSV says what its actions name", "[schedule]") {
+TEST_CASE("a plan read from CSV has the properties that its actions imply", "[schedule]") {
   const auto x = plan_from_csv("a0F0,b1F0,(a0F1;b1B0)\na1F0,b0F0,b0I0.1,b0R0.0\n", "mine");
   CHECK(x.name == "mine");
   CHECK(x.chunks == 2);
@@ -59,7 +59,7 @@ TEST_CASE("a plan read from CSV says what its actions name", "[schedule]") {
   CHECK_FALSE(plan_from_csv("0F0,0SEND_F0\n1RECV_F0,1F0", "forward").training);
 }
 
-TEST_CASE("torch's pairs, empty cells, blanks and line ends of all kinds are read", "[schedule]") {
+TEST_CASE("torch's pairs, empty cells, spaces and all kinds of line ends are read", "[schedule]") {
   const auto plain = plan_from_csv("0F0,(0F1;3B0),3F0\n\n1F0,2F0\n", "x");
   CHECK(plan_from_csv("0F0,(0F1;3B0)OVERLAP_F_B,3F0\r\n\r\n1F0,2F0\r\n", "x") == plain);
   CHECK(plan_from_csv("0F0,,( 0F1 ; 3B0 ) OVERLAP_F_B, ,\t3F0 ,,\n\n,,1F0,2F0", "x") == plain);
@@ -72,7 +72,7 @@ TEST_CASE("torch's pairs, empty cells, blanks and line ends of all kinds are rea
   CHECK(plan_from_csv("0F0\n\n", "x").ranks.size() == 2);
 }
 
-TEST_CASE("every named schedule is read as it was written", "[schedule]") {
+TEST_CASE("every named schedule survives a round trip", "[schedule]") {
   for (const auto& x : named_schedules())
     for (const int m : {8, 13, 16}) {
       schedule_request request;
@@ -92,7 +92,7 @@ TEST_CASE("every named schedule is read as it was written", "[schedule]") {
   CHECK(plan_from_csv(to_csv(forward_only(3, 4)), "forward-only") == forward_only(3, 4));
 }
 
-TEST_CASE("the examples of docs/formats/schedule.md are what generators and writers give",
+TEST_CASE("the examples in docs/formats/schedule.md equal the output of generators and writers",
           "[schedule]") {
   std::ifstream page(troupe::tests::source_dir() + "/docs/formats/schedule.md");
   std::vector<std::string> found(1);
@@ -117,7 +117,7 @@ TEST_CASE("the examples of docs/formats/schedule.md are what generators and writ
       check_kept(text);
 }
 
-TEST_CASE("a fault in a CSV is told with line and cell", "[schedule]") {
+TEST_CASE("an error in a CSV file is reported with line and cell", "[schedule]") {
   check_refused("0F0,0F1\n1F0,,1X1\n", "mine.csv, line 2, cell 3, '1X1': there is no action 'X'");
   check_refused("0F0,0f1\n", "there are F, B, I, W, R and, in lowered plans, SEND_F");
   check_refused("0FB1", "there is no action 'FB'");

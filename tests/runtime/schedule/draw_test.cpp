@@ -31,7 +31,7 @@ std::size_t count(std::string_view what, std::string_view in) {
   return out;
 }
 
-/// What a run of this plan would write, with I and W of a B apart, and all beside it.
+/// The trace that a run of this plan writes, with I and W of each B separate, and other events.
 std::string trace_of(const plan& x, const timeline& when, std::uint64_t step, int replicas) {
   nlohmann::json events = nlohmann::json::array();
   const auto add = [&](const std::string& name, int pid, std::uint64_t of, double ts, double dur) {
@@ -96,13 +96,13 @@ TEST_CASE("the legend names the kinds that occur", "[schedule]") {
   CHECK(count("forward again", split) == 0);
 }
 
-TEST_CASE("memory is drawn when it is asked for", "[schedule]") {
+TEST_CASE("memory is drawn on request", "[schedule]") {
   const auto x = drawn("1f1b", 4, 8);
   CHECK(count("#b9bec6", to_svg({x})) == 0);
   CHECK(count("#b9bec6", to_svg({x}, {1200, true})) == 5);
 }
 
-TEST_CASE("titles cannot break the drawing", "[schedule]") {
+TEST_CASE("titles are escaped", "[schedule]") {
   auto x = drawn("1f1b", 2, 2);
   x.title = "a<b> & \"c\" \x01 \xFF \xC3\xA4 \xED\xA0\x80";
   const auto svg = to_svg({x});
@@ -120,7 +120,7 @@ TEST_CASE("drawings of large plans stay small", "[schedule]") {
   CHECK(to_text({x}).size() < 100 * 66);
 }
 
-TEST_CASE("what takes no time, or is nothing, is drawn as nothing", "[schedule]") {
+TEST_CASE("empty timelines and actions without duration are drawn without errors", "[schedule]") {
   CHECK_THAT(to_svg({}), ContainsSubstring("</svg>"));
   CHECK(to_text({}).empty());
   const auto x = generate("1f1b", {2, 0, 2});
@@ -132,7 +132,7 @@ TEST_CASE("what takes no time, or is nothing, is drawn as nothing", "[schedule]"
   CHECK_THAT(to_text({empty}), ContainsSubstring("nothing: makespan 0"));
 }
 
-TEST_CASE("a text timeline has a line a rank and actions to scale", "[schedule]") {
+TEST_CASE("a text timeline has a line per rank and actions to scale", "[schedule]") {
   // 10 units of time, 4 columns each.
   CHECK(to_text({drawn("zb-h1", 2, 3)}, {3 + 40, false})
         == "zb-h1: makespan 10, bubble 10.0 %\n"
@@ -145,7 +145,7 @@ TEST_CASE("a text timeline has a line a rank and actions to scale", "[schedule]"
   CHECK_THAT(to_text({drawn("dualpipev", 2, 4)}, {200, false}), ContainsSubstring("P---"));
 }
 
-TEST_CASE("text is coloured only when it is asked for, and ends uncoloured", "[schedule]") {
+TEST_CASE("text is coloured on request only, and ends uncoloured", "[schedule]") {
   const auto x = drawn("dualpipe", 2, 4);
   CHECK(count("\x1b", to_text({x})) == 0);
   const auto text = to_text({x}, {80, true});
@@ -153,7 +153,7 @@ TEST_CASE("text is coloured only when it is asked for, and ends uncoloured", "[s
   CHECK(count("\x1b[0m\n", text) == 2);
 }
 
-TEST_CASE("a Chrome trace has a process a timeline, a thread a rank, a span an action",
+TEST_CASE("a Chrome trace has a process per timeline, a thread per rank, a span per action",
           "[schedule]") {
   auto x = drawn("1f1b", 3, 4);
   x.title = "bad \xFF";
@@ -175,7 +175,7 @@ TEST_CASE("a Chrome trace has a process a timeline, a thread a rank, a span an a
   }));
 }
 
-TEST_CASE("what was executed is read from a trace, whatever replicas there are", "[schedule]") {
+TEST_CASE("executed actions are read from a trace with any number of replicas", "[schedule]") {
   for (const auto* name : {"1f1b", "zb-h1", "izb", "zb-v", "v-min"})
     for (const int replicas : {1, 2}) {
       CAPTURE(name, replicas);
@@ -209,7 +209,7 @@ TEST_CASE("pairs and copies of a trace are those of the plan", "[schedule]") {
   }
 }
 
-TEST_CASE("a chunk that is taken apart in the trace only is one action of the plan", "[schedule]") {
+TEST_CASE("a chunk that only the trace splits is one action of the plan", "[schedule]") {
   const auto x = one_forward_one_backward(1, 1);
   nlohmann::json events;
   double ts = 0;
@@ -228,7 +228,7 @@ TEST_CASE("a chunk that is taken apart in the trace only is one action of the pl
   CHECK(read.ranks[0].actions[1].end == Approx(7));
 }
 
-TEST_CASE("a file that is no trace, or of another plan, is refused by what is wrong with it",
+TEST_CASE("a file that is not a trace, or belongs to another plan, is refused with the reason",
           "[schedule]") {
   const auto x = generate("zb-h1", {2, 0, 3});
   const auto planned = simulate(x, {});
@@ -268,7 +268,7 @@ TEST_CASE("a file that is no trace, or of another plan, is refused by what is wr
                     ContainsSubstring("has 1F0, which the plan"));
 }
 
-TEST_CASE("of two copies both must be the plan's", "[schedule]") {
+TEST_CASE("both copies of a trace must match the plan", "[schedule]") {
   const auto both = generate("dualpipe", {2, 0, 4});
   const auto text = trace_of(both, simulate(both, {}), 1, 1);
   auto one = both;
@@ -284,7 +284,7 @@ TEST_CASE("of two copies both must be the plan's", "[schedule]") {
                     ContainsSubstring("has b1F0, which the plan"));
 }
 
-TEST_CASE("an executed order that is not the plan's is told with its first other action",
+TEST_CASE("an executed order that differs from the plan is reported with the first difference",
           "[schedule]") {
   const auto planned = generate("gpipe", {2, 0, 8}), done = generate("1f1b", {2, 0, 8});
   const auto text = trace_of(done, simulate(done, {}), 1, 1);
@@ -296,7 +296,8 @@ TEST_CASE("an executed order that is not the plan's is told with its first other
             "rank 1: from its 2nd action on the order differs from the plan: 1B0, planned 1F1"});
 }
 
-TEST_CASE("pairs that ran one after the other are counted, in whichever order", "[schedule]") {
+TEST_CASE("pairs whose actions ran one after the other are counted, in either order",
+          "[schedule]") {
   const auto x = generate("dualpipe", {4, 0, 12});
   const auto together = executed_from_trace(trace_of(x, simulate(x, {}), 1, 1), "t", x, 1);
   CHECK(together.pairs > 0);

@@ -24,7 +24,7 @@ plan split(plan x) {
   return x;
 }
 
-/// As if the plan had been executed, `late` after some clock's zero.
+/// The plan executed as simulated, with `late` added to all times.
 std::vector<std::vector<timed_action>> executed(const plan& x, const cost_model& by, double late) {
   std::vector<std::vector<timed_action>> out;
   for (auto& rank : simulate(x, by).ranks) {
@@ -39,7 +39,7 @@ std::vector<std::vector<timed_action>> executed(const plan& x, const cost_model&
 
 }  // namespace
 
-TEST_CASE("what went as planned is found to have done so", "[schedule]") {
+TEST_CASE("an execution as planned has no differences", "[schedule]") {
   const std::string name = GENERATE("1f1b", "interleaved", "zb-v", "dualpipe");
   CAPTURE(name);
   const auto x = split(generate(name, {.ranks = 4, .microbatches = 8}));
@@ -56,7 +56,7 @@ TEST_CASE("what went as planned is found to have done so", "[schedule]") {
   CHECK(found.lateness == Approx(0).margin(1e-9));
 }
 
-TEST_CASE("an action that came late is told", "[schedule]") {
+TEST_CASE("a late action is reported", "[schedule]") {
   const auto x = split(generate("1f1b", {.ranks = 2, .microbatches = 4}));
   auto rows = executed(x, {}, 0);
   auto& last = rows[0].back();
@@ -69,7 +69,8 @@ TEST_CASE("an action that came late is told", "[schedule]") {
   CHECK(found.bubble > found.planned_bubble);
 }
 
-TEST_CASE("EXECUTION-1: ranks that say nothing, or half, are refused", "[schedule][invariant]") {
+TEST_CASE("EXECUTION-1: ranks without or with incomplete reports are refused",
+          "[schedule][invariant]") {
   const auto x = split(generate("1f1b", {.ranks = 2, .microbatches = 2}));
   auto rows = executed(x, {}, 0);
   rows[1].pop_back();

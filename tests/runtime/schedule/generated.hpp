@@ -1,5 +1,4 @@
-// Named schedules, carried out by the simulator with the times by which the reference compares
-// them.
+// Named schedules for tests, run by the simulator with the times of the reference comparison.
 
 #pragma once
 
@@ -25,7 +24,7 @@ inline bool is_sound(const runtime::plan& x) {
   return runtime::check_plan(x).is_sound();
 }
 
-/// Each chunk's weight gradients are added in ascending order of micro-batches.
+/// True if each chunk's weight gradients are added in ascending order of micro-batches.
 inline bool adds_in_order(const runtime::plan& x) {
   for (const auto& row : x.ranks) {
     std::vector<unsigned> next(std::size_t(x.chunks * x.copies));
@@ -38,7 +37,7 @@ inline bool adds_in_order(const runtime::plan& x) {
   return true;
 }
 
-/// `costs` are of a rank's whole share.
+/// `costs` are those of a rank's whole share.
 inline runtime::timeline carried_out(const runtime::plan& x,
                                      const runtime::action_costs& costs = {},
                                      double transfer = 0) {

@@ -22,16 +22,16 @@ using Catch::Matchers::WithinAbs;
 
 namespace {
 
-// Sums of some thousand times of about one: rounding stays far below what any schedule differs by.
+// Sums of some thousand times near one: rounding is far below the differences between schedules.
 constexpr double rounding = 1e-8;
 
-/// p = 4, m = 8, F = I = W = 1: what the field's own generators give.
+/// p = 4, m = 8, F = I = W = 1: results of the reference generators.
 struct known {
   std::string_view name;
   double makespan, idle, span_idle;
-  std::vector<int> peaks;             ///< of each rank, in chunks
-  std::vector<double> ends;           ///< of each rank's last action
-  std::vector<double> with_transfer;  ///< makespans for .05, .1 and .2; empty: not known
+  std::vector<int> peaks;             ///< per rank, in chunks
+  std::vector<double> ends;           ///< end of each rank's last action
+  std::vector<double> with_transfer;  ///< makespans for .05, .1 and .2; empty: unknown
 };
 
 const std::vector<known>& reference() {
@@ -62,7 +62,7 @@ struct drawn_times {
 
 }  // namespace
 
-TEST_CASE("p 4, m 8 and equal times give the reference's figures to the last digit", "[schedule]") {
+TEST_CASE("with p 4, m 8 and equal times the figures equal the reference exactly", "[schedule]") {
   for (const auto& x : reference()) {
     CAPTURE(x.name);
     const auto plan = generated(x.name, 4, 8);
@@ -81,13 +81,13 @@ TEST_CASE("p 4, m 8 and equal times give the reference's figures to the last dig
   }
 }
 
-TEST_CASE("every named schedule is sound for every size that it admits", "[schedule]") {
+TEST_CASE("every named schedule is sound for every supported size", "[schedule]") {
   int made = 0;
   for (const auto& x : named_schedules())
     for (const int p : {1, 2, 3, 4, 5, 8})
       for (const int m : {1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 21, 33})
         for (const int v : {0, 1, 2, 3, 4}) {
-          // "auto" searches; its own test makes fewer sizes.
+          // "auto" searches; its own test uses fewer sizes.
           if (x.name == "auto" || (v != 0 && !x.other_chunks))
             continue;
           CAPTURE(x.name, p, m, v);
@@ -108,7 +108,7 @@ TEST_CASE("every named schedule is sound for every size that it admits", "[sched
   CHECK(made > 1000);
 }
 
-TEST_CASE("ZB-H1 and IZB wait (p - 1) max(F, I, F + I - W) / v whatever the times", "[schedule]") {
+TEST_CASE("ZB-H1 and IZB idle for (p - 1) max(F, I, F + I - W) / v with any times", "[schedule]") {
   drawn_times draw;
   for (int i = 0; i < 600; ++i) {
     const int p = draw(2, 8), v = draw(1, 3), m = p * draw(2, 5);
@@ -122,7 +122,7 @@ TEST_CASE("ZB-H1 and IZB wait (p - 1) max(F, I, F + I - W) / v whatever the time
   }
 }
 
-TEST_CASE("schedules of whole backwards wait (p - 1) (F + B) / v", "[schedule]") {
+TEST_CASE("schedules with whole backwards idle for (p - 1) (F + B) / v", "[schedule]") {
   drawn_times draw;
   for (const int p : {2, 3, 4, 8})
     for (const int rounds : {2, 3, 5}) {
@@ -147,15 +147,15 @@ TEST_CASE("schedules of whole backwards wait (p - 1) (F + B) / v", "[schedule]")
     }
 }
 
-TEST_CASE("ZB-H2 waits within its span only as long as 2 p - 1 activations make it", "[schedule]") {
+TEST_CASE("ZB-H2 idles only as long as its limit of 2 p - 1 activations requires", "[schedule]") {
   drawn_times draw;
   for (int i = 0; i < 200; ++i) {
     const int p = draw(2, 10), m = draw(2 * p - 1, 5 * p);
     const action_costs by{draw(0.1, 2.0), draw(0.1, 2.0), draw(0.1, 2.0)};
     CAPTURE(p, m, by.forward, by.input_gradients, by.weight_gradients);
     const auto x = carried_out(generated("zb-h2", p, m), by);
-    // F + I - 2 W from the papers; I - F because the first I comes p F + (p - 1) I after the start,
-    // and until then the limit admits no more than 2 p - 1 forwards.
+    // F + I - 2 W is from the papers. I - F: the first I comes p F + (p - 1) I after the start, and
+    // until then the limit allows 2 p - 1 forwards.
     const double each = std::max({0.0,
                                   by.forward + by.input_gradients - 2 * by.weight_gradients,
                                   by.input_gradients - by.forward});
@@ -164,7 +164,7 @@ TEST_CASE("ZB-H2 waits within its span only as long as 2 p - 1 activations make 
   }
 }
 
-TEST_CASE("ZB-H2 keeps any memory limit, and pays for it with idle time", "[schedule]") {
+TEST_CASE("ZB-H2 keeps any memory limit, at the cost of idle time", "[schedule]") {
   for (const int p : {1, 2, 4, 7})
     for (const int m : {1, 3, 8, 20}) {
       double before = 1e9;
@@ -187,8 +187,7 @@ TEST_CASE("ZB-H2 keeps any memory limit, and pays for it with idle time", "[sche
     }
 }
 
-TEST_CASE("ZB-V waits only for the skew of half a forward per rank when F, I and W are equal",
-          "[schedule]") {
+TEST_CASE("ZB-V idles for the skew of half a forward per rank only, with F = I = W", "[schedule]") {
   for (const int p : {1, 2, 3, 4, 8, 13})
     for (const int m : {2 * p - 1, 2 * p, 3 * p + 1, 6 * p}) {
       CAPTURE(p, m);
@@ -199,8 +198,7 @@ TEST_CASE("ZB-V waits only for the skew of half a forward per rank when F, I and
     }
 }
 
-TEST_CASE("DualPipe and DualPipeV wait as their authors say when F, I and W are equal",
-          "[schedule]") {
+TEST_CASE("DualPipe and DualPipeV idle as in their papers, with F = I = W", "[schedule]") {
   for (const int p : {2, 4, 6, 8, 16})
     for (const int m : {2 * p, 2 * p + 2, 4 * p, 6 * p + 2})
       for (const double pair : {3.0, 2.7, 2.25}) {
@@ -215,7 +213,7 @@ TEST_CASE("DualPipe and DualPipeV wait as their authors say when F, I and W are 
       }
 }
 
-TEST_CASE("V-Half and V-Min wait as long and hold as much as their authors' own", "[schedule]") {
+TEST_CASE("V-Half and V-Min idle as long and hold as much as the reference", "[schedule]") {
   struct known {
     int p;
     double idle_half, idle_min;  // for any m
@@ -241,17 +239,17 @@ TEST_CASE("V-Half and V-Min wait as long and hold as much as their authors' own"
     }
 }
 
-TEST_CASE("V-Half and V-Min are made for every number of ranks", "[schedule]") {
+TEST_CASE("V-Half and V-Min are generated for every number of ranks", "[schedule]") {
   for (int p = 1; p <= 40; ++p)
     for (const int m : {1, p, 2 * p + 1}) {
       CAPTURE(p, m);
-      // Above half, and a third, by what is rounded up to whole micro-batches on both chunks.
+      // Above half, and a third, because both chunks hold whole micro-batches.
       CHECK(most_chunks(carried_out(generated("v-half", p, m))) <= p + 3);
       CHECK(most_chunks(carried_out(generated("v-min", p, m))) <= 2 * p / 3 + 4);
     }
 }
 
-TEST_CASE("PATTERN-1, PATTERN-2: a pattern's steps have slots of their own, in their order",
+TEST_CASE("PATTERN-1, PATTERN-2: the actions of a pattern have distinct slots, in their order",
           "[schedule]") {
   CHECK_NOTHROW(schedules::slot_grid({{0, 1, 2, 3}}, 4, 2));
   CHECK_BREAKS("PATTERN-1", schedules::slot_grid({{0, 1, 1, 3}}, 4, 1));
@@ -282,7 +280,7 @@ TEST_CASE("groups of micro-batches follow Megatron's rule", "[schedule]") {
   CHECK(to_string(x.ranks[0][5]) == "4F0");
 }
 
-TEST_CASE("what a schedule does not admit is refused with what it does", "[schedule]") {
+TEST_CASE("unsupported sizes are refused with the supported ones", "[schedule]") {
   const auto refused = [](std::string_view name, schedule_request request, const std::string& why) {
     CAPTURE(name);
     CHECK_THROWS_MATCHES(

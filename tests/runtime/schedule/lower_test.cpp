@@ -31,14 +31,13 @@ std::string text(const std::vector<action>& row) {
 
 }  // namespace
 
-TEST_CASE("lowering writes out sends, receives and the reduction", "[schedule][lower]") {
+TEST_CASE("lowering adds sends, receives and the reduction", "[schedule][lower]") {
   CHECK(to_csv(lowered(one_forward_one_backward(2, 2)))
         == "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0I0,0W0,0RECV_B1,0I1,0W1,0REDUCE_GRAD\n"
            "1RECV_F0,1F0,1I0,1SEND_B0,1W0,1RECV_F1,1F1,1I1,1SEND_B1,1W1,1REDUCE_GRAD\n");
 }
 
-TEST_CASE("chunks that are neighbours on one rank are lowered without a transfer",
-          "[schedule][lower]") {
+TEST_CASE("neighbouring chunks on one rank are lowered without a transfer", "[schedule][lower]") {
   plan x{"v", 4, 1, true, placed_in_v(2), {{}, {}}};
   x.ranks[0] = {of(F, 0, 0), of(F, 3, 0), of(B, 3, 0), of(B, 0, 0)};
   x.ranks[1] = {of(F, 1, 0), of(F, 2, 0), of(B, 2, 0), of(B, 1, 0)};
@@ -48,7 +47,7 @@ TEST_CASE("chunks that are neighbours on one rank are lowered without a transfer
            "1REDUCE_GRAD\n");
 }
 
-TEST_CASE("receives stand in the order of their link's sends, whatever order they are needed in",
+TEST_CASE("receives are in the order of their link's sends, even if needed in another order",
           "[schedule][lower]") {
   plan x{"turned", 2, 2, true, {0, 1}, {{}, {}}};
   x.ranks[0] = {of(F, 0, 0), of(F, 0, 1), of(B, 0, 1), of(B, 0, 0)};
@@ -59,7 +58,7 @@ TEST_CASE("receives stand in the order of their link's sends, whatever order the
            "1RECV_F0,1RECV_F1,1F1,1F0,1I1,1SEND_B1,1W1,1I0,1SEND_B0,1W0,1REDUCE_GRAD\n");
 }
 
-TEST_CASE("a pair stays one when it is lowered, with receives before and sends behind",
+TEST_CASE("a lowered pair stays a pair, with receives before and sends after it",
           "[schedule][lower]") {
   plan x{"pair", 3, 2, true, {0, 1, 2}, {{}, {}, {}}};
   x.ranks[0] = {of(F, 0, 0), of(F, 0, 1), of(B, 0, 0), of(B, 0, 1)};
@@ -70,14 +69,14 @@ TEST_CASE("a pair stays one when it is lowered, with receives before and sends b
            "1SEND_B1,1W1,1REDUCE_GRAD,");
 }
 
-TEST_CASE("blocks are lowered: the last receives, the first sends", "[schedule][lower]") {
+TEST_CASE("blocks are lowered: the last one receives, the first one sends", "[schedule][lower]") {
   const auto x = with_recomputation(one_forward_one_backward(2, 1), {{1, 0}, {0, 1}});
   CHECK(to_csv(lowered(x))
         == "0F0,0SEND_F0,0RECV_B0,0I0.1,0W0.1,0R0,0I0,0W0,0REDUCE_GRAD\n"
            "1RECV_F0,1F0,1R0.1,1I0.1,1W0.1,1I0,1SEND_B0,1W0,1REDUCE_GRAD\n");
 }
 
-TEST_CASE("a lowered plan is as it was when it is lowered again", "[schedule][lower]") {
+TEST_CASE("lowering a lowered plan does not change it", "[schedule][lower]") {
   for (const int p : {1, 2, 4}) {
     const auto once = lowered(one_forward_one_backward(p, 5));
     CHECK(lowered(once) == once);
@@ -100,7 +99,7 @@ TEST_CASE("LOWER-1: only a sound plan is lowered", "[schedule][lower]") {
   CHECK_BREAKS("LOWER-1", lowered(x));
 }
 
-TEST_CASE("lowering does not change when anything happens", "[schedule][lower]") {
+TEST_CASE("lowering does not change the timing", "[schedule][lower]") {
   for (const int p : {1, 2, 4, 8})
     for (const int m : {1, 4, 9})
       for (const int queues : {0, 1, 2}) {
@@ -119,7 +118,7 @@ TEST_CASE("lowering does not change when anything happens", "[schedule][lower]")
       }
 }
 
-TEST_CASE("a split row has I and W for each B, and a pair keeps its F with the I",
+TEST_CASE("a split row has I and W for each B, and a pair has its F and the I",
           "[schedule][lower]") {
   const auto split = [](const std::vector<action>& row) { return text(with_split_backward(row)); };
   CHECK(split({of(F, 0, 0), of(B, 0, 0), of(I, 0, 1), of(W, 0, 1)}) == "0F0,0I0,0W0,0I1,0W1,");

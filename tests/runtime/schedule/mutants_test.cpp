@@ -1,5 +1,5 @@
-// Whether the checker can be believed: plans with one fault planted are either refused, or a judge
-// that shares nothing with it carries them out to the end and finds that nothing is lost.
+// Tests of the checker: a plan with a planted fault is refused, or an independent judge runs it to
+// the end and finds it correct.
 
 #include "runtime/schedule/check.hpp"
 #include "runtime/schedule/csv.hpp"
@@ -27,7 +27,7 @@ constexpr auto F = action_kind::forward, B = action_kind::backward,
                RF = action_kind::receive_activation, SB = action_kind::send_gradient,
                RB = action_kind::receive_gradient, reduce = action_kind::reduce_gradients;
 
-/// Carries out whatever can be carried out, one action after the other, and keeps books in sets.
+/// Runs all actions that can run, one after the other, and records them in sets.
 class judge {
  public:
   judge(const plan& x, int credits) : plan_(x), credits_(credits), next_(x.ranks.size()) {
@@ -36,7 +36,7 @@ class judge {
         lowered_ = lowered_ || a.kind == SF || a.kind == RF || a.kind == SB || a.kind == RB;
   }
 
-  /// Everything that a step needs was done, once, and nothing else.
+  /// True if every action of a step ran once, without any others.
   bool comes_to_a_good_end() {
     for (bool moved = true; moved;) {
       moved = false;
@@ -102,7 +102,7 @@ class judge {
     return out;
   }
 
-  /// A queue for each pair of ranks and for activations and gradients, as in the real thing.
+  /// A queue per direction between neighbouring chunks, for activations and for gradients.
   std::deque<fact>* queue_of(const fact& x) {
     const auto& [kind, k, c, m, b] = x;
     const int other = kind == SF || kind == RB ? c + 1 : c - 1;
@@ -121,7 +121,7 @@ class judge {
     return true;
   }
 
-  /// What the forward pass of this chunk starts from is here.
+  /// True if the input of this chunk's forward pass is available.
   bool has_input(int k, int c, int m) const {
     if (c == 0)
       return true;
@@ -186,7 +186,7 @@ class judge {
       queue_of(fact_of(x))->push_back({kind == SF ? RF : RB, k, kind == SF ? c + 1 : c - 1, m, 0});
     if (kind == RF || kind == RB) {
       auto* queue = queue_of(fact_of(x));
-      broken_ = broken_ || queue->front() != fact_of(x);  // somebody else's tensor
+      broken_ = broken_ || queue->front() != fact_of(x);  // another tensor
       queue->pop_front();
     }
   }
@@ -287,7 +287,7 @@ class corpus {
       move_between(x.ranks[r], i, x.ranks[(r + 1) % x.ranks.size()]);
     });
     if (sound.ranks[r][i].kind == reduce)
-      return;  // it has none
+      return;  // has no micro-batch
     change("another micro-batch", sound, credits, [&](plan& x) {
       auto& m = x.ranks[r][i].microbatch;
       m = microbatch_id((value(m) + 1) % unsigned(x.microbatches_each()));
@@ -336,7 +336,7 @@ TEST_CASE("every mutant of a plan is refused, or proved harmless",
   };
   for (const auto& one : named_schedules()) {
     if (one.name == "auto")
-      continue;  // it is one of these, or like one
+      continue;  // equals or resembles one of these
     plant(generated(one.name, 2, 4), true);
     plant(generated(one.name, 4, 8), false);
   }

@@ -6,7 +6,7 @@
 
 using namespace troupe::runtime;
 
-TEST_CASE("1F1B warms up with as many forwards as stages follow", "[schedule]") {
+TEST_CASE("1F1B warms up with one forward per following stage", "[schedule]") {
   CHECK(to_csv(one_forward_one_backward(4, 4))
         == "0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n"
            "1F0,1F1,1F2,1B0,1F3,1B1,1B2,1B3\n"
@@ -16,14 +16,14 @@ TEST_CASE("1F1B warms up with as many forwards as stages follow", "[schedule]") 
 
 namespace {
 
-/// 2 stages: the first forgets all of its 3 blocks, the second one of 2.
+/// 2 stages: the first recomputes all of its 3 blocks, the second one of 2.
 plan recomputed(plan x) {
   return with_recomputation(std::move(x), {{1, 1, 1}, {1, 0}});
 }
 
 }  // namespace
 
-TEST_CASE("recomputation writes every B as its blocks, the last first, each R before its I",
+TEST_CASE("recomputation replaces every B by its blocks, the last first, each R before its I",
           "[schedule]") {
   CHECK(to_csv(recomputed(one_forward_one_backward(2, 2)))
         == "0F0,0F1,0R0.2,0I0.2,0W0.2,0R0.1,0I0.1,0W0.1,0R0,0I0,0W0,"
@@ -31,7 +31,7 @@ TEST_CASE("recomputation writes every B as its blocks, the last first, each R be
            "1F0,1I0.1,1W0.1,1R0,1I0,1W0,1F1,1I1.1,1W1.1,1R1,1I1,1W1\n");
 }
 
-TEST_CASE("recomputation splits I and W that stand apart", "[schedule]") {
+TEST_CASE("recomputation splits I and W that are separate", "[schedule]") {
   plan x{"apart", 1, 1, true, {0}, {{}}};
   for (const auto kind :
        {action_kind::forward, action_kind::input_gradients, action_kind::weight_gradients})
@@ -40,7 +40,7 @@ TEST_CASE("recomputation splits I and W that stand apart", "[schedule]") {
   CHECK(to_csv(seen) == "0F0,0I0.1,0R0,0I0,0W0.1,0W0\n");
 }
 
-TEST_CASE("nothing to forget, or no backward pass, leaves a plan as it is", "[schedule]") {
+TEST_CASE("without recomputed blocks or a backward pass, a plan stays unchanged", "[schedule]") {
   const auto x = one_forward_one_backward(2, 3);
   CHECK(with_recomputation(x, {{0}, {0}}) == x);
   const auto y = forward_only(2, 3);

@@ -19,7 +19,7 @@ using Catch::Matchers::WithinAbs;
 
 namespace {
 
-// Sums of some hundred times of about one: rounding stays far below what any schedule differs by.
+// Sums of some hundred times near one: rounding is far below the differences between schedules.
 constexpr double rounding = 1e-9;
 
 constexpr auto F = action_kind::forward, B = action_kind::backward,
@@ -68,7 +68,7 @@ std::vector<int> peaks(const timeline& x) {
 
 }  // namespace
 
-TEST_CASE("1F1B and GPipe take as long, and hold as much, as the field's table says",
+TEST_CASE("time and memory of 1F1B and GPipe equal those of the published table",
           "[schedule][simulate]") {
   for (const auto& x : {one_forward_one_backward(4, 8), gpipe(4, 8)}) {
     const auto seen = simulate(x, even(1, 1, 1));
@@ -86,7 +86,7 @@ TEST_CASE("1F1B and GPipe take as long, and hold as much, as the field's table s
   CHECK(peaks(simulate(gpipe(4, 8), even(1, 1, 1))) == std::vector<int>{8, 8, 8, 8});
 }
 
-TEST_CASE("transfers put off what waits for them", "[schedule][simulate]") {
+TEST_CASE("transfers delay the actions that wait for them", "[schedule][simulate]") {
   const double costs[] = {0, .05, .1, .2}, one_in_turn[] = {33, 33.8, 34.6, 36.2},
                all_first[] = {33, 33.3, 33.6, 34.2};
   for (int i = 0; i < 4; ++i) {
@@ -97,7 +97,7 @@ TEST_CASE("transfers put off what waits for them", "[schedule][simulate]") {
   }
 }
 
-TEST_CASE("1F1B idles p - 1 times F and B, whatever they take", "[schedule][simulate]") {
+TEST_CASE("1F1B idles for p - 1 times F and B, with any durations", "[schedule][simulate]") {
   for (const int p : {1, 2, 3, 8})
     for (const int m : {8, 17})
       for (const auto& [f, i, w] : {std::tuple{1., 1., 1.}, {2., .5, 3.}, {.25, 4., 1.}}) {
@@ -108,7 +108,7 @@ TEST_CASE("1F1B idles p - 1 times F and B, whatever they take", "[schedule][simu
 }
 
 TEST_CASE("a queue sends one result after the other", "[schedule][simulate]") {
-  // Rank 0 makes three activations in a row, each of which takes 2 to send.
+  // Rank 0 computes three activations in a row, each of which takes 2 to send.
   plan x{"sends", 2, 3, false, {0, 1}, {{}, {}}};
   for (int r = 0; r < 2; ++r)
     for (int m = 0; m < 3; ++m)
@@ -119,7 +119,7 @@ TEST_CASE("a queue sends one result after the other", "[schedule][simulate]") {
   CHECK(simulate(x, by).makespan == 1 + 3 * 2 + 1);
 }
 
-TEST_CASE("two queues keep gradients from waiting for activations", "[schedule][simulate]") {
+TEST_CASE("with two queues, gradients do not wait for activations", "[schedule][simulate]") {
   // Rank 1 sends an activation up and a gradient down at 3, when its pair ends.
   plan x{"both", 3, 2, true, {0, 1, 2}, {{}, {}, {}}};
   x.ranks[0] = {of(F, 0, 0), of(F, 0, 1), of(B, 0, 0), of(B, 0, 1)};
@@ -136,14 +136,15 @@ TEST_CASE("two queues keep gradients from waiting for activations", "[schedule][
   CHECK(begin_of_gradient(2) == 12);
 }
 
-TEST_CASE("chunks that are neighbours on one rank have no transfer", "[schedule][simulate]") {
+TEST_CASE("neighbouring chunks on one rank have no transfer", "[schedule][simulate]") {
   plan x{"v", 4, 1, true, placed_in_v(2), {{}, {}}};
   x.ranks[0] = {of(F, 0, 0), of(F, 3, 0), of(B, 3, 0), of(B, 0, 0)};
   x.ranks[1] = {of(F, 1, 0), of(F, 2, 0), of(B, 2, 0), of(B, 1, 0)};
   CHECK(simulate(x, even(1, 1, 1, 10)).makespan == 4 * 3 + 4 * 10);
 }
 
-TEST_CASE("a pair begins when both could, and ends both at once", "[schedule][simulate]") {
+TEST_CASE("a pair begins when both inputs are available, and both actions end together",
+          "[schedule][simulate]") {
   plan x{"pair", 2, 2, true, {0, 1}, {{}, {}}};
   x.ranks[0] = {of(F, 0, 0), of(F, 0, 1), of(B, 0, 0), of(B, 0, 1)};
   x.ranks[1] = {of(F, 1, 0), paired(of(F, 1, 1)), of(B, 1, 0), of(B, 1, 1)};
@@ -155,13 +156,12 @@ TEST_CASE("a pair begins when both could, and ends both at once", "[schedule][si
   CHECK(seen.actions[1].end == 4.25);
   CHECK(seen.actions[2].end == 4.25);
   CHECK(seen.busy == 1 + 2.25 + 2);
-  CHECK(seen.peak_chunks == 2);  // the F is there before the B is gone
+  CHECK(seen.peak_chunks == 2);  // the F begins before the B ends
   by.costs[0].overlapped = 0;
   CHECK(simulate(x, by).ranks[1].actions[1].end == 5);
 }
 
-TEST_CASE("a pair of chunks that differ takes the mean of what each would",
-          "[schedule][simulate]") {
+TEST_CASE("a pair of different chunks takes the mean of both durations", "[schedule][simulate]") {
   plan x{"pair", 2, 2, true, {0, 0}, {{}}};
   x.ranks[0] = {of(F, 0, 0),
                 of(F, 1, 0),
@@ -188,7 +188,7 @@ TEST_CASE("memory is held until I, then until W, as a series", "[schedule][simul
   CHECK(seen.peak_chunks == 2);
 }
 
-TEST_CASE("the blocks of a chunk share its costs and what it holds", "[schedule][simulate]") {
+TEST_CASE("the blocks of a chunk share its costs and memory", "[schedule][simulate]") {
   plan x{"blocks", 1, 1, true, {0}, {{}}};
   x.blocks = {{0, 1, 1, 0}};
   x.ranks[0] = {of(F, 0, 0)};
@@ -224,12 +224,12 @@ TEST_CASE("explicit sends take no time, and a receive waits for its send", "[sch
   CHECK(seen.ranks[1].first_begin == 1.5);
   CHECK(seen.ranks[1].busy == 3);
   CHECK(seen.ranks[0].actions[2].end == 4);
-  // Moved behind W, the gradient is sent a W later.
+  // Moved after W, the gradient is sent later by the duration of W.
   std::swap(x.ranks[1][3], x.ranks[1][4]);
   CHECK(simulate(x, even(1, 1, 1, .5)).makespan == 7);
 }
 
-TEST_CASE("overhead comes before each action and is no work", "[schedule][simulate]") {
+TEST_CASE("overhead precedes each action and counts as idle time", "[schedule][simulate]") {
   auto by = even(1, 1, 1);
   by.overhead = .25;
   const auto seen = simulate(one_forward_one_backward(1, 2), by);
@@ -237,13 +237,13 @@ TEST_CASE("overhead comes before each action and is no work", "[schedule][simula
   CHECK(seen.ranks[0].busy == 6);
 }
 
-TEST_CASE("a forward-only plan holds nothing for a backward pass", "[schedule][simulate]") {
+TEST_CASE("a forward-only plan holds no activations", "[schedule][simulate]") {
   const auto seen = simulate(forward_only(3, 5), even(1, 1, 1));
   CHECK(seen.makespan == 7);
   CHECK(peaks(seen) == std::vector<int>{0, 0, 0});
 }
 
-TEST_CASE("what waits for ever, or lacks an action, is not simulated", "[schedule][simulate]") {
+TEST_CASE("a plan that deadlocks or lacks an action is not simulated", "[schedule][simulate]") {
   auto x = one_forward_one_backward(2, 2);
   std::swap(x.ranks[1][0], x.ranks[1][1]);
   CHECK_BREAKS("SIMULATE-3", simulate(x, {}));
@@ -262,8 +262,8 @@ TEST_CASE("what waits for ever, or lacks an action, is not simulated", "[schedul
 
 namespace {
 
-/// When each action begins, found by putting off whatever begins too early until nothing does:
-/// nothing is shared with the simulator but the rules.
+/// Start times of all actions, computed by delaying actions until none starts too early. The code
+/// is independent of the simulator.
 class slow_clock {
  public:
   slow_clock(const plan& x, const cost_model& by) : plan_(x), by_(by) {
@@ -326,7 +326,7 @@ class slow_clock {
     return (x.kind == F || x.kind == B || x.kind == I) && to >= 0 && to < plan_.chunks
            && plan_.rank_of(x.chunk, x.copy) != plan_.rank_of(chunk_id(to), x.copy);
   }
-  /// Everything that the rank sends up to this action, one after the other in its queue.
+  /// The arrival time, after all earlier sends of the rank in the same queue.
   double arrival(std::size_t r, std::size_t i) const {
     const auto& what = plan_.ranks[r][i];
     if (by_.queues == 0)
@@ -370,13 +370,13 @@ class slow_clock {
 
 }  // namespace
 
-TEST_CASE("a slow clock sees every action of every schedule begin when the simulator does",
+TEST_CASE("a slow independent clock gives every action the simulator's start time",
           "[schedule][simulate]") {
   std::mt19937 random(7);
   const auto draw = [&](double most) { return most * double(random()) / double(random.max()); };
   for (const auto& one : named_schedules()) {
     if (one.name == "auto")
-      continue;  // it is one of these, or like one
+      continue;  // equals or resembles one of these
     const auto x = troupe::tests::generated(one.name, 4, 8);
     for (const int queues : {0, 1, 2}) {
       CAPTURE(one.name, queues);

@@ -26,7 +26,7 @@ plan decided(const std::string& text, int ranks = 2, int microbatches = 2) {
   return rehearse(schedule_script("mine.lua", text, small).behaviours(), ranks, microbatches);
 }
 
-/// What a script says that is wrong.
+/// The error text of a script.
 template <class Run>
 std::string said(Run&& run) {
   try {
@@ -41,14 +41,14 @@ std::string refusal(const std::string& text) {
   return said([&] { made(text); });
 }
 
-/// Of an expression inside plan().
+/// The error of an expression inside plan().
 std::string refusal_of(const std::string& expression) {
   return refusal("function plan()\n  local x = " + expression + "\n  return {}\nend");
 }
 
 }  // namespace
 
-TEST_CASE("a script writes its row as a text, a list of texts or a list of tables", "[script]") {
+TEST_CASE("a row can be a string, a list of strings or a list of tables", "[script]") {
   const auto as_text = made(R"(
     function plan(rank, ranks, chunks, microbatches)
       local s = tostring(rank)
@@ -67,14 +67,14 @@ TEST_CASE("a script writes its row as a text, a list of texts or a list of table
   CHECK(as_list == as_text);
 }
 
-TEST_CASE("a script writes pairs", "[script]") {
+TEST_CASE("a script can write pairs", "[script]") {
   const auto x = made("function plan() return {'0F0', '(0F1;0B0)', '0B1'} end", 1, 2);
   REQUIRE(x.ranks[0].size() == 4);
   CHECK(x.ranks[0][1].with_next);
   CHECK_FALSE(x.ranks[0][2].with_next);
 }
 
-TEST_CASE("a script says how many chunks a rank has, and where they are", "[script]") {
+TEST_CASE("a script sets the chunks per rank and their placement", "[script]") {
   const std::string text = R"(
     chunks_per_rank = 2
     function placement(stage, ranks)
@@ -97,7 +97,7 @@ TEST_CASE("a script says how many chunks a rank has, and where they are", "[scri
   CHECK(validate(y).empty());
 }
 
-TEST_CASE("a behaviour answers with what was ready, or its text, and its variables stay",
+TEST_CASE("a behaviour answers with a ready action or its text, and keeps its variables",
           "[script]") {
   const auto x = decided(R"(
     local asked = 0
@@ -110,7 +110,7 @@ TEST_CASE("a behaviour answers with what was ready, or its text, and its variabl
   CHECK(x.name == "mine.lua");
 }
 
-TEST_CASE("a behaviour sees where its rank stands", "[script]") {
+TEST_CASE("a behaviour sees the state of its rank", "[script]") {
   const auto x = decided(R"(
     function next(state)
       local stage = state.hosted[1]
@@ -127,7 +127,7 @@ TEST_CASE("a behaviour sees where its rank stands", "[script]") {
   CHECK(validate(x).empty());
 }
 
-TEST_CASE("what is wrong in a script is said with file, line and reason", "[script]") {
+TEST_CASE("an error in a script is reported with file, line and reason", "[script]") {
   CHECK(refusal("function plan(\n  rank,\n") == "mine.lua:3: <name> or '...' expected near <eof>");
   CHECK(refusal("function plan(rank)\n  local x\n  return x.y\nend")
         == "mine.lua:3: attempt to index a nil value (local 'x')");
@@ -148,14 +148,14 @@ TEST_CASE("what is wrong in a script is said with file, line and reason", "[scri
   CHECK_THAT(refusal("error('a\\27[2Jb\\nc')"), ContainsSubstring("a [2Jb c"));
 }
 
-TEST_CASE("SCRIPT-1, SCRIPT-2: a script is asked for what it defines", "[script]") {
+TEST_CASE("SCRIPT-1, SCRIPT-2: a script defines the functions that are called", "[script]") {
   const schedule_script plans("mine.lua", "function plan() return {} end", small);
   CHECK_BREAKS("SCRIPT-2", plans.behaviours());
   const schedule_script decides("mine.lua", "function next() return nil end", small);
   CHECK_BREAKS("SCRIPT-1", decides.make_plan(2, 2));
 }
 
-TEST_CASE("a row that is none names rank, position and what was expected", "[script]") {
+TEST_CASE("an invalid row is reported with rank, position and what was expected", "[script]") {
   const auto row = [](const std::string& returned) {
     return refusal("function plan() return " + returned + " end");
   };
@@ -187,10 +187,10 @@ TEST_CASE("a row that is none names rank, position and what was expected", "[scr
   CHECK_THAT(row("{{'F', 0.5, 0}}"), ContainsSubstring("without stage and micro-batch"));
   CHECK_THAT(row("{{'F', -1, 0}}"), ContainsSubstring("without stage and micro-batch"));
   CHECK_THAT(row("{first = '0F0'}"), ContainsSubstring("a table with the key \"first\""));
-  CHECK(row("{}") == "nothing");  // a rank may do nothing; the checker has the word
+  CHECK(row("{}") == "nothing");  // an empty row is valid here; the checker decides
 }
 
-TEST_CASE("chunks and places that are none are refused", "[script]") {
+TEST_CASE("invalid chunks and placements are refused", "[script]") {
   const std::string plan = "function plan() return {} end\n";
   CHECK_THAT(refusal(plan + "chunks_per_rank = 0"), ContainsSubstring("chunks_per_rank is 0"));
   CHECK_THAT(refusal(plan + "chunks_per_rank = '2'"), ContainsSubstring("is \"2\""));
@@ -204,7 +204,7 @@ TEST_CASE("chunks and places that are none are refused", "[script]") {
              ContainsSubstring("0 ranks"));
 }
 
-TEST_CASE("an answer that is none says what was ready", "[script]") {
+TEST_CASE("the error of an invalid answer lists the ready actions", "[script]") {
   const auto answer = [](const std::string& returned) {
     return said([&] { decided("function next(state) return " + returned + " end"); });
   };
@@ -221,7 +221,7 @@ TEST_CASE("an answer that is none says what was ready", "[script]") {
   CHECK_THAT(answer("nil"), ContainsSubstring("mine.lua: all ranks wait, after 0 of 12 actions"));
 }
 
-TEST_CASE("a script has neither files nor clocks nor other code", "[script]") {
+TEST_CASE("a script has no access to files, clocks or other code", "[script]") {
   CHECK(refusal_of("io.open('/etc/passwd')")
         == "mine.lua:2: io.open is not for a schedule script: it has no files");
   for (const char* expression : {"os.time()",
@@ -249,12 +249,12 @@ TEST_CASE("a script has neither files nor clocks nor other code", "[script]") {
                                  "table.move({}, 1, 1e15, 2)",
                                  "utf8.char(1)"})
     CHECK_THAT(refusal_of(expression), ContainsSubstring("is not for a schedule script"));
-  // What is not there at all is nil.
+  // Missing functions are nil.
   for (const char* expression : {"string.dump(print)", "string.pack('i', 1)", "warn('x')"})
     CHECK_THAT(refusal_of(expression), ContainsSubstring("attempt to call a nil value"));
 }
 
-TEST_CASE("SCRIPT-BOUND: a script that never ends is stopped", "[script]") {
+TEST_CASE("SCRIPT-BOUND: an endless script is stopped", "[script]") {
   CHECK(refusal("\nwhile true do end")
         == "mine.lua:2: the script itself was stopped after the 1000000 instructions that a call "
            "has: does a loop never end?");
@@ -263,7 +263,7 @@ TEST_CASE("SCRIPT-BOUND: a script that never ends is stopped", "[script]") {
            "has: does a loop never end?");
   CHECK_THAT(said([&] { decided("function next(s)\n  for i = 1, 1e12 do end\nend"); }),
              StartsWith("mine.lua:2: next() on rank 0 was stopped"));
-  // What does much in one instruction pays for it.
+  // Expensive single instructions count as many.
   for (const char* body : {"local t = {} for i = 1, 1e5 do table.insert(t, 1, i) end",
                            "local s = ('x'):rep(2e5) for i = 1, 1e6 do s:upper() end",
                            "local s = ('x'):rep(2e5) for i = 1, 1e6 do local y = s .. i end",
@@ -298,9 +298,8 @@ TEST_CASE("SCRIPT-BOUND: a script has bounded memory", "[script]") {
              ContainsSubstring("overflow"));
 }
 
-TEST_CASE("SCRIPT-BOUND: what is long in one instruction costs as many as it is worth",
-          "[script]") {
-  // Each ends after at most 100,000 of its own instructions, where a million are allowed.
+TEST_CASE("SCRIPT-BOUND: an expensive instruction counts as many cheap ones", "[script]") {
+  // Each ends after at most 100,000 of its own instructions; the limit is a million.
   const std::string two = "local a, b = ('x'):rep(2e5) .. 'y', ('x'):rep(2e5) .. 'z' ";
   const std::string many = "local function f(...) local n = 0 for i = 1, 1e4 do ";
   const std::string call = " end end f(table.unpack(t)) ";
@@ -317,19 +316,19 @@ TEST_CASE("SCRIPT-BOUND: what is long in one instruction costs as many as it is 
         std::string("local t = {} for i = 1, 2e4 do t[i] = i end for i = 2e4, 1, -1 do "
                     "t[i] = nil end for i = 1, 1e4 do pairs(t) end")})
     CHECK_THAT(refusal(body), ContainsSubstring("was stopped after"));
-  // Near the limit of memory Lua goes through all of it for a few bytes.
+  // Near the memory limit, Lua's garbage collector runs for a few bytes.
   CHECK_THAT(refusal("local t = {} for i = 1, 240000 do t[i] = i end\n"
                      "for i = 1, 1e4 do local x = ('y'):rep(9e3) end"),
              ContainsSubstring("was stopped after") || ContainsSubstring("of memory"));
   CHECK_THAT(refusal("local t = {} table.unpack(t, 1, 1e5)"),
              ContainsSubstring("has too many values at once"));
-  // A list that names the same long text again and again.
+  // A list that contains the same long text many times.
   CHECK_THAT(refusal("local s = ('0F0 '):rep(5e4) local t = {} for i = 1, 1000 do t[i] = s end "
                      "function plan() return t end"),
              ContainsSubstring("was stopped after"));
 }
 
-TEST_CASE("SCRIPT-BOUND: a script is refused before Lua would read it for long", "[script]") {
+TEST_CASE("SCRIPT-BOUND: a script that Lua would parse for too long is refused", "[script]") {
   std::string jumps = "x = a";
   while (jumps.size() <= (std::size_t{64} << 10))
     jumps += " and a";
@@ -372,7 +371,7 @@ TEST_CASE("SCRIPT-SAME: a script gives the same answer every time", "[script]") 
   CHECK(refusal("table.sort({1, 'a'})") == "mine.lua:1: attempt to compare string with number");
 }
 
-TEST_CASE("ranks have interpreters of their own", "[script]") {
+TEST_CASE("each rank has its own interpreter", "[script]") {
   CHECK(refusal("calls = 0\nfunction plan() calls = calls + 1 assert(calls == 1) return {} end")
         == "nothing");
 }

@@ -1,4 +1,4 @@
-// The scripts of examples/schedules/.
+// The scripts in examples/schedules/.
 
 #include "runtime/schedule/check.hpp"
 #include "runtime/schedule/generators.hpp"
@@ -27,7 +27,7 @@ schedule_script shipped(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("1f1b.lua and zb_h1.lua are the schedules of their names", "[script]") {
+TEST_CASE("1f1b.lua and zb_h1.lua equal the built-in schedules", "[script]") {
   const auto same = [](const char* file, const char* name) {
     const auto script = shipped(file);
     for (const int ranks : {1, 2, 3, 4, 8, 13})
@@ -42,7 +42,7 @@ TEST_CASE("1f1b.lua and zb_h1.lua are the schedules of their names", "[script]")
   same("zb_h1.lua", "zb-h1");
 }
 
-TEST_CASE("reactive.lua is sound whatever takes how long, and holds no more than 1F1B",
+TEST_CASE("reactive.lua is sound with any durations, and holds at most as much as 1F1B",
           "[script]") {
   const auto factory = shipped("reactive.lua").behaviours();
   for (const int ranks : {1, 2, 3, 4, 8})
@@ -60,8 +60,7 @@ TEST_CASE("reactive.lua is sound whatever takes how long, and holds no more than
 }
 
 TEST_CASE(
-    "reactive.lua beats 1F1B where stages take unequally long, and ZB-H1 where a middle one is "
-    "slow",
+    "reactive.lua is faster than 1F1B with uneven stages, and than ZB-H1 with a slow middle stage",
     "[script]") {
   const auto factory = shipped("reactive.lua").behaviours();
   for (std::size_t slow = 0; slow < 4; ++slow) {

@@ -7,7 +7,7 @@
 
 using troupe::runtime::byte_ranges;
 
-TEST_CASE("bytes are counted once, whatever ranges are tried in whatever order", "[transport]") {
+TEST_CASE("bytes are counted once, with any ranges in any order", "[transport]") {
   std::mt19937 random(11);
   for (int round = 0; round < 200; ++round) {
     byte_ranges x;

@@ -1,4 +1,4 @@
-// Bytes of a handshake, without a socket: who is refused, and what he is told.
+// The handshake without sockets: which peers are refused, and what they are told.
 
 #include "runtime/transport/handshake.hpp"
 
@@ -20,12 +20,12 @@ handshake_terms terms(const std::string& secret = "secret") {
   return {.secret = secret, .run_id = "run", .build = "build", .process = 1, .address = here};
 }
 
-/// What each side said, message by message.
+/// Both ends of a handshake, and their messages.
 struct conversation {
   handshake caller, listener;
   std::vector<std::string> of_caller = {}, of_listener = {};
 
-  /// Until nobody says anything more.
+  /// Passes messages until both ends are silent.
   void run() {
     for (;;) {
       const auto there = caller.take_output();
@@ -63,8 +63,7 @@ std::string message(int kind, std::uint32_t announced, const std::string& body) 
 
 }  // namespace
 
-TEST_CASE("two processes of a run learn of each other what they need, and nothing is said twice",
-          "[transport]") {
+TEST_CASE("two processes of a run exchange their payloads, and all tokens differ", "[transport]") {
   auto x = between(terms(), terms());
   x.run();
   REQUIRE(x.caller.is_done());
@@ -79,7 +78,7 @@ TEST_CASE("two processes of a run learn of each other what they need, and nothin
   CHECK(x.of_listener.size() == 2);
 }
 
-TEST_CASE("bytes may come one by one", "[transport]") {
+TEST_CASE("bytes can arrive one by one", "[transport]") {
   auto x = between(terms(), terms());
   const auto hand_on = [](handshake& from, handshake& to) {
     for (const char c : from.take_output())
@@ -95,7 +94,7 @@ TEST_CASE("bytes may come one by one", "[transport]") {
   CHECK(x.listener.is_done());
 }
 
-TEST_CASE("WIRE-1: who does not know the secret is refused, without a reason, and learns nothing",
+TEST_CASE("WIRE-1: a peer without the secret is refused without a reason and learns nothing",
           "[transport]") {
   auto x = between(terms("another"), terms());
   x.run();
@@ -107,10 +106,8 @@ TEST_CASE("WIRE-1: who does not know the secret is refused, without a reason, an
     CHECK(said.find("run") == said.npos);
 }
 
-TEST_CASE(
-    "WIRE-2: another run, an older build, an older protocol and a wrong number are told so, "
-    "if they know the secret",
-    "[transport]") {
+TEST_CASE("WIRE-2: a peer with the secret learns that its run, build, protocol or address is wrong",
+          "[transport]") {
   auto mine = terms(), other = terms();
   std::string called = here, said;
   SECTION("another run") {
@@ -143,7 +140,7 @@ TEST_CASE(
   CHECK_THAT(stranger.caller.why(), !ContainsSubstring(said));
 }
 
-TEST_CASE("WIRE-1: bytes that were good once prove nothing a second time", "[transport]") {
+TEST_CASE("WIRE-1: a replay of valid bytes is refused", "[transport]") {
   auto x = between(terms(), terms());
   x.run();
   REQUIRE(x.listener.is_done());
@@ -158,17 +155,17 @@ TEST_CASE("WIRE-1: bytes that were good once prove nothing a second time", "[tra
   CHECK(caller.fault() == handshake_fault::wrong_secret);
 }
 
-TEST_CASE("WIRE-1: what a process says proves nothing when it is said back to it", "[transport]") {
-  // Who has no secret lets a process answer its own challenge, in both roles at once.
+TEST_CASE("WIRE-1: a process's own bytes sent back to it are refused", "[transport]") {
+  // An attacker without the secret lets a process answer its own challenge, in both roles.
   auto caller = handshake::calling(terms(), here, random_bytes(), "caller's UCX");
   const auto hello = caller.take_output();
-  caller.feed(message(2, 32, hello.substr(12)));  // its own number as the other's
+  caller.feed(message(2, 32, hello.substr(12)));  // its own nonce as the peer's
   const auto claim = caller.take_output();
   caller.feed(message(4, std::uint32_t(claim.size() - 12), claim.substr(12)));
   CHECK(caller.fault() == handshake_fault::wrong_secret);
 }
 
-TEST_CASE("a claim with any one bit changed is refused", "[transport]") {
+TEST_CASE("a claim with any changed bit is refused", "[transport]") {
   const auto nonce = random_bytes();
   auto caller = handshake::calling(terms(), here, random_bytes(), "caller's UCX");
   const auto hello = caller.take_output();
@@ -189,13 +186,12 @@ TEST_CASE("a claim with any one bit changed is refused", "[transport]") {
   CHECK(listener.awaits_payload());
 }
 
-TEST_CASE("WIRE-3: a length that no message has is refused before any of it has come",
-          "[transport]") {
+TEST_CASE("WIRE-3: an impossible length is refused before its bytes arrive", "[transport]") {
   auto one = handshake::answering(terms(), random_bytes());
-  SECTION("of the first message") {
+  SECTION("first message") {
     one.feed(message(1, 0xffffffff, ""));
   }
-  SECTION("of a claim") {
+  SECTION("claim") {
     one.feed(message(1, 32, std::string(32, 'n')));
     one.feed(message(3, 1u << 20, ""));
   }
@@ -203,7 +199,7 @@ TEST_CASE("WIRE-3: a length that no message has is refused before any of it has 
   CHECK_THAT(one.why(), ContainsSubstring("announced"));
 }
 
-TEST_CASE("what is no handshake, or comes out of turn, is refused", "[transport]") {
+TEST_CASE("an invalid or unexpected message is refused", "[transport]") {
   auto one = handshake::answering(terms(), random_bytes());
   const auto [bytes, fault] = GENERATE(table<std::string, handshake_fault>(
       {{"GET / HTTP/1.1\r\n", handshake_fault::nonsense},
@@ -216,6 +212,6 @@ TEST_CASE("what is no handshake, or comes out of turn, is refused", "[transport]
        {message(6, 0, ""), handshake_fault::out_of_turn}}));
   one.feed(bytes);
   CHECK(one.fault() == fault);
-  one.feed("anything");  // it stays so
+  one.feed("anything");  // the fault stays
   CHECK(one.fault() == fault);
 }

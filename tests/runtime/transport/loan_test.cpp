@@ -1,4 +1,4 @@
-// Tensors that are read where they lie, by a redeemer of the same host.
+// Loans: tensors that a redeemer on the same host reads in the holder's memory.
 
 #include "runtime/transport/lent_memory.hpp"
 #include "runtime/transport/process_memory.hpp"
@@ -26,7 +26,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-constexpr std::int64_t lent = 100'000;  // numbers: more than are sent along
+constexpr std::int64_t lent = 100'000;  // elements: too many to be sent inline
 
 wire_transport_settings sharing(std::uint64_t process) {
   return {.process = process, .shares_memory = true};
@@ -50,7 +50,7 @@ bool counts_up(const tensor& x) {
   return true;
 }
 
-/// What `by` lends to a stranger who asks for the first ticket as one who reads would.
+/// Requests the first ticket of `by` as a peer that can read its memory.
 struct borrower {
   stranger self;
   peer_number to;
@@ -83,7 +83,7 @@ lent_bytes look_at(const lent_place& x) {
   return read_lent(x, 0, into).bytes;
 }
 
-/// What a stranger who holds it says to an ask.
+/// The loan message that a holder answers with.
 wire_message loan_of(wire_message asked, const lent_place& place) {
   asked.verb = wire_verb::loan;
   asked.reads_on = 0;
@@ -93,7 +93,7 @@ wire_message loan_of(wire_message asked, const lent_place& place) {
 
 }  // namespace
 
-TEST_CASE("a tensor of another process of this host is read where it lies, and its lease ends",
+TEST_CASE("a tensor of another process on this host is read in place, and its lease ends",
           "[transport]") {
   sharing_pair two;
   const std::int64_t n = GENERATE(8192, 65'537, 5'000'011);
@@ -104,14 +104,14 @@ TEST_CASE("a tensor of another process of this host is read where it lies, and i
   CHECK(soon([&] { return two.pool.bytes_in_use() == 0; }));
 }
 
-TEST_CASE("small tensors are sent along with the answer", "[transport]") {
+TEST_CASE("small tensors are sent inline with the answer", "[transport]") {
   sharing_pair two;
   const std::int64_t n = GENERATE(0, 1, 8191);
   CHECK(counts_up(two.here.redeem(two.there.deposit(numbered(two.pool, n), now))));
   CHECK(two.here.counters().bytes_read == 0);
 }
 
-TEST_CASE("who shares no memory is sent what another would read", "[transport]") {
+TEST_CASE("without shared memory on both sides the bytes are sent", "[transport]") {
   memory_pool pool;
   const bool one_shares = GENERATE(false, true);
   wire_transport here({.process = 1, .shares_memory = one_shares}, by_ucx),
@@ -121,7 +121,7 @@ TEST_CASE("who shares no memory is sent what another would read", "[transport]")
   CHECK(here.counters().bytes_read == 0);
 }
 
-TEST_CASE("a tensor is read in the memory of a real process, and sent where the system refuses",
+TEST_CASE("a tensor is read from a real process, and sent if the system refuses the read",
           "[transport]") {
   const bool refuses = GENERATE(false, true);
   child other({peer_program(), "lend", std::to_string(lent)});
@@ -138,7 +138,7 @@ TEST_CASE("a tensor is read in the memory of a real process, and sent where the 
   CHECK(by.counters().bytes_copied == std::uint64_t(lent) * 4);
 }
 
-TEST_CASE("who was refused once asks to be sent from then on", "[transport]") {
+TEST_CASE("after one refused read, later requests ask for bytes", "[transport]") {
   sharing_pair two;
   std::thread([&] {
     refuse_memory_of_others();
@@ -149,7 +149,7 @@ TEST_CASE("who was refused once asks to be sent from then on", "[transport]") {
   CHECK(soon([&] { return two.pool.bytes_in_use() == 0; }));
 }
 
-TEST_CASE("what is lent stays until its redeemer has read it, after its generation, too",
+TEST_CASE("lent memory stays until its redeemer has read it, even after the generation",
           "[transport]") {
   memory_pool pool;
   wire_transport by(sharing(1), by_ucx);
@@ -161,17 +161,17 @@ TEST_CASE("what is lent stays until its redeemer has read it, after its generati
   by.end_generation(now);
   CHECK(look_at(loan.place) == lent_bytes::there);
   CHECK(pool.bytes_in_use() > 0);
-  SECTION("he says so") {
+  SECTION("the redeemer confirms") {
     some.says(wire_verb::taken);
   }
-  SECTION("his connection is lost") {
+  SECTION("its connection is lost") {
     some.self.close(some.to);
   }
   CHECK(soon([&] { return pool.bytes_in_use() == 0; }));
   CHECK(look_at(loan.place) == lent_bytes::gone);
 }
 
-TEST_CASE("who cannot read what he was lent is sent it", "[transport]") {
+TEST_CASE("a redeemer that cannot read a loan gets the bytes", "[transport]") {
   memory_pool pool;
   wire_transport by(sharing(1), by_ucx);
   by.deposit(numbered(pool, lent), now);
@@ -180,14 +180,13 @@ TEST_CASE("who cannot read what he was lent is sent it", "[transport]") {
   some.says(wire_verb::unread);
   CHECK(some.hears(1).verb == wire_verb::part);
   CHECK(look_at(loan.place) == lent_bytes::gone);
-  some.says(wire_verb::unread);  // there is no such loan any more
+  some.says(wire_verb::unread);  // the loan has ended
   CHECK(some.hears(2).verb == wire_verb::refusal);
   some.says(wire_verb::taken);
   CHECK(soon([&] { return pool.bytes_in_use() == 0; }));
 }
 
-TEST_CASE("LOAN-1: what is read after a loan has ended is never taken for the tensor",
-          "[transport]") {
+TEST_CASE("LOAN-1: bytes read after the end of a loan are not used", "[transport]") {
   lender of;
   const auto bytes = std::make_shared<std::array<std::byte, 400>>();
   const auto first = of.lend(peer_number(1), 1, bytes->data(), bytes);
@@ -201,16 +200,16 @@ TEST_CASE("LOAN-1: what is read after a loan has ended is never taken for the te
     of.end_all(peer_number(1));
     CHECK(of.size() == 1);
   }
-  SECTION("the same peer was lent something else by the same number") {
+  SECTION("the same peer has a new loan of the same number") {
     CHECK(look_at(of.lend(peer_number(1), 1, bytes->data(), bytes)) == lent_bytes::there);
   }
   CHECK(look_at(first) == lent_bytes::gone);
-  const auto next = of.lend(peer_number(1), 2, bytes->data(), bytes);  // with the guard of another
+  const auto next = of.lend(peer_number(1), 2, bytes->data(), bytes);  // reuses a guard
   CHECK(next.serial != first.serial);
   CHECK(look_at(first) == lent_bytes::gone);
 }
 
-TEST_CASE("LOAN-1: a redeemer whose holder has let go is told of a loss", "[transport]") {
+TEST_CASE("LOAN-1: a redeemer whose holder ended the loan reports a lost peer", "[transport]") {
   lender of;
   const auto bytes = std::make_shared<std::vector<std::byte>>(lent * 4);
   stranger holder;
@@ -238,7 +237,7 @@ TEST_CASE("LOAN-1: a redeemer whose holder has let go is told of a loss", "[tran
   CHECK(by.counters().bytes_read == (lets_go ? 0u : std::uint64_t(lent) * 4));
   REQUIRE(soon([&] { return holder.heard().size() == 2; }));
   CHECK(holder.heard()[1].verb == wire_verb::taken);
-  // The connection is lost to the holder. Nobody waits when that is heard here, but it was missed.
+  // Next the connection breaks. No redeem waits for it now, but one missed a loan before.
   CHECK(broke == 0);
   holder.close(holder.caller());
   if (lets_go) {
@@ -247,7 +246,7 @@ TEST_CASE("LOAN-1: a redeemer whose holder has let go is told of a loss", "[tran
   }
 }
 
-TEST_CASE("what the system does not give of a live holder is sent", "[transport]") {
+TEST_CASE("if the system refuses a read of a living holder, the bytes are sent", "[transport]") {
   lender of;
   const auto guarded = std::make_shared<int>(0);
   void* const nowhere = ::mmap(nullptr, lent * 4, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -274,7 +273,7 @@ TEST_CASE("what the system does not give of a live holder is sent", "[transport]
   ::munmap(nowhere, lent * 4);
 }
 
-TEST_CASE("a loan that nobody waits for any more is given back", "[transport]") {
+TEST_CASE("a loan for a cancelled redeem is returned", "[transport]") {
   stranger holder;
   wire_transport by(sharing(1), by_ucx);
   by.introduce({2, holder.address()});
@@ -289,7 +288,7 @@ TEST_CASE("a loan that nobody waits for any more is given back", "[transport]") 
   CHECK(holder.heard()[1].verb == wire_verb::taken);
 }
 
-TEST_CASE("a loan that has come before its redeemer is cancelled is given back", "[transport]") {
+TEST_CASE("a loan that arrives before the redeem is cancelled is returned", "[transport]") {
   stranger silent, holder;
   wire_transport by(sharing(1), by_ucx);
   by.introduce({2, silent.address()});
@@ -307,7 +306,7 @@ TEST_CASE("a loan that has come before its redeemer is cancelled is given back",
   REQUIRE(soon([&] { return !holder.heard().empty() && !silent.heard().empty(); }));
   const auto loan = loan_of(holder.heard()[0], {.pid = 1, .at = 1, .guard = 1, .serial = 1});
   holder.send(holder.caller(), bytes_of(loan));
-  // Of two on one connection the first has been heard when the second is refused.
+  // Messages of a connection arrive in order: an answer to the second means that the first arrived.
   auto unasked = loan;
   ++unasked.fetch;
   holder.send(holder.caller(), bytes_of(unasked));

@@ -28,7 +28,7 @@ tensor filled(memory_pool& pool, shape extents, float value) {
 
 }  // namespace
 
-TEST_CASE("a redeemed tensor is the deposited one, not a copy", "[transport]") {
+TEST_CASE("a redeemed tensor is the deposited one, without a copy", "[transport]") {
   memory_pool pool;
   local_transport by(7);
   const auto x = filled(pool, {2, 3}, 5);
@@ -49,11 +49,11 @@ TEST_CASE("HANDOFF-2: a ticket is redeemed exactly once", "[transport]") {
   CHECK(by.leased() == 1);
   by.redeem(t);
   CHECK(by.leased() == 0);
-  CHECK(pool.bytes_in_use() == 0);  // the transport keeps nothing of it
+  CHECK(pool.bytes_in_use() == 0);  // the transport keeps no reference
   CHECK_THROWS_MATCHES(by.redeem(t), broken_promise, MessageMatches(StartsWith("HANDOFF-2")));
 }
 
-TEST_CASE("a ticket that was taken back is gone as with its generation", "[transport]") {
+TEST_CASE("a ticket that was withdrawn cannot be redeemed", "[transport]") {
   memory_pool pool;
   local_transport by(7);
   const auto t = by.deposit(filled(pool, {4}, 1), first);
@@ -92,7 +92,9 @@ TEST_CASE("TICKET-2: a ticket is redeemed at its holder", "[transport]") {
   CHECK(here.leased() == 1);
 }
 
-TEST_CASE("the end of a generation releases it and those before, and refuses more", "[transport]") {
+TEST_CASE(
+    "the end of a generation releases its tensors and earlier ones, and refuses later tickets",
+    "[transport]") {
   memory_pool pool;
   local_transport by(7);
   const auto old = by.deposit(filled(pool, {1000}, 1), first);
@@ -107,13 +109,13 @@ TEST_CASE("the end of a generation releases it and those before, and refuses mor
 
   const auto later = by.deposit(filled(pool, {1}, 4), second);
   by.end_generation(second);
-  by.end_generation(first);  // told late: does not open the second again
+  by.end_generation(first);  // a late end: does not reopen the second generation
   CHECK_THROWS_AS(by.redeem(later), cancelled);
   CHECK(by.leased() == 0);
   CHECK(pool.bytes_in_use() == 0);
 }
 
-TEST_CASE("what changes hands is counted as handed, never as copied", "[transport]") {
+TEST_CASE("local hand-offs count as handed, not as copied", "[transport]") {
   memory_pool pool;
   local_transport by(7);
   by.redeem(by.deposit(filled(pool, {3, 5}, 1), first));
@@ -123,7 +125,7 @@ TEST_CASE("what changes hands is counted as handed, never as copied", "[transpor
   CHECK(by.counters().tickets == 2);
   by.end_generation(first);
   CHECK_THROWS_AS(by.deposit(filled(pool, {2}, 1), first), cancelled);
-  CHECK(by.counters().tickets == 2);  // what was refused was not handed
+  CHECK(by.counters().tickets == 2);  // a refused ticket does not count
 }
 
 TEST_CASE("threads deposit and redeem while a generation ends", "[transport]") {

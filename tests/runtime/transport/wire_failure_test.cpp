@@ -1,4 +1,4 @@
-// What becomes of waits and leases when others die, hang or are cancelled.
+// Waits and leases when a peer dies, hangs or is cancelled.
 
 #include "tests/support/child.hpp"
 #include "tests/support/memory_wire.hpp"
@@ -20,9 +20,8 @@ using namespace troupe::runtime;
 using namespace troupe::tests;
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE(
-    "tensors come from another process, and those that wait for one that dies are told at once",
-    "[transport]") {
+TEST_CASE("tensors arrive from another process, and its death ends all waits for it at once",
+          "[transport]") {
   const std::int64_t n = GENERATE(0, 1, 1001, large);
   CAPTURE(n);
   tests::child other({peer_program(), "hold", std::to_string(n)});
@@ -35,7 +34,7 @@ TEST_CASE(
     same = same && at[i] == i;
   CHECK(same);
 
-  other.stop();  // so that its answer does not come
+  other.stop();  // its answer does not arrive
   auto first = redeeming(by, ticket_of(2, 7)), second = redeeming(by, ticket_of(2, large));
   CHECK(waits(first));
   CHECK(waits(second));
@@ -44,10 +43,10 @@ TEST_CASE(
   REQUIRE(is_ready(second));
   CHECK_THAT(first.get(), ContainsSubstring("the connection to 127.0.0.1:"));
   CHECK_THAT(second.get(), ContainsSubstring("is lost"));
-  CHECK_THROWS_AS(by.redeem(ticket_of(2, 7)), io_error);  // and it stays so
+  CHECK_THROWS_AS(by.redeem(ticket_of(2, 7)), io_error);  // later redeems fail, too
 }
 
-TEST_CASE("what a redeemer that died was being sent is released", "[transport]") {
+TEST_CASE("a tensor in transfer to a dead redeemer is released", "[transport]") {
   memory_pool pool;
   wire_transport by({.process = 1}, by_ucx);
   by.deposit(numbered(pool, large), now);
@@ -57,13 +56,13 @@ TEST_CASE("what a redeemer that died was being sent is released", "[transport]")
   CHECK(pool.bytes_in_use() > 0);
   other.end();
   CHECK(tests::soon([&] { return pool.bytes_in_use() == 0; }));
-  // Others are served as before.
+  // Other peers are served as before.
   wire_transport there({.process = 3}, by_ucx);
   there.introduce(by.address());
   CHECK(there.redeem(by.deposit(numbered(pool, 5000), now)).size() == 5000);
 }
 
-TEST_CASE("what a redeemer that hangs was being sent is released when he is forgotten",
+TEST_CASE("a tensor in transfer to a hung redeemer is released when the peer is forgotten",
           "[transport]") {
   memory_pool pool;
   wire_transport by({.process = 1}, by_ucx);
@@ -73,13 +72,12 @@ TEST_CASE("what a redeemer that hangs was being sent is released when he is forg
   by.end_generation(now);
   CHECK(by.leased() == 0);
   CHECK(pool.bytes_in_use() > 0);
-  by.forget(3, "it does not answer");  // another
+  by.forget(3, "it does not answer");  // another peer
   by.forget(2, "it does not answer");
   CHECK(tests::soon([&] { return pool.bytes_in_use() == 0; }));
 }
 
-TEST_CASE("who was lost, or has gone elsewhere, is redeemed of again once he is introduced anew",
-          "[transport]") {
+TEST_CASE("a lost or moved peer is used again after it is introduced again", "[transport]") {
   memory_pool pool;
   wire_transport by({.process = 1}, by_ucx);
   auto first = std::make_unique<wire_transport>(wire_transport_settings{.process = 2}, by_ucx);
@@ -91,14 +89,14 @@ TEST_CASE("who was lost, or has gone elsewhere, is redeemed of again once he is 
     by.introduce(first->address());
     CHECK(by.redeem(first->deposit(numbered(pool, 10), now)).size() == 10);
   }
-  SECTION("elsewhere") {
+  SECTION("at another address") {
     wire_transport second({.process = 2}, by_ucx);
     by.introduce(second.address());
     CHECK(by.redeem(second.deposit(numbered(pool, 20), now)).size() == 20);
   }
 }
 
-TEST_CASE("LINK-1: a connection that broke is made anew for the next generation", "[transport]") {
+TEST_CASE("LINK-1: a broken connection is replaced in the next generation", "[transport]") {
   stranger holder;
   std::mutex mutex;
   std::vector<std::pair<std::uint64_t, generation_id>> told;
@@ -123,10 +121,10 @@ TEST_CASE("LINK-1: a connection that broke is made anew for the next generation"
     const std::lock_guard lock(mutex);
     return told == std::vector{std::pair(std::uint64_t{2}, now)};
   }));
-  // Its generation has to end: nothing of it is asked for any more.
+  // The generation has to end: further redeems in it fail at once.
   CHECK_THROWS_AS(by.redeem(ticket_of(2, 7)), peer_lost);
   CHECK(holder.heard().size() == 1);
-  SECTION("it is") {
+  SECTION("it is replaced") {
     by.end_generation(now);
     auto again = redeeming(by, next(ticket_of(2, 7)));
     CHECK(tests::soon([&] { return holder.heard().size() == 2; }));
@@ -134,7 +132,7 @@ TEST_CASE("LINK-1: a connection that broke is made anew for the next generation"
     by.end_generation(generation_id{value(now) + 1});
     CHECK_THAT(again.get(), ContainsSubstring("cancelled"));
   }
-  SECTION("but not to who was forgotten") {
+  SECTION("a forgotten peer stays lost") {
     by.forget(2, "it has died");
     by.end_generation(now);
     CHECK_THROWS_AS(by.redeem(next(ticket_of(2, 7))), peer_lost);
@@ -142,7 +140,8 @@ TEST_CASE("LINK-1: a connection that broke is made anew for the next generation"
   }
 }
 
-TEST_CASE("LINK-1: of a connection that breaks while nobody waits nobody is told", "[transport]") {
+TEST_CASE("LINK-1: a connection that breaks without a waiting redeem is not reported",
+          "[transport]") {
   memory_pool pool;
   std::atomic<int> told = 0;
   std::vector<memory_wire*> wires;
@@ -158,13 +157,13 @@ TEST_CASE("LINK-1: of a connection that breaks while nobody waits nobody is told
   second.introduce(first.address());
   CHECK(first.redeem(second.deposit(numbered(pool, 10), now)).size() == 10);
   wires[0]->close(peer_number{1}, "it was cut");
-  // What comes after it is heard after it.
+  // Later messages arrive after the break was handled.
   CHECK(second.redeem(first.deposit(numbered(pool, 20), now)).size() == 20);
   CHECK(first.redeem(second.deposit(numbered(pool, 30), now)).size() == 30);
   CHECK(told == 0);
 }
 
-TEST_CASE("LINK-1: what is heard late of connections that both ends closed breaks no others",
+TEST_CASE("LINK-1: a late report of a broken connection does not break its successor",
           "[transport]") {
   memory_pool pool;
   std::atomic<int> told = 0;
@@ -191,7 +190,7 @@ TEST_CASE("LINK-1: what is heard late of connections that both ends closed break
   CHECK(first.redeem(second.deposit(numbered(pool, 30), next)).size() == 30);
   CHECK(second.redeem(first.deposit(numbered(pool, 40), next)).size() == 40);
   wires[1]->hear_losses();
-  // What comes after it is heard after it.
+  // Later messages arrive after the break was handled.
   CHECK(second.redeem(first.deposit(numbered(pool, 50), next)).size() == 50);
   CHECK(first.redeem(second.deposit(numbered(pool, 60), next)).size() == 60);
   CHECK(told == 0);
@@ -200,8 +199,7 @@ TEST_CASE("LINK-1: what is heard late of connections that both ends closed break
   CHECK_THROWS_AS(first.redeem(second.deposit(numbered(pool, 10), next)), peer_lost);
 }
 
-TEST_CASE("a wait for a process that hangs ends with its token, or with its generation",
-          "[transport]") {
+TEST_CASE("a wait for a hung process ends with its token or its generation", "[transport]") {
   tests::child other({peer_program(), "hold", "1000"});
   wire_transport by({.process = 1}, by_ucx);
   by.introduce({2, other.line()});
@@ -210,19 +208,19 @@ TEST_CASE("a wait for a process that hangs ends with its token, or with its gene
   const cancel_token token;
   auto waiting = redeeming(by, ticket_of(2, 5), token);
   CHECK(waits(waiting));
-  SECTION("the token") {
+  SECTION("token") {
     token.cancel();
   }
-  SECTION("the generation") {
+  SECTION("generation") {
     by.end_generation(now);
   }
   REQUIRE(is_ready(waiting));
   CHECK_THAT(waiting.get(), ContainsSubstring("cancelled"));
-  other.go_on();  // its late answer is for nobody
+  other.go_on();  // its late answer is dropped
   CHECK(tests::soon([&] { return by.counters().refused == 0 || by.leased() == 0; }));
 }
 
-TEST_CASE("a transport is closed although a peer hangs that was sent much", "[transport]") {
+TEST_CASE("a transport closes although a peer with pending sends hangs", "[transport]") {
   memory_pool pool;
   tests::child other({peer_program(), "hold", "1000"});
   const auto where = other.line();
@@ -251,8 +249,7 @@ TEST_CASE("a transport is closed although a peer hangs that was sent much", "[tr
   CHECK(pool.bytes_in_use() == 0);
 }
 
-TEST_CASE("a wire whose thread the system refuses is refused, with what the system says",
-          "[transport]") {
+TEST_CASE("a failed start of a wire's thread is reported with the system's error", "[transport]") {
   struct nobody final : wire_owner {
     landing arrived(peer_number, std::span<const std::byte>, std::size_t) override { return {}; }
     void lost(peer_number, const std::string&) override {}
@@ -266,7 +263,7 @@ TEST_CASE("a wire whose thread the system refuses is refused, with what the syst
                     ContainsSubstring("cannot start the thread 'ucx wire'"));
 }
 
-TEST_CASE("a token that is set already ends the wait before it begins", "[transport]") {
+TEST_CASE("a cancelled token ends the wait at once", "[transport]") {
   wire_transport by({.process = 1, .through_the_wire = true}, by_ucx);
   memory_pool pool;
   const auto x = by.deposit(numbered(pool, 10), now);

@@ -1,4 +1,4 @@
-// Who is refused by a wire that has a secret, while two good peers go on.
+// A wire with a secret refuses strangers, while two good peers continue.
 
 #include "kernels/backend/plugin.hpp"
 #include "runtime/transport/handshake.hpp"
@@ -30,7 +30,7 @@ wire_settings of_run(const std::string& secret = "secret") {
   return out;
 }
 
-/// What was said of those who were refused.
+/// Collects the reports of refusals.
 class complaints {
  public:
   wire_settings heard_from(wire_settings x) {
@@ -56,7 +56,7 @@ std::unique_ptr<wire_transport> transport_of(std::uint64_t process, const wire_s
       [&](wire_owner& owner) { return make_ucx_wire(owner, with); });
 }
 
-/// Two good peers, of which one is attacked.
+/// Two good peers; one is under attack.
 struct company {
   memory_pool pool;
   complaints said;
@@ -71,7 +71,7 @@ struct company {
   bool goes_on() {
     return there->redeem(here->deposit(numbered(pool, 100'000), now)).size() == 100'000;
   }
-  /// A newcomer of the run, too, is taken in.
+  /// True if a new peer of the run can connect.
   bool takes_newcomers() {
     const auto third = transport_of(3, of_run());
     third->introduce(here->address());
@@ -100,7 +100,7 @@ std::string why_not(wire_transport& by, const ticket& x) {
   return failure.get();
 }
 
-/// Ports of this process that listen.
+/// Listening ports of this process.
 std::set<int> listening_ports() {
   std::set<int> out;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -119,7 +119,7 @@ std::set<int> listening_ports() {
 
 }  // namespace
 
-TEST_CASE("WIRE-1: who has another secret is refused, said once, and the others go on",
+TEST_CASE("WIRE-1: a peer with another secret is refused, logged once, and the others go on",
           "[transport]") {
   company two;
   for (int i = 0; i < 2; ++i) {
@@ -134,13 +134,12 @@ TEST_CASE("WIRE-1: who has another secret is refused, said once, and the others 
   CHECK(two.has_said_once("not made with this run's secret"));
 }
 
-TEST_CASE(
-    "WIRE-2: another run's node and older builds are told why, said once, and the others go on",
-    "[transport]") {
+TEST_CASE("WIRE-2: a peer of another run or an older build learns the reason; the others go on",
+          "[transport]") {
   company two;
   auto with = of_run();
   std::string words;
-  SECTION("another run, of the same secret") {
+  SECTION("another run with the same secret") {
     with.run_id = "yesterday's";
     words = "belongs to the run 'yesterday's'";
   }
@@ -163,8 +162,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "WIRE-3: scanners, garbage and lengths that none has are refused, said once, and the others go "
-    "on",
+    "WIRE-3: scanners, garbage and impossible lengths are refused, logged once; the others go on",
     "[transport]") {
   company two;
   std::string bytes, words;
@@ -175,7 +173,7 @@ TEST_CASE(
     bytes = std::string(100'000, 'x');
     words = "does not begin with TRPH";
   }
-  SECTION("what UCX takes for its own") {
+  SECTION("a message of UCX itself") {
     bytes = std::string("\x78\x56\x34\x12\xbe\xba\xfe\xca\x00\xff\xff\xff\xff", 13)
             + std::string(4096, '\0');
     words = "does not begin with TRPH";
@@ -197,7 +195,7 @@ TEST_CASE(
   CHECK(two.takes_newcomers());
 }
 
-TEST_CASE("WIRE-3: who says nothing, or too slowly, is closed in time, and the others go on",
+TEST_CASE("WIRE-3: a silent or slow peer is disconnected in time, and the others go on",
           "[transport]") {
   auto with = of_run();
   with.handshake_within = std::chrono::milliseconds(300);
@@ -211,9 +209,8 @@ TEST_CASE("WIRE-3: who says nothing, or too slowly, is closed in time, and the o
   CHECK(two.has_said_once("within 300 ms"));
 }
 
-TEST_CASE(
-    "WIRE-3: of those who have not shown who they are the one who has taken longest makes room",
-    "[transport]") {
+TEST_CASE("WIRE-3: when there are too many unknown peers, the oldest is disconnected",
+          "[transport]") {
   auto with = of_run();
   with.most_unknown = 4;
   with.handshake_within = std::chrono::hours(1);
@@ -230,9 +227,9 @@ TEST_CASE(
   CHECK(two.has_said_once("makes room"));
 }
 
-TEST_CASE("WIRE-1: who repeats what a good caller has sent is refused, and the others go on",
+TEST_CASE("WIRE-1: a replay of a good caller's bytes is refused, and the others go on",
           "[transport]") {
-  // A caller of the run whose bytes somebody between passes on, and keeps.
+  // A caller of the run; a man in the middle forwards and records its bytes.
   company two;
   auto caller = handshake::calling({.secret = "secret",
                                     .run_id = "run",
@@ -264,7 +261,7 @@ TEST_CASE("WIRE-1: who repeats what a good caller has sent is refused, and the o
 
 namespace {
 
-/// A caller of the run, of whose last word, where its UCX is, the other side has heard nothing yet.
+/// A caller of the run that has not yet sent its last message, with its UCX address.
 class caller_of_run {
  public:
   caller_of_run(const std::string& to, const std::string& payload)
@@ -293,7 +290,7 @@ class caller_of_run {
   handshake talk_;
 };
 
-/// A port that listens, and drops whoever connects, as a machine that is gone does.
+/// A listening port that drops all connections, like a dead machine.
 class silent_port {
  public:
   silent_port() : listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -321,7 +318,7 @@ class silent_port {
 
 }  // namespace
 
-TEST_CASE("WIRE-3: who says who it is, and falls silent before UCX has connected, holds up nobody",
+TEST_CASE("WIRE-3: an authenticated peer that falls silent before UCX connects blocks no others",
           "[transport]") {
   company two;
   const silent_port nowhere;
@@ -344,8 +341,7 @@ TEST_CASE("WIRE-3: who says who it is, and falls silent before UCX has connected
   CHECK(two.takes_newcomers());
 }
 
-TEST_CASE("WIRE-4: no port that UCX listens on takes a stranger, once two peers have met",
-          "[transport]") {
+TEST_CASE("WIRE-4: once two peers are connected, UCX's ports refuse strangers", "[transport]") {
   const auto before = listening_ports();
   company two;
   const auto own = [](const wire_transport& x) {
@@ -362,14 +358,11 @@ TEST_CASE("WIRE-4: no port that UCX listens on takes a stranger, once two peers 
     CHECK_FALSE(tcp_caller(port).is_connected(200));
   }
   CHECK(of_ucx > 0);
-  CHECK(tcp_caller(own(*two.here)).is_connected(60'000));  // as a port is that is not shut
+  CHECK(tcp_caller(own(*two.here)).is_connected(60'000));  // for comparison: an open port
   CHECK(two.goes_on());
 }
 
-TEST_CASE(
-    "a wire is open to this machine alone unless it is told otherwise, and says what it "
-    "cannot be told",
-    "[transport]") {
+TEST_CASE("a wire listens on loopback by default and refuses invalid settings", "[transport]") {
   CHECK_THAT(transport_of(1, of_run())->address().where, ContainsSubstring("127.0.0.1:"));
   auto with = of_run();
   std::string words;
@@ -377,7 +370,7 @@ TEST_CASE(
     with.secret.clear();
     words = "was given no secret";
   }
-  SECTION("a secret and none") {
+  SECTION("both a secret and `without_secret`") {
     with.without_secret = true;
     words = "a secret and `without_secret`";
   }
@@ -394,7 +387,7 @@ TEST_CASE(
     with.listen_address = "192.0.2.1";
     words = "cannot listen on 192.0.2.1:0";
   }
-  SECTION("a port that is taken") {
+  SECTION("a port in use") {
     const auto first = transport_of(1, of_run());
     const auto where = first->address().where;
     with.port = std::uint16_t(std::stoi(where.substr(where.rfind(':') + 1)));

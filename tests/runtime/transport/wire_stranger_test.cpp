@@ -1,4 +1,4 @@
-// What becomes of a transport, and of those that it serves, when others talk nonsense to it.
+// A transport and its peers when a stranger sends invalid messages.
 
 #include "tests/support/soon.hpp"
 #include "tests/support/wire_peers.hpp"
@@ -18,7 +18,7 @@ using namespace troupe::runtime;
 using namespace troupe::tests;
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE("what a redeemer had begun to take is released with him, and of no other's use",
+TEST_CASE("a partly redeemed tensor is released with its redeemer and refused to others",
           "[transport]") {
   memory_pool pool;
   wire_transport by({.process = 1}, by_ucx);
@@ -41,7 +41,7 @@ TEST_CASE("what a redeemer had begun to take is released with him, and of no oth
   CHECK(tests::soon([&] { return pool.bytes_in_use() == 0; }));
 }
 
-TEST_CASE("a transport is closed while others ask it and talk nonsense", "[transport]") {
+TEST_CASE("a transport closes while others send requests and invalid messages", "[transport]") {
   memory_pool pool;
   for (int i = 0; i < 40; ++i) {
     CAPTURE(i);
@@ -72,7 +72,7 @@ TEST_CASE("a transport is closed while others ask it and talk nonsense", "[trans
   }
 }
 
-TEST_CASE("what the CPU cannot write is not written: a peer that sends it along is cut off",
+TEST_CASE("a peer that sends bytes for memory out of the CPU's reach is disconnected",
           "[transport]") {
   struct device_owner final : wire_owner {
     std::atomic<int> not_there = 0, lost_ones = 0;
@@ -93,7 +93,8 @@ TEST_CASE("what the CPU cannot write is not written: a peer that sends it along 
   CHECK(owner.memory == std::vector<std::byte>(1000));
 }
 
-TEST_CASE("a stranger who sends no message of ours is cut off, and nobody else is", "[transport]") {
+TEST_CASE("a stranger that sends an invalid message is disconnected, and the others go on",
+          "[transport]") {
   memory_pool pool;
   wire_transport by({.process = 1}, by_ucx), there({.process = 2}, by_ucx);
   there.introduce(by.address());
@@ -102,7 +103,7 @@ TEST_CASE("a stranger who sends no message of ours is cut off, and nobody else i
   const auto to = some.call(by.address().where);
   auto header = bytes_of(wire_message{.what = ticket_of(1, 10), .fetch = 1, .begin = 0, .end = 40});
   std::size_t bytes = 0;
-  SECTION("nothing at all") {
+  SECTION("an empty message") {
     header.clear();
   }
   SECTION("too short") {
@@ -111,7 +112,7 @@ TEST_CASE("a stranger who sends no message of ours is cut off, and nobody else i
   SECTION("too long") {
     header.resize(5000);
   }
-  SECTION("another magic") {
+  SECTION("another magic number") {
     header[0] = std::byte(1);
   }
   SECTION("another version") {
@@ -120,19 +121,19 @@ TEST_CASE("a stranger who sends no message of ours is cut off, and nobody else i
   SECTION("an unknown verb") {
     header[6] = std::byte(7);
   }
-  SECTION("a rank that no shape has") {
+  SECTION("an impossible number of dimensions") {
     header[88] = std::byte(200);
   }
-  SECTION("bytes beyond the end") {
+  SECTION("a range beyond the end") {
     header[48] = std::byte(41);
   }
-  SECTION("a question for nothing of something") {
+  SECTION("an empty range of a tensor") {
     header[48] = std::byte(0);
   }
-  SECTION("a question with bytes") {
+  SECTION("a request with bytes") {
     bytes = 40;
   }
-  SECTION("a question with many bytes") {
+  SECTION("a request with many bytes") {
     bytes = 10'000'000;
   }
   some.send(to, header, bytes);
@@ -141,7 +142,7 @@ TEST_CASE("a stranger who sends no message of ours is cut off, and nobody else i
   CHECK(there.redeem(by.deposit(numbered(pool, 20), now)).size() == 20);
 }
 
-TEST_CASE("parts that come twice, or overlap, do not make a tensor whole", "[transport]") {
+TEST_CASE("repeated or overlapping parts do not complete a tensor", "[transport]") {
   wire_transport by({.process = 1}, by_ucx);
   stranger some;
   by.introduce({7, some.address()});
@@ -165,8 +166,7 @@ TEST_CASE("parts that come twice, or overlap, do not make a tensor whole", "[tra
   CHECK(by.counters().refused == 2);
 }
 
-TEST_CASE("bytes are asked for once: a peer that asks again does not end the lease",
-          "[transport]") {
+TEST_CASE("a range is sent once; a repeated request does not end the lease", "[transport]") {
   memory_pool pool;
   wire_transport by({.process = 1}, by_ucx);
   by.deposit(numbered(pool, 100), now);
@@ -188,7 +188,7 @@ TEST_CASE("bytes are asked for once: a peer that asks again does not end the lea
   CHECK(by.leased() == 0);
 }
 
-TEST_CASE("parts that nobody has asked for land nowhere", "[transport]") {
+TEST_CASE("unrequested parts are refused", "[transport]") {
   memory_pool pool;
   wire_transport by({.process = 1}, by_ucx);
   stranger some;
@@ -222,9 +222,8 @@ TEST_CASE("parts that nobody has asked for land nowhere", "[transport]") {
   CHECK(sent(part, 400));  // twice
 }
 
-TEST_CASE(
-    "messages with any one byte changed are read or refused, never believed beyond their size",
-    "[transport]") {
+TEST_CASE("messages with any changed byte are read or refused, within their stated size",
+          "[transport]") {
   std::mt19937 random(4);
   const auto whole = bytes_of(wire_message{
       .what = {1, 2, now, dtype::bf16, {3, 5, 7}}, .fetch = 9, .begin = 2, .end = 210});
@@ -241,7 +240,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("a caller who does not speak UCX does not disturb those who do", "[transport]") {
+TEST_CASE("a caller that does not speak UCX does not disturb the others", "[transport]") {
   memory_pool pool;
   wire_transport by({.process = 1}, by_ucx), there({.process = 2}, by_ucx);
   there.introduce(by.address());

@@ -1,4 +1,4 @@
-// Two transports over UCX on loopback, as two processes have them.
+// Two transports over UCX on loopback, as in two processes.
 
 #include "runtime/transport/wire_transport.hpp"
 
@@ -53,8 +53,7 @@ struct pair_of_transports {
 
 }  // namespace
 
-TEST_CASE("a tensor of another process arrives, whatever its size, and its lease ends",
-          "[transport]") {
+TEST_CASE("a tensor of any size arrives from another process, and its lease ends", "[transport]") {
   pair_of_transports two;
   const std::int64_t n = GENERATE(0, 1, 3, 1021, 16384, 65537, 5'000'011);
   CAPTURE(n);
@@ -69,7 +68,7 @@ TEST_CASE("a tensor of another process arrives, whatever its size, and its lease
   CHECK(tests::soon([&] { return two.pool.bytes_in_use() == 0; }));
 }
 
-TEST_CASE("shape and type arrive as they were", "[transport]") {
+TEST_CASE("shape and type arrive unchanged", "[transport]") {
   pair_of_transports two;
   tensor x(two.pool.allocate(2 * 3 * 5 * 2), dtype::bf16, {2, 3, 1, 5});
   for (std::size_t i = 0; i < x.bytes(); ++i)
@@ -80,7 +79,7 @@ TEST_CASE("shape and type arrive as they were", "[transport]") {
   CHECK(std::memcmp(x.raw(), y.raw(), x.bytes()) == 0);
 }
 
-TEST_CASE("tickets of several processes are redeemed together, own ones without a copy",
+TEST_CASE("tickets of several processes are redeemed together; own tensors are not copied",
           "[transport]") {
   pair_of_transports two;
   wire_transport third({.process = 3}, by_ucx);
@@ -95,7 +94,7 @@ TEST_CASE("tickets of several processes are redeemed together, own ones without 
   CHECK(is_numbered(out[2], 3));
 }
 
-TEST_CASE("own tickets are checked as those of others are", "[transport]") {
+TEST_CASE("own tickets are checked like those of other processes", "[transport]") {
   memory_pool pool;
   wire_transport by({.process = 1}, by_ucx);
   const auto x = by.deposit(numbered(pool, 10), now);
@@ -114,7 +113,7 @@ TEST_CASE("own tickets are checked as those of others are", "[transport]") {
   CHECK_THROWS_WITH(by.redeem(x), ContainsSubstring("HANDOFF-2"));
 }
 
-TEST_CASE("a ticket that was taken back is gone over a wire, too", "[transport]") {
+TEST_CASE("a withdrawn ticket cannot be redeemed over a wire", "[transport]") {
   pair_of_transports two;
   const auto own = two.there.deposit(numbered(two.pool, 10), now),
              other = two.there.deposit(numbered(two.pool, 10), now);
@@ -123,7 +122,7 @@ TEST_CASE("a ticket that was taken back is gone over a wire, too", "[transport]"
   CHECK_THROWS_AS(two.here.redeem(other), cancelled);
 }
 
-TEST_CASE("own tickets go over the wire where that is asked for", "[transport]") {
+TEST_CASE("own tickets go over the wire on request", "[transport]") {
   memory_pool pool;
   wire_transport by({.process = 1, .through_the_wire = true}, by_ucx);
   const auto x = numbered(pool, 70'001, 4);
@@ -140,8 +139,7 @@ TEST_CASE("HANDOFF-2: a ticket of another process is redeemed exactly once", "[t
   CHECK_THROWS_WITH(two.here.redeem(x), ContainsSubstring("HANDOFF-2"));
 }
 
-TEST_CASE("TICKET-3: a ticket that says something else is told from what is leased",
-          "[transport]") {
+TEST_CASE("TICKET-3: a ticket matches the leased tensor", "[transport]") {
   pair_of_transports two;
   const auto x = two.there.deposit(numbered(two.pool, 10), now);
   auto wrong = x;
@@ -158,16 +156,14 @@ TEST_CASE("TICKET-3: a ticket that says something else is told from what is leas
   CHECK(is_numbered(two.here.redeem(x)));
 }
 
-TEST_CASE("a ticket from elsewhere whose extents are none is refused before memory is asked for",
-          "[transport]") {
+TEST_CASE("a ticket with impossible extents is refused before memory is allocated", "[transport]") {
   pair_of_transports two;
   const auto extents = GENERATE(shape{-1}, shape{1ll << 40, 1ll << 40}, shape{0, -3});
   const ticket x{2, 1, now, dtype::f64, extents};
   CHECK_THROWS_WITH(two.here.redeem(x), ContainsSubstring("do not fit into memory"));
 }
 
-TEST_CASE("a ticket of a process that nobody has introduced, or that is not there, is an error",
-          "[transport]") {
+TEST_CASE("a ticket of an unknown or absent process is an error", "[transport]") {
   pair_of_transports two;
   CHECK_THROWS_WITH(two.here.redeem({9, 1, now, dtype::i32, {1}}),
                     ContainsSubstring("nobody has said where process 9 is reached"));
@@ -181,13 +177,13 @@ TEST_CASE("a ticket of a process that nobody has introduced, or that is not ther
                     ContainsSubstring("another process answers"));
 }
 
-TEST_CASE("tickets of a generation that has ended are refused on both sides", "[transport]") {
+TEST_CASE("tickets of an ended generation are refused on both sides", "[transport]") {
   pair_of_transports two;
   const auto x = two.there.deposit(numbered(two.pool, 1000), now);
-  SECTION("the holder's has ended") {
+  SECTION("the holder's generation") {
     two.there.end_generation(now);
   }
-  SECTION("the redeemer's has ended") {
+  SECTION("the redeemer's generation") {
     two.here.end_generation(now);
   }
   CHECK_THROWS_AS(two.here.redeem(x), cancelled);
@@ -201,7 +197,7 @@ TEST_CASE("tickets of a generation that has ended are refused on both sides", "[
     CHECK(is_numbered(two.here.redeem(y)));
 }
 
-TEST_CASE("many tensors in flight between threads arrive each at its place", "[transport]") {
+TEST_CASE("many tensors in flight between threads arrive at the right place", "[transport]") {
   pair_of_transports two;
   constexpr int threads = 4, rounds = 40;
   std::atomic<int> wrong = 0;
