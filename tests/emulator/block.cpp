@@ -60,7 +60,7 @@ void block_runner::start(const block_task& task) {
   }
 }
 
-/// Brings one of those that can run to the end of ready_.
+/// Draws one ready thread and moves it to the end of ready_.
 unsigned block_runner::draw_ready() {
   std::swap(ready_[draw(random_, unsigned(ready_.size()))], ready_.back());
   return ready_.back();
@@ -73,7 +73,7 @@ void block_runner::resume(unsigned number) {
     idle_.pop_back();
     on->runs = number;
   } else if (threads_[number].is == state::fresh) {
-    on = new worker{.runs = number};  // kept for good, as fibers are
+    on = new worker{.runs = number};  // never deleted; fibers are reused
     on->stack = new fiber([this, on] { work(*on); });
   }
   on->stack->resume();
@@ -82,7 +82,7 @@ void block_runner::resume(unsigned number) {
 void block_runner::work(worker& self) {
   for (;;) {
     run_thread(self);
-    // A thread that never waits needs no stack of its own: the next one begins on this.
+    // Reuses the stack: a thread that never waited leaves it to the next one.
     while (!failure_ && !ready_.empty() && threads_[draw_ready()].is == state::fresh) {
       self.runs = ready_.back();
       ready_.pop_back();
@@ -138,7 +138,7 @@ void block_runner::ended(unsigned number) {
       finish_if_complete(in, threads_[in * 32 + lane].what.mask);
 }
 
-/// Ends every thread that has begun, so that its fiber is free again.
+/// Ends all started threads, to free their fibers.
 void block_runner::unwind() {
   for (unsigned i = 0; i < threads_.size(); ++i)
     if (threads_[i].is != state::fresh && threads_[i].is != state::ended)
@@ -169,7 +169,7 @@ std::string block_runner::name(unsigned number) const {
 }
 
 std::string block_runner::who_waits_where() const {
-  std::map<std::string, std::pair<unsigned, unsigned>> seen;  // place: first thread, how many
+  std::map<std::string, std::pair<unsigned, unsigned>> seen;  // place: first thread, count
   for (unsigned i = 0; i < threads_.size(); ++i) {
     const auto& one = threads_[i];
     std::string where = "have ended";
@@ -178,7 +178,7 @@ std::string block_runner::who_waits_where() const {
               + " at " + one.what.where.file + ":" + std::to_string(one.what.where.line);
     ++seen.try_emplace(where, i, 0).first->second.second;
   }
-  std::string text = "its threads have parted and none can go on:";
+  std::string text = "its threads diverged and none can continue:";
   for (const auto& [where, who] : seen)
     text += (text.back() == ':' ? " " : "; ") + std::to_string(who.second) + " " + where
             + ", the first is thread " + name(who.first);

@@ -1,6 +1,6 @@
-// One block of a kernel on one thread of the host: its CUDA threads are fibers, and one that waits
-// for others lets them run. Which of those that can run is next is drawn from the seed, so that a
-// kernel which relies on an order gives wrong results for some seed.
+// Runs one block of a kernel on one host thread. Its CUDA threads are fibers; a waiting thread
+// switches to another one. The seed decides which ready thread runs next, so a kernel that relies
+// on an order gives wrong results for some seed.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace troupe::emulator {
 
-/// What ends a launch: the error that the device then has, and a text for messages.
+/// The failure of a launch: the device's error from then on, and a text for messages.
 struct kernel_failure {
   cudaError_t error;
   std::string text;
@@ -44,20 +44,20 @@ struct waiting {
   int width = 32;
 };
 
-/// One for each thread of the host that runs blocks; used by that thread alone. Its fibers are kept
-/// from block to block: as many as ever waited at once.
+/// Each host thread that runs blocks has one and uses it alone. It keeps its fibers from block to
+/// block.
 class block_runner {
  public:
-  /// Of the calling thread; null if it is running no block.
+  /// The runner of the calling thread; null if no block runs on it.
   static block_runner* current();
 
-  /// Nothing if every thread of the block came to its end.
+  /// Empty if all threads of the block finished.
   std::optional<kernel_failure> run(const block_task& task);
 
-  /// Kernel, block and thread that run now, for messages.
+  /// The running kernel, block and thread, for messages.
   std::string where() const;
 
-  // What a kernel calls, through the functions of emulated/warp.h.
+  // Called by kernels, through the functions of emulated/warp.h.
   int barrier(vote what, bool predicate, source_location where);
   std::uint64_t collective(const waiting& step);
   unsigned active_lanes() const;
@@ -65,7 +65,7 @@ class block_runner {
 
  private:
   enum class state { fresh, ready, at_barrier, in_warp, ended };
-  struct stopped {};  ///< thrown through a kernel's frames when its launch has failed
+  struct stopped {};  ///< unwinds the stack of a kernel after its launch failed
 
   /// A fiber and the thread that runs on it.
   struct worker {
@@ -82,7 +82,7 @@ class block_runner {
   };
 
   struct warp {
-    unsigned lanes = 0;    ///< those that there are
+    unsigned lanes = 0;    ///< mask of existing lanes
     unsigned waiting = 0;  ///< in a step of the warp
     unsigned ended = 0;
   };
@@ -113,7 +113,7 @@ class block_runner {
   const block_task* task_ = nullptr;
   std::vector<thread> threads_;
   std::vector<warp> warps_;
-  std::vector<unsigned> ready_;  ///< fresh ones too
+  std::vector<unsigned> ready_;  ///< includes fresh threads
   std::vector<worker*> idle_;
   unsigned running_ = 0;
   unsigned alive_ = 0;
@@ -122,7 +122,7 @@ class block_runner {
   std::optional<kernel_failure> failure_;
 };
 
-/// Uniform below n, from a state that it moves on.
+/// A uniform number below n; advances `state`.
 inline unsigned draw(std::uint64_t& state, unsigned n) {
   state += 0x9e3779b97f4a7c15U;
   std::uint64_t x = state;

@@ -1,4 +1,4 @@
-// What the threads of a block do together: barriers, and steps of a warp.
+// Barriers of a block and warp operations.
 
 #include "tests/emulator/block.hpp"
 
@@ -21,7 +21,7 @@ std::string text_of(const source_location& where) {
 block_runner& running(const char* what) {
   auto* const now = block_runner::current();
   if (now == nullptr) {
-    std::fprintf(stderr, "emulated device: %s was called by the host; only kernels may\n", what);
+    std::fprintf(stderr, "emulated device: the host called %s; only kernels may\n", what);
     std::abort();
   }
   return *now;
@@ -48,7 +48,7 @@ std::uint64_t warp_collective(warp_step step,
                    .width = width});
 }
 
-/// The least that a device may answer: the caller alone.
+/// Returns the minimum that CUDA allows: the caller's lane alone.
 unsigned active_lanes() {
   return running("__activemask").active_lanes();
 }
@@ -57,7 +57,7 @@ void misaligned(const volatile void* at, std::size_t alignment) {
   char text[96];
   std::snprintf(text,
                 sizeof text,
-                "the address %p is no multiple of %zu",
+                "the address %p is not a multiple of %zu",
                 const_cast<const void*>(at),
                 alignment);
   running("a load or store with a hint").fail(cudaErrorMisalignedAddress, text);
@@ -87,7 +87,7 @@ void block_runner::open_barrier() {
     votes += one.what.predicate ? 1 : 0;
     if (one.what.what != first->what.what || !same(one.what.where, first->what.where)) {
       failure_ = described(cudaErrorLaunchFailure, who_waits_where());
-      return;  // others are told when they are resumed; the one that runs, by wait()
+      return;  // wait() stops the running thread; the others stop when they are resumed
     }
   }
   unsigned result = votes;
@@ -121,11 +121,11 @@ void block_runner::check_mask(const waiting& step) {
              + " that its warp does not have, at " + text_of(step.where));
   if (step.width < 1 || step.width > 32 || (step.width & (step.width - 1)) != 0)
     fail(cudaErrorLaunchFailure,
-         "the width " + std::to_string(step.width) + " is no power of two up to 32, at "
+         "the width " + std::to_string(step.width) + " is not a power of two up to 32, at "
              + text_of(step.where));
 }
 
-/// Once every lane of the mask that has not ended is there.
+/// Finishes the operation if all lanes of the mask that have not ended have arrived.
 void block_runner::finish_if_complete(unsigned in, unsigned mask) {
   const unsigned lanes = mask & ~warps_[in].ended;
   if (failure_ || (warps_[in].waiting & lanes) != lanes || lanes == 0)
@@ -192,7 +192,8 @@ std::uint64_t block_runner::result_of(unsigned in, unsigned lane, unsigned lanes
   return result;
 }
 
-/// The value of the lane that this one asks for; its own where the group of `width` ends before.
+/// The value of the requested lane; the lane's own value if that lane is outside its group of
+/// `width`.
 std::uint64_t block_runner::exchanged(unsigned in, unsigned lane, unsigned lanes) {
   const auto& step = threads_[in * 32 + lane].what;
   const int first = int(lane) & ~(step.width - 1);

@@ -10,11 +10,11 @@ namespace {
 
 struct cache {
   std::mutex mutex;
-  std::size_t passed = 0;                        ///< bytes, so far
-  std::map<const void*, std::size_t> last_seen;  ///< by factor: what had passed then
+  std::size_t passed = 0;                        ///< bytes so far
+  std::map<const void*, std::size_t> last_seen;  ///< by factor: value of `passed` at its last use
 };
 
-// Never destroyed: streams work while the process ends.
+// Never destroyed: streams still work while the process ends.
 cache& one() {
   static auto* const is = new cache;
   return *is;

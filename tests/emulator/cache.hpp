@@ -1,5 +1,5 @@
-// The cache between kernels and the memory of the emulated device, as far as a product's operands
-// may lie in it: by what has been read and written since.
+// A model of the device's cache. It tells whether the operands of a product may be cached, from the
+// bytes read and written since their last use.
 
 #pragma once
 
@@ -9,11 +9,11 @@
 
 namespace troupe::emulator {
 
-constexpr std::size_t cache_bytes = 64 << 10;  ///< so little that nobody waits for its emptying
+constexpr std::size_t cache_bytes = 64 << 10;  ///< small, so that a test flushes it quickly
 
-/// So many bytes are written to other places.
+/// Records a write of `bytes` to other addresses.
 void write_through_cache(std::size_t bytes);
-/// A product is asked for: counted (control.hpp), with whether one of its factors may be there.
+/// Counts a product (control.hpp), and also whether one of its factors may be cached.
 void count_product(const product& which);
 
 }  // namespace troupe::emulator

@@ -1,4 +1,4 @@
-// cuBLASLt of the emulated device: what a product is once its descriptors have been read.
+// cuBLASLt of the emulated device: a product, after its descriptors were read.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace troupe::emulator {
 
-// What the opaque descriptors hold, from their first byte on.
+// Contents of the opaque descriptors, from their first byte on.
 
 struct matmul_desc {
   std::int32_t compute = CUBLAS_COMPUTE_32F;
@@ -48,21 +48,21 @@ Descriptor read_as(const Opaque* from) {
   return to;
 }
 
-/// How a product is summed: `lanes` partial sums of each part of the inner dimension, then those,
-/// then the parts by way of the workspace.
+/// Order of summation of a product: `lanes` partial sums for each of `parts` parts of the inner
+/// dimension, then their sum, then the sum of the parts through the workspace.
 struct algorithm {
   int id;
   int lanes;
   int parts;
-  std::size_t alignment;  ///< of pointers and columns, in bytes; 1: as the types need
+  std::size_t alignment;  ///< of pointers and columns, in bytes; 1: alignment of the types
 };
 
-/// Everything that a product needs: a value that outlives its descriptors.
+/// All arguments of a product; outlives its descriptors.
 struct product {
   matmul_desc desc;
   matrix_layout a, b, c, d;
   algorithm by;
-  // null when a product is only judged
+  // null when the product is only checked
   const void* a_data = nullptr;
   const void* b_data = nullptr;
   const void* c_data = nullptr;
@@ -82,20 +82,20 @@ std::size_t bytes_of(std::uint32_t type);
 /// Bytes of workspace for the algorithm, a multiple of 256.
 std::size_t workspace_of(const product& what);
 
-/// Says why, and answers CUBLAS_STATUS_INVALID_VALUE.
+/// Prints the reason and returns CUBLAS_STATUS_INVALID_VALUE.
 cublasStatus_t invalid(const std::string& why);
 
-/// Whether a device would take the product, pointers aside.
+/// Whether a device would accept the product; does not check pointers.
 cublasStatus_t judged(const product& is);
 
-/// Whether the algorithm can take columns that begin at multiples of the leading dimensions, from
-/// pointers to A, B, C and D that are aligned to so many bytes.
+/// Whether the algorithm accepts the leading dimensions and these alignments of A, B, C and D, in
+/// bytes.
 bool can_take(const product& is, const std::array<std::uint32_t, 4>& alignments);
 
-/// Whether everything that the product touches lies in device memory, and as the algorithm needs.
+/// Whether all memory of the product is device memory with the alignment that the algorithm needs.
 cublasStatus_t pointers_fit(const product& is, bool reads_c, std::size_t workspace_bytes);
 
-/// Computes it, on memory that is open to the caller. `alpha` and `beta` are the values.
+/// Computes the product. Device memory is open to the caller.
 void compute(const product& what, float alpha, float beta);
 
 }  // namespace troupe::emulator

@@ -1,4 +1,4 @@
-// cuBLASLt's calls: what it takes, which algorithms it offers, and the product on a stream.
+// cuBLASLt's functions: heuristics and the product on a stream.
 
 #include "tests/emulator/cache.hpp"
 #include "tests/emulator/cublaslt.hpp"
@@ -16,13 +16,13 @@ struct cublasLtContext {
 namespace troupe::emulator {
 namespace {
 
-// The first two take 16 bytes at a time, the last takes anything.
+// The first two need 16-byte alignment, the last accepts any alignment.
 constexpr std::array<algorithm, 3> algorithms = {{
     {.id = 21, .lanes = 8, .parts = 1, .alignment = 16},
     {.id = 23, .lanes = 16, .parts = 2, .alignment = 16},
     {.id = 0, .lanes = 4, .parts = 1, .alignment = 1},
 }};
-constexpr std::uint64_t seal = 0x54726f757065;  // an algorithm that was not given by us is refused
+constexpr std::uint64_t seal = 0x54726f757065;  // marks algorithms made here; others are refused
 
 cublasLtMatmulAlgo_t packed(const algorithm& which) {
   return {{std::uint64_t(which.id), seal}};
@@ -35,7 +35,7 @@ std::optional<algorithm> unpacked(const cublasLtMatmulAlgo_t& from) {
   return std::nullopt;
 }
 
-/// What stands in the way of a call, as for the runtime's.
+/// The error of a call before it begins, as in obstacle().
 cublasStatus_t obstacle_to(const char* call, const cublasLtContext* handle) {
   if (handle == nullptr)
     return CUBLAS_STATUS_NOT_INITIALIZED;
@@ -140,7 +140,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
       continue;
     results[(*returned)++] = result_of(is);
   }
-  // As the library at times does: one that it has told already.
+  // Repeats an algorithm, as the library sometimes does.
   if (*returned > 1 && *returned < requested) {
     results[*returned] = results[0];
     ++*returned;
@@ -197,7 +197,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle,
   const auto by = algo == nullptr ? algorithms[2] : unpacked(*algo);
   const auto queue = find_stream(stream);
   if (!by || alpha == nullptr || beta == nullptr || !queue)
-    return invalid("an algorithm or a stream that does not exist, or no alpha or beta");
+    return invalid("the algorithm or the stream does not exist, or alpha or beta is missing");
   const product is{.desc = read_as<matmul_desc>(desc),
                    .a = read_as<matrix_layout>(a),
                    .b = read_as<matrix_layout>(b),

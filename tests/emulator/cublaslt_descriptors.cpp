@@ -1,4 +1,4 @@
-// cuBLASLt's descriptors: made in place, and their attributes.
+// cuBLASLt's descriptors and their attributes.
 
 #include "tests/emulator/cublaslt.hpp"
 
@@ -7,7 +7,7 @@
 namespace troupe::emulator {
 namespace {
 
-/// Where an attribute is kept; nothing of an attribute that is not known here.
+/// Storage of an attribute; null for an unknown attribute.
 struct kept {
   void* at = nullptr;
   std::size_t bytes = 0;

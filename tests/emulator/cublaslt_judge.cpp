@@ -1,4 +1,4 @@
-// What cuBLASLt takes and what it refuses.
+// Checks of cuBLASLt's arguments.
 
 #include "tests/emulator/cublaslt.hpp"
 #include "tests/emulator/device.hpp"
@@ -55,11 +55,11 @@ cublasStatus_t shapes_fit(const product& is) {
     return invalid("the shapes of A, B, C and D do not fit together");
   for (const auto* one : {&is.a, &is.b, &is.c, &is.d})
     if (one->rows == 0 || one->cols == 0 || one->ld < std::int64_t(one->rows))
-      return invalid("a leading dimension is less than its rows, or a matrix is empty");
+      return invalid("a leading dimension is below the number of rows, or a matrix is empty");
   if (is.has(with_aux) && (is.desc.aux_ld < std::int64_t(is.m()) || is.desc.aux_ld % 8 != 0))
     return invalid("the leading dimension of the auxiliary matrix, "
                    + std::to_string(is.desc.aux_ld)
-                   + ", is less than the rows or no multiple of 8");
+                   + ", is below the number of rows or not a multiple of 8");
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -82,7 +82,7 @@ bool lies_on_device(const void* at, std::size_t bytes) {
 
 cublasStatus_t judged(const product& is) {
   if (is.desc.transa < 0 || is.desc.transa > 2 || is.desc.transb < 0 || is.desc.transb > 2)
-    return invalid("an operation that there is not");
+    return invalid("unknown operation");
   if (!epilogue_is_known(is.desc.epilogue) || !types_are_supported(is))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   return shapes_fit(is);

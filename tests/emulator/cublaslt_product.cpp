@@ -1,5 +1,5 @@
-// The arithmetic of a product: inputs as floats, sums in the order of the algorithm, the epilogue
-// in float, one rounding.
+// Computes a product: converts inputs to float, sums in the order of the algorithm, applies the
+// epilogue in float and rounds once.
 
 #include "tests/emulator/cublaslt.hpp"
 #include "tests/emulator/include/cuda_bf16.h"
@@ -39,7 +39,7 @@ void write(void* to, std::uint32_t type, std::size_t i, float value) {
   }
 }
 
-/// To 10 bits of fraction, to nearest, ties to even; what is not finite stays.
+/// Rounds to 10 bits of fraction, to nearest, ties to even. Keeps infinities and NaN.
 float as_tf32(float x) {
   const unsigned bits = std::bit_cast<unsigned>(x);
   if ((bits & 0x7f800000U) == 0x7f800000U)
@@ -47,8 +47,8 @@ float as_tf32(float x) {
   return std::bit_cast<float>((bits + 0xfffU + ((bits >> 13) & 1U)) & ~0x1fffU);
 }
 
-/// (outer, k): the inner dimension is contiguous, whatever the matrix is. Columns of the matrix are
-/// the outer dimension if `columns`.
+/// The matrix as (outer, k), with a contiguous inner dimension. Its columns are the outer dimension
+/// if `columns`.
 std::vector<float> unpacked(const void* from, const matrix_layout& is, bool columns, bool in_tf32) {
   const std::size_t outer = columns ? is.cols : is.rows, k = columns ? is.rows : is.cols;
   std::vector<float> to(outer * k);
@@ -97,12 +97,12 @@ float towards_zero(double x) {
   return std::abs(double(near)) > std::abs(x) ? std::nextafter(near, 0.0F) : near;
 }
 
-/// As tensor cores add: the products of a block and what is there already are aligned to the
-/// largest of them, and cut off behind the 23 bits of its fraction; so is their sum. Fasi, Higham,
+/// Adds as tensor cores do. The products of a block and the accumulator are aligned to the largest
+/// of them and truncated after the 23 bits of its fraction; so is their sum. Fasi, Higham,
 /// Mikaitis, Pranesh: "Numerical behavior of NVIDIA tensor cores", PeerJ Computer Science 7, 2021;
-/// Khattak, Mikaitis: "Accurate Models of NVIDIA Tensor Cores", 2025. A V100 keeps no bit more, an
-/// A100 one and an H100 two, in blocks of 4, 8 and 16: here it is as coarse as the first of them,
-/// in blocks of as many as the algorithm has lanes.
+/// Khattak, Mikaitis: "Accurate Models of NVIDIA Tensor Cores", 2025. A V100 keeps no extra bit, an
+/// A100 one and an H100 two, in blocks of 4, 8 and 16. This function keeps none; the block size is
+/// the number of lanes of the algorithm.
 float dot_in_blocks(std::size_t block, const float* x, const float* y, std::size_t n) {
   float sum = 0;
   for (std::size_t begin = 0; begin < n; begin += block) {
@@ -122,7 +122,7 @@ float dot_in_blocks(std::size_t block, const float* x, const float* y, std::size
   return sum;
 }
 
-/// By way of the workspace if the inner dimension is summed in parts, as a device does it.
+/// Uses the workspace if the algorithm sums the inner dimension in parts, as a device does.
 std::vector<float> sums(const product& is,
                         const std::vector<float>& a,
                         const std::vector<float>& b,
@@ -149,7 +149,7 @@ std::vector<float> sums(const product& is,
 constexpr float gelu_scale = 0.7978845608F;  // sqrt(2 / pi)
 constexpr float gelu_cubic = 0.044715F;
 
-/// Of tanh.approx PTX says: a relative error of 2^-11 at most, as rounding to 11 bits has.
+/// When coarse, rounds to 11 bits: PTX allows tanh.approx a relative error of 2^-11.
 float tanh_of_device(float x) {
   const float t = std::tanh(x);
   if (!machine().coarse || !std::isfinite(t) || t == 0)
@@ -205,7 +205,7 @@ void compute(const product& is, float alpha, float beta) {
   const bool in_tf32 = is.desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
   const auto a = unpacked(is.a_data, is.a, is.desc.transa != CUBLAS_OP_N, in_tf32);
   const auto b = unpacked(is.b_data, is.b, is.desc.transb == CUBLAS_OP_N, in_tf32);
-  // Factors in fp32 are multiplied by cores that round.
+  // Products of fp32 factors do not run on tensor cores.
   const bool in_blocks = machine().coarse && (in_tf32 || is.a.type != CUDA_R_32F);
   finish(is, sums(is, a, b, in_blocks), alpha, beta);
 }

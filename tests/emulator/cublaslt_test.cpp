@@ -1,4 +1,4 @@
-// cuBLASLt on the emulated device against plain loops in double: cublaslt.hpp.
+// Compares cuBLASLt on the emulated device (cublaslt.hpp) with plain loops in double.
 
 #include "tests/kernels/op_case.hpp"
 #include "tests/support/device_tolerance.hpp"
@@ -36,7 +36,7 @@ double gelu_slope(double x) {
   return (gelu(x + h) - gelu(x - h)) / (2 * h);
 }
 
-/// One product with its memory and descriptors. In is the type of A and B, Out of C and D.
+/// One product with its memory and descriptors. A and B have type In, C and D have type Out.
 template <class In, class Out>
 struct lt_product {
   std::int64_t m, n, k;
@@ -78,7 +78,7 @@ struct lt_product {
     cublasLtMatmulDescInit(&desc, compute, CUDA_R_32F);
     const auto set = [&](cublasLtMatmulDescAttributes_t which, const auto& value) {
       if (cublasLtMatmulDescSetAttribute(&desc, which, &value, sizeof value) != 0)
-        throw std::runtime_error("an attribute is refused");
+        throw std::runtime_error("an attribute was refused");
     };
     set(CUBLASLT_MATMUL_DESC_TRANSA, std::int32_t(op_a));
     set(CUBLASLT_MATMUL_DESC_TRANSB, std::int32_t(op_b));
@@ -147,7 +147,7 @@ struct lt_product {
     return float(b[std::size_t(op_b == CUBLAS_OP_N ? col * ldb + i : i * ldb + col)]);
   }
 
-  /// Before the epilogue's function, with the bias.
+  /// The element with bias, before the epilogue's function.
   double inner(std::int64_t row, std::int64_t col) const {
     double sum = 0;
     for (std::int64_t i = 0; i < k; ++i)
@@ -164,7 +164,7 @@ struct lt_product {
   }
 };
 
-/// The largest error of a matrix over its largest element.
+/// The largest error of a matrix, relative to its largest element.
 template <class T, class Expected>
 double matrix_error(
     const std::vector<T>& got, std::int64_t ld, std::int64_t m, std::int64_t n, Expected expected) {
@@ -174,13 +174,13 @@ double matrix_error(
       const double right = expected(row, col);
       largest = std::max(largest, std::abs(right));
       const double off = std::abs(right - double(float(got[std::size_t(col * ld + row)])));
-      error = off < error ? error : off;  // not a number stays
+      error = off < error ? error : off;  // keeps NaN
     }
   return error / largest;
 }
 
-// One rounding of the result: 2^-9 of the largest element in bf16, 2^-12 in fp16; sums of k < 100
-// products in fp32 stay far below both, and below 1e-5 on their own.
+// One rounding of the result is 2^-9 of the largest element in bf16 and 2^-12 in fp16. Errors of
+// sums of k < 100 products in fp32 are far below both, and below 1e-5.
 template <class T>
 constexpr double tolerance = 1e-5;
 template <>
@@ -223,21 +223,20 @@ void check_everything() {
 
 }  // namespace
 
-TEST_CASE("products of floats are right, with every operation and epilogue") {
+TEST_CASE("cuBLASLt multiplies fp32 correctly with each operation and epilogue") {
   check_everything<float, float>();
 }
-TEST_CASE("products of bf16 are right, with every operation and epilogue") {
+TEST_CASE("cuBLASLt multiplies bf16 correctly with each operation and epilogue") {
   check_everything<__nv_bfloat16, __nv_bfloat16>();
 }
-TEST_CASE("products of fp16 are right, with every operation and epilogue") {
+TEST_CASE("cuBLASLt multiplies fp16 correctly with each operation and epilogue") {
   check_everything<__half, __half>();
 }
-TEST_CASE("products of bf16 into floats are right, with every operation and epilogue") {
+TEST_CASE("cuBLASLt multiplies bf16 into fp32 correctly with each operation and epilogue") {
   check_everything<__nv_bfloat16, float>();
 }
 
-TEST_CASE(
-    "three algorithms are offered, each right, each the same in every run, not of the same bits") {
+TEST_CASE("the three algorithms give correct, reproducible and different bits") {
   std::vector<std::vector<float>> bits;
   lt_product<float, float> p{.m = 32, .n = 16, .k = 96};
   auto all = p.candidates();
@@ -259,7 +258,7 @@ TEST_CASE(
   CHECK(bits[2] != bits[4]);
 }
 
-TEST_CASE("columns and pointers that are not aligned leave the algorithms that can take them") {
+TEST_CASE("misaligned columns and pointers exclude the algorithms that need alignment") {
   lt_product<float, float> odd{.m = 5, .n = 3, .k = 7};
   const auto all = odd.candidates();
   REQUIRE(all.size() == 1);
@@ -279,7 +278,7 @@ TEST_CASE("TF32 rounds the inputs to 10 bits of fraction") {
   CHECK(p.c_there.download().front() == 1.0F + 0x1p-10F);
 }
 
-TEST_CASE("what the library does not have, and what cannot be, is refused") {
+TEST_CASE("cuBLASLt refuses unsupported types and invalid arguments") {
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
   lt_product<__half, __nv_bfloat16> mixed{.m = 8, .n = 8, .k = 8};
   CHECK(mixed.candidates(&status).empty());
@@ -299,7 +298,7 @@ TEST_CASE("what the library does not have, and what cannot be, is refused") {
 
 namespace {
 
-/// Products are summed as tensor cores do while it stands.
+/// Makes products sum as tensor cores do during its lifetime.
 class coarse {
  public:
   coarse() { emulator::set_coarse(true); }
@@ -311,7 +310,7 @@ class coarse {
 /// The worst error of sums of products in bf16, in roundings of float relative to the largest.
 struct worst_sum {
   double away = 0;
-  bool beyond = false;  ///< one is farther from zero than it should be
+  bool beyond = false;  ///< a sum is farther from zero than the exact one
 };
 
 worst_sum worst_of_sums(std::int64_t k, signs of_terms) {
@@ -338,7 +337,7 @@ worst_sum worst_of_sums(std::int64_t k, signs of_terms) {
 
 }  // namespace
 
-TEST_CASE("sums of one sign on tensor cores are too small by more than a sum that rounds may be") {
+TEST_CASE("sums of one sign on tensor cores lose more than rounded sums") {
   constexpr std::int64_t k = 4096;
   CHECK(worst_of_sums(k, signs::one).away < roundings_of_sum(k));
   const coarse as_a_device;
@@ -348,8 +347,7 @@ TEST_CASE("sums of one sign on tensor cores are too small by more than a sum tha
   CHECK(!worst.beyond);
 }
 
-TEST_CASE(
-    "sums of both signs on tensor cores lose more the longer they are and less than is allowed") {
+TEST_CASE("sums of both signs on tensor cores lose more than rounded sums, within the tolerance") {
   for (const std::int64_t k : {64, 520, 4096}) {
     const double rounded = worst_of_sums(k, signs::both).away;
     const coarse as_a_device;
@@ -359,7 +357,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("products of floats are not made coarse, those in TF32 are") {
+TEST_CASE("coarse mode changes TF32 products and leaves fp32 products exact") {
   lt_product<float, float> p{.m = 16, .n = 8, .k = 520};
   const auto sums = [&](cublasComputeType_t compute) {
     p.compute = compute;
@@ -374,7 +372,7 @@ TEST_CASE("products of floats are not made coarse, those in TF32 are") {
   CHECK(sums(CUBLAS_COMPUTE_32F_FAST_TF32) != rounded);
 }
 
-TEST_CASE("a coarse GELU has the error of a device's tanh, and no more") {
+TEST_CASE("in coarse mode GELU has the error of tanh.approx and no larger one") {
   lt_product<float, float> p{.m = 64, .n = 16, .k = 8, .epilogue = CUBLASLT_EPILOGUE_GELU};
   const auto error = [&] {
     cublasLtDestroy(p.handle);

@@ -37,14 +37,14 @@ const char* text_of(cudaError_t error) {
   return "unrecognized error code";
 }
 
-/// The runtime's own version must not pass the driver's major one.
+/// The runtime must not have a newer major version than the driver.
 cudaError_t driver_obstacle() {
   if (machine().driver / 1000 < CUDART_VERSION / 1000)
     return cudaErrorInsufficientDriver;
   return machine().devices == 0 ? cudaErrorNoDevice : cudaSuccess;
 }
 
-/// Errors of kernels, after which a context answers nothing else: an illegal address and its like.
+/// True for errors of kernels that persist in the context, such as an illegal address.
 bool ends_a_device(int error) {
   return error == 700 || error == 710 || (error >= 714 && error <= 719);
 }
@@ -53,7 +53,7 @@ bool exists(int device) {
   return device >= 0 && device < machine().devices;
 }
 
-/// Whether a call leaves the current device alone: any other begins to use it.
+/// True for calls that do not start to use the current device.
 bool only_asks(std::string_view call) {
   return call == "cudaGetDevice" || call == "cudaGetDeviceProperties"
          || call == "cudaDeviceGetAttribute" || call == "cudaDeviceGetPCIBusId"

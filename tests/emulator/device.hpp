@@ -1,4 +1,4 @@
-// The devices of the emulated machine and what every call of the runtime does first and last.
+// The devices of the emulated machine, and the frame of each runtime call.
 
 #pragma once
 
@@ -11,28 +11,28 @@ namespace troupe::emulator {
 /// The calling thread's current device, from cudaSetDevice.
 int current_device();
 
-/// Ends what a device can do: until cudaDeviceReset every call for it answers this error. The text
-/// goes to the standard error output.
+/// Breaks a device: all calls for it return this error until cudaDeviceReset. Prints the text to
+/// stderr.
 void break_device(int device, const kernel_failure& by);
 
-/// What has broken the device, or cudaSuccess.
+/// The error that broke the device, or cudaSuccess.
 cudaError_t device_error(int device);
 void mend_device(int device);
 
-/// What stands in the way of a call: no driver, a planted fault, a broken device.
+/// The error of a call before it begins: no driver, a planted fault, a broken device.
 cudaError_t obstacle(const char* call);
 
-/// Kept for the thread's cudaGetLastError, unless it is success.
+/// Stores an error for the thread's cudaGetLastError; ignores success.
 cudaError_t noted(cudaError_t error);
 
-/// The body of each call of the runtime, which may answer an error.
+/// Runs the body of a runtime call that may return an error.
 template <class Body>
 cudaError_t runtime_call(const char* name, Body&& body) {
   const cudaError_t before = obstacle(name);
   return noted(before != cudaSuccess ? before : std::forward<Body>(body)());
 }
 
-/// On the standard error output, as one line.
+/// Prints one line to stderr.
 void say(const std::string& text);
 
 }  // namespace troupe::emulator

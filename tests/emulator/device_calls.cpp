@@ -1,5 +1,5 @@
-// The runtime's calls that describe the devices. Figures are those of an H200 where code may depend
-// on them; the count of multiprocessors is a setting.
+// Runtime calls that describe the devices. Figures that code may depend on are those of an H200;
+// the number of multiprocessors is a setting.
 
 #include "tests/emulator/cache.hpp"
 #include "tests/emulator/memory.hpp"
@@ -49,7 +49,7 @@ cudaDeviceProp properties_of(int device) {
   return is;
 }
 
-/// -1 for an attribute that is not known here.
+/// -1 for an unknown attribute.
 int attribute_of(const cudaDeviceProp& is, cudaDeviceAttr attribute) {
   switch (attribute) {
     case cudaDevAttrMaxThreadsPerBlock:

@@ -1,4 +1,4 @@
-// Events: each record is a mark of its own in the stream; a wait is for the mark that was last.
+// Events: each record puts a new mark into the stream; a wait is for the latest mark.
 
 #include "tests/emulator/settings.hpp"
 #include "tests/emulator/streams.hpp"
@@ -19,7 +19,7 @@ struct event_list {
   std::map<cudaEvent_t, std::unique_ptr<CUevent_st>> events;
 };
 
-// Never destroyed: events are destroyed while the process ends.
+// Never destroyed: the program destroys events while the process ends.
 event_list& events() {
   static auto* const list = new event_list;
   return *list;

@@ -13,13 +13,14 @@ namespace {
 
 struct sigaction before = {};
 
-// Not what a handler may do, strictly; but the fault is the thread's own, and it is about to die.
+// Calls functions that are not async-signal-safe; the thread caused the fault itself and is about
+// to end.
 void explain(int, siginfo_t* info, void*) {
   char text[512] = {};
   if (const auto* const runner = block_runner::current(); runner != nullptr)
     std::snprintf(text,
                   sizeof text,
-                  "emulated device: %s touches memory that is not there, at %p\n",
+                  "emulated device: %s accesses unmapped memory at %p\n",
                   runner->where().c_str(),
                   info->si_addr);
   else if (device_of(info->si_addr))
@@ -29,7 +30,7 @@ void explain(int, siginfo_t* info, void*) {
                   info->si_addr);
   if (::write(2, text, std::char_traits<char>::length(text)) < 0) {
   }
-  ::sigaction(SIGSEGV, &before, nullptr);  // and the instruction faults again
+  ::sigaction(SIGSEGV, &before, nullptr);  // the instruction then faults again
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
-// What is said when a thread touches memory that it may not, before the process ends as it would.
+// Explains a forbidden memory access of a thread before it ends the process.
 
 #pragma once
 
 namespace troupe::emulator {
 
-/// Puts our handler of SIGSEGV before the one that is there, which is then called as ever. To be
-/// called again after others, as test frameworks, have put theirs there.
+/// Installs a handler of SIGSEGV that prints the explanation and then calls the previous handler.
+/// Call it again after another library, such as a test framework, has installed its own.
 void explain_faults();
 
 }  // namespace troupe::emulator

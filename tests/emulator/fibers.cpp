@@ -3,7 +3,7 @@
 #include <boost/context/protected_fixedsize_stack.hpp>
 #include <utility>
 
-#if defined(__has_feature)  // clang tells otherwise than GCC
+#if defined(__has_feature)  // clang announces sanitizers differently from GCC
 #if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
 #define __SANITIZE_ADDRESS__
 #endif
@@ -22,7 +22,7 @@ namespace troupe::emulator {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__)
-constexpr std::size_t stack_bytes = 512 << 10;  // instrumented frames are many times as large
+constexpr std::size_t stack_bytes = 512 << 10;  // instrumented frames are much larger
 
 void leave(void** fake, const void* to, std::size_t bytes) {
   __sanitizer_start_switch_fiber(fake, to, bytes);
@@ -31,7 +31,7 @@ void arrive(void* fake, const void** from, std::size_t* bytes) {
   __sanitizer_finish_switch_fiber(fake, from, bytes);
 }
 #else
-constexpr std::size_t stack_bytes = 128 << 10;  // pages that a kernel does not touch cost nothing
+constexpr std::size_t stack_bytes = 128 << 10;  // untouched pages cost nothing
 
 void leave(void**, const void*, std::size_t) {}
 void arrive(void*, const void**, std::size_t*) {}

@@ -1,5 +1,5 @@
-// Fibers: stacks between which one thread of the host switches. Boost.Context does the switching;
-// the sanitizers are told of it, so that the presets dev and tsan see kernels as they see all code.
+// Fibers: one host thread switches between their stacks, with Boost.Context. Sanitizers are
+// notified of each switch, so the presets dev and tsan check kernels like all other code.
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace troupe::emulator {
 
-/// Belongs to the thread that made it. Its function runs on a stack of its own, from resume to the
-/// next suspend; the function never returns and a fiber is never destroyed: they are reused.
+/// Belongs to the thread that made it. Its function runs on its own stack, from resume to the next
+/// suspend. The function never returns; fibers are reused and never destroyed.
 class fiber {
  public:
   explicit fiber(std::function<void()> body);
@@ -18,10 +18,10 @@ class fiber {
   fiber& operator=(const fiber&) = delete;
   ~fiber() = delete;
 
-  /// By the owner, not by another fiber. Returns at the next suspend.
+  /// Called by the owner thread, outside of fibers. Returns at the next suspend.
   void resume();
 
-  /// By the fiber's own function. Returns at the next resume.
+  /// Called by the fiber's own function. Returns at the next resume.
   void suspend();
 
  private:
@@ -31,7 +31,7 @@ class fiber {
   boost::context::fiber own_;
   boost::context::fiber owner_;
 
-  // For the sanitizers: where the stacks lie, and the thread sanitizer's names for them.
+  // For the sanitizers: addresses of the stacks, and TSan's handles for them.
   const void* own_stack_ = nullptr;
   std::size_t own_bytes_ = 0;
   void* own_fake_ = nullptr;

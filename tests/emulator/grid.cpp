@@ -20,7 +20,7 @@ struct job {
   dim3 block;
   std::uint64_t seed;
   std::uint64_t blocks;
-  std::uint64_t factor;  ///< block i is begun as number factor * i + shift, modulo blocks
+  std::uint64_t factor;  ///< start i runs block (factor * i + shift) modulo blocks
   std::uint64_t shift;
 
   // guarded by the pool's mutex
@@ -70,7 +70,8 @@ class pool {
     }
   }
 
-  /// So many at once that taking them costs little, so few that the threads end together.
+  /// Number of blocks that a thread takes at once: large against the cost of taking them, small
+  /// enough that the threads end together.
   static std::uint64_t share(const job& of) {
     const std::uint64_t left = of.blocks - of.begun;
     return std::max<std::uint64_t>(1, left / std::uint64_t(machine().threads * 4));
@@ -101,7 +102,7 @@ std::optional<kernel_failure> run_grid(const kernel_call& call,
                                        dim3 grid,
                                        dim3 block,
                                        std::uint64_t seed) {
-  // Never destroyed: streams work while the process ends.
+  // Never destroyed: streams still work while the process ends.
   static auto* const threads = new pool;
   const std::uint64_t blocks = std::uint64_t(grid.x) * grid.y * grid.z;
   std::uint64_t random = seed;

@@ -1,4 +1,4 @@
-// All blocks of a launch, on the few threads of the host that run blocks and nothing else.
+// Runs all blocks of a launch on a pool of host threads.
 
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace troupe::emulator {
 
-/// Returns when every block has ended, or after the first that failed. Blocks are begun in an order
-/// that the seed draws.
+/// Returns when all blocks have ended, or after the first failure. The seed decides the order in
+/// which blocks start.
 std::optional<kernel_failure> run_grid(const kernel_call& call,
                                        dim3 grid,
                                        dim3 block,

@@ -10,7 +10,7 @@ bool is_coarse() {
 
 float as_on_device(double exact, float x, int units) {
   const float near = float(exact);
-  // A power of two of nothing, and what is next to the ends, stay as they are.
+  // exp2(0), zero and numbers near the limits stay exact.
   if (!is_coarse() || x == 0 || !std::isnormal(near) || std::abs(near) > 1e38F)
     return near;
   const unsigned mixed = (std::bit_cast<unsigned>(x) * 0x9e3779b1U) >> 8;

@@ -1,9 +1,9 @@
-// cuBLASLt's matrix products: what of it the sources use. Names, values and meanings are those of
-// NVIDIA's documentation.
+// The part of cuBLASLt that the sources use. Names, values and meanings follow NVIDIA's
+// documentation.
 //
 // Supported here: column-major matrices; fp32, and bf16 or fp16 inputs with outputs of the same
-// type or fp32; sums, alpha and beta in fp32, on the host; the epilogues below. Everything else is
-// CUBLAS_STATUS_NOT_SUPPORTED, as it is by the library for what it has no kernel for.
+// type or fp32; sums, alpha and beta in fp32, on the host; the epilogues below. All else returns
+// CUBLAS_STATUS_NOT_SUPPORTED, which the library returns if it has no kernel.
 
 #pragma once
 
@@ -67,7 +67,7 @@ enum cublasLtReductionScheme_t {
 
 using cublasLtHandle_t = struct cublasLtContext*;
 
-// Descriptors are made in place, by the functions called Init.
+// The Init functions make descriptors in place.
 struct cublasLtMatmulDescOpaque_t {
   std::uint64_t data[32];
 };
@@ -81,7 +81,7 @@ using cublasLtMatmulDesc_t = cublasLtMatmulDescOpaque_t*;
 using cublasLtMatrixLayout_t = cublasLtMatrixLayoutOpaque_t*;
 using cublasLtMatmulPreference_t = cublasLtMatmulPreferenceOpaque_t*;
 
-/// May be kept and copied as bytes.
+/// May be stored and copied as bytes.
 struct cublasLtMatmulAlgo_t {
   std::uint64_t data[8];
 };
@@ -127,7 +127,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
                                                     const void* from,
                                                     std::size_t bytes);
 
-/// Up to three algorithms, which sum in different orders: their bits differ.
+/// Returns up to three algorithms. They sum in different orders, so their bits differ.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
                                               cublasLtMatmulDesc_t desc,
                                               cublasLtMatrixLayout_t a,
@@ -147,7 +147,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle,
                                        const cublasLtMatmulAlgo_t* algo,
                                        cublasLtMatmulHeuristicResult_t* result);
 
-/// D = epilogue(alpha op(A) op(B) + beta C). Without an algorithm, the first of the heuristic's.
+/// D = epilogue(alpha op(A) op(B) + beta C). Default algorithm: the first one of the heuristic.
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle,
                               cublasLtMatmulDesc_t desc,
                               const void* alpha,

@@ -1,5 +1,5 @@
-// __nv_bfloat16: the upper half of a float, rounded to nearest, ties to even; NaN is 0x7fff, as the
-// device's conversions give it.
+// __nv_bfloat16: the upper half of a float, rounded to nearest, ties to even. NaN becomes 0x7fff,
+// as in the device's conversions.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// __half: IEEE's float of 16 bits, rounded to nearest, ties to even; too large is infinite, NaN is
-// 0x7fff, as the device's conversions give it.
+// __half: IEEE's 16-bit float, rounded to nearest, ties to even. Overflow becomes infinite and NaN
+// becomes 0x7fff, as in the device's conversions.
 
 #pragma once
 
@@ -17,9 +17,9 @@ inline unsigned short half_bits(float value) {
   const unsigned size = bits & 0x7fffffffU;
   if (size > 0x7f800000U)
     return 0x7fff;
-  if (size >= 0x477ff000U)  // 65520 and more: past the largest by half a step
+  if (size >= 0x477ff000U)  // from 65520 on: half a step above the largest number
     return static_cast<unsigned short>(sign | 0x7c00U);
-  if (size < 0x38800000U) {  // below 2^-14: in steps of 2^-24, which the sum with 0.5 rounds to
+  if (size < 0x38800000U) {  // below 2^-14: adding 0.5 rounds to steps of 2^-24
     const float shifted = std::bit_cast<float>(size) + 0.5F;
     return static_cast<unsigned short>(sign | (std::bit_cast<unsigned>(shifted) - 0x3f000000U));
   }

@@ -1,10 +1,9 @@
-// The CUDA language and runtime as the emulated device knows them, for g++.
+// The CUDA language and runtime of the emulated device, for g++.
 //
-// Sources of kernels/cuda, runtime/device/cuda and runtime/collective/nccl are compiled a second
-// time with this folder first in the include path; linked to troupe_emulator they run on threads of
-// the host. Names, values and meanings are those of NVIDIA's public documentation, the text is
-// ours, and only what those sources use is here. What differs from a device:
-// tests/emulator/README.md.
+// The sources of kernels/cuda, runtime/device/cuda and runtime/collective/nccl are compiled a
+// second time with this folder first in the include path. Linked to troupe_emulator, they run on
+// host threads. Names, values and meanings follow NVIDIA's public documentation; only the parts
+// that these sources use exist. tests/emulator/README.md lists the differences from a device.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// Types of the elements that NVIDIA's libraries work on, as far as they are known here.
+// The element types of NVIDIA's libraries that the emulated device knows.
 
 #pragma once
 

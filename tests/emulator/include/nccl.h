@@ -1,10 +1,10 @@
-// NCCL: what of it the sources use. Names, values and meanings are those of NVIDIA's documentation.
+// The part of NCCL that the sources use. Names, values and meanings follow NVIDIA's documentation.
 //
-// Ranks are threads of one process, each with a device of its own: two ranks on one device are
-// refused, as NCCL does. Work is done on the streams, some time after it was called for. Where a
-// peer is missing, a stream waits until its own communicator is aborted; an abort releases nobody
-// else's. A communicator that does not block answers ncclInProgress about every second time, and
-// puts the work on the stream only before it says ncclSuccess.
+// Ranks are threads of one process, each with its own device; two ranks on one device are refused,
+// as by NCCL. Work runs on the streams, some time after the call. If a peer is missing, a stream
+// waits until its own communicator is aborted; an abort releases no other stream. A non-blocking
+// communicator returns ncclInProgress about every second time, and enqueues the work before it
+// returns ncclSuccess.
 
 #pragma once
 
@@ -110,7 +110,7 @@ ncclResult_t ncclRecv(void* to,
                       int peer,
                       ncclComm_t comm,
                       cudaStream_t stream);
-/// The same bits on every rank; sums go round a ring, not in rank order.
+/// All ranks get the same bits. Sums follow a ring, not rank order.
 ncclResult_t ncclAllReduce(const void* from,
                            void* to,
                            std::size_t count,

@@ -1,5 +1,5 @@
-// Atomic operations on integers. There are none on floats here, on purpose: their sums depend on
-// the order in which threads come, and the same bits are promised.
+// Atomic operations on integers. Atomics on floats are left out on purpose: their sums depend on
+// the order of threads, and Troupe promises the same bits.
 
 #pragma once
 

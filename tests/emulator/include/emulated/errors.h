@@ -1,4 +1,4 @@
-// Errors of the runtime that the sources or the emulated device know: X(name, value, text).
+// Runtime errors that the sources or the emulated device use: X(name, value, text).
 
 #pragma once
 
@@ -8,20 +8,18 @@
   X(cudaErrorMemoryAllocation, 2, "out of memory")                                            \
   X(cudaErrorInitializationError, 3, "the driver or runtime could not start")                 \
   X(cudaErrorCudartUnloading, 4, "the driver is shutting down")                               \
-  X(cudaErrorInvalidConfiguration, 9, "the grid or block asks for more than the device has")  \
+  X(cudaErrorInvalidConfiguration, 9, "the grid or block exceeds the limits of the device")   \
   X(cudaErrorInvalidMemcpyDirection, 21, "the direction of a copy does not fit its pointers") \
-  X(cudaErrorInsufficientDriver,                                                              \
-    35,                                                                                       \
-    "the driver is older than the runtime needs, or there is none")                           \
+  X(cudaErrorInsufficientDriver, 35, "the driver is missing or older than the runtime needs") \
   X(cudaErrorDevicesUnavailable, 46, "another process has the device for itself")             \
   X(cudaErrorInvalidDeviceFunction, 98, "not a kernel of this device")                        \
   X(cudaErrorNoDevice, 100, "no device was found")                                            \
-  X(cudaErrorInvalidDevice, 101, "there is no device of this number")                         \
+  X(cudaErrorInvalidDevice, 101, "no device has this number")                                 \
   X(cudaErrorDeviceUninitialized, 201, "no device has been chosen")                           \
   X(cudaErrorNoKernelImageForDevice, 209, "no code for this architecture was built")          \
-  X(cudaErrorECCUncorrectable, 214, "an error of memory that could not be corrected")         \
-  X(cudaErrorInvalidPtx, 218, "code that cannot be translated for this device")               \
-  X(cudaErrorUnsupportedPtxVersion, 222, "code of a toolkit that is newer than the driver")   \
+  X(cudaErrorECCUncorrectable, 214, "an uncorrectable memory error")                          \
+  X(cudaErrorInvalidPtx, 218, "the code cannot be translated for this device")                \
+  X(cudaErrorUnsupportedPtxVersion, 222, "the toolkit of the code is newer than the driver")  \
   X(cudaErrorOperatingSystem, 304, "the operating system refused a call")                     \
   X(cudaErrorInvalidResourceHandle, 400, "not a stream or event that exists here")            \
   X(cudaErrorNotReady, 600, "not finished yet")                                               \

@@ -1,6 +1,6 @@
-// CUDA's arithmetic intrinsics, exact where a device is exact, and no worse where it approximates;
-// where the machine is coarse (settings.hpp) as wrong as NVIDIA says that a device may be, in the
-// functions that kernels here use: "CUDA C++ Programming Guide", mathematical functions.
+// CUDA's arithmetic intrinsics: exact where a device is exact, at least as precise where it
+// approximates. In coarse mode (settings.hpp), the functions that kernels use have the largest
+// errors that NVIDIA allows: "CUDA C++ Programming Guide", mathematical functions.
 
 #pragma once
 
@@ -16,8 +16,8 @@
 
 namespace troupe::emulator {
 
-/// What a device computes that is wrong by up to `units` in the last place: always the same of
-/// one `x`. `exact` where that is zero or no finite number.
+/// Adds an error of up to `units` in the last place; it depends only on `x`. Zero, infinities and
+/// NaN stay exact.
 float as_on_device(double exact, float x, int units);
 bool is_coarse();
 
@@ -61,7 +61,7 @@ inline void fast_sincos(float x, float* s, float* c) {
   *c = std::cos(x);
 }
 
-/// Rounded to an integer of 32 bits, out of range to the nearest that there is, NaN to 0.
+/// Clamps to the range of the integer; NaN becomes 0.
 template <class Integer>
 Integer saturated(double x) {
   if (std::isnan(x))
@@ -73,7 +73,7 @@ Integer saturated(double x) {
 
 }  // namespace troupe::emulator
 
-// The C library declares functions of these names, without having them.
+// Macros, because the C library already declares functions with these names.
 #define exp2f(x) troupe::emulator::device_exp2(x)
 #define log2f(x) troupe::emulator::device_log2(x)
 #define __expf(x) troupe::emulator::fast_exp(x)
@@ -219,8 +219,7 @@ inline unsigned __funnelshift_r(unsigned lo, unsigned hi, unsigned by) {
   return unsigned((std::uint64_t(hi) << 32 | lo) >> (by & 31U));
 }
 
-// Loads and stores with a hint for the caches. As on a device, an address that is no multiple of
-// the type's size ends the launch.
+// Loads and stores with cache hints. As on a device, a misaligned address ends the launch.
 namespace troupe::emulator {
 
 [[noreturn]] void misaligned(const volatile void* at, std::size_t alignment);
@@ -256,7 +255,7 @@ TROUPE_EMULATED_STORE(__stwt)
 #undef TROUPE_EMULATED_LOAD
 #undef TROUPE_EMULATED_STORE
 
-// Of two numbers of the same kind, as in CUDA without a namespace.
+// CUDA has these functions outside of namespaces.
 template <class T>
 requires std::is_arithmetic_v<T>
 constexpr T min(T a, T b) {

@@ -1,8 +1,8 @@
 // CUDA's qualifiers and built-in variables.
 //
-// A block runs on one thread of the host, so its shared memory is that thread's own. When a block
-// begins, the variables of its kernel are not numbers, and small ones of the functions that it calls
-// neither; larger ones of such functions hold what the block before left. Shared memory is always static here;
+// A block runs on one host thread, so its shared memory is thread-local. When a block begins, the
+// shared variables of its kernel hold NaN, and so do those of called functions up to 1 KiB. Larger
+// ones of called functions keep the contents of the previous block. Shared memory is always static;
 // `extern __shared__` does not compile.
 
 #pragma once
@@ -21,7 +21,7 @@
 #define __align__(n) __attribute__((aligned(n)))
 #define __builtin_align__(n) __attribute__((aligned(n)))
 
-// The current CUDA thread's; set whenever its fiber is resumed.
+// Values of the current CUDA thread; set when its fiber is resumed.
 #define TROUPE_EMULATED_BUILT_IN \
   __attribute__((visibility("default"), tls_model("initial-exec"))) extern constinit thread_local
 TROUPE_EMULATED_BUILT_IN uint3 threadIdx;

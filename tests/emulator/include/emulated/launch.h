@@ -1,4 +1,4 @@
-// cudaLaunchKernelEx: a kernel with its arguments, copied when it is launched.
+// cudaLaunchKernelEx: launches a kernel with copies of its arguments.
 
 #pragma once
 
@@ -26,7 +26,7 @@ struct cudaLaunchAttribute {
   cudaLaunchAttributeValue val;
 };
 
-/// Dynamic shared memory is refused.
+/// A launch with dynamic shared memory is refused.
 struct cudaLaunchConfig_t {
   dim3 gridDim;
   dim3 blockDim;
@@ -38,14 +38,15 @@ struct cudaLaunchConfig_t {
 
 namespace troupe::emulator {
 
-/// One launch's kernel and arguments, called once for every CUDA thread, each with its own copy.
+/// The kernel and arguments of one launch. Each CUDA thread calls it and gets its own copy of the
+/// arguments.
 class kernel_call {
  public:
   virtual ~kernel_call() = default;
   virtual void operator()() const = 0;
 
   const void* kernel = nullptr;
-  std::vector<const void*> pointers;  ///< those of its arguments that are pointers
+  std::vector<const void*> pointers;  ///< its pointer arguments
   std::size_t argument_bytes = 0;
 };
 

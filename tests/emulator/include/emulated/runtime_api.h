@@ -1,5 +1,5 @@
-// CUDA's runtime: what of it the sources use. Meanings are those of NVIDIA's documentation; where
-// the emulated device is stricter or knows less, it is said here.
+// The part of the CUDA runtime that the sources use. Meanings follow NVIDIA's documentation;
+// comments say where the emulated device is stricter or supports less.
 
 #pragma once
 
@@ -18,7 +18,7 @@ enum cudaError {
 };
 using cudaError_t = cudaError;
 
-/// The emulated device's own; a handle that was destroyed is refused.
+/// Handles of the emulated device; it refuses destroyed ones.
 using cudaStream_t = struct CUstream_st*;
 using cudaEvent_t = struct CUevent_st*;
 using cudaHostFn_t = void (*)(void* of);
@@ -160,7 +160,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device);
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest);
 cudaError_t cudaDeviceSynchronize();
-/// Waits, frees all memory of the current device and forgets its errors; streams and events stay.
+/// Waits, frees all memory of the current device and clears its errors. Streams and events stay
+/// valid.
 cudaError_t cudaDeviceReset();
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer);
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
@@ -211,7 +212,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority);
 cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags);
 cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device);
-/// The function may use nothing of CUDA; it is called by the stream's own thread.
+/// The stream's own thread calls the function, which must not call CUDA.
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* of);
 
 cudaError_t cudaEventCreate(cudaEvent_t* event);
@@ -222,7 +223,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end);
 
-/// Takes what a device would take; kernels have static shared memory only, so it changes nothing.
+/// Checks the value as a device does. Has no effect: kernels here have static shared memory only.
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel);
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks,
@@ -232,7 +233,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks,
 
 }  // extern "C"
 
-// In C++, CUDA also takes pointers to any type.
+// In C++, CUDA also accepts pointers to any type.
 template <class T>
 cudaError_t cudaMalloc(T** at, std::size_t bytes) {
   return cudaMalloc(reinterpret_cast<void**>(at), bytes);

@@ -1,4 +1,4 @@
-// CUDA's vector types: x, y, z, w, aligned as loads of one instruction need it, and make_<type>.
+// CUDA's vector types, aligned for single-instruction loads, and their make_<type> functions.
 
 #pragma once
 
@@ -41,7 +41,7 @@ TROUPE_EMULATED_VECTORS(double, double, 16, 16)
 
 #undef TROUPE_EMULATED_VECTORS
 
-/// Sizes of grids and blocks; what is not said is 1.
+/// Sizes of grids and blocks; each defaults to 1.
 struct dim3 {
   unsigned x, y, z;
 

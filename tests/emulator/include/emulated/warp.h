@@ -1,8 +1,9 @@
-// Barriers of a block, and what the lanes of a warp do together.
+// Barriers of a block and warp operations.
 //
 // Each of these switches to another thread of the block. All threads of a block that have not ended
-// must come to the same barrier, and all lanes of a mask that have not ended to the same operation
-// of the same line with the same mask; anything else ends the launch with an error that names them.
+// must reach the same barrier. All lanes of a mask that have not ended must reach the same
+// operation, on the same source line and with the same mask. Otherwise the launch fails with an
+// error that names the threads.
 
 #pragma once
 
@@ -13,7 +14,7 @@
 
 namespace troupe::emulator {
 
-/// Of a source. std::source_location is not in clang 14's reach.
+/// Replaces std::source_location, which clang 14 lacks.
 struct source_location {
   const char* file = "";
   unsigned line = 0;
@@ -44,8 +45,8 @@ enum class warp_step {
   xor_
 };
 
-/// The other lanes' bits, by step: of the lane that `argument` means within groups of `width`, or
-/// the votes or the sum of all.
+/// Depending on `step`: the bits of the lane that `argument` selects within groups of `width`, or
+/// the votes or the sum of all lanes.
 std::uint64_t warp_collective(warp_step step,
                               unsigned mask,
                               std::uint64_t bits,
@@ -144,7 +145,7 @@ TROUPE_EMULATED_REDUCE(__reduce_xor_sync, unsigned, xor_)
 #undef TROUPE_EMULATED_REDUCE
 #undef TROUPE_EMULATED_LOCATION
 
-/// What one thread wrote is seen by the block, the device, everyone.
+/// Memory fences for the block, the device and the system.
 inline void __threadfence_block() {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }

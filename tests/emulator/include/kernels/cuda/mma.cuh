@@ -1,9 +1,9 @@
-// kernels/cuda/mma.cuh as the emulated device has it, found in its place.
+// Replaces kernels/cuda/mma.cuh on the emulated device.
 //
-// A lane sees of the others only what they hold in the registers that the PTX ISA names, so that an
-// element in a wrong one gives a wrong result. Products are added in double, and rounded once: a
-// device truncates while it adds. Copies reach shared memory when they are waited for, and what
-// they will overwrite is not a number until then.
+// Lanes exchange exactly the registers that the PTX ISA names, so an element in a wrong register
+// gives a wrong result. Products are summed in double and rounded once, where a device truncates at
+// each step. An asynchronous copy fills its target with NaN and writes the data when the kernel
+// waits for it.
 
 #pragma once
 
@@ -16,24 +16,25 @@
 
 namespace troupe::emulator {
 
-/// What the lanes of each warp of a block show each other.
+/// The values that the lanes of the current warp publish to each other.
 template <class Shown>
 Shown* shown_by_warp() {
   static thread_local Shown of_block[1024];
   return of_block + threadIdx.x / 32 * 32;
 }
 
-/// Calls `look` with what all lanes of the warp have shown. Blocks are lines of threads.
+/// Publishes `mine` and calls `look` with the values of all lanes of the warp. Blocks are
+/// one-dimensional.
 template <class Shown, class Look>
 void with_warp(const Shown& mine, source_location where, const Look& look) {
   Shown* const all = shown_by_warp<Shown>();
   all[threadIdx.x % 32] = mine;
   warp_collective(warp_step::wait, 0xffffffffU, 0, 0, 32, where);
   look(all);
-  warp_collective(warp_step::wait, 0xffffffffU, 0, 0, 32, where);  // all have looked
+  warp_collective(warp_step::wait, 0xffffffffU, 0, 0, 32, where);  // all have read
 }
 
-/// Element `i` of a register that holds two.
+/// Element `i` of a register with two elements.
 template <class T>
 float half_of(unsigned word, int i) {
   const auto bits = static_cast<unsigned short>(word >> (16 * i));
