@@ -41,7 +41,7 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, failure);
 }
 
-/// Somebody has gone back to an older checkpoint, and means it; empty: nobody has.
+/// Why the user has gone back to an older checkpoint on purpose; empty: not the case.
 std::string obstacle_in(const fs::path& save, std::uint64_t saved, std::uint64_t start) {
   const auto folder = save / runtime::iteration_folder(std::int64_t(saved));
   const auto back = fmt::format("this run was sent back to iteration {}", start);
@@ -59,7 +59,7 @@ std::string obstacle_in(const fs::path& save, std::uint64_t saved, std::uint64_t
                                                 : "";
 }
 
-/// COLD-1; empty: there is none.
+/// COLD-1. The obstacle; empty: none.
 std::string obstacle(const runtime::ledger_beyond& left, const prepared_job& to) {
   const auto& told = to.description;
   const auto& layout = to.opened().job.layout;
@@ -74,7 +74,7 @@ std::string obstacle(const runtime::ledger_beyond& left, const prepared_job& to)
                        layout.processes);
   const auto origin = runtime::origin_of(to.opened().job.checkpoints, told.start, told.save);
   const auto in_words = [](const std::string& x) { return x.empty() ? "initial values" : x; };
-  // What the run before had begun with is in the checkpoints that it has saved.
+  // The saved checkpoints record where the run before began.
   if (told.start.empty() && left.of->origin != origin)
     return fmt::format("it had begun with {}, and this run begins with {}",
                        in_words(left.of->origin),
@@ -85,7 +85,7 @@ std::string obstacle(const runtime::ledger_beyond& left, const prepared_job& to)
   return left.complaint;
 }
 
-/// Nothing: it cannot be read, which is told.
+/// Nothing when the ledger cannot be read; logs that.
 std::optional<runtime::ledger_beyond> read_ledger_left(const fs::path& file,
                                                        const runtime::training_position& start) {
   try {
@@ -98,7 +98,7 @@ std::optional<runtime::ledger_beyond> read_ledger_left(const fs::path& file,
   }
 }
 
-/// False: the disk refuses, which is told; the one before is still there.
+/// Returns false when the disk refuses, with a warning; the old ledger is then unchanged.
 bool has_replaced(const fs::path& file, const std::vector<runtime::ledger_record>& by) {
   std::string text;
   for (const auto& one : by)
@@ -112,8 +112,8 @@ bool has_replaced(const fs::path& file, const std::vector<runtime::ledger_record
   }
 }
 
-/// Nobody needs it any more whose states are all older than a checkpoint. What cannot be read may
-/// be mended.
+/// A ledger is no longer needed when all its local states are older than a checkpoint. An
+/// unreadable one is kept, because it may be repaired.
 bool is_to_be_kept(const fs::path& ledger) {
   try {
     return runtime::has_local_steps(runtime::read_ledger(ledger));
@@ -122,7 +122,7 @@ bool is_to_be_kept(const fs::path& ledger) {
   }
 }
 
-/// They may be on this host.
+/// Warns when this host has local states but no ledger.
 void tell_of_states_without_ledger(const prepared_job& to, const fs::path& ledger) {
   const auto states = runtime::local_folder_of(
       to.opened().job.checkpoints.local_folder, to.description.identity, to.description.save);
@@ -134,7 +134,7 @@ void tell_of_states_without_ledger(const prepared_job& to, const fs::path& ledge
         ledger.string());
 }
 
-/// Why a job does not ask to go on from all that it has saved.
+/// Which setting keeps a job from continuing after its newest checkpoint.
 std::string unwanted_by(const runtime::checkpoint_settings& where) {
   if (where.finetune)
     return "`checkpoints.finetune` begins again";
@@ -147,7 +147,7 @@ std::string unwanted_by(const runtime::checkpoint_settings& where) {
                      where.save.string());
 }
 
-/// The same job, which did not ask to go on.
+/// Logs why the same job does not use the local states.
 void tell_of_unwanted(const runtime::ledger_beyond& left, const prepared_job& to) {
   const auto& where = to.opened().job.checkpoints;
   if (left.of && left.of->identity == to.description.identity && !where.save.empty())

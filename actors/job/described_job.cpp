@@ -32,7 +32,7 @@ double rate_of(const json& of, const std::string& what) {
 
 }  // namespace
 
-// Paths of any bytes are in it.
+// Paths may hold any bytes.
 std::string text_of(const messages::job_description& x) {
   const json all = {{"settings", x.settings},
                     {"identity", x.identity},

@@ -10,7 +10,7 @@ namespace troupe::actors {
 
 /// JSON.
 std::string text_of(const messages::job_description& x);
-/// Throws input_error, beginning with `what`.
+/// Throws input_error; `what` begins the message.
 messages::job_description read_job_description(const std::string& text, const std::string& what);
 
 }  // namespace troupe::actors

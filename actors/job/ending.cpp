@@ -10,7 +10,7 @@
 namespace troupe::actors {
 namespace {
 
-/// Of those that were left behind, as they hang, within so long.
+/// Whether the actors have ended within the patience, when some were left behind.
 bool have_actors_ended(caf::actor_system& system,
                        const node_context& context,
                        std::chrono::milliseconds patience) {
@@ -34,7 +34,7 @@ bool have_all_ended(caf::actor_system& system,
     runtime::log_warning("an actor hangs: the process ends without it");
     return false;
   }
-  // Without recovery nobody was left behind: what had begun ends by itself.
+  // Without recovery nothing is left behind: running lanes end by themselves.
   if (!recovery.on)
     context.reaper->wait();
   else if (!context.reaper->wait(patience)) {

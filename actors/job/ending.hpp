@@ -1,4 +1,4 @@
-// How the actor system of a process ends.
+// The end of a process's actor system.
 
 #pragma once
 
@@ -8,9 +8,9 @@
 
 namespace troupe::actors {
 
-/// Waits for the actors and lanes of this process, whose node has ended; for those that hang, no
-/// longer than the time of suspicion. False: some hang, and the process has to end without them
-/// (std::_Exit), since they still use what its end takes down. Tells so.
+/// Waits for the actors and lanes of this process after its node has ended; for hung ones at most
+/// the failure detector's timeout. Returns false, with a warning, when some hang. The process must
+/// then end by std::_Exit, since they still use what a normal exit destroys.
 bool have_all_ended(caf::actor_system& system,
                     const node_context& context,
                     const runtime::recovery_settings& recovery);

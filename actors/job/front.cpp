@@ -26,7 +26,7 @@ void front_state::start(messages::job_description told,
   context_ = std::move(context);
   ended_ = std::move(ended);
   recovery_ = context_->jobs->open(told_)->job.recovery;
-  // It waits for nobody, but for who writes in the ledger, and that may be one that hangs.
+  // Its only wait is for a writer of the ledger, which may hang.
   if (recovery_.on && context_->watches_lanes)
     place_ = context_->lanes->add({.who = name, .actor = self_->id(), .shares_thread = true});
   self_->set_down_handler(
@@ -85,7 +85,7 @@ void front_state::spawn_supervisor() {
   };
   enlist("node", caf::actor_cast<caf::actor>(node_));
   enlist("supervisor", caf::actor_cast<caf::actor>(supervisor_));
-  if (drained_)  // while there was none
+  if (drained_)  // requested while there was no supervisor
     context_->messages->send(self_, supervisor_, messages::drain{*drained_});
 }
 
@@ -105,7 +105,8 @@ void front_state::receive(const messages::drain& x) {
     context_->messages->send(self_, supervisor_, x);
 }
 
-// Neither hears, so that neither dies: as if it had. When it goes on it ends.
+// A hung actor does not get messages, so it cannot die now: treats it as dead. It ends when it runs
+// again.
 void front_state::receive(const messages::suspected& x) {
   const auto reason = [&](const char* who) {
     return messages::make_error(messages::ec::protocol_violated, std::string(who) + ": " + x.why);
@@ -127,7 +128,7 @@ void front_state::receive(const messages::suspected& x) {
   }
 }
 
-// The node's death is its supervisor's, too: both are replaced when both are gone.
+// The node's death ends its supervisor, too: both are replaced when both are gone.
 void front_state::lose(const caf::down_msg& x) {
   if (context_->agent && context_->agent.address() == x.source)
     return lose_agent(x.reason);
@@ -154,11 +155,11 @@ void front_state::lose(const caf::down_msg& x) {
   if (of_node && context_->bug == planted_bug::two_supervisors)
     return replace("node", std::exchange(cause_, {}));
   if (supervisor_ || (node_ && node_is_dead))
-    return;  // the other one's end is on its way
+    return;  // the end of the other one follows
   replace(node_ ? "supervisor" : "node", std::exchange(cause_, {}));
 }
 
-// Who starts processes cannot be replaced, and a supervisor would wait for them forever.
+// The launcher cannot be replaced, and a supervisor would wait forever for processes.
 void front_state::lose_agent(const caf::error& reason) {
   if (!reason || over_)
     return;
@@ -195,7 +196,7 @@ void front_state::replace(const std::string& who, const caf::error& reason) {
   after_.is_cold = false;
   if (context_->bug != planted_bug::two_supervisors)
     ledger.belongs_to(after_.epoch);  // LEDGER-3
-  ledger.flush();                     // of the process after this one the epoch is above this one's
+  ledger.flush();                     // a later process's epoch is above this one
   if (!node_)
     spawn_node();
   spawn_supervisor();
@@ -206,7 +207,7 @@ void front_state::shut_node_down() {
       self_, node_, messages::shut_down{runtime::make_generation(after_.epoch, 1)});
 }
 
-// Viewers outlive node and supervisor: whatever they were told they take up first.
+// Viewers outlive node and supervisor, and first handle all messages that they got.
 void front_state::end() {
   for (const auto& viewer : context_->watching->take())
     caf::anon_send(

@@ -1,12 +1,12 @@
-// The front: keeps a node and a supervisor in its process. One that dies or hangs gets a successor,
-// which goes on from the ledger; how the job ended it is told by the supervisor that ended it.
+// The front actor: keeps a node and a supervisor running in its process. One that dies or hangs is
+// replaced and continues from the ledger. The supervisor that ended the job reports how.
 //
-// Who hangs is found by the watch beside it (node/hang_watch.hpp), and is left behind: it is told
-// to end when it goes on, and what it does until then is of an older epoch, which nobody obeys.
-// Where this actor itself hangs nobody can replace it, and the watch ends the run (HANG-4).
+// The watch beside it (node/hang_watch.hpp) finds hung actors, which are left behind: they are told
+// to end when they run again, and messages of their older epoch are ignored. This actor itself
+// cannot be replaced; if it hangs, the watch ends the run (HANG-4).
 //
-//   FRONT-1  How the job ended is told by the supervisor that stands; one that was left behind has
-//            nothing to say.
+//   FRONT-1  Only the current supervisor reports how the job ended; one that was left behind is
+//            ignored.
 
 #pragma once
 
@@ -24,9 +24,9 @@
 
 namespace troupe::actors {
 
-/// A supervisor that was in another process, which is gone.
+/// A supervisor of an earlier process that is gone.
 struct lost_process {
-  std::uint64_t noticed_ns = 0;  ///< by the actors' clock
+  std::uint64_t noticed_ns = 0;  ///< by the clock of the actors
 };
 
 class front_state {
@@ -57,23 +57,23 @@ class front_state {
   void end();
 
   messages::front_actor::pointer self_;
-  std::shared_ptr<runtime::lane_board::place> place_;  ///< null: nobody looks
+  std::shared_ptr<runtime::lane_board::place> place_;  ///< null: not watched
   messages::job_description told_;
   std::shared_ptr<const node_context> context_;
   std::function<void(const outcome&)> ended_;
   runtime::recovery_settings recovery_;
   messages::node_actor node_;
   messages::supervisor_actor supervisor_;
-  messages::hang_watch_actor watch_;  ///< null: nobody is replaced
+  messages::hang_watch_actor watch_;  ///< null: hung actors are not replaced
   succession after_;
-  std::optional<std::string> drained_;  ///< somebody asked for an early end
-  std::optional<outcome> over_;         ///< the end that was meant
-  caf::error cause_;                    ///< the first death of those that are being replaced
+  std::optional<std::string> drained_;  ///< an early end was requested
+  std::optional<outcome> over_;         ///< the end that the supervisor reported
+  caf::error cause_;                    ///< the first death among those being replaced
 };
 
-/// `ended` is called when node and supervisor are gone for good, or left behind; and where nothing
-/// in the process can go on, by another thread. `before`: whose ledger that is; nothing:
-/// there was none.
+/// Calls `ended` when node and supervisor have ended for good or were left behind. When nothing in
+/// the process can go on, another thread calls it. `before`: the lost process whose ledger is
+/// continued; nothing: none.
 messages::front_actor::behavior_type front(
     messages::front_actor::stateful_pointer<front_state> self,
     messages::job_description told,

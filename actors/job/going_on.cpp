@@ -23,7 +23,7 @@ std::uint64_t iteration_of(const runtime::watched& x) {
   return std::visit([](const auto& fact) { return std::uint64_t(fact.iteration); }, x);
 }
 
-/// The last iteration that a log has of a run that began after `start`; nothing: none is kept.
+/// The last iteration in a log of a run that began after `start`; nothing: there is no log.
 template <class IterationOf>
 std::optional<std::uint64_t> last_in(const fs::path& log,
                                      std::uint64_t start,
@@ -44,8 +44,8 @@ std::optional<std::uint64_t> last_in(const fs::path& log,
   return out;
 }
 
-// Facts are told in the order of their iterations. A log that has something of one iteration has
-// all of those before; of the last it may lack what came after the step.
+// Facts are written in the order of their iterations. A log with an entry of one iteration is
+// complete before it; entries of the last iteration may be missing.
 written_so_far written_by_others(const runtime::watch_settings& watch,
                                  const messages::job_description& told,
                                  const runtime::step_ledger& ledger) {

@@ -17,7 +17,7 @@
 namespace troupe::actors {
 namespace {
 
-/// All actors live in this process, or all but those that compute; the foremost is the supervisor.
+/// This process hosts all actors, or all but those that compute. Its main role is supervisor.
 runtime::process_entry supervisors_entry_of(const runtime::training_job& job) {
   auto out = runtime::entry_of_this_process(supervisors_entry, "supervisor");
   out.roles = {"supervisor"};
@@ -73,7 +73,7 @@ void job_folder::follow(const prepared_job& job) {
   entry_->follow([ledger = job.node->ledger, living = job.node->living] {
     return progress_of(*ledger, *living);
   });
-  // By the folder's name alone: this object may end before.
+  // Opens the folder by name, because this object may end first.
   job.node->faults->claim_by([folder = runtime::run_folder::open(folder_.path()),
                               run = folder_.record().id](const runtime::planted_death& x) {
     return folder.claim(run, x.text);

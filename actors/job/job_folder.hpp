@@ -1,5 +1,5 @@
-// The folder of a run whose supervisor is in this process: what others see of it there, and what
-// its processes know each other by.
+// The folder of a run whose supervisor is in this process: shows the run's state to other programs
+// and holds its credentials.
 
 #pragma once
 
@@ -15,29 +15,28 @@
 
 namespace troupe::actors {
 
-/// One thread, but for the end of the process, which may come at any time: then the folder shows
-/// that the run died.
+/// One thread. The process may end at any time; the folder then shows that the run died.
 class job_folder {
  public:
-  /// Has this process as the supervisor of the run. `credentials`: a folder from which they are
-  /// copied; empty: they are made, where the job has several processes. Throws input_error and
-  /// io_error, and then the run has ended with that.
+  /// Makes this process the supervisor of the run. `credentials`: a folder to copy them from;
+  /// empty: creates them when the job has several processes. Throws input_error and io_error, after
+  /// it has recorded the run's end.
   job_folder(runtime::held_run_folder folder,
              const runtime::training_job& job,
              const std::filesystem::path& credentials = {});
 
-  /// That of a run which this process goes on with, as its `incarnation`th supervisor: it has its
-  /// credentials.
+  /// For a run that this process continues as its supervisor of that incarnation. The folder has
+  /// credentials already.
   job_folder(runtime::held_run_folder folder,
              const runtime::training_job& job,
              std::uint32_t incarnation);
 
   const runtime::held_run_folder& folder() const { return folder_; }
 
-  /// The ledger is written down, if it is not yet, and where the job stands, once a second; nothing
-  /// waits for that.
+  /// Starts the ledger file unless it exists, and publishes the job's progress every second.
+  /// Computing threads do not wait for it.
   void follow(const prepared_job& job);
-  /// Says how the run ended; what cannot be written is warned of.
+  /// Records how the run ended; logs a warning when that fails.
   void end(int exit_code, const std::string& reason);
 
  private:
@@ -45,7 +44,7 @@ class job_folder {
   std::unique_ptr<runtime::entry_keeper> entry_;
 };
 
-/// This process's entry there, and its log.
+/// Name of this process's entry and log.
 inline constexpr const char* supervisors_entry = "supervisor";
 
 }  // namespace troupe::actors

@@ -1,4 +1,4 @@
-// A job as an actor reads it: the description that it was told, decoded, and what follows from it.
+// A job description in decoded form, with the mesh and the pipeline that follow from it.
 
 #pragma once
 
@@ -19,7 +19,7 @@ namespace troupe::actors {
 struct opened_job {
   runtime::training_job job;
   runtime::mesh mesh;
-  runtime::job_pipeline pipeline;  ///< chunks, the ranks that hold them, and the plans of steps
+  runtime::job_pipeline pipeline;  ///< chunks, their ranks, and the plans of steps
 
   int replicas() const { return mesh.extent(runtime::axis::data); }
   int pipeline_ranks() const { return mesh.extent(runtime::axis::pipeline); }
@@ -29,16 +29,16 @@ struct opened_job {
     return mesh.rank(
         {{axis::tensor, tensor_rank}, {axis::data, replica}, {axis::pipeline, pipeline_rank}});
   }
-  /// The processes that host the ranks.
+  /// The map from ranks to processes.
   runtime::process_map placed() const { return {job.layout.world, job.layout.processes}; }
-  /// Logical replicas that each physical one plays.
+  /// Logical replicas per physical replica.
   int replicas_each() const { return job.layout.replicas_per_worker; }
 };
 
-/// The jobs of a process: each is decoded, and its schedule made, once. Any thread.
+/// The jobs of a process; each is decoded and scheduled once. Any thread.
 class job_registry {
  public:
-  /// From now on jobs may name these.
+  /// Registers functions that jobs refer to by name.
   void add(const runtime::registered_functions& known);
 
   /// Throws input_error as job_from_json and pipeline_of do.
@@ -47,7 +47,7 @@ class job_registry {
  private:
   std::mutex mutex_;
   runtime::registered_functions known_;
-  std::map<std::string, std::shared_ptr<const opened_job>> jobs_;  ///< by their settings
+  std::map<std::string, std::shared_ptr<const opened_job>> jobs_;  ///< by settings
 };
 
 }  // namespace troupe::actors

@@ -20,8 +20,8 @@
 namespace troupe::actors {
 namespace {
 
-// Nobody takes this process's place: whom it has started has nothing more to do. But it may be
-// slow to ask for the first of them.
+// Without a successor of this process, its agent can end soon. But this process may be slow to send
+// its first request.
 constexpr double least_patience = 5;  // seconds
 
 template <class Function>
@@ -67,8 +67,9 @@ own_program::own_program(int argc, char** argv, runtime::registered_functions fu
 std::optional<int> own_program::take_part() {
   asked_ = true;
   runtime::choose_settings_of_ucx();
-  ::signal(SIGCHLD, SIG_DFL);  // who ignores it, and starts us, would hide how our children end
-  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the call that writes it
+  ::signal(SIGCHLD, SIG_DFL);  // else an ignored SIGCHLD, inherited from the parent, would hide the
+                               // exit status of children
+  ::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file size limit then fails with an error
   if (!is_part(words_))
     return {};
   runtime::run_with_settings_of_openmp(as_argv(command_).data());
@@ -109,7 +110,8 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
            .patience = std::max(1.0, least_patience / settings.recovery.suspicion),
            .outlived = settings.recovery.on});
     const auto end = run(job, started, viewers, processes);
-    if (end.left_behind && !alone) {  // whoever hangs holds the connection for which they live
+    if (end.left_behind
+        && !alone) {  // hung threads keep the connection open that the agent waits for
       const auto suspicion = std::chrono::ceil<std::chrono::milliseconds>(
           std::chrono::duration<double>(settings.recovery.suspicion));
       runtime::end_agents_of(shown.folder().path(), suspicion, suspicion);

@@ -1,5 +1,4 @@
-// A program of your own that runs jobs over several processes: examples/10_own_processes.cpp is the
-// story.
+// Lets your own program run jobs over several processes; see examples/10_own_processes.cpp.
 
 #pragma once
 
@@ -15,8 +14,8 @@
 
 namespace troupe::actors {
 
-/// Each process of a run is this program, started once more. Made at the top of `main`, and asked
-/// there what this process is:
+/// Each process of a run is this program, started again. Create this object at the top of `main`
+/// and call take_part there:
 ///
 ///   int main(int argc, char** argv) {
 ///     const auto job = my_job();
@@ -25,28 +24,28 @@ namespace troupe::actors {
 ///       return *code;
 ///     const auto end = actors::run(actors::prepare(job), program);
 ///
-/// Every process comes along above `take_part`: there it has one thread, and neither reads nor
-/// prints. What it was started with are not the user's words in each of them, so that functions
-/// must not depend on those, nor on anything else that differs: they are known by their names, and
-/// nobody would notice. Values that the user chooses belong in the job, which is sent.
+/// Every process executes the code above `take_part`. That code must not start threads, read input
+/// or print. Other processes have other command lines than the user's, so functions must not depend
+/// on it or on anything else that differs between processes. Functions are matched only by name, so
+/// a difference is not detected. Put values that the user chooses into the job, which is sent.
 class own_program {
  public:
-  /// `functions`: whatever jobs of this program name (extensions, learning rates, behaviours),
-  /// since a function cannot be sent; those of one job are functions_of(job).
+  /// `functions`: all functions that jobs of this program name (extensions, learning rates,
+  /// behaviours), since functions cannot be sent. functions_of(job) gives those of one job.
   own_program(int argc, char** argv, runtime::registered_functions functions = {});
 
-  /// When a run has started this process as its host agent or as a node that hosts workers: is
-  /// that, to its end, and returns the exit code. Nothing: this is the process that the user has
-  /// started. What goes wrong there stands in the run's folder, logs/agent-HOST.log and
-  /// logs/node-N.log. Sets in each process what UCX reads of the environment, SIGCHLD to its
-  /// default, and SIGXFSZ to be ignored; in a node what OpenMP reads, too.
+  /// When a run has started this process as its host agent or as a node: runs that part to its end
+  /// and returns the exit code. Nothing: the user started this process. Errors of a part are in the
+  /// run's folder, logs/agent-HOST.log and logs/node-N.log. In each process, sets the environment
+  /// for UCX, SIGCHLD to its default, and SIGXFSZ to be ignored; in a node also the environment for
+  /// OpenMP.
   [[nodiscard]] std::optional<int> take_part();
 
-  /// Throws input_error that says what to write where, when processes of this program could not
-  /// compute that job: it was not asked what it is, or does not know a function.
+  /// Throws input_error, with what to write where, when processes of this program could not compute
+  /// that job: take_part was not called, or a function is not registered.
   void require_able(const runtime::training_job& job) const;
 
-  /// As it was started.
+  /// The command line.
   const std::vector<std::string>& command() const { return command_; }
 
  private:
@@ -55,13 +54,13 @@ class own_program {
   bool asked_ = false;
 };
 
-/// As `run` of run.hpp, in as many processes as `layout.processes` says: where these are several,
-/// on this host, this one decides, has the viewers, and hosts no worker; a node that dies is
-/// started again. `folder`: of the run, for its logs, `troupe status` and `troupe ledger`, kept
-/// afterwards; empty: a temporary one where there are several processes. When this process dies the
-/// others end within a suspicion, of at least five seconds. When the outcome is `left_behind` they
-/// have ended, but this process has threads that cannot be: end it by std::_Exit. Throws
-/// input_error, before any process is started (require_able), and io_error.
+/// As `run` of run.hpp, in `layout.processes` processes. With several, all on this host, this
+/// process has the supervisor and the viewers and hosts no worker; a node that dies is started
+/// again. `folder`: the run's folder for logs, `troupe status` and `troupe ledger`, kept
+/// afterwards; empty: a temporary one when there are several processes. When this process dies, the
+/// others end within the failure detector's timeout, at least five seconds. When the outcome is
+/// `left_behind`, the other processes have ended, but hung threads remain here: end this process by
+/// std::_Exit. Throws input_error before any process starts (require_able), and io_error.
 outcome run(const std::shared_ptr<const prepared_job>& job,
             const own_program& program,
             const std::function<void(const drain_request&)>& started = {},

@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Samples of the first `iterations` steps.
+/// Number of samples in the first `iterations` steps.
 std::uint64_t samples_of(const runtime::batch_schedule& batch, std::uint64_t iterations) {
   std::int64_t consumed = 0;
   std::uint64_t i = 0;
@@ -37,8 +37,8 @@ std::uint64_t samples_of(const runtime::batch_schedule& batch, std::uint64_t ite
   return std::uint64_t(consumed) + (iterations - i) * std::uint64_t(batch.global);
 }
 
-/// Micro-batches of a replica that are read ahead. What the store takes of them is bounded, and a
-/// file's pages are the system's affair.
+/// Micro-batches that a replica reads ahead. Only object stores need it, with a small limit; the
+/// system caches pages of files.
 std::uint64_t read_ahead_of(const runtime::data_settings& data) {
   constexpr std::uint64_t of_objects = 4;
   return std::ranges::any_of(
@@ -66,7 +66,7 @@ std::string data_text(const runtime::training_job& job) {
   return runtime::data_text(job, samples_of(job.training.batch, job.train_iterations));
 }
 
-/// Training data, and what else the description says there is.
+/// Opens the training data, and the other parts that the description has.
 void open_parts(const runtime::training_job& job,
                 const messages::job_description& told,
                 node_context& to,
@@ -88,7 +88,7 @@ void open_parts(const runtime::training_job& job,
                               stop);
 }
 
-/// Which parts the data has that the job asks for.
+/// Finds which of the requested data splits exist.
 void find_parts(const runtime::training_job& job, messages::job_description& out) {
   const auto& watch = job.watch;
   if (watch.eval_batches == 0)
@@ -105,7 +105,7 @@ void find_parts(const runtime::training_job& job, messages::job_description& out
         job.data.split);
 }
 
-/// What the manifest says of the model says nothing of its tensors.
+/// The manifest's model does not prove the extents of its tensors.
 void require_extents(const runtime::checkpoint_reader& from,
                      const std::string& name,
                      const runtime::shape& wanted) {
@@ -118,15 +118,15 @@ void require_extents(const runtime::checkpoint_reader& from,
         to_string(wanted));
 }
 
-/// A checkpoint that is open while workers are filled from it: one that is mapped keeps its space
-/// on the disk even when it is removed. Any thread.
+/// A checkpoint that stays open while workers load it; its mapped files survive removal. Any
+/// thread.
 class opened_checkpoint {
  public:
   explicit opened_checkpoint(fs::path folder,
                              std::shared_ptr<const runtime::checkpoint_reader> reader = {})
       : folder_(std::move(folder)), reader_(std::move(reader)) {}
 
-  /// Opened again where it was closed: a rank that is built anew reads it, too.
+  /// Opens it again when it was closed, for a rank that is rebuilt later.
   std::shared_ptr<const runtime::checkpoint_reader> reader() {
     const std::lock_guard lock(mutex_);
     if (!reader_)
@@ -153,7 +153,7 @@ void fill_from(runtime::worker& to, const runtime::checkpoint_reader& from, bool
       moments);
 }
 
-/// What workers are filled from that begin where the job does.
+/// Sets the source from which workers load the job's initial state.
 void add_start_state(node_context& to,
                      const runtime::training_job& job,
                      const messages::job_description& told,
@@ -221,7 +221,7 @@ void find_matrix_rate(const runtime::training_job& job, messages::job_descriptio
                         : runtime::measured_matrix_rate(
                             job.backend, job.layout.world, job.threads_per_worker, in_bf16);
   const bool widened = job.training.precision == runtime::dtype::f16
-                       && job.backend != kernels::backend::cuda;  // products are of f32
+                       && job.backend != kernels::backend::cuda;  // products are computed in f32
   runtime::log_info(
       " peak matmul rate: {:.3f} TFLOP/s, measured with products in {} on {}; `watch.matrix_rate` "
       "gives it "
@@ -240,7 +240,7 @@ void add_recorders(node_context& to, const runtime::training_job& job) {
     to.profile = std::make_shared<runtime::operation_profile>();
 }
 
-/// Before any actor starts: a step that cannot be carried out is told now.
+/// Checks all plans before any actor starts.
 void check_plans(const prepared_job& out) {
   const auto& opened = out.opened();
   const auto& schedule = *opened.pipeline.schedule;
@@ -275,10 +275,10 @@ std::string describe_data(const runtime::training_job& job) {
 
 namespace {
 
-/// A schedule that is a file's goes as the file's text.
+/// The job as JSON; a schedule file is replaced by its text.
 std::string as_told(runtime::training_job job) {
   job.layout.schedule = runtime::with_text(std::move(job.layout.schedule));
-  // The same for every process, wherever it was started.
+  // Absolute, so that it is the same for processes with other working directories.
   if (auto& local = job.checkpoints.local_folder; !local.empty())
     local = fs::absolute(local);
   return runtime::to_json(job);
@@ -325,7 +325,7 @@ std::shared_ptr<runtime::transport> make_transport(runtime::transports by, doubl
   return std::make_shared<runtime::wire_transport>(
       runtime::wire_transport_settings{.process = process, .through_the_wire = true},
       [&](runtime::wire_owner& owner) {
-        // Of this process alone: it redeems of itself, and nobody else can call.
+        // A random secret, because only this process uses this wire.
         const auto secret = runtime::random_bytes();
         runtime::wire_settings with;
         with.secret = runtime::text_of(secret);
@@ -357,9 +357,9 @@ std::shared_ptr<prepared_job> prepare(runtime::training_job job,
   runtime::log_info(" data: {}", data_text(job));
   load_state(job, *out, stop);
   add_saved_states(node, out->description);
-  out->description.settings = as_told(job);  // a checkpoint may decide its learning rate
+  out->description.settings = as_told(job);  // the checkpoint may determine its learning rate
   if (job.layout.processes > 1)
-    node.restore = {}, node.restored = {};  // no worker is here
+    node.restore = {}, node.restored = {};  // no workers in this process
   check_plans(*out);
   out->description.identity = runtime::identity(job);
   find_matrix_rate(job, out->description);

@@ -1,4 +1,4 @@
-// From a resolved job to what starts it: its description, which travels, and what its process has.
+// Prepares a resolved job: its description, which is sent to processes, and this process's context.
 
 #pragma once
 
@@ -20,41 +20,40 @@ struct prepared_job {
   const opened_job& opened() const { return *node->jobs->open(description); }
 };
 
-/// As a process would be told it that starts at iteration 0; its functions are known to the node
-/// from now on. Throws input_error as pipeline_of does.
+/// The description of a job that starts at iteration 0. Registers the job's functions with the
+/// node. Throws input_error as pipeline_of does.
 messages::job_description describe(const runtime::training_job& job, node_context& node);
 
-/// The size of the data set, in words: "1200 training samples of 64 tokens: 0.42 epochs of ...".
+/// The size of the data set in words: "1200 training samples of 64 tokens: 0.42 epochs of ...".
 /// Throws input_error and io_error.
 std::string describe_data(const runtime::training_job& job);
 
-/// Opens data sets, finds and verifies the checkpoint to go on from, checks the plan of every step.
-/// Throws input_error and io_error, before any actor is spawned, and `cancelled` soon after `stop`
-/// is. `folder`: of the run; what one before has left there is taken up where it may be
-/// (cold_start.hpp).
+/// Opens data sets, finds and verifies the checkpoint to start from, and checks the plan of every
+/// step, before any actor is spawned. `folder`: the run's folder; continues an earlier run there if
+/// possible (cold_start.hpp). Throws input_error and io_error, and `cancelled` soon after `stop`.
 std::shared_ptr<prepared_job> prepare(runtime::training_job job,
                                       const runtime::cancel_token& stop = {},
                                       const runtime::held_run_folder* folder = nullptr);
 
-/// What a process that hosts ranks of a job which another one has prepared needs. Throws
-/// input_error, when its bits would be others than the run's, too, and io_error.
+/// Prepares a process that hosts ranks of a job which another process prepared. Throws io_error;
+/// throws input_error, also when this process would compute different bits than the run.
 std::shared_ptr<node_context> prepare_process(const messages::job_description& told,
                                               const messages::process_name& who,
                                               const data_plane_settings& network,
                                               const runtime::registered_functions& functions = {});
 
-/// How the tensors of one process's workers are handed on. `suspicion`: seconds; who calls its wire
-/// has half of them to show who he is. Throws io_error: there is no UCX.
+/// The transport between the workers of one process. `suspicion`: failure detector's timeout in
+/// seconds; a handshake has half of it. Throws io_error when UCX is missing.
 std::shared_ptr<runtime::transport> make_transport(runtime::transports by, double suspicion);
 
-/// Faults, delays and checks of messages, as the job asks for them.
+/// Adds the message path, with the faults, delays and checks that the job asks for.
 void add_message_path(node_context& to, const runtime::training_job& job);
 
-/// What a rank is filled from when what its process kept of it is lost: checkpoints of this run.
+/// Sets the source for a rank whose kept states are lost: checkpoints of this run.
 void add_saved_states(node_context& to, const messages::job_description& told);
 
-/// Where a keeper of this process writes what it keeps, if the job says so; what is there is looked
-/// at.
+/// Sets the folder for local states of this process's keeper, if the job has one, and looks at what
+/// is there.
 void add_local_states(node_context& to,
                       const runtime::training_job& job,
                       const messages::job_description& told);

@@ -32,7 +32,7 @@
 namespace troupe::actors {
 namespace {
 
-/// Viewers may ask before the front that they ask is known.
+/// Passes requests for an early end to the front; viewers may make them before the front exists.
 class later_drain {
  public:
   void set(drain_request by) {
@@ -56,9 +56,9 @@ class later_drain {
 
 using standing_nodes = std::vector<messages::standing_node_actor>;
 
-/// Nothing: it was asked to end before. Throws input_error: one of them cannot be used, where the
-/// run begins (connect_with_those_there, where it goes on). Then and without them a thread goes on
-/// that uses the system.
+/// Connects with the standing nodes. Nothing: an early end was requested meanwhile. At the start of
+/// a run, throws input_error when a node cannot be used; a continued run ignores missing nodes.
+/// After an error or an early end, a thread still uses the actor system.
 std::optional<standing_nodes> connect_unless_asked(caf::actor_system& system,
                                                    const std::vector<standing_node_address>& nodes,
                                                    bool goes_on,
@@ -82,7 +82,7 @@ std::optional<standing_nodes> connect_unless_asked(caf::actor_system& system,
       std::call_once(first->once, [&] { first->promise.set_exception(std::current_exception()); });
     }
   }).detach();
-  // What a successor is asked before it has begun is done in order then: it has what to save.
+  // A successor handles early requests in order, because it has a state to save.
   if (!goes_on)
     ask.set([first](const std::string& why) {
       std::call_once(first->once, [&] {
@@ -94,7 +94,7 @@ std::optional<standing_nodes> connect_unless_asked(caf::actor_system& system,
   return first->promise.get_future().get();
 }
 
-/// The processes of the job, and this one among them.
+/// Adds a launcher, and this process's data planes.
 void add_launcher(caf::actor_system& system,
                   const messages::job_description& told,
                   const std::shared_ptr<node_context>& context,
@@ -110,8 +110,8 @@ void add_launcher(caf::actor_system& system,
                   false);
   const auto links = system.spawn(connector, context->neighbours, connect_patience(suspicion));
   const std::shared_ptr<const node_context> shared = context;
-  // Without threads of their own, for which the actor system would wait: CAF's broker, which keeps
-  // what it has been told until it is taken down, can hold them for longer.
+  // Not detached: the actor system would wait for their threads, and CAF's broker may hold the
+  // actors until it ends.
   context->agent
       = system.spawn(launcher,
                      processes,
@@ -185,7 +185,7 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
     unconnected.reason = failure.what();
   }
   if (!standing) {
-    // CAF may still wait for one who says nothing, and the end of the actor system for CAF.
+    // CAF may still wait for a silent peer, and the actor system's destructor for CAF.
     [[maybe_unused]] const auto* const abandoned = here.release();
     return unconnected;
   }
@@ -196,7 +196,7 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
   if (!alone)
     add_launcher(system, description, context, *processes, *std::move(standing));
   const std::shared_ptr<const node_context> shared = context;
-  // Held until the end: CAF ends an actor that nobody refers to.
+  // Kept until the end: CAF ends an actor without references.
   const auto root = system.spawn(
       front,
       description,
@@ -209,16 +209,16 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
   context->faults->release();
   if (!have_all_ended(system, *context, recovery)) {
     result.left_behind = true;
-    [[maybe_unused]] const auto* const abandoned = here.release();  // its threads still use it
+    [[maybe_unused]] const auto* const abandoned = here.release();  // hung threads still use it
     return result;
   }
   if (!alone)
     unpublish(context->agent);
-  context->agent = nullptr;  // the actor system waits until nobody holds those with a thread
-  if (alone)                 // else they came elsewhere
+  context->agent = nullptr;  // the actor system waits for references to detached actors
+  if (alone)                 // else the deaths were planted in other processes
     for (const auto& death : context->faults->deaths_to_come())
       runtime::log_warning("the death planted for {} never came", death);
-  runtime::keep_product_choices(job->opened().job);  // of what came after the last update, too
+  runtime::keep_product_choices(job->opened().job);  // also the choices made after the last update
   if (context->messages->count() > 0)
     runtime::log_info(" {} messages went through bytes and came back equal",
                       context->messages->count());

@@ -1,4 +1,4 @@
-// A job from begin to end: the actor system, its node, its supervisor.
+// Runs a job from start to end: actor system, node, supervisor.
 
 #pragma once
 
@@ -19,23 +19,22 @@ namespace troupe::actors {
 
 /// How a job ended.
 struct outcome {
-  int exit_code = 0;   ///< 0: done; 2: input or system refused; 3: we failed
-  std::string reason;  ///< empty when it is done; else who ended and why
-  /// A lane or a connection hangs and could not be ended: the process cannot end in order
-  /// (std::_Exit).
+  int exit_code = 0;   ///< 0: done; 2: bad input, or the system refused; 3: internal error
+  std::string reason;  ///< empty when done; else which actor ended, and why
+  /// A lane or connection hangs and could not be ended: the process must end by std::_Exit.
   bool left_behind = false;
 };
 
-/// Of a supervisor that ended with this reason.
+/// The outcome of a supervisor that ended with this reason.
 outcome outcome_of(const caf::error& reason);
 
-/// Of a process that ends by this exception: 2 or 3.
+/// The exit code for an exception that ends the process: 2 or 3.
 int exit_code_of(const std::exception& failure);
 
-/// Blocks until every actor has ended. `started` is given the way to ask for an early end. The node
-/// knows viewer i as "viewer i", from 1. A job of several processes needs to be told how they are
-/// started, in a folder of a run with credentials: this one hosts none of its ranks. A program of
-/// your own leaves that to own_program.hpp. Throws input_error when it is not told, and io_error.
+/// Blocks until every actor has ended. `started` gets a function to request an early end. The node
+/// knows viewer i as "viewer i", from 1. A job of several processes needs `processes`, with a run
+/// folder that has credentials; this process then hosts no ranks. Your own program uses
+/// own_program.hpp for that. Throws input_error when `processes` is missing, and io_error.
 outcome run(const std::shared_ptr<const prepared_job>& job,
             const std::function<void(const drain_request&)>& started = {},
             const std::vector<make_viewer>& viewers = {},

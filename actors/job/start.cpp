@@ -67,7 +67,7 @@ void require_own_folder(const runtime::checkpoint_settings& where) {
       *newest);
 }
 
-/// Fields of a model that decide neither its parameters nor its function.
+/// Model settings without those that change neither parameters nor the function.
 json essence(const runtime::gpt_config& model) {
   auto out = runtime::json_value(runtime::to_json(model));
   for (const auto* field :
@@ -115,7 +115,7 @@ void settle_scheduler(const runtime::checkpoint_reader& from, runtime::training_
   const auto there = runtime::scheduler_values_in(from.manifest().identity, where);
   const auto& checkpoints = job.checkpoints;
   if (job.training.rate_of.at)
-    return;  // another name is told with the rest of the identity
+    return;  // a difference of names is reported with the identity
   if (checkpoints.use_checkpoint_scheduler && !there)
     throw runtime::input_error(
         "{} has no learning rate to use: leave `checkpoints.use_checkpoint_scheduler` out", where);
@@ -138,7 +138,7 @@ void settle_scheduler(const runtime::checkpoint_reader& from, runtime::training_
   optimizer.weight_decay_samples = there->weight_decay.samples;
 }
 
-/// The step after which the moments of a checkpoint were zero.
+/// The step from which the moments of a checkpoint began at zero.
 std::uint64_t moments_from(const runtime::checkpoint_manifest& x) {
   const auto all = runtime::json_value(x.identity);
   const auto found = all.find("optimizer");
@@ -152,7 +152,7 @@ std::uint64_t moments_from(const runtime::checkpoint_manifest& x) {
   return since.get<std::uint64_t>();
 }
 
-/// Takes the fields that say how the work is laid out, out of an identity.
+/// Moves the layout fields out of an identity.
 json take_layout(json& identity) {
   json out = json::object();
   if (const auto layout = identity.find("layout"); layout != identity.end()) {
@@ -164,7 +164,7 @@ json take_layout(json& identity) {
     out["batch"]["data_parallel"] = (*batch)["data_parallel"];
     batch->erase("data_parallel");
   }
-  const auto model = identity.find("model");  // padded to what the tensor axis divides
+  const auto model = identity.find("model");  // padded to a multiple of the tensor axis
   if (model != identity.end() && model->is_object() && model->contains("padded_vocabulary")) {
     out["model"]["padded_vocabulary"] = (*model)["padded_vocabulary"];
     model->erase("padded_vocabulary");
@@ -172,7 +172,7 @@ json take_layout(json& identity) {
   return out;
 }
 
-/// What is told when a run goes on under another identity.
+/// Warnings about a run that continues under another identity.
 std::vector<std::string> compare_identities(const runtime::checkpoint_reader& from,
                                             const runtime::training_job& job) {
   auto there = runtime::json_value(from.manifest().identity),
@@ -204,7 +204,7 @@ std::vector<std::string> compare_identities(const runtime::checkpoint_reader& fr
   return out;
 }
 
-/// "muon, others by adam", as the identity of a checkpoint has it.
+/// Optimizer of a checkpoint's identity, for example "muon, others by adam".
 std::string state_kind_of(const runtime::checkpoint_manifest& x) {
   const auto text = [](const json& in, const char* key) {
     const auto found = in.find(key);
@@ -226,7 +226,7 @@ std::string state_kind_of(const runtime::checkpoint_manifest& x) {
   return state_kind(out);
 }
 
-/// `troupe checkpoint import` makes checkpoints without.
+/// `troupe checkpoint import` makes checkpoints without optimizer state.
 void require_state(const runtime::checkpoint_reader& from, const runtime::training_job& job) {
   const auto names = from.names();
   const bool has_state = std::any_of(names.begin(), names.end(), [](auto name) {
@@ -293,7 +293,7 @@ start_point plan_start(runtime::training_job& job, const runtime::cancel_token& 
         out.iteration,
         job.train_iterations,
         found.folder->string());
-  // As in Megatron-LM the schedule is a part of the optimizer: not loaded, not compared.
+  // As in Megatron-LM, the schedule belongs to the optimizer: it is neither loaded nor compared.
   if (checkpoints.no_load_optim) {
     if (!ended)
       out.text += ", moments from zero (`checkpoints.no_load_optim`)";
@@ -358,7 +358,7 @@ void check_model(const runtime::checkpoint_reader& from, const runtime::training
 
 namespace {
 
-/// `iteration_of` tells of a line without its end; what is no record stays.
+/// `iteration_of` gets a line without its end; lines of other formats stay.
 template <class IterationOf>
 void cut_log(const fs::path& log, std::uint64_t iteration, const IterationOf& iteration_of) {
   std::error_code failure;

@@ -1,4 +1,4 @@
-// Watching a job from a program of your own: examples/05_monitor.cpp is the story.
+// Watching a job from your own program; see examples/05_monitor.cpp.
 
 #pragma once
 
@@ -17,16 +17,16 @@ class message_path;
 /// Asks a running job to finish its step, save and end. Any thread; also after the end.
 using drain_request = std::function<void(const std::string& why)>;
 
-/// The way to ask this supervisor for an early end, or whoever is the supervisor of this front;
-/// does not keep it alive.
+/// A drain_request to this supervisor, or to the current supervisor of this front. Does not keep
+/// the actor alive.
 drain_request drain_by(const messages::supervisor_actor& supervisor,
                        std::shared_ptr<const message_path> by);
 drain_request drain_by(const messages::front_actor& front, std::shared_ptr<const message_path> by);
 
-/// Spawns an actor of the user's that watches a job. It is told every committed step and every
-/// validation, in order, and is stopped after the last. No step waits for it, and its death ends
-/// nothing but its watching; the job's end waits until it has taken up what it was told. Spawn it
-/// with caf::detached if it blocks. Called once, before the first step; the request may be kept.
+/// Spawns a user's actor that watches a job. It gets every committed step and every validation, in
+/// order, and is stopped after the last. Steps do not wait for it, and its death only ends its
+/// watching. The job's end waits until it has handled its messages. Spawn it with caf::detached if
+/// it blocks. Called once, before the first step; the request may be kept.
 using make_viewer = std::function<messages::viewer_actor(caf::actor_system&, const drain_request&)>;
 
 }  // namespace troupe::actors
