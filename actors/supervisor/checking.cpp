@@ -1,4 +1,4 @@
-// What replicas must have alike, compared: who computes wrong bits. And who is slow.
+// Compares what replicas must have alike, to find wrong bits; also finds stragglers.
 
 #include "actors/supervisor/pass_ballots.hpp"
 #include "actors/supervisor/supervisor.hpp"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t most_named_parameters = 8;
 
-/// Of which the replicas have several versions, the first few by name.
+/// Notes the parameters whose values differ.
 template <class Value>
 void note_differing(const std::map<std::string, Value>& one,
                     const std::map<std::string, Value>& other,
@@ -74,7 +74,7 @@ bool supervisor_state::votes_agree() {
   std::vector<std::vector<runtime::digest>> digests;
   std::set<std::string> parameters;
   for (const auto& x : votes_) {
-    // What a replica says of all its stages is enough to know that it differs.
+    // One digest of a replica's whole gradient is enough to see that it differs.
     digests.push_back(x.by_stage.empty() ? std::vector{x.gradients} : x.by_stage);
     if (!job_->job.reduction.distributed_optimizer)
       note_differing(votes_.front().square_norms, x.square_norms, parameters);
@@ -107,7 +107,7 @@ bool supervisor_state::states_agree() {
   }
   if (unlike.empty())
     return true;
-  suspect(unlike);  // all replicas alike, or nobody to compare with
+  suspect(unlike);  // all replicas are alike, or there is only one
   return false;
 }
 
@@ -177,8 +177,8 @@ void supervisor_state::tell(const wrong_bits& x, const std::string& why) {
         .verdict = to_string(x.verdict)});
 }
 
-// A place with a process of its own is started anew; of another one the actors and lanes are, as
-// in every step that runs again.
+// A place with its own process gets a new process; elsewhere only actors and lanes are recreated,
+// as in every step that runs again.
 void supervisor_state::send_back(const std::vector<wrong_bits>& found, const std::string& why) {
   if (keeps())
     for (const auto& x : found)
@@ -190,7 +190,8 @@ void supervisor_state::send_back(const std::vector<wrong_bits>& found, const std
     suspect(why);
 }
 
-// Never a process and its keeper together: with both the newest states of the one were gone.
+// Never exchanges a process and its keeper together: both copies of its newest states would be
+// lost.
 bool supervisor_state::exchange_doubted() {
   std::erase_if(doubted_, [this](const auto& x) {
     return !members_->stands(x.first) || members_->incarnation(x.first) != x.second.incarnation;

@@ -11,7 +11,7 @@ bool are_alike(const std::vector<digest>& x) {
   return std::adjacent_find(x.begin(), x.end(), std::not_equal_to<>()) == x.end();
 }
 
-/// That more than half of them have; null: none.
+/// The value that more than half of them have; null: none.
 const digest* majority(const std::vector<digest>& x) {
   for (const auto& one : x)
     if (2 * std::count(x.begin(), x.end(), one) > std::ptrdiff_t(x.size()))
@@ -19,7 +19,7 @@ const digest* majority(const std::vector<digest>& x) {
   return nullptr;
 }
 
-/// Who has something else.
+/// The replicas with another value.
 std::vector<int> others_than(const digest& right,
                              const ballot& who,
                              const std::vector<digest>& had) {
@@ -74,7 +74,7 @@ void cross_check::blame(const wrong_bits& x) {
       blamed_.emplace(r, x.stage);
 }
 
-// The value that all have now was computed by several places; who had another one was wrong.
+// Several places now agree on a value, so the replicas that had another value were wrong.
 wrong_bits cross_check::settle(const open_case& open, const ballot& now) {
   auto guilty = others_than(now.digests.front(), now, open.before);
   const auto verdict = guilty.size() == open.before.size() ? bits_verdict::irreproducible
@@ -91,7 +91,7 @@ wrong_bits cross_check::differ(const key& which, const ballot& now) {
   }
   auto& open = open_[which];
   open.before = now.digests;
-  // Of two, one of whom was wrong before.
+  // Without a majority: exchanges the one replica that was wrong before.
   std::vector<int> replaced;
   for (const int r : now.replicas)
     if (blamed_.contains({r, which.stage}))
@@ -111,12 +111,12 @@ wrong_bits cross_check::differ_again(open_case& open, const ballot& now) {
   open.before = now.digests;
   if (changed.size() == now.digests.size())
     return found(bits_verdict::irreproducible, now, changed);
-  if (!changed.empty()) {  // the same computation, another result
+  if (!changed.empty()) {  // the same computation gave another result
     open.exchanged.insert(changed.begin(), changed.end());
     return found(bits_verdict::persistent, now, changed, changed);
   }
-  // Each insists. One place after the other is exchanged, so that the states of both are never
-  // lost at once: who then has another value was wrong.
+  // All repeat their values. Exchanges one place after the other, so that the states of both are
+  // never lost at once. The replica whose value then changes was wrong.
   for (const int r : now.replicas)
     if (open.exchanged.insert(r).second)
       return found(bits_verdict::undecided, now, now.replicas, {r});
@@ -151,7 +151,7 @@ cross_check::answer cross_check::compare(std::uint64_t step,
     }
     blame(out.found.back());
   }
-  // What came of an earlier step is known by now.
+  // All cases of earlier steps are settled.
   if (out.alike)
     std::erase_if(open_, [&](const auto& one) { return one.first.step < step; });
   return out;

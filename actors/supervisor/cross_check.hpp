@@ -1,12 +1,12 @@
-// Who computed wrong bits, where replicas do not have alike what they must: a pure machine.
+// Finds the replica that computed wrong bits when replicas differ: a state machine without actors
+// and clock.
 //
-//   what the replicas reported of a step -> whether it may go on, and verdicts
+//   what the replicas reported of a step -> whether it may continue, and verdicts
 //
-// It knows no actor and no clock. docs/protocol/verification.md has its table.
+// docs/protocol/verification.md has its table.
 //
-//   VERIFY-1  Where most of three or more replicas agree, who does not is guilty: by one
-//             computation. Else nobody is named by one computation, but by the step that runs
-//             again.
+//   VERIFY-1  When most of three or more replicas agree, one computation convicts the others.
+//             Otherwise a verdict needs a second run of the step.
 
 #pragma once
 
@@ -21,43 +21,43 @@
 
 namespace troupe::actors {
 
-/// What is compared, at which point of the step.
+/// What is compared, by its point in the step.
 enum class checked_bits : std::uint8_t {
-  passes,     ///< that another replica has computed again
+  passes,     ///< recomputed by another replica
   gradients,  ///< voted
   state,      ///< after the update
 };
 
-/// What those who must have the same have of one stage, or of one of its passes.
+/// The digests that replicas reported for one stage, or for one of its passes.
 struct ballot {
-  int stage = 0;           ///< counts the stages of a replica
-  std::uint64_t pass = 0;  ///< any number of its own
+  int stage = 0;           ///< index in the replica
+  std::uint64_t pass = 0;  ///< any unique number
   std::vector<int> replicas;
-  std::vector<runtime::digest> digests;  ///< of each of these
+  std::vector<runtime::digest> digests;  ///< one per replica
 };
-/// Of whole replicas: by replica, then by stage.
+/// Ballots of whole replicas: digests by replica, then by stage.
 std::vector<ballot> ballots_of(const std::vector<std::vector<runtime::digest>>& digests);
 
 enum class bits_verdict : std::uint8_t {
-  undecided,       ///< the step has to run again
-  outvoted,        ///< most replicas had the same, these had not
-  transient,       ///< wrong once; when the step ran again they had what the others have
-  persistent,      ///< wrong again when it ran again, or only right in another place
-  irreproducible,  ///< when it ran again, nobody had what he had before
-  reproducible,    ///< not finite (second_run.hpp), with the same bits when it ran again
+  undecided,       ///< the step must run again
+  outvoted,        ///< most replicas agreed; these differed
+  transient,       ///< wrong once; the second run agreed with the others
+  persistent,      ///< wrong in the second run as well, or right only in another place
+  irreproducible,  ///< every value changed in the second run
+  reproducible,    ///< not finite (second_run.hpp), with the same bits in the second run
 };
 std::string to_string(bits_verdict x);
 
 struct wrong_bits {
   bits_verdict verdict = {};
-  int stage = 0;           ///< as of the ballot
-  std::uint64_t pass = 0;  ///< the same
-  /// Guilty; of `undecided` and `irreproducible`: those that differ from one another.
+  int stage = 0;  ///< as in the ballot
+  std::uint64_t pass = 0;
+  /// The wrong replicas; for `undecided` and `irreproducible`: those that differ from each other.
   std::vector<int> replicas;
-  /// Of them, those whose place is not to be trusted any more: they are to be exchanged, when it is
-  /// their turn (docs/protocol/verification.md).
+  /// Those of them whose place is no longer trusted. They are exchanged, one at a time if necessary
+  /// (docs/protocol/verification.md).
   std::vector<int> replaced;
-  /// What they differed in when they last did, as `compare` was told.
+  /// Parameters in which they last differed, as passed to `compare`.
   std::string parameters = {};
 
   friend bool operator==(const wrong_bits&, const wrong_bits&) = default;
@@ -66,11 +66,10 @@ struct wrong_bits {
 class cross_check {
  public:
   struct answer {
-    bool alike = true;  ///< else the step runs again
+    bool alike = true;  ///< false: the step runs again
     std::vector<wrong_bits> found = {};
   };
-  /// `parameters`: in which they differ, in words; of the one that is decided later it is known
-  /// then what they had differed in.
+  /// `parameters`: the differing parameters, in words; kept for a verdict that comes later.
   answer compare(std::uint64_t step,
                  checked_bits what,
                  const std::vector<ballot>& all,
@@ -78,10 +77,10 @@ class cross_check {
 
  private:
   using bits = std::vector<runtime::digest>;
-  /// A stage of which nobody knows yet who is right, since it was first computed.
+  /// A stage without a verdict since its first computation.
   struct open_case {
     bits before;              ///< the newest computation
-    bool again = false;       ///< it has run again, and differed again
+    bool again = false;       ///< the second run differed as well
     std::set<int> exchanged;  ///< replicas whose place was replaced because of it
     std::string parameters;   ///< in which they differed
   };
@@ -99,7 +98,7 @@ class cross_check {
   void blame(const wrong_bits& x);
 
   std::map<key, open_case> open_;
-  std::set<std::pair<int, int>> blamed_;  ///< replica and stage, of all verdicts so far
+  std::set<std::pair<int, int>> blamed_;  ///< (replica, stage) of all verdicts so far
 };
 
 }  // namespace troupe::actors

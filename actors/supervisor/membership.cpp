@@ -66,7 +66,7 @@ membership::orders membership::stands(int process,
   at.incarnation = incarnation;
   at.is_new = true;
   at.remains.reset();
-  if (lived)  // it answers when nobody is left there
+  if (lived)  // it answers when nothing is left there
     return {order_end{newest_formed(), process}};
   at.remains.emplace();
   return form_if_all_ended(now_ns);
@@ -118,9 +118,9 @@ membership::orders membership::lost(int process,
   if (phase_ == phase::stopped || !at.stands || incarnation != at.incarnation)
     return {};  // MEMBER-2
   at.stands = false;
-  // It is looked again when all stand.
+  // Searches the disks again when all processes stand.
   const bool was_looking = std::exchange(is_looking_, false);
-  at.remains.emplace();  // whoever was there is gone, with all that they had
+  at.remains.emplace();  // the process is gone with all its state
   const member_death death{.generation = generation_,
                            .role = member_role::rank,
                            .who = fmt::format("process:{}", process),
@@ -132,14 +132,14 @@ membership::orders membership::lost(int process,
     return {order_stop{why}};
   }
   const bool ends_generation = phase_ != phase::ending;
-  // Before disks are looked at, or somebody is exchanged, what made it necessary has been counted.
-  // A move is no accident, nor is a step that runs again.
+  // When disks are searched or a process was exchanged, the cause of that is counted already.
+  // Neither a move nor a repeated step is an accident.
   const bool is_first = ends_generation || was_looking || (exchanged_ && !cause_)
                         || (cause_ && !cause_->is_accident() && death.is_accident());
   if (is_first || (cause_ && death.cause < cause_->cause)) {
     cause_ = death;  // MEMBER-4
   } else if (!at.is_new) {
-    // It dies with the others, as when a host goes: one restart.
+    // It dies together with the others, for example with its host: one restart.
   } else if (auto stop = stop_if_too_many(death, now_ns)) {
     phase_ = phase::stopped;
     return {std::move(*stop)};
@@ -155,16 +155,16 @@ membership::orders membership::lost(const member_death& x, std::uint64_t now_ns)
   if (x.role == member_role::rank) {
     if (phase_ == phase::ending) {
       if (is_looking_ || exchanged_)
-        return {};  // everybody had ended
-      // MEMBER-4: of causes the first that is heard, and a cause before what it caused.
+        return {};  // all had ended
+      // MEMBER-4: the first reported cause wins, and a cause before its effects.
       if (!cause_ || x.cause < cause_->cause)
         cause_ = x;
       return {};
     }
     if (x.cause == death_cause::cancelled)
-      return {};  // who cancelled it is the cause, and comes
+      return {};  // the actor that cancelled it is the cause, and will be reported
     cause_ = x;
-    // What the system or the user refuses before the first step is no accident.
+    // A refusal by the system or the user before the first step is no accident.
     const bool hopeless = x.refused && phase_ == phase::forming && generation_ == first_;
     if (!limits_.on || hopeless) {
       phase_ = phase::stopped;
@@ -173,7 +173,7 @@ membership::orders membership::lost(const member_death& x, std::uint64_t now_ns)
     return end_all();
   }
   if (x.cause == death_cause::cancelled) {
-    // It was ended: with its node, whose own death counts and comes.
+    // It ended with its node, whose death is counted and reported separately.
     if (!limits_.on)
       return {};
     return {order_replace{x.role, x.process}};
@@ -184,7 +184,7 @@ membership::orders membership::lost(const member_death& x, std::uint64_t now_ns)
     return {order_replace{x.role, x.process}};
   }
   if (auto stop = stop_if_too_many(x, now_ns)) {
-    // Data that cannot be read: everybody else is well, and whoever dies yet is looked after.
+    // Unreadable data: all other members are well, and their deaths are still handled.
     stop->ranks_stand = x.role == member_role::loader && x.refused && phase_ == phase::running;
     if (!stop->ranks_stand)
       phase_ = phase::stopped;
@@ -218,7 +218,7 @@ std::vector<state_source> membership::found(std::uint64_t step) const {
   return out;
 }
 
-// A successor knows what was committed, of which the newest step may not be kept yet.
+// A successor knows the committed steps; the newest of them may not be kept yet.
 std::vector<state_source> membership::at_hand() const {
   auto out = found(kept_);
   if (out.empty() && !formed_ && kept_ > start_)
@@ -226,7 +226,7 @@ std::vector<state_source> membership::at_hand() const {
   return out;
 }
 
-// MEMBER-3, MEMBER-6: the newest of what is left; of two that are equally new the nearer one.
+// MEMBER-3, MEMBER-6: the newest available state; of two equally new ones the nearer tier.
 std::vector<state_source> membership::sources() const {
   auto near = at_hand();
   const bool older = wants_older();
@@ -244,7 +244,7 @@ std::vector<state_source> membership::sources() const {
   return near.empty() ? all_from(state_tier::start, start_) : near;
 }
 
-// MEMBER-1: only here is a generation formed.
+// MEMBER-1: generations are formed only here.
 membership::orders membership::form_if_all_ended(std::uint64_t now_ns) {
   for (const auto& x : processes_)
     if (phase_ != phase::ending || !x.stands || !x.remains)
@@ -283,7 +283,7 @@ membership::orders membership::looked(std::uint64_t number,
     return {};
   is_looking_ = false;
   if (auto again = close_what_broke(); !again.empty())
-    return again;  // it is looked again then
+    return again;  // the search starts again then
   stored_ = std::move(found);
   return form();
 }

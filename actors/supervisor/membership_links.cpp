@@ -1,4 +1,4 @@
-// What becomes of processes that live, and between which connections of data break: MEMBER-7.
+// Data connections that break between living processes: MEMBER-7.
 
 #include "actors/supervisor/membership.hpp"
 
@@ -17,7 +17,7 @@ membership::orders membership::broke(const broken_link& x,
     const auto& at = processes_[std::size_t(p)];
     return at.stands && at.incarnation == incarnation;
   };
-  // Without recovery the cause is what the ranks die of.
+  // Without recovery, the ranks' deaths report the cause.
   if (phase_ == phase::stopped || !limits_.on || generation != generation_ || !formed_
       || !is_here(x.from, x.from_incarnation) || !is_here(x.to, x.to_incarnation))
     return {};  // MEMBER-2
@@ -26,8 +26,8 @@ membership::orders membership::broke(const broken_link& x,
     std::swap(pair.from, pair.to);
     std::swap(pair.from_incarnation, pair.to_incarnation);
   }
-  // What is heard when all have ended, and it was settled who goes on, is late: it is no cause, and
-  // does not count; but both ends close what is left between them.
+  // A report after all had ended is late: it is no cause and does not count, but both ends close
+  // their connections.
   pair.is_late = is_settled_;
   if (std::none_of(broken_.begin(), broken_.end(), [&](const auto& other) {
         return other.from == pair.from && other.to == pair.to;
@@ -106,7 +106,7 @@ std::vector<int> membership::unreachable(const std::vector<past_break>& now) con
     });
     if (between < 2)
       continue;
-    // Who cannot be reached by others either; then one after the other.
+    // Prefers the process that others cannot reach either; else alternates between the two.
     const auto from = breaks_of(x.from), to = breaks_of(x.to);
     const bool takes_from = from == to ? between % 2 == 1 : from > to;
     out.push_back(takes_from ? x.from : x.to);
@@ -124,7 +124,7 @@ bool membership::can_spare(int process) {
   return without == with;
 }
 
-// Everybody has ended: who is exchanged leaves nothing but what keepers have of it.
+// All have ended: only keepers' copies remain of an exchanged process.
 membership::orders membership::exchange_unreachable(const std::string& why, std::uint64_t now_ns) {
   std::erase_if(past_breaks_, [&](const auto& b) { return b.at_ns + limits_.window_ns < now_ns; });
   std::vector<past_break> now;

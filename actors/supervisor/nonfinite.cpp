@@ -1,4 +1,4 @@
-// A step that is not finite: whether its data make it so, or somebody computed wrong.
+// A step that is not finite: because of its data, or because a rank computed wrong.
 
 #include "actors/supervisor/supervisor.hpp"
 
@@ -9,9 +9,9 @@
 
 namespace troupe::actors {
 
-// An overflow by which a loss scale is found is ordinary, and so is what the ledger has as left out
-// and runs again after a death. Of what was committed with an update it is not, whoever wants to
-// end: without one it would come out with another state (LEDGER-2).
+// Overflows in the search for a loss scale are normal, and so are skipped steps of the ledger that
+// run again after a death. A step that was committed with an update must run again, even while the
+// run drains: otherwise it would end in another state (LEDGER-2).
 bool supervisor_state::is_to_run_again(const runtime::step_verdict& verdict,
                                        const std::string& where) {
   const auto step = value(now_->step);
@@ -30,8 +30,7 @@ bool supervisor_state::is_to_run_again(const runtime::step_verdict& verdict,
   return heard.again;
 }
 
-// A loss is of its replica alone; gradients have been summed, and all replicas have what one of
-// them brought.
+// A loss belongs to one replica; gradients are sums, so all replicas have the faulty value.
 std::string supervisor_state::place_of(const second_runs::finding& x) const {
   const int stages = job_->pipeline_ranks() * job_->tensor_ranks();
   std::vector<std::string> names;
@@ -63,13 +62,13 @@ void supervisor_state::tell_of(const second_runs::finding& x) {
     doubt_if_alone(x.replicas.front(), why);
 }
 
-// Its place is exchanged when what follows of the step is kept (exchange_when_kept).
+// The place is exchanged when the step's result is kept (exchange_when_kept).
 void supervisor_state::doubt_if_alone(int replica, const std::string& why) {
   const int p = process_of(replica, 0);
   const int stages = job_->pipeline_ranks() * job_->tensor_ranks();
   for (int s = 1; s < stages; ++s)
     if (process_of(replica, s) != p)
-      return;  // any of several can have been wrong
+      return;  // any of several processes may have been wrong
   doubted_.try_emplace(p, doubted_process{members_->incarnation(p), value(now_->step), why});
 }
 

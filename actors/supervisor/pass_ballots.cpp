@@ -5,7 +5,7 @@
 namespace troupe::actors {
 namespace {
 
-/// Of the forward; those of its input gradient and its weight gradients are the next.
+/// Number of the forward pass; the numbers of its input and weight gradients follow.
 std::uint64_t pass_number(const messages::checked_pass& x) {
   return ((std::uint64_t(x.replica) << 48) + (std::uint64_t(value(x.copy)) << 44)
           + (std::uint64_t(value(x.chunk)) << 32) + value(x.microbatch))

@@ -1,4 +1,4 @@
-// What two replicas had of passes that both have computed, as the ballots of a cross check.
+// Ballots of a cross check, from passes that two replicas have computed.
 
 #pragma once
 
@@ -11,13 +11,12 @@
 
 namespace troupe::actors {
 
-/// Output, input gradient and weight gradients of each pass. Of weight gradients that follow others
-/// which came out otherwise there is none: neither are they judged, nor do they settle what an
-/// earlier run of the step has left undecided.
+/// Adds ballots for the output, input gradient and weight gradients of each pass. Skips weight
+/// gradients that follow from differing inputs: they are neither judged nor settle an open case.
 void add_ballots(const std::vector<messages::checked_pass>& checked, std::vector<ballot>& to);
 
-/// Of a ballot's pass, e.g. "output of micro-batch 3 of replica 0 by chunk 1"; where there are
-/// several copies of the model, of which one.
+/// Name of a ballot's pass: "output of micro-batch 3 of replica 0 by chunk 1", with the copy of the
+/// model when there are several.
 std::string name_of_pass(std::uint64_t number, int copies);
 
 }  // namespace troupe::actors

@@ -1,4 +1,4 @@
-// Processes that host ranks: how they come, how they go, and what is kept of them in others.
+// Processes that host ranks: starts, losses, and the keepers of their states.
 
 #include "actors/supervisor/supervisor.hpp"
 #include "actors/support/guard.hpp"
@@ -22,8 +22,7 @@ std::string connection_gone(const std::string& who) {
 
 }  // namespace
 
-// In this process there are no ranks whose end is waited for, but what the supervisor before had
-// spawned.
+// This process has no ranks of its own; only actors of an earlier supervisor must end.
 void supervisor_state::end_services_before() {
   context_->messages
       ->request(
@@ -47,8 +46,8 @@ void supervisor_state::carry_out(const order_start& x) {
       self_, context_->agent, messages::start_process{generation(), x.process, self_, x.elsewhere});
 }
 
-// KEEPER-3: when all are there, and anew when some stand elsewhere. What was kept stays where it is
-// until another has it.
+// KEEPER-3: chosen when all processes are there, and again when some have moved. Kept states stay
+// in place until the new keeper has them.
 void supervisor_state::settle_keepers() {
   const bool all_here = std::all_of(
       processes_.begin(), processes_.end(), [](const auto& x) { return bool(x.node); });
@@ -67,7 +66,7 @@ void supervisor_state::settle_keepers() {
     auto& x = processes_[std::size_t(p)];
     if (std::exchange(x.kept_in, keepers[std::size_t(p)]) == keepers[std::size_t(p)])
       continue;
-    // Its node ends it when it spawns the next.
+    // Its node ends the old keeper when it spawns the next.
     x.keeper = nullptr;
     const auto is_its = [p](const residence& where) {
       return where.role == member_role::keeper && where.serves == p;
@@ -77,7 +76,7 @@ void supervisor_state::settle_keepers() {
   }
 }
 
-// What a death will cost. `before`: who kept them until now; empty: this is before the first step.
+// Logs what a death will cost. `before`: the keepers until now; empty: before the first step.
 void supervisor_state::tell_keepers(const std::vector<int>& before) const {
   const auto keepers = context_->ledger->keepers();
   bool beside = false;
@@ -113,7 +112,7 @@ void supervisor_state::tell_keepers(const std::vector<int>& before) const {
         job_->job.checkpoints.save.empty() ? ", and it saves none: from its start" : "");
 }
 
-// Everybody has ended, and nobody has the newest state in memory.
+// All have ended, and no process has the newest state in memory.
 void supervisor_state::carry_out(const order_look& x) {
   look_ = {x, {}};
   for (int p = 0; p < int(processes_.size()); ++p)
@@ -171,7 +170,7 @@ void supervisor_state::receive(const messages::process_started& x) {
   loss_.stands_ns = clock_ns();
   context_->messages->monitor(self_, at.node);
   settle_keepers();
-  members_->saved(context_->ledger->newest_saved());  // nobody else may be left to be asked
+  members_->saved(context_->ledger->newest_saved());  // no other member may be left to ask
   carry_out(members_->stands(x.process, x.incarnation, x.lived, clock_ns()));
 }
 
@@ -192,7 +191,8 @@ std::chrono::milliseconds supervisor_state::patience_with_causes() const {
       std::chrono::duration<double>(job_->job.recovery.suspicion));
 }
 
-// Why its connection broke its host tells a moment later. Where that is the end, it is waited for.
+// The host reports the cause of a broken connection a moment later; waits for it when the run ends
+// by it.
 void supervisor_state::lose_node(int process, const caf::error& reason) {
   const auto who = fmt::format("process:{}", process);
   if (!members_->stands(process))
@@ -232,14 +232,14 @@ void supervisor_state::lose_process(int process,
   if (members_->cause())
     note_loss(*members_->cause());
   carry_out(std::move(orders));
-  tell_of_shard_writer(process);  // what it was writing is abandoned by now
+  tell_of_shard_writer(process);  // its unfinished write is abandoned by now
 }
 
-// Both ends are named: which of them it is nobody knows.
+// Names both ends, because it is unknown which one is at fault.
 void supervisor_state::lose_connection(const messages::taken_for_dead& x,
                                        int from,
                                        const messages::process_name& to) {
-  if (!is_process(to.process))  // it hosts no ranks: no generation waits for it
+  if (!is_process(to.process))  // it hosts no ranks, so no generation depends on it
     runtime::log_warning(
         "the data connection of process {} to the supervisor's process broke: {}", from, x.why);
   if (!is_process(to.process) || to.process == from)
@@ -278,7 +278,7 @@ void supervisor_state::receive(const messages::process_may_move& x) {
     may_move_.reset();
 }
 
-// What it begins with elsewhere has just been kept: a step runs again, and none is lost.
+// The state that it starts with elsewhere was just kept: one step runs again, none is lost.
 bool supervisor_state::move_process() {
   if (!may_move_ || !job_->job.recovery.on || !keeps()
       || members_->now() != membership::phase::running || replays() || is_over()

@@ -1,4 +1,4 @@
-// Who is in: the orders of the membership, carried out.
+// Carries out the orders of the membership.
 
 #include "actors/supervisor/supervisor.hpp"
 #include "actors/support/guard.hpp"
@@ -47,7 +47,7 @@ void supervisor_state::carry_out(membership::orders orders) {
     pen()->add(restart);
   if (members_->now() == membership::phase::ending && !orders.empty()) {
     if (gives_up_)
-      return end(2, diagnosis_);  // what was being saved is lost with whoever has died
+      return end(2, diagnosis_);  // the save is lost with the dead member
     forget_step();
     abandon_save();
   }
@@ -55,7 +55,7 @@ void supervisor_state::carry_out(membership::orders orders) {
     std::visit([this](const auto& x) { carry_out(x); }, one);
 }
 
-// Nothing of the step that was running counts any more.
+// Discards the running step.
 void supervisor_state::forget_step() {
   begun_ = false;
   ready_ = 0;
@@ -111,7 +111,7 @@ void supervisor_state::carry_out(const order_end& x) {
           });
 }
 
-// What a save waits for will not come; what is complete is written and told before the answer.
+// The save can no longer complete. Complete parts are written and reported before the answer.
 void supervisor_state::abandon_save() {
   if (!saves_.is_writing() || !checkpointer_)
     return;
@@ -121,7 +121,7 @@ void supervisor_state::abandon_save() {
 
 void supervisor_state::receive(const messages::abandoned& x) {
   if (abandoning_ != x.generation)
-    return;  // of a death before the newest
+    return;  // answer to an earlier death
   abandoning_.reset();
   saves_.abandon();
   begin_when_ready();
@@ -150,7 +150,7 @@ void supervisor_state::carry_out(const order_form& x) {
   spawn_ranks_if_served();
 }
 
-// A node that is dead or ends tells why by its own end.
+// A node that dies or ends reports the reason by its own end.
 void supervisor_state::refuse(const caf::error& reason) {
   if (is(reason, messages::ec::refused) || is(reason, messages::ec::protocol_violated))
     end(is(reason, messages::ec::refused) ? 2 : 3, messages::text_of(reason));
@@ -188,7 +188,7 @@ void supervisor_state::tell_restart() {
     return double(std::max(until, loss_.began_ns) - loss_.began_ns) / 1e9;
   };
   const auto now = clock_ns();
-  // A run that is started again begins at one, and the run before had not.
+  // A cold start from a checkpoint counts as disk.
   const bool from_checkpoint
       = is_cold_ && forming_->tier() == runtime::state_tier::start && told_.iteration > 0;
   const auto formed = seconds(std::max(loss_.released_ns, loss_.stands_ns));
@@ -262,14 +262,14 @@ void supervisor_state::carry_out(const order_forgo&) {
 
 void supervisor_state::carry_out(const order_stop& x) {
   if (x.ranks_stand && begun_ && gives_up_)
-    return;  // another process's loader, which reads the same data
+    return;  // the loader of another process with the same data
   if (x.ranks_stand && begun_ && diagnosis_.empty())
     return give_up(x.why);
   end(x.refused || gives_up_ ? 2 : 3, diagnosis_.empty() ? x.why : diagnosis_);
 }
 
-// Ranks may wait for each other in the step that is given up: nothing new is asked of them. One
-// that is decided they carry out.
+// Ranks may wait for each other in the abandoned step, so they get no new requests. They do carry
+// out a decided step.
 void supervisor_state::give_up(const std::string& why) {
   diagnosis_ = why;
   gives_up_ = true;
@@ -317,7 +317,7 @@ void supervisor_state::note_loss(const member_death& death) {
   loss_.cause = death;
 }
 
-/// Of nodes and viewers, which are not watched as members. Whether it was one.
+/// Handles the end of nodes and viewers, which are not members. Returns whether it was one.
 bool supervisor_state::lose_known(const caf::down_msg& x) {
   if (x.source == node_address_) {
     if (shut_down_)
@@ -341,7 +341,7 @@ bool supervisor_state::lose_known(const caf::down_msg& x) {
   return false;
 }
 
-// A dead actor is named by its own reason: it carries the first cause.
+// The name in a dead actor's own reason is used: it carries the first cause.
 void supervisor_state::lose(const caf::down_msg& x) {
   if (lose_known(x))
     return;
@@ -351,17 +351,17 @@ void supervisor_state::lose(const caf::down_msg& x) {
   if (who == watched_.end() || shut_down_)
     return;
   const auto where = who->where;
-  // Nobody who lives there answers any more.
+  // The whole process is unreachable.
   if (where.lives_in != home && x.reason == caf::exit_reason::remote_link_unreachable)
     return lose_node(where.lives_in, x.reason);
-  // The process whose end a peer tells of has a cause of its own, which its host is about to tell.
+  // When a peer reports another process's end, that process's host is about to report the cause.
   if (!job_->job.recovery.on && processes_.size() > 1 && cause_of(x.reason) == death_cause::peer) {
     if (awaits_cause_.insert(x.source).second) {
       caf::delayed_anon_send(
           caf::actor_cast<caf::actor>(self_), patience_with_causes(), caf::down_msg(x));
       return;
     }
-    if (unreachable_)  // MEMBER-4: it was heard after what it caused
+    if (unreachable_)  // MEMBER-4: the effect was reported before the cause
       return receive(messages::process_died(*unreachable_));
   }
   const bool known

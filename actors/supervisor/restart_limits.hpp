@@ -1,4 +1,4 @@
-// How often somebody may be replaced, counted.
+// Counts restarts and enforces their limits.
 
 #pragma once
 
@@ -12,39 +12,40 @@
 namespace troupe::actors {
 
 struct restart_limits {
-  bool on = false;  ///< nobody is, else
-  int most = 10;    ///< within the window
+  bool on = false;  ///< false: no restarts
+  int most = 10;    ///< maximum within the window
   std::uint64_t window_ns = 3'600'000'000'000;
-  /// Deaths in a row without a step more committed: the last but one goes back to an older tier,
-  /// the last ends the run, because what strikes each time is no accident. Connections that break
-  /// are counted apart: as many end the run, but they say nothing against a state.
+  /// Maximum of consecutive deaths without a newly committed step. The last but one goes back to an
+  /// older tier; the last ends the run, because a fault that always strikes is no accident. Broken
+  /// connections are counted separately: the same number ends the run, but they do not make a state
+  /// suspect.
   int without_progress = 4;
 };
 
-/// MEMBER-5. Those of a run, whichever supervisor counts.
+/// MEMBER-5. Counts the restarts of a run across its supervisors.
 class restart_counter {
  public:
-  /// `before`: what the ledger has.
+  /// `before`: restarts from the ledger.
   restart_counter(restart_limits limits, std::vector<runtime::restart> before);
 
-  /// One more, while `step` runs. Why the run ends; nothing: it goes on.
+  /// Counts a restart while `step` runs. Returns why the run ends; nothing: it continues.
   std::optional<std::string> add(const std::string& who,
                                  const std::string& why,
                                  std::uint64_t step,
                                  std::uint64_t now_ns);
-  /// One of a service without which a run goes on. Whether it is to do so.
+  /// Counts a restart of an optional service. Returns whether the run continues without it.
   bool forgoes(const std::string& who, std::uint64_t now_ns);
-  /// In a row, at this step: deaths, or connections that broke ("connection:0-1").
+  /// Consecutive deaths at this step, or broken connections ("connection:0-1").
   int without_progress(std::uint64_t step, bool of_connections = false) const;
-  /// The next death without progress ends the run: what strikes may lie in what was kept.
+  /// The next death without progress ends the run; the fault may lie in the kept state.
   bool is_last(std::uint64_t step) const {
     return without_progress(step) >= limits_.without_progress - 1;
   }
-  std::vector<runtime::restart> take_new();  ///< since last asked, for the ledger
+  std::vector<runtime::restart> take_new();  ///< since the last call, for the ledger
 
  private:
   restart_limits limits_;
-  std::vector<runtime::restart> all_;  ///< step 0: counts for `forgoes` alone
+  std::vector<runtime::restart> all_;  ///< step 0: counted only by `forgoes`
   std::size_t taken_;
 };
 

@@ -1,4 +1,4 @@
-// How the supervisor has checkpoints made.
+// Checkpoints, on the supervisor's side.
 
 #include "actors/supervisor/supervisor.hpp"
 #include "runtime/core/log.hpp"
@@ -7,7 +7,7 @@
 
 namespace troupe::actors {
 
-// The ranks whose parts make up a checkpoint.
+// Number of ranks whose parts make up a checkpoint.
 int supervisor_state::snapshot_parts() const {
   return job_->pipeline_ranks() * job_->tensor_ranks()
          * (job_->job.reduction.distributed_optimizer ? job_->replicas() : 1);
@@ -28,7 +28,7 @@ void supervisor_state::begin_save() {
                                           .attempt = ++attempt_});
   const messages::take_snapshot order{generation(), runtime::step_id(at_.iteration), attempt_};
   if (job_->job.reduction.distributed_optimizer)
-    return tell_replicas(order);  // each holds a part
+    return tell_replicas(order);  // each replica holds a part
   context_->messages->send(self_, replicas_.front(), order);
 }
 
@@ -38,21 +38,21 @@ void supervisor_state::receive(const messages::saved& x) {
     return;
   pen()->saved(value(x.step));
   if (x.attempt != attempt_ || !saves_.is_writing())
-    return;  // of a checkpointer that has died since: another attempt is under way, or comes
+    return;  // from a dead checkpointer; another attempt is running or will come
   come_to(runtime::moment_of_step::save, value(x.step));
   saves_.succeed();
   unsaved_.clear();
   proceed();
 }
 
-// A disk that refuses costs no step: the run goes on, and tries again.
+// A failed disk costs no step: the run continues and retries.
 void supervisor_state::receive(const messages::save_failed& x) {
   if (epoch_of(x.generation) != epoch_of(generation()) || x.attempt != attempt_
       || !saves_.is_writing())
     return;
   const auto step = runtime::value(x.step);
   saves_.fail(at_.iteration);
-  if (processes_.size() > 1)  // SHARDS-3; in one the checkpointer has fetched all of it
+  if (processes_.size() > 1)  // SHARDS-3; in one process the checkpointer has fetched everything
     tell_replicas(messages::drop_snapshot{x.generation, x.step, x.attempt});
   unsaved_ = fmt::format("iteration {} is not saved: {}", step, x.why);
   if (!is_over()) {

@@ -1,13 +1,12 @@
-// Whether a step that is not finite is so because of its data, or because somebody computed wrong:
-// a pure machine.
+// Finds out whether a non-finite step comes from its data or from a wrong computation: a state
+// machine without actors and clock.
 //
-//   what a run of a step came to, as it was voted -> run it again, or a verdict
+//   the votes of one run of a step -> run it again, or a verdict
 //
-// A step is a pure function of state, data and number. It knows no actor and no clock.
-// docs/protocol/verification.md has its table.
+// A step is a pure function of state, data and number. docs/protocol/verification.md has its table.
 //
-//   VERIFY-3  A step whose loss or gradient is not finite is judged when it has run twice, and is
-//             not run again for that a third time with the bits that it was judged by.
+//   VERIFY-3  A step with a non-finite loss or gradient is judged after two runs. With the bits of
+//             that verdict it is not run a third time.
 
 #pragma once
 
@@ -22,24 +21,25 @@
 
 namespace troupe::actors {
 
-/// The bits of one run of a step, and what of them is not finite.
+/// The bits of one run of a step, and what is not finite.
 struct run_of_step {
   std::string fault = {};  ///< in words; empty: all is finite
-  std::string where = {};  ///< the stage whose gradient is not, "0.1" or "0.1.0"; empty: all are
+  std::string where
+      = {};  ///< the stage with the non-finite gradient, "0.1" or "0.1.0"; empty: none
   struct loss {
     int replica = 0;
     std::uint64_t bits = 0;
     friend bool operator==(const loss&, const loss&) = default;
   };
   std::vector<loss> losses = {};
-  std::vector<runtime::digest> gradients = {};  ///< what each replica voted, of all its stages
+  std::vector<runtime::digest> gradients = {};  ///< voted by each replica, over all its stages
   std::map<std::string, runtime::exact_sum> norms = {};  ///< by parameter, over all replicas
 
   bool has_bits_of(const run_of_step& x) const {
     return losses == x.losses && gradients == x.gradients && norms == x.norms;
   }
 };
-/// Of the votes of all replicas, in their order. `sums_norms`: each has voted a part of them.
+/// Collects the votes of all replicas, in order. `sums_norms`: each replica voted a part.
 run_of_step run_of(const std::vector<messages::vote>& votes, bool sums_norms);
 
 class second_runs {
@@ -47,20 +47,20 @@ class second_runs {
   struct finding {
     bits_verdict verdict = {};  ///< reproducible, transient or persistent
     std::string fault;          ///< of the first run
-    /// Whose loss was another one, or is not finite where nothing was: only gradients are where
-    /// none.
+    /// For `reproducible`: replicas with a non-finite loss; else those whose loss changed. Empty
+    /// when only gradients are affected.
     std::vector<int> replicas = {};
-    /// The stage whose gradient was found not finite first, as run_of_step has it; empty: none.
+    /// The stage whose gradient was found non-finite first, as in run_of_step; empty: none.
     std::string where = {};
-    /// With this one: that were transient, in this run, of whom of `replicas` had most.
+    /// Number of transient findings in this run, including this one; the maximum over `replicas`.
     int transients = 0;
   };
   struct answer {
-    bool again = false;  ///< the step is to run again, before anything is decided
+    bool again = false;  ///< the step must run again before a decision
     std::optional<finding> found = {};
   };
-  /// A step that was judged may run once more before it is committed, after a death: with the bits
-  /// that it was judged by it is neither run again nor judged.
+  /// After a death, a judged step may run again before it is committed. With the same bits it is
+  /// neither repeated nor judged again.
   answer compare(std::uint64_t step, run_of_step now);
   void commit(std::uint64_t step) { judged_.erase(step); }
 
@@ -69,7 +69,7 @@ class second_runs {
 
  private:
   std::map<std::uint64_t, run_of_step> first_;   ///< by step
-  std::map<std::uint64_t, run_of_step> judged_;  ///< not finite; until the step is committed
+  std::map<std::uint64_t, run_of_step> judged_;  ///< non-finite steps, until they are committed
   std::map<int, int> transients_;                ///< by replica
 };
 

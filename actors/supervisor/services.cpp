@@ -1,4 +1,4 @@
-// Who is spawned where: services, and the ranks of a generation.
+// Spawns the services and the ranks of a generation.
 
 #include "actors/supervisor/supervisor.hpp"
 #include "messages/core/error.hpp"
@@ -18,7 +18,7 @@ bool supervisor_state::is_served() const {
   return true;
 }
 
-// Replicas are told who serves their ranks.
+// Replicas are spawned with the services of their ranks, so these must exist.
 void supervisor_state::spawn_ranks_if_served() {
   if (!forming_ || !is_served() || ranks_asked_for_
       || members_->now() != membership::phase::forming)
@@ -51,7 +51,7 @@ void supervisor_state::tell_of_services() {
     tell_replicas(messages::use_checkpointer{generation(), told_checkpointer_ = checkpointer_});
 }
 
-// One that was being spawned while a service was replaced.
+// Updates a replica that was being spawned while a service was replaced.
 void supervisor_state::tell_of_services(const messages::replica_actor& to,
                                         const std::vector<messages::hosting_process>& known) const {
   for (int p = 0; p < int(processes_.size()); ++p) {
@@ -97,8 +97,8 @@ void supervisor_state::watch(residence where, const Handle& actor) {
   watched_.push_back({std::move(where), generation(), actor.address()});
 }
 
-// A node answers in the order in which it was asked. One that dies never answers, and what it was
-// asked for is forgotten with it.
+// A node answers in the order of the requests. A dead node never answers; its requests are then
+// forgotten.
 template <class Answer, class Request, class Keep>
 void supervisor_state::spawn(Request what, residence where, Keep keep) {
   const auto number = ++asked_;
@@ -109,10 +109,10 @@ void supervisor_state::spawn(Request what, residence where, Keep keep) {
           [this, number, where, keep, of](const Answer& x) {
             const auto turn = take_turn("spawned");
             if (expected_.erase(number) == 0)
-              return;  // it died since
+              return;  // it has died since
             if (where.role == member_role::rank
                 && (of != generation() || members_->now() == membership::phase::ending))
-              return;  // it has ended meanwhile, and whom it spawned ends with it
+              return;  // its generation has ended; what it spawned ends with it
             watch(where, keep(x));
             begin_when_ready();
           },
@@ -121,7 +121,7 @@ void supervisor_state::spawn(Request what, residence where, Keep keep) {
             if (expected_.erase(number) == 0)
               return;
             refuse(reason);
-            // NODE-1: it was asked for in a generation that is over.
+            // NODE-1: requested in a generation that is over.
             if (is(reason, messages::ec::cancelled)
                 && members_->now() == membership::phase::forming)
               spawn_services();
@@ -134,7 +134,7 @@ void supervisor_state::spawn_monitor() {
       {"monitor", member_role::monitor},
       [this](const messages::monitor_spawned& x) {
         monitor_ = x.monitor;
-        // Facts that the one before may not have written; known ones are ignored.
+        // Facts that the previous monitor may not have written; it ignores known ones.
         for (auto& [number, fact] : context_->ledger->facts()) {
           const auto resend = [this, n = number](auto what) {
             what.fact = n;
@@ -170,7 +170,7 @@ void supervisor_state::spawn_loader(int process) {
       });
 }
 
-// Ranks may be waiting for what the one before was to give them.
+// Ranks may wait for states from the previous keeper.
 void supervisor_state::spawn_keeper(int process) {
   spawn<messages::keeper_spawned>(messages::spawn_keeper{generation(), told_, process, self_},
                                   {name_of_service("keeper", process),
@@ -240,7 +240,7 @@ bool supervisor_state::can_save() const {
                  processes_.begin(), processes_.end(), [](const auto& x) { return x.writer; }));
 }
 
-// They watch, and end nothing: only their coming is waited for.
+// Viewers only watch, so their deaths are ignored; but their spawning is waited for.
 void supervisor_state::spawn_viewers() {
   if (!viewers_.empty())
     return;
@@ -278,7 +278,7 @@ std::vector<messages::hosting_process> supervisor_state::hosting_processes() con
   return out;
 }
 
-// One lives in each process.
+// Each process has one keeper.
 messages::keeper_actor supervisor_state::keeper_in(int process) const {
   for (const auto& x : processes_)
     if (x.kept_in == process)
@@ -295,7 +295,7 @@ messages::keeper_actor supervisor_state::holder_for(int process) const {
   return has_one ? keeper_in(from.keeper) : messages::keeper_actor();
 }
 
-// Each lives where its first rank does.
+// A replica lives in the process of its first rank.
 void supervisor_state::spawn_replicas() {
   const auto known = hosting_processes();
   for (int r = 0; r < job_->replicas(); ++r)

@@ -35,7 +35,7 @@ held_states find(const found_on_disks& found, int keeper, int process, std::uint
   return {};
 }
 
-/// What the states of a step are of, all ranks together; or why that is not the ledger's.
+/// Checks the states of a step, all ranks together, against the ledger; returns what is wrong.
 std::string complaint_about(const std::map<int, digests_by_name>& own,
                             const std::vector<std::vector<int>>& replicas,
                             bool sharded,
@@ -77,7 +77,7 @@ stored_search newest_stored(const found_on_disks& found,
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     const auto state = committed(*step);
     if (state == runtime::digest{})
-      continue;  // of another run, or before this one's beginning
+      continue;  // of another run, or before the start of this one
     std::map<int, digests_by_name> own;
     std::vector<int> holders;
     std::string why;

@@ -1,9 +1,9 @@
-// Which step of those on local disks the run may go back to: a function of what the processes have
-// found there, without actors.
+// Selects the step on local disks that the run may go back to: a function of what the processes
+// found, without actors.
 //
-//   MEMBER-6  A tier that does not verify is never used: a step counts where the states of all
-//             processes are there, each with the process that holds it, and add up to the state
-//             that the ledger has of that step.
+//   MEMBER-6  Unverified states are never used: a step counts only when the states of all processes
+//             are there, each with the process that holds it, and together give the ledger's digest
+//             of that step.
 
 #pragma once
 
@@ -20,20 +20,19 @@
 
 namespace troupe::actors {
 
-/// By the process that has found it.
+/// By the process that found them.
 using found_on_disks = std::map<int, std::vector<messages::stored_states>>;
 
 struct stored_search {
   std::optional<stored_everywhere> newest = {};
-  /// Newer ones, and why they do not count.
+  /// Newer steps, and why they do not count.
   std::vector<std::string> passed_over = {};
 };
 
-/// `keepers`: of each process the one that keeps the states of its ranks, and is asked where it has
-/// them; else the first that has found them, as when processes stand elsewhere since. `replicas`:
-/// the ranks of each; `sharded`: each has a part of the state, else all of it. `committed`: the
-/// state that the ledger has of a step; zero where it has none. `before`: only older steps than
-/// that one.
+/// `keepers`: the keeper of each process, which is asked first where its states are; else the first
+/// process that found them, for example after a move. `replicas`: the ranks of each. `sharded`:
+/// each replica has a part of the state, else all of it. `committed`: the ledger's state of a step;
+/// zero: unknown. `before`: only steps older than this one.
 stored_search newest_stored(const found_on_disks& found,
                             const std::vector<int>& keepers,
                             const std::vector<std::vector<int>>& replicas,

@@ -1,7 +1,8 @@
-// LOCAL-4: when kept states are written to local disks: of one step everywhere, and of the next one
-// when the slowest disk has done. Else each would leave out others, and there would be no step that
-// all have. A step that one has not written all the same, as its keeper has died or its disk has
-// refused, may be the second newest of the others: so the newest that all have stays.
+// LOCAL-4: when kept states are written to local disks. All disks write the same step, and the next
+// one only when the slowest disk is done. Otherwise each would skip other steps, and no step would
+// be on all of them. A step may still be missing on one disk, when its keeper died or the disk
+// failed; it may then be the second newest of the others. So the newest step that all have is
+// retained.
 
 #include "actors/supervisor/supervisor.hpp"
 #include "runtime/core/log.hpp"
@@ -23,10 +24,10 @@ void supervisor_state::store_if_due() {
     const auto& x = processes_[std::size_t(p)];
     const auto& said = kept_by_.at(p);
     if (!x.keeper || x.is_keeper_new)
-      return;  // it says what it has kept
+      return;  // a new keeper first reports what it has
     if (x.keeper == x.store_told.keeper && said.told_to_store != x.store_told.step)
-      return;  // it is on its way
-    // That of before the run went back is the same.
+      return;  // the request is on its way
+    // A write that began before the run went back has the same content.
     if (value(said.storing) != 0 && value(said.storing) != step)
       return leave_out(p, step);
   }
@@ -55,8 +56,8 @@ std::uint64_t supervisor_state::stored_by_all() const {
   return all.empty() ? 0 : *std::max_element(all.begin(), all.end());
 }
 
-// Once for each step, as a step is looked at more than once; told for the first, and again as long
-// as it goes on.
+// Counts each step once, although it is looked at several times. Logs the first skipped step and
+// every tenth after it.
 void supervisor_state::leave_out(int process, std::uint64_t step) {
   constexpr int told_again = 10;
   if (step == newest_left_out_)

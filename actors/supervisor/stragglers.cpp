@@ -8,7 +8,7 @@ namespace troupe::actors {
 namespace {
 
 constexpr double unknown = -1;
-/// Above this share of slow steps nobody is named soon, below 1 somebody is.
+/// Keeps the required number of steps finite when most steps are slow.
 constexpr double most_by_themselves = 0.9;
 
 double median(std::vector<double> x) {
@@ -19,7 +19,7 @@ double median(std::vector<double> x) {
   return *middle;
 }
 
-/// Half of them are as near to their median.
+/// Median absolute deviation.
 double spread_of(const std::vector<double>& x) {
   if (x.empty())
     return 0;
@@ -61,7 +61,7 @@ stragglers::reference stragglers::usual(const place& of,
     for (auto i = past.size() - n; i < past.size(); ++i)
       before.push_back(past[i][cause]);
   }
-  if (!here.empty()) {  // one slow moment of one other says little
+  if (!here.empty()) {  // a single moment of one worker says little, so steps before count, too
     const auto most = std::max(median(here), median(before));
     return {most, spread_of(before)};
   }
@@ -83,8 +83,8 @@ bool stragglers::is_slow(const times& mine,
          && more > rule_.spread * beside.spread * work;
 }
 
-// With slow steps that come by themselves with probability p, one of n workers has m in a row, from
-// a given step on, with n p^m.
+// When slow steps occur by chance with probability p, one of n workers has m of them in a row, from
+// a given step on, with probability n p^m.
 int stragglers::needed(slowness cause) const {
   const auto& seen = chances_[std::size_t(cause) - 1];
   if (seen.all <= 0 || seen.slow <= 0 || workers_.empty())
@@ -114,7 +114,7 @@ straggler_news stragglers::judge(const place& of, const std::map<place, times>& 
   bool slow = false;
   for (std::size_t cause = 0; cause < causes; ++cause) {
     auto beside = usual(of, cause, now);
-    if (cause > 0) {  // who computes for longer than it waits is not held up
+    if (cause > 0) {  // a worker that computes longer than it waits is not held up
       const double half = mine[0] / 2;
       beside.usual = beside.usual < 0 ? half : std::min(beside.usual, half);
     }
@@ -134,7 +134,7 @@ straggler_news stragglers::judge(const place& of, const std::map<place, times>& 
     }
   }
   x.fine = slow ? 0 : x.fine + 1;
-  // Of a slow step nobody learns what is usual.
+  // Slow steps do not change what is usual.
   if (!slow) {
     x.past.push_back(mine);
     if (x.past.size() > rule_.history)

@@ -1,18 +1,19 @@
-// Who is slow, and why: a pure machine.
+// Finds slow workers and the reason: a state machine without actors and clock.
 //
-//   where the time of each worker went in a step -> what is new about who is slow
+//   where each worker's time went in a step -> news about slow workers
 //
-// It knows no actor and no clock. A worker is compared with those of the same stage in other
-// replicas, in this step and in the last few; without others with its own last steps. What it
-// waits for (links, batches) also with what it computes: where all wait alike, all are named.
+// A worker is compared with those of the same stage in other replicas, in this step and the last
+// few; without others, with its own last steps. Its waits (links, batches) are also compared with
+// its compute time: when all wait alike, all are named.
 //
-// Steps are unquiet where machines are. What is slow differs from what is usual by more than that
-// itself does, and who is named has been slow so often in a row as chance would have it of one
-// worker of the run in a hundred thousand steps: three times, and more often only where slow steps
-// come and go by themselves.
+// Step times vary where machines are shared. A slow time must exceed the usual one by more than its
+// own variation. A worker is named after so many slow steps in a row that chance would name one
+// worker of the run in a hundred thousand steps: three, and more only where slow steps come and go
+// by chance.
 //
-//   STRAGGLER-1  Who is slow for three steps in a row is named then; once, until it changes. Where
-//                slow steps come and go, it takes more steps, as many as chance does not.
+//   STRAGGLER-1  A worker that is slow in three consecutive steps is named then, once, until that
+//                changes. Where slow steps come and go, it takes as many as chance does not
+//                explain.
 
 #pragma once
 
@@ -29,12 +30,12 @@ namespace troupe::actors {
 enum class slowness : std::uint8_t {
   none,
   compute,
-  link,   ///< it takes long to get what other ranks have handed on
-  input,  ///< it waits for its batches
+  link,   ///< waits long for data from other ranks
+  input,  ///< waits for its batches
 };
-std::string to_string(slowness x);  ///< of none: "over"
+std::string to_string(slowness x);  ///< for none: "over"
 
-/// Of one worker, in seconds of a step, without those in which it had no core.
+/// Times of one worker in seconds per step, without the time in which it had no core.
 struct worker_times {
   int replica = 0;
   int stage = 0;
@@ -42,23 +43,23 @@ struct worker_times {
 };
 
 struct straggler_rule {
-  double ratio = 1.5;        ///< so many times as long as usual is slow; 0: nothing is
-  double least = 0.05;       ///< seconds more than usual: less comes of who else uses a core
-  double share = 0.1;        ///< and more than this share of what the worker computes
-  double spread = 3;         ///< and so many times as far from usual as half of all times are
-  int in_a_row = 3;          ///< steps
-  double by_chance = 1e-5;   ///< so often in a step somebody may be named who is not slow
-  double memory = 1000;      ///< steps that say how often slow steps come by themselves, about
-  std::size_t recent = 8;    ///< steps of others that say what is usual
-  std::size_t history = 16;  ///< of its own, where there are no others
-  std::size_t known = 4;     ///< steps of its own before it is compared with them
+  double ratio = 1.5;        ///< slow: above usual times this; 0: disabled
+  double least = 0.05;       ///< and at least this many seconds more; shared cores cause less
+  double share = 0.1;        ///< and more than this share of the worker's compute time
+  double spread = 3;         ///< and more than this many median deviations
+  int in_a_row = 3;          ///< consecutive steps
+  double by_chance = 1e-5;   ///< chance per step of naming a worker that is not slow
+  double memory = 1000;      ///< approximate number of steps that estimate the rate of chance
+  std::size_t recent = 8;    ///< steps of others that define usual
+  std::size_t history = 16;  ///< own steps that define usual, without others
+  std::size_t known = 4;     ///< own steps before the comparison starts
 };
 
 struct straggler_news {
   int replica = 0;
   int stage = 0;
   slowness is = {};
-  double seconds = 0, usual = 0;  ///< of what it is slow at
+  double seconds = 0, usual = 0;  ///< of the slow part
 
   friend bool operator==(const straggler_news&, const straggler_news&) = default;
 };
@@ -67,35 +68,34 @@ class stragglers {
  public:
   explicit stragglers(straggler_rule rule) : rule_(rule) {}
 
-  /// Of all workers of a step that was computed to its end. `work`: how much the step had, in any
-  /// unit; times are compared for as much.
+  /// Takes the times of all workers in a completed step. `work`: amount of work in the step, in any
+  /// unit; times are compared per unit.
   std::vector<straggler_news> compare(const std::vector<worker_times>& step, double work);
 
-  /// So many slow steps in a row name a worker, now.
+  /// Consecutive slow steps that name a worker at present.
   int needed(slowness cause) const;
 
  private:
   static constexpr std::size_t causes = 3;
   using times = std::array<double, causes>;  ///< compute, link, input
-  using place = std::pair<int, int>;         ///< stage and replica
+  using place = std::pair<int, int>;         ///< (stage, replica)
 
   struct known_worker {
-    std::deque<times>
-        past;  ///< for a unit of work, the newest last; of steps in which it was not slow
+    std::deque<times> past;  ///< per unit of work, newest last; without slow steps
     std::array<int, causes> slow = {};
-    std::array<bool, causes> named = {};  ///< that row of slow steps was
-    int fine = 0;                         ///< steps in a row
+    std::array<bool, causes> named = {};  ///< the current row of slow steps was reported
+    int fine = 0;                         ///< consecutive steps
     slowness told = slowness::none;
   };
 
-  /// Slow steps that ended before they named anybody, of so many: newer ones count more.
+  /// Slow steps that ended before a worker was named, out of all; newer steps weigh more.
   struct chance {
     double slow = 0, all = 0;
   };
 
   struct reference {
-    double usual = -1;  ///< negative: nobody knows
-    double spread = 0;  ///< half of all times are as near to it
+    double usual = -1;  ///< negative: unknown
+    double spread = 0;  ///< median deviation from it
   };
   reference usual(const place& of, std::size_t cause, const std::map<place, times>& now) const;
   straggler_news judge(const place& of, const std::map<place, times>& now, double work);

@@ -22,14 +22,13 @@ restart_limits limits_of(const runtime::recovery_settings& x) {
   return {.on = x.on, .most = x.max_restarts, .window_ns = std::uint64_t(x.window * 1e9)};
 }
 
-/// Micro-batches of one round of validation, for each stage: a longer round has a smaller bubble,
-/// a shorter one holds fewer activations.
+/// Micro-batches of one validation round, per stage. A longer round has a smaller bubble, a shorter
+/// one holds fewer activations.
 constexpr std::int64_t validation_depth = 4;
 
 }  // namespace
 
-// However the job ends, viewers are stopped, after all that they were told. A successor finds them
-// where they are.
+// Viewers are stopped at any end of the job, after their messages. A successor keeps them.
 supervisor_state::~supervisor_state() {
   if (job_ && job_->job.recovery.on && !shut_down_ && members_
       && members_->now() != membership::phase::stopped)
@@ -68,13 +67,13 @@ void supervisor_state::begin(const succession& after) {
          told_.scale.is_used() ? told_.scale : runtime::beginning(job_->job.training).scale};
   if (const auto newest = ledger.position(ledger.newest()); after.epoch > 0 && newest)
     at_ = *newest;
-  else {  // the one before may have died before it had begun
+  else {  // the predecessor may have died before it began
     const auto by = ledger.by(after.epoch);
     by->begin(at_);
   }
   const auto& where = job_->job.checkpoints;
   const int processes = job_->job.layout.processes;
-  // The one before may have died in between.
+  // The predecessor may have died in between.
   if (job_->job.recovery.on && processes > 1 && where.local_interval > 0 && !ledger.says_job())
     ledger.by(after.epoch)
         ->is_of({told_.identity, processes, runtime::origin_of(where, told_.start, told_.save)});
@@ -135,7 +134,7 @@ bool supervisor_state::is_at_end() const {
 bool supervisor_state::is_over() const {
   const auto& job = job_->job;
   if (replays() && diagnosis_.empty())
-    return false;  // what was committed stays
+    return false;  // committed steps must be computed again
   return draining_ || time_is_up_ || job.skip_train || !diagnosis_.empty() || is_at_end()
          || (job.exit_interval > 0 && at_.iteration > told_.iteration
              && at_.iteration % job.exit_interval == 0);
@@ -148,7 +147,7 @@ bool supervisor_state::validation_is_due() const {
          && (at_.iteration % watch.eval_interval == 0 || job_->job.skip_train || is_at_end());
 }
 
-/// As in Megatron-LM: once, when the training has come to its end.
+/// As in Megatron-LM: once, at the end of the training.
 bool supervisor_state::test_is_due() const {
   const auto& job = job_->job;
   const bool at_end = is_at_end() && at_.iteration > told_.iteration;
@@ -158,7 +157,7 @@ bool supervisor_state::test_is_due() const {
 
 void supervisor_state::proceed() {
   if (!begun_ || now_)
-    return;  // what is asked for waits until everybody is there, and the step has ended
+    return;  // waits until all members are there and the step has ended
   if (gives_up_)
     return saves_.is_writing() ? void() : finish();
   if (validation_is_due())
@@ -167,7 +166,7 @@ void supervisor_state::proceed() {
     return;
   if (!job_->job.skip_train && !replays() && saves_.is_due(at_.iteration, is_over())) {
     if (saves_.is_writing() || !can_save())
-      return;  // snapshots hold memory: one at a time; and whoever is dead is being replaced
+      return;  // one at a time, because snapshots hold memory; dead writers are being replaced
     begin_save();
   }
   if (!is_over())
@@ -175,11 +174,11 @@ void supervisor_state::proceed() {
   if (saves_.is_writing())
     return;
   if (test_is_due())
-    return begin_test();  // whatever is wrong with that data costs no checkpoint
+    return begin_test();  // after the last save: an error in the test data costs no checkpoint
   finish();
 }
 
-/// As in Megatron-LM the clock is looked at after each step, and counts from the program's start.
+/// As in Megatron-LM, the clock is checked after each step and counts from the program's start.
 void supervisor_state::look_at_clock() {
   const auto limit = job_->job.exit_minutes;
   const std::chrono::duration<double, std::ratio<60>> passed
@@ -226,7 +225,7 @@ bool supervisor_state::is_followed(std::uint64_t step) const {
          && (job.exit_interval <= 0 || step % job.exit_interval != 0);
 }
 
-// Where stages have something to wait for, and it will be reported.
+// When stages wait for each other, and the times will be reported.
 bool supervisor_state::is_timed(std::uint64_t step) const {
   const auto& watch = job_->job.watch;
   const bool logged = watch.log_interval > 0 && step % watch.log_interval == 0;
@@ -241,7 +240,7 @@ void supervisor_state::begin_validation() {
   come_to(runtime::moment_of_step::validate, at_.iteration);
   const auto& job = job_->job;
   const auto& batch = job.training.batch;
-  // As Megatron reads it: every evaluation goes on where the one before stopped.
+  // As in Megatron-LM: an evaluation continues where the previous one stopped.
   const auto before = at_.iteration == 0 ? 0 : (at_.iteration - 1) / job.watch.eval_interval;
   begin_evaluation(before * std::uint64_t(job.watch.eval_batches * batch.global), false);
 }
@@ -260,8 +259,8 @@ void supervisor_state::begin_evaluation(std::uint64_t consumed, bool test) {
   begin_evaluation_round();
 }
 
-// Credits hold a forward-only plan back (PLAN-6), but not its batches: a stage asks for all of a
-// round at once.
+// Credits limit a forward-only plan (PLAN-6), but not its batches: a stage requests all of a round
+// at once.
 void supervisor_state::begin_evaluation_round() {
   const auto& batch = job_->job.training.batch;
   const auto now
@@ -293,7 +292,7 @@ void supervisor_state::say_when(const std::string& why) const {
 void supervisor_state::drain(const messages::drain& x) {
   const bool first = !std::exchange(draining_, true);
   pen()->drain(x.why);
-  // Who has not come yet may never come, and there is nothing to save.
+  // A missing process may never come, and there is nothing to save.
   if (members_->waits_for_first() && (is_cold_ || context_->ledger->newest() == told_.iteration)) {
     runtime::log_info(" {}: stopped before the first iteration; nothing was trained or saved",
                       x.why);
@@ -307,13 +306,14 @@ void supervisor_state::drain(const messages::drain& x) {
 void supervisor_state::finish() {
   waits_to_finish_ = !is_kept(at_.iteration) && !gives_up_;
   if (waits_to_finish_)
-    return;  // what is on its way to keepers arrives
+    return;  // states on their way to keepers will arrive
   if (std::exchange(concluding_, true))
     return;
   if (!monitor_)
     return shut_down();
-  // A monitor that dies now is replaced, and asked again, and so is one that hangs: what it has not
-  // written the next one writes. Of two that hang the last lines are lost; the job loses nothing.
+  // A monitor that dies or hangs here is replaced and asked again; the next one writes what is
+  // missing. When the second one hangs as well, the last log lines are lost, but the job is
+  // complete.
   context_->messages->request(self_, monitor_, monitor_patience, messages::conclude{generation()})
       .then(
           [this](const messages::concluded&) {

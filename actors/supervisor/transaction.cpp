@@ -1,4 +1,4 @@
-// One step as a transaction: votes, the decision, the commit.
+// One step as a transaction: votes, decision, commit.
 
 #include "actors/supervisor/supervisor.hpp"
 #include "actors/support/reports.hpp"
@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* one_of_each_replica = "STEP-8: each replica reports of a step once";
 
-/// In the order of the logical replicas, however many a physical one plays.
+/// Adds in the order of logical replicas, however many a physical one plays.
 void add_losses(const std::vector<messages::vote>& votes, runtime::loss_value& to) {
   for (const auto& vote : votes)
     for (const auto& part : vote.losses) {
@@ -51,7 +51,7 @@ void supervisor_state::come_to(moment at, std::uint64_t step) const {
   context_->faults->pass("supervisor", step, at);
 }
 
-/// Without a distributed optimizer each replica has voted all of it; with one its part.
+/// Without a distributed optimizer each replica's vote covers everything; with one, its part.
 runtime::step_result supervisor_state::sum_votes() {
   runtime::step_result out;
   for (const auto& vote : votes_)
@@ -74,7 +74,7 @@ runtime::step_result supervisor_state::sum_votes() {
   return out;
 }
 
-// The slowest replica is the one that the others waited for.
+// Uses the slowest replica, for which the others waited.
 void supervisor_state::take_executed() {
   executed_.clear();
   double longest = -1;
@@ -94,7 +94,7 @@ void supervisor_state::take_executed() {
 
 void supervisor_state::decide() {
   if (!is_kept(at_.iteration) && context_->bug != planted_bug::decide_before_keepers) {
-    waits_to_decide_ = true;  // nobody could go back to it
+    waits_to_decide_ = true;  // otherwise the run could not go back to it
     return;
   }
   if (!passes_agree() || !votes_agree())
@@ -103,7 +103,7 @@ void supervisor_state::decide() {
   const auto verdict = runtime::decide(job_->job.training, at_, result);
   if (is_to_run_again(verdict, result.nonfinite_where))
     return;
-  look_for_stragglers();  // of the runs of a step the one that counts
+  look_for_stragglers();  // only for the run of a step that counts
   votes_.clear();
   if (verdict.stops) {
     diagnosis_ = runtime::diagnosis(verdict, at_);
@@ -116,7 +116,7 @@ void supervisor_state::decide() {
     now_.reset();
     return proceed();
   }
-  if (verdict.skips() && !verdict.overflows)  // that is how a loss scale is found
+  if (verdict.skips() && !verdict.overflows)  // overflows are normal in the search for a loss scale
     runtime::log_warning("iteration {}: {}; skipped ({} of at most {} in a row)",
                          at_.iteration + 1,
                          verdict.fault,
@@ -158,7 +158,8 @@ void supervisor_state::receive(const messages::applied& x) {
   try {
     commit();
   } catch (const runtime::replay_differs& found) {
-    return end(3, std::string("supervisor: ") + found.what());  // which of the two is right?
+    return end(
+        3, std::string("supervisor: ") + found.what());  // it is unknown which of the two is right
   } catch (const runtime::broken_promise& found) {
     return suspect(found.what());
   }
@@ -196,8 +197,8 @@ void supervisor_state::commit() {
   twice_.commit(at_.iteration);
   if (is_stored(at_.iteration))
     pen()->keep_position(at_, true);
-  // Each rank has sealed it in its estate before it said so; its keeper may have been faster than
-  // it, or be slower.
+  // Each rank has sealed the state in its estate before it reported; its keeper may have reported
+  // earlier or later.
   if (is_kept(at_.iteration)) {
     members_->kept(at_.iteration);
     store_if_due();
@@ -212,8 +213,8 @@ void supervisor_state::commit() {
   look_at_clock();
 }
 
-// By one pen, which is put down before anybody is told: who takes over finds it told, or not at
-// all.
+// One pen writes commit and report before they are announced, so that a successor finds both or
+// neither.
 messages::committed supervisor_state::commit(runtime::committed_step done) {
   const auto by = pen();
   by->commit(std::move(done));
@@ -253,7 +254,7 @@ void supervisor_state::end_evaluation_round() {
   now_.reset();
   if (evaluation_.microbatches > 0 && !draining_)
     return begin_evaluation_round();
-  // A validation that was cut short says nothing: it would be of other samples.
+  // A shortened validation is not reported, because it used other samples.
   if (evaluation_.microbatches == 0) {
     const runtime::validation_report report{
         at_.iteration,

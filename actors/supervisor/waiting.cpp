@@ -1,4 +1,5 @@
-// For whom the supervisor waits, as who looks for a hang is told, and what becomes of one.
+// What the supervisor waits for, as shown to the failure detector, and the handling of hung
+// members.
 
 #include "actors/process/neighbours.hpp"
 #include "actors/supervisor/supervisor.hpp"
@@ -20,7 +21,7 @@ caf::actor_addr address_of(const Handle& x) {
 
 }  // namespace
 
-// It will not be heard of by CAF: whoever hangs in a handler does not end.
+// CAF does not report it: an actor that hangs in a handler does not end.
 void supervisor_state::receive(const messages::taken_for_dead& x) {
   caf::actor_addr who;
   const auto by = caf::actor_cast<caf::actor_addr>(self_->current_sender());
