@@ -1,4 +1,4 @@
-// What kernels are promised by the emulated device: emulated/warp.h, block.hpp.
+// Tests of kernels on the emulated device: emulated/warp.h, block.hpp.
 
 #include "tests/support/emulated.hpp"
 
@@ -29,7 +29,7 @@ cudaError_t finish(dim3 grid, dim3 block, void (*kernel)(Params...), Args... arg
   return started == cudaSuccess ? cudaDeviceSynchronize() : started;
 }
 
-/// Each block's sum of its threads' numbers, by a tree over shared memory.
+/// Sums the numbers of each block's threads by a tree in shared memory.
 template <bool with_barriers>
 __global__ void tree_sum(int* sums) {
   __shared__ int part[256];
@@ -124,7 +124,7 @@ __device__ float in_a_helper() {
   return found;
 }
 
-/// Reads shared memory before anybody has written it, and leaves it full of ones.
+/// Reads shared memory before any write, and leaves it full of ones.
 __global__ void stale(float* out) {
   __shared__ float tile[64];
   out[2 * threadIdx.x] = tile[threadIdx.x];
@@ -149,7 +149,7 @@ __global__ void copies(large by_value, double* out) {
 
 }  // namespace
 
-TEST_CASE("a kernel with its barriers is right under every order of its threads") {
+TEST_CASE("a kernel with all barriers is correct in each order of its threads") {
   const auto seed = GENERATE(1, 2, 3, 4, 5, 6, 7, 8);
   const emulated_seed drawn(seed);
   device_array<int> sums(5);
@@ -157,7 +157,7 @@ TEST_CASE("a kernel with its barriers is right under every order of its threads"
   CHECK(sums.download() == tree_sums(5));
 }
 
-TEST_CASE("a kernel without its barriers is wrong under some order of its threads") {
+TEST_CASE("a kernel without barriers is wrong in some order of its threads") {
   int wrong = 0;
   for (int seed = 1; seed <= 8; ++seed) {
     const emulated_seed drawn(seed);
@@ -168,7 +168,7 @@ TEST_CASE("a kernel without its barriers is wrong under some order of its thread
   CHECK(wrong > 0);
 }
 
-TEST_CASE("every thread of every block runs once, and knows where it is") {
+TEST_CASE("each thread of each block runs once and has its own indices") {
   const dim3 grid(3, 2, 2), block(5, 3, 2);
   device_array<uint3> threads(12 * 30), blocks(12 * 30);
   REQUIRE(finish(grid, block, indices, threads.data(), blocks.data(), int3{}) == cudaSuccess);
@@ -182,7 +182,7 @@ TEST_CASE("every thread of every block runs once, and knows where it is") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("lanes exchange what they hold, within groups of a width") {
+TEST_CASE("lanes exchange values within groups of the given width") {
   const auto [step, width]
       = GENERATE(std::pair(1, 32), std::pair(5, 32), std::pair(3, 8), std::pair(16, 16));
   device_array<int> out(4 * 64);
@@ -210,13 +210,13 @@ TEST_CASE("votes and reductions count the lanes of the mask, barriers the thread
   CHECK(wrong == 0);
 }
 
-TEST_CASE("threads that have ended are not waited for") {
+TEST_CASE("barriers do not wait for ended threads") {
   device_array<int> out(40);
   REQUIRE(finish(1, 64, early_exit, out.data()) == cudaSuccess);
   CHECK(out.download() == std::vector<int>(40, 40));
 }
 
-TEST_CASE("threads at different barriers end the launch, and the device stays broken") {
+TEST_CASE("threads at different barriers fail the launch and break the device") {
   REQUIRE(finish(1, 64, parted_barrier) == cudaErrorLaunchFailure);
   void* at = nullptr;
   CHECK(cudaMalloc(&at, 16) == cudaErrorLaunchFailure);
@@ -226,25 +226,25 @@ TEST_CASE("threads at different barriers end the launch, and the device stays br
   CHECK(cudaGetLastError() == cudaSuccess);
 }
 
-TEST_CASE("lanes that part in a step of their warp end the launch") {
+TEST_CASE("lanes that diverge in a warp operation fail the launch") {
   device_array<int> out(32);
   CHECK(finish(1, 32, parted_warp, out.data()) == cudaErrorLaunchFailure);
   cudaDeviceReset();
 }
 
-TEST_CASE("a mask that names lanes which the block does not have ends the launch") {
+TEST_CASE("a mask with lanes outside the block fails the launch") {
   device_array<int> out(48);
   CHECK(finish(1, 48, full_mask, out.data()) == cudaErrorLaunchFailure);
   cudaDeviceReset();
 }
 
-TEST_CASE("a lane that reads one which has ended ends the launch") {
+TEST_CASE("reading an ended lane fails the launch") {
   device_array<int> out(32);
   CHECK(finish(1, 32, reads_the_dead, out.data()) == cudaErrorLaunchFailure);
   cudaDeviceReset();
 }
 
-TEST_CASE("an address that is not aligned ends the launch") {
+TEST_CASE("a misaligned address fails the launch") {
   device_array<float> from(8);
   device_array<float4> to(1);
   const auto* const crooked_from = reinterpret_cast<const float4*>(from.data() + 1);
@@ -252,7 +252,7 @@ TEST_CASE("an address that is not aligned ends the launch") {
   cudaDeviceReset();
 }
 
-TEST_CASE("a launch that no device would take is refused at once, and nothing breaks") {
+TEST_CASE("an invalid launch is refused at once and the device stays usable") {
   device_array<unsigned> count(1);
   const auto refused = [&](dim3 grid, dim3 block) {
     return start(grid, block, counts, count.data()) == cudaErrorInvalidConfiguration;
@@ -271,7 +271,7 @@ TEST_CASE("a launch that no device would take is refused at once, and nothing br
   CHECK(cudaDeviceSynchronize() == cudaSuccess);
 }
 
-TEST_CASE("shared memory holds nonsense when a block begins") {
+TEST_CASE("shared memory is poisoned when a block begins") {
   device_array<float> out(128);
   int numbers = 0;
   for (int again = 0; again < 3; ++again) {
@@ -291,13 +291,13 @@ TEST_CASE("more than 48 KiB of shared memory is refused") {
   cudaGetLastError();
 }
 
-TEST_CASE("blocks on several threads of the host add up") {
+TEST_CASE("blocks on several host threads add up atomically") {
   device_array<unsigned> count(std::vector<unsigned>{0});
   REQUIRE(finish(dim3(7, 5, 3), 33, counts, count.data()) == cudaSuccess);
   CHECK(count.download().front() == 7 * 5 * 3 * 33);
 }
 
-TEST_CASE("arguments are copied when a kernel is launched") {
+TEST_CASE("a launch copies the arguments of the kernel") {
   large value = {};
   std::iota(std::begin(value.x), std::end(value.x), 1.0);
   device_array<double> out(64);

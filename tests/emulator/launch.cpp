@@ -1,4 +1,4 @@
-// Launches: what a device refuses at once, and the grid as an item of its stream.
+// Kernel launches: checks the launch and enqueues the grid on its stream.
 
 #include "tests/emulator/grid.hpp"
 #include "tests/emulator/memory.hpp"
@@ -22,7 +22,7 @@ std::string text_of(dim3 v) {
   return std::to_string(v.x) + " x " + std::to_string(v.y) + " x " + std::to_string(v.z);
 }
 
-/// Empty if a device would take it.
+/// The reason to refuse a launch; empty if a device would accept it.
 std::string wrong_with(const cudaLaunchConfig_t& config, const kernel_call& call) {
   const dim3 grid = config.gridDim, block = config.blockDim;
   const auto threads = std::uint64_t(block.x) * block.y * block.z;
@@ -40,7 +40,7 @@ std::string wrong_with(const cudaLaunchConfig_t& config, const kernel_call& call
   return {};
 }
 
-/// The first argument that points where a device cannot read.
+/// The first pointer argument to memory that a device cannot read.
 const void* foreign_pointer(const kernel_call& call) {
   for (const void* const one : call.pointers)
     if (one != nullptr && !device_of(one) && !is_pinned(one))
@@ -70,7 +70,7 @@ cudaError_t launch(const cudaLaunchConfig_t& config, std::unique_ptr<const kerne
     if (queue->device != current_device())
       return refuse(cudaErrorInvalidResourceHandle,
                     *call,
-                    "its stream is of device " + std::to_string(queue->device)
+                    "its stream belongs to device " + std::to_string(queue->device)
                         + ", the current one is " + std::to_string(current_device()));
     const std::uint64_t seed = machine().seed + ++counted().launches * 0x2545f4914f6cdd1dU;
     std::shared_ptr<const kernel_call> shared = std::move(call);

@@ -27,9 +27,8 @@ namespace troupe::emulator {
 namespace {
 
 constexpr std::size_t alignment = 256;
-/// Pages that exist are opened and closed with every item of a stream, each by itself: large ones,
-/// where the system has them, and none inside of what is large, which is poisoned at both ends
-/// only.
+/// The system opens and closes each existing page with each item of a stream. Therefore pages are
+/// huge if possible, and large blocks are poisoned only at both ends, so that few pages exist.
 constexpr std::size_t page = std::size_t{2} << 20;
 constexpr std::size_t poisoned_at_least = std::size_t{1} << 20;
 
@@ -37,12 +36,12 @@ std::size_t whole_pages(std::size_t bytes) {
   return (bytes + page - 1) / page * page;
 }
 
-/// With the space behind it in which nobody may write.
+/// Size of a block with the guard space behind it.
 std::size_t with_margin(std::size_t bytes) {
   return (bytes + alignment - 1) / alignment * alignment + alignment;
 }
 
-/// From an even address.
+/// `at`: an even address.
 void fill_with_poison(std::byte* at, std::size_t bytes) {
   std::fill_n(reinterpret_cast<std::uint16_t*>(at), bytes / 2, poison);
 }
@@ -53,7 +52,7 @@ class device_memory {
     std::size_t all = each_ * std::size_t(machine().devices) + page;
     void* at = ::mmap(nullptr, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) {
-      std::perror("emulated device: reserving its memory");
+      std::perror("emulated device: cannot reserve memory");
       std::exit(2);
     }
     ::madvise(at, all, MADV_HUGEPAGE);  // slower without
@@ -142,14 +141,14 @@ class device_memory {
 
  private:
   struct part {
-    std::map<std::size_t, std::size_t> blocks;  ///< where, in the device's range: how many bytes
+    std::map<std::size_t, std::size_t> blocks;  ///< bytes, by offset in the device's range
     std::size_t used = 0;
-    std::size_t reach = 0;  ///< what was ever used ends there; guarded by gate_ too
+    std::size_t reach = 0;  ///< end of all memory used so far; also guarded by gate_
   };
 
   std::byte* start(int device) const { return first_ + each_ * std::size_t(device); }
 
-  /// The first gap that is large enough, perhaps behind all blocks.
+  /// The first gap that is large enough; it may lie behind all blocks.
   static std::size_t gap(const part& of, std::size_t space) {
     std::size_t at = 0;
     for (const auto& [begin, bytes] : of.blocks) {
@@ -175,17 +174,17 @@ class device_memory {
   void protect(int protection) {
     for (std::size_t i = 0; i < parts_.size(); ++i)
       if (parts_[i].reach > 0 && ::mprotect(start(int(i)), parts_[i].reach, protection) != 0) {
-        std::perror("emulated device: protecting its memory");
+        std::perror("emulated device: cannot protect memory");
         std::abort();
       }
   }
 
-  /// The poison everywhere; only the first `usable` bytes may be touched then.
+  /// Poisons the whole space; afterwards only the first `usable` bytes may be accessed.
   void fill(int device, std::size_t at, std::size_t space, std::size_t usable) {
     const memory_access access;
     std::byte* const begin = start(device) + at;
     ASAN_UNPOISON_MEMORY_REGION(begin, space);
-    // Of the device's range: the whole pages between are given back.
+    // Returns the whole pages in between to the system.
     const std::size_t first = whole_pages(at + poisoned_at_least);
     const std::size_t last = (at + space) / page * page;
     if (first < last) {
@@ -198,8 +197,7 @@ class device_memory {
     ASAN_POISON_MEMORY_REGION(begin + usable, space - usable);
   }
 
-  /// Whether what lies behind a block is still as fill left it; a device that wrote there is
-  /// broken.
+  /// Checks that the space behind a block still holds the poison; otherwise breaks the device.
   void check_margin(int device, std::size_t at, std::size_t bytes) {
     const memory_access access;
     const std::byte* const begin = start(device) + at;
@@ -209,13 +207,13 @@ class device_memory {
       if (begin[i] != std::byte(poison >> (i % 2 * 8) & 0xff)) {
         break_device(device,
                      {cudaErrorIllegalAddress,
-                      "something wrote " + std::to_string(i - bytes) + " bytes behind the end of "
+                      "a write went " + std::to_string(i - bytes) + " bytes behind the end of "
                           + std::to_string(bytes) + " bytes of device memory"});
         return;
       }
   }
 
-  std::size_t each_;  ///< bytes of the range of one device; twice its memory, for the gaps
+  std::size_t each_;  ///< bytes of one device's address range: twice its memory, because of gaps
   std::byte* first_ = nullptr;
   std::mutex mutex_;
   std::vector<part> parts_;
@@ -223,7 +221,7 @@ class device_memory {
   int opened_ = 0;
 };
 
-// Never destroyed: streams work while the process ends.
+// Never destroyed: streams still work while the process ends.
 device_memory& memory() {
   static auto* const all = new device_memory;
   return *all;

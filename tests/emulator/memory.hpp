@@ -1,5 +1,5 @@
-// The devices' memory: one range of addresses of this process, closed (PROT_NONE) whenever no
-// stream is carrying out an item, so that a host access faults; and pinned memory of the host.
+// Device memory: one address range of this process. It is closed (PROT_NONE) while no stream
+// carries out an item, so host accesses fault. Also pinned host memory.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace troupe::emulator {
 
-/// While one stands, device memory is open, to every thread of the process.
+/// Opens device memory to all threads of the process for its lifetime.
 class memory_access {
  public:
   memory_access();
@@ -24,27 +24,29 @@ struct memory_block {
   int device;
 };
 
-/// What lies in memory that nobody has written: not a number as float, double, bf16 or fp16, and
-/// far outside of every array as an index.
+/// Contents of unwritten memory: NaN as float, double, bf16 and fp16; as an index, far outside of
+/// all arrays.
 constexpr std::uint16_t poison = 0xffa5;
 
-/// Filled with the poison, in its first MiB at least; null if the device has not as much left.
-/// Aligned to 256 bytes; behind it lie at least as many that belong to nobody.
+/// Allocates memory aligned to 256 bytes, with a guard of at least 256 bytes behind it. At least
+/// the first MiB holds the poison. Null if the device has too little memory left.
 void* allocate_device(int device, std::size_t bytes);
 
-/// False if nothing begins there. Filled with the poison again. Says who wrote past an end.
+/// Frees a block and poisons it again. False if no block begins there. Reports a write past its
+/// end.
 bool free_device(void* at);
 void free_all_of(int device);
 
-/// The block in which an address lies.
+/// The block that contains an address.
 std::optional<memory_block> device_block(const void* at);
 
-/// Whether an address lies in the range of the devices, allocated or not, and of which.
+/// The device whose range contains the address, allocated or not.
 std::optional<int> device_of(const void* at);
 
 std::size_t free_bytes(int device);
 
-/// Of cudaHostAlloc or cudaHostRegister. Null, or false, where the system or the caller is wrong.
+/// Memory of cudaHostAlloc or cudaHostRegister. Null, or false, on an error of the system or the
+/// caller.
 void* allocate_pinned(std::size_t bytes);
 bool free_pinned(void* at);
 bool register_pinned(void* at, std::size_t bytes);

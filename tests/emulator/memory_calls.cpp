@@ -1,4 +1,4 @@
-// The runtime's calls for memory and copies.
+// Runtime calls for memory and copies.
 
 #include "tests/emulator/cache.hpp"
 #include "tests/emulator/memory.hpp"
@@ -19,7 +19,7 @@ place_of kind_of(const void* at) {
   return is_pinned(at) ? place_of::pinned : place_of::pageable;
 }
 
-/// Whether `bytes` from `at` on lie in one allocation, if it is device memory at all.
+/// Whether `bytes` from `at` on lie in one allocation. True for all host memory.
 bool inside(const void* at, std::size_t bytes) {
   if (!device_of(at))
     return at != nullptr || bytes == 0;
@@ -67,8 +67,8 @@ void copy(const rows& what) {
                 what.width);
 }
 
-/// Pageable memory is read before this returns and written before this returns, as CUDA says;
-/// pinned and device memory when the stream comes to it.
+/// Reads and writes pageable memory before it returns, as CUDA specifies. Pinned and device memory
+/// are accessed when the stream reaches the item.
 cudaError_t enqueue_copy(rows what, cudaMemcpyKind kind, stream_queue& queue) {
   if (what.width == 0 || what.height == 0)
     return cudaSuccess;
@@ -144,7 +144,7 @@ cudaError_t pin(const char* call, void** at, std::size_t bytes) {
   });
 }
 
-/// Of all devices: which one's work still touches pinned memory is not known.
+/// Waits for all devices, because any of them may still access pinned memory.
 void synchronize_all() {
   for (int device = 0; device < machine().devices; ++device)
     synchronize_device(device);

@@ -1,5 +1,4 @@
-// What the emulated device has in the place of tensor cores: registers of a warp as the PTX ISA
-// lays them out, copies that are there when they were waited for.
+// Tests of the emulated tensor cores: the register layout of the PTX ISA, and asynchronous copies.
 
 #include "kernels/cuda/mma.cuh"
 
@@ -28,7 +27,7 @@ void finish_warp(void (*kernel)(Params...), Args... args) {
   must(cudaDeviceSynchronize(), "a kernel");
 }
 
-/// a (16, 16) times b (16, 8), and times the transpose of bt (8, 16).
+/// Multiplies a (16, 16) by b (16, 8) and by the transpose of bt (8, 16).
 template <class T>
 __global__ void both_products(const T* a, const T* b, const T* bt, float* c, float* ct) {
   __shared__ uint4 left[32], right[16], turned[16];
@@ -65,10 +64,7 @@ __global__ void unwaited(const unsigned* from, unsigned* to, bool there) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("matrices of a warp are laid out so that their product is right",
-                   "",
-                   bf16,
-                   f16) {
+TEMPLATE_TEST_CASE("the register layout of a warp gives correct products", "", bf16, f16) {
   std::vector<TestType> a(256), b(128), bt(128);
   for (int i = 0; i < 256; ++i)
     a[std::size_t(i)] = TestType(float(i % 37 - 18));
@@ -90,7 +86,7 @@ TEMPLATE_TEST_CASE("matrices of a warp are laid out so that their product is rig
     }
 }
 
-TEST_CASE("an asynchronous copy is there once it was waited for") {
+TEST_CASE("an asynchronous copy is complete only after a wait") {
   const device_array<unsigned> from(std::vector<unsigned>(32, 7));
   device_array<unsigned> to(64);
   finish_warp(unwaited, from.data(), to.data(), true);

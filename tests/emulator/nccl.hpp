@@ -1,7 +1,7 @@
-// NCCL of the emulated device. A world is what one id, or one colour of a split, brings together; a
-// member is one rank of it, which a communicator's handle names.
+// NCCL of the emulated device. A world is the set of ranks with one id, or with one colour of a
+// split. A member is one rank of a world; a communicator's handle names it.
 //
-// One mutex guards all of it, and every change wakes all who wait: there are few ranks.
+// One mutex guards all state, and each change wakes all waiting threads: there are few ranks.
 
 #pragma once
 
@@ -31,13 +31,13 @@ struct nccl_operation {
   nccl_kind kind;
   const void* from = nullptr;
   void* to = nullptr;
-  std::size_t count = 0;  ///< as the call names it: of the smaller side
+  std::size_t count = 0;  ///< count argument of the call: elements of the smaller side
   ncclDataType_t type = ncclFloat32;
   int peer = 0;              ///< or the root
-  std::uint64_t number = 0;  ///< of a collective: which of the rank's it is
+  std::uint64_t number = 0;  ///< sequence number among the rank's collectives
 };
 
-/// What a rank sends to another, until that has read it.
+/// A message from one rank to another, until the receiver has read it.
 struct nccl_message {
   const void* from;
   std::size_t bytes;
@@ -50,7 +50,7 @@ struct nccl_meeting {
   int reading = 0;
   int have_read = 0;
   int have_left = 0;
-  bool broken = false;  ///< a rank was aborted before all had read
+  bool broken = false;  ///< a rank was aborted before all ranks had read
 };
 
 struct nccl_world {
@@ -58,7 +58,7 @@ struct nccl_world {
   std::map<int, std::shared_ptr<nccl_member>> members = {};
   std::map<std::uint64_t, nccl_meeting> meetings = {};
   std::map<std::pair<int, int>, std::deque<std::shared_ptr<nccl_message>>> messages = {};
-  /// By number of the split: what each rank that has come says.
+  /// Arguments of each rank that has arrived, by number of the split.
   struct split {
     int color;
     int key;
@@ -75,7 +75,7 @@ struct nccl_member {
   ncclResult_t state = ncclInProgress;
   std::string last_error = {};
   bool aborted = false;
-  int outstanding = 0;  ///< bundles that are not finished
+  int outstanding = 0;  ///< unfinished bundles
   std::uint64_t meetings = 0;
   std::uint64_t splits = 0;
 };
@@ -85,40 +85,41 @@ using nccl_member_pointer = std::shared_ptr<nccl_member>;
 struct nccl_lock {
   std::unique_lock<std::mutex> held;
   nccl_lock();
-  /// Until `condition`, called with the lock held.
+  /// Waits until `condition` holds; calls it with the lock held.
   void wait(const std::function<bool()>& condition);
   static void wake();
 };
 
-/// Of a bundle: what one rank called for in one group, for one stream. Returns when all of it has
-/// happened, or the rank's communicator was aborted. By the stream's thread, memory closed.
+/// Carries out a bundle: the operations of one rank in one group, for one stream. Returns when all
+/// are done or the rank's communicator was aborted. Runs on the stream's thread with device memory
+/// closed.
 void carry_out(const nccl_member_pointer& by, const std::vector<nccl_operation>& bundle);
 
-/// Joins the world of an id; its members' states change when the last one has come.
+/// Joins the world of an id. The states of its members change when the last one has arrived.
 ncclResult_t join(const std::string& id, int size, int rank, const nccl_member_pointer& as);
 
-/// A rank's part in the next split of its world.
+/// Adds a rank's arguments to the next split of its world.
 void join_split(const nccl_member_pointer& parent, int color, int key, nccl_member_pointer child);
 
-/// With the lock held: an error that stays, with a text.
+/// Sets a permanent error with a text. The caller holds the lock.
 void fail(nccl_member& member, ncclResult_t error, const std::string& text);
 
-// For the calls. Handles that were not destroyed, and whose they are: with the lock held.
+// Live handles and their members. The caller holds the lock.
 std::set<const ncclComm*>& handles();
 nccl_member_pointer member_of(const ncclComm* comm);
 
-/// Says why, and answers ncclInvalidArgument.
+/// Prints the reason and returns ncclInvalidArgument.
 ncclResult_t refused(const std::string& why);
 
-/// A communicator on which something may be called at this moment.
+/// Checks that the communicator accepts calls now, and returns its member in `to`.
 ncclResult_t usable(const ncclComm* comm, nccl_member_pointer* to);
 
-/// Checks an operation, then starts it or keeps it for the end of the thread's group.
+/// Checks an operation, then starts it or stores it until the end of the thread's group.
 ncclResult_t nccl_call(const char* name, ncclComm_t comm, cudaStream_t stream, nccl_operation is);
 
 std::size_t bytes_of(ncclDataType_t type);
 
-/// The element-wise sum over `inputs`, in their order, rounded after each step.
+/// Sums `inputs` element-wise, in their order, and rounds after each step.
 void sum(const std::vector<const void*>& inputs, std::size_t count, ncclDataType_t type, void* to);
 
 }  // namespace troupe::emulator

@@ -1,4 +1,4 @@
-// NCCL's calls: communicators and groups.
+// NCCL calls: communicators and groups.
 
 #include "tests/emulator/memory.hpp"
 #include "tests/emulator/nccl.hpp"
@@ -14,7 +14,7 @@ namespace {
 
 constexpr char seal[] = "Troupe emulated NCCL ";
 
-/// What one thread called for since ncclGroupStart.
+/// Calls of one thread since ncclGroupStart.
 struct group_state {
   struct bundle {
     nccl_member_pointer by;
@@ -23,11 +23,11 @@ struct group_state {
   };
   int depth = 0;
   std::vector<bundle> bundles = {};
-  std::vector<nccl_member_pointer> begun = {};  ///< communicators that are being made
+  std::vector<nccl_member_pointer> begun = {};  ///< communicators under construction
 };
 thread_local group_state group;
 
-/// The answer of a call that makes or ends a communicator: waits, if that blocks.
+/// The result of a call that makes or ends a communicator. Waits if the communicator is blocking.
 ncclResult_t settled(const nccl_member_pointer& member) {
   if (!member->blocking)
     return ncclInProgress;
@@ -67,7 +67,7 @@ void forget(ncclComm_t comm) {
   delete comm;
 }
 
-/// Whether this communicator answers ncclInProgress this time.
+/// Whether this call on the communicator returns ncclInProgress.
 bool later(const nccl_member& member) {
   static std::atomic<std::uint64_t> calls = 0;
   std::uint64_t random = machine().seed + ++calls * 0x2545f4914f6cdd1dU;
@@ -83,7 +83,7 @@ void push(const group_state::bundle& what, std::shared_ptr<const void> finished)
 
 ncclResult_t start(group_state::bundle what) {
   const auto& by = what.by;
-  // Counted down when the stream drops the item, whether it was carried out or left out.
+  // Decremented when the stream drops the item, carried out or not.
   std::shared_ptr<const void> finished(by.get(), [by](const void*) {
     const nccl_lock lock;
     --by->outstanding;
@@ -108,7 +108,8 @@ ncclResult_t start(group_state::bundle what) {
       by->state = ncclInProgress;
   }
   std::thread([what = std::move(what), finished = std::move(finished)]() mutable {
-    std::this_thread::sleep_for(std::chrono::microseconds(200));  // time to forget to ask
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(200));  // exposes callers that do not poll
     push(what, std::move(finished));
     const nccl_lock lock;
     if (what.by->state == ncclInProgress)
@@ -146,9 +147,9 @@ ncclResult_t usable(const ncclComm* comm, nccl_member_pointer* to) {
   const nccl_lock lock;
   *to = member_of(comm);
   if (!*to)
-    return refused("a communicator that does not exist, or was destroyed");
+    return refused("the communicator does not exist or was destroyed");
   if ((*to)->state == ncclInProgress)
-    return refused("a communicator is used before ncclCommGetAsyncError said ncclSuccess");
+    return refused("the communicator is used before ncclCommGetAsyncError reported ncclSuccess");
   return (*to)->state;
 }
 
@@ -166,7 +167,7 @@ ncclResult_t nccl_call(const char* name, ncclComm_t comm, cudaStream_t stream, n
   const bool writes
       = is.kind != nccl_kind::send && (is.kind != nccl_kind::reduce || by->rank == is.peer);
   if (!queue || queue->device != by->device || bytes_of(is.type) == 0)
-    return refused(std::string(name) + ": a stream of another device, or an unknown type");
+    return refused(std::string(name) + ": the stream is on another device, or the type is unknown");
   if (is.peer < 0 || std::size_t(is.peer) >= size)
     return refused(std::string(name) + ": there is no rank " + std::to_string(is.peer));
   if ((reads
@@ -217,7 +218,7 @@ ncclResult_t ncclCommInitRankConfig(
     return ncclUnhandledCudaError;
   if (comm == nullptr || ranks < 1 || rank < 0 || rank >= ranks || !is_config(config)
       || std::strncmp(id.internal, seal, sizeof seal - 1) != 0)
-    return refused("ncclCommInitRankConfig: a rank, an id or a configuration that cannot be");
+    return refused("ncclCommInitRankConfig: the rank, the id or the configuration is invalid");
   const auto member = make(comm, current_device(), blocks(config));
   join({id.internal, sizeof id.internal}, ranks, rank, member);
   return settled_or_grouped(member);
@@ -231,11 +232,11 @@ ncclResult_t ncclCommSplit(
   if (const int planted = planted_fault("ncclCommSplit"); planted != 0)
     return ncclResult_t(planted);
   if (child == nullptr || !is_config(config) || (color < 0 && color != NCCL_SPLIT_NOCOLOR))
-    return refused("ncclCommSplit: a colour or a configuration that cannot be");
+    return refused("ncclCommSplit: the colour or the configuration is invalid");
   {
     const nccl_lock lock;
     if (parent->outstanding > 0) {
-      say("NCCL: ncclCommSplit while operations of the communicator are not finished");
+      say("NCCL: ncclCommSplit was called while operations of the communicator are unfinished");
       return ncclInvalidUsage;
     }
   }
@@ -270,7 +271,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     nccl_lock lock;
     const auto member = member_of(comm);
     if (!member)
-      return refused("ncclCommDestroy: a communicator that does not exist");
+      return refused("ncclCommDestroy: the communicator does not exist");
     lock.wait([&] {
       return (member->outstanding == 0 && member->state != ncclInProgress) || member->aborted
              || (member->state != ncclSuccess && member->state != ncclInProgress);
@@ -285,7 +286,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
     const nccl_lock lock;
     const auto member = member_of(comm);
     if (!member)
-      return refused("ncclCommAbort: a communicator that does not exist");
+      return refused("ncclCommAbort: the communicator does not exist");
     member->aborted = true;
     nccl_lock::wake();
   }
@@ -297,7 +298,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   const nccl_lock lock;
   const auto member = member_of(comm);
   if (!member)
-    return refused("ncclCommGetAsyncError: a communicator that does not exist");
+    return refused("ncclCommGetAsyncError: the communicator does not exist");
   *error = member->state;
   return ncclSuccess;
 }

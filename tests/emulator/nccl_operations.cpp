@@ -1,4 +1,4 @@
-// NCCL's calls: operations, questions, memory.
+// NCCL calls: operations, queries, memory.
 
 #include "tests/emulator/memory.hpp"
 #include "tests/emulator/nccl.hpp"
@@ -7,7 +7,7 @@ using namespace troupe::emulator;
 
 namespace {
 
-/// Registrations that stand, of every communicator; guarded by nccl_lock.
+/// Live registrations of all communicators; guarded by nccl_lock.
 std::set<void*>& registrations() {
   static auto* const all = new std::set<void*>;
   return *all;
@@ -36,15 +36,15 @@ const char* ncclGetErrorString(ncclResult_t result) {
     case ncclSuccess:
       return "no error";
     case ncclUnhandledCudaError:
-      return "a call of CUDA failed";
+      return "a CUDA call failed";
     case ncclSystemError:
-      return "a call of the system failed";
+      return "a system call failed";
     case ncclInternalError:
       return "an internal error";
     case ncclInvalidArgument:
-      return "an argument that cannot be";
+      return "invalid argument";
     case ncclInvalidUsage:
-      return "a call that cannot be made now, or not so";
+      return "invalid usage";
     case ncclRemoteError:
       return "a peer failed or is gone";
     case ncclInProgress:
@@ -77,7 +77,7 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void* at, std::size_t bytes
     return wrong;
   const auto block = device_block(at);
   if (!block || static_cast<std::byte*>(at) + bytes > block->at + block->bytes)
-    return refused("ncclCommRegister: not device memory");
+    return refused("ncclCommRegister: the buffer is not device memory");
   *handle = ::operator new(1);
   const nccl_lock lock;
   registrations().insert(*handle);
@@ -87,7 +87,7 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void* at, std::size_t bytes
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
   const nccl_lock lock;
   if (!member_of(comm) || registrations().erase(handle) == 0)
-    return refused("ncclCommDeregister: a communicator or a registration that does not exist");
+    return refused("ncclCommDeregister: the communicator or the registration does not exist");
   ::operator delete(handle);
   return ncclSuccess;
 }

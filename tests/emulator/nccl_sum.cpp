@@ -5,7 +5,7 @@
 namespace troupe::emulator {
 namespace {
 
-/// bf16 and fp16 are added in float and rounded after every step, as each hop of a ring does.
+/// Adds bf16 and fp16 in float and rounds after each step, like each hop of a ring.
 template <class T>
 void sum_as(const std::vector<const void*>& inputs, std::size_t count, void* to) {
   for (std::size_t i = 0; i < count; ++i) {

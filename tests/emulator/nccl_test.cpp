@@ -1,4 +1,4 @@
-// NCCL on the emulated devices: ranks are threads, each with a device of its own: nccl.hpp.
+// Tests of NCCL on emulated devices (nccl.hpp): ranks are threads, each with its own device.
 
 #include "tests/support/emulated.hpp"
 #include "tests/support/numbers.hpp"
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int ranks = 4;
 
-// Read when the first call is made, which is after this.
+// The first call of the runtime reads it later.
 const bool several_devices = ::setenv("TROUPE_EMULATED_DEVICES", "4", 0) == 0;
 
 void must_go(ncclResult_t result, const char* what) {
@@ -26,7 +26,7 @@ void must_go(ncclResult_t result, const char* what) {
     throw std::runtime_error(std::string(what) + ": " + ncclGetErrorString(result));
 }
 
-/// Until the communicator is no longer in progress.
+/// Polls until the communicator is no longer in progress.
 ncclResult_t polled(ncclComm_t comm) {
   ncclResult_t state = ncclInProgress;
   while (state == ncclInProgress) {
@@ -36,14 +36,14 @@ ncclResult_t polled(ncclComm_t comm) {
   return state;
 }
 
-/// A call on a communicator that does not block.
+/// Completes a call on a non-blocking communicator.
 void must_get_there(ncclComm_t comm, ncclResult_t result) {
   if (result == ncclInProgress)
     result = polled(comm);
   must_go(result, "a call");
 }
 
-/// One rank on its thread, with its communicator.
+/// One rank on its own thread, with its communicator.
 struct rank_of {
   int rank;
   ncclComm_t comm = nullptr;
@@ -57,7 +57,7 @@ struct rank_of {
   }
 };
 
-/// On a thread a rank; the first exception of any is thrown.
+/// Runs each rank on its own thread; then rethrows the exception of the lowest failed rank.
 template <class Body>
 void on_ranks(int size, Body body) {
   std::vector<std::exception_ptr> failed(static_cast<std::size_t>(size));
@@ -85,7 +85,7 @@ ncclUniqueId new_id() {
   return id;
 }
 
-/// The same on every rank, with a communicator that is ready, destroyed in the end.
+/// Runs `body` on all ranks with a ready communicator; destroys it at the end.
 template <class Body>
 void with_world(Body body) {
   const auto id = new_id();
@@ -113,7 +113,8 @@ std::vector<float> rank_order_sum(std::size_t n) {
 
 }  // namespace
 
-TEST_CASE("an all-reduce has the same bits on every rank and in every run, and not rank order's") {
+TEST_CASE(
+    "an all-reduce has the same bits on all ranks and in all runs, different from rank order") {
   constexpr std::size_t n = 103;  // no multiple of the ranks
   std::vector<std::vector<float>> out(2 * ranks);
   for (int run = 0; run < 2; ++run)
@@ -132,7 +133,7 @@ TEST_CASE("an all-reduce has the same bits on every rank and in every run, and n
   CHECK(relative_error(out[0], ordered) < 1e-6);  // three roundings of a sum of four
 }
 
-TEST_CASE("ranks gather, scatter sums and broadcast") {
+TEST_CASE("all-gather, reduce-scatter and broadcast work") {
   with_world([&](rank_of& self) {
     const auto me = std::size_t(self.rank);
     device_array<float> mine(std::vector<float>{float(self.rank), 10 * float(self.rank)}),
@@ -156,7 +157,7 @@ TEST_CASE("ranks gather, scatter sums and broadcast") {
   });
 }
 
-TEST_CASE("a group of sends and receives exchanges everything with everyone") {
+TEST_CASE("a group of sends and receives makes an all-to-all") {
   with_world([&](rank_of& self) {
     std::vector<float> host;
     for (int to = 0; to < ranks; ++to)
@@ -176,14 +177,14 @@ TEST_CASE("a group of sends and receives exchanges everything with everyone") {
   });
 }
 
-TEST_CASE("an abort releases its own rank's stream, whatever its peers do") {
+TEST_CASE("an abort releases the stream of its own rank") {
   const auto id = new_id();
   std::atomic<int> waiting = 0;
   on_ranks(ranks, [&](rank_of& self) {
     self.init(id);
     must_go(polled(self.comm), "initialising");
     device_array<float> x(std::vector<float>(8, 1));
-    if (self.rank != 3)  // who does not come
+    if (self.rank != 3)  // rank 3 stays away
       must_get_there(
           self.comm,
           ncclAllReduce(
@@ -201,7 +202,7 @@ TEST_CASE("an abort releases its own rank's stream, whatever its peers do") {
   SUCCEED();
 }
 
-TEST_CASE("a communicator that is not ready, or gone, is refused") {
+TEST_CASE("calls on an unready or destroyed communicator are refused") {
   must(cudaSetDevice(0), "choosing a device");
   rank_of alone{.rank = 0};
   alone.init(new_id(), 2);
@@ -228,7 +229,7 @@ TEST_CASE("two ranks on one device are refused") {
   SUCCEED();
 }
 
-TEST_CASE("a split makes a world of each colour, in the order of the keys") {
+TEST_CASE("a split makes one communicator per colour, with ranks in the order of the keys") {
   with_world([&](rank_of& self) {
     ncclComm_t child = nullptr;
     const int color = self.rank == 3 ? NCCL_SPLIT_NOCOLOR : self.rank % 2;
@@ -242,7 +243,7 @@ TEST_CASE("a split makes a world of each colour, in the order of the keys") {
     int count = 0, rank = 0;
     must_go(ncclCommCount(child, &count), "counting");
     must_go(ncclCommUserRank(child, &rank), "asking");
-    // 0 and 2 are of one colour, 2 first; 1 is alone
+    // 0 and 2 have the same colour, 2 comes first; 1 is alone
     if (count != (self.rank == 1 ? 1 : 2) || rank != (self.rank == 0 ? 1 : 0))
       throw std::runtime_error("split wrong");
     must_go(ncclCommDestroy(child), "destroying");
@@ -250,7 +251,7 @@ TEST_CASE("a split makes a world of each colour, in the order of the keys") {
   SUCCEED();
 }
 
-TEST_CASE("collectives that do not fit together are an error that stays") {
+TEST_CASE("mismatched collectives cause a permanent error") {
   const auto id = new_id();
   on_ranks(2, [&](rank_of& self) {
     self.init(id, 2);

@@ -1,4 +1,4 @@
-// What ranks do together on their streams.
+// Operations of NCCL on the streams of the ranks.
 
 #include "tests/emulator/memory.hpp"
 #include "tests/emulator/nccl.hpp"
@@ -9,13 +9,13 @@
 namespace troupe::emulator {
 namespace {
 
-struct withdrawn {};  ///< the rank's communicator was aborted: the work ends where it is
+struct withdrawn {};  ///< thrown when the rank's communicator was aborted
 
 const void* moved(const void* from, std::size_t bytes) {
   return static_cast<const std::byte*>(from) + bytes;
 }
 
-/// Chunk c of a sum goes round the ring against the order of the ranks, beginning at rank c.
+/// The addends of chunk c in ring order: descending ranks, starting at rank c.
 std::vector<const void*> ring(const nccl_meeting& at, int chunk, std::size_t offset) {
   const int size = int(at.arrived.size());
   std::vector<const void*> inputs;
@@ -36,7 +36,7 @@ bytes sum_of_chunks(const nccl_operation& is, const nccl_meeting& at) {
   return out;
 }
 
-/// What a rank writes, from everybody's input.
+/// The output of a rank, computed from the inputs of all ranks.
 bytes result(const nccl_operation& is, int rank, const nccl_meeting& at) {
   const std::size_t all = is.count * bytes_of(is.type);
   bytes out(is.kind == nccl_kind::all_gather ? all * at.arrived.size() : all);
@@ -79,7 +79,9 @@ void meet(nccl_lock& lock, nccl_member& self, const nccl_operation& is) {
   const bool agreed
       = std::ranges::all_of(at.arrived, [&](const auto& other) { return same(is, other.second); });
   if (!agreed) {
-    fail(self, ncclInvalidUsage, "the ranks came to one collective with different calls or counts");
+    fail(self,
+         ncclInvalidUsage,
+         "the ranks disagree on a collective: its kind, count, type or root");
     lock.wait([&] { return self.aborted; });
     throw withdrawn{};
   }
@@ -134,7 +136,7 @@ void receive(nccl_lock& lock, nccl_member& self, const nccl_operation& is) {
   nccl_lock::wake();
 }
 
-/// Returns when they have been read; takes back, when aborted, what nobody has begun to read.
+/// Waits until all messages were read. On an abort, withdraws those that no rank has begun to read.
 void wait_for(nccl_lock& lock,
               nccl_member& self,
               const std::vector<std::pair<int, std::shared_ptr<nccl_message>>>& sent) {
@@ -152,7 +154,7 @@ void wait_for(nccl_lock& lock,
 void carry_out(const nccl_member_pointer& by, const std::vector<nccl_operation>& bundle) {
   nccl_lock lock;
   std::vector<std::pair<int, std::shared_ptr<nccl_message>>> sent;
-  // All that this rank sends is offered before it waits for anything: a group cannot block itself.
+  // Posts all sends before any wait, so that a group cannot block itself.
   for (const auto& one : bundle)
     if (one.kind == nccl_kind::send && !by->aborted) {
       sent.emplace_back(

@@ -1,4 +1,4 @@
-// How ranks come together.
+// Worlds of NCCL: ranks meet by id or split.
 
 #include "tests/emulator/nccl.hpp"
 
@@ -12,16 +12,16 @@ namespace {
 struct shared_state {
   std::mutex mutex;
   std::condition_variable changed;
-  std::map<std::string, std::shared_ptr<nccl_world>> waiting;  ///< worlds that are not complete
+  std::map<std::string, std::shared_ptr<nccl_world>> waiting;  ///< incomplete worlds
 };
 
-// Never destroyed: streams work while the process ends.
+// Never destroyed: streams still work while the process ends.
 shared_state& shared() {
   static auto* const is = new shared_state;
   return *is;
 }
 
-/// Every member's state, once all are there: NCCL serves one rank a device.
+/// Sets the states of a complete world's members. NCCL supports one rank per device.
 void complete(nccl_world& world) {
   std::set<int> devices;
   for (const auto& [rank, member] : world.members)
@@ -62,8 +62,8 @@ ncclResult_t join(const std::string& id, int size, int rank, const nccl_member_p
   if (world->size != size || world->members.contains(rank)) {
     fail(*as,
          ncclInvalidUsage,
-         "rank " + std::to_string(rank) + " of " + std::to_string(size) + " came to a world of "
-             + std::to_string(world->size) + ", or came twice");
+         "rank " + std::to_string(rank) + " of " + std::to_string(size) + " joined a world of "
+             + std::to_string(world->size) + ", or joined twice");
     return ncclInvalidUsage;
   }
   as->rank = rank;

@@ -1,4 +1,4 @@
-// What the runtime of the emulated device promises: streams.hpp, memory.hpp, events.cpp.
+// Tests of the emulated CUDA runtime: streams.hpp, memory.hpp, events.cpp.
 
 #include "tests/emulator/faults.hpp"
 #include "tests/support/emulated.hpp"
@@ -20,7 +20,7 @@ using namespace troupe::tests;
 
 namespace {
 
-/// Pinned memory of the host.
+/// Pinned host memory.
 template <class T>
 class pinned_array {
  public:
@@ -55,7 +55,7 @@ __global__ void add_one(int* x, int n) {
     x[i] += 1;
 }
 
-/// Address sanitizer would end the process at the write itself.
+/// Not instrumented: AddressSanitizer would end the process at the write.
 __attribute__((no_sanitize_address)) __global__ void past_the_end(char* x, int at) {
   x[at] = 1;
 }
@@ -68,7 +68,7 @@ void add_one_on(cudaStream_t stream, device_array<int>& x) {
   must(cudaLaunchKernelEx(&config, add_one, x.data(), int(x.size())), "launching add_one");
 }
 
-/// Holds a stream up until it is released.
+/// Blocks a stream until `open` is set.
 struct gate {
   std::atomic<bool> open = false;
 
@@ -86,14 +86,14 @@ struct gate {
 
 }  // namespace
 
-TEST_CASE("the host cannot read device memory while no stream works") {
+TEST_CASE("the host cannot read device memory") {
   device_array<int> x(std::vector<int>(1000, 7));
   must(cudaDeviceSynchronize(), "waiting");
   CHECK_FALSE(emulator::host_can_read(x.data()));
   CHECK(x.download() == std::vector<int>(1000, 7));
 }
 
-TEST_CASE("a host that reads device memory ends, and it is said why") {
+TEST_CASE("a host read of device memory ends the process with an explanation") {
   device_array<int> x(std::vector<int>(1, 7));
   must(cudaDeviceSynchronize(), "waiting");
   int ends[2] = {};
@@ -101,7 +101,7 @@ TEST_CASE("a host that reads device memory ends, and it is said why") {
   const pid_t child = ::fork();
   if (child == 0) {
     ::dup2(ends[1], 2);
-    ::signal(SIGSEGV, SIG_DFL);  // the child ends without Catch2's report of it
+    ::signal(SIGSEGV, SIG_DFL);  // no report of Catch2 in the child
     emulator::explain_faults();
     const volatile int* const at = x.data();
     ::_exit(*at == 7 ? 0 : 1);
@@ -118,7 +118,7 @@ TEST_CASE("a host that reads device memory ends, and it is said why") {
   CHECK(said.find("the host touches device memory") != std::string::npos);
 }
 
-TEST_CASE("device memory that nobody wrote is full of nonsense, and so is what was freed") {
+TEST_CASE("unwritten and freed device memory is poisoned") {
   void* at = nullptr;
   REQUIRE(cudaMalloc(&at, 1 << 19) == cudaSuccess);
   const std::vector<std::uint16_t> nonsense(1 << 18, 0xffa5);
@@ -136,7 +136,7 @@ TEST_CASE("device memory that nobody wrote is full of nonsense, and so is what w
   cudaGetLastError();
 }
 
-TEST_CASE("a host that does not wait reads what was there before") {
+TEST_CASE("a host that does not wait for a copy reads the old data") {
   device_queue queue;
   device_array<int> x(std::vector<int>(100, 7));
   pinned_array<int> to(100);
@@ -154,8 +154,7 @@ TEST_CASE("a host that does not wait reads what was there before") {
   cudaGetLastError();
 }
 
-TEST_CASE(
-    "pageable memory is read before a copy returns, pinned memory when the stream comes to it") {
+TEST_CASE("a copy reads pageable memory before it returns, pinned memory in stream order") {
   device_queue queue;
   device_array<int> from_pageable(1), from_pinned(1);
   int pageable = 1;
@@ -175,7 +174,7 @@ TEST_CASE(
   CHECK(from_pinned.download().front() == 2);
 }
 
-TEST_CASE("an event orders what two streams do, and without it they do not wait") {
+TEST_CASE("an event orders two streams; without it they do not wait") {
   const bool with_event = GENERATE(false, true);
   device_queue writer, reader;
   device_array<int> x(std::vector<int>(64, 0)), seen(64);
@@ -196,7 +195,7 @@ TEST_CASE("an event orders what two streams do, and without it they do not wait"
   cudaGetLastError();
 }
 
-TEST_CASE("one stream does everything in order, whatever sleeps between") {
+TEST_CASE("a stream runs its items in order, with any delays") {
   const emulated_delay delay(300);
   device_queue queue;
   device_array<int> x(std::vector<int>(130, 0));
@@ -205,7 +204,7 @@ TEST_CASE("one stream does everything in order, whatever sleeps between") {
   CHECK(x.download() == std::vector<int>(130, 20));
 }
 
-TEST_CASE("the null stream waits for streams that do not say otherwise, and they for it") {
+TEST_CASE("the null stream and all blocking streams wait for each other") {
   const unsigned flags = GENERATE(unsigned{cudaStreamDefault}, unsigned{cudaStreamNonBlocking});
   cudaStream_t stream = nullptr;
   REQUIRE(cudaStreamCreateWithFlags(&stream, flags) == cudaSuccess);
@@ -214,7 +213,7 @@ TEST_CASE("the null stream waits for streams that do not say otherwise, and they
   gate held;
   held.block(stream);
   add_one_on(nullptr, x);
-  std::this_thread::sleep_for(std::chrono::milliseconds(2));  // more only makes the check stronger
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));  // a longer sleep is a stricter check
   CHECK((flags == cudaStreamNonBlocking || cudaStreamQuery(nullptr) == cudaErrorNotReady));
   if (flags == cudaStreamNonBlocking)
     CHECK(cudaStreamSynchronize(nullptr) == cudaSuccess);
@@ -227,7 +226,7 @@ TEST_CASE("the null stream waits for streams that do not say otherwise, and they
   cudaGetLastError();
 }
 
-TEST_CASE("the time between two events passes, and only events with time have it") {
+TEST_CASE("the time between two events is measured only for events with timing") {
   device_queue queue;
   const event start(cudaEventDefault), end(cudaEventDefault), untimed;
   float ms = -1;
@@ -245,7 +244,7 @@ TEST_CASE("the time between two events passes, and only events with time have it
   cudaGetLastError();
 }
 
-TEST_CASE("memory ends where the device ends, and what is freed can be had again") {
+TEST_CASE("device memory is limited, and freed memory can be allocated again") {
   std::size_t free = 0, total = 0;
   REQUIRE(cudaMemGetInfo(&free, &total) == cudaSuccess);
   void *large = nullptr, *more = nullptr;
@@ -263,7 +262,7 @@ TEST_CASE("memory ends where the device ends, and what is freed can be had again
   CHECK(left == free);
 }
 
-TEST_CASE("a kernel that writes behind the end of an allocation is found when that is freed") {
+TEST_CASE("freeing an allocation detects a kernel's write behind its end") {
   char* at = nullptr;
   REQUIRE(cudaMalloc(&at, 100) == cudaSuccess);
   cudaLaunchConfig_t config = {};
@@ -273,7 +272,7 @@ TEST_CASE("a kernel that writes behind the end of an allocation is found when th
   cudaDeviceReset();
 }
 
-TEST_CASE("copies outside of allocations and against their direction are refused") {
+TEST_CASE("copies outside of allocations or with a wrong direction are refused") {
   device_array<int> x(16);
   int host[32] = {};
   CHECK(cudaMemcpy(x.data(), host, 65, cudaMemcpyHostToDevice) == cudaErrorInvalidValue);
@@ -284,7 +283,7 @@ TEST_CASE("copies outside of allocations and against their direction are refused
   cudaGetLastError();
 }
 
-TEST_CASE("pointers know what they point to") {
+TEST_CASE("cudaPointerGetAttributes tells device, pinned and pageable memory apart") {
   device_array<int> x(16);
   pinned_array<int> pinned(4);
   int pageable = 0;
@@ -297,7 +296,7 @@ TEST_CASE("pointers know what they point to") {
   CHECK(is.type == cudaMemoryTypeUnregistered);
 }
 
-TEST_CASE("a planted fault fails the call that it names, once or from then on") {
+TEST_CASE("a planted fault fails the named call, once or permanently") {
   void* at = nullptr;
   emulator::plant_faults("cudaMalloc@2=2,cudaStreamCreateWithFlags@1+=999");
   REQUIRE(cudaMalloc(&at, 16) == cudaSuccess);

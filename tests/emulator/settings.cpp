@@ -30,7 +30,7 @@ struct fault_list {
 };
 
 [[noreturn]] void refuse(const char* name, const std::string& text, const char* expected) {
-  std::fprintf(stderr, "%s is '%s': %s is expected\n", name, text.c_str(), expected);
+  std::fprintf(stderr, "%s is '%s'; expected %s\n", name, text.c_str(), expected);
   std::exit(2);
 }
 
@@ -58,7 +58,7 @@ std::vector<int> numbers(const char* name, std::vector<int> otherwise) {
   for (std::string one; std::getline(all, one, ',');)
     out.push_back(number_in<int>(name, one));
   if (out.empty())
-    refuse(name, text, "a whole number, or several with commas,");
+    refuse(name, text, "whole numbers, separated by commas");
   return out;
 }
 
@@ -76,7 +76,7 @@ fault fault_of(const std::string& text) {
   return is;
 }
 
-// Never destroyed: streams work while the process ends.
+// Never destroyed: streams still work while the process ends.
 fault_list& faults() {
   static auto* const list = new fault_list;
   return *list;

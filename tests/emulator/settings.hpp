@@ -1,22 +1,27 @@
-// What the environment says of the emulated machine, read once; tests change it in their process.
+// Settings of the emulated machine, read once from the environment; tests change them in their
+// process.
 //
-//   TROUPE_EMULATED_DEVICES   how many devices there are; 1
-//   TROUPE_EMULATED_MEMORY    bytes of each; 2147483648
-//   TROUPE_EMULATED_DRIVER    the driver's version; 13000. 0: there is no driver
-//   TROUPE_EMULATED_PROCESSORS  multiprocessors of each device; 4
-//   TROUPE_EMULATED_ARCHITECTURE  its compute capability, 10 * major + minor; 90. Several with
-//                             commas: of each device, the last of all that follow
-//   TROUPE_EMULATED_THREADS   threads of the host that run blocks; as many as it has, at most 4
-//   TROUPE_EMULATED_OCCUPIED  the number of a device that another process has for itself; none
-//   TROUPE_EMULATED_SEED      of all that is drawn; 1
-//   TROUPE_EMULATED_DELAY_US  the longest sleep before a stream takes up an item; 0
-//   TROUPE_EMULATED_COARSE    1: products of narrow types are summed as tensor cores do, and
-//                             approximate functions are as wrong as a device's may be; 0
-//   TROUPE_EMULATED_FAULT     calls that fail: "cudaMalloc@3=2", the third cudaMalloc with error 2;
-//                             several with commas; "cudaMalloc@3+=2": from the third on. What a
-//                             kernel's mistake would end the device with (700, 719) ends it here
+//   TROUPE_EMULATED_DEVICES       Number of devices. Default: 1
+//   TROUPE_EMULATED_MEMORY        Bytes per device. Default: 2147483648
+//   TROUPE_EMULATED_DRIVER        Version of the driver; 0: no driver. Default: 13000
+//   TROUPE_EMULATED_PROCESSORS    Multiprocessors per device. Default: 4
+//   TROUPE_EMULATED_ARCHITECTURE  Compute capability, 10 * major + minor; or a list with commas,
+//   one per
+//                                 device, whose last entry holds for all further ones. Default: 90
+//   TROUPE_EMULATED_THREADS       Host threads that run blocks. Default: number of cores, at most 4
+//   TROUPE_EMULATED_OCCUPIED      Number of a device that another process uses exclusively.
+//   Default: none TROUPE_EMULATED_SEED          Seed of all random choices. Default: 1
+//   TROUPE_EMULATED_DELAY_US      Longest sleep of a stream before an item, in microseconds.
+//   Default: 0 TROUPE_EMULATED_COARSE        1: products of narrow types sum as tensor cores do,
+//   and approximate
+//                                 functions have the largest errors that a device may have.
+//                                 Default: 0
+//   TROUPE_EMULATED_FAULT         Failing calls: "cudaMalloc@3=2" fails the third cudaMalloc with
+//   error 2,
+//                                 "cudaMalloc@3+=2" all from the third on; several with commas. An
+//                                 error of a kernel (700, 719) breaks the device. Default: none
 //
-// A text that cannot be read ends the process with a message.
+// A malformed value ends the process with a message.
 
 #pragma once
 

@@ -16,7 +16,7 @@ struct CUstream_st {
 namespace troupe::emulator {
 namespace {
 
-/// Every stream that can still be named, and each device's null stream.
+/// All streams with a valid handle, and the null stream of each device.
 struct stream_list {
   std::mutex mutex;
   std::map<cudaStream_t, std::unique_ptr<CUstream_st>> handles;
@@ -24,14 +24,14 @@ struct stream_list {
   std::uint64_t created = 0;
 };
 
-// Never destroyed: streams work while the process ends.
+// Never destroyed: streams still work while the process ends.
 stream_list& streams() {
   static auto* const list = new stream_list;
   return *list;
 }
 
-/// Of the null stream's, those that wait for each other with `queue`: the streams that were not
-/// created as non-blocking.
+/// The streams that are ordered with `queue` by the rules of the null stream: for the null stream
+/// all blocking streams of its device, for a blocking stream the null stream.
 std::vector<std::shared_ptr<stream_queue>> bound_to(const stream_queue& queue) {
   auto& list = streams();
   const std::lock_guard lock(list.mutex);
@@ -133,7 +133,7 @@ void stream_queue::carry_out() {
         now.work();
       }
     }
-    now.work = nullptr;  // what it holds is free before anybody is told that it is done
+    now.work = nullptr;  // releases its resources before the mark wakes a waiting thread
     now.done->reach();
   }
 }
@@ -217,7 +217,7 @@ cudaError_t create(const char* call, cudaStream_t* stream, unsigned flags, int p
   });
 }
 
-/// A call that asks something of a stream.
+/// Runs the body of a runtime call on a stream.
 template <class Body>
 cudaError_t of_stream(const char* call, cudaStream_t stream, Body&& body) {
   return runtime_call(call, [&] {

@@ -1,5 +1,5 @@
-// Streams and what orders them. Each stream has a thread of its own that carries out its items one
-// after the other, some time after they were enqueued.
+// Streams and their order. Each stream has its own thread, which carries out the enqueued items one
+// by one, some time later.
 
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace troupe::emulator {
 
-/// A point in a stream: reached once all before it has been carried out. From any thread.
+/// A point in a stream, reached when all earlier items are done. Callable from any thread.
 class mark {
  public:
   using clock = std::chrono::steady_clock;
@@ -22,7 +22,7 @@ class mark {
   void reach();
   void wait();
   bool reached();
-  clock::time_point when();  ///< of a mark that was reached
+  clock::time_point when();  ///< the mark must have been reached
 
  private:
   std::mutex mutex_;
@@ -33,23 +33,23 @@ class mark {
 
 using mark_pointer = std::shared_ptr<mark>;
 
-/// What a stream does with an item.
+/// The kind of a stream's item.
 enum class item_kind {
-  work,    ///< carried out with device memory open; left out once the device is broken
-  host,    ///< a function of the host; left out once the device is broken
-  waiting  ///< carried out whatever happens, after no delay: it only waits or marks
+  work,    ///< runs with device memory open; skipped on a broken device
+  host,    ///< a host function; skipped on a broken device
+  waiting  ///< only waits or marks; runs without a delay, also on a broken device
 };
 
 class stream_queue : public std::enable_shared_from_this<stream_queue> {
  public:
   stream_queue(int device, unsigned flags, int priority);
 
-  /// The item's mark.
+  /// Enqueues an item and returns its mark.
   mark_pointer push(item_kind kind, std::function<void()> item);
 
   void synchronize();
   bool idle();
-  /// What is in it is still carried out; then its thread ends.
+  /// Carries out the remaining items; then its thread ends.
   void close();
 
   const int device;
@@ -74,13 +74,13 @@ class stream_queue : public std::enable_shared_from_this<stream_queue> {
   bool begun_ = false;
 };
 
-/// Null where the handle is no stream; the null stream of the current device for a null handle.
+/// Null for an unknown handle; the null stream of the current device for a null handle.
 std::shared_ptr<stream_queue> find_stream(cudaStream_t handle);
 
-/// Waits for everything that was enqueued for a device.
+/// Waits for all streams of a device.
 void synchronize_device(int device);
 
-/// `work` for the stream, in its order; `call` is the name of the runtime's function that asks.
+/// Enqueues `work` on the stream; `call` is the name of the runtime function.
 cudaError_t enqueue(const char* call,
                     cudaStream_t stream,
                     item_kind kind,

@@ -34,8 +34,8 @@ const T* at(const std::string& bytes, std::size_t offset) {
   return offset + sizeof(T) <= bytes.size() ? reinterpret_cast<const T*>(&bytes[offset]) : nullptr;
 }
 
-/// "_ZZ4foldPfE4part" is the variable `part` of the function "4foldPf". Functions may have names
-/// that contain an E: all that begin so are theirs, which is seen when they are compared.
+/// "_ZZ4foldPfE4part" is the variable `part` of the function "4foldPf". A mangled function name may
+/// contain an E, so a local stores the whole text and the comparison uses its beginning.
 void keep(file_symbols& to, const ElfW(Sym) & one, const char* name, std::uintptr_t base) {
   const auto type = ELF64_ST_TYPE(one.st_info);
   if (type == STT_FUNC && one.st_value != 0)
@@ -65,7 +65,7 @@ void read(file_symbols& to, const std::string& bytes, std::uintptr_t base) {
   }
 }
 
-/// Symbols of the files that were searched, by where they are loaded.
+/// Symbols of the searched files, by load address.
 using known_files = std::map<std::uintptr_t, file_symbols>;
 
 struct search {
@@ -74,7 +74,7 @@ struct search {
   const file_symbols* found = nullptr;
 };
 
-/// The file whose segments hold the address.
+/// Finds the file with a segment that contains the address.
 int visit(dl_phdr_info* info, std::size_t, void* to) {
   auto& wanted = *static_cast<search*>(to);
   bool here = false;
@@ -129,7 +129,7 @@ kernel_symbols described(const void* kernel, const file_symbols& from) {
 }  // namespace
 
 const kernel_symbols& symbols_of(const void* kernel) {
-  // Never destroyed: streams work while the process ends.
+  // Never destroyed: streams still work while the process ends.
   static auto* const known = new std::map<const void*, kernel_symbols>;
   static auto* const files = new known_files;
   static std::mutex mutex;

@@ -1,5 +1,4 @@
-// What the linker knows of a kernel: its name and its shared memory, read from the symbols of the
-// file that it lies in.
+// The name and the shared memory of a kernel, read from the symbol table of its file.
 
 #pragma once
 
@@ -11,24 +10,24 @@
 namespace troupe::emulator {
 
 struct kernel_symbols {
-  std::string name;  ///< with its template arguments and parameters, as in the source
+  std::string name;  ///< with template arguments and parameters
 
-  /// A variable in the block of its module's thread-local memory.
+  /// A variable in the thread-local memory of its module.
   struct variable {
     std::size_t offset;
     std::size_t bytes;
   };
-  std::size_t module = 0;            ///< the dynamic linker's number of that block; 0: none
+  std::size_t module = 0;            ///< the dynamic linker's module number; 0: none
   std::vector<variable> shared;      ///< the kernel's own `__shared__` variables
-  std::vector<variable> of_helpers;  ///< those of functions that it may call, up to 1 KiB each
-  std::size_t shared_bytes = 0;      ///< of its own ones
+  std::vector<variable> of_helpers;  ///< variables of functions that it may call, up to 1 KiB each
+  std::size_t shared_bytes = 0;      ///< of `shared`
 };
 
-/// The same object for the same kernel; any thread. Without symbols only an address is known.
+/// Returns the same object for each call with a kernel; callable from any thread. Without symbols
+/// the name is the address.
 const kernel_symbols& symbols_of(const void* kernel);
 
-/// Fills a kernel's shared memory of the calling thread with what is not a number: a device does
-/// not clear it either.
+/// Fills the kernel's shared memory of the calling thread with NaN; a device does not clear it.
 void poison_shared(const kernel_symbols& of);
 
 inline std::string kernel_name(const void* kernel) {
