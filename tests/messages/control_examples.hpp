@@ -1,4 +1,4 @@
-// An example of each message by which processes and hosts are started, connected and ended.
+// Examples of the messages that start, connect and end processes and hosts.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// What examples of messages have in common.
+// Common parts of the examples of messages.
 
 #pragma once
 
@@ -11,7 +11,7 @@ namespace {
 using namespace troupe;
 using namespace troupe::messages;
 
-/// With something other than its default in every field.
+/// An example of `Message`, with a non-default value in every field.
 template <class Message>
 Message example(const wire& w) = delete;
 

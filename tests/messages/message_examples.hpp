@@ -1,4 +1,4 @@
-// An example of each message, with something other than its default in every field.
+// An example of each message, with a non-default value in every field.
 
 #pragma once
 

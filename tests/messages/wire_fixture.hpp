@@ -1,4 +1,4 @@
-// The actor system, the actors and the tickets that examples of messages have.
+// The actor system, actors and tickets that examples of messages use.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace troupe::tests {
 
-/// Its serializer forgets a field.
+/// A type whose serializer forgets a field.
 struct forgetful {
   int kept = 0, forgotten = 0;
 
@@ -57,7 +57,7 @@ struct wire {
   wire(const wire&) = delete;
   wire& operator=(const wire&) = delete;
 
-  /// Of any type: only its identity travels.
+  /// A handle of any type; only the actor's identity is sent.
   template <class Handle>
   Handle handle() const {
     return caf::actor_cast<Handle>(actor);

@@ -1,5 +1,5 @@
-// Every message goes through bytes as it would between processes. The list of types is that of
-// messages/core/type_ids.hpp: one without an example below does not compile.
+// Every message is serialized and read again, as between processes. The types are those of
+// messages/core/type_ids.hpp: a type without an example below does not compile.
 
 #include "messages/core/error.hpp"
 #include "messages/core/through_bytes.hpp"
@@ -43,12 +43,14 @@ void check_all(wire& w, std::index_sequence<I...>) {
 
 }  // namespace
 
-TEST_CASE_METHOD(wire, "every message in the list of types survives the wire", "[messages]") {
+TEST_CASE_METHOD(wire,
+                 "every registered message survives a round trip through bytes",
+                 "[messages]") {
   check_all(*this, std::make_index_sequence<all_types::end - all_types::begin>());
 }
 
 TEST_CASE_METHOD(wire,
-                 "MESSAGE-1: a message that loses a field on the wire is refused",
+                 "MESSAGE-1: a message whose serializer forgets a field is refused",
                  "[messages]") {
   CHECK(through_bytes(system, tests::forgetful{3, 0}) == tests::forgetful{3, 0});
   CHECK_THROWS_WITH(through_bytes(system, tests::forgetful{3, 4}),
@@ -56,9 +58,10 @@ TEST_CASE_METHOD(wire,
                         && Catch::Matchers::ContainsSubstring("forgetful"));
 }
 
-TEST_CASE_METHOD(wire,
-                 "a message with a NaN or an infinity survives the wire, though NaN equals nothing",
-                 "[messages]") {
+TEST_CASE_METHOD(
+    wire,
+    "a message with NaN or infinity survives a round trip, though NaN does not equal itself",
+    "[messages]") {
   auto sent = example<committed>(*this);
   sent.report.lm_loss = std::numeric_limits<double>::quiet_NaN();
   sent.report.grad_norm = std::numeric_limits<double>::infinity();
@@ -69,7 +72,7 @@ TEST_CASE_METHOD(wire,
 }
 
 TEST_CASE_METHOD(wire,
-                 "the handle of an actor that has ended is no fault of its message",
+                 "a message with the handle of an ended actor passes the check",
                  "[messages]") {
   const auto sent = example<stage_spawned>(*this);
   caf::anon_send_exit(actor, caf::exit_reason::kill);
@@ -77,7 +80,7 @@ TEST_CASE_METHOD(wire,
   CHECK(through_bytes(system, sent) == sent);
 }
 
-TEST_CASE("an error is told apart by its code and keeps its text", "[messages]") {
+TEST_CASE("an error keeps its code and text", "[messages]") {
   const auto e = make_error(ec::refused, "no such file");
   CHECK(is(e, ec::refused));
   CHECK_FALSE(is(e, ec::cancelled));

@@ -241,7 +241,7 @@ TEST_CASE("all_to_all sends a separate part to each rank", "[collective]") {
       std::vector<std::uint8_t> to(expected.size());
       planted_delay(me, round);
       group.all_to_all(stream, from.data(), from_ends, to.data(), to_ends);
-      ensure(to == expected, "everybody's part has come");
+      ensure(to == expected, "each rank's part has arrived");
     }
   });
 }

@@ -31,7 +31,7 @@ step_result not_finite() {
 
 }  // namespace
 
-TEST_CASE("a finite step is decided by its norm and its place", "[decision]") {
+TEST_CASE("the decision on a finite step depends on its norm and position", "[decision]") {
   const auto x = decide(simple(), {.iteration = 3, .consumed = 30}, finite());
   CHECK(x.fault.empty());
   CHECK_FALSE(x.stops);
@@ -43,11 +43,11 @@ TEST_CASE("a finite step is decided by its norm and its place", "[decision]") {
   CHECK(x.skipped == skipped_steps{});
 }
 
-TEST_CASE("a loss per token divides gradients by what counts in the step, and clips them then",
+TEST_CASE("a loss per token divides gradients by the step's token count before clipping",
           "[decision]") {
   auto recipe = simple();
   recipe.per_token_loss = true;
-  recipe.model.sequence = 2;  // 20 rows a step, of which 4 count
+  recipe.model.sequence = 2;  // 20 rows per step, 4 of which count
   const auto x = decide(recipe, {.iteration = 3, .consumed = 30}, finite());
   CHECK(x.loss == 2);
   CHECK(x.grad_norm == 25);
@@ -61,7 +61,7 @@ TEST_CASE("a loss per token divides gradients by what counts in the step, and cl
   CHECK(none.update.gradient_scale == 1);
 }
 
-TEST_CASE("a step that is not finite stops the run and names what, where and when", "[decision]") {
+TEST_CASE("a step that is not finite ends the run with its cause, rank and step", "[decision]") {
   const training_position at{.iteration = 2, .consumed = 20};
   const auto x = decide(simple(), at, not_finite());
   CHECK(x.stops);
@@ -74,7 +74,7 @@ TEST_CASE("a step that is not finite stops the run and names what, where and whe
     CHECK_THAT(text, ContainsSubstring(part));
 }
 
-TEST_CASE("a loss that is not finite is named by its replica", "[decision]") {
+TEST_CASE("a loss that is not finite is reported with its replica", "[decision]") {
   auto result = finite();
   result.losses[1].total = NAN;
   const auto x = decide(simple(), {}, result);
@@ -83,14 +83,14 @@ TEST_CASE("a loss that is not finite is named by its replica", "[decision]") {
   result.nonfinite_parameter = "a";
   CHECK_THAT(decide(simple(), {}, result).fault,
              ContainsSubstring("replica 1 is nan, and the gradient of a is not finite"));
-  // Finite parts whose sum is not.
+  // All parts are finite, but their sum is not.
   auto large = finite();
   for (int i = 0; i < 4; ++i)
     large.norms["c" + std::to_string(i)] += std::ldexp(1, 189);
   CHECK_THAT(decide(simple(), {}, large).fault, ContainsSubstring("the norm of all gradients"));
 }
 
-TEST_CASE("a step that is left out moves data and iterations, and neither rate nor updates",
+TEST_CASE("a skipped step advances data and iterations, but not the learning rate and updates",
           "[decision]") {
   auto recipe = simple();
   recipe.skippable_in_a_row = 2;
@@ -101,13 +101,12 @@ TEST_CASE("a step that is left out moves data and iterations, and neither rate n
   at = {.iteration = 6, .consumed = 60, .skipped = skip.skipped};
   const auto next = decide(recipe, at, finite());
   CHECK(next.update.step == 6);             // the sixth update, in the seventh iteration
-  CHECK(next.update.learning_rate == 0.5);  // of 50 samples, as if the step had not been
+  CHECK(next.update.learning_rate == 0.5);  // for 50 samples: without those of the skipped step
   CHECK(next.skipped.iterations == 1);
   CHECK(next.skipped.in_a_row == 0);
 }
 
-TEST_CASE("only so many steps in a row are left out, and the diagnosis tells how many",
-          "[decision]") {
+TEST_CASE("the number of consecutive skipped steps is limited and in the diagnosis", "[decision]") {
   auto recipe = simple();
   recipe.skippable_in_a_row = 2;
   training_position at;
@@ -120,11 +119,11 @@ TEST_CASE("only so many steps in a row are left out, and the diagnosis tells how
   CHECK(last.stops);
   CHECK_THAT(diagnosis(last, at),
              ContainsSubstring("the 2 steps before it") && ContainsSubstring("skippable_in_a_row"));
-  at.skipped.in_a_row = 0;  // one that was updated with came between
+  at.skipped.in_a_row = 0;  // an update in between
   CHECK(decide(recipe, at, not_finite()).skips());
 }
 
-TEST_CASE("in fp16 norms, clipping and update are those of the loss itself", "[decision]") {
+TEST_CASE("in fp16, norms, clipping and update use unscaled gradients", "[decision]") {
   auto recipe = simple();
   recipe.precision = dtype::f16;
   recipe.scaling = {.initial = 64, .window = 2};
@@ -141,7 +140,7 @@ TEST_CASE("in fp16 norms, clipping and update are those of the loss itself", "[d
   CHECK(decide(recipe, at, scaled).scale.value == 128);
 }
 
-TEST_CASE("in fp16 a step that is not finite is left out and lowers the loss scale, without an end",
+TEST_CASE("in fp16 any number of bad steps is skipped, and each lowers the loss scale",
           "[decision]") {
   auto recipe = simple();
   recipe.precision = dtype::f16;
@@ -165,7 +164,7 @@ TEST_CASE("in fp16 a step that is not finite is left out and lowers the loss sca
                              "`nonfinite` skip"})
       CHECK_THAT(text, ContainsSubstring(part));
   }
-  SECTION("or is left out, as many in a row as may be, counted from there") {
+  SECTION("at its minimum the limit of skipped steps counts from there") {
     recipe.skippable_in_a_row = 2;
     for (int i = 0; i < 2; ++i) {
       const auto x = decide(recipe, at, not_finite());
@@ -179,7 +178,7 @@ TEST_CASE("in fp16 a step that is not finite is left out and lowers the loss sca
   }
 }
 
-TEST_CASE("with a constant loss scale a step that is not finite is as in fp32", "[decision]") {
+TEST_CASE("with a constant loss scale a bad step is treated as in fp32", "[decision]") {
   auto recipe = simple();
   recipe.precision = dtype::f16;
   recipe.scaling.constant = 4096;

@@ -1,4 +1,4 @@
-// However work is sharded over the data axis: the same bits.
+// Sharding over the data axis keeps the same bits.
 
 #include "tests/support/ranks.hpp"
 
@@ -14,7 +14,7 @@ namespace kernels = troupe::kernels;
 
 namespace {
 
-/// Small buckets and grains, so that parameters of some hundred elements are parted.
+/// Small buckets and grains, so that small parameters are split.
 worker_settings sharded(const gpt_config& model) {
   return {.model = gpt_spec(model), .bucket_size = 700, .grain = 32};
 }
@@ -37,7 +37,7 @@ void check_same(const group_step_result& a, const group_step_result& b) {
 
 }  // namespace
 
-TEST_CASE("a distributed optimizer changes no bit", "[distributed][unsanitized]") {
+TEST_CASE("a distributed optimizer gives the same bits", "[distributed][unsanitized]") {
   const auto all = tiny_gpts(2);
   const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const int tensor = GENERATE(1, 2), pipeline = GENERATE(1, 2), data = GENERATE(2, 3);
@@ -65,10 +65,11 @@ TEST_CASE("a distributed optimizer changes no bit", "[distributed][unsanitized]"
     for (const auto& [parameter, missing] : here)
       parted += missing < 0;
   }
-  CHECK(parted > data);  // it is indeed sharded
+  CHECK(parted > data);  // parameters are split
 }
 
-TEST_CASE("a distributed optimizer of every kind changes no bit", "[distributed][unsanitized]") {
+TEST_CASE("a distributed optimizer of every kind gives the same bits",
+          "[distributed][unsanitized]") {
   const auto model
       = cut_for(tiny_gpts(2).at("rope, rms norm, swiglu, no biases, untied, 2 groups"), 2);
   const auto kind = optimizer_kind(GENERATE(1, 2, 3));  // sgd, lion, muon
@@ -95,7 +96,7 @@ TEST_CASE("a distributed optimizer of every kind changes no bit", "[distributed]
   CHECK(sharded_ranks.gathered(true) == judge.gathered(true));
 }
 
-TEST_CASE("muon orthogonalizes what tensor ranks hold together as one rank does", "[distributed]") {
+TEST_CASE("muon on several tensor ranks orthogonalizes as on one rank", "[distributed]") {
   const auto model
       = cut_for(tiny_gpts(2).at("rope, rms norm, swiglu, no biases, untied, 2 groups"), 2);
   const auto mode = muon_tensor_mode(GENERATE(1, 2));  // duplicated, distributed
@@ -114,8 +115,8 @@ TEST_CASE("muon orthogonalizes what tensor ranks hold together as one rank does"
     double far = 0;
     for (std::size_t i = 0; i < values.size(); ++i)
       far = std::max(far, std::abs(double(values[i]) - double(found.at(name)[i])));
-    // A step is of 0.1 or less, and Newton-Schulz steps enlarge roundings of gradients a
-    // hundredfold.
+    // A step is at most 0.1, and Newton-Schulz iterations enlarge rounding errors of gradients a
+    // hundred times.
     CHECK(far < 2e-5);
   }
 }
@@ -143,8 +144,7 @@ TEST_CASE("4 logical replicas have the same bits on 1, 2 and 4 workers", "[distr
   }
 }
 
-TEST_CASE("a state goes from any grid to any other, masters and moments included",
-          "[distributed]") {
+TEST_CASE("a state moves between any two layouts, with masters and moments", "[distributed]") {
   auto model = cut_for(tiny_gpts(2).at("rope, rms norm, swiglu, no biases, untied, 2 groups"), 2);
   model.tied_embeddings = GENERATE(false, true);
   auto settings = sharded(model);
@@ -156,7 +156,7 @@ TEST_CASE("a state goes from any grid to any other, masters and moments included
   for (std::uint64_t step = 1; step <= 2; ++step)
     from.step(step, 1);
   const auto parameters = from.gathered(), moments = from.gathered(true);
-  std::size_t arrays = 0;  // matrices, but those of the words, have one with muon
+  std::size_t arrays = 0;  // with muon, matrices except the embedding have one moment
   for (const auto& [name, values] : parameters) {
     const bool one = muon && name.starts_with("decoder.layers.") && !name.ends_with(".bias")
                      && name.find("norm") == name.npos;
@@ -176,7 +176,7 @@ TEST_CASE("a state goes from any grid to any other, masters and moments included
   CHECK(to.gathered(true) == moments);
 }
 
-TEST_CASE("buckets are complete once each, and reduced as they come have the same bits",
+TEST_CASE("each bucket completes once, and reducing it early gives the same bits",
           "[distributed]") {
   const auto model = tiny_gpts(4).at("learned, layer norm, gelu tanh, biases, tied, dropout");
   auto settings = sharded(model);
@@ -215,7 +215,8 @@ TEST_CASE("buckets are complete once each, and reduced as they come have the sam
   CHECK(seen.vote_digest() == judge.vote_digest());
 }
 
-TEST_CASE("values that are gathered behind a closed gate are waited for", "[distributed]") {
+TEST_CASE("a forward pass waits for values that are gathered behind a closed gate",
+          "[distributed]") {
   const auto model = tiny_gpts(2).at("learned, layer norm, gelu tanh, biases, tied, dropout");
   auto settings = sharded(model);
   settings.distributed_optimizer = true;
@@ -243,7 +244,7 @@ TEST_CASE("values that are gathered behind a closed gate are waited for", "[dist
     gathering.join();
     ensure(loss == loss_of(judge.at(s), here), "the loss of the gathered values");
   });
-  // And without anybody who gathers, until the generation ends.
+  // Without a gather the wait lasts until the end of the generation.
   auto& by = seen.at({});
   by.close_parameter_gates(token);
   std::thread end([&] {

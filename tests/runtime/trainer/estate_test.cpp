@@ -1,4 +1,4 @@
-// Workers that go on from what their ranks had: the same bits, and no damage unseen.
+// Workers that resume from the estates of their ranks: same bits, and detection of damage.
 
 #include "runtime/trainer/rank_estate.hpp"
 #include "tests/support/failing_store.hpp"
@@ -26,7 +26,7 @@ namespace {
 const char* const untied = "rope, rms norm, swiglu, no biases, untied, 2 groups";
 const char* const tied = "learned, layer norm, gelu tanh, biases, tied, dropout";
 
-/// Padding rows in the vocabulary, small buckets and grains.
+/// Padding rows in the vocabulary; small buckets and grains.
 worker_settings settings_of(const char* name, int tensor = 1) {
   auto model = tiny_gpts(2).at(name);
   model.padded_vocabulary = 32;
@@ -58,8 +58,8 @@ void check_same(const group_step_result& a, const group_step_result& b) {
   CHECK(a.digests == b.digests);
 }
 
-/// Trains without estates, and with estates whose workers are replaced: after step 2 by others that
-/// go on, after step 3 by others that do it again.
+/// Trains without and with estates. With estates, workers are replaced after step 2 to continue,
+/// and after step 3 to repeat it.
 void check_replays(const grid& g, worker_settings settings) {
   ranks judge(g, settings, kernels::backend::cpu);
   const auto estates = estates_for(g);
@@ -85,14 +85,15 @@ void check_replays(const grid& g, worker_settings settings) {
   check_same(seen->step(4, 2), expected[3]);
   CHECK(seen->gathered() == judge.gathered());
   CHECK(seen->gathered(true) == judge.gathered(true));
-  judge.for_each_rank([&](const rank_coordinates& s) {  // sharded: of all values, padding too
+  // Sharded: digests of all values, with padding.
+  judge.for_each_rank([&](const rank_coordinates& s) {
     CHECK(seen->at(s).vote_digest() == judge.at(s).vote_digest());
   });
 }
 
 }  // namespace
 
-TEST_CASE("workers that are rebuilt from their estates have the bits of those that never died",
+TEST_CASE("workers that are rebuilt from their estates have the bits of those that lived on",
           "[estate][unsanitized]") {
   const auto* const name = GENERATE(untied, tied);
   const auto type = types[std::size_t(GENERATE(0, 1, 2))];
@@ -105,7 +106,7 @@ TEST_CASE("workers that are rebuilt from their estates have the bits of those th
   check_replays({tensor, pipeline, data}, settings);
 }
 
-TEST_CASE("estates keep what every optimizer keeps", "[estate]") {
+TEST_CASE("estates keep the state of every optimizer", "[estate]") {
   const auto kind = optimizer_kind(GENERATE(0, 1, 2, 3));
   const auto type = types[std::size_t(GENERATE(0, 1))];
   const bool distributed = GENERATE(false, true);
@@ -118,14 +119,14 @@ TEST_CASE("estates keep what every optimizer keeps", "[estate]") {
   check_replays({2, 1, 2}, settings);
 }
 
-TEST_CASE("estates of workers that play several replicas in turn", "[estate]") {
+TEST_CASE("estates work for workers with several replicas", "[estate]") {
   auto settings = settings_of(tied);
   settings.replicas = 2;
   settings.distributed_optimizer = GENERATE(false, true);
   check_replays({1, 2, 2}, settings);
 }
 
-TEST_CASE("estates of two copies of a model that go through each other's ranks", "[estate]") {
+TEST_CASE("estates work for two copies of a model in opposite directions", "[estate]") {
   auto settings = settings_of(untied);
   settings.precision = types[std::size_t(GENERATE(0, 1))];
   settings.distributed_optimizer = GENERATE(false, true);
@@ -146,7 +147,7 @@ TEST_CASE("estates of two copies of a model that go through each other's ranks",
   CHECK(seen->step(3) == expected[2]);
 }
 
-TEST_CASE("estates of a rank that hosts both ends of a tied parameter", "[estate]") {
+TEST_CASE("estates work for a rank with both ends of a tied parameter", "[estate]") {
   auto settings = settings_of(tied);
   settings.chunks = {{chunk_id(0), {0, 1, true, false}}, {chunk_id(1), {1, 2, false, true}}};
   stream stream(kernels::backend::cpu, 1, {});
@@ -178,12 +179,11 @@ TEST_CASE("estates of a rank that hosts both ends of a tied parameter", "[estate
   CHECK(step(x, 2) == second);
 }
 
-TEST_CASE("a step that is left out leaves its state to two iterations, and is replayed",
-          "[estate]") {
+TEST_CASE("a skipped step shares the state of the step before it, and is replayed", "[estate]") {
   recipe what;
   what.model = tiny_gpts(2).at(tied);
   what.precision = dtype::f16;
-  what.scaling.initial = 1 << 24;  // overflows: the first steps are left out
+  what.scaling.initial = 1 << 24;  // overflows: the first steps are skipped
   what.rate = {.maximum = 1e-2, .minimum = 1e-3, .warmup = 8, .decay = 200};
   what.batch = {.micro = 2, .global = 4};
   stream stream(kernels::backend::cpu, 1, {});
@@ -219,7 +219,8 @@ TEST_CASE("a step that is left out leaves its state to two iterations, and is re
   CHECK(left_out < 28);
 }
 
-TEST_CASE("who goes on from a copy is not disturbed by a worker that nobody can stop", "[estate]") {
+TEST_CASE("a worker on a copied estate is not disturbed by an old worker that still runs",
+          "[estate]") {
   auto settings = settings_of(untied);
   settings.precision = types[std::size_t(GENERATE(0, 1))];
   settings.distributed_optimizer = true;
@@ -234,14 +235,14 @@ TEST_CASE("who goes on from a copy is not disturbed by a worker that nobody can 
   for (auto& [at, estate] : estates)
     estate = estate->copied(1, stream);
   ranks seen(g, settings, kernels::backend::cpu, no_stages, estates);
-  old.step(2, 1);  // something else
+  old.step(2, 1);  // another step
   old.step(3, 1);
   seen.each([&](const rank_coordinates& s) { seen.at(s).bring_values(); });
   check_same(seen.step(2, 2), expected);
 }
 
 TEST_CASE(
-    "ESTATE-5: an update that throws half-way leaves the state before, and the step is done again",
+    "ESTATE-5: an update that throws in the middle keeps the previous state, and can be repeated",
     "[estate]") {
   const auto type = types[std::size_t(GENERATE(0, 1))];
   const auto kind = optimizer_kind(GENERATE(0, 1, 3));  // adam, sgd, muon
@@ -268,13 +269,13 @@ TEST_CASE(
   check_same(seen->step(1, 2), judge.step(1, 2));
   const auto before = seen->at({}).digests();
   const auto expected = judge.step(2, 2);
-  // By the first parameters of the update at one rate, or each by itself: then these are updated.
+  // The update runs by learning rate or by parameter; it fails after the first parameters.
   const update_decision decision{.step = 2, .learning_rate = 0.01, .decoupled_learning_rate = 0.02};
   *fails = 5;
   CHECK_THROWS_MATCHES(
       seen->at({}).update(decision), io_error, MessageMatches(ContainsSubstring("planted")));
   *fails = -1;
-  CHECK(seen->at({}).digests() != before);  // it was half-way indeed
+  CHECK(seen->at({}).digests() != before);  // the update had begun
   CHECK(estates.at({})->newest() == iteration_range{1, 1});
   if (GENERATE(false, true)) {
     stream stream(kernels::backend::cpu, 1, {});
@@ -291,8 +292,7 @@ TEST_CASE(
   check_same(seen->step(2, 2), expected);
 }
 
-TEST_CASE("ESTATE-6: damage of a state that was sealed is found when a worker takes it over",
-          "[estate]") {
+TEST_CASE("ESTATE-6: damage of a sealed state is found when a worker takes it over", "[estate]") {
   auto settings = settings_of(untied);
   settings.precision = types[std::size_t(GENERATE(0, 1))];
   settings.chunks = {{chunk_id(0), {0, 2, true, true}}};
@@ -308,29 +308,29 @@ TEST_CASE("ESTATE-6: damage of a state that was sealed is found when a worker ta
     wanted = moment ? shard.name.substr(shard.name.find('.') + 1) : shard.name;
     CHECK_NOTHROW(x.skip(9));
     auto& word = reinterpret_cast<std::uint32_t&>(shard.elements.back());
-    word ^= 1;  // the smallest there is
+    word ^= 1;  // the smallest change
   }
   try {
     worker(settings, stream);
-    FAIL("nobody saw it");
+    FAIL("the damage was not found");
   } catch (const damaged_state& found) {
     CHECK(found.rank() == "stage 3 of replica 1");
     CHECK(found.parameter() == wanted);
     CHECK(found.iteration() == 9);
     CHECK_THAT(found.what(), StartsWith("the state of step 9 is damaged: on stage 3 of replica 1"));
   }
-  CHECK_THROWS_AS(worker(settings, stream), damaged_state);  // it has left the estate
+  // The damaged state was removed from the estate.
+  CHECK_THROWS_AS(worker(settings, stream), damaged_state);
 }
 
-TEST_CASE("ESTATE-6: damage is told as such where the rank has another copy that shows it",
-          "[estate]") {
+TEST_CASE("ESTATE-6: damage is reported where another copy on the rank shows it", "[estate]") {
   auto settings = settings_of(tied);
   settings.precision = dtype::bf16;
   settings.estate = std::make_shared<rank_estate>();
   std::optional<two_copies> seen(std::in_place, settings);
   const auto estates = seen->estates;
   seen.reset();
-  // The second rank has a copy of the embedding, and a copy of the output layer that is tied to it.
+  // The second rank has copies of the embedding and of the output layer that is tied to it.
   auto weights = estates[1]->arrays(0).at(chunk_id(0)).arrays.weights;
   reinterpret_cast<std::uint32_t&>(weights.data<float>()[0]) ^= 1U << 20;
   CHECK_THROWS_AS(two_copies(settings, estates), damaged_state);
@@ -354,7 +354,7 @@ TEST_CASE("a worker whose state was never sealed begins as a new one", "[estate]
   CHECK(worker(settings, stream).digests() == expected);
 }
 
-TEST_CASE("what a checkpoint restored is sealed anew, at any iteration", "[estate]") {
+TEST_CASE("a restored checkpoint is sealed again, at any iteration", "[estate]") {
   auto settings = settings_of(tied);
   settings.chunks = {{chunk_id(0), {0, 2, true, true}}};
   settings.estate = std::make_shared<rank_estate>();
@@ -375,7 +375,7 @@ TEST_CASE("what a checkpoint restored is sealed anew, at any iteration", "[estat
   CHECK(worker(settings, stream).digests() == restored);
 }
 
-TEST_CASE("WORKER-10, WORKER-11: an estate is there, and of the worker's chunks", "[estate]") {
+TEST_CASE("WORKER-10, WORKER-11: an estate is present, and has the worker's chunks", "[estate]") {
   auto settings = settings_of(untied);
   settings.chunks = {{chunk_id(0), {0, 1, true, false}}};
   stream stream(kernels::backend::cpu, 1, {});
@@ -395,8 +395,7 @@ TEST_CASE("WORKER-10, WORKER-11: an estate is there, and of the worker's chunks"
       worker(settings, stream), broken_promise, MessageMatches(StartsWith("WORKER-11")));
 }
 
-TEST_CASE("OPTIMIZER-2, STORE-5: arrays that are taken over have the sizes of one's own",
-          "[estate]") {
+TEST_CASE("OPTIMIZER-2, STORE-5: arrays that are taken over have the expected sizes", "[estate]") {
   auto settings = settings_of(untied);
   settings.precision = types[std::size_t(GENERATE(0, 1))];
   settings.chunks = {{chunk_id(0), {0, 1, true, false}}};

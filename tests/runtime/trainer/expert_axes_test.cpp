@@ -1,5 +1,5 @@
-// A parameter of experts is a declaration: which ranks share it, what is summed over which and what
-// a checkpoint gets of it follow from how it lies along each axis.
+// A parameter of experts is declared by its placement along each axis. The placement decides which
+// ranks share it, which sum its gradients, and which save it.
 
 #include "runtime/layout/mesh.hpp"
 #include "tests/support/ranks.hpp"
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t experts = 2, width = 8;
 
-/// Adds the same to every element of a parameter's gradient.
+/// Adds a constant to every element of a parameter's gradient.
 struct constant_gradient final : node {
   int parameter;
   std::int64_t n;
@@ -32,8 +32,8 @@ struct constant_gradient final : node {
   }
 };
 
-/// A block with one parameter that every rank has, and one of which each has its experts. Rank r
-/// adds r + 1 to the gradients of both.
+/// A block with a replicated parameter and an expert-sharded one. Rank r adds r + 1 to both
+/// gradients.
 extension block_of_rank(int rank) {
   return {.name = "experts", .feed_forward = [rank](module_builder& to, const feed_forward_spec&) {
             const int dense = to.add({.name = "dense", .extents = {width}, .init_std = 0.1});
@@ -49,7 +49,7 @@ extension block_of_rank(int rank) {
           }};
 }
 
-/// What four ranks of which each has half of the experts answer for, put together.
+/// Combined reports of four ranks, each of which has half of the experts.
 struct seen {
   square_norms norms;
   std::map<std::string, std::int64_t> saved;  ///< elements
@@ -100,7 +100,7 @@ seen one_step(bool distributed) {
         rank.reduce();
         const auto norms = rank.norms();
         const std::lock_guard lock(mutex);
-        // Of what equal replicas hold the first is counted.
+        // Of equal replicas only the first counts.
         const auto counts = [&](const std::string& name) {
           const bool of_expert = name.ends_with(".experts");
           return distributed || (of_expert ? folded.at(r)[axis::expert_data] : r) == 0;
@@ -134,7 +134,8 @@ TEST_CASE("a parameter of experts is summed over its own replicas, and saved onc
   CAPTURE(distributed);
   const auto found = one_step(distributed);
   const std::string stem = "decoder.layers.0.mlp.";
-  // All four add up to 10; ranks 0 and 2 have expert 0, and 4 of it; 1 and 3 the other, and 6.
+  // All four add up to 10. Ranks 0 and 2 have expert 0, with the sum 4; ranks 1 and 3 have the
+  // other, with 6.
   CHECK(found.norms.at(stem + "dense").value() == double(width * 10 * 10));
   CHECK(found.norms.at(stem + "experts").value() == double(width * (4 * 4 + 6 * 6)));
   CHECK(found.saved.at(stem + "dense") == width);

@@ -1,4 +1,4 @@
-// The reference trainer against losses made by PyTorch (tests/golden/gpt/README.md).
+// The reference trainer, compared with losses of PyTorch (tests/golden/gpt/README.md).
 
 #include "kernels/backend/backend.hpp"
 #include "tests/support/golden_run.hpp"
@@ -10,7 +10,7 @@ using namespace troupe;
 using namespace troupe::runtime;
 using namespace troupe::tests::golden;
 
-TEST_CASE("the reference trainer meets the losses and gradient norms of PyTorch",
+TEST_CASE("the reference trainer reproduces the losses and gradient norms of PyTorch",
           "[golden][unsanitized]") {
   const std::string name = GENERATE("gpt2_learned_tied",
                                     "gpt2_padded_vocab",
@@ -29,14 +29,14 @@ TEST_CASE("the reference trainer meets the losses and gradient norms of PyTorch"
   meet(name, where, dtype::f32, in_f32);
 }
 
-TEST_CASE("with each optimizer the reference trainer meets PyTorch and the papers' formulas",
+TEST_CASE("with each optimizer the reference trainer reproduces PyTorch and the papers' formulas",
           "[golden][unsanitized]") {
   const std::string name = GENERATE("gpt2_sgd", "llama_lion", "llama_muon", "gpt2_muon_lion");
   const auto where = GENERATE(kernels::backend::cpu, kernels::backend::reference);
   meet(name, where, dtype::f32, in_f32);
 }
 
-TEST_CASE("in bf16, with masters and gradients in f32, the reference trainer meets PyTorch",
+TEST_CASE("in bf16, with masters and gradients in f32, the reference trainer reproduces PyTorch",
           "[golden][unsanitized]") {
   const auto where = GENERATE(kernels::backend::cpu, kernels::backend::reference);
   const bool by_tiles = where == kernels::backend::cpu
@@ -44,8 +44,9 @@ TEST_CASE("in bf16, with masters and gradients in f32, the reference trainer mee
   meet("qwen3_bf16", where, dtype::bf16, by_tiles ? in_bf16_by_tiles : in_bf16);
 }
 
-TEST_CASE("in fp16, under a loss scale that falls and grows, the reference trainer meets PyTorch",
-          "[golden][unsanitized]") {
+TEST_CASE(
+    "in fp16, with a loss scale that falls and grows, the reference trainer reproduces PyTorch",
+    "[golden][unsanitized]") {
   const auto where = GENERATE(kernels::backend::cpu, kernels::backend::reference);
   meet("qwen3_f16", where, dtype::f16, in_f16);
 }

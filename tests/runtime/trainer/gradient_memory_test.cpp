@@ -1,4 +1,4 @@
-// When gradients have memory, and that later steps need no more of it than the first ones.
+// The lifetime of gradient memory; later steps need no more than the first ones.
 
 #include "runtime/trainer/worker.hpp"
 #include "tests/support/ranks.hpp"
@@ -17,7 +17,7 @@ namespace kernels = troupe::kernels;
 
 namespace {
 
-/// Units of some megabytes, as are its activations.
+/// A model with units and activations of some megabytes.
 gpt_config megabyte_gpt() {
   auto c = tiny_gpt(4);
   c.hidden = 192;
@@ -46,7 +46,7 @@ std::int64_t bytes_of_gradients(const worker& x) {
   return sum;
 }
 
-/// Of those that gradients take the memory of.
+/// Bytes of the values whose memory gradients reuse.
 std::int64_t bytes_of_passing_values(const worker& x) {
   std::int64_t sum = 0;
   for (const auto& array : x.value_arrays())
@@ -56,10 +56,8 @@ std::int64_t bytes_of_passing_values(const worker& x) {
 
 }  // namespace
 
-TEST_CASE(
-    "gradients of a worker that sums with nobody stand from the backward pass until they are "
-    "dropped",
-    "[trainer][memory]") {
+TEST_CASE("gradients without a reduction have memory from the backward pass until they are dropped",
+          "[trainer][memory]") {
   const bool rounded = GENERATE(false, true);
   const auto settings = megabytes(rounded ? dtype::bf16 : dtype::f32);
   memory_pool pool;
@@ -67,7 +65,7 @@ TEST_CASE(
   worker x(settings, stream);
   const auto gradients = bytes_of_gradients(x) - bytes_of_passing_values(x);
   CHECK(gradients > (rounded ? 4 << 20 : 8 << 20));
-  CHECK(x.gradient_arrays().size() == 6);  // embedding and four layers and head
+  CHECK(x.gradient_arrays().size() == 6);  // embedding, four layers, and head
   const pass_key key{0, chunk_id(0), microbatch_id(0)};
   std::vector<std::size_t> held, at_rest;
   for (std::uint64_t step = 1; step <= 4; ++step) {
@@ -79,16 +77,16 @@ TEST_CASE(
     x.forward(key, in);
     const auto activations = std::int64_t(pool.bytes_in_use()) - before;
     x.backward(key, {});
-    // The activations are gone, and the gradients are there.
+    // Activations are freed, and gradients are present.
     const auto grown = std::int64_t(pool.bytes_in_use()) - before;
     CHECK(grown >= gradients);
     CHECK(grown < gradients + gradients / 8);
     CHECK(activations > gradients / 2);
-    // Neither stood beside all of the other.
+    // Activations and gradients were not complete at the same time.
     CHECK(std::int64_t(pool.peak_bytes()) - before < activations + gradients);
     x.reduce();
     x.norms();
-    if (step != 3)  // which is left out
+    if (step != 3)  // a skipped step
       x.update({.step = step, .learning_rate = 0.01});
     x.drop_gradients();
     held.push_back(pool.held_bytes());
@@ -101,8 +99,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("gradients of a step that was abandoned are gone when the next begins",
-          "[trainer][memory]") {
+TEST_CASE("gradients of an abandoned step are freed when the next begins", "[trainer][memory]") {
   const auto settings = megabytes(dtype::f32);
   memory_pool pool;
   stream stream(kernels::backend::cpu, 1, pool);
@@ -119,8 +116,7 @@ TEST_CASE("gradients of a step that was abandoned are gone when the next begins"
   CHECK(pool.bytes_in_use() < std::size_t(bytes_of_gradients(x)) * 4);
 }
 
-TEST_CASE("gradients take the memory of rounded values, and leave it to them",
-          "[trainer][memory]") {
+TEST_CASE("gradients and rounded values share memory in turn", "[trainer][memory]") {
   auto c = megabyte_gpt();
   c.tied_embeddings = GENERATE(false, true);
   c.sequence = c.positions = 32;
@@ -136,7 +132,7 @@ TEST_CASE("gradients take the memory of rounded values, and leave it to them",
   const auto values = bytes_of_passing_values(x), gradients = bytes_of_gradients(x);
   const auto of_words = c.vocabulary * c.hidden * 2;
   REQUIRE(values > of_words);
-  const auto waste = gradients / 8;  // of size classes
+  const auto waste = gradients / 8;  // size classes
   std::vector<std::size_t> held;
   for (std::uint64_t step = 1; step <= 5; ++step) {
     CAPTURE(step);
@@ -153,10 +149,11 @@ TEST_CASE("gradients take the memory of rounded values, and leave it to them",
     if (accumulates) {
       first = forward();
       x.backward(key, {});
-      CHECK(std::int64_t(pool.bytes_in_use()) > at_rest + gradients - waste);  // another comes
+      // Another micro-batch follows.
+      CHECK(std::int64_t(pool.bytes_in_use()) > at_rest + gradients - waste);
       key.microbatch = microbatch_id(1);
     }
-    // The table of the words goes with the last forward pass, where no head reads it again.
+    // The last forward pass frees the embedding table, unless a tied head reads it again.
     const auto last = forward();
     if (accumulates)
       CHECK((first - last > of_words / 2) == !c.tied_embeddings);
@@ -173,7 +170,7 @@ TEST_CASE("gradients take the memory of rounded values, and leave it to them",
           {.step = step,
            .learning_rate = 0.01,
            .decoupled_learning_rate = decoupled ? std::optional(0.02) : std::optional<double>()});
-    // The values of a layer are there before its gradients go.
+    // The values of a layer are written before its gradients are freed.
     CHECK(std::int64_t(pool.peak_bytes()) < now + of_words / 2);
     x.drop_gradients();
     CHECK(std::int64_t(pool.bytes_in_use()) < at_rest + waste);
@@ -182,14 +179,14 @@ TEST_CASE("gradients take the memory of rounded values, and leave it to them",
   CHECK(held.back() == held[2]);
 }
 
-TEST_CASE("values of the words make room before the output layer's gradient comes",
+TEST_CASE("the embedding's values are freed before the output layer's gradient is allocated",
           "[trainer][memory]") {
   auto c = megabyte_gpt();
   c.tied_embeddings = GENERATE(false, true);
   c.sequence = c.positions = 32;
   c.vocabulary = c.padded_vocabulary = 12288;
   auto settings = settings_of(c, dtype::bf16);
-  settings.recompute = {.granularity = recompute_granularity::full};  // so the head is a block
+  settings.recompute = {.granularity = recompute_granularity::full};  // makes the head a block
   const bool accumulates = GENERATE(false, true);
   CAPTURE(c.tied_embeddings, accumulates);
   memory_pool pool;
@@ -198,7 +195,7 @@ TEST_CASE("values of the words make room before the output layer's gradient come
   const auto of_words = c.vocabulary * c.hidden * 2;
   const auto in = tiny_batch(stream, settings.model, 1, 1);
   const pass_key first{0, chunk_id(0), microbatch_id(0)};
-  x.begin_step({.step = step_id(1)});  // after it products have their scratch
+  x.begin_step({.step = step_id(1)});  // allocates the scratch of products
   x.forward(first, in);
   x.backward(first, {});
   x.begin_step({.step = step_id(2), .microbatches = accumulates ? 2 : 1});
@@ -208,7 +205,7 @@ TEST_CASE("values of the words make room before the output layer's gradient come
   pool.reset_peak();
   x.input_gradients(first, {}, head);
   x.weight_gradients(first, head);
-  // With another micro-batch to come the values stay.
+  // If another micro-batch follows, the values stay.
   const auto after = std::int64_t(pool.bytes_in_use()), gradient = 2 * of_words;
   const auto room = accumulates ? 0 : of_words, waste = of_words / 4;
   CHECK(after < before + gradient - room + waste);
@@ -257,7 +254,7 @@ TEST_CASE("a stage with the head drops its values after the last input gradient 
     s.x.drop_gradients();
     return s.x.digests();
   };
-  stage late(settings), soon(settings);  // W after all I, or each after its own
+  stage late(settings), soon(settings);  // W after all I, or each after its own I
   for (const std::uint64_t step : {1, 2, 3}) {
     CAPTURE(step);
     trains(late, step);
@@ -266,10 +263,10 @@ TEST_CASE("a stage with the head drops its values after the last input gradient 
     const auto between = late.bytes();
     late.x.input_gradients(key(1), {});
     const auto first = between - before, last = late.bytes() - between;
-    const auto waste = of_words / 4;  // in the first step products take their scratch, too
+    const auto waste = of_words / 4;  // the first step allocates the scratch of products, too
     CHECK(first - last > of_words - waste);
     CHECK(first - last < of_words + waste);
-    if (step == 2) {  // abandoned while values are gone and no gradient has come
+    if (step == 2) {  // abandoned while values are dropped and gradients are missing
       for (auto* const s : {&late, &soon}) {
         s->x.begin_step({.step = step_id(step), .training = false});
         forward(*s, step, 0);
@@ -288,7 +285,7 @@ TEST_CASE("a stage with the head drops its values after the last input gradient 
   }
 }
 
-TEST_CASE("values that make room for gradients have the same bits as those that stay",
+TEST_CASE("values that make room for gradients have the same bits as permanent ones",
           "[trainer][memory]") {
   for (const auto& [name, config] : tiny_gpts(2))
     for (const auto precision : {dtype::bf16, dtype::f16})
@@ -326,7 +323,7 @@ TEST_CASE("values that make room for gradients have the same bits as those that 
               backward(0);
               forward(1);
               backward(1);
-            } else {  // the first micro-batch's backward pass comes last and still reads values
+            } else {  // the first micro-batch's backward pass is last and still reads values
               forward(1);
               backward(1);
               backward(0);
@@ -353,13 +350,13 @@ TEST_CASE("values that make room for gradients have the same bits as those that 
       }
 }
 
-TEST_CASE("stages that sum with nobody drop values, too, and those of a tie do not",
+TEST_CASE("stages without a reduction drop values, too, but not those of a tied parameter",
           "[trainer][memory]") {
   for (const auto& [name, config] : tiny_gpts(3)) {
     CAPTURE(name);
     const worker_settings settings{.model = gpt_spec(config), .precision = dtype::bf16};
     ranks alone({}, settings, kernels::backend::cpu);
-    // The last one has a head, and no layer.
+    // The last stage has a head, but no layer.
     const std::vector<chunk_range> cuts{
         {0, 2, true, false}, {2, 3, false, false}, {3, 3, false, false}, {3, 3, false, true}};
     ranks stages({.pipeline = 4}, settings, kernels::backend::cpu, cuts);
@@ -374,7 +371,7 @@ TEST_CASE("stages that sum with nobody drop values, too, and those of a tie do n
   }
 }
 
-TEST_CASE("a rank with a table of padding alone keeps it", "[trainer][memory]") {
+TEST_CASE("a rank whose embedding is only padding keeps it", "[trainer][memory]") {
   auto config = tiny_gpts(2).at("rope, rms norm, swiglu, no biases, untied, 2 groups");
   config.vocabulary = 15;
   config.padded_vocabulary = 32;
@@ -388,7 +385,7 @@ TEST_CASE("a rank with a table of padding alone keeps it", "[trainer][memory]") 
     CHECK(std::isfinite(x));
 }
 
-TEST_CASE("who sums gradients with others keeps their memory and has the same bits",
+TEST_CASE("a worker with a gradient reduction keeps gradient memory and has the same bits",
           "[trainer][memory]") {
   auto settings = megabytes(dtype::f32);
   settings.model = gpt_spec(tiny_gpts(2).begin()->second);

@@ -1,5 +1,5 @@
-// How often a step reads state and gradients, by the profile of its operations: what is final is
-// read while it is near, and nothing is read a second time.
+// How often a step reads state and gradients, by the profile of its operations. Final values are
+// read while they are in cache, and only once.
 
 #include "runtime/collective/local/local_group.hpp"
 #include "runtime/telemetry/operation_profile.hpp"
@@ -19,7 +19,7 @@ namespace kernels = troupe::kernels;
 
 namespace {
 
-/// What a step is stopped after.
+/// The last phase of a step that runs.
 enum class stopped_after : std::uint8_t { passes, reduction, update };
 
 struct watched_step {
@@ -28,7 +28,7 @@ struct watched_step {
   digest vote, state;
   double parameters = 0;
 
-  /// Bytes that operations of this name had to move in a step; 0: there was none.
+  /// Bytes that operations with this name moved in a step; 0 if there were none.
   double bytes(std::string_view name) const {
     double sum = 0;
     for (const auto& x : operations)
@@ -51,7 +51,7 @@ gpt_config watched_model(bool tied) {
   return out;
 }
 
-/// Three steps, of which the profile counts the last, by a worker that plays all replicas.
+/// Runs three steps with a worker that computes all replicas; the profile counts the last one.
 watched_step profiled_step(const gpt_config& model, worker_settings settings, stopped_after end) {
   settings.model = gpt_spec(model);
   settings.chunks = {{chunk_id(0), all_of(settings.model)}};
@@ -95,8 +95,7 @@ watched_step profiled_step(const gpt_config& model, worker_settings settings, st
 
 }  // namespace
 
-TEST_CASE("gradients that nobody else adds to are read for their norms beside the backward pass",
-          "[trainer]") {
+TEST_CASE("unshared gradients are read for their norms during the backward pass", "[trainer]") {
   const bool tied = GENERATE(false, true);
   const auto model = watched_model(tied);
   const auto passes = profiled_step(model, {}, stopped_after::passes),
@@ -130,7 +129,7 @@ TEST_CASE("a vote on gradients reads them once for norms and digest", "[trainer]
   CHECK(alone.vote == digest());
 }
 
-TEST_CASE("no rule of the optimizer reads the state again for its digest", "[trainer]") {
+TEST_CASE("the digest of the state needs no extra read, for every optimizer", "[trainer]") {
   const auto kind = optimizer_kind(GENERATE(0, 1, 2, 3));
   worker_settings settings{.precision = GENERATE(false, true) ? dtype::bf16 : dtype::f32};
   settings.optimizer.kind = kind;

@@ -1,4 +1,4 @@
-// What a job says of its data and of the tokenizer that made them.
+// A job's data, and the tokenizer that they were made with.
 
 #include "runtime/trainer/job_data.hpp"
 
@@ -16,7 +16,7 @@ using json = nlohmann::json;
 
 namespace {
 
-/// Letters, and tokens that are added: the ends of two kinds of documents, and those of FIM.
+/// A tokenizer with letters and added tokens: two document ends, and the FIM tokens.
 json file_with_two_ends() {
   json vocab;
   for (int i = 0; i < 26; ++i)
@@ -59,7 +59,7 @@ std::string wrong_with(const training_job& job) {
 
 }  // namespace
 
-TEST_CASE("what fills in the middle knows the token that ends a document", "[trainer]") {
+TEST_CASE("fill-in-the-middle needs the token that ends a document", "[trainer]") {
   const scratch_folder folder;
   auto job = job_of(folder, "<|endoftext|>");
   job.data.fim.enabled = true;
@@ -74,7 +74,7 @@ TEST_CASE("what fills in the middle knows the token that ends a document", "[tra
   CHECK(wrong_with(job).empty());
 }
 
-TEST_CASE("a tokenizer with further added tokens reads what was written before", "[trainer]") {
+TEST_CASE("a tokenizer with more added tokens reads older data", "[trainer]") {
   const scratch_folder old, now;
   auto before = file_with_two_ends();
   before["added_tokens"].erase(2);
@@ -97,7 +97,7 @@ TEST_CASE("a tokenizer with further added tokens reads what was written before",
   CHECK_THAT(data_text(job, 1),
              ContainsSubstring("was written before 4 tokens were added to the tokenizer"));
   CHECK_THAT(data_text(job_of(now, "<|endoftext|>"), 1), !ContainsSubstring("written before"));
-  // Other ids, other settings of the same ids, another end, and tokens that the vocabulary has.
+  // Refused: other ids, other settings of the same ids, and another end of documents.
   auto swapped = before;
   std::swap(swapped["model"]["vocab"]["b"], swapped["model"]["vocab"]["c"]);
   auto stripped = before;
@@ -113,7 +113,7 @@ TEST_CASE("a tokenizer with further added tokens reads what was written before",
   CHECK_THAT(wrong_with(ends_otherwise), ContainsSubstring("written by another tokenizer"));
 }
 
-TEST_CASE("a description of a tokenizer that is none is refused, not a crash", "[trainer]") {
+TEST_CASE("an invalid description of a tokenizer is refused", "[trainer]") {
   const scratch_folder folder;
   auto job = job_of(folder, "<|endoftext|>");
   for (const auto* const text : {R"({"type": 3, "fingerprint": "x"})",

@@ -1,4 +1,4 @@
-// A job as text is the same job again.
+// A job survives a round trip through its text.
 
 #include "runtime/trainer/job_json.hpp"
 
@@ -52,13 +52,13 @@ training_job some_job() {
 
 }  // namespace
 
-TEST_CASE("a job that was written as JSON is read as the same job", "[trainer]") {
+TEST_CASE("a job survives a round trip through JSON", "[trainer]") {
   const auto job = some_job();
   const auto text = to_json(job);
   const auto again = job_from_json(text);
   CHECK(to_json(again) == text);
   CHECK(again.training.seed == job.training.seed);
-  CHECK(again.training.rate == job.training.rate);  // doubles to the bit
+  CHECK(again.training.rate == job.training.rate);  // exact doubles
   CHECK(again.training.precision == dtype::bf16);
   CHECK(to_json(again.training.model) == to_json(job.training.model));
   CHECK(again.data.path == job.data.path);
@@ -72,12 +72,12 @@ TEST_CASE("a job that was written as JSON is read as the same job", "[trainer]")
   CHECK(again.check_messages);
 }
 
-TEST_CASE("every number of a job's JSON decides a field of the job", "[trainer]") {
-  // Each is changed alone, and must be found changed in what was read.
+TEST_CASE("every number in a job's JSON sets a field of the job", "[trainer]") {
+  // Each is changed alone, and has to change the job.
   const auto flat = nlohmann::json::parse(to_json(some_job())).flatten();
   for (const auto& [name, value] : flat.items()) {
     if (!value.is_number_integer() || name.find("/model/") != std::string::npos)
-      continue;  // the model's own reader refuses what is no model
+      continue;  // the model's own reader refuses invalid models
     auto other = flat;
     other[name] = 1 - std::min<std::int64_t>(1, value.get<std::int64_t>());
     const auto text = other.unflatten().dump();
@@ -86,7 +86,7 @@ TEST_CASE("every number of a job's JSON decides a field of the job", "[trainer]"
   }
 }
 
-TEST_CASE("paths and texts of a job that are not UTF-8 are read as the same bytes", "[trainer]") {
+TEST_CASE("paths and texts of a job that are not UTF-8 keep their bytes", "[trainer]") {
   auto job = some_job();
   job.checkpoints.save = "x\xff";
   job.watch.log_file = std::string("\xc3\x00/l.jsonl", 10);
@@ -103,7 +103,7 @@ TEST_CASE("paths and texts of a job that are not UTF-8 are read as the same byte
   CHECK(again.data.path == job.data.path);
 }
 
-TEST_CASE("a job's JSON with a value that no job has is refused", "[trainer]") {
+TEST_CASE("a job's JSON with an invalid value is refused", "[trainer]") {
   const auto [name, value] = GENERATE(table<const char*, nlohmann::json>({
       {"/training/rate/maximum", "much"},
       {"/training/rate/maximum", "1e-3"},
@@ -130,7 +130,7 @@ TEST_CASE("a job's JSON with a value that no job has is refused", "[trainer]") {
   CHECK_THROWS_AS(job_from_json(job.dump()), input_error);
 }
 
-TEST_CASE("functions of a job go by name, and a name that is not known is refused", "[trainer]") {
+TEST_CASE("functions of a job are stored by name, and an unknown name is refused", "[trainer]") {
   auto job = some_job();
   job.training.own
       = {.name = "squares", .feed_forward = [](module_builder&, const feed_forward_spec&) {}};
@@ -156,7 +156,7 @@ TEST_CASE("functions of a job go by name, and a name that is not known is refuse
       job_from_json(text, known), input_error, MessageMatches(ContainsSubstring("'lazy'")));
 }
 
-TEST_CASE("a schedule in a file travels with its text", "[trainer]") {
+TEST_CASE("a schedule file is stored with its text", "[trainer]") {
   const troupe::tests::scratch_folder folder;
   auto job = some_job();
   job.layout.schedule = {.source = (folder.path() / "schedule.csv").string()};
@@ -169,7 +169,7 @@ TEST_CASE("a schedule in a file travels with its text", "[trainer]") {
   CHECK_THROWS_AS(pipeline_schedule({.source = there.source}, 2, 4), input_error);
 }
 
-TEST_CASE("a text that is no job is refused", "[trainer]") {
+TEST_CASE("a text that is not a job is refused", "[trainer]") {
   CHECK_THROWS_AS(job_from_json("{}"), input_error);
   CHECK_THROWS_AS(job_from_json("not JSON"), input_error);
 }

@@ -59,17 +59,17 @@ void in_parts(training_job& x) {
 
 }  // namespace
 
-TEST_CASE("a job that can run has no complaints", "[job]") {
+TEST_CASE("a valid job has no complaints", "[job]") {
   CHECK(validate(good()).empty());
 }
 
-TEST_CASE("a job whose batch knows other replicas than its layout was resolved wrongly", "[job]") {
+TEST_CASE("a job whose batch and layout have different replicas is refused", "[job]") {
   auto job = good();
   job.training.batch.data_parallel = 1;
   CHECK_BREAKS("JOB-1", validate(job));
 }
 
-TEST_CASE("each broken rule of a job has its sentence", "[job]") {
+TEST_CASE("each broken rule of a job has an error text", "[job]") {
   const scratch_folder folder;
   std::vector<std::pair<std::string, training_job>> broken;
   const auto add = [&](const std::string& what, const auto& change) {
@@ -138,7 +138,7 @@ TEST_CASE("each broken rule of a job has its sentence", "[job]") {
   }
 }
 
-TEST_CASE("each impossible layout has its sentence, with the nearest that would do", "[job]") {
+TEST_CASE("each impossible layout has an error text, with the nearest valid value", "[job]") {
   struct {
     const char* says;
     void (*change)(training_job&);
@@ -195,8 +195,7 @@ TEST_CASE("each impossible layout has its sentence, with the nearest that would 
   }
 }
 
-TEST_CASE("replicas that take turns are the same run as replicas with workers of their own",
-          "[job]") {
+TEST_CASE("replicas in turn on one worker give the same identity as one worker each", "[job]") {
   auto turns = good();
   turns.layout.world = 1;
   turns.layout.replicas_per_worker = 2;
@@ -212,7 +211,7 @@ TEST_CASE("replicas that take turns are the same run as replicas with workers of
   CHECK(identity(cut) != identity(good()));
 }
 
-TEST_CASE("a log, an empty file and a torn first record may be a log file", "[job]") {
+TEST_CASE("a log, an empty file and a torn first record are accepted as log file", "[job]") {
   const scratch_folder folder;
   auto job = good();
   job.watch.log_file = folder / "log";
@@ -224,12 +223,12 @@ TEST_CASE("a log, an empty file and a torn first record may be a log file", "[jo
   }
 }
 
-TEST_CASE("the identity is what a manifest gives back", "[job]") {
+TEST_CASE("the identity survives a round trip through a manifest", "[job]") {
   const auto text = identity(good());
   CHECK(nlohmann::json::parse(text).dump() == text);
 }
 
-TEST_CASE("what decides the bits is in the identity, and where files lie is not", "[job]") {
+TEST_CASE("the identity has what decides the bits, without paths", "[job]") {
   const scratch_folder folder;
   write_data(folder / "data", 4);
   auto here = good();

@@ -1,4 +1,4 @@
-// What a process keeps of another one's ranks.
+// States of another process's ranks that a keeper holds.
 
 #include "runtime/trainer/kept_states.hpp"
 
@@ -24,7 +24,7 @@ using steps = std::vector<std::uint64_t>;
 
 }  // namespace
 
-TEST_CASE("KEPT-1: a new state takes the place of the older of two", "[runtime][trainer]") {
+TEST_CASE("KEPT-1: a new state replaces the older of two", "[runtime][trainer]") {
   kept_states x;
   for (std::uint64_t n = 1; n <= 5; ++n) {
     x.put(now, 3, at(n), state(n));
@@ -35,7 +35,7 @@ TEST_CASE("KEPT-1: a new state takes the place of the older of two", "[runtime][
   CHECK(x.iterations(3, 4) == steps{4, 5});
 }
 
-TEST_CASE("KEPT-1: after the ranks went back, one whole state of theirs is there all the time",
+TEST_CASE("KEPT-1: after ranks went back, one complete state of theirs is always kept",
           "[runtime][trainer]") {
   kept_states x;
   x.put(before, 3, at(6), state(6));
@@ -48,7 +48,7 @@ TEST_CASE("KEPT-1: after the ranks went back, one whole state of theirs is there
   }
 }
 
-TEST_CASE("KEPT-2: a step is kept when each rank has given it in this generation",
+TEST_CASE("KEPT-2: a step is kept once every rank has sent it in this generation",
           "[runtime][trainer]") {
   kept_states x;
   x.put(before, 0, at(7), state(1));
@@ -56,7 +56,7 @@ TEST_CASE("KEPT-2: a step is kept when each rank has given it in this generation
   CHECK(x.has(before, 0, 2, 7));
   x.put(now, 0, at(7), state(1));
   CHECK_FALSE(x.has(now, 0, 2, 7));
-  CHECK(x.iterations(0, 2) == steps{7});  // whoever died now is replaced all the same
+  CHECK(x.iterations(0, 2) == steps{7});  // the older complete step can be used meanwhile
   x.put(now, 1, at(7), state(2));
   CHECK(x.has(now, 0, 2, 7));
   x.put(now, 0, at(8), state(3));
@@ -64,26 +64,25 @@ TEST_CASE("KEPT-2: a step is kept when each rank has given it in this generation
   CHECK(x.iterations(0, 2) == steps{7});
 }
 
-TEST_CASE("a step that is left out is kept with the state before it", "[runtime][trainer]") {
+TEST_CASE("a skipped step is kept with the state before it", "[runtime][trainer]") {
   kept_states x;
   x.put(now, 0, at(7), state(7));
   x.extend(now, 0, 8);
   CHECK(value_of(x, 0, 8) == 7);
   CHECK(x.iterations(0, 1) == steps{7, 8});
-  x.extend(now, 0, 10);  // nine was never given
+  x.extend(now, 0, 10);  // step 9 was never sent
   CHECK_FALSE(x.has(now, 0, 1, 10));
   x.extend(before, 0, 9);  // of another generation
   CHECK_FALSE(x.has(now, 0, 1, 9));
 }
 
-TEST_CASE("KEPT-2: what an older generation gave of later steps is forgotten",
-          "[runtime][trainer]") {
+TEST_CASE("KEPT-2: later steps of an older generation are forgotten", "[runtime][trainer]") {
   kept_states x;
   x.put(before, 0, at(7), state(1));
   x.put(before, 0, at(8), state(2));
   x.put(now, 0, at(7), state(1));
   CHECK(x.iterations(0, 1) == steps{7});
-  x.extend(now, 0, 8);  // this time it was left out
+  x.extend(now, 0, 8);  // this time step 8 was skipped
   CHECK(x.has(now, 0, 1, 8));
   CHECK(value_of(x, 0, 8) == 1);
 }
@@ -95,9 +94,8 @@ TEST_CASE("a state is kept for each of the steps that ended in it", "[runtime][t
   CHECK(x.iterations(0, 1) == steps{7, 8, 9});
 }
 
-TEST_CASE(
-    "KEEPER-3: what other ranks gave goes when another has kept it, and what is later at once",
-    "[runtime][trainer]") {
+TEST_CASE("KEEPER-3: states of other ranks are dropped once moved; later ones at once",
+          "[runtime][trainer]") {
   kept_states x;
   for (const int rank : {0, 1, 2})
     for (const std::uint64_t n : {6, 7})
@@ -111,7 +109,7 @@ TEST_CASE(
   CHECK(x.iterations(1, 2) == steps{6, 7});
 }
 
-TEST_CASE("a state that later steps have left as it is stays for the one that is gone back to",
+TEST_CASE("a state that also ends later steps stays for the step that the run goes back to",
           "[runtime][trainer]") {
   kept_states x;
   x.put(before, 0, {5, 7}, state(5));

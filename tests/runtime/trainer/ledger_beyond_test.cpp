@@ -1,4 +1,4 @@
-// What a run that died had committed beyond a checkpoint.
+// The steps that a dead run committed after a checkpoint.
 
 #include "runtime/trainer/ledger_beyond.hpp"
 
@@ -26,7 +26,7 @@ ledger::told step(std::uint64_t number, std::uint64_t iteration) {
                       .state = {iteration, 1}}};
 }
 
-/// From iteration 10 on; it had saved iteration 12.
+/// The ledger of a run that started after iteration 10 and saved iteration 12.
 std::vector<ledger_record> left() {
   std::vector<ledger_record> out = {ledger::restarted{{1, "supervisor", 10}},
                                     ledger::succeeded{1},
@@ -60,7 +60,7 @@ std::size_t count(const std::vector<ledger_record>& all) {
 
 }  // namespace
 
-TEST_CASE("COLD-2: a ledger from a checkpoint on has each step since once", "[runtime][trainer]") {
+TEST_CASE("COLD-2: a ledger cut at a checkpoint has each later step once", "[runtime][trainer]") {
   const auto found = beyond(left(), at(12));
   CHECK(found.complaint.empty());
   CHECK(found.newest == 17);
@@ -84,23 +84,22 @@ TEST_CASE("COLD-2: a ledger from a checkpoint on has each step since once", "[ru
     CHECK(n == 0);
 }
 
-TEST_CASE("a ledger from a checkpoint on can be taken up from once more", "[runtime][trainer]") {
+TEST_CASE("a cut ledger can be cut again", "[runtime][trainer]") {
   const auto again = beyond(beyond(left(), at(10)).records, at(12));
   CHECK(again.complaint.empty());
   CHECK(again.stored == std::vector<std::uint64_t>{14, 16});
   CHECK(complaints_of(again.records).empty());
 }
 
-TEST_CASE("a checkpoint that was complete and is later than the one that is taken is said",
-          "[runtime][trainer]") {
+TEST_CASE("a newer complete checkpoint than the chosen one is reported", "[runtime][trainer]") {
   CHECK(beyond(left(), at(11)).saved == 12U);
 }
 
-TEST_CASE("nothing is stored beyond the newest local step", "[runtime][trainer]") {
+TEST_CASE("there are no stored steps beyond the newest local one", "[runtime][trainer]") {
   CHECK(beyond(left(), at(16)).stored.empty());
 }
 
-TEST_CASE("LEDGER-2: a ledger with a step that came out otherwise when it ran again is no use",
+TEST_CASE("LEDGER-2: a ledger with a step that ran again with another state is refused",
           "[runtime][trainer]") {
   auto all = left();
   all.emplace_back(ledger::replayed{15, {15, 2}});
@@ -108,7 +107,7 @@ TEST_CASE("LEDGER-2: a ledger with a step that came out otherwise when it ran ag
   CHECK_THAT(beyond(all, at(12)).complaint, ContainsSubstring("step 15 was computed twice"));
 }
 
-TEST_CASE("LEDGER-1: a ledger that lacks a step is no use", "[runtime][trainer]") {
+TEST_CASE("LEDGER-1: a ledger with a missing step is refused", "[runtime][trainer]") {
   auto all = left();
   std::erase_if(all, [](const ledger_record& x) {
     const auto* const step = std::get_if<ledger::committed>(&x);
@@ -123,7 +122,7 @@ TEST_CASE("LEDGER-1: a ledger that lacks a step is no use", "[runtime][trainer]"
         == "its ledger is of another training: it does not know iteration 14");
 }
 
-TEST_CASE("COLD-1: a ledger of another training is no use", "[runtime][trainer]") {
+TEST_CASE("COLD-1: a ledger of another training is refused", "[runtime][trainer]") {
   CHECK_THAT(beyond(left(), at(9)).complaint, ContainsSubstring("does not know iteration 9"));
   auto other = at(12);
   other.consumed += 8;

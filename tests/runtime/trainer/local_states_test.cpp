@@ -1,4 +1,4 @@
-// States of ranks on a disk of this host.
+// States of ranks on a local disk.
 
 #include "runtime/trainer/local_states.hpp"
 
@@ -66,7 +66,7 @@ using steps = std::vector<std::uint64_t>;
 
 }  // namespace
 
-TEST_CASE("what was written to the local disk another process reads, to the bit", "[trainer]") {
+TEST_CASE("a state on the local disk is read by another process, bit for bit", "[trainer]") {
   const scratch_folder folder;
   {
     local_states x(folder / "states");
@@ -94,7 +94,7 @@ TEST_CASE("what was written to the local disk another process reads, to the bit"
   CHECK_THROWS_AS(x.read(0, 4, 42), input_error);
 }
 
-TEST_CASE("the two newest steps of each process stay", "[trainer]") {
+TEST_CASE("the two newest steps of each process are kept", "[trainer]") {
   const scratch_folder folder;
   local_states x(folder.path());
   for (const std::uint64_t n : {10, 20, 30})
@@ -106,8 +106,7 @@ TEST_CASE("the two newest steps of each process stay", "[trainer]") {
   CHECK(steps_of(local_states(folder.path())) == steps{20, 30});
 }
 
-TEST_CASE("what the former keeper of a process wrote on this host goes with what is older",
-          "[trainer]") {
+TEST_CASE("older states of a former keeper on this host are removed", "[trainer]") {
   const scratch_folder folder;
   local_states now(folder.path()), before(folder.path());
   for (const std::uint64_t n : {10, 20})
@@ -119,7 +118,7 @@ TEST_CASE("what the former keeper of a process wrote on this host goes with what
   CHECK(steps_of(local_states(folder.path()), 1) == steps{10});
 }
 
-TEST_CASE("a step that somebody has removed from the disk is not there", "[trainer]") {
+TEST_CASE("a step that was removed from the disk is not listed", "[trainer]") {
   const scratch_folder folder;
   local_states x(folder.path());
   for (const std::uint64_t n : {10, 20})
@@ -128,7 +127,7 @@ TEST_CASE("a step that somebody has removed from the disk is not there", "[train
   CHECK(steps_of(x) == steps{10});
 }
 
-TEST_CASE("what is newer than the step that is written is of a run that went back", "[trainer]") {
+TEST_CASE("writing a step removes newer steps of a run that went back", "[trainer]") {
   const scratch_folder folder;
   {
     local_states x(folder.path());
@@ -140,14 +139,15 @@ TEST_CASE("what is newer than the step that is written is of a run that went bac
   CHECK(steps_of(x) == steps{20});
 }
 
-TEST_CASE("LOCAL-1: what is half written has no name of a step, and is cleared away", "[trainer]") {
+TEST_CASE("LOCAL-1: an incomplete step is not listed and is removed", "[trainer]") {
   const scratch_folder folder;
   {
     local_states x(folder.path());
     store(x, 10);
   }
   fs::copy(folder / "process-0/step-0000010", folder / "process-0/.step-0000020.partial");
-  fs::create_directory(folder / "process-0/step-0000030");  // a manifest is the last file
+  // Without a manifest, which is written last.
+  fs::create_directory(folder / "process-0/step-0000030");
   write_text(folder / "else", "what is not ours stays");
   local_states x(folder.path());
   CHECK(steps_of(x) == steps{10});
@@ -156,7 +156,7 @@ TEST_CASE("LOCAL-1: what is half written has no name of a step, and is cleared a
   CHECK(fs::exists(folder / "else"));
 }
 
-TEST_CASE("LOCAL-1: what a living process is writing stays as it is", "[trainer]") {
+TEST_CASE("LOCAL-1: the files that a living process writes are left alone", "[trainer]") {
   const scratch_folder folder;
   {
     local_states x(folder.path());
@@ -185,8 +185,8 @@ TEST_CASE("LOCAL-1: what a living process is writing stays as it is", "[trainer]
   CHECK_FALSE(fs::exists(half));
 }
 
-TEST_CASE("LOCAL-2: a manifest that tells of more than there can be is refused", "[trainer]") {
-  // Four times this is 0 in 64 bits.
+TEST_CASE("LOCAL-2: a manifest with an impossible size is refused", "[trainer]") {
+  // Four times this number is 0 in 64 bits.
   const auto told = std::string("\"kept\": ") + GENERATE("4611686018427387904", "1000000");
   const scratch_folder folder;
   local_states x(folder.path());
@@ -204,7 +204,7 @@ TEST_CASE("LOCAL-2: a manifest that tells of more than there can be is refused",
                        MessageMatches(ContainsSubstring("shorter than its manifest")));
 }
 
-TEST_CASE("LOCAL-2: one bit that is another is found, and the step is gone", "[trainer]") {
+TEST_CASE("LOCAL-2: a flipped bit is found, and the step is removed", "[trainer]") {
   const auto* const name = GENERATE("rank-00002.state", "manifest.json");
   const auto place = GENERATE(0.0, 0.5, 1.0);
   CAPTURE(name, place);
@@ -229,7 +229,7 @@ TEST_CASE("LOCAL-2: one bit that is another is found, and the step is gone", "[t
   CHECK_FALSE(fs::exists(folder / "process-0/step-0000020"));
 }
 
-TEST_CASE("LOCAL-2: a file that is shorter or gone is not used", "[trainer]") {
+TEST_CASE("LOCAL-2: a truncated or missing file is not used", "[trainer]") {
   const bool gone = GENERATE(false, true);
   const scratch_folder folder;
   local_states x(folder.path());
@@ -243,7 +243,7 @@ TEST_CASE("LOCAL-2: a file that is shorter or gone is not used", "[trainer]") {
   CHECK(x.complete().empty());
 }
 
-TEST_CASE("LOCAL-3: a disk that refuses costs nothing, and is used again when it is back",
+TEST_CASE("LOCAL-3: a failing disk does not stop the run, and is used again when it works",
           "[trainer]") {
   const scratch_folder folder;
   write_text(folder / "states", "a file stands in the way");
@@ -254,19 +254,20 @@ TEST_CASE("LOCAL-3: a disk that refuses costs nothing, and is used again when it
   fs::remove(folder / "states");
   store(x, 30);
   CHECK(steps_of(x) == steps{30});
-  fs::remove_all(folder / "states");  // vanished
+  fs::remove_all(folder / "states");  // the folder disappears
   store(x, 40);
   CHECK(steps_of(local_states(folder / "states")) == steps{40});
 }
 
-TEST_CASE("LOCAL-3: of each process one step is written at a time, and none waits for another's",
-          "[trainer]") {
+TEST_CASE(
+    "LOCAL-3: one step of each process is written at a time; processes do not wait for each other",
+    "[trainer]") {
   const scratch_folder folder;
   std::optional<local_writer_lock> living(std::in_place);
   living->take(folder.path(), 0);
   local_states x(folder.path());
   x.store(step(10));
-  x.store(step(20));  // is left out
+  x.store(step(20));  // skipped
   x.store(step(10, 1));
   CHECK(x.storing(0) == 10);
   CHECK(x.storing(1) == 10);
@@ -280,7 +281,7 @@ TEST_CASE("LOCAL-3: of each process one step is written at a time, and none wait
   CHECK(steps_of(x, 1) == steps{10});
 }
 
-TEST_CASE("LOCAL-4: the step that all processes have stays beside the two newest", "[trainer]") {
+TEST_CASE("LOCAL-4: the step that all processes have is kept beside the two newest", "[trainer]") {
   const scratch_folder folder;
   local_states x(folder.path());
   for (const std::uint64_t n : {10, 20, 30, 40}) {
@@ -298,7 +299,7 @@ TEST_CASE("LOCAL-4: the step that all processes have stays beside the two newest
   CHECK(steps_of(x) == steps{40, 50});
 }
 
-TEST_CASE("what this process has written it does not write again", "[trainer]") {
+TEST_CASE("a step that this process has written is not written again", "[trainer]") {
   const scratch_folder folder;
   local_states x(folder.path());
   store(x, 10);
@@ -309,7 +310,7 @@ TEST_CASE("what this process has written it does not write again", "[trainer]") 
   CHECK(fs::last_write_time(file) == before - std::chrono::hours(1));
 }
 
-TEST_CASE("runs that differ have folders of their own", "[trainer]") {
+TEST_CASE("different runs have different folders", "[trainer]") {
   CHECK(local_folder_of("/x", "a", "b") != local_folder_of("/x", "a", "c"));
   CHECK(local_folder_of("/x", "a", "b") != local_folder_of("/x", "ab", ""));
   CHECK(local_folder_of("/x", "a", "b") == local_folder_of("/x", "a", "b"));

@@ -1,5 +1,5 @@
-// Worker, buckets and optimizer know a store by its interface alone: with another one they train to
-// the same bits.
+// Worker, buckets and optimizer use a store through its interface only: another implementation
+// gives the same bits.
 
 #include "runtime/core/error.hpp"
 #include "runtime/parameters/parameter_gate.hpp"
@@ -18,7 +18,7 @@ using namespace troupe::runtime;
 
 namespace {
 
-/// Every unit lies in allocations of its own. What layers read is a copy, which is filled when the
+/// A store with separate allocations for each unit. Layers read a copy, which is filled when the
 /// unit is acquired and freed when it is released.
 class paged_store final : public parameter_store {
  public:
@@ -71,7 +71,7 @@ class paged_store final : public parameter_store {
   }
   void release(int unit) override {
     auto& here = pages_[std::size_t(unit)];
-    ensure(here.held > 0, "what is released was acquired");
+    ensure(here.held > 0, "a released unit was acquired");
     if (--here.held == 0)
       here.copy = {};
   }
@@ -130,7 +130,7 @@ class paged_store final : public parameter_store {
     std::vector<tensor> gradients;
     int held = 0;
   };
-  /// Of an entry, in its here.
+  /// Offsets of an entry in its unit's allocations.
   struct entry_offsets {
     std::int64_t value, gradient;
   };
@@ -159,7 +159,7 @@ class paged_store final : public parameter_store {
 
 }  // namespace
 
-TEST_CASE("the state before is kept with any store that rounds values, and refused in fp32",
+TEST_CASE("the previous state is kept in any store with rounded values, and refused in fp32",
           "[trainer][store]") {
   auto model = tests::tiny_gpts(4).at("learned, layer norm, gelu tanh, biases, tied, dropout");
   worker_settings settings{.model = gpt_spec(model), .precision = dtype::bf16};
@@ -190,7 +190,7 @@ TEST_CASE("the state before is kept with any store that rounds values, and refus
                            "cannot keep the state of the previous step")));
 }
 
-TEST_CASE("with another store a job of workers trains to the same bits", "[trainer][store]") {
+TEST_CASE("training with another store gives the same bits", "[trainer][store]") {
   const auto type = GENERATE(false, true) ? dtype::bf16 : dtype::f32;
   const bool distributed = GENERATE(false, true), tied = GENERATE(false, true);
   CAPTURE(int(type), distributed, tied);
@@ -225,5 +225,5 @@ TEST_CASE("with another store a job of workers trains to the same bits", "[train
     CHECK(seen.gathered() == judge.gathered());
     CHECK(seen.gathered(true) == judge.gathered(true));
   }
-  CHECK(fills > 100);  // its copies are what was read
+  CHECK(fills > 100);  // its copies were read
 }

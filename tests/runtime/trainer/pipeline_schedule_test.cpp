@@ -43,7 +43,7 @@ std::string complaint(const training_job& job) {
 
 }  // namespace
 
-TEST_CASE("chunks stand where their schedule puts them", "[trainer]") {
+TEST_CASE("chunks are placed as their schedule says", "[trainer]") {
   const auto hosts = [](const std::string& name, int rank) {
     std::vector<std::pair<int, int>> out;
     for (const auto& x : pipeline_schedule({.source = name}, 4, 8).hosted_by(rank))
@@ -57,12 +57,12 @@ TEST_CASE("chunks stand where their schedule puts them", "[trainer]") {
   CHECK(hosts("dualpipe", 1) == pairs{{1, 0}, {2, 1}});
 }
 
-TEST_CASE("without a name the schedule is Megatron's", "[trainer]") {
+TEST_CASE("the default schedule is Megatron's", "[trainer]") {
   CHECK(pipeline_schedule({}, 4, 8).name() == "1f1b");
   CHECK(pipeline_schedule({.chunks_per_rank = 2}, 4, 8).name() == "interleaved");
 }
 
-TEST_CASE("layers are cut into the chunks that the schedule has", "[trainer]") {
+TEST_CASE("layers are split into the chunks of the schedule", "[trainer]") {
   const auto x = pipeline_of(job_of("zb-v", 4));
   CHECK(x.chunks.size() == 8);
   CHECK(x.first_rank() == 0);
@@ -72,7 +72,7 @@ TEST_CASE("layers are cut into the chunks that the schedule has", "[trainer]") {
   CHECK_THROWS_WITH(pipeline_of(uneven), ContainsSubstring("cut into 2 stages"));
 }
 
-TEST_CASE("schedules that cannot be carried out are refused, with what to do", "[trainer]") {
+TEST_CASE("invalid schedules are refused with a remedy", "[trainer]") {
   const troupe::tests::scratch_folder folder;
   const auto bad = (folder / "bad.csv").string();
   write_text(bad, "0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n");
@@ -89,7 +89,7 @@ TEST_CASE("schedules that cannot be carried out are refused, with what to do", "
                     ContainsSubstring("`layout.schedule.chunks_per_rank`"));
 }
 
-TEST_CASE("what does not go together with a schedule is told", "[trainer]") {
+TEST_CASE("conflicts between a schedule and other settings are reported", "[trainer]") {
   CHECK(validate(job_of("dualpipe", 4)).empty());
   auto x = job_of("dualpipe", 4);
   x.reduction.distributed_optimizer = true;
@@ -104,7 +104,7 @@ TEST_CASE("what does not go together with a schedule is told", "[trainer]") {
   CHECK_THAT(complaint(turns), ContainsSubstring("`layout.replicas_per_worker` 2"));
 }
 
-TEST_CASE("the identity tells a schedule only where it decides bits", "[trainer]") {
+TEST_CASE("the identity has the schedule only where it decides the bits", "[trainer]") {
   const auto plain = identity(job_of("1f1b", 4));
   CHECK(identity(job_of("zb-h1", 4)) == plain);
   CHECK(identity(job_of("gpipe", 4)) == plain);
@@ -112,7 +112,7 @@ TEST_CASE("the identity tells a schedule only where it decides bits", "[trainer]
   CHECK(identity(job_of("looped-bfs", 4)) != plain);
 }
 
-TEST_CASE("PLAN-6: too few credits are refused before anything runs", "[trainer][invariant]") {
+TEST_CASE("PLAN-6: too few credits are refused before the run starts", "[trainer][invariant]") {
   const auto text = "0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n1F0,1F1,1B0,1B1,1F2,1F3,1B2,1B3\n";
   const auto with = [&](int credits) {
     return [=] { pipeline_schedule({.source = "x.csv", .text = text, .credits = credits}, 2, 4); };
@@ -125,7 +125,7 @@ TEST_CASE("PLAN-6: too few credits are refused before anything runs", "[trainer]
           && ContainsSubstring("rank 0 waits at 0F3 for the credit of 1F2 of rank 1"));
 }
 
-TEST_CASE("PLAN-6: a validation comes to its end, however few credits are told", "[trainer]") {
+TEST_CASE("PLAN-6: a validation ends with any number of credits", "[trainer]") {
   int raised = 0;
   for (const auto& named : named_schedules())
     for (const int credits : {0, 1, 2}) {
@@ -136,7 +136,7 @@ TEST_CASE("PLAN-6: a validation comes to its end, however few credits are told",
       try {
         of.emplace(schedule_settings{.source = std::string(named.name), .credits = credits}, 4, 8);
       } catch (const input_error&) {
-        continue;  // with so few its steps do not
+        continue;  // with so few credits its steps are refused
       }
       for (const int microbatches : {1, 8, 31}) {
         const auto by = of->validation_credits(microbatches);

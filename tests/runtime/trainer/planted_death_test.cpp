@@ -1,4 +1,4 @@
-// Who can be planted to die how, and when.
+// Fault injection: the valid combinations of target, time and kind.
 
 #include "runtime/trainer/planted_death.hpp"
 
@@ -17,7 +17,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// Two stages in two replicas, that recover, save and validate.
+/// Two stages in two replicas, with recovery, checkpoints and validations.
 training_job eventful_job() {
   training_job job;
   job.train_iterations = 6;
@@ -29,7 +29,7 @@ training_job eventful_job() {
   return job;
 }
 
-/// What is said against this death in that job; empty: nothing.
+/// The error for this fault in that job; empty if valid.
 std::string refusal(
     const std::string& death,
     const std::function<void(training_job&)>& change = [](training_job&) {}) {
@@ -44,8 +44,7 @@ std::string refusal(
 
 }  // namespace
 
-TEST_CASE("whoever comes to a moment by itself can hang there, and who is told at it",
-          "[trainer]") {
+TEST_CASE("an actor can hang at moments that it reaches", "[trainer]") {
   const std::string text = GENERATE("lane:0.1@4:forward:hang",
                                     "wire:0.1@4:reduce:hang",
                                     "stage:0.1@4:vote:hang",
@@ -61,7 +60,7 @@ TEST_CASE("whoever comes to a moment by itself can hang there, and who is told a
   CHECK(planted_death_from(text).how == death_kind::by_hanging);
 }
 
-TEST_CASE("a hang where nobody would come is refused", "[trainer]") {
+TEST_CASE("a hang at a moment that is never reached is refused", "[trainer]") {
   const std::string text = GENERATE("lane:0.1@4:decided:hang",
                                     "wire:0.1@4:forward:hang",
                                     "stage:0.1@4:reduce:hang",
@@ -73,7 +72,7 @@ TEST_CASE("a hang where nobody would come is refused", "[trainer]") {
   CHECK_THROWS_AS(planted_death_from(text), input_error);
 }
 
-TEST_CASE("who is slow is slow where somebody looks", "[trainer]") {
+TEST_CASE("a slow target is valid only where a check measures it", "[trainer]") {
   CHECK(refusal("lane:0.1@4:forward:slow").empty());
   CHECK(refusal("loader@4:forward:slow").empty());
   const std::string text
@@ -81,7 +80,7 @@ TEST_CASE("who is slow is slow where somebody looks", "[trainer]") {
   CHECK_THAT(refusal(text), ContainsSubstring("is slow where no check looks"));
 }
 
-TEST_CASE("wrong bits are planted where two workers hold the same", "[trainer]") {
+TEST_CASE("wrong bits are valid only where two workers hold the same values", "[trainer]") {
   const std::string at = GENERATE("reduce", "updated");
   const auto death = "lane:1.1@4:" + at + ":wrong-bits";
   CHECK(refusal(death).empty());
@@ -97,7 +96,7 @@ TEST_CASE("wrong bits are planted where two workers hold the same", "[trainer]")
              ContainsSubstring(why));
 }
 
-TEST_CASE("wrong bits that all replicas would get alike, or that nobody compares, are refused",
+TEST_CASE("wrong bits that are equal on all replicas, or never compared, are refused",
           "[trainer]") {
   const std::string where = GENERATE("lane:0.1@4:forward",
                                      "lane:0.1@4:input-gradient",
@@ -112,7 +111,7 @@ TEST_CASE("wrong bits that all replicas would get alike, or that nobody compares
                  && ContainsSubstring("a lane's reduce or updated"));
 }
 
-TEST_CASE("wrong bits of a pass are seen where all passes are computed again", "[trainer]") {
+TEST_CASE("wrong bits of a pass are valid if all passes are verified", "[trainer]") {
   const auto verified = [](auto& job) { job.recovery.verify_fraction = 1; };
   CHECK(refusal("lane:0.1@4:forward:wrong-bits", verified).empty());
   CHECK(refusal("lane:0.1@4:input-gradient:wrong-bits", verified).empty());
@@ -124,7 +123,8 @@ TEST_CASE("wrong bits of a pass are seen where all passes are computed again", "
              ContainsSubstring("no check would find"));
 }
 
-TEST_CASE("the first rank has a wrong input gradient where it hands one on", "[trainer]") {
+TEST_CASE("a wrong input gradient on the first rank is valid only if that rank sends one",
+          "[trainer]") {
   const auto refused_with = [](const std::string& schedule, int chunks_per_rank) {
     return refusal("lane:0.0@4:input-gradient:wrong-bits", [&](auto& job) {
       job.recovery.verify_fraction = 1;
@@ -137,12 +137,12 @@ TEST_CASE("the first rank has a wrong input gradient where it hands one on", "[t
   CHECK_FALSE(refused_with("zb-h1", 1).empty());
   CHECK(refused_with("", 2).empty());
   CHECK(refused_with("interleaved", 0).empty());
-  CHECK(refused_with("dualpipe", 0).empty());  // its other copy ends on the first rank
+  CHECK(refused_with("dualpipe", 0).empty());  // its second copy ends on the first rank
   CHECK(refused_with("zb-v", 0).empty());
   CHECK(refused_with("mine.csv", 0).empty());
 }
 
-TEST_CASE("a death that never comes is refused", "[trainer]") {
+TEST_CASE("a fault that never happens is refused", "[trainer]") {
   CHECK(refusal("lane:0.1@6:forward").empty());
   CHECK_THAT(refusal("lane:0.1@7:forward"), ContainsSubstring("never comes: the run has 6 steps"));
   CHECK(refusal("lane:0.1@3:validate").empty());
@@ -162,14 +162,14 @@ TEST_CASE("a death that never comes is refused", "[trainer]") {
         }).empty());
 }
 
-TEST_CASE("a hang that nobody looks for is refused", "[trainer]") {
+TEST_CASE("a hang without a failure detector is refused", "[trainer]") {
   const auto without = [](auto& job) { job.recovery.on = false; };
   CHECK(refusal("lane:0.1@4:forward:hang").empty());
   CHECK_THAT(refusal("lane:0.1@4:forward:hang", without), ContainsSubstring("would hang forever"));
   CHECK(refusal("lane:0.1@4:forward", without).empty());
 }
 
-TEST_CASE("a death that ends a process is for runs of several", "[trainer]") {
+TEST_CASE("a fault that ends a process needs several processes", "[trainer]") {
   const std::string how = GENERATE("kill", "segv", "abort", "exit");
   const auto several = [](auto& job) { job.layout.processes = 2; };
   CHECK(ends_process(planted_death_from("lane:0.1@4:reduce:" + how).how));
@@ -179,7 +179,7 @@ TEST_CASE("a death that ends a process is for runs of several", "[trainer]") {
              ContainsSubstring("name a lane or a stage of that process"));
 }
 
-TEST_CASE("keepers and shard writers die where there are some", "[trainer]") {
+TEST_CASE("faults of keepers and shard writers need a job with some", "[trainer]") {
   const auto several = [](auto& job) { job.layout.processes = 2; };
   const std::string keeper = GENERATE("keeper@4:redeem", "keeper@4:acknowledged:kill");
   CHECK(refusal(keeper, several).empty());
@@ -201,7 +201,7 @@ TEST_CASE("keepers and shard writers die where there are some", "[trainer]") {
              ContainsSubstring("`checkpoints.save`"));
 }
 
-TEST_CASE("a state on its way to a keeper is wrong in any layout", "[trainer]") {
+TEST_CASE("a wrong state on its way to a keeper is valid in any layout", "[trainer]") {
   const auto changes = [](bool distributed) {
     return [distributed](training_job& job) {
       job.layout.processes = 2;
@@ -213,8 +213,7 @@ TEST_CASE("a state on its way to a keeper is wrong in any layout", "[trainer]") 
              ContainsSubstring("no check would find"));
 }
 
-TEST_CASE("moments are wrong where the optimizer keeps them and two workers have them",
-          "[trainer]") {
+TEST_CASE("wrong moments need an optimizer with that moment and two workers with it", "[trainer]") {
   const std::string first = "lane:0.1@4:updated:wrong-moment";
   const std::string second = "lane:0.1@4:updated:wrong-second-moment";
   const auto kept_by = [](optimizer_kind kind, optimizer_kind others = optimizer_kind::adam) {

@@ -1,4 +1,4 @@
-// Every number is computed by hand from the formulas of the header.
+// The expected numbers are computed by hand from the formulas of the header.
 
 #include "runtime/trainer/pytorch_memory.hpp"
 
@@ -11,7 +11,7 @@ using namespace troupe::runtime;
 
 namespace {
 
-/// 8 tokens of 4 channels: 568 parameters with the padding of the vocabulary.
+/// 8 tokens of 4 channels: 568 parameters, including the vocabulary's padding.
 training_job small_gpt() {
   training_job out;
   auto& m = out.training.model;
@@ -29,7 +29,7 @@ training_job small_gpt() {
   return out;
 }
 
-/// RMS norms, a gated activation, two query heads to a key head, no biases: 580 parameters.
+/// RMS norms, a gated activation, two query heads per key head, no biases: 580 parameters.
 training_job small_llama() {
   auto out = small_gpt();
   auto& m = out.training.model;
@@ -43,7 +43,7 @@ training_job small_llama() {
 
 }  // namespace
 
-TEST_CASE("the estimate of eager PyTorch is that of its formula", "[memory]") {
+TEST_CASE("the estimate for eager PyTorch equals its formula", "[memory]") {
   CHECK(pytorch_estimate(small_gpt(), pytorch_mode::eager)
         == pytorch_memory{.parameters = 4 * 568,
                           .gradients = 4 * 568,
@@ -60,7 +60,7 @@ TEST_CASE("the estimate of eager PyTorch is that of its formula", "[memory]") {
                           .loss = 8 * 120});
 }
 
-TEST_CASE("the estimate of compiled PyTorch is that of its formula", "[memory]") {
+TEST_CASE("the estimate for compiled PyTorch equals its formula", "[memory]") {
   CHECK(pytorch_estimate(small_gpt(), pytorch_mode::compiled)
         == pytorch_memory{.parameters = 4 * 568,
                           .gradients = 4 * 568,
@@ -79,7 +79,7 @@ TEST_CASE("the estimate of compiled PyTorch is that of its formula", "[memory]")
                           .together = true});
 }
 
-TEST_CASE("without autocast there are no copies of weights and activations are twice as wide",
+TEST_CASE("without autocast there are no copies of weights, and activations are twice as wide",
           "[memory]") {
   auto job = small_gpt();
   job.training.precision = dtype::f32;
@@ -89,26 +89,25 @@ TEST_CASE("without autocast there are no copies of weights and activations are t
   CHECK(x.loss == 8 * 120);
 }
 
-TEST_CASE("dropout has its masks saved by eager PyTorch", "[memory]") {
+TEST_CASE("eager PyTorch saves dropout masks", "[memory]") {
   auto job = small_gpt();
   job.training.model.hidden_dropout = 0.1;
   CHECK(pytorch_estimate(job, pytorch_mode::eager).activations == 8 * (2 * 176 + 52));
   CHECK(pytorch_estimate(job, pytorch_mode::compiled).activations == 8 * (2 * 168 + 48));
 }
 
-TEST_CASE("gradients are beside activations where a step has several micro-batches", "[memory]") {
+TEST_CASE("with several micro-batches, gradients and activations coexist", "[memory]") {
   auto job = small_gpt();
   CHECK(pytorch_estimate(job, pytorch_mode::eager).peak() == 12 * 568 + 992 + 3072 + 960);
   job.training.batch.global = 2;
   CHECK(pytorch_estimate(job, pytorch_mode::eager).peak() == 16 * 568 + 992 + 3072 + 960);
-  job.layout.world = 2;  // one for each device, and buckets
+  job.layout.world = 2;  // one micro-batch per device, and buckets
   CHECK(pytorch_estimate(job, pytorch_mode::eager).peak() == 16 * 568 + 992 + 3072 + 960);
   job.training.batch.global = 4;
   CHECK(pytorch_estimate(job, pytorch_mode::eager).peak() == 20 * 568 + 992 + 3072 + 960);
 }
 
-TEST_CASE("compiled, gradients of a micro-batch come together beside the sum of the others",
-          "[memory]") {
+TEST_CASE("compiled, a micro-batch's gradients coexist with the sum of the others", "[memory]") {
   auto job = small_gpt();
   job.training.batch.global = 2;
   CHECK(pytorch_estimate(job, pytorch_mode::compiled).peak() == 16 * 568 + 992 + 3072 + 272);
@@ -117,13 +116,13 @@ TEST_CASE("compiled, gradients of a micro-batch come together beside the sum of 
   CHECK(pytorch_estimate(job, pytorch_mode::eager).peak() == 16 * 568 + 992 + 384 + 120);
 }
 
-TEST_CASE("the update has gradients and no activations", "[memory]") {
+TEST_CASE("the update has gradients, but no activations", "[memory]") {
   auto job = small_gpt();
   job.training.model.sequence = 1;
   CHECK(pytorch_estimate(job, pytorch_mode::compiled).peak() == 16 * 568);
 }
 
-TEST_CASE("MEMORY-1: nothing is estimated for parts of a model", "[memory]") {
+TEST_CASE("MEMORY-1: parts of a model have no estimate", "[memory]") {
   auto job = small_gpt();
   CHECK(has_pytorch_estimate(job));
   job.layout.tensor = 2;

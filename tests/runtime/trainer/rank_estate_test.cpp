@@ -1,4 +1,4 @@
-// What an estate holds, and when: by hand, without a worker.
+// The contents of an estate over time, without a worker.
 
 #include "runtime/trainer/rank_estate.hpp"
 
@@ -17,7 +17,7 @@ using Catch::Matchers::StartsWith;
 
 namespace {
 
-/// An estate that was filled and sealed by hand: arrays of four numbers, the same number in each.
+/// An estate filled and sealed by the test: arrays of four equal numbers.
 struct by_hand {
   memory_pool pool;
   rank_estate estate{"stage 1 of replica 0"};
@@ -38,7 +38,7 @@ struct by_hand {
 
 }  // namespace
 
-TEST_CASE_METHOD(by_hand, "an estate holds the state before until the next update", "[estate]") {
+TEST_CASE_METHOD(by_hand, "an estate holds the previous state until the next update", "[estate]") {
   CHECK(estate.newest() == iteration_range{5, 5});
   estate.skip(6);
   CHECK(estate.newest() == iteration_range{5, 6});
@@ -57,13 +57,13 @@ TEST_CASE_METHOD(by_hand, "an estate holds the state before until the next updat
   CHECK(estate.bytes() == 64);
 }
 
-TEST_CASE_METHOD(by_hand, "to go back is to take the other slot, and forget the rest", "[estate]") {
+TEST_CASE_METHOD(by_hand, "going back uses the other slot and forgets newer states", "[estate]") {
   const auto* const of_5 = estate.arrays(0).at(chunk_id(0)).arrays.weights.raw();
   estate.skip(6);
   estate.begin_update();
   estate.seal(7, {});
   CHECK(estate.arrays(0).at(chunk_id(0)).arrays.weights.raw() != of_5);
-  estate.begin_update();  // and never ends: state 5 is gone, 7 stands
+  estate.begin_update();  // never ends: state 5 is lost, 7 stays
   estate.go_back_to(7);
   estate.begin_update();
   estate.seal(8, {});
@@ -85,7 +85,7 @@ TEST_CASE_METHOD(by_hand, "ESTATE-1: an estate is used by one worker at a time",
 }
 
 TEST_CASE_METHOD(by_hand,
-                 "ESTATE-2: an update begins with a sealed state and ends before the next",
+                 "ESTATE-2: an update starts from a sealed state and ends before the next",
                  "[estate]") {
   const auto refused = MessageMatches(StartsWith("ESTATE-2"));
   rank_estate blank;
@@ -100,10 +100,10 @@ TEST_CASE_METHOD(by_hand,
 }
 
 TEST_CASE_METHOD(by_hand,
-                 "ESTATE-3: states are sealed, or kept, iteration by iteration",
+                 "ESTATE-3: states are sealed or kept in order of iterations",
                  "[estate]") {
   const auto refused = MessageMatches(StartsWith("ESTATE-3"));
-  CHECK_THROWS_MATCHES(estate.seal(6, {}), broken_promise, refused);  // nothing was written
+  CHECK_THROWS_MATCHES(estate.seal(6, {}), broken_promise, refused);  // no update ran
   CHECK_THROWS_MATCHES(estate.skip(5), broken_promise, refused);
   CHECK_THROWS_MATCHES(estate.skip(7), broken_promise, refused);
   estate.begin_update();
@@ -112,7 +112,7 @@ TEST_CASE_METHOD(by_hand,
   CHECK_NOTHROW(estate.seal(6, {}));
 }
 
-TEST_CASE_METHOD(by_hand, "ESTATE-4: only a state that the estate holds is asked for", "[estate]") {
+TEST_CASE_METHOD(by_hand, "ESTATE-4: a requested state is in the estate", "[estate]") {
   const auto refused = MessageMatches(StartsWith("ESTATE-4"));
   stream stream(kernels::backend::cpu, 1, pool);
   CHECK_THROWS_MATCHES(estate.go_back_to(4), broken_promise, refused);
@@ -124,7 +124,7 @@ TEST_CASE_METHOD(by_hand, "ESTATE-4: only a state that the estate holds is asked
   CHECK_THROWS_MATCHES(estate.copied(5, stream), broken_promise, refused);
 }
 
-TEST_CASE_METHOD(by_hand, "a copy of an estate does not see what is written later", "[estate]") {
+TEST_CASE_METHOD(by_hand, "a copy of an estate is independent of later writes", "[estate]") {
   estate.skip(6);
   memory_pool others;
   std::shared_ptr<rank_estate> copy;
@@ -135,7 +135,7 @@ TEST_CASE_METHOD(by_hand, "a copy of an estate does not see what is written late
   CHECK(copy->rank() == estate.rank());
   CHECK(copy->newest() == iteration_range{5, 5});
   CHECK(copy->bytes() == estate.bytes());
-  estate.enter();  // the old one may still be used
+  estate.enter();  // the original can still be used
   auto old = estate.arrays(0).at(chunk_id(0)).arrays;
   old.weights.data<float>()[2] = old.kept.data<float>()[3] = 7;
   const auto found = copy->arrays(0).at(chunk_id(0)).arrays;

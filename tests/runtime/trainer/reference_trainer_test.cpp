@@ -52,10 +52,10 @@ std::vector<digest> states(const std::vector<step_report>& x) {
 
 }  // namespace
 
-TEST_CASE("training lowers the loss and reports what it did", "[trainer]") {
+TEST_CASE("training lowers the loss and reports its steps", "[trainer]") {
   trained x(tiny_recipe());
   const auto reports = x.steps(40);
-  CHECK(std::abs(reports.front().lm_loss - std::log(21.0)) < 0.2);  // nothing is known yet
+  CHECK(std::abs(reports.front().lm_loss - std::log(21.0)) < 0.2);  // an untrained model
   CHECK(reports.back().lm_loss < 0.8 * reports.front().lm_loss);
   for (std::size_t i = 0; i < reports.size(); ++i) {
     const auto& r = reports[i];
@@ -70,7 +70,7 @@ TEST_CASE("training lowers the loss and reports what it did", "[trainer]") {
   CHECK(x.by.consumed_samples() == 320);
 }
 
-TEST_CASE("one recipe gives one sequence of states, another seed another", "[trainer]") {
+TEST_CASE("a recipe is deterministic, and another seed gives other states", "[trainer]") {
   trained a(tiny_recipe()), b(tiny_recipe());
   auto recipe = tiny_recipe();
   recipe.seed = 4321;
@@ -80,19 +80,19 @@ TEST_CASE("one recipe gives one sequence of states, another seed another", "[tra
   CHECK(states(c.steps(4)) != expected);
 }
 
-TEST_CASE("2 and 4 logical replicas see the samples and losses of one", "[trainer]") {
+TEST_CASE("2 and 4 logical replicas use the samples of one and reproduce its losses", "[trainer]") {
   const std::int64_t replicas = GENERATE(2, 4);
   trained one(tiny_recipe(1)), several(tiny_recipe(replicas));
   const auto expected = one.steps(10), seen = several.steps(10);
-  // The same samples in the same micro-batches; only the order of the sums is another. That is
-  // rounding in the first step (float32 losses near 3), and what ten updates make of it later.
+  // The same samples in the same micro-batches; only the order of sums differs. That is a rounding
+  // error in the first step (float32 losses near 3), and grows over ten updates.
   CHECK(std::abs(seen[0].lm_loss - expected[0].lm_loss) < 1e-6);
   CHECK(std::abs(seen[0].grad_norm - expected[0].grad_norm) < 1e-6 * expected[0].grad_norm);
   for (std::size_t i = 0; i < seen.size(); ++i)
     CHECK(std::abs(seen[i].lm_loss - expected[i].lm_loss) < 1e-4);
 }
 
-TEST_CASE("evaluation changes nothing and is the same each time", "[trainer]") {
+TEST_CASE("evaluation has no side effects and is repeatable", "[trainer]") {
   trained watched(tiny_recipe(2)), alone(tiny_recipe(2));
   const formula_source validation(watched.training, false);
   CHECK(states(watched.steps(2)) == states(alone.steps(2)));
@@ -106,7 +106,8 @@ TEST_CASE("evaluation changes nothing and is the same each time", "[trainer]") {
   CHECK(states(watched.steps(3)) == states(alone.steps(3)));
 }
 
-TEST_CASE("restored parameters and moments continue with the same states", "[trainer]") {
+TEST_CASE("training continues with the same states from restored parameters and moments",
+          "[trainer]") {
   const std::int64_t replicas = GENERATE(1, 2);
   trained original(tiny_recipe(replicas)), continued(tiny_recipe(replicas));
   original.steps(3);
@@ -122,7 +123,7 @@ TEST_CASE("restored parameters and moments continue with the same states", "[tra
   CHECK(states(continued.steps(3)) == states(original.steps(3)));
 }
 
-TEST_CASE("a step that is refused leaves the state as it was", "[trainer]") {
+TEST_CASE("a refused step leaves the state unchanged", "[trainer]") {
   auto recipe = tiny_recipe();
   recipe.rate = {.maximum = 1e30, .minimum = 1e30, .style = decay_style::constant};
   trained x(recipe);

@@ -19,14 +19,14 @@ training_job some_job() {
   x.data.mock = true;
   x.training.batch.global = 8;
   x.training.rate = {1e-3, 1.0 / 3, 1e-5, 8, 40, decay_style::cosine};
-  x.training.rate.minimum = 1e-4 / 3;  // no short decimal
+  x.training.rate.minimum = 1e-4 / 3;  // has no exact decimal form
   x.training.optimizer.weight_decay = 0.1;
   return x;
 }
 
 }  // namespace
 
-TEST_CASE("the values of a schedule come back from an identity to the bit", "[job]") {
+TEST_CASE("the values of a schedule survive the identity exactly", "[job]") {
   const auto job = some_job();
   const auto found = scheduler_values_in(identity(job), "it");
   REQUIRE(found);
@@ -41,7 +41,7 @@ TEST_CASE("the values of a schedule come back from an identity to the bit", "[jo
   CHECK_FALSE(scheduler_values_in("{}", "it"));
 }
 
-TEST_CASE("an identity whose schedule cannot be is refused", "[job]") {
+TEST_CASE("an identity with an invalid schedule is refused", "[job]") {
   const auto good = nlohmann::json::parse(identity(some_job()));
   const auto refused = [&](const char* key, const nlohmann::json& value) {
     auto bad = good;
@@ -68,7 +68,7 @@ TEST_CASE("an identity whose schedule cannot be is refused", "[job]") {
   CHECK_THROWS_AS(scheduler_values_in(bad.dump(), "it"), input_error);
 }
 
-TEST_CASE("flags of resuming that contradict each other are told", "[job]") {
+TEST_CASE("contradictory flags of resuming are reported", "[job]") {
   auto job = some_job();
   job.checkpoints.override_scheduler = job.checkpoints.use_checkpoint_scheduler = true;
   job.checkpoints.finetune = job.checkpoints.strict_identity = true;
@@ -82,8 +82,7 @@ TEST_CASE("flags of resuming that contradict each other are told", "[job]") {
   CHECK_THAT(all, ContainsSubstring("`checkpoints.keep_last` needs `checkpoints.save`"));
 }
 
-TEST_CASE("the build is part of the identity, and says nothing of this machine's folders",
-          "[job]") {
+TEST_CASE("the build is part of the identity, without folders of this machine", "[job]") {
   const auto build = build_identity();
   CHECK(build.count("version") == 1);
   CHECK(build.count("compiler") == 1);
@@ -93,7 +92,7 @@ TEST_CASE("the build is part of the identity, and says nothing of this machine's
   CHECK(all["build"] == nlohmann::json(build));
 }
 
-TEST_CASE("since when moments are there is in the identity only where it is not the start",
+TEST_CASE("the start of the moments is in the identity only if it is not the start of training",
           "[job]") {
   auto job = some_job();
   CHECK_FALSE(nlohmann::json::parse(identity(job))["optimizer"].contains("moments_from"));

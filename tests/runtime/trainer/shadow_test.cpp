@@ -1,4 +1,4 @@
-// What a run will need, without its memory.
+// Memory forecasts from shadow workers, which allocate no memory.
 
 #include "runtime/trainer/worker.hpp"
 #include "tests/support/tiny_gpt.hpp"
@@ -15,7 +15,7 @@ namespace kernels = troupe::kernels;
 
 namespace {
 
-/// Bytes of this process that are in memory.
+/// Resident bytes of this process.
 std::int64_t resident() {
   std::int64_t all = 0, pages = 0;
   std::ifstream("/proc/self/statm") >> all >> pages;
@@ -34,7 +34,7 @@ worker_settings settings_of(std::int64_t sequence = 64) {
   return {.model = gpt_spec(c), .chunks = {{chunk_id(0), {0, c.layers, true, true}}}};
 }
 
-/// Builds a worker and takes a step; returns the peak.
+/// Builds a worker and runs a step; returns the peak.
 std::size_t peak_of(const worker_settings& settings, const memory_pool& pool) {
   stream stream(kernels::backend::cpu, 1, pool);
   worker x(settings, stream);
@@ -55,7 +55,7 @@ std::size_t peak_of(const worker_settings& settings, const memory_pool& pool) {
 
 }  // namespace
 
-TEST_CASE("a shadow of a worker needs as much as the worker, and takes next to nothing",
+TEST_CASE("a shadow worker forecasts the worker's memory and needs almost none itself",
           "[shadow][unthreaded]") {
   auto settings = settings_of();
   const int kind = GENERATE(0, 1, 2, 3, 4, 5);
@@ -70,17 +70,17 @@ TEST_CASE("a shadow of a worker needs as much as the worker, and takes next to n
   const auto before = resident();
   const auto forecast = peak_of(settings, memory_pool::shadow());
   const auto after = resident();
-  // Less than before, where the allocator has given back what an earlier test left.
+  // The allocator can return memory of earlier tests meanwhile.
   const auto taken = after > before ? after - before : 0;
   CHECK(forecast > std::size_t(60) << 20);
-  // The tokens of a batch, the starts of its sequences, the worker itself, and what sanitizers
-  // write down of each. Less than nothing where the system takes pages back meanwhile.
+  // The tokens of a batch, the starts of its sequences, the worker itself, and records of
+  // sanitizers. Negative if the system takes pages back meanwhile.
   CHECK(taken < std::int64_t(16) << 20);
   const auto real = peak_of(settings, memory_pool());
   CHECK(forecast == real);
 }
 
-TEST_CASE("more recomputation is a smaller forecast", "[shadow]") {
+TEST_CASE("more recomputation lowers the forecast", "[shadow]") {
   auto settings = settings_of(1024);
   const auto none = peak_of(settings, memory_pool::shadow());
   settings.recompute.granularity = recompute_granularity::full;

@@ -1,4 +1,4 @@
-// The digests of a state outside its estate, by who has its arrays alone.
+// Digests of a state's arrays outside its estate.
 
 #include "runtime/trainer/state_check.hpp"
 
@@ -20,7 +20,7 @@ const char* const untied = "rope, rms norm, swiglu, no biases, untied, 2 groups"
 const char* const tied = "learned, layer norm, gelu tanh, biases, tied, dropout";
 constexpr dtype types[] = {dtype::f32, dtype::bf16};
 
-/// Padding rows in the vocabulary, small buckets and grains.
+/// Padding rows in the vocabulary; small buckets and grains.
 worker_settings settings_of(const char* name, int tensor = 1) {
   auto model = tiny_gpts(2).at(name);
   model.padded_vocabulary = 32;
@@ -28,15 +28,14 @@ worker_settings settings_of(const char* name, int tensor = 1) {
   return {.model = gpt_spec(model), .bucket_size = 700, .grain = 32};
 }
 
-/// "exp_avg.w" is of "w".
+/// "exp_avg.w" belongs to "w".
 std::string parameter_of(const std::string& shard, bool moment) {
   return moment ? shard.substr(shard.find('.') + 1) : shard;
 }
 
 }  // namespace
 
-TEST_CASE("STATE-1: who has only the arrays of a state takes the digests that its rank took",
-          "[trainer]") {
+TEST_CASE("STATE-1: digests of a state's arrays equal those that its rank took", "[trainer]") {
   const auto* const name = GENERATE(untied, tied);
   const auto kind = optimizer_kind(GENERATE(0, 1, 2, 3));
   auto settings = settings_of(name);
@@ -62,7 +61,7 @@ TEST_CASE("STATE-1: who has only the arrays of a state takes the digests that it
   CHECK(damaged_parameter(state).empty());
 }
 
-TEST_CASE("STATE-1: parts of states that are sharded say what they are of", "[trainer]") {
+TEST_CASE("STATE-1: shards of states say which part they are", "[trainer]") {
   auto settings = settings_of(tied, 2);
   settings.precision = types[std::size_t(GENERATE(0, 1))];
   settings.distributed_optimizer = GENERATE(false, true);
@@ -85,7 +84,7 @@ TEST_CASE("STATE-1: parts of states that are sharded say what they are of", "[tr
 
 namespace {
 
-/// The parameters under which the digests differ.
+/// The parameters with different digests.
 std::set<std::string> differing(const state_digests& a, const state_digests& b) {
   std::set<std::string> out;
   for (const auto& [name, x] : a.own)
@@ -96,8 +95,7 @@ std::set<std::string> differing(const state_digests& a, const state_digests& b) 
 
 }  // namespace
 
-TEST_CASE("a planted bit is wrong in one parameter and another key chooses another one",
-          "[trainer]") {
+TEST_CASE("a planted bit changes one parameter; another key changes another", "[trainer]") {
   auto settings = settings_of(tied);
   settings.precision = types[std::size_t(GENERATE(0, 1))];
   settings.chunks = {{chunk_id(0), {0, 2, true, true}}};
@@ -117,7 +115,7 @@ TEST_CASE("a planted bit is wrong in one parameter and another key chooses anoth
   CHECK(hit.size() > 3);
 }
 
-TEST_CASE("no bit is wrong in an array that the optimizer does not keep", "[trainer]") {
+TEST_CASE("a fault in an array that the optimizer does not have changes nothing", "[trainer]") {
   auto settings = settings_of(untied);
   settings.optimizer.kind = optimizer_kind::sgd;
   settings.chunks = {{chunk_id(0), {0, 2, true, true}}};
@@ -127,7 +125,7 @@ TEST_CASE("no bit is wrong in an array that the optimizer does not keep", "[trai
   CHECK_THROWS_AS(x.flip_state_bit(state_array::second_moment, 1), input_error);
 }
 
-TEST_CASE("a planted bit in a state that has left its estate is found there and only there",
+TEST_CASE("a planted bit in a state outside its estate is found in exactly that place",
           "[trainer]") {
   auto settings = settings_of(tied);
   settings.chunks = {{chunk_id(0), {0, 2, true, true}}};

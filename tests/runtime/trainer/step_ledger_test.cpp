@@ -40,7 +40,7 @@ committed_step step(std::uint64_t iteration, std::uint64_t salt = 0) {
 
 }  // namespace
 
-TEST_CASE("LEDGER-1: a step is committed once, after the one before") {
+TEST_CASE("LEDGER-1: each step is committed once, in order") {
   step_ledger x;
   x.begin({.iteration = 10, .consumed = 80});
   CHECK(x.newest() == 10);
@@ -53,14 +53,14 @@ TEST_CASE("LEDGER-1: a step is committed once, after the one before") {
   CHECK(x.newest() == 11);
 }
 
-TEST_CASE("LEDGER-2: a step that runs again comes out with the state that it had") {
+TEST_CASE("LEDGER-2: a step that runs again gives the same state") {
   step_ledger x;
   x.begin({.iteration = 10, .consumed = 80});
   for (std::uint64_t n = 11; n <= 20; ++n)
     x.commit(step(n));
   x.replay(step(20));
   x.replay(step(11));
-  // What differs is named as long as it is known; that it differs always.
+  // The parameters that differ are named while they are known; the difference is always found.
   CHECK_THROWS_MATCHES(x.replay(step(20, 1)),
                        broken_promise,
                        MessageMatches(ContainsSubstring("LEDGER-2: step 20 ran again")
@@ -70,7 +70,7 @@ TEST_CASE("LEDGER-2: a step that runs again comes out with the state that it had
   CHECK_THROWS_AS(x.replay(step(21)), broken_promise);
 }
 
-TEST_CASE("a ledger knows of every step whether it was left out") {
+TEST_CASE("a ledger knows for every step whether it was skipped") {
   const tests::scratch_folder folder;
   const auto file = folder.path() / "ledger";
   const std::set<std::uint64_t> left_out{11, 13, 14, 20};
@@ -96,7 +96,7 @@ TEST_CASE("a ledger knows of every step whether it was left out") {
   knows_all(again);
 }
 
-TEST_CASE("LEDGER-3: a supervisor that has a successor writes nothing any more") {
+TEST_CASE("LEDGER-3: a superseded supervisor cannot write") {
   step_ledger x;
   x.by(0)->begin({.iteration = 10, .consumed = 80});
   x.by(0)->commit(step(11));
@@ -109,7 +109,7 @@ TEST_CASE("LEDGER-3: a supervisor that has a successor writes nothing any more")
   CHECK(x.newest() == 12);
 }
 
-TEST_CASE("a ledger knows where the training stood after the newest steps and what was saved") {
+TEST_CASE("a ledger knows the training positions of the newest and the saved steps") {
   step_ledger x;
   x.begin({.iteration = 10, .consumed = 80});
   for (std::uint64_t n = 11; n <= 20; ++n) {
@@ -132,7 +132,7 @@ TEST_CASE("a ledger knows where the training stood after the newest steps and wh
   CHECK(x.position(10));
 }
 
-TEST_CASE("however many local steps pass while a checkpoint is written its position is known") {
+TEST_CASE("the position of a checkpoint stays known during any number of local steps") {
   const tests::scratch_folder folder;
   step_ledger x;
   x.write_down(folder / "ledger.jsonl");
@@ -150,14 +150,14 @@ TEST_CASE("however many local steps pass while a checkpoint is written its posit
     REQUIRE(one->position(20));
     CHECK(one->position(20)->consumed == 160);
     CHECK(one->position(10));
-    CHECK(one->position(200 - 63));  // as many of local steps
+    CHECK(one->position(200 - 63));  // the maximum number of positions
     CHECK_FALSE(one->position(200 - 64));
     one->saved(20);
     CHECK(one->position(20));
   }
 }
 
-TEST_CASE("what a monitor is told is numbered, and the newest of it is kept") {
+TEST_CASE("reports to a monitor are numbered, and the newest are kept") {
   step_ledger x;
   for (std::uint64_t n = 1; n <= 300; ++n)
     CHECK(x.tell(step_report{.iteration = n}) == n);
@@ -168,7 +168,7 @@ TEST_CASE("what a monitor is told is numbered, and the newest of it is kept") {
   CHECK(facts.back().first == 300);
 }
 
-TEST_CASE("LEDGER-4: what is written down makes an equal ledger") {
+TEST_CASE("LEDGER-4: a ledger read from its file equals the original") {
   const tests::scratch_folder folder;
   const auto file = folder / "ledger.jsonl";
   step_ledger x;
@@ -227,7 +227,7 @@ TEST_CASE("LEDGER-4: what is written down makes an equal ledger") {
       CHECK(at->scale == x.position(n)->scale);
     }
   }
-  // NaN differs from itself: the texts are compared.
+  // NaN does not equal itself, so texts are compared.
   const auto texts = [](const step_ledger& of) {
     std::string out;
     for (const auto& [number, fact] : of.facts())
@@ -236,18 +236,18 @@ TEST_CASE("LEDGER-4: what is written down makes an equal ledger") {
   };
   CHECK(texts(y) == texts(x));
 
-  SECTION("all of it, or nothing") {
+  SECTION("only an empty ledger can read a file, and only once") {
     CHECK_THROWS_AS(x.write_down(folder / "other"), broken_promise);
     CHECK_THROWS_AS(x.take_up(all), broken_promise);
   }
-  SECTION("another state is written down before it is refused") {
+  SECTION("a different state is written before it is refused") {
     CHECK_THROWS_AS(x.by(0)->replay(step(20, 1)), replay_differs);
     const auto wrong = complaints_of(read_ledger(file));
     REQUIRE(wrong.size() == 1);
     CHECK_THAT(wrong.front(), ContainsSubstring("iteration 20 ran again and came out with"));
     CHECK_THROWS_AS(step_ledger().take_up(read_ledger(file)), replay_differs);
   }
-  SECTION("a line that was being written is left out, a damaged one is named") {
+  SECTION("an incomplete last line is dropped, and a damaged line is named") {
     const auto text = read_text(file);
     write_text(file, text + R"({"committed":{"iter)");
     CHECK(read_ledger(file).size() == all.size());
@@ -260,8 +260,7 @@ TEST_CASE("LEDGER-4: what is written down makes an equal ledger") {
   }
 }
 
-TEST_CASE(
-    "LEDGER-4: who goes on in the file of a process that has died writes after what that had") {
+TEST_CASE("LEDGER-4: the successor of a dead process appends to its ledger") {
   const tests::scratch_folder folder;
   const auto file = folder / "ledger.jsonl";
   {
@@ -272,7 +271,8 @@ TEST_CASE(
     x.by(1)->commit(step(11));
   }
   const auto before = read_text(file);
-  write_text(file, before + R"({"committed":{"iter)");  // the line that it was killed in
+  // The process was killed while it wrote this line.
+  write_text(file, before + R"({"committed":{"iter)");
   {
     step_ledger y;
     y.go_on_in(file);
@@ -291,13 +291,13 @@ TEST_CASE(
   CHECK(z.newest() == 12);
   CHECK(z.epoch() == 2);
 
-  SECTION("a supervisor that comes after itself is told") {
+  SECTION("a supervisor that succeeds itself is reported") {
     write_text(file, text + "{\"succeeded\":2}\n");
     const auto wrong = complaints_of(read_ledger(file));
     REQUIRE(wrong.size() == 1);
     CHECK_THAT(wrong.front(), ContainsSubstring("epoch 2 took over from one of epoch 2"));
   }
-  SECTION("supervisors may die before the run begins") {
+  SECTION("supervisors can die before the run begins") {
     step_ledger w;
     w.write_down(folder / "late");
     w.add({.at_ns = 7, .who = "supervisor", .step = 1});
@@ -310,7 +310,7 @@ TEST_CASE(
     CHECK(v.newest() == 10);
     CHECK(v.epoch() == 1);
   }
-  SECTION("without its beginning nobody goes on with it") {
+  SECTION("a ledger without its beginning is refused") {
     write_text(file, text.substr(text.find('\n') + 1));
     step_ledger w;
     CHECK_THROWS_MATCHES(w.go_on_in(file),
@@ -319,13 +319,13 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("LEDGER-4: a ledger whose file is removed is written again with all that it had") {
+TEST_CASE("LEDGER-4: a removed ledger file is written again completely") {
   const tests::scratch_folder folder;
   const auto file = folder / "ledger.jsonl";
   step_ledger x;
   x.write_down(file);
   x.by(0)->begin({.iteration = 10, .consumed = 80});
-  constexpr std::uint64_t steps = 2000;  // more than is copied at once
+  constexpr std::uint64_t steps = 2000;  // more than one copy operation holds
   for (std::uint64_t n = 11; n <= steps; ++n)
     x.by(0)->commit(step(n));
   const auto before = read_text(file);
@@ -341,7 +341,7 @@ TEST_CASE("LEDGER-4: a ledger whose file is removed is written again with all th
     y.take_up(all);
     CHECK(y.newest() == steps + 1);
   }
-  SECTION("unless another stands there: that may be another run's") {
+  SECTION("a file in its place, possibly of another run, is left alone") {
     write_text(file, "mine\n");
     x.by(0)->commit(step(steps + 1));
     CHECK(read_text(file) == "mine\n");
@@ -352,7 +352,7 @@ TEST_CASE("LEDGER-4: a ledger whose file is removed is written again with all th
   }
 }
 
-TEST_CASE("a ledger that somebody cut is not called sound") {
+TEST_CASE("a truncated ledger is reported as damaged") {
   const tests::scratch_folder folder;
   const auto file = folder / "ledger.jsonl";
   step_ledger x;
@@ -365,10 +365,10 @@ TEST_CASE("a ledger that somebody cut is not called sound") {
   CHECK_FALSE(complaints_of(read_ledger(file)).empty());
   x.by(0)->commit(step(2));
   CHECK_FALSE(complaints_of(read_ledger(file)).empty());
-  CHECK(x.newest() == 2);  // it costs no step
+  CHECK(x.newest() == 2);  // the step still counts
 }
 
-TEST_CASE("what is wrong with a run is found in what it wrote down") {
+TEST_CASE("errors of a run are found in its ledger") {
   using namespace ledger;
   const auto at = [](std::uint64_t n, std::uint64_t consumed) {
     return training_position{.iteration = n, .consumed = consumed};
@@ -412,7 +412,7 @@ TEST_CASE("what is wrong with a run is found in what it wrote down") {
   CHECK_FALSE(complaints_of(with(6, begun{at(0, 0)})).empty());
 }
 
-TEST_CASE("a disk that refuses costs no step: the ledger is written later") {
+TEST_CASE("a failing disk does not stop steps: the ledger is written later") {
   const tests::scratch_folder folder;
   step_ledger x;
   CHECK_THROWS_AS(x.write_down(folder / "none" / "ledger.jsonl"), io_error);
@@ -424,7 +424,7 @@ TEST_CASE("a disk that refuses costs no step: the ledger is written later") {
   CHECK(full.newest() == 20);
 }
 
-TEST_CASE("a disk that hangs holds who writes in the ledger, and nobody else") {
+TEST_CASE("a hanging disk blocks only the writer of the ledger") {
   const tests::scratch_folder folder;
   const auto pipe = (folder / "ledger").string();
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
@@ -446,7 +446,7 @@ TEST_CASE("a disk that hangs holds who writes in the ledger, and nobody else") {
       seen = committed;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
-    REQUIRE(committed < 2000);  // the pipe is full, and it waits in write(2)
+    REQUIRE(committed < 2000);  // the pipe is full, and the writer is blocked in write(2)
     x.belongs_to(0);
     x.by(0)->keep_position({.iteration = 1});
     CHECK(x.newest() >= committed);

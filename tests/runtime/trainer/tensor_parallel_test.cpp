@@ -1,4 +1,4 @@
-// Models cut along the tensor axis, against one worker that holds all.
+// Tensor-parallel models, compared with one worker that holds everything.
 
 #include "tests/support/numbers.hpp"
 #include "tests/support/ranks.hpp"
@@ -15,22 +15,22 @@ namespace kernels = troupe::kernels;
 
 namespace {
 
-/// With 4 tensor ranks of 8 words each, the last has mere padding.
+/// With 4 tensor ranks of 8 rows each, the last has only padding.
 gpt_config cut_for(gpt_config c, int tensor) {
   c.padded_vocabulary = 32;
   c.groups = std::max<std::int64_t>(c.groups, tensor);
   return c;
 }
 
-/// A large epsilon: otherwise the first update is the sign of the gradient, and that of a key's
-/// bias, which is 0 but for rounding, is chance.
+/// A large epsilon: otherwise the first update is the sign of the gradient. The gradient of a key's
+/// bias is 0 up to rounding, so its sign is random.
 worker_settings settings_of(model_spec model) {
   return {.model = std::move(model), .optimizer = {.epsilon = 1e-2}};
 }
 
 struct outcome {
   group_step_result first, second;
-  std::map<std::string, std::vector<float>> parameters;  ///< after the first
+  std::map<std::string, std::vector<float>> parameters;  ///< after the first step
 };
 
 outcome outcome_of(ranks& x) {
@@ -57,7 +57,7 @@ void check_near(const outcome& seen, const outcome& judge, double loss, double n
   CHECK(relative(total_norm(seen.first.norms), all) < norm);
   for (const auto& [name, square] : judge.first.norms) {
     CAPTURE(name);
-    // Of each parameter too, against all of them: some are 0 but for rounding.
+    // The norm of each parameter too, relative to the norm of all: some are 0 up to rounding.
     CHECK(std::abs(std::sqrt(seen.first.norms.at(name).value()) - std::sqrt(square.value()))
           < norm * all);
   }
@@ -69,7 +69,7 @@ void check_near(const outcome& seen, const outcome& judge, double loss, double n
   }
 }
 
-/// What several ranks hold is the same everywhere: copies have the digests of their owners.
+/// Checks that copies have the digests of their owners.
 void check_copies(ranks& x, const grid& g, const group_step_result& last) {
   std::map<std::string, digest> tied;
   for (int p = 0; p < g.pipeline; ++p)
@@ -77,7 +77,8 @@ void check_copies(ranks& x, const grid& g, const group_step_result& last) {
       const auto copies = x.at({t, p, 0}).digests().copies;
       for (const auto& [name, copy] : copies) {
         CAPTURE(name, p, t);
-        if (name == "embedding.word_embeddings.weight")  // of another stage, cut as there
+        // Copy of another stage, with the same shards.
+        if (name == "embedding.word_embeddings.weight")
           tied[name] += copy;
         else
           CHECK(copy == last.digests.at(name));
@@ -90,7 +91,7 @@ void check_copies(ranks& x, const grid& g, const group_step_result& last) {
 
 }  // namespace
 
-TEST_CASE("a model on 2 or 4 tensor ranks computes what one worker computes", "[tensor_parallel]") {
+TEST_CASE("a model on 2 or 4 tensor ranks computes the same as one worker", "[tensor_parallel]") {
   const auto all = tiny_gpts(2);
   const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const int tensor = GENERATE(2, 4), pipeline = GENERATE(1, 2);
@@ -102,14 +103,14 @@ TEST_CASE("a model on 2 or 4 tensor ranks computes what one worker computes", "[
   const grid g{tensor, pipeline, 1};
   ranks cut(g, settings, kernels::backend::reference);
   const auto expected = outcome_of(judge), seen = outcome_of(cut);
-  // Sums over the ranks are rounded to f32 once more, 6e-8 each, a few times in each layer. The
-  // gradients of some tens of rows are as near, relative to the largest; an update is a hundredth
-  // of a gradient divided by its size and epsilon.
+  // Sums over the ranks are rounded to f32 once more, 6e-8 each, a few times per layer. Gradients
+  // of some tens of rows are as close, relative to the largest. An update is a hundredth of a
+  // gradient divided by its size and epsilon.
   check_near(seen, expected, 1e-6, 1e-4, 1e-5);
   check_copies(cut, g, seen.second);
 }
 
-TEST_CASE("Adam enlarges a rounding where the gradient is not much more than one",
+TEST_CASE("Adam enlarges rounding errors where a gradient is itself almost a rounding error",
           "[tensor_parallel]") {
   const auto all = tiny_gpts(2);
   const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
@@ -124,7 +125,8 @@ TEST_CASE("Adam enlarges a rounding where the gradient is not much more than one
   constexpr double rate = 0.01;
   judge.step(1, 2, rate);
   cut.step(1, 2, rate);
-  const auto before = 1 - settings.optimizer.beta1;  // the first moment is so much of the gradient
+  // This share of the gradient is the first moment.
+  const auto before = 1 - settings.optimizer.beta1;
   const auto expected = judge.gathered(true), seen = cut.gathered(true);
   double largest = 0, rounding = 0;
   for (const auto& [moment, values] : expected)
@@ -134,12 +136,12 @@ TEST_CASE("Adam enlarges a rounding where the gradient is not much more than one
         largest = std::max(largest, std::abs(g));
         rounding = std::max(rounding, std::abs(seen.at(moment)[i] / before - g));
       }
-  // Nothing is added in an order that loses digits: sums of some hundreds of terms, 6e-8 each.
+  // No sum loses many digits: some hundreds of terms, 6e-8 each.
   CHECK(rounding < 2e-6 * largest);
   CHECK(rounding > 0);
 
-  // The first update is rate * g / (|g| + epsilon). A change of g by d changes it by at most
-  // rate * d / (|g| + epsilon) where its sign stays, and by twice that where it does not.
+  // The first update is rate * g / (|g| + epsilon). A change of g by d changes it by at most rate *
+  // d / (|g| + epsilon) if its sign stays, and by at most twice that otherwise.
   const auto parameters = judge.gathered(), theirs = cut.gathered();
   std::size_t far = 0;
   for (const auto& [parameter, values] : parameters) {
@@ -154,13 +156,13 @@ TEST_CASE("Adam enlarges a rounding where the gradient is not much more than one
   }
   if (epsilon > 1e-4)
     CHECK(far == 0);
-  // Without rotary positions a key's bias changes no probability: its gradient is rounding alone.
+  // Without rotary positions a key's bias does not change probabilities: its gradient is a rounding
+  // error.
   else if (base.linear_bias && base.position != position_embedding::rope)
     CHECK(far > 0);
 }
 
-TEST_CASE("a layer that is described otherwise runs on tensor ranks and stages too",
-          "[tensor_parallel]") {
+TEST_CASE("a custom layer runs on tensor ranks and stages, too", "[tensor_parallel]") {
   const auto all = tiny_gpts(2);
   const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const bool rows = GENERATE(false, true);
@@ -175,8 +177,7 @@ TEST_CASE("a layer that is described otherwise runs on tensor ranks and stages t
   check_copies(cut, g, seen.second);
 }
 
-TEST_CASE("tensor ranks on the fast backend compute what one worker computes",
-          "[tensor_parallel]") {
+TEST_CASE("tensor ranks on the fast backend compute the same as one worker", "[tensor_parallel]") {
   const auto all = tiny_gpts(2);
   const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const bool rows = GENERATE(false, true);
@@ -193,7 +194,7 @@ TEST_CASE("tensor ranks on the fast backend compute what one worker computes",
   check_copies(cut, g, seen.second);
 }
 
-TEST_CASE("tensor ranks in bf16 stay near one worker in f32", "[tensor_parallel]") {
+TEST_CASE("tensor ranks in bf16 stay close to one worker in f32", "[tensor_parallel]") {
   const auto all = tiny_gpts(2);
   const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const int tensor = GENERATE(1, 2, 4);
@@ -206,12 +207,12 @@ TEST_CASE("tensor ranks in bf16 stay near one worker in f32", "[tensor_parallel]
   const grid g{tensor, 1, 1};
   ranks cut(g, settings, kernels::backend::cpu);
   const auto expected = outcome_of(judge), seen = outcome_of(cut);
-  // bf16 has 8 bits: 4e-3 at each rounding, of which some dozens add up by chance.
+  // bf16 has 8 bits: 4e-3 per rounding; some dozens add up randomly.
   check_near(seen, expected, 2e-2, 5e-2, 2e-2);
   check_copies(cut, g, seen.second);
 }
 
-TEST_CASE("recomputation on tensor ranks and stages changes no bit",
+TEST_CASE("recomputation on tensor ranks and stages gives the same bits",
           "[tensor_parallel][unsanitized]") {
   const auto all = tiny_gpts(4);
   const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
@@ -240,8 +241,7 @@ TEST_CASE("recomputation on tensor ranks and stages changes no bit",
   }
 }
 
-TEST_CASE("stages may be uneven, and one without a layer passes on what it is given",
-          "[tensor_parallel]") {
+TEST_CASE("stages can be uneven, and one without a layer forwards its input", "[tensor_parallel]") {
   const auto all = tiny_gpts(3);
   const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const int tensor = GENERATE(1, 2);

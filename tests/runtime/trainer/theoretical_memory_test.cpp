@@ -31,8 +31,8 @@ training_job gpt3_345m() {
 
 }  // namespace
 
-// Both lines are what Megatron-LM printed for these arguments.
-TEST_CASE("the theoretical memory is what Megatron-LM prints", "[memory]") {
+// Both lines are the output of Megatron-LM for these arguments.
+TEST_CASE("the theoretical memory equals Megatron-LM's output", "[memory]") {
   auto sharded = gpt3_345m();
   sharded.reduction.distributed_optimizer = true;
   sharded.layout.sequence_parallel = true;
@@ -45,9 +45,9 @@ TEST_CASE("the theoretical memory is what Megatron-LM prints", "[memory]") {
            "activation=3852.48 MB, total=9922.46 MB");
 }
 
-// 174.6 billion parameters, TP 8, PP 8, two replicas with a distributed optimizer: 12 bytes for
-// each. The stage with the embedding has 12 layers of 12 h^2 and 51200 h, over 8 tensor ranks, each
-// of which has all 4 h of a layer's norms; divided as well they would make 32004.85.
+// 174.6 billion parameters, TP 8, PP 8, two replicas with a distributed optimizer: 12 bytes each.
+// The stage with the embedding has 12 layers of 12 h^2, and 51200 h, over 8 tensor ranks. Each rank
+// has all 4 h of a layer's norms; divided by ranks as well they would make 32004.85.
 TEST_CASE("the theoretical memory counts norms as replicated over tensor ranks", "[memory]") {
   auto job = gpt3_345m();
   auto& m = job.training.model;
@@ -65,7 +65,8 @@ TEST_CASE("the theoretical memory counts norms as replicated over tensor ranks",
              Catch::Matchers::ContainsSubstring("weight and optimizer=32010.79 MB, "));
 }
 
-TEST_CASE("the theoretical memory follows gates, norms, groups, ties and the layout", "[memory]") {
+TEST_CASE("the theoretical memory depends on gates, norms, groups, ties and the layout",
+          "[memory]") {
   auto job = gpt3_345m();
   const auto weights = [&] { return megatron_memory(job).weights_and_optimizer / 18; };
   const auto plain = weights();
@@ -81,19 +82,19 @@ TEST_CASE("the theoretical memory follows gates, norms, groups, ties and the lay
   job = gpt3_345m();
   job.training.model.tied_embeddings = false;
   CHECK(weights() == plain + 50304 * 1024.);
-  job.layout.pipeline = 2;  // the second embedding lies on the last stage, which has less else
+  job.layout.pipeline = 2;  // the second embedding is on the last stage, which has less else
   CHECK(weights() == (plain - 50304 * 1024.) / 2 + 50304 * 1024.);
   job.layout.tensor = 2;
-  const double norms = 24 * 4 * 1024 + 2 * 1024;  // every tensor rank has them
+  const double norms = 24 * 4 * 1024 + 2 * 1024;  // on every tensor rank
   CHECK(weights() == (plain - norms - 50304 * 1024.) / 4 + norms / 2 + 50304 * 512.);
-  // Four micro-batches a replica fill two stages, one fills half of them.
+  // Four micro-batches per replica fill two stages; one fills half of them.
   job.training.batch = {.micro = 4, .global = 32, .data_parallel = 2};
   const auto full = megatron_memory(job).activations;
   job.training.batch.global = 8;
   CHECK(megatron_memory(job).activations == full / 2);
 }
 
-TEST_CASE("a forecast is that of the largest batch, also where batches shrink", "[memory]") {
+TEST_CASE("a forecast uses the largest batch, also where batches shrink", "[memory]") {
   auto job = gpt3_345m();
   auto& m = job.training.model;
   m.layers = 4;
@@ -115,7 +116,7 @@ TEST_CASE("a forecast is that of the largest batch, also where batches shrink", 
   CHECK(forecast_memory(job, {}) == largest);
 }
 
-TEST_CASE("the forecast of all workers is that of each", "[memory]") {
+TEST_CASE("the forecast of all workers equals that of each", "[memory]") {
   auto job = gpt3_345m();
   auto& m = job.training.model;
   m.layers = 2;
@@ -142,7 +143,7 @@ TEST_CASE("the forecast of all workers is that of each", "[memory]") {
           CHECK(y.gradients == x.need.gradients);
           CHECK(y.optimizer == x.need.optimizer);
           CHECK(y.activations == x.need.activations);
-          // What tensor ranks have alike, the first saves.
+          // The first tensor rank saves replicated parameters.
           CHECK((t == 0 ? y.snapshot == x.need.snapshot : y.snapshot <= x.need.snapshot));
         }
     }
@@ -150,7 +151,7 @@ TEST_CASE("the forecast of all workers is that of each", "[memory]") {
   }
 }
 
-TEST_CASE("a stage whose neighbour stands in another process has a copy of what that hands on",
+TEST_CASE("a stage with a neighbour in another process has a copy of each received tensor",
           "[memory]") {
   auto job = gpt3_345m();
   auto& m = job.training.model;

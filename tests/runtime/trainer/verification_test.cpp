@@ -1,5 +1,4 @@
-// Passes that another worker computes again: to the same bits, and told from those that came out
-// otherwise.
+// Passes that another worker computes again: same bits, and detection of differences.
 
 #include "runtime/trainer/verification.hpp"
 
@@ -24,7 +23,7 @@ namespace {
 
 constexpr std::uint32_t in_a_step = 5;
 
-/// A pass as who computes it again is told of it.
+/// The record of a pass for its recomputation.
 struct told_pass {
   bundle in, gradient;
   digest output, input_gradient;
@@ -32,7 +31,7 @@ struct told_pass {
 };
 using told_passes = std::map<pass_key, told_pass>;  ///< ascending: chunk, micro-batch
 
-/// Stages of a model on one worker, which computes for two.
+/// Stages of a model on one worker that computes for two.
 struct verified_stages {
   verified_stages(const worker_settings& of, int chunks) : settings(of) {
     for (const auto& range : split_layers(2, chunks, {}))
@@ -67,7 +66,7 @@ struct verified_stages {
     return out;
   }
 
-  /// All micro-batches there and back; those of `verified` are told.
+  /// Runs all micro-batches forward and backward; records the passes of `verified`.
   told_passes step(const std::set<std::uint32_t>& verified, int flipped = -1) {
     told_passes out;
     const auto chunks = std::uint32_t(settings.chunks.size());
@@ -105,7 +104,7 @@ const std::string without_biases = "rope, rms norm, swiglu, no biases, untied, 2
 
 }  // namespace
 
-TEST_CASE("VERIFY-2: a pass that is computed again has its outputs and its gradients to the bit",
+TEST_CASE("VERIFY-2: a recomputed pass has the same outputs and gradients, bit for bit",
           "[trainer]") {
   auto settings = verified_settings(GENERATE(with_dropout, without_biases));
   const int chunks = GENERATE(1, 2);
@@ -136,8 +135,7 @@ TEST_CASE("VERIFY-2: a pass that is computed again has its outputs and its gradi
   CHECK(first.by->vote_digest() == alone.by->vote_digest());
 }
 
-TEST_CASE("VERIFY-2: a bit that a pass adds wrong is found in that pass and not in the next",
-          "[trainer]") {
+TEST_CASE("VERIFY-2: a wrong bit that a pass adds is found in that pass only", "[trainer]") {
   const int chunks = GENERATE(1, 2);
   const auto verified
       = GENERATE(std::set<std::uint32_t>{0, 1, 2, 3, 4}, std::set<std::uint32_t>{0, 2, 4});
@@ -155,7 +153,7 @@ TEST_CASE("VERIFY-2: a bit that a pass adds wrong is found in that pass and not 
   }
 }
 
-TEST_CASE("VERIFY-2: NaN that is in a gradient before the first pass is no wrong bit of the passes",
+TEST_CASE("VERIFY-2: NaN in a gradient before the first pass is not a fault of the passes",
           "[trainer]") {
   const int chunks = GENERATE(1, 2);
   const auto verified
@@ -172,7 +170,8 @@ TEST_CASE("VERIFY-2: NaN that is in a gradient before the first pass is no wrong
   CHECK_FALSE(first.by->first_nonfinite(first.by->norms()).name.empty());
 }
 
-TEST_CASE("REPLAY-1: a pass that is computed again adds to what it had added to", "[trainer]") {
+TEST_CASE("REPLAY-1: a recomputed pass starts from the gradients that the original added to",
+          "[trainer]") {
   verified_stages first(verified_settings(without_biases), 1),
       second(verified_settings(without_biases), 1);
   auto told = first.step({1});
@@ -183,20 +182,21 @@ TEST_CASE("REPLAY-1: a pass that is computed again adds to what it had added to"
   SECTION("a parameter too many") {
     x.added.before.push_back(gradient_before::zero);
   }
-  SECTION("values too few") {
+  SECTION("a value too few") {
     x.added.given.pop_back();
   }
   CHECK_THROWS_AS(second.by->compute_again(chunk_id(0), x.in, x.gradient, x.added), broken_promise);
 }
 
-TEST_CASE("WORKER-12: what passes add is taken down where they are verified", "[trainer]") {
+TEST_CASE("WORKER-12: contributions to gradients are recorded on verified workers", "[trainer]") {
   auto settings = verified_settings(without_biases);
   settings.verifies = false;
   verified_stages x(settings, 1);
   CHECK_THROWS_AS(x.step({0}), broken_promise);
 }
 
-TEST_CASE("which passes are computed again is a share of all and counted beforehand", "[trainer]") {
+TEST_CASE("the share of passes that are verified is as configured, and known beforehand",
+          "[trainer]") {
   const double fraction = GENERATE(0.0, 0.1, 0.5, 1.0);
   int all = 0, copied = 0;
   for (std::uint64_t s = 1; s <= 200; ++s) {
@@ -211,7 +211,6 @@ TEST_CASE("which passes are computed again is a share of all and counted beforeh
     copied += found.copied;
   }
   CHECK(std::abs(all / 3200.0 - fraction) < 0.03);
-  // Those that follow one that is not, but for the first of each of two replicas that are played in
-  // turn.
+  // Those after an unverified pass, except the first of each of two replicas in turn.
   CHECK(std::abs(copied / 3200.0 - fraction * (1 - fraction) * 14 / 16) < 0.03);
 }

@@ -37,7 +37,7 @@ pass_key key(std::uint32_t microbatch, std::uint32_t chunk = 0, int replica = 0)
   return {replica, chunk_id(chunk), microbatch_id(microbatch)};
 }
 
-/// One micro-batch through all chunks and back. `by` hosts each chunk.
+/// Runs one micro-batch forward and backward through all chunks. `by` has the worker of each chunk.
 void pass_through(const std::vector<worker*>& by,
                   const bundle& in,
                   std::uint32_t microbatch,
@@ -72,7 +72,7 @@ struct fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(fixture, "WORKER-1: an action names a chunk that this rank hosts", "[trainer]") {
+TEST_CASE_METHOD(fixture, "WORKER-1: an action names a chunk of this rank", "[trainer]") {
   CHECK_THROWS_MATCHES(under_test.forward(key(0, 1), batch(1)),
                        broken_promise,
                        MessageMatches(StartsWith("WORKER-1")));
@@ -85,7 +85,7 @@ TEST_CASE_METHOD(fixture, "WORKER-2: a micro-batch passes a chunk once", "[train
 }
 
 TEST_CASE_METHOD(fixture,
-                 "WORKER-3, WORKER-4: the backward pass comes after the forward pass",
+                 "WORKER-3, WORKER-4: the backward pass follows the forward pass",
                  "[trainer]") {
   CHECK_THROWS_MATCHES(under_test.input_gradients(key(0), {}),
                        broken_promise,
@@ -99,7 +99,7 @@ TEST_CASE_METHOD(fixture,
       under_test.weight_gradients(key(0)), broken_promise, MessageMatches(StartsWith("WORKER-4")));
 }
 
-TEST_CASE_METHOD(fixture, "WORKER-5: every pass has come back before the reduction", "[trainer]") {
+TEST_CASE_METHOD(fixture, "WORKER-5: the reduction follows all backward passes", "[trainer]") {
   under_test.forward(key(0), batch(1));
   CHECK_THROWS_MATCHES(under_test.reduce(), broken_promise, MessageMatches(StartsWith("WORKER-5")));
 }
@@ -110,7 +110,7 @@ TEST_CASE_METHOD(fixture, "WORKER-6: both ends of a tied parameter see the sum",
   CHECK_THROWS_MATCHES(head.reduce(), broken_promise, MessageMatches(StartsWith("WORKER-6")));
 }
 
-TEST_CASE_METHOD(fixture, "WORKER-7: each group lies along its axis", "[trainer]") {
+TEST_CASE_METHOD(fixture, "WORKER-7: each group is along its axis", "[trainer]") {
   const auto data = alone(axis::data), pipeline = alone(axis::pipeline);
   const auto refused = [&](const worker_groups& groups) {
     CHECK_THROWS_MATCHES(worker(settings(model, 1), stream, groups),
@@ -122,7 +122,7 @@ TEST_CASE_METHOD(fixture, "WORKER-7: each group lies along its axis", "[trainer]
   refused({.along = {{axis::pipeline, data.get()}}});
 }
 
-TEST_CASE_METHOD(fixture, "WORKER-8: recomputation comes after the forward pass", "[trainer]") {
+TEST_CASE_METHOD(fixture, "WORKER-8: recomputation follows the forward pass", "[trainer]") {
   CHECK_THROWS_MATCHES(
       under_test.recompute(key(0), 0), broken_promise, MessageMatches(StartsWith("WORKER-8")));
 }
@@ -146,16 +146,16 @@ TEST_CASE_METHOD(fixture, "losses add up in the order of the micro-batches", "[t
   CHECK(sum.tokens > 0);
   CHECK(sum.total == backwards.loss(0).total);
   CHECK(sum.tokens == backwards.loss(0).tokens);
-  CHECK(under_test.loss(1).tokens == 0);  // nobody passed for another replica
+  CHECK(under_test.loss(1).tokens == 0);  // there was no pass for another replica
 }
 
-TEST_CASE_METHOD(fixture, "a step that was abandoned leaves nothing behind", "[trainer]") {
+TEST_CASE_METHOD(fixture, "an abandoned step leaves no trace", "[trainer]") {
   worker fresh(settings(model, 1), stream);
   fresh.begin_step(first_step);
   pass_through({&fresh}, batch(1), 0);
 
   pass_through({&under_test}, batch(2), 0);
-  under_test.forward(key(1), batch(3));  // and never comes back
+  under_test.forward(key(1), batch(3));  // without a backward pass
   under_test.begin_step(first_step);
   pass_through({&under_test}, batch(1), 0);
   CHECK(under_test.vote_digest() == fresh.vote_digest());
@@ -199,8 +199,7 @@ TEST_CASE("one worker with all chunks has the bits of one with a single chunk", 
   }
 }
 
-TEST_CASE("stages and replicas in threads have the bits of one worker that plays all",
-          "[trainer]") {
+TEST_CASE("stages and replicas in threads have the bits of a single worker", "[trainer]") {
   const bool tied = GENERATE(true, false);
   auto model = tiny_gpts(4).at("learned, layer norm, gelu tanh, biases, tied, dropout");
   model.tied_embeddings = tied;
@@ -262,7 +261,7 @@ TEST_CASE("stages and replicas in threads have the bits of one worker that plays
   }
 }
 
-TEST_CASE("named arrays of parameters and moments make the same state again", "[trainer]") {
+TEST_CASE("named arrays of parameters and moments restore the same state", "[trainer]") {
   const auto all = tiny_gpts(4);
   for (const auto& [name, model] : all) {
     CAPTURE(name);
@@ -286,7 +285,7 @@ TEST_CASE("named arrays of parameters and moments make the same state again", "[
     CHECK(arrays.size() == 3 * parameters);
     CHECK(extents.at("embedding.word_embeddings.weight") == shape{model.vocabulary, model.hidden});
 
-    auto other = settings(model, 4);  // cut elsewhere, drawn from another seed
+    auto other = settings(model, 4);  // other stages, another seed
     other.seed = 99;
     worker to(other, stream);
     CHECK(combine(to.digests().own) != combine(from.digests().own));
@@ -300,7 +299,7 @@ TEST_CASE("named arrays of parameters and moments make the same state again", "[
         true);
     CHECK(asked.size() == arrays.size());
     for (const auto& [array, elements] : asked)
-      CHECK(elements % extents.at(array).size() == 0);  // a tied one is asked for twice
+      CHECK(elements % extents.at(array).size() == 0);  // a tied one is requested twice
     CHECK(combine(to.digests().own) == combine(from.digests().own));
   }
 }
