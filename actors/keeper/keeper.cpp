@@ -49,16 +49,16 @@ void keeper_state::receive(const messages::keep& x) {
       context_->kept->put(x.generation, x.rank, range_of(x), std::move(came));
     }
   } catch (const runtime::cancelled&) {
-    return;  // its generation has ended: the next one gives its own
+    return;  // its generation has ended; the next one sends its own states
   } catch (const runtime::peer_lost&) {
-    return;  // its holder has died, or the transport tells of the connection: the generation ends
+    return;  // its holder has died or the connection broke: the generation ends
   }
   tell_if_kept(x.generation, x.step);
 }
 
-// KEEPER-3. Nobody goes back behind the first step that it is given in a generation, nor goes on
-// from a later one than that first. A step after it is decided when all of it is kept, by whom the
-// ranks give their states now.
+// KEEPER-3. A generation starts at the first step that this keeper gets in it: the run neither goes
+// back behind that step nor starts from a later one. A later step is decided only when the current
+// keepers have all of the first one.
 void keeper_state::forget_others(const messages::keep& x) {
   if (x.generation < given_in_)
     return;
@@ -116,14 +116,14 @@ void keeper_state::receive(const messages::store_kept& x) {
   for (int rank = ranks.first_of(process_); rank < ranks.end_of(process_); ++rank) {
     auto found = context_->kept->find(rank, value(x.step));
     if (!found)
-      return;  // two newer ones have come meanwhile
+      return;  // two newer states have come meanwhile
     all.states[rank] = std::move(found);
   }
   context_->stored->store(std::move(all));
 }
 
-// What is not in memory any more may be on the disk, and any process of the host finds it there.
-// What is damaged there is as good as lost.
+// A state that left memory may be on the disk, where any process of the host finds it. A damaged
+// one counts as lost.
 runtime::kept_states::state keeper_state::state_of(const messages::fetch_kept& x) const {
   auto found = context_->kept->find(x.rank, value(x.step));
   if (found || !context_->stored)
@@ -145,7 +145,7 @@ void keeper_state::receive(const messages::fetch_kept& x) {
       answer.state = deposited(*context_->transport, *found, x.generation);
     }
   } catch (const runtime::cancelled&) {
-    return;  // its generation has ended: nobody waits
+    return;  // its generation has ended; no stage waits
   }
   context_->messages->send(
       self_, caf::actor_cast<messages::stage_actor>(self_->current_sender()), std::move(answer));

@@ -1,8 +1,10 @@
-// The keeper: holds the newest states of another process's ranks, pulled while they compute the
-// next step, so that none is lost with that process. It blocks in transfers, on a thread of its
-// own; what it keeps outlives it (kept_states.hpp), and whatever its process keeps it gives back,
-// of ranks of another process, too, that were kept here before. Every so many steps a thread of the
-// process writes what it keeps to a disk of this host (local_states.hpp).
+// The keeper: holds the newest states of another process's ranks, so that none is lost with that
+// process. It pulls them while the ranks compute the next step.
+//
+// It blocks in transfers, on its own thread. Kept states outlive the keeper (kept_states.hpp). It
+// serves every state that its process keeps, also of other processes kept here earlier. At an
+// interval of steps, a thread of the process writes the kept states to a disk of this host
+// (local_states.hpp).
 
 #pragma once
 
@@ -31,22 +33,23 @@ class keeper_state {
   const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
 
  private:
-  /// The steps that ended in the state that is given.
+  /// The steps that led to the given state.
   runtime::iteration_range range_of(const messages::keep& x) const;
-  /// KEEPER-2: of what came; false: it is not what was sealed, and its stage has been told.
+  /// KEEPER-2. Returns false when the received state differs from the sealed one; its stage has
+  /// been told.
   bool is_sound(const messages::keep& x, const runtime::rank_state& came);
   void tell_if_kept(runtime::generation_id generation, runtime::step_id step);
-  /// KEEPER-3: of the ranks that a keeper here has kept before.
+  /// KEEPER-3. Forgets ranks that a keeper in this process kept earlier.
   void forget_others(const messages::keep& x);
   runtime::kept_states::state state_of(const messages::fetch_kept& x) const;
 
   messages::keeper_actor::pointer self_;
   messages::supervisor_actor supervisor_;
-  int process_ = 0;  ///< whose ranks' states it keeps
-  /// The newest that has given something, and the first step of which it did.
+  int process_ = 0;  ///< the process whose ranks' states it keeps
+  /// The newest generation that gave a state, and its first step.
   runtime::generation_id given_in_ = {};
   runtime::step_id given_since_ = {};
-  runtime::step_id told_to_store_ = {};  ///< the newest
+  runtime::step_id told_to_store_ = {};  ///< newest request
   std::shared_ptr<const opened_job> job_;
   std::shared_ptr<const node_context> context_;
   runtime::cancel_token token_;

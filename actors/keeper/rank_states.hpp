@@ -1,4 +1,4 @@
-// The state of a rank as it travels between its stage and a keeper: arrays as tickets.
+// The state of a rank in transfer between its stage and a keeper: arrays as tickets.
 
 #pragma once
 
@@ -13,7 +13,7 @@ namespace troupe::actors {
 messages::state_of_rank deposited(runtime::transport& to,
                                   const runtime::rank_state& x,
                                   runtime::generation_id generation);
-/// KEEPER-1: of another process's tickets, so the arrays are the caller's own. Throws as
+/// KEEPER-1: the tickets are of another process, so the arrays are owned by the caller. Throws as
 /// transport::redeem_all.
 runtime::rank_state redeemed(runtime::transport& from,
                              const messages::state_of_rank& x,
