@@ -33,9 +33,9 @@ const runtime::batch_source& source_of(const messages::request_batch& x,
   return x.test ? *context.test : x.validation ? *context.validation : *context.training;
 }
 
-/// The micro-batches of the two steps that were asked for last: first and last stage want one each,
-/// and so does every tensor rank, and some ask a step ahead when others do not yet. What is kept is
-/// what they are being sent anyway.
+/// Cache of the micro-batches of the last two requested steps. First and last stage and every
+/// tensor rank request the same one, and some request a step ahead. The entries share memory with
+/// what is being sent.
 class recent_batches {
  public:
   runtime::micro_batch at(const runtime::batch_source& from, const messages::request_batch& x) {
@@ -61,7 +61,7 @@ class recent_batches {
     return steps_[0].second;
   }
 
-  std::array<std::pair<step, batches>, 2> steps_ = {};  ///< the newest first
+  std::array<std::pair<step, batches>, 2> steps_ = {};  ///< newest first
 };
 
 std::string data_of(const messages::request_batch& x) {
@@ -71,7 +71,7 @@ std::string data_of(const messages::request_batch& x) {
              : fmt::format("the data of iteration {}", step);
 }
 
-/// Of what cannot be read the error says when it is wanted.
+/// The error names the step that needs the data.
 runtime::micro_batch read(recent_batches& recent,
                           const runtime::batch_source& from,
                           const messages::request_batch& x) {
@@ -109,14 +109,14 @@ messages::loader_actor::behavior_type loader(messages::loader_actor::pointer sel
           x.at, runtime::deposit(*context->transport, asked_for(x, all), x.at.generation)};
       if (!self->current_message_id().is_async())
         return context->messages->checked(self->home_system(), std::move(answer));
-      // It goes the way of messages, not that of CAF's answers: it may be late.
+      // Sent as a message instead of a CAF response, because it may be late.
       context->messages->send(
           self, caf::actor_cast<messages::stage_actor>(self->current_sender()), std::move(answer));
       return caf::delegated<messages::batch_ready>();
     } catch (const runtime::cancelled&) {
-      return caf::delegated<messages::batch_ready>();  // its generation has ended: nobody waits
+      return caf::delegated<messages::batch_ready>();  // its generation has ended; no stage waits
     } catch (...) {
-      // Nobody needs it yet, and who does asks again.
+      // A prefetch failed: the stage asks again when it needs the data.
       if (!x.ahead || !is(reason_of("loader", std::current_exception()), messages::ec::refused))
         throw;
       context->messages->send(self,

@@ -1,5 +1,5 @@
-// The loader: serves micro-batches on demand. What it answers is a function of the request alone,
-// so it has no state to lose.
+// The loader: serves micro-batches on request. An answer depends only on the request, so the loader
+// has no state to lose.
 
 #pragma once
 
@@ -12,8 +12,9 @@
 
 namespace troupe::actors {
 
-/// Serves from the data sets of its node. Ends where they cannot be read, naming the step that
-/// wants them, unless that has not begun (DATA-3). `generation`: the newest when it was spawned.
+/// Serves from the data sets of its node. Ends when data cannot be read, with the step that needs
+/// them in the reason, unless that step has not begun (DATA-3). `generation`: the newest one at the
+/// spawn.
 messages::loader_actor::behavior_type loader(messages::loader_actor::pointer self,
                                              const std::shared_ptr<const node_context>& context,
                                              runtime::generation_id generation);
