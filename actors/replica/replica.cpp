@@ -20,8 +20,9 @@ namespace {
 constexpr const char* one_of_each_stage
     = "REPLICA-1: stages report of one step at a time, each once";
 
-/// STEP-6: a copy is what its owner is: a part of a tied table that of the same tensor rank, what
-/// every tensor rank has that of the first. The name of one that is not; empty: all are.
+/// STEP-6: a copy equals its owner's parameter. The owner of a part of a tied table has the same
+/// tensor rank; the owner of what all tensor ranks hold is the first. Returns the name of a
+/// differing copy; empty: none.
 std::string unlike(const std::vector<messages::applied>& parts, int tensor) {
   const auto owner = [&](const std::string& name, int t) -> const runtime::digest* {
     for (const auto& x : parts)
@@ -40,7 +41,7 @@ std::string unlike(const std::vector<messages::applied>& parts, int tensor) {
   return {};
 }
 
-/// Of all that a stage holds.
+/// Digest of everything that a stage holds.
 runtime::digest whole(const messages::applied& x) {
   runtime::digester out;
   for (const auto* all : {&x.own, &x.copies})

@@ -1,7 +1,7 @@
-// The replica: speaks for its stages as one.
+// The replica: represents its stages as one to the supervisor.
 //
-// It has its stages spawned, introduces them to each other, passes orders down, merges what comes
-// up in the order of the pipeline, and ends when one of them ends.
+// It spawns its stages, introduces them to each other, passes requests down and merges reports in
+// pipeline order. It ends when one of its stages ends.
 
 #pragma once
 
@@ -38,24 +38,25 @@ class replica_state {
   const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
 
  private:
-  /// Stages are counted pipeline rank first: pipeline_rank * tensor_ranks + tensor_rank.
+  /// Stages are indexed by pipeline rank, then tensor rank: pipeline_rank * tensor_ranks +
+  /// tensor_rank.
   int stages() const { return told_.pipeline_ranks * told_.tensor_ranks; }
-  /// That hosts a stage.
+  /// The process that hosts a stage.
   int process_of(int stage_index) const;
   const messages::hosting_process& host_of(int stage_index) const {
     return told_.processes[std::size_t(process_of(stage_index))];
   }
   template <class Order>
   void pass_down(const Order& x);
-  /// To those whom that process hosts and that have been told of each other.
+  /// To the stages in that process that were already introduced.
   template <class Order>
   void pass_to_process(const Order& x);
-  /// Where it may die, if that is planted.
+  /// A point where an injected fault may kill it.
   void come_to(runtime::moment_of_step at, runtime::step_id step) const;
   void add(int stage_index, const messages::stage_actor& stage);
   void introduce();
   void lose(const caf::down_msg& x);
-  /// For whom, as who looks for a hang is told.
+  /// What it waits for, as shown to the failure detector.
   runtime::lane_board::place::waiting waits_for() const;
 
   messages::replica_actor::pointer self_;
@@ -67,10 +68,10 @@ class replica_state {
   std::vector<messages::ready> ready_;
   std::vector<messages::vote> votes_;
   std::vector<messages::applied> applied_;
-  /// That the stages were asked for last.
+  /// What the stages were last asked for.
   enum class awaited : std::uint8_t { nothing, ready, votes, applied } awaits_ = awaited::ready;
   runtime::step_id step_ = {};
-  std::shared_ptr<runtime::lane_board::place> place_;  ///< last: it reads the others
+  std::shared_ptr<runtime::lane_board::place> place_;  ///< last member: it reads the others
 };
 
 messages::replica_actor::behavior_type replica(
