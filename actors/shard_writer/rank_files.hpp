@@ -1,4 +1,4 @@
-// What a rank gives to a checkpoint, on its way into two files: the same bytes whoever writes them.
+// A rank's part of a checkpoint, which becomes two files with the same bytes in any process.
 
 #pragma once
 
@@ -27,19 +27,20 @@ rank_state_to_write redeemed(runtime::transport& from,
                              const told_shards& moments,
                              const runtime::cancel_token& until);
 
-/// As checkpoint_writer::write_shard takes them; `x` outlives them.
+/// As checkpoint_writer::write_shard takes them; `x` must outlive the result.
 std::vector<runtime::shard_to_write> to_write(const shards_in_memory& x);
 
-/// Of the rank `number` of `parts`, durably, into the folder of a checkpoint that another process
-/// writes. Throws io_error.
+/// Writes the file of part `number` of `parts`, durably, into the folder of another process's
+/// checkpoint. Throws io_error.
 runtime::shard_record write_file(const std::filesystem::path& folder,
                                  std::string_view kind,
                                  int number,
                                  int parts,
                                  const shards_in_memory& what);
 
-/// What of a file travels to who writes the manifest, and the record that it makes of it: names and
-/// boxes it knows from the snapshot. Throws broken_promise, SHARDS-2: they differ in number.
+/// What the writer of the manifest gets about a file, and the record that it makes of it. Names and
+/// boxes come from the snapshot. Throws broken_promise (SHARDS-2) when the number of shards
+/// differs.
 messages::written_file told(const runtime::shard_record& x);
 runtime::shard_record record_of(std::string file,
                                 const messages::written_file& x,

@@ -28,7 +28,7 @@ void shard_writer_state::start(const messages::spawn_shard_writer& told,
 
 void shard_writer_state::receive(const messages::write_shards& x) {
   if (!x.checkpointer)
-    return;  // it died meanwhile: a handle of the dead arrives as none
+    return;  // it has died: the handle of a dead actor arrives empty
   try {
     auto ranks = write(x);
     context_->messages->send(
@@ -36,7 +36,8 @@ void shard_writer_state::receive(const messages::write_shards& x) {
         x.checkpointer,
         messages::shards_written{x.generation, x.step, x.attempt, process_, std::move(ranks)});
   } catch (const runtime::cancelled&) {
-    if (!token_.is_cancelled())  // else it is dead to all: who has it replaced says so
+    if (!token_.is_cancelled())  // else this writer has been replaced, and its end is reported
+                                 // elsewhere
       refuse(x, true, {});
   } catch (const runtime::io_error& failure) {
     refuse(
@@ -55,8 +56,7 @@ void shard_writer_state::refuse(const messages::write_shards& x,
       messages::shards_refused{x.generation, x.step, x.attempt, process_, gone, why});
 }
 
-// All is redeemed before anything is written: what is complete is written, whatever becomes of its
-// ranks meanwhile.
+// Redeems everything before it writes: a complete part is written even if its ranks end meanwhile.
 std::vector<messages::written_part> shard_writer_state::write(
     const messages::write_shards& x) const {
   std::vector<rank_state_to_write> ranks;

@@ -1,9 +1,9 @@
-// The shard writer: one for each process that hosts ranks, where there are several. It writes what
-// they give to a checkpoint into the folder that the checkpointer has made, and tells that of each
-// file which the manifest says of it. What it blocks in, the disk, is nobody's wait but its own: it
-// has a thread of its own.
+// The shard writer: writes the checkpoint parts of its process's ranks into the folder that the
+// checkpointer has made, and reports what the manifest needs. There is one per process that hosts
+// ranks, when there are several processes. It has its own thread, so no other actor waits for the
+// disk.
 //
-// Nothing of what it writes is visible before the checkpointer has committed it.
+// Its files become visible when the checkpointer commits them.
 
 #pragma once
 
@@ -36,12 +36,12 @@ class shard_writer_state {
   int process_ = 0;
   std::shared_ptr<const node_context> context_;
   runtime::cancel_token token_;
-  std::shared_ptr<void> presence_;  ///< a successor waits until nothing is written here any more
+  std::shared_ptr<void> presence_;  ///< a successor waits until nothing is written here
   std::shared_ptr<runtime::lane_board::place> place_;
 };
 
-/// Spawn with caf::detached: writing blocks. Once `token` is set nothing more is begun. It answers
-/// each order, once: what a disk refuses, and what is gone with its generation, ends nobody.
+/// Spawn with caf::detached: writing blocks. After `token` is set, no new file is begun. Answers
+/// each request once. A failed disk, or parts that are gone with their generation, do not end it.
 messages::shard_writer_actor::behavior_type shard_writer(
     messages::shard_writer_actor::stateful_pointer<shard_writer_state> self,
     const messages::spawn_shard_writer& told,
