@@ -40,7 +40,7 @@ void checkpointer_state::expect(const messages::save& x) {
   context_->faults->inject("checkpointer", runtime::value(x.step));
   context_->faults->pass("checkpointer", runtime::value(x.step), runtime::moment_of_step::snapshot);
   const save_key which{x.generation, x.step, x.attempt};
-  // Their tickets are taken back by whoever made them.
+  // The actors that made older parts take their tickets back.
   std::erase_if(parts_, [&](const auto& one) { return std::get<2>(one.first) < x.attempt; });
   expected_.clear();
   saving_.reset();
@@ -72,14 +72,13 @@ void checkpointer_state::write_if_complete(const save_key& which) {
       return have_written(order, std::move(given));
     write(order, given);
   } catch (const runtime::cancelled&) {
-    return;  // its ranks have ended meanwhile: `abandon` follows, and tells
+    return;  // its ranks have ended; `abandon` follows and is answered
   } catch (const runtime::io_error& failure) {
     fail(order, failure.what());
   }
 }
 
-// All is redeemed before anything is written: what is complete is written, whatever becomes of its
-// ranks meanwhile.
+// Redeems everything before it writes: a complete save is written even if its ranks end meanwhile.
 void checkpointer_state::write(const messages::save& order,
                                const std::map<int, messages::snapshot>& given) {
   std::vector<rank_state_to_write> ranks;
@@ -100,7 +99,7 @@ void checkpointer_state::write(const messages::save& order,
   tell_saved(order, publish(*by, std::move(manifest)));
 }
 
-// Whoever still writes for a checkpointer that has died finds no folder of this one.
+// The folder name is unique, so that late writers of a dead checkpointer do not find it.
 void checkpointer_state::have_written(const messages::save& order,
                                       std::map<int, messages::snapshot> given) {
   const auto me = runtime::this_process();
@@ -149,7 +148,7 @@ void checkpointer_state::require_to_lead() const {
     throw runtime::io_error("{}; this process saves nothing any more", by);
 }
 
-// Not before everybody has answered, that refused or not: then nobody writes there any more.
+// Waits for all answers, also after a refusal: then no process writes there any more.
 void checkpointer_state::commit_if_written() {
   const int missing = context_->bug == planted_bug::commit_before_written ? 1 : 0;
   if (saving_->shards.awaited() > missing)
@@ -167,7 +166,7 @@ void checkpointer_state::commit_if_written() {
     } else if (!now.shards.why().empty()) {
       fail(order, now.shards.why());
     } else if (now.shards.has_lost()) {
-      failed_ = true;  // what it was writing may be left
+      failed_ = true;  // a partly written file may be left
       if (!abandoning_)
         fail(order, "who writes the shards of a process has died");
     }
@@ -185,7 +184,7 @@ void checkpointer_state::abandon(const messages::abandon& x) {
     parts_.clear();
     generation_ = runtime::next(x.generation);
   }
-  if (saving_)  // as what is complete is written before the answer where one process writes all
+  if (saving_)  // as in one process, where a complete save is written before the answer
     abandoning_ = x.generation;
   else
     tell_abandoned(x.generation);
@@ -195,7 +194,7 @@ void checkpointer_state::tell_abandoned(runtime::generation_id ended) {
   context_->messages->send(self_, supervisor_, messages::abandoned{ended});
 }
 
-// The supervisor is told first: whatever it begins then is told after it.
+// Tells the supervisor first, so that later saves are reported after this one.
 void checkpointer_state::tell_saved(const messages::save& order,
                                     const std::filesystem::path& folder) {
   runtime::log_info(" saved iteration {} to {}", runtime::value(order.step), folder.string());
@@ -214,13 +213,13 @@ void checkpointer_state::fail(const messages::save& order, const std::string& wh
 std::unique_ptr<runtime::checkpoint_writer> checkpointer_state::stage(const messages::save& order,
                                                                       const std::string& by) {
   const auto& job = job_->job;
-  require_to_lead();  // else it would remove what another host is writing
+  require_to_lead();  // else it would remove another host's unfinished checkpoint
   if (context_->save_lock && context_->save_lock->regain())
     runtime::log_warning(
         "'{}' was removed, or its lock, while this run saves there: it is locked again; what else "
         "was there is lost, as checkpoints, the configuration and the copy of the tokenizer",
         job.checkpoints.save.string());
-  if (failed_)  // a disk that refuses to write may have refused to remove
+  if (failed_)  // the failed disk may also have refused to remove files
     runtime::clear_remains(job.checkpoints.save);
   return std::make_unique<runtime::checkpoint_writer>(job.checkpoints.save,
                                                       std::int64_t(runtime::value(order.step)),
@@ -230,7 +229,7 @@ std::unique_ptr<runtime::checkpoint_writer> checkpointer_state::stage(const mess
                                                       by);
 }
 
-// Older checkpoints do no harm: what cannot be removed is told, and the run goes on.
+// Older checkpoints do no harm: a failed removal is logged and the run continues.
 void checkpointer_state::remove_older() const {
   const auto& where = job_->job.checkpoints;
   if (where.keep_last < 1)

@@ -1,9 +1,9 @@
-// The checkpointer: makes checkpoints of snapshots beside the training, on a thread of its own. A
-// part is what one rank owns: a shard of weights and a shard of moments.
+// The checkpointer: writes checkpoints beside the training, on its own thread. Each rank
+// contributes a part: a shard of weights and a shard of moments.
 //
-// In one process it writes all parts. Where ranks stand in several, each of these has a shard
-// writer (shard_writer.hpp): then it is told the snapshots, orders each process's to be written
-// there, and commits the manifest and the tracker when all of them are durable.
+// In one process it writes all parts itself. With several, each process that hosts ranks has a
+// shard writer (shard_writer.hpp). The checkpointer collects the snapshots, orders the writes, and
+// commits manifest and tracker file when all shards are durable.
 
 #pragma once
 
@@ -50,13 +50,13 @@ class checkpointer_state {
   void write(const messages::save& order, const std::map<int, messages::snapshot>& given);
   void have_written(const messages::save& order, std::map<int, messages::snapshot> given);
   void commit_if_written();
-  /// Throws io_error, also where another host goes on with the run: an older checkpoint would take
-  /// the place of its newest.
+  /// Throws io_error, also when another host leads the run: this older checkpoint would replace the
+  /// newest one of that host.
   std::filesystem::path publish(runtime::checkpoint_writer& what,
                                 runtime::checkpoint_manifest manifest) const;
   std::unique_ptr<runtime::checkpoint_writer> stage(const messages::save& order,
                                                     const std::string& by);
-  /// Throws io_error: another host leads the run, or it is not known.
+  /// Throws io_error when another host leads the run, or that is unknown.
   void require_to_lead() const;
   void tell_saved(const messages::save& order, const std::filesystem::path& folder);
   void fail(const messages::save& order, const std::string& why);
@@ -68,27 +68,27 @@ class checkpointer_state {
   std::string identity_;
   std::shared_ptr<const opened_job> job_;
   std::shared_ptr<const node_context> context_;
-  runtime::generation_id generation_ = {};  ///< the newest: what is older is dropped
+  runtime::generation_id generation_ = {};  ///< newest; messages of older ones are dropped
   runtime::cancel_token token_;
-  std::shared_ptr<void> presence_;  ///< a successor waits until nothing is written here any more
+  std::shared_ptr<void> presence_;  ///< a successor waits until nothing is written here
   std::map<save_key, messages::save> expected_;
   std::map<save_key, std::map<int, messages::snapshot>> parts_;
-  std::map<int, messages::shard_writer_actor> writers_;  ///< of each process; null: it is dead
+  std::map<int, messages::shard_writer_actor> writers_;  ///< by process; null: dead
   struct saving {
     std::unique_ptr<runtime::checkpoint_writer> by;
     collected_shards shards;
   };
-  std::optional<saving> saving_;                      ///< what other processes are writing
-  std::optional<runtime::generation_id> abandoning_;  ///< is answered when they have
-  bool failed_ = false;                               ///< the newest could not be written
+  std::optional<saving> saving_;                      ///< being written by other processes
+  std::optional<runtime::generation_id> abandoning_;  ///< answered when they are done
+  bool failed_ = false;                               ///< the newest save failed
   std::shared_ptr<runtime::lane_board::place> place_;
 };
 
-/// Spawn with caf::detached: writing blocks. Once `token` is set nothing becomes visible any more.
-/// What cannot be written is told with save_failed; what was saved before is intact. What of its
-/// snapshot was fetched is free again then, and the supervisor has stages of other processes free
-/// the rest. It serves one generation after the other: what the ranks of one had not handed over
-/// when they ended it forgets.
+/// Spawn with caf::detached: writing blocks. After `token` is set, nothing becomes visible. A
+/// failed save is reported by save_failed; earlier checkpoints stay intact. The fetched parts of
+/// its snapshot are then released; the supervisor makes stages of other processes release the rest.
+/// It serves all generations in turn, and forgets parts that the ranks had not handed over when
+/// their generation ended.
 messages::checkpointer_actor::behavior_type checkpointer(
     messages::checkpointer_actor::stateful_pointer<checkpointer_state> self,
     const messages::spawn_checkpointer& told,

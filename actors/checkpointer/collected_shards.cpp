@@ -57,7 +57,7 @@ bool collected_shards::take(const messages::shards_written& x) {
   return true;
 }
 
-// The first disk that refused is told.
+// The first refusal is reported.
 void collected_shards::refuse(int process, const std::string& why) {
   answers_[process] = answer::refused;
   refused_ = true;

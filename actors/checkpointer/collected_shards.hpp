@@ -1,8 +1,8 @@
-// The shards of one checkpoint that the processes of a run write, each those of its ranks: who is
-// to write what, who has answered, and when the manifest may be written. No actor and no thread.
+// The shards of one checkpoint, written by several processes: which process writes which shards,
+// which have answered, and when the manifest may be written. No actor and no thread.
 //
-//   SHARDS-1  The manifest is made when each process has said that its shards are durable.
-//   SHARDS-2  What is acknowledged of a file is each shard that it was to have.
+//   SHARDS-1  The manifest is made when each process has reported its shards as durable.
+//   SHARDS-2  The acknowledgement of a file covers exactly its requested shards.
 //
 // An acknowledgement of another attempt to save changes nothing.
 
@@ -20,28 +20,27 @@ namespace troupe::actors {
 
 class collected_shards {
  public:
-  /// Files are numbered in the order of the ranks that have given a snapshot.
+  /// Numbers the files in the order of the ranks that gave a snapshot.
   collected_shards(const messages::save& order,
                    std::map<int, messages::snapshot> given,
                    const runtime::process_map& placed);
 
-  /// What each process is to write; folder and checkpointer are the caller's to fill in.
+  /// What each process must write; the caller fills in folder and checkpointer.
   std::map<int, messages::write_shards> orders() const;
 
-  /// False: not of this attempt, or of nobody who is awaited.
+  /// Returns false for another attempt, or for a process that is not awaited.
   bool take(const messages::shards_written& x);
   bool take(const messages::shards_refused& x);
-  /// Who was to write is dead. False: it was not awaited.
+  /// The writer of that process is dead. Returns false when it was not awaited.
   bool lose(int process);
 
   const messages::save& order() const { return order_; }
   int awaited() const;  ///< processes that have not answered
   bool is_refused() const { return refused_; }
-  /// Of a disk; empty: none refused, but what was to be written is gone with its generation, or
-  /// who was to write it.
+  /// Reason of a disk's refusal. Empty when no disk refused: the generation or a writer is gone.
   const std::string& why() const { return why_; }
-  bool has_lost() const { return lost_; }  ///< somebody who was to write
-  /// In the order of their files. Throws broken_promise, SHARDS-1.
+  bool has_lost() const { return lost_; }  ///< a writer died
+  /// In the order of the files. Throws broken_promise (SHARDS-1).
   std::vector<runtime::shard_record> records() const;
 
  private:

@@ -1,4 +1,4 @@
-// What a checkpoint says of itself, of a job.
+// The manifest of a job's checkpoint.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace troupe::actors {
 
-/// All but the shards.
+/// Everything except the shards.
 runtime::checkpoint_manifest manifest_of(const messages::save& order,
                                          const opened_job& job,
                                          const std::string& identity);
