@@ -10,7 +10,7 @@
 namespace troupe::actors {
 namespace {
 
-constexpr std::size_t columns = 80;  // of a terminal, the last of which stays free
+constexpr std::size_t columns = 80;  // of a terminal; the last one stays free
 
 std::string timestamp() {
   const auto now = std::chrono::system_clock::now();
@@ -165,7 +165,7 @@ std::string evaluation_line(const runtime::validation_report& x, bool is_short) 
 }
 
 std::string event_line(const runtime::run_event& x) {
-  // A reason begins with the name of who ended.
+  // A reason begins with the name of the ended actor.
   const auto named = x.who + ": ";
   const auto why = x.why.starts_with(named) ? x.why.substr(named.size()) : x.why;
   if (x.kind == "wrong bits")
@@ -191,8 +191,8 @@ std::string event_line(const runtime::run_event& x) {
                            : x.who == "replicas"              ? "disagree"
                            : x.who.starts_with("connection:") ? "broke"
                            : x.verdict == "wrong bits"        ? "is replaced"
-                           : x.who == "the run before"        ? "is gone"  // it may have ended
-                                                              : "died";
+                           : x.who == "the run before" ? "is gone"  // it may have ended in order
+                                                       : "died";
   return fmt::format(
       " {} {} ({}); after {:.3f} s the run goes on from iteration {} {}{}",
       x.who,

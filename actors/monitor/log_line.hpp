@@ -1,4 +1,4 @@
-// Megatron-LM's log line, with what we add: docs/formats/log.md.
+// Megatron-LM's log line, with additions: docs/formats/log.md.
 
 #pragma once
 
@@ -10,44 +10,45 @@
 
 namespace troupe::actors {
 
-/// What is added up between two lines.
+/// Sums between two lines.
 struct since_last_line {
-  double loss = 0;  ///< of the steps that were updated with
+  double loss = 0;  ///< of steps with an update
   double ms = 0;
   int steps = 0, skipped = 0, nan = 0;
 
   void add(const runtime::step_report& x);
 };
 
-/// How the steps that were timed went through the pipeline.
+/// Pipeline times of the timed steps.
 struct pipeline_since_start {
-  runtime::pipeline_times sum = {.ms = 0};  ///< but of the worst lateness, which is the worst
+  runtime::pipeline_times sum = {.ms = 0};  ///< except the worst lateness, which is a maximum
   int steps = 0;
 
   void add(const runtime::pipeline_times& x);
 };
 
-/// What a run says of its schedule when it ends, and what more who looks closely wants to know.
+/// Summary of the schedule at the end of a run, and its details for the debug log.
 std::string pipeline_line(const pipeline_since_start& all, const std::string& schedule);
 std::string pipeline_details(const pipeline_since_start& all);
 
-/// `x` is the newest of the steps in `since`; at least one.
+/// `x` is the newest step in `since`, which has at least one.
 std::string log_line(const runtime::step_report& x,
                      const since_last_line& since,
                      std::uint64_t train_iterations,
                      const runtime::log_settings& settings);
 
-/// The same for a terminal of 80 columns: "iter 100/300  loss 4.9090  norm 1.033  lr 6.700E-04
-/// ...". What does not fit is left out, from the end.
+/// The short form for a terminal of 80 columns: "iter 100/300  loss 4.9090  norm 1.033  lr
+/// 6.700E-04 ...". Drops parts from the end that do not fit.
 std::string short_line(const runtime::step_report& x,
                        const since_last_line& since,
                        std::uint64_t train_iterations,
                        const runtime::log_settings& settings);
 
-/// Of a validation or a test.
+/// The line of a validation or a test.
 std::string evaluation_line(const runtime::validation_report& x, bool is_short);
 
-/// " restart: stage 0.1 ... died ...; iteration 7 again, from the estate of 6 (0.012 s)".
+/// For example " stage:0.1 died (...); after 0.012 s the run goes on from iteration 6 as its ranks
+/// had it".
 std::string event_line(const runtime::run_event& x);
 
 }  // namespace troupe::actors

@@ -17,7 +17,7 @@
 namespace troupe::actors {
 namespace {
 
-// Together less than the supervisor's patience with us.
+// Less in total than the supervisor's patience with the monitor.
 constexpr auto patience = std::chrono::milliseconds(4000);
 
 }  // namespace
@@ -105,7 +105,7 @@ void monitor_book::record(const runtime::watched& x) {
   }
 }
 
-// Simulating a step takes a while: it is done here, where nobody waits.
+// The simulation of a step takes time; no step waits for it here.
 runtime::step_report monitor_book::with_pipeline(const messages::committed& x) const {
   auto out = x.report;
   const auto& schedule = *job_->pipeline.schedule;
@@ -141,7 +141,8 @@ void monitor_book::add(const messages::committed& x) {
     advance_bar(report);
 }
 
-// The first says at once that the loss is what was expected, however long the interval is.
+// The first step always has a line, so that the initial loss is visible however long the interval
+// is.
 bool monitor_book::has_line(std::uint64_t iteration) const {
   const auto interval = job_->job.watch.log_interval;
   return interval > 0
@@ -174,7 +175,7 @@ void monitor_book::add(const messages::happened& x) {
   runtime::log_line(runtime::severity::warning, event_line(x.event));
 }
 
-// So that what a behaviour decided can be drawn, and run again.
+// Makes the decisions of a behaviour available for drawing and replay.
 void monitor_book::write_record() const {
   const auto& file = job_->job.watch.schedule_record;
   if (file.empty() || executed_.executed.empty())
@@ -184,9 +185,9 @@ void monitor_book::write_record() const {
   for (const auto& row : executed_.executed) {
     auto& to = plan.ranks.at(std::size_t(row.rank));
     if (!schedule.behaviours())
-      continue;  // a stage carries out the plan, or ends
+      continue;  // a stage that follows the plan executes it unchanged
     to.clear();
-    // Blocks and R come from the flags of the run that carries it out again.
+    // Blocks and R come from the flags of the run that replays the schedule.
     for (const auto& x : row.actions)
       if (x.what.block == 0 && x.what.kind != runtime::action_kind::recompute)
         to.push_back(x.what);
@@ -203,7 +204,7 @@ void monitor_book::write_record() const {
 void monitor_book::conclude() {
   if (std::exchange(concluded_, true))
     return;
-  bar_.reset();                                   // the last lines stand without it
+  bar_.reset();                                   // the last lines appear without the bar
   if (last_ && job_->job.watch.log_interval > 0)  // whatever ended the run
     log_last();
   if (pipeline_.steps > 0) {
@@ -277,7 +278,7 @@ messages::monitor_actor::behavior_type monitor(
           receives<messages::happened>(self),
           on_board<messages::conclude>(self, place, [self](const messages::conclude& x) {
             self->state.conclude();
-            return messages::concluded{x.generation};  // nothing more to check
+            return messages::concluded{x.generation};  // no further check needed
           })};
 }
 

@@ -1,6 +1,6 @@
-// The monitor: the console, the logs, the progress bar. It watches and never delays: nobody waits
-// for it, and it waits for nobody. Files are written by recorders, each on a thread of its own with
-// a bounded queue; lines of the console by the log's.
+// The monitor: console, logs and progress bar. Steps never wait for it, and it waits for no other
+// actor. Recorders write the files, each on its own thread with a bounded queue; the log's thread
+// writes the console.
 
 #pragma once
 
@@ -23,16 +23,17 @@
 
 namespace troupe::actors {
 
-/// What is watched and written, which outlives the monitor: one that comes after another's death
-/// goes on in the same files, and neither misses nor repeats a line. Used by one at a time.
+/// The watched facts and their files. The book outlives the monitor: a later monitor continues the
+/// same files without missing or repeated lines. One monitor uses it at a time.
 class monitor_book {
  public:
-  /// `so_far`: what another process has written there.
+  /// `so_far`: what another process has written already.
   monitor_book(const messages::job_description& told,
                std::shared_ptr<const opened_job> job,
                const std::optional<written_so_far>& so_far = {});
 
-  /// Held by the monitor that uses it: one that was left behind, as it hangs, may come back.
+  /// Held by the monitor that uses the book, because a hung monitor that was left behind may
+  /// return.
   class turn {
    public:
     explicit turn(monitor_book& of);
@@ -45,14 +46,14 @@ class monitor_book {
   };
   turn opened() { return turn(*this); }
 
-  /// Whether this fact is new: facts are numbered, and each is taken down once.
+  /// Whether this fact is new. Facts are numbered, and each is recorded once.
   bool take(std::uint64_t fact);
-  /// A file that cannot be opened or written is told, once, and tried again.
+  /// A file that cannot be opened or written is logged once and retried.
   void add(const messages::committed& x);
   void add(const messages::validated& x);
   void add(const messages::happened& x);
-  /// Waits, not for long, until everything is written; what is missing is told. The second time
-  /// does nothing.
+  /// Waits for a short time until everything is written; logs what is missing. A second call does
+  /// nothing.
   void conclude();
 
  private:
@@ -75,15 +76,15 @@ class monitor_book {
   messages::job_description told_;
   std::shared_ptr<const opened_job> job_;
   written_so_far begin_;      ///< what the logs had before
-  bool append_ = false;       ///< they had something
-  std::uint64_t newest_ = 0;  ///< fact
+  bool append_ = false;       ///< they had entries
+  std::uint64_t newest_ = 0;  ///< number of the newest fact
   std::vector<watched_file> files_;
   std::unique_ptr<runtime::progress_bar> bar_;
   bool short_lines_ = false;
   since_last_line since_;
-  std::optional<runtime::step_report> last_;  ///< committed step, while its line is not logged
+  std::optional<runtime::step_report> last_;  ///< committed step without its line so far
   pipeline_since_start pipeline_;
-  messages::committed executed_;  ///< the newest step that was timed
+  messages::committed executed_;  ///< the newest timed step
   bool concluded_ = false;
 };
 
@@ -107,7 +108,7 @@ class monitor_state {
   const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
 
  private:
-  /// A supervisor of an older epoch has nothing to tell.
+  /// Messages of a supervisor of an older epoch are ignored.
   bool is_obeyed(runtime::generation_id x) {
     epoch_ = std::max(epoch_, epoch_of(x));
     return epoch_of(x) == epoch_;
@@ -127,7 +128,7 @@ class monitor_state {
   std::shared_ptr<monitor_book> book_;
   std::uint32_t epoch_ = 0;
   std::shared_ptr<runtime::lane_board::place> place_;
-  std::shared_ptr<void> presence_;  ///< a successor waits until nothing is written here any more
+  std::shared_ptr<void> presence_;  ///< a successor waits until nothing is written here
 };
 
 messages::monitor_actor::behavior_type monitor(
