@@ -25,7 +25,7 @@ class collected_shards {
                    std::map<int, messages::snapshot> given,
                    const runtime::process_map& placed);
 
-  /// What each process must write; the caller fills in folder and checkpointer.
+  /// The order for each process; the caller fills in folder and checkpointer.
   std::map<int, messages::write_shards> orders() const;
 
   /// Returns false for another attempt, or for a process that is not awaited.

@@ -7,7 +7,7 @@
 //
 //   COLD-1  Only the same job continues from the local states of a dead run: same identity, same
 //           origin, as many processes, and the checkpoint that the dead run saved last.
-//   COLD-2  Committed steps whose states are lost run again, with the same digests, and are
+//   COLD-2  Committed steps run again when their states are lost, with the same digests, and are
 //           reported once.
 
 #pragma once
@@ -19,15 +19,15 @@
 
 namespace troupe::actors {
 
-/// For a prepared job that starts from a checkpoint or from the beginning. Returns true when the
-/// job has taken over the ledger of the run that was in that folder, from that checkpoint on;
-/// ledger and logs are then continued. Returns false when there is nothing newer, or when it does
-/// not belong to this job; a warning says why. The ledger file is then unchanged. Throws io_error
-/// when the logs cannot be continued.
+/// Takes over a dead run for a prepared job that starts from a checkpoint or from the beginning.
+/// Returns true when the job has taken over the ledger of the run that was in that folder, from
+/// that checkpoint on; ledger and logs are then continued. Returns false when there is nothing
+/// newer, or when it does not belong to this job; a warning says why. The ledger file is then
+/// unchanged. Throws io_error when the logs cannot be continued.
 bool take_up_dead_run(prepared_job& to, const runtime::held_run_folder& folder);
 
 /// Called before a run starts its own ledger in the folder. Renames the ledger of an earlier run
-/// whose local states may still be wanted, for example after a mistyped command, and logs that.
+/// when its local states may still be wanted, for example after a mistyped command, and logs that.
 /// Earlier renamed ledgers stay. Throws io_error.
 void keep_ledger_left(const std::filesystem::path& ledger);
 

@@ -72,8 +72,8 @@ class front_state {
 };
 
 /// Calls `ended` when node and supervisor have ended for good or were left behind. When nothing in
-/// the process can go on, another thread calls it. `before`: the lost process whose ledger is
-/// continued; nothing: none.
+/// the process can go on, another thread calls it. `before`: the lost process that left the ledger;
+/// nothing: none.
 messages::front_actor::behavior_type front(
     messages::front_actor::stateful_pointer<front_state> self,
     messages::job_description told,

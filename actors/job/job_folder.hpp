@@ -1,5 +1,5 @@
-// The folder of a run whose supervisor is in this process: shows the run's state to other programs
-// and holds its credentials.
+// The run's folder, in the process of its supervisor: shows the run's state to other programs and
+// holds its credentials.
 
 #pragma once
 
@@ -25,8 +25,7 @@ class job_folder {
              const runtime::training_job& job,
              const std::filesystem::path& credentials = {});
 
-  /// For a run that this process continues as its supervisor of that incarnation. The folder has
-  /// credentials already.
+  /// Continues a run as its supervisor of that incarnation. The folder has credentials already.
   job_folder(runtime::held_run_folder folder,
              const runtime::training_job& job,
              std::uint32_t incarnation);

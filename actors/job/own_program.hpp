@@ -54,9 +54,9 @@ class own_program {
   bool asked_ = false;
 };
 
-/// As `run` of run.hpp, in `layout.processes` processes. With several, all on this host, this
-/// process has the supervisor and the viewers and hosts no worker; a node that dies is started
-/// again. `folder`: the run's folder for logs, `troupe status` and `troupe ledger`, kept
+/// Runs the job like `run` of run.hpp, in `layout.processes` processes. With several, all on this
+/// host, this process has the supervisor and the viewers and hosts no worker; a node that dies is
+/// started again. `folder`: the run's folder for logs, `troupe status` and `troupe ledger`, kept
 /// afterwards; empty: a temporary one when there are several processes. When this process dies, the
 /// others end within the failure detector's timeout, at least five seconds. When the outcome is
 /// `left_behind`, the other processes have ended, but hung threads remain here: end this process by

@@ -49,7 +49,7 @@ std::shared_ptr<runtime::transport> make_transport(runtime::transports by, doubl
 /// Adds the message path, with the faults, delays and checks that the job asks for.
 void add_message_path(node_context& to, const runtime::training_job& job);
 
-/// Sets the source for a rank whose kept states are lost: checkpoints of this run.
+/// Sets the source for a rank that has lost its kept states: checkpoints of this run.
 void add_saved_states(node_context& to, const messages::job_description& told);
 
 /// Sets the folder for local states of this process's keeper, if the job has one, and looks at what

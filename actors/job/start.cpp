@@ -293,7 +293,7 @@ start_point plan_start(runtime::training_job& job, const runtime::cancel_token& 
         out.iteration,
         job.train_iterations,
         found.folder->string());
-  // As in Megatron-LM, the schedule belongs to the optimizer: it is neither loaded nor compared.
+  // The schedule belongs to the optimizer, as in Megatron-LM: it is not loaded or compared.
   if (checkpoints.no_load_optim) {
     if (!ended)
       out.text += ", moments from zero (`checkpoints.no_load_optim`)";

@@ -1,4 +1,4 @@
-// Where a run starts: from iteration 0 or from a checkpoint.
+// The start of a run: from iteration 0 or from a checkpoint.
 
 #pragma once
 

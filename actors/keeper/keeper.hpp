@@ -45,7 +45,7 @@ class keeper_state {
 
   messages::keeper_actor::pointer self_;
   messages::supervisor_actor supervisor_;
-  int process_ = 0;  ///< the process whose ranks' states it keeps
+  int process_ = 0;  ///< the process that it keeps states of
   /// The newest generation that gave a state, and its first step.
   runtime::generation_id given_in_ = {};
   runtime::step_id given_since_ = {};

@@ -1,4 +1,4 @@
-// Where the places of a job are started: by an agent of this host, or by standing nodes on other
+// The sites at which the places of a job start: this host's agent, or standing nodes on other
 // hosts. Carries out the launch machine's actions for agents.
 
 #pragma once
@@ -65,7 +65,7 @@ class launch_sites {
   /// Answered by host_listener::kept.
   virtual void keep(int /*host*/, messages::keep_ledger /*x*/) {}
 
-  /// For messages: "process:1" and its host; "the node at 10.0.0.2:7000".
+  /// Names for messages: "process:1" and its host; "the node at 10.0.0.2:7000".
   virtual std::string name_of(int process, int agent) const = 0;
   virtual std::string log_of(int process, int agent) const = 0;
   virtual std::string name_of_host(int /*agent*/) const { return "this host"; }

@@ -38,7 +38,7 @@ class launcher_state {
 
   explicit launcher_state(messages::launcher_actor::pointer self) : self_(self) {}
 
-  /// `home`: this actor's process, without its port, because whoever knows the launcher is
+  /// `home`: this actor's process, without its port, because processes that know the launcher are
   /// connected with it. Blocks for milliseconds while the actor is published and the agent starts;
   /// no message is waiting yet. `standing`: the nodes of the settings, in their order. Throws
   /// io_error when the agent cannot be started.
@@ -67,7 +67,7 @@ class launcher_state {
     caf::strong_actor_ptr by;
     caf::typed_response_promise<messages::admitted> answer;
   };
-  /// What only this actor knows of a process.
+  /// Facts about a process that only this actor knows.
   struct known {
     std::string host;  ///< host name
     messages::present here = {};

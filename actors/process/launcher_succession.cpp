@@ -1,4 +1,4 @@
-// What a launcher leaves for its successor, and how a successor begins.
+// The handover from a launcher to its successor.
 
 #include "actors/process/launcher.hpp"
 #include "runtime/core/error.hpp"

@@ -81,8 +81,8 @@ class neighbours {
   /// Counts of bytes from other processes' arrays; null in a process without ranks.
   const runtime::window_counters* taken() const;
 
-  /// Joins a local rank to a group whose ranks are in those processes, named by their places in the
-  /// job. Throws as windows::join, and io_error when one of them is not known.
+  /// Joins a local rank to a group. `processes`: the places in the job that host its ranks. Throws
+  /// as windows::join, and io_error when one of them is not known.
   virtual std::unique_ptr<runtime::communicator> join(runtime::window_group_description what,
                                                       const std::vector<int>& processes,
                                                       int rank,

@@ -56,7 +56,7 @@ class replica_state {
   void add(int stage_index, const messages::stage_actor& stage);
   void introduce();
   void lose(const caf::down_msg& x);
-  /// What it waits for, as shown to the failure detector.
+  /// Reports to the failure detector what it waits for.
   runtime::lane_board::place::waiting waits_for() const;
 
   messages::replica_actor::pointer self_;
@@ -68,7 +68,7 @@ class replica_state {
   std::vector<messages::ready> ready_;
   std::vector<messages::vote> votes_;
   std::vector<messages::applied> applied_;
-  /// What the stages were last asked for.
+  /// The newest request to the stages.
   enum class awaited : std::uint8_t { nothing, ready, votes, applied } awaits_ = awaited::ready;
   runtime::step_id step_ = {};
   std::shared_ptr<runtime::lane_board::place> place_;  ///< last member: it reads the others

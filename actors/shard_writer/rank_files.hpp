@@ -27,7 +27,7 @@ rank_state_to_write redeemed(runtime::transport& from,
                              const told_shards& moments,
                              const runtime::cancel_token& until);
 
-/// As checkpoint_writer::write_shard takes them; `x` must outlive the result.
+/// Arguments for checkpoint_writer::write_shard; `x` must outlive the result.
 std::vector<runtime::shard_to_write> to_write(const shards_in_memory& x);
 
 /// Writes the file of part `number` of `parts`, durably, into the folder of another process's
@@ -38,8 +38,8 @@ runtime::shard_record write_file(const std::filesystem::path& folder,
                                  int parts,
                                  const shards_in_memory& what);
 
-/// What the writer of the manifest gets about a file, and the record that it makes of it. Names and
-/// boxes come from the snapshot. Throws broken_promise (SHARDS-2) when the number of shards
+/// The report about a file to the writer of the manifest, and the record that it makes of it. Names
+/// and boxes come from the snapshot. Throws broken_promise (SHARDS-2) when the number of shards
 /// differs.
 messages::written_file told(const runtime::shard_record& x);
 runtime::shard_record record_of(std::string file,

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t most_named_parameters = 8;
 
-/// Notes the parameters whose values differ.
+/// Notes the parameters with different values.
 template <class Value>
 void note_differing(const std::map<std::string, Value>& one,
                     const std::map<std::string, Value>& other,

@@ -116,7 +116,7 @@ wrong_bits cross_check::differ_again(open_case& open, const ballot& now) {
     return found(bits_verdict::persistent, now, changed, changed);
   }
   // All repeat their values. Exchanges one place after the other, so that the states of both are
-  // never lost at once. The replica whose value then changes was wrong.
+  // never lost at once. The replica that then changes its value was wrong.
   for (const int r : now.replicas)
     if (open.exchanged.insert(r).second)
       return found(bits_verdict::undecided, now, now.replicas, {r});

@@ -21,7 +21,7 @@
 
 namespace troupe::actors {
 
-/// What is compared, by its point in the step.
+/// Compared values, by their point in the step.
 enum class checked_bits : std::uint8_t {
   passes,     ///< recomputed by another replica
   gradients,  ///< voted
@@ -54,8 +54,8 @@ struct wrong_bits {
   std::uint64_t pass = 0;
   /// The wrong replicas; for `undecided` and `irreproducible`: those that differ from each other.
   std::vector<int> replicas;
-  /// Those of them whose place is no longer trusted. They are exchanged, one at a time if necessary
-  /// (docs/protocol/verification.md).
+  /// Those of them in places that are no longer trusted. They are exchanged, one at a time if
+  /// necessary (docs/protocol/verification.md).
   std::vector<int> replaced;
   /// Parameters in which they last differed, as passed to `compare`.
   std::string parameters = {};
@@ -81,7 +81,7 @@ class cross_check {
   struct open_case {
     bits before;              ///< the newest computation
     bool again = false;       ///< the second run differed as well
-    std::set<int> exchanged;  ///< replicas whose place was replaced because of it
+    std::set<int> exchanged;  ///< replicas in places that were replaced because of it
     std::string parameters;   ///< in which they differed
   };
   struct key {

@@ -173,7 +173,7 @@ membership::orders membership::lost(const member_death& x, std::uint64_t now_ns)
     return end_all();
   }
   if (x.cause == death_cause::cancelled) {
-    // It ended with its node, whose death is counted and reported separately.
+    // It ended with its node; that death is counted and reported separately.
     if (!limits_.on)
       return {};
     return {order_replace{x.role, x.process}};

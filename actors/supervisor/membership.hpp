@@ -17,7 +17,7 @@
 //             come.
 //   MEMBER-5  Restarts are limited: in a time window, and without progress.
 //   MEMBER-6  See stored_steps.hpp.
-//   MEMBER-7  Living processes whose connection breaks repeatedly are separated: at the second
+//   MEMBER-7  Living processes are separated when their connection breaks repeatedly: at the second
 //             break one of the two is exchanged, or the one that several others cannot reach. No
 //             step is lost by that.
 
@@ -68,10 +68,10 @@ struct member_death {
   member_role role = {};
   std::string who;  ///< "replica:0"
   death_cause cause = {};
-  bool refused = false;  ///< by the user's input or the system; else an internal error
-  bool moves = false;    ///< ended in order to move: not an accident, and counted separately
-  std::string why;       ///< with the names of the actors that passed it on
-  int process = 0;       ///< the process whose ranks it serves: for loader, keeper and shard writer
+  bool refused = false;     ///< by the user's input or the system; else an internal error
+  bool moves = false;       ///< ended in order to move: not an accident, and counted separately
+  std::string why;          ///< with the names of the actors that passed it on
+  int process = 0;          ///< for loader, keeper and shard writer: the process that it serves
   bool wrong_bits = false;  ///< ended because it computed wrong bits
   bool runs_again = false;  ///< not a death: a step runs again; not counted
   bool is_accident() const { return !moves && !runs_again; }
@@ -84,13 +84,13 @@ enum class process_loss : std::uint8_t {
   wrong_bits,  ///< it computed wrong bits, and its place is no longer trusted
 };
 
-/// What an ended generation has left in one process.
+/// The remains of an ended generation in one process.
 struct generation_remains {
   /// The newest step that all ranks there have; nothing: some rank has none.
   std::optional<std::uint64_t> newest = {};
   /// The oldest step that all ranks there have.
   std::optional<std::uint64_t> oldest = {};
-  /// By other process: the steps of which this one keeps the states of all that process's ranks.
+  /// Steps of which this process keeps the states of all ranks of another process, by that process.
   std::map<int, std::vector<std::uint64_t>> kept = {};
 };
 
@@ -124,7 +124,7 @@ struct order_look {
   std::optional<std::uint64_t> before = {};
   friend bool operator==(const order_look&, const order_look&) = default;
 };
-/// A step whose states are all on local disks and agree with the ledger.
+/// A step with all states on local disks, in agreement with the ledger.
 struct stored_everywhere {
   std::uint64_t step = 0;
   std::vector<int> holders = {};  ///< for each process, the process that has its ranks' states
@@ -222,7 +222,7 @@ class membership {
   runtime::generation_id generation() const { return generation_; }
   std::uint64_t kept() const { return kept_; }
   bool stands(int process) const { return processes_[std::size_t(process)].stands; }
-  /// Of the current or last process at that place.
+  /// The incarnation of the current or last process at that place.
   std::uint32_t incarnation(int process) const {
     return processes_[std::size_t(process)].incarnation;
   }

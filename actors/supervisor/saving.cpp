@@ -7,7 +7,7 @@
 
 namespace troupe::actors {
 
-// Number of ranks whose parts make up a checkpoint.
+// Number of ranks that contribute a part to a checkpoint.
 int supervisor_state::snapshot_parts() const {
   return job_->pipeline_ranks() * job_->tensor_ranks()
          * (job_->job.reduction.distributed_optimizer ? job_->replicas() : 1);

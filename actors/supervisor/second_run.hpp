@@ -47,10 +47,10 @@ class second_runs {
   struct finding {
     bits_verdict verdict = {};  ///< reproducible, transient or persistent
     std::string fault;          ///< of the first run
-    /// For `reproducible`: replicas with a non-finite loss; else those whose loss changed. Empty
-    /// when only gradients are affected.
+    /// Replicas with a non-finite loss when `reproducible`, else with a changed loss. Empty when
+    /// only gradients are affected.
     std::vector<int> replicas = {};
-    /// The stage whose gradient was found non-finite first, as in run_of_step; empty: none.
+    /// The stage with the first non-finite gradient, as in run_of_step; empty: none.
     std::string where = {};
     /// Number of transient findings in this run, including this one; the maximum over `replicas`.
     int transients = 0;

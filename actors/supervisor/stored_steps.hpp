@@ -20,7 +20,7 @@
 
 namespace troupe::actors {
 
-/// By the process that found them.
+/// Stored states by the process that found them.
 using found_on_disks = std::map<int, std::vector<messages::stored_states>>;
 
 struct stored_search {

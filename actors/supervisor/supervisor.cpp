@@ -147,7 +147,7 @@ bool supervisor_state::validation_is_due() const {
          && (at_.iteration % watch.eval_interval == 0 || job_->job.skip_train || is_at_end());
 }
 
-/// As in Megatron-LM: once, at the end of the training.
+/// Due once, at the end of the training, as in Megatron-LM.
 bool supervisor_state::test_is_due() const {
   const auto& job = job_->job;
   const bool at_end = is_at_end() && at_.iteration > told_.iteration;
@@ -178,7 +178,7 @@ void supervisor_state::proceed() {
   finish();
 }
 
-/// As in Megatron-LM, the clock is checked after each step and counts from the program's start.
+/// Checks the clock after each step, from the program's start on, as in Megatron-LM.
 void supervisor_state::look_at_clock() {
   const auto limit = job_->job.exit_minutes;
   const std::chrono::duration<double, std::ratio<60>> passed
@@ -240,7 +240,7 @@ void supervisor_state::begin_validation() {
   come_to(runtime::moment_of_step::validate, at_.iteration);
   const auto& job = job_->job;
   const auto& batch = job.training.batch;
-  // As in Megatron-LM: an evaluation continues where the previous one stopped.
+  // An evaluation continues where the previous one stopped, as in Megatron-LM.
   const auto before = at_.iteration == 0 ? 0 : (at_.iteration - 1) / job.watch.eval_interval;
   begin_evaluation(before * std::uint64_t(job.watch.eval_batches * batch.global), false);
 }

@@ -32,7 +32,7 @@
 
 namespace troupe::actors {
 
-/// What a supervisor follows.
+/// The predecessor of a supervisor.
 struct succession {
   std::uint32_t epoch = 0;  ///< 0: the first supervisor of the run
   std::string why = {};     ///< why its predecessor died
@@ -150,12 +150,12 @@ class supervisor_state {
   std::vector<messages::hosting_process> hosting_processes() const;
   static constexpr int home = -1;  ///< the process of this actor
 
-  /// Where an actor lives and which process it serves, for the handling of its death.
+  /// Home of an actor, and the process it serves, for the handling of its death.
   struct residence {
     std::string name;
     member_role role = {};
     int lives_in = home;  ///< process
-    int serves = 0;       ///< the process whose ranks it serves
+    int serves = 0;       ///< process that it serves
   };
   /// Sends a request to the node of that process; `keep` takes the answer, and the new actor is
   /// watched.
@@ -197,7 +197,7 @@ class supervisor_state {
   std::unique_ptr<runtime::lane_board::place::at_message> take_turn(const char* what) const;
   runtime::lane_board::place::waiting waits_for() const;
 
-  // What follows a step, a validation or a save (supervisor.cpp).
+  // Continuation after a step, a validation or a save (supervisor.cpp).
 
   void proceed();
   /// A step that was committed before is running again.
@@ -325,7 +325,7 @@ class supervisor_state {
   messages::checkpointer_actor checkpointer_;
   messages::checkpointer_actor told_checkpointer_;  ///< the one that the ranks know
   bool ranks_asked_for_ = false;
-  /// Generation whose save the checkpointer must abandon; set until it answers.
+  /// Generation of the save that the checkpointer must abandon; set until it answers.
   std::optional<runtime::generation_id> abandoning_;
   bool without_monitor_ = false;  ///< it died too often
   /// Spawn requests without an answer.
@@ -365,8 +365,8 @@ class supervisor_state {
   std::vector<messages::applied> applied_;
   cross_check check_;
   second_runs twice_;
-  /// Processes whose places are no longer trusted, waiting for their exchange: their keeper, or the
-  /// process that they keep, is being exchanged.
+  /// Processes in places that are no longer trusted, waiting for their exchange: their keeper, or
+  /// the process that they keep, is being exchanged.
   struct doubted_process {
     std::uint32_t incarnation = 0;
     std::uint64_t step = 0;  ///< that it computed wrong

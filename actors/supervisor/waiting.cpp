@@ -1,5 +1,4 @@
-// What the supervisor waits for, as shown to the failure detector, and the handling of hung
-// members.
+// Reports to the failure detector what the supervisor waits for, and handles hung members.
 
 #include "actors/process/neighbours.hpp"
 #include "actors/supervisor/supervisor.hpp"

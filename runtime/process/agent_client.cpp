@@ -56,7 +56,7 @@ class agent_client::line {
     }
   }
 
-  /// As recv(2).
+  /// Same result as recv(2).
   ssize_t receive(char* to, std::size_t most) {
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))];
     iovec part{.iov_base = to, .iov_len = most};

@@ -21,7 +21,7 @@
 
 namespace troupe::runtime {
 
-/// What ends an agent, besides an `end` request.
+/// Reasons to end, besides an `end` request.
 struct agent_ends_by {
   bool obeys_signals = true;     ///< SIGTERM, SIGINT and SIGHUP
   bool ends_with_parent = true;  ///< its parent is the guard
@@ -82,8 +82,8 @@ class agent_loop {
   void carry_out(const agent_action::say& x);
   void carry_out(const agent_action::leave& x);
 
-  /// Kills orphans: children whose parent has ended. Called after the death of a named process, and
-  /// again after the death of each orphan that it killed, until none is left.
+  /// Kills orphaned children. Called after the death of a named process, and again after the death
+  /// of each orphan that it killed, until none is left.
   void kill_orphans();
   bool is_of_a_name(int pid) const;
   bool nobody_runs() const;
@@ -98,7 +98,7 @@ class agent_loop {
   std::uint64_t next_peer_, next_adopted_;
   std::map<std::string, child_process> children_;  ///< by name; so are those below
   std::map<std::string, adopted> adopted_;
-  std::optional<running_process> fenced_;  ///< the process whose end is awaited
+  std::optional<running_process> fenced_;  ///< waits for its end
   std::set<int> killed_orphans_;
   std::deque<agent_actions::value_type> waiting_;
   bool following_ = false, left_ = false;

@@ -50,12 +50,12 @@ class arbiter {
   bool is_seen() const;
   /// Whether the folder existed and was removed, for example by a new run.
   bool is_replaced() const;
-  /// Returns true when `who` has won that round, now or before. Links a complete file by link(2),
-  /// which is atomic on NFS as well. Throws io_error when the result is unknown.
+  /// Returns true when contender `who` has won that round, now or before. Links a complete file by
+  /// link(2), which is atomic on NFS as well. Throws io_error when the result is unknown.
   bool claim(std::uint32_t round, const contender& who) const;
   /// Nothing: no winner yet. Throws io_error when unknown, for example when the folder is gone.
   std::optional<contender> winner(std::uint32_t round) const;
-  /// As `winner`, past this host's cache of the shared folder.
+  /// Like `winner`, past this host's cache of the shared folder.
   std::optional<contender> winner_now(std::uint32_t round) const;
   /// The winner of the newest round; nothing: it has resigned. Past the cache as well.
   std::optional<contender> leader() const;

@@ -31,7 +31,7 @@ bool flag_field(const nlohmann::json& of, const char* name, const std::string& w
 std::vector<std::string> texts_field(const nlohmann::json& of,
                                      const char* name,
                                      const std::string& what);
-/// As text_field, for what text_or_bytes wrote.
+/// Like text_field, for a value of text_or_bytes.
 std::string word_field(const nlohmann::json& of, const char* name, const std::string& what);
 std::vector<std::string> words_field(const nlohmann::json& of,
                                      const char* name,

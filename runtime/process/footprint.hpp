@@ -58,12 +58,12 @@ std::vector<std::string> files_left(const std::filesystem::path& run,
                                     const std::filesystem::path& save,
                                     const std::filesystem::path& temporary);
 
-/// As files_left, for the folder of a standing node. Credentials are not reported: the node keeps
+/// Like files_left, for the folder of a standing node. Credentials are not reported: the node keeps
 /// them while it runs. `run_id`: the run that has ended.
 std::vector<std::string> files_left_by_host(const std::filesystem::path& folder,
                                             const std::string& run_id);
 
-/// Shared memory whose name begins with the run's prefix, in words.
+/// Remaining shared memory with the run's name prefix, in words.
 std::vector<std::string> segments_left(const std::string& run_id);
 
 }  // namespace troupe::runtime

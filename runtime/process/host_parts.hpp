@@ -41,7 +41,7 @@ std::vector<host_part> parts_of_host(const std::filesystem::path& folder);
 /// All running processes of that folder.
 std::vector<process_id> processes_of_host(const std::filesystem::path& folder);
 
-/// The standing node whose `flag` names that folder; nothing: none runs here.
+/// The standing node that got that folder by `flag`; nothing: none runs here.
 std::optional<process_id> standing_node_of(const std::filesystem::path& folder,
                                            const std::string& flag);
 

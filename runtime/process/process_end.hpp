@@ -23,7 +23,7 @@ struct process_end {
   bool operator==(const process_end&) const = default;
 };
 
-/// From the result of waitid(2).
+/// Converts the result of waitid(2).
 process_end process_end_of(const siginfo_t& x);
 
 /// "exit code 2", "killed by SIGSEGV, core dumped", "killed by SIGKILL, probably out of memory",

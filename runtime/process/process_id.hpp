@@ -22,7 +22,7 @@ struct process_id {
   bool operator==(const process_id&) const = default;
 };
 
-/// What the kernel says about a process, also a zombie.
+/// The kernel's facts about a process, also a zombie.
 struct process_facts {
   process_id id;
   char state = '?';  ///< 'R', 'S', 'T', 'Z', ...
@@ -58,8 +58,8 @@ class running_process {
  public:
   /// Nothing: it does not run. Throws io_error.
   static std::optional<running_process> find(const process_id& x);
-  /// As `find`, also for a zombie: its first thread has ended, other threads may still run. `wait`
-  /// waits for all of them. Nothing: the process is gone.
+  /// Like `find`, also for a zombie: its first thread has ended, other threads may still run.
+  /// `wait` waits for all of them. Nothing: the process is gone.
   static std::optional<running_process> find_also_ended(const process_id& x);
 
   /// Returns false when the process has ended. Throws io_error.

@@ -42,8 +42,8 @@ run_status status_of(const run_folder& folder,
 /// asked before. Throws input_error when the run is elsewhere.
 bool ask_to_end(const run_folder& folder, const run_status& status);
 
-/// Records the end of a run whose supervisor process ended without doing so. Returns false when the
-/// folder has a new run or the end is recorded already. Throws as run_folder, and io_error.
+/// Records the end of a run after its supervisor process ended without doing so. Returns false when
+/// the folder has a new run or the end is recorded already. Throws as run_folder, and io_error.
 bool say_end_of_died(const std::filesystem::path& folder,
                      const process_id& supervisor,
                      int exit_code,

@@ -47,8 +47,8 @@ class run_folder {
   /// The folder of a current or past run. Throws input_error when it is not one, or when another
   /// user owns it or may enter it.
   static run_folder open(const std::filesystem::path& path);
-  /// Creates a folder for a run whose own folder is on another host. It is not held. Throws
-  /// input_error as `open`, and io_error.
+  /// Creates a copy of a folder that is on another host. It is not held. Throws input_error as
+  /// `open`, and io_error.
   static run_folder copy(const std::filesystem::path& path, const run_record& record);
 
   const std::filesystem::path& path() const { return path_; }
@@ -87,9 +87,9 @@ class run_folder {
 ///   SUCCESSION-2  At most one process leads a run: the one that holds its folder.
 class held_run_folder : public run_folder {
  public:
-  /// Creates the folder, or takes one whose run has ended: its logs become `logs.before`, the rest
-  /// is removed. Throws input_error when another user owns it or may enter it, when another run
-  /// lives in it, or when it has files but is not a run's folder. Throws io_error.
+  /// Creates the folder, or takes over that of an ended run: its logs become `logs.before`, the
+  /// rest is removed. Throws input_error when another user owns it or may enter it, when another
+  /// run lives in it, or when it has files but is not a run's folder. Throws io_error.
   held_run_folder(const std::filesystem::path& path,
                   const std::string& program,
                   const std::vector<std::string>& command);
@@ -103,7 +103,7 @@ class held_run_folder : public run_folder {
   /// The folder of a run that died, unchanged, to record its end. Nothing: a process holds it, or
   /// the end is recorded. Throws input_error as `open`, and io_error.
   static std::optional<held_run_folder> of_died(const std::filesystem::path& path);
-  /// As of_died, to continue the run in place of the process that held the folder. Waits up to
+  /// Like of_died, to continue the run in place of the process that held the folder. Waits up to
   /// `patience` until that process is gone.
   static std::optional<held_run_folder> to_go_on(const std::filesystem::path& path,
                                                  std::chrono::milliseconds patience);

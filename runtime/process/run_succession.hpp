@@ -13,7 +13,7 @@
 
 namespace troupe::runtime {
 
-/// Where a run's processes connect to its supervisor process.
+/// The address at which a run's processes connect to its supervisor process.
 struct rendezvous_place {
   std::uint32_t incarnation = 1;  ///< of the supervisor process; a successor has the next number
   std::string address;            ///< numeric

@@ -1,6 +1,6 @@
 // Connections that a port of this process has accepted and that have not shown a certificate yet.
 //
-// As soon as CAF has accepted a caller, it has data to send and asks epoll for write readiness. The
+// CAF has data to send as soon as it has accepted a caller, and asks epoll for write readiness. The
 // socket is always writable while the handshake waits for the caller's next message, so CAF's
 // thread would spin. This code narrows CAF's epoll request to what the handshake waits for, until
 // it is over.

@@ -16,8 +16,8 @@ std::string memory_host();
 std::uint64_t memory_host_number();
 
 /// Lets sibling processes read this process's memory where a security module (Yama) allows only
-/// parents. The processes of a run are siblings whose pids are not known yet. Without such a module
-/// every process of this user can read anyway.
+/// parents. The processes of a run are siblings, and their pids are not known yet. Without such a
+/// module every process of this user can read anyway.
 void let_siblings_read();
 
 /// Reads from address `at` of process `pid`. Returns 0 or errno. ESRCH: the process is gone;

@@ -17,7 +17,7 @@
 
 namespace troupe::runtime {
 
-/// Where the redeemed tensor is used, and what ends the wait.
+/// The destination of redeemed tensors, and what ends the wait.
 struct redeemer {
   runtime::stream* stream = nullptr;  ///< null: host memory
   cancel_token until = {};            ///< ends the wait; the end of the generation does too

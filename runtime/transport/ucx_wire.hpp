@@ -14,8 +14,8 @@ void choose_settings_of_ucx();
 /// both or neither of `secret` and `without_secret`.
 std::unique_ptr<wire> make_ucx_wire(wire_owner& owner, const wire_settings& settings);
 
-/// For tests, benchmarks and programs of one user on one machine. Listens on loopback and trusts
-/// every local user.
+/// Settings for tests, benchmarks and programs of one user on one machine. Listens on loopback and
+/// trusts every local user.
 inline wire_settings settings_without_secret() {
   wire_settings out;
   out.without_secret = true;

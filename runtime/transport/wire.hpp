@@ -61,7 +61,8 @@ class wire {
   /// no callbacks, and requests to the wire are dropped. Not on the wire's own thread.
   virtual void stop() = 0;
 
-  /// Where other processes connect: "127.0.0.1:40123". A plain value that may travel in a message.
+  /// The address for other processes: "127.0.0.1:40123". A plain value that may travel in a
+  /// message.
   virtual std::string address() const = 0;
   /// Whether bytes may lie in device memory, written and readable outside the device's queues. Such
   /// bytes are announced and fetched, never sent along with the header.
@@ -69,7 +70,7 @@ class wire {
 
   /// Returns at once. For an unreachable peer, the owner gets `lost`.
   virtual peer_number connect(const std::string& address) = 0;
-  /// For a peer that is gone: `done(false)`.
+  /// Calls `done(false)` for a peer that is gone.
   virtual void send(peer_number to, outgoing what) = 0;
   virtual void close(peer_number who, const std::string& why) = 0;
 };

@@ -58,7 +58,7 @@ class wire_stager {
     std::shared_ptr<device_queue> queue;
     memory_pool pool;
   };
-  /// A piece whose copy is queued.
+  /// A piece with its queued copy.
   struct copied {
     std::shared_ptr<job> of;
     piece what;

@@ -41,7 +41,7 @@ namespace troupe::runtime {
 
 class wire_stager;
 
-/// Where the holder of tickets is reached. A plain value that may travel in a message.
+/// Address of a holder of tickets. A plain value that may travel in a message.
 struct transport_address {
   std::uint64_t process = 0;
   std::string where;

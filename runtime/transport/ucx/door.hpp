@@ -19,8 +19,8 @@ std::set<int> listening_sockets();
 class door {
  public:
   door() = default;
-  /// Finds and shuts the worker's sockets: those that did not listen `before` and whose port its
-  /// address contains. Other threads may have opened further sockets meanwhile. Throws
+  /// Finds and shuts the worker's sockets: those that did not listen `before` and have a port that
+  /// its address contains. Other threads may have opened further sockets meanwhile. Throws
   /// std::system_error.
   door(const std::set<int>& before, std::span<const char> address_of_worker);
 

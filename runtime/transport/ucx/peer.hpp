@@ -8,7 +8,7 @@
 //
 // A peer is created before the handshake (entrance.hpp) is over; messages wait until then. Each
 // message starts with a 16-byte token that both ends know from their handshake. A message without
-// it comes from a stranger who found UCX's own port, and is dropped. The port is shut when both
+// it comes from a stranger that found UCX's own port, and is dropped. The port is shut when both
 // ends have heard each other.
 
 #pragma once

@@ -1,4 +1,4 @@
-// Ends connections whose other side has fallen silent.
+// Ends connections to peers that have fallen silent.
 //
 // The end of a process closes its connections. When a network path drops packets, no one is told:
 // TCP alone retries for a quarter of an hour. So the sockets get a timeout. Unacknowledged data

@@ -249,7 +249,7 @@ int wire_of_ucx::longest_sleep() const {
   return int(std::clamp<std::int64_t>(left, a_millisecond, 1000 * a_millisecond));
 }
 
-// From here on the first thread that posts writes to the event.
+// The next thread that posts writes to the event.
 void wire_of_ucx::sleep() {
   {
     const std::lock_guard lock(mutex_);

@@ -30,7 +30,7 @@ class wire_of_ucx final : public wire, private entrance::host {
   using work = std::function<void()>;
   using clock = std::chrono::steady_clock;
 
-  /// A lost peer whose connection is still closing; the owner knows of the loss.
+  /// A lost peer with a connection that is still closing; the owner knows of the loss.
   struct dying {
     std::unique_ptr<peer> who;
     clock::time_point until;
