@@ -1,5 +1,5 @@
-// A link with real host agents, whose processes only sleep: it takes one over, and follows one that
-// was killed by another.
+// Links with real host agents, whose processes only sleep: takeover of an agent, and recovery after
+// its death.
 
 #include "actors/process/agent_link.hpp"
 
@@ -26,7 +26,7 @@ namespace {
 
 const std::string a_player = tests::bin_dir() + "/process_player";
 
-/// What links hear, in the order in which they do.
+/// Messages of all links in order of arrival.
 struct heard {
   std::mutex mutex;
   std::vector<messages::agent_told> all;
@@ -83,7 +83,7 @@ struct linked {
     REQUIRE(tests::soon([&] { return (out = runtime::running_agent(run)).has_value(); }));
     return *out;
   }
-  /// The newest agent is gone, by its number.
+  /// Reports the loss of the newest agent to `x`.
   void lose(actors::agent_link& x, std::uint64_t number) const {
     REQUIRE(tests::soon([&] { return told->is_gone(number); }));
     CHECK(x.hear({.agent = number, .answer = "", .gone = true}));
@@ -97,7 +97,7 @@ struct linked {
 
 }  // namespace
 
-TEST_CASE("a link takes over the agent that listens, with whom it has started", "[actors]") {
+TEST_CASE("a link takes over the running agent with its processes", "[actors]") {
   const linked it;
   auto first = it.link();
   first->start();
@@ -115,7 +115,7 @@ TEST_CASE("a link takes over the agent that listens, with whom it has started", 
   it.end(std::move(second));
 }
 
-TEST_CASE("where no agent listens a link that takes over starts one", "[actors]") {
+TEST_CASE("a link that takes over starts an agent if none runs", "[actors]") {
   const linked it;
   auto link = it.link();
   CHECK(link->take_over().empty());
@@ -123,8 +123,7 @@ TEST_CASE("where no agent listens a link that takes over starts one", "[actors]"
   it.end(std::move(link));
 }
 
-TEST_CASE("an agent that stands still is killed by who takes over, and costs no process",
-          "[actors]") {
+TEST_CASE("a takeover kills a stopped agent and keeps its processes", "[actors]") {
   const linked it;
   auto first = it.link();
   first->start();
@@ -142,7 +141,7 @@ TEST_CASE("an agent that stands still is killed by who takes over, and costs no 
   it.end(std::move(second));
 }
 
-TEST_CASE("each agent of a link is asked to succeed this process", "[actors]") {
+TEST_CASE("each agent of a link is asked to provide a successor of this process", "[actors]") {
   const linked it;
   auto link = it.link();
   link->start();

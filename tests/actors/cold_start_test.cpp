@@ -1,4 +1,4 @@
-// What a run that is started again makes of the ledger of one that died.
+// A restarted run and the ledger of a dead one.
 
 #include "actors/job/cold_start.hpp"
 
@@ -24,8 +24,7 @@ using namespace troupe;
 
 namespace {
 
-/// A run that has committed nine steps and written every second one to local disks, all of whose
-/// processes are gone.
+/// A dead run with nine committed steps; every second one is on local disks.
 struct dead_run {
   tests::scratch_folder above;
   runtime::training_job job = tests::tiny_job(2, 2);
@@ -60,7 +59,7 @@ struct dead_run {
     runtime::write_text(log, lines);
   }
 
-  /// As the same command prepares it; whether it has the ledger of the dead run.
+  /// Prepares the job again, as the same command does; true if it uses the dead run's ledger.
   bool again(std::uint64_t iteration = 0) {
     prepared = tests::without_threads(job);
     prepared->description.iteration = iteration;
@@ -75,7 +74,7 @@ struct dead_run {
       CHECK(runtime::read_text(held.ledger()) == ledger_before);
     return out;
   }
-  /// Another ledger is left; a record that becomes nothing is not in it.
+  /// Rewrites the ledger with `instead` applied to each record; an empty result drops the record.
   void leaves(
       const std::function<std::optional<runtime::ledger_record>(const runtime::ledger_record&)>&
           instead) const {
@@ -93,7 +92,7 @@ struct dead_run {
 
 }  // namespace
 
-TEST_CASE("COLD-2: the same job has what the dead run had committed beyond its checkpoint",
+TEST_CASE("COLD-2: the same job gets the steps that the dead run committed after its checkpoint",
           "[actors]") {
   dead_run it;
   std::filesystem::create_directories(it.save / runtime::iteration_folder(3));
@@ -107,40 +106,41 @@ TEST_CASE("COLD-2: the same job has what the dead run had committed beyond its c
   CHECK(it.ledger().facts().size() == 6);
   REQUIRE(it.prepared->node->written);  // the log has all of them
   CHECK(it.prepared->node->written->iteration == 8);
-  REQUIRE(it.again(3));  // it dies before its first step, and is started once more
+  REQUIRE(it.again(3));  // it dies before its first step, and restarts
   CHECK(it.ledger().newest() == 9);
   CHECK(it.ledger().epoch() == 1);
 }
 
-TEST_CASE("a run whose checkpoint is newer than its local states begins as ever", "[actors]") {
+TEST_CASE("a run with a newer checkpoint than its local states starts from the checkpoint",
+          "[actors]") {
   dead_run it;
   CHECK_FALSE(it.again(9));
 }
 
-TEST_CASE("COLD-1: another job does not go on from local states", "[actors]") {
+TEST_CASE("COLD-1: another job does not use the local states", "[actors]") {
   dead_run it;
-  SECTION("of another identity") {
+  SECTION("another identity") {
     it.job.training.seed += 1;
   }
-  SECTION("in other processes") {
+  SECTION("another number of processes") {
     it.job.layout.processes = 4;
   }
-  SECTION("without recovery") {
+  SECTION("no recovery") {
     it.job.recovery.on = false;
   }
-  SECTION("that does not ask for what was saved") {
+  SECTION("no load of the saved checkpoint") {
     it.job.checkpoints.load.clear();
   }
-  SECTION("that names a checkpoint") {
+  SECTION("a named checkpoint") {
     it.job.checkpoints.load = it.save / runtime::iteration_folder(0);
   }
-  SECTION("that begins again with its weights") {
+  SECTION("finetuning from its weights") {
     it.job.checkpoints.finetune = true;
   }
-  SECTION("that begins with other weights") {
+  SECTION("other initial weights") {
     it.job.checkpoints.load_hub = it.above / "model";
   }
-  SECTION("that begins with initial values where it had begun with others") {
+  SECTION("initial values instead of the dead run's initial weights") {
     it.leaves([](auto x) {
       if (auto* const of = std::get_if<runtime::ledger::job>(&x))
         of->origin = "the model '/models/one'";
@@ -150,7 +150,7 @@ TEST_CASE("COLD-1: another job does not go on from local states", "[actors]") {
   CHECK_FALSE(it.again());
 }
 
-TEST_CASE("COLD-1: who was sent back to an older checkpoint does not go forward from local states",
+TEST_CASE("COLD-1: local states newer than a deliberately older checkpoint are not used",
           "[actors]") {
   dead_run it;
   {
@@ -159,58 +159,58 @@ TEST_CASE("COLD-1: who was sent back to an older checkpoint does not go forward 
     ledger.go_on_in(held.ledger());
     ledger.by(0)->saved(4);
   }
-  SECTION("as the newer one is gone") {
+  SECTION("the newer checkpoint was removed") {
     CHECK_FALSE(it.again());
   }
-  SECTION("as the tracker names an older one") {
+  SECTION("the tracker names an older one") {
     for (const int iteration : {0, 4})
       std::filesystem::create_directories(it.save / runtime::iteration_folder(iteration));
     runtime::write_text(it.save / "latest_checkpointed_iteration.txt", "0\n");
     CHECK_FALSE(it.again());
   }
-  SECTION("but it does where the newer one is damaged") {
+  SECTION("the newer one is only damaged: local states are used") {
     std::filesystem::create_directories(it.save / runtime::iteration_folder(4));
     runtime::write_text(it.save / "latest_checkpointed_iteration.txt", "4\n");
     CHECK(it.again());
   }
 }
 
-TEST_CASE("a ledger that is damaged or missing is no reason to refuse the run", "[actors]") {
+TEST_CASE("a run with a damaged or missing ledger starts", "[actors]") {
   dead_run it;
   const auto file = it.run / "ledger.jsonl";
   SECTION("damaged") {
     runtime::write_text(file, runtime::read_text(file) + "{\"committed\":{}}\n");
   }
-  SECTION("of a build that did not say which job it was") {
+  SECTION("a build without the job in its ledger") {
     it.leaves([](const auto& x) {
       return std::holds_alternative<runtime::ledger::job>(x) ? std::nullopt : std::optional(x);
     });
   }
-  SECTION("that lacks a step") {
+  SECTION("a missing step") {
     it.leaves([](const auto& x) {
       const auto* const step = std::get_if<runtime::ledger::committed>(&x);
       return step != nullptr && step->at.iteration == 5 ? std::nullopt : std::optional(x);
     });
   }
-  SECTION("with a step that came out otherwise when it ran again") {
+  SECTION("a step that ran again with another state") {
     const runtime::ledger_record again = runtime::ledger::replayed{5, {5, 6}};
     runtime::write_text(file, runtime::read_text(file) + runtime::text_of(again) + "\n");
   }
   CHECK_FALSE(it.again());
 }
 
-TEST_CASE("a ledger that cannot be replaced is no reason to refuse the run", "[actors]") {
+TEST_CASE("a run whose ledger cannot be replaced starts", "[actors]") {
   dead_run it;
-  // A write goes to another name first: where that is a folder it fails, whoever asks.
+  // Writes use a temporary name; a folder of that name makes them fail for every user.
   std::filesystem::create_directory(it.run / fmt::format("ledger.jsonl.partial-{}", ::getpid()));
   CHECK_FALSE(it.again());
 }
 
-TEST_CASE("COLD-1: the ledger of local states that are not taken is kept", "[actors]") {
+TEST_CASE("COLD-1: the ledger of unused local states is kept", "[actors]") {
   dead_run it;
   const auto file = it.run / "ledger.jsonl";
   const auto text = runtime::read_text(file);
-  SECTION("beside another one that was kept before") {
+  SECTION("beside another kept one") {
     for (const auto* name : {"ledger.before.jsonl", "ledger.before-2.jsonl"}) {
       runtime::write_text(file, text);
       actors::keep_ledger_left(file);
@@ -218,7 +218,7 @@ TEST_CASE("COLD-1: the ledger of local states that are not taken is kept", "[act
       CHECK(std::filesystem::exists(it.run / name));
     }
   }
-  SECTION("but not where a checkpoint is newer") {
+  SECTION("except if a checkpoint is newer") {
     runtime::step_ledger ledger;
     ledger.go_on_in(file);
     ledger.by(0)->saved(9);

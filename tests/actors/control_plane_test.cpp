@@ -1,4 +1,4 @@
-// The port at which the processes of a run come together, and everybody who does not belong there.
+// The rendezvous port of a run, with processes of the run and with strangers.
 
 #include "actors/process/control_plane.hpp"
 
@@ -39,7 +39,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr auto patience = std::chrono::seconds(20);  // which only a hang reaches
+constexpr auto patience = std::chrono::seconds(20);  // reached by a hang only
 constexpr const char* here = "127.0.0.1";
 
 /// A process of a run.
@@ -80,7 +80,7 @@ struct run {
   std::atomic<int> asked = 0;
 };
 
-/// Whether the process gets an answer from who is published there.
+/// True if the published actor answers a request of the process.
 bool is_answered(process& by, const messages::rendezvous_actor& from, const std::string& name) {
   bool out = false;
   caf::scoped_actor self(by.system);
@@ -100,7 +100,7 @@ double processor_seconds() {  // of this process
   return double(out.tv_sec) + double(out.tv_nsec) / 1e9;
 }
 
-/// Where so many wait to be accepted that the system answers nobody else.
+/// A listening port with a full backlog: the system ignores further callers.
 class silent_port {
  public:
   silent_port() {
@@ -128,7 +128,7 @@ class silent_port {
   std::uint16_t number_ = 0;
 };
 
-/// TLS as anybody speaks it, with nothing to show.
+/// A stranger that speaks TLS, without a certificate.
 class stranger_with_tls {
  public:
   explicit stranger_with_tls(int port) : caller_(port), context_(SSL_CTX_new(TLS_client_method())) {
@@ -144,7 +144,7 @@ class stranger_with_tls {
   stranger_with_tls(const stranger_with_tls&) = delete;
   stranger_with_tls& operator=(const stranger_with_tls&) = delete;
 
-  /// Shakes hands, then says that and waits. Whether anything comes back, beyond the handshake.
+  /// Completes the handshake, sends `what` and waits; true if data follow the handshake.
   bool is_answered(const std::string& what) {
     for (;;) {
       const bool done = SSL_do_handshake(ssl_) == 1;
@@ -185,25 +185,25 @@ TEST_CASE("a process of a run reaches its rendezvous", "[actors]") {
   CHECK(is_answered(node, connect(node, ours.port), "one"));
 }
 
-TEST_CASE("strangers at the rendezvous's port disturb nobody of the run", "[actors]") {
+TEST_CASE("strangers at the rendezvous port do not disturb the run", "[actors]") {
   const tests::scratch_folder folder;
   run ours(folder, "ours");
   process before(ours.credentials);
   const auto known = connect(before, ours.port);
   REQUIRE(is_answered(before, known, "before"));
-  std::deque<tests::tcp_caller> held;  // connections that say nothing more
+  std::deque<tests::tcp_caller> held;  // silent connections
   for (int n = 0; n < 8; ++n) {
     INFO("round " << n);
-    tests::tcp_caller(ours.port).say("");  // a scanner: connects and goes
+    tests::tcp_caller(ours.port).say("");  // a port scanner
     tests::tcp_caller garbage(ours.port);
     garbage.say(std::string(4096, char('a' + n)));
     CHECK(garbage.is_hung_up());
     tests::tcp_caller web(ours.port);
     web.say("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     CHECK(web.is_hung_up());
-    held.emplace_back(ours.port);  // slow: never goes on
+    held.emplace_back(ours.port);  // a slow caller
     held.emplace_back(ours.port).say(std::string("\x16\x03\x01\x02", 4));
-    // Who was connected before is, and others still come.
+    // Existing connections work, and new ones are accepted.
     CHECK(is_answered(before, known, "again"));
   }
   process node(ours.credentials);
@@ -212,7 +212,7 @@ TEST_CASE("strangers at the rendezvous's port disturb nobody of the run", "[acto
   CHECK(is_answered(node, connect(node, ours.port), "after"));
 }
 
-TEST_CASE("callers who say nothing take no processor time", "[actors]") {
+TEST_CASE("silent callers take no processor time", "[actors]") {
   const tests::scratch_folder folder;
   run ours(folder, "ours");
   process before(ours.credentials);
@@ -226,12 +226,11 @@ TEST_CASE("callers who say nothing take no processor time", "[actors]") {
   REQUIRE(is_answered(after, connect(after, ours.port), "they have been accepted"));
   const auto began = processor_seconds();
   std::this_thread::sleep_for(std::chrono::seconds(1));
-  CHECK(processor_seconds() - began
-        < 0.1);  // one that CAF tries to write to takes ten times as much
+  CHECK(processor_seconds() - began < 0.1);  // attempts to write take ten times as much
   CHECK(is_answered(before, known, "again"));
 }
 
-TEST_CASE("without a certificate of the run nobody is heard", "[actors]") {
+TEST_CASE("messages without a certificate of the run are ignored", "[actors]") {
   const tests::scratch_folder folder;
   run ours(folder, "ours");
   process before(ours.credentials);
@@ -241,7 +240,7 @@ TEST_CASE("without a certificate of the run nobody is heard", "[actors]") {
   CHECK(is_answered(before, known, "one"));
 }
 
-TEST_CASE("a process of another run is refused by both ends", "[actors]") {
+TEST_CASE("processes of two runs refuse each other", "[actors]") {
   const tests::scratch_folder folder;
   run ours(folder, "ours");
   run theirs(folder, "theirs");
@@ -255,7 +254,7 @@ TEST_CASE("a process of another run is refused by both ends", "[actors]") {
   CHECK(is_answered(other, connect(other, theirs.port), "two"));
 }
 
-TEST_CASE("where nobody listens the address is named", "[actors]") {
+TEST_CASE("a failed connection names the address", "[actors]") {
   const tests::scratch_folder folder;
   run ours(folder, "ours");
   process node(ours.credentials);
@@ -268,8 +267,9 @@ TEST_CASE("where nobody listens the address is named", "[actors]") {
                     ContainsSubstring(std::string(here) + " port " + std::to_string(nobodys)));
 }
 
-// As behind a cut link: the system drops who calls at a port where too many wait to be accepted.
-TEST_CASE("one who calls a silent host keeps no other caller of its process waiting", "[actors]") {
+// As after a network cut: the system drops calls to a port with a full backlog.
+TEST_CASE("a connection to a silent host does not block other connections of the process",
+          "[actors]") {
   const tests::scratch_folder folder;
   run ours(folder, "ours");
   process node(ours.credentials);
@@ -280,7 +280,7 @@ TEST_CASE("one who calls a silent host keeps no other caller of its process wait
   CHECK(is_answered(node, connect(node, ours.port), "one"));
 }
 
-TEST_CASE("credentials that are missing or that others may read are refused by name", "[actors]") {
+TEST_CASE("missing or readable credentials are refused by name", "[actors]") {
   const tests::scratch_folder folder;
   const auto open = [](const fs::path& at) {
     return actors::make_configuration(2, actors::control_settings{at, 10});
@@ -304,16 +304,15 @@ TEST_CASE("credentials that are missing or that others may read are refused by n
   }
 }
 
-TEST_CASE("there is a thread to spare for each hang that restarts allow, and they sleep",
-          "[actors]") {
+TEST_CASE("there is a spare thread for each allowed hang, and spare threads sleep", "[actors]") {
   CHECK(actors::spare_threads({.on = false, .max_restarts = 10}) == 0);
   CHECK(actors::spare_threads({.on = true, .max_restarts = 0}) == 1);
   CHECK(actors::spare_threads({.on = true, .max_restarts = 10}) == 11);
   CHECK(actors::spare_threads({.on = true, .max_restarts = 1'000'000}) == 64);
   const auto config = actors::make_configuration(64);
   const caf::actor_system system(*config);
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // they have begun
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // they have started
   const auto before = processor_seconds();
   std::this_thread::sleep_for(std::chrono::seconds(1));
-  CHECK(processor_seconds() - before < 0.1);  // one that polls takes ten times as much
+  CHECK(processor_seconds() - before < 0.1);  // polling would take ten times as much
 }

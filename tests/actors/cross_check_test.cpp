@@ -1,4 +1,4 @@
-// Who computed wrong bits: the table of docs/protocol/verification.md, row by row.
+// Detection of the replica with wrong bits: the table in docs/protocol/verification.md, row by row.
 
 #include "actors/supervisor/cross_check.hpp"
 
@@ -17,7 +17,7 @@ namespace {
 
 using what_they_had = std::vector<std::uint64_t>;
 
-/// Of one stage, by replica.
+/// Ballots of one stage, one per replica.
 std::vector<actors::ballot> of(const what_they_had& values) {
   std::vector<std::vector<runtime::digest>> out;
   for (const auto x : values)
@@ -42,7 +42,7 @@ struct checked {
 
 }  // namespace
 
-TEST_CASE("VERIFY-1: replicas that are alike are accused of nothing", "[actors]") {
+TEST_CASE("VERIFY-1: equal replicas are not accused", "[actors]") {
   cross_check x;
   for (const std::size_t replicas : {1U, 2U, 5U}) {
     const auto said = x.compare(4, checked_bits::gradients, of(what_they_had(replicas, 7)));
@@ -52,7 +52,7 @@ TEST_CASE("VERIFY-1: replicas that are alike are accused of nothing", "[actors]"
   CHECK(x.compare(4, checked_bits::state, {}).alike);
 }
 
-TEST_CASE("each case keeps the parameters that its replicas differed in", "[actors]") {
+TEST_CASE("each case lists the parameters that differed", "[actors]") {
   cross_check x;
   const auto told = [&](std::uint64_t step, const what_they_had& values, const std::string& names) {
     const auto said = x.compare(
@@ -65,7 +65,7 @@ TEST_CASE("each case keeps the parameters that its replicas differed in", "[acto
   CHECK(told(4, {1, 1}, "") == "w");
 }
 
-TEST_CASE("VERIFY-1: of three and more the minority is guilty at once and its place replaced",
+TEST_CASE("VERIFY-1: of three or more replicas the minority is guilty at once and replaced",
           "[actors]") {
   const auto [values, guilty]
       = GENERATE(table<what_they_had, std::vector<int>>({{{1, 1, 2}, {2}},
@@ -76,13 +76,13 @@ TEST_CASE("VERIFY-1: of three and more the minority is guilty at once and its pl
   checked it;
   CHECK(it.hears(values) == guilty_are(bits_verdict::outvoted, guilty, guilty));
   CHECK_FALSE(it.last.alike);
-  // When it has run again all are alike, and there is nothing more to say.
+  // After the rerun all replicas are equal and the case is closed.
   const auto again = it.by.compare(4, checked_bits::gradients, of(what_they_had(values.size(), 1)));
   CHECK(again.alike);
   CHECK(again.found.empty());
 }
 
-TEST_CASE("VERIFY-1: of two the step that runs again names who was wrong", "[actors]") {
+TEST_CASE("VERIFY-1: with two replicas the repeated step names the guilty one", "[actors]") {
   const int guilty = GENERATE(0, 1);
   checked it;
   CHECK(it.hears({1, 2}) == guilty_are(bits_verdict::undecided, {0, 1}, {}));
@@ -92,7 +92,7 @@ TEST_CASE("VERIFY-1: of two the step that runs again names who was wrong", "[act
   CHECK(it.last.alike);
 }
 
-TEST_CASE("without a majority nobody is named by one computation", "[actors]") {
+TEST_CASE("without a majority one computation names no replica", "[actors]") {
   const auto first = GENERATE(values<what_they_had>({{1, 2}, {1, 2, 3}, {1, 1, 2, 2}}));
   checked it;
   const auto said = it.hears(first);
@@ -103,54 +103,55 @@ TEST_CASE("without a majority nobody is named by one computation", "[actors]") {
   CHECK(then.replicas.front() > 0);
 }
 
-TEST_CASE("who comes to another result each time is guilty and its place replaced", "[actors]") {
+TEST_CASE("a replica with another result each time is guilty and replaced", "[actors]") {
   checked it;
   it.hears({1, 2});
   CHECK(it.hears({1, 3}) == guilty_are(bits_verdict::persistent, {1}, {1}));
   CHECK_FALSE(it.last.alike);
 }
 
-TEST_CASE("of two that insist one place after the other is exchanged until the guilty one is",
+TEST_CASE("of two persistent results one replica after the other is replaced until they agree",
           "[actors]") {
   const int guilty = GENERATE(0, 1);
   checked it;
   it.hears({1, 2});
   CHECK(it.hears({1, 2}) == guilty_are(bits_verdict::undecided, {0, 1}, {0}));
   const std::uint64_t right = guilty == 0 ? 2 : 1;
-  if (guilty == 1)  // another place says the same as the first
+  if (guilty == 1)  // the new place repeats the first one's result
     CHECK(it.hears({1, 2}) == guilty_are(bits_verdict::undecided, {0, 1}, {1}));
   CHECK(it.hears({right, right}) == guilty_are(bits_verdict::persistent, {guilty}, {}));
   CHECK(it.last.alike);
 }
 
-TEST_CASE("two that insist from whatever place are not exchanged for ever", "[actors]") {
+TEST_CASE("two replicas that differ on all places are replaced only once each", "[actors]") {
   checked it;
   for (int i = 0; i < 3; ++i)
     it.hears({1, 2});
   CHECK(it.hears({1, 2}) == guilty_are(bits_verdict::undecided, {0, 1}, {}));
 }
 
-TEST_CASE("what comes out otherwise each time for everybody is named irreproducible", "[actors]") {
+TEST_CASE("results that all change each time are irreproducible", "[actors]") {
   checked it;
   it.hears({1, 2});
-  SECTION("and alike at last") {
+  SECTION("equal in the end") {
     CHECK(it.hears({3, 3}) == guilty_are(bits_verdict::irreproducible, {0, 1}, {}));
     CHECK(it.last.alike);
   }
-  SECTION("and differs again") {
+  SECTION("different again") {
     CHECK(it.hears({3, 4}) == guilty_are(bits_verdict::irreproducible, {0, 1}, {}));
     CHECK_FALSE(it.last.alike);
   }
 }
 
-TEST_CASE("of two that differ the one that was wrong before is replaced at once", "[actors]") {
+TEST_CASE("of two different replicas the one with an earlier fault is replaced at once",
+          "[actors]") {
   checked it;
   it.hears({1, 2}, 4);
   it.hears({1, 1}, 4);
   CHECK(it.hears({5, 6}, 9) == guilty_are(bits_verdict::undecided, {0, 1}, {1}));
 }
 
-TEST_CASE("each stage is judged by itself, and gradients apart from states", "[actors]") {
+TEST_CASE("each stage is judged separately, and so are gradients and states", "[actors]") {
   cross_check x;
   const auto said = x.compare(
       4,
@@ -167,7 +168,7 @@ TEST_CASE("each stage is judged by itself, and gradients apart from states", "[a
   CHECK(it.hears({1, 1}).verdict == bits_verdict::transient);
 }
 
-TEST_CASE("a run that goes back further than one step still learns who was wrong", "[actors]") {
+TEST_CASE("a run that goes back several steps still finds the guilty replica", "[actors]") {
   checked it;
   it.hears({1, 2}, 4);
   for (const std::uint64_t step : {2U, 3U})

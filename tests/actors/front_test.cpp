@@ -1,4 +1,4 @@
-// A front alone with a job: whose word it takes for the end.
+// A front alone with a job: the supervisor that can end the run.
 
 #include "actors/job/front.hpp"
 
@@ -14,7 +14,7 @@
 
 using namespace troupe;
 
-TEST_CASE("FRONT-1: an end that the supervisor who stands has not told is none", "[actors]") {
+TEST_CASE("FRONT-1: only the current supervisor ends the run", "[actors]") {
   tests::deterministic system;
   const auto prepared = tests::without_threads(tests::tiny_job(1, 1));
   std::optional<actors::outcome> end;
@@ -24,14 +24,14 @@ TEST_CASE("FRONT-1: an end that the supervisor who stands has not told is none",
       std::shared_ptr<const actors::node_context>(prepared->node),
       [&](const actors::outcome& x) { end = x; },
       std::nullopt));
-  // As one that was left behind, and goes on.
+  // A superseded supervisor that still runs.
   system.tell(root, messages::job_over{3, "told by somebody else"});
   REQUIRE(end);
   CHECK(end->exit_code == 0);
   CHECK(end->reason.empty());
 }
 
-TEST_CASE("HANG-4: a front is on the board of its process while it handles a message", "[actors]") {
+TEST_CASE("HANG-4: a front is on its process's board while it handles a message", "[actors]") {
   tests::deterministic system;
   auto job = tests::tiny_job(1, 1);
   job.recovery.on = true;
@@ -42,7 +42,7 @@ TEST_CASE("HANG-4: a front is on the board of its process while it handles a mes
       actors::front,
       prepared->description,
       std::shared_ptr<const actors::node_context>(prepared->node),
-      [&](const actors::outcome&) {  // called by it; another thread looks
+      [&](const actors::outcome&) {  // runs in the front; another thread looks
         const std::jthread looks([&] { seen = prepared->node->lanes->all(); });
       },
       std::nullopt));

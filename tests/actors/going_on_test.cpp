@@ -1,4 +1,4 @@
-// What the successor of a supervisor's process makes of the run's folder.
+// The run's folder after succession of the supervisor's process.
 
 #include "actors/job/going_on.hpp"
 
@@ -31,7 +31,7 @@ runtime::step_report step(std::uint64_t iteration) {
   return {.iteration = iteration, .consumed_samples = 8 * iteration};
 }
 
-/// A run that has committed and told steps, and whose process is gone.
+/// A run with committed and logged steps whose process is gone.
 struct left_run {
   tests::scratch_folder above;
   runtime::training_job job = tests::tiny_job(1, 2);
@@ -77,7 +77,7 @@ std::int64_t lines_of(const std::filesystem::path& file) {
 
 }  // namespace
 
-TEST_CASE("SUCCESSION-3: logs are cut after the newest iteration of which each has everything",
+TEST_CASE("SUCCESSION-3: logs are cut after the newest iteration that is complete in each",
           "[actors]") {
   const left_run left(10);
   left.write(8, 9);
@@ -92,7 +92,8 @@ TEST_CASE("SUCCESSION-3: logs are cut after the newest iteration of which each h
   CHECK(prepared->node->ledger->is_written_down());
 }
 
-TEST_CASE("SUCCESSION-3: of logs that have all the last iteration is written again", "[actors]") {
+TEST_CASE("SUCCESSION-3: the last iteration is written again, even if all logs have it",
+          "[actors]") {
   const left_run left(10);
   left.write(10, 10);
   const auto prepared = left.go_on();
@@ -100,8 +101,7 @@ TEST_CASE("SUCCESSION-3: of logs that have all the last iteration is written aga
   CHECK(lines_of(left.log) == 9);
 }
 
-TEST_CASE("SUCCESSION-3: a log in which nothing stands yet is written from the beginning",
-          "[actors]") {
+TEST_CASE("SUCCESSION-3: an empty log is written from the beginning", "[actors]") {
   const left_run left(10);
   left.write(0, 10);
   const auto prepared = left.go_on();
@@ -110,8 +110,7 @@ TEST_CASE("SUCCESSION-3: a log in which nothing stands yet is written from the b
   CHECK(lines_of(left.csv) == 1);
 }
 
-TEST_CASE("a run that had not begun and one that had told nothing go on from where they start",
-          "[actors]") {
+TEST_CASE("a run without a step or without a log entry continues from its start", "[actors]") {
   const left_run left(0);
   const auto prepared = left.go_on();
   CHECK(prepared->node->written->fact == 0);
@@ -119,7 +118,7 @@ TEST_CASE("a run that had not begun and one that had told nothing go on from whe
   CHECK(prepared->description.iteration == 0);
 }
 
-TEST_CASE("a job is described as it was told, with paths of any bytes", "[actors]") {
+TEST_CASE("the description of a job survives with paths of any bytes", "[actors]") {
   messages::job_description x{.settings = R"({"a":1})",
                               .identity = R"({"b":2})",
                               .iteration = 7,
@@ -145,7 +144,7 @@ TEST_CASE("a job is described as it was told, with paths of any bytes", "[actors
   }
 }
 
-TEST_CASE("who finds no description of the job says that nobody can go on", "[actors]") {
+TEST_CASE("a missing description is an error that says that the run cannot continue", "[actors]") {
   const left_run left(1);
   std::filesystem::remove(left.folder / "description.json");
   CHECK_THROWS_MATCHES(

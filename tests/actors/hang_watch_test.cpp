@@ -1,4 +1,4 @@
-// A watch alone: whom it tells of a supervisor or a node, and when it gives up.
+// A hang watch alone: reports about supervisor and node, and when it ends the process.
 
 #include "actors/node/hang_watch.hpp"
 
@@ -35,7 +35,7 @@ struct watching {
         std::shared_ptr<const actors::node_context>(prepared->node)));
     system.run();
   }
-  /// As messages of one thread end: the last first.
+  /// Messages of one thread end in reverse order.
   ~watching() {
     while (!turns.empty())
       turns.pop_back();
@@ -43,7 +43,7 @@ struct watching {
   watching(const watching&) = delete;
   watching& operator=(const watching&) = delete;
 
-  /// From now on it is in a message.
+  /// The member hangs in a message from now on.
   const place& hang(runtime::lane_board::member who) {
     places.push_back(prepared->node->lanes->add(std::move(who)));
     const auto now = std::uint64_t(system.home().clock().now().time_since_epoch().count());
@@ -71,7 +71,7 @@ struct watching {
 
 }  // namespace
 
-TEST_CASE("of a supervisor that hangs the front is told, by its number", "[actors]") {
+TEST_CASE("the front is told of a supervisor that hangs, with its number", "[actors]") {
   watching it;
   it.hang({.who = "supervisor", .actor = 12});
   it.pass(3);
@@ -85,7 +85,7 @@ TEST_CASE("of a supervisor that hangs the front is told, by its number", "[actor
   CHECK(it.reasons.empty());
 }
 
-TEST_CASE("a process without a front gives up when its node hangs", "[actors]") {
+TEST_CASE("a process without a front ends when its node hangs", "[actors]") {
   watching it(false);
   it.hang({.who = "node", .actor = 12});
   it.pass(8);
@@ -93,7 +93,7 @@ TEST_CASE("a process without a front gives up when its node hangs", "[actors]") 
   CHECK_THAT(it.reasons.front(), ContainsSubstring("node has shown no progress for"));
 }
 
-TEST_CASE("HANG-4: a run whose front hangs ends with that said", "[actors]") {
+TEST_CASE("HANG-4: a run whose front hangs ends with that reason", "[actors]") {
   watching it;
   it.hang({.who = "front", .actor = it.front->id(), .shares_thread = true});
   it.pass(3);
@@ -104,11 +104,11 @@ TEST_CASE("HANG-4: a run whose front hangs ends with that said", "[actors]") {
   CHECK(it.by_front.of<messages::suspected>().empty());
 }
 
-TEST_CASE("HANG-2: a run whose actors have one thread left ends with that said", "[actors]") {
+TEST_CASE("HANG-2: a run with one free thread for actors ends with that reason", "[actors]") {
   watching it;
   for (std::size_t i = 0; i + 2 < threads; ++i)
     it.hang_and_be_left_behind(true);
-  it.hang_and_be_left_behind(false);  // a lane, a loader: it has its own
+  it.hang_and_be_left_behind(false);  // a lane or loader has its own thread
   it.pass(1);
   CHECK(it.reasons.empty());
   it.hang_and_be_left_behind(true);

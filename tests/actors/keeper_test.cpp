@@ -1,4 +1,4 @@
-// The keeper alone: of a process with two ranks. The test plays that process.
+// A keeper alone, for a process with two ranks; the test plays that process.
 
 #include "actors/keeper/keeper.hpp"
 
@@ -39,7 +39,7 @@ struct keeping {
   }
   actors::node_context& node() { return *prepared->node; }
 
-  /// Of two elements that the rank owns of three, and what its optimizer keeps.
+  /// A state of the rank: it owns two of three elements, and the optimizer arrays.
   messages::keep given(int rank,
                        std::uint64_t step,
                        float value,
@@ -63,7 +63,7 @@ struct keeping {
             .rank = rank,
             .state = actors::deposited(*node().transport, state, generation)};
   }
-  /// That step of three, to the local disk, as the supervisor says once all have it.
+  /// Stores the step of both ranks on the local disk, as the supervisor orders.
   void stores(std::uint64_t step) {
     for (const int rank : {0, 1})
       give(given(rank, step, float(step)));
@@ -75,20 +75,20 @@ struct keeping {
     node().stored->finish();
   }
   std::size_t told() { return supervisor.of<messages::kept>().size(); }
-  /// From a stage, who hears what the keeper answers.
+  /// Sends it from a stage, which gets the keeper's answers.
   void give(const messages::keep& x) {
     if (!stage)
       stage = system.listener(asked);
     caf::send_as(stage, keeper, x);
     system.run();
   }
-  /// One bit of the newest state's arrays: where they lie.
+  /// Flips one bit in the arrays of the newest state.
   void flip(bool moment) {
     auto& part = newest.parts.at(runtime::chunk_id(0));
     auto array = moment ? part.kept : part.weights.front();
     reinterpret_cast<std::uint32_t&>(array.data<float>()[1]) ^= 1;
   }
-  /// As --plant-death says it.
+  /// Plants the fault, as --plant-death does.
   void plant(const std::string& death) {
     node().faults
         = std::make_shared<actors::fault_injector>(runtime::fault_settings{.death = death});
@@ -107,7 +107,7 @@ struct keeping {
 
 }  // namespace
 
-TEST_CASE("KEEPER-1: a keeper says what it has kept when it owns all of a process's states",
+TEST_CASE("KEEPER-1: a keeper reports a step once it has the states of all ranks of a process",
           "[actors]") {
   keeping it;
   it.system.tell(it.keeper, it.given(0, 5, 1));
@@ -123,8 +123,7 @@ TEST_CASE("KEEPER-1: a keeper says what it has kept when it owns all of a proces
   CHECK(kept->digests == it.newest.digests);
 }
 
-TEST_CASE("KEEPER-2: a keeper refuses a state of which one bit is another and asks for it again",
-          "[actors]") {
+TEST_CASE("KEEPER-2: a keeper refuses a state with a wrong bit and requests it again", "[actors]") {
   keeping it;
   it.give(it.given(0, 5, 1));
   const auto second = it.given(1, 5, 2);
@@ -140,7 +139,7 @@ TEST_CASE("KEEPER-2: a keeper refuses a state of which one bit is another and as
   CHECK(it.asked.of<messages::keep_refused>().size() == 1);
 }
 
-TEST_CASE("KEEPER-2: a bit that is planted to be wrong on its way is refused and comes again",
+TEST_CASE("KEEPER-2: a wrong bit planted in the transfer is refused and requested again",
           "[actors]") {
   keeping it;
   it.plant("keeper@5:redeem:wrong-bits");
@@ -149,14 +148,14 @@ TEST_CASE("KEEPER-2: a bit that is planted to be wrong on its way is refused and
   REQUIRE(it.asked.of<messages::keep_refused>().size() == 1);
   CHECK(it.asked.of<messages::keep_refused>().front()
         == messages::keep_refused{first_generation, runtime::step_id(5), 0, "w"});
-  CHECK(runtime::damaged_parameter(it.newest).empty());  // what its rank has is as it was
+  CHECK(runtime::damaged_parameter(it.newest).empty());  // the state at its rank is unchanged
   it.give(it.given(0, 5, 1));
   it.give(it.given(1, 5, 2));
   CHECK(it.told() == 1);
   CHECK(it.asked.of<messages::keep_refused>().size() == 1);
 }
 
-TEST_CASE("a keeper that dies with what it has pulled keeps nothing of it", "[actors]") {
+TEST_CASE("a keeper that dies after it redeemed a state keeps nothing of it", "[actors]") {
   keeping it;
   it.plant("keeper@5:redeem");
   tests::ending end(it.keeper);
@@ -172,7 +171,7 @@ TEST_CASE("a keeper that dies with what it has pulled keeps nothing of it", "[ac
   CHECK(it.told() == 1);
 }
 
-TEST_CASE("a keeper that dies when it has said what it keeps leaves it", "[actors]") {
+TEST_CASE("a keeper that dies after its report leaves the state", "[actors]") {
   keeping it;
   it.plant("keeper@5:acknowledged");
   tests::ending end(it.keeper);
@@ -184,7 +183,7 @@ TEST_CASE("a keeper that dies when it has said what it keeps leaves it", "[actor
   CHECK(it.node().kept->find(1, 5));
 }
 
-TEST_CASE("a keeper writes what it keeps to the local disk and gives back what is only there",
+TEST_CASE("a keeper writes to the local disk and reads back steps that are only there",
           "[actors]") {
   const tests::scratch_folder folder;
   keeping it(4);
@@ -193,7 +192,7 @@ TEST_CASE("a keeper writes what it keeps to the local disk and gives back what i
   REQUIRE(it.node().stored->complete().size() == 1);
   CHECK(it.node().stored->complete().front().iteration == 4);
   CHECK(it.node().stored->complete().front().own.size() == 2);
-  CHECK_FALSE(it.node().kept->find(1, 4));  // two newer ones have taken its place
+  CHECK_FALSE(it.node().kept->find(1, 4));  // replaced by two newer ones
   caf::send_as(it.stage, it.keeper, messages::fetch_kept{first_generation, runtime::step_id(4), 1});
   it.system.run();
   REQUIRE(it.asked.of<messages::kept_state>().size() == 1);
@@ -203,13 +202,13 @@ TEST_CASE("a keeper writes what it keeps to the local disk and gives back what i
   CHECK(back.parts.at(runtime::chunk_id(0)).kept.data<float>()[3] == 4);
 }
 
-TEST_CASE("LOCAL-4: a keeper says what it was told to write, and whether it still writes",
+TEST_CASE("LOCAL-4: a keeper reports the steps that it was ordered to write and still writes",
           "[actors]") {
   const tests::scratch_folder folder;
   keeping it(4);
   it.node().stored = std::make_shared<runtime::local_states>(folder.path());
   std::optional<runtime::local_writer_lock> other(std::in_place);
-  other->take(folder.path(), 0);  // its disk waits
+  other->take(folder.path(), 0);  // blocks its disk
   const auto last = [&] { return it.supervisor.of<messages::kept>().back(); };
   const auto give = [&](std::uint64_t step) {
     for (const int rank : {0, 1})
@@ -230,13 +229,14 @@ TEST_CASE("LOCAL-4: a keeper says what it was told to write, and whether it stil
   other.reset();
   it.node().stored->finish();
   CHECK(give(6) == said(6, 4, 0, {4}));
-  it.system.tell(it.keeper, messages::store_kept{first_generation, step_id(3)});  // it is gone
+  // The step was removed.
+  it.system.tell(it.keeper, messages::store_kept{first_generation, step_id(3)});
   CHECK(give(7) == said(7, 3, 0, {4}));
   REQUIRE(it.node().stored->complete().size() == 1);
   CHECK(it.node().stored->complete().front().iteration == 4);
 }
 
-TEST_CASE("LOCAL-2: what is damaged on the local disk a keeper does not give back", "[actors]") {
+TEST_CASE("LOCAL-2: a keeper does not return damaged states from the local disk", "[actors]") {
   const tests::scratch_folder folder;
   keeping it(4);
   it.node().stored = std::make_shared<runtime::local_states>(folder.path());
@@ -252,7 +252,7 @@ TEST_CASE("LOCAL-2: what is damaged on the local disk a keeper does not give bac
   CHECK(it.node().stored->complete().empty());
 }
 
-TEST_CASE("KEPT-2: a keeper does not count what was given in another generation", "[actors]") {
+TEST_CASE("KEPT-2: a keeper does not count states of another generation", "[actors]") {
   keeping it;
   it.system.tell(it.keeper, it.given(0, 5, 1));
   it.system.tell(it.keeper, it.given(1, 5, 2));
@@ -263,7 +263,7 @@ TEST_CASE("KEPT-2: a keeper does not count what was given in another generation"
   CHECK(it.told() == 2);
 }
 
-TEST_CASE("a step that is left out is kept without a byte", "[actors]") {
+TEST_CASE("a skipped step is kept without data", "[actors]") {
   keeping it;
   for (const int rank : {0, 1})
     it.system.tell(it.keeper, it.given(rank, 5, 1));
@@ -274,7 +274,7 @@ TEST_CASE("a step that is left out is kept without a byte", "[actors]") {
   CHECK(it.node().kept->find(0, 6) == it.node().kept->find(0, 5));
 }
 
-TEST_CASE("what a generation gave that has ended is not kept, and ends no keeper", "[actors]") {
+TEST_CASE("a state of an ended generation is not kept, and the keeper goes on", "[actors]") {
   keeping it;
   const auto late = it.given(0, 5, 1);
   it.node().transport->end_generation(first_generation);
@@ -284,7 +284,7 @@ TEST_CASE("what a generation gave that has ended is not kept, and ends no keeper
   CHECK(it.node().kept->find(0, 5));
 }
 
-TEST_CASE("a keeper gives a state back as tickets, or says that it has none", "[actors]") {
+TEST_CASE("a keeper returns a state as tickets, or answers that it has none", "[actors]") {
   keeping it;
   it.system.tell(it.keeper, it.given(0, 5, 3));
   tests::heard_by<messages::stage_actor> heard;
@@ -303,8 +303,8 @@ TEST_CASE("a keeper gives a state back as tickets, or says that it has none", "[
         == std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 3}});
 }
 
-TEST_CASE("KEEPER-3: what was kept here before stays until somebody else has kept it", "[actors]") {
-  keeping it;  // of ranks 0 and 1; before, of 2 and 3
+TEST_CASE("KEEPER-3: states of moved ranks stay until another keeper has theirs", "[actors]") {
+  keeping it;  // keeps ranks 0 and 1 now, and had 2 and 3 before
   for (const std::uint64_t step : {5, 6})
     for (const int rank : {2, 3}) {
       const auto x = it.given(rank, step, 3);
@@ -317,12 +317,12 @@ TEST_CASE("KEEPER-3: what was kept here before stays until somebody else has kep
   it.give(it.given(0, 5, 1, next));
   it.give(it.given(1, 5, 2, next));
   CHECK(it.node().kept->find(3, 5));
-  CHECK_FALSE(it.node().kept->find(3, 6));  // the ranks have gone back behind it
+  CHECK_FALSE(it.node().kept->find(3, 6));  // the ranks went back to an earlier step
   caf::send_as(it.stage, it.keeper, messages::fetch_kept{next, runtime::step_id(5), 3});
   it.system.run();
   REQUIRE(it.asked.of<messages::kept_state>().size() == 1);
   CHECK(it.asked.of<messages::kept_state>()[0].found);
-  it.give(it.given(0, 6, 1, next));  // so step 5 is kept of all
+  it.give(it.given(0, 6, 1, next));  // completes step 5 of its own ranks
   CHECK_FALSE(it.node().kept->find(3, 5));
   CHECK(it.node().kept->find(0, 5));
 }

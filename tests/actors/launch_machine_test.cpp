@@ -1,4 +1,4 @@
-// What becomes of processes that are started, event by event.
+// Start and restart of processes, event by event.
 
 #include "actors/process/launch_machine.hpp"
 
@@ -15,7 +15,7 @@ using namespace troupe::tests;
 using Catch::Matchers::ContainsSubstring;
 using messages::process_name;
 
-TEST_CASE("PROCESS-1: an older incarnation that comes late takes no part", "[actors]") {
+TEST_CASE("PROCESS-1: a late older incarnation is refused", "[actors]") {
   launching it;
   const auto first = it.start(it.machine.wanted(0, in(1)), 101);
   const auto again = it.machine.died(0, first, "killed by SIGKILL");
@@ -33,7 +33,7 @@ TEST_CASE("PROCESS-1: an older incarnation that comes late takes no part", "[act
   CHECK(it.machine.here() == std::vector<process_name>{{0, 2}});
 }
 
-TEST_CASE("PROCESS-1: nobody joins for another or from outside the job", "[actors]") {
+TEST_CASE("PROCESS-1: a wrong process or one outside the job cannot join", "[actors]") {
   launching it;
   const auto asked = it.machine.wanted(0, in(1));
   CHECK_FALSE(it.machine.joins({1, 1}, 7).empty());
@@ -43,13 +43,13 @@ TEST_CASE("PROCESS-1: nobody joins for another or from outside the job", "[actor
   it.start(asked, 101);
   CHECK_THAT(it.machine.joins({0, 1}, 99), ContainsSubstring("PROCESS-1"));  // another pid
   CHECK(it.machine.joins({0, 1}, 101).empty());
-  CHECK(it.machine.joins({0, 1}, 101).empty());  // the answer came too late for it
+  CHECK(it.machine.joins({0, 1}, 101).empty());  // its own answer came too late
   CHECK_THAT(it.machine.joins({0, 1}, 102), ContainsSubstring("PROCESS-1"));
   it.machine.present({0, 1});
   CHECK_THAT(it.machine.joins({0, 1}, 101), ContainsSubstring("PROCESS-1"));
 }
 
-TEST_CASE("who comes before the agent has said whom it started is held against that", "[actors]") {
+TEST_CASE("a process that joins early is checked when the agent reports its start", "[actors]") {
   launching it;
   const auto asked = of<launch_action::start>(it.machine.wanted(0, in(1)));
   CHECK(it.machine.joins({0, 1}, 99).empty());
@@ -59,22 +59,23 @@ TEST_CASE("who comes before the agent has said whom it started is held against t
   CHECK(it.machine.present({0, 1}).empty());
 }
 
-TEST_CASE("PROCESS-2: a start is told when all connectors have answered", "[actors]") {
+TEST_CASE("PROCESS-2: a process is reported as started after all connections are confirmed",
+          "[actors]") {
   launching it;
   it.stand(0);
   it.start(it.machine.wanted(1, in(1)), 201);
   REQUIRE(it.machine.joins({1, 1}, 201).empty());
   const auto asked = of<launch_action::connect>(it.machine.present({1, 1}));
-  REQUIRE(asked.size() == 4);  // with home, and with the other; both ways
+  REQUIRE(asked.size() == 4);  // with home and with the other one, in both directions
   std::size_t answered = 0;
   for (const auto& x : asked) {
     const auto told = it.machine.connected(x.by, x.other, "");
-    CHECK(it.machine.connected(x.by, x.other, "").empty());  // twice counts once
+    CHECK(it.machine.connected(x.by, x.other, "").empty());  // a repeated answer counts once
     CHECK(of<launch_action::tell_started>(told).size() == (++answered == asked.size() ? 1 : 0));
   }
 }
 
-TEST_CASE("PROCESS-2: one who has not answered is asked again, and his death is an answer",
+TEST_CASE("PROCESS-2: a silent peer is asked again, and its death counts as an answer",
           "[actors]") {
   launching it;
   const auto which = it.stand(0);
@@ -99,7 +100,8 @@ TEST_CASE("PROCESS-2: one who has not answered is asked again, and his death is 
   CHECK(of<launch_action::tell_died>(after)[0].how == "killed by SIGKILL");
 }
 
-TEST_CASE("a process that dies before it stands is started three times, then refused", "[actors]") {
+TEST_CASE("a process that dies before it is ready is started three times, then refused",
+          "[actors]") {
   launching it;
   auto asked = it.machine.wanted(0, in(1));
   for (int n = 1; n <= most_failed_starts; ++n) {
@@ -113,7 +115,7 @@ TEST_CASE("a process that dies before it stands is started three times, then ref
   CHECK_THAT(refusals[0].why, ContainsSubstring("3 times") && ContainsSubstring("exit code 7"));
 }
 
-TEST_CASE("who stood once may fail three times anew", "[actors]") {
+TEST_CASE("a process that was ready once gets three new attempts", "[actors]") {
   launching it;
   const auto failed = it.start(it.machine.wanted(0, in(1)), 101);
   it.start(it.machine.died(0, failed, "exit code 7"), 102);
@@ -126,7 +128,7 @@ TEST_CASE("who stood once may fail three times anew", "[actors]") {
   CHECK(of<launch_action::start>(asked).size() == 1);
 }
 
-TEST_CASE("who cannot be connected is killed and started again", "[actors]") {
+TEST_CASE("a process that cannot be connected is killed and started again", "[actors]") {
   launching it;
   auto asked = it.machine.wanted(0, in(1));
   for (std::uint32_t n = 1; n <= most_failed_starts; ++n) {
@@ -148,10 +150,11 @@ TEST_CASE("who cannot be connected is killed and started again", "[actors]") {
     asked = it.machine.died(0, which, "killed by SIGKILL");
   }
   CHECK(of<launch_action::start>(asked).empty());
-  CHECK(of<launch_action::refuse>(asked).empty());  // told once
+  CHECK(of<launch_action::refuse>(asked).empty());  // reported once
 }
 
-TEST_CASE("who withdraws is refused with its words, and not started again", "[actors]") {
+TEST_CASE("a process that withdraws is refused with its reason, and not started again",
+          "[actors]") {
   launching it;
   const auto which = it.start(it.machine.wanted(0, in(1)), 101);
   REQUIRE(it.machine.joins({0, 1}, 101).empty());
@@ -163,23 +166,22 @@ TEST_CASE("who withdraws is refused with its words, and not started again", "[ac
   CHECK(of<launch_action::refuse>(after).empty());
 }
 
-TEST_CASE("a supervisor that asks again gets another process, and the old one is killed",
-          "[actors]") {
+TEST_CASE("a repeated order gets another process, and the old one is killed", "[actors]") {
   launching it;
   const auto which = it.stand(0);
   const auto asked = it.machine.wanted(0, in(1, 2));
   const auto kills = of<launch_action::kill>(asked);
   REQUIRE(kills.size() == 1);
   CHECK(kills[0].which == which);
-  CHECK(of<launch_action::start>(asked).empty());  // its name is taken until it has ended
+  CHECK(of<launch_action::start>(asked).empty());  // its name is in use until it has ended
   it.machine.signalled(kills[0].request);
   const auto after = it.machine.died(0, which, "killed by SIGKILL");
-  CHECK(of<launch_action::tell_died>(after).empty());  // no cause of anything
+  CHECK(of<launch_action::tell_died>(after).empty());  // an expected death is not a cause
   REQUIRE(of<launch_action::start>(after).size() == 1);
   CHECK(of<launch_action::start>(after)[0].who == process_name{0, 2});
 }
 
-TEST_CASE("one who had died before it could be killed tells of what", "[actors]") {
+TEST_CASE("a process that died before it could be killed is reported with its cause", "[actors]") {
   launching it;
   const auto which = it.stand(0);
   const auto kills = of<launch_action::kill>(it.machine.wanted(0, in(1, 2)));
@@ -192,7 +194,7 @@ TEST_CASE("one who had died before it could be killed tells of what", "[actors]"
   CHECK(of<launch_action::start>(after).size() == 1);
 }
 
-TEST_CASE("whoever is wanted while the agent ends waits for the next one", "[actors]") {
+TEST_CASE("an order while the agent ends waits for the next agent", "[actors]") {
   launching it;
   const auto which = it.stand(0);
   it.machine.agent_ends(0);
@@ -203,14 +205,14 @@ TEST_CASE("whoever is wanted while the agent ends waits for the next one", "[act
   CHECK(after[0].who.process == 0);
 }
 
-TEST_CASE("a process that does not come in time is killed and started again", "[actors]") {
+TEST_CASE("a process that does not join in time is killed and started again", "[actors]") {
   launching it;
   const auto which = it.start(it.machine.wanted(0, in(1)), 101);
   CHECK(of<launch_action::kill>(it.machine.late({0, 1}, "nothing was heard")).size() == 1);
   CHECK(of<launch_action::start>(it.machine.died(0, which, "killed by SIGKILL")).size() == 1);
 }
 
-TEST_CASE("an agent that has started nobody in time is killed", "[actors]") {
+TEST_CASE("an agent that does not report a start in time is killed", "[actors]") {
   launching it;
   it.machine.wanted(0, in(1));
   for (int time = 1; time <= most_failed_starts; ++time) {
@@ -219,10 +221,10 @@ TEST_CASE("an agent that has started nobody in time is killed", "[actors]") {
     CHECK(of<launch_action::expect>(after).size() == (time < most_failed_starts ? 1 : 0));
     CHECK(of<launch_action::refuse>(after).size() == (time < most_failed_starts ? 0 : 1));
   }
-  CHECK(it.machine.late({0, 1}, "nothing was heard").empty());  // told once
+  CHECK(it.machine.late({0, 1}, "nothing was heard").empty());  // reported once
 }
 
-TEST_CASE("the second word of the end kills processes, the third the agent", "[actors]") {
+TEST_CASE("the second request to end kills processes, the third the agent", "[actors]") {
   launching it;
   const auto which = it.stand(0);
   const auto first = it.machine.over();
@@ -237,7 +239,7 @@ TEST_CASE("the second word of the end kills processes, the third the agent", "[a
   CHECK(of<launch_action::quit>(it.machine.agent_gone(0, "it has ended")).size() == 1);
 }
 
-TEST_CASE("who has just been started when the run ends is killed as soon as it is known",
+TEST_CASE("a process that was just started when the run ends is killed once it is known",
           "[actors]") {
   launching it;
   const auto asked = of<launch_action::start>(it.machine.wanted(0, in(1)));

@@ -1,4 +1,4 @@
-// Processes that outlive the agent or the launcher that has started them.
+// Processes that outlive the agent or the launcher that started them.
 
 #include "actors/process/launch_machine.hpp"
 #include "tests/support/launching.hpp"
@@ -14,7 +14,7 @@ using namespace troupe::tests;
 using Catch::Matchers::ContainsSubstring;
 using messages::process_name;
 
-TEST_CASE("a successor gets the process that lives, and who is older is not heard", "[actors]") {
+TEST_CASE("a successor gets the living process, and older ones are refused", "[actors]") {
   launching it;
   it.stand(0);
   const auto told = of<launch_action::tell_started>(it.machine.wanted(0, in(2)));
@@ -25,20 +25,19 @@ TEST_CASE("a successor gets the process that lives, and who is older is not hear
   CHECK(it.machine.wanted(5, in(2)).empty());
 }
 
-TEST_CASE("who has outlived a launcher comes again as one that lived and has not to be started",
-          "[actors]") {
+TEST_CASE("a process that outlived its launcher joins again without a start", "[actors]") {
   launching it;
   const auto taken = it.machine.take_over({.who = {0, 4}, .which = 7, .pid = 104, .watched = true});
   REQUIRE(of<launch_action::expect>(taken).size() == 1);
   CHECK(of<launch_action::start>(taken).empty());
-  CHECK(it.machine.wanted(0, in(2)).empty());  // it is awaited
+  CHECK(it.machine.wanted(0, in(2)).empty());  // it is expected
   CHECK_THAT(it.machine.joins({0, 3}, 103), ContainsSubstring("PROCESS-1"));
   CHECK_THAT(it.machine.joins({0, 4}, 999), ContainsSubstring("PROCESS-1"));
   REQUIRE(it.machine.joins({0, 4}, 104).empty());
   const auto told = of<launch_action::tell_started>(it.connect(it.machine.present({0, 4})));
   REQUIRE(told.size() == 1);
   CHECK(told[0].lived);
-  // The next one of its place is a new one.
+  // The next process of this place is a new one.
   const auto died = it.machine.died(0, 7, "killed by SIGKILL");
   CHECK(of<launch_action::tell_died>(died).size() == 1);
   const auto again = of<launch_action::start>(it.machine.wanted(0, in(2, 2)));
@@ -46,8 +45,9 @@ TEST_CASE("who has outlived a launcher comes again as one that lived and has not
   CHECK(again[0].who == process_name{0, 5});
 }
 
-TEST_CASE("who has outlived a launcher is adopted when the agent dies before it comes again",
-          "[actors]") {
+TEST_CASE(
+    "a process that outlived its launcher is adopted when the agent dies before it joins again",
+    "[actors]") {
   launching it{.machine = launch_machine{{0, 0}, home, true}};
   it.machine.take_over({.who = {0, 4}, .which = 7, .pid = 104, .start_time = 9, .watched = true});
   const auto gone = it.machine.agent_gone(0, "the agent is gone");
@@ -61,9 +61,7 @@ TEST_CASE("who has outlived a launcher is adopted when the agent dies before it 
   CHECK(it.machine.joins({0, 4}, 104).empty());  // its answer came too late, and it asks again
 }
 
-TEST_CASE(
-    "who has not outlived a launcher or does not come again is started as the next of its place",
-    "[actors]") {
+TEST_CASE("a process that died with its launcher or does not join again is replaced", "[actors]") {
   launching it;
   CHECK(it.machine.take_over({.who = {0, 4}}).empty());
   const auto first = of<launch_action::start>(it.machine.wanted(0, in(2)));
@@ -79,7 +77,8 @@ TEST_CASE(
   CHECK(again[0].who == process_name{1, 3});
 }
 
-TEST_CASE("with the host agent everybody is gone, and the next order starts another", "[actors]") {
+TEST_CASE("without adoption, all processes die with their agent, and the next order starts another",
+          "[actors]") {
   launching it;
   it.stand(0);
   it.stand(1);
@@ -90,8 +89,7 @@ TEST_CASE("with the host agent everybody is gone, and the next order starts anot
   CHECK(of<launch_action::start>(it.machine.wanted(0, in(1, 2))).size() == 1);
 }
 
-TEST_CASE("where processes outlive their agent the next one adopts them, and nobody is lost",
-          "[actors]") {
+TEST_CASE("processes that outlive their agent are adopted by the next one", "[actors]") {
   launching it{.machine = launch_machine{{0, 0}, home, true}};
   it.stand(0);
   const auto asked = of<launch_action::start>(it.machine.wanted(1, in(1)));
@@ -107,11 +105,11 @@ TEST_CASE("where processes outlive their agent the next one adopts them, and nob
   CHECK(it.machine.here() == std::vector<process_name>{{0, 1}});
   CHECK(it.machine.started(adopt[0].request, adopt[0].which, adopt[0].pid).empty());
   CHECK(it.machine.started(adopt[1].request, 7, 201, 77).empty());
-  it.come({1, 1}, 201);  // it had begun before
+  it.come({1, 1}, 201);  // it had started before
   CHECK(of<launch_action::tell_died>(it.machine.died(1, 7, "killed by SIGKILL")).size() == 1);
 }
 
-TEST_CASE("an adoption that is refused is a death", "[actors]") {
+TEST_CASE("a refused adoption counts as a death", "[actors]") {
   launching it{.machine = launch_machine{{0, 0}, home, true}};
   it.stand(0);
   it.stand(1);
@@ -123,7 +121,7 @@ TEST_CASE("an adoption that is refused is a death", "[actors]") {
   CHECK(of<launch_action::start>(it.machine.wanted(1, in(1, 2))).size() == 1);
 }
 
-TEST_CASE("who was being killed when the agent died is killed by the next one", "[actors]") {
+TEST_CASE("a kill that the old agent did not finish is repeated by the next one", "[actors]") {
   launching it{.machine = launch_machine{{0, 0}, home, true}};
   it.stand(0);
   REQUIRE(of<launch_action::kill>(it.machine.wanted(0, in(1, 2))).size() == 1);
@@ -137,8 +135,7 @@ TEST_CASE("who was being killed when the agent died is killed by the next one", 
   CHECK(of<launch_action::start>(after).size() == 1);
 }
 
-TEST_CASE("who has joined before its agent could say that it was started is adopted, too",
-          "[actors]") {
+TEST_CASE("a process that joined before its agent reported its start is adopted, too", "[actors]") {
   launching it{.machine = launch_machine{{0, 0}, home, true}};
   it.machine.wanted(0, in(1));
   it.machine.wanted(1, in(1));
@@ -148,13 +145,13 @@ TEST_CASE("who has joined before its agent could say that it was started is adop
   REQUIRE(adopt.size() == 1);
   CHECK(adopt[0].pid == 101);
   CHECK(adopt[0].start_time == 55);
-  // Of the other one nothing is known: should it come, it is refused.
+  // The other process is unknown and would be refused.
   REQUIRE(of<launch_action::start>(gone).size() == 1);
   CHECK(of<launch_action::start>(gone)[0].who == process_name{1, 2});
   CHECK_THAT(it.machine.joins({1, 1}, 201), ContainsSubstring("PROCESS-1"));
 }
 
-TEST_CASE("an agent that dies at the end of the run is followed by one that ends the others",
+TEST_CASE("an agent that dies at the end of the run gets a successor that ends the processes",
           "[actors]") {
   launching it{.machine = launch_machine{{0, 0}, home, true}};
   it.stand(0);

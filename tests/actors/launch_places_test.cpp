@@ -1,4 +1,4 @@
-// Where processes are started, and where they go when a host is gone.
+// Places of processes on hosts, and their moves after the loss of a host.
 
 #include "actors/process/launch_machine.hpp"
 #include "tests/support/launching.hpp"
@@ -14,7 +14,7 @@ using namespace troupe::tests;
 using Catch::Matchers::ContainsSubstring;
 using messages::process_name;
 
-TEST_CASE("with one agent for each place the end of one is that of its place alone", "[actors]") {
+TEST_CASE("with one agent per place, the end of an agent affects its place only", "[actors]") {
   launching it{.machine = launch_machine{{0, 1}, home}};
   it.stand(0);
   it.stand(1);
@@ -25,14 +25,14 @@ TEST_CASE("with one agent for each place the end of one is that of its place alo
   CHECK(of<launch_action::start>(it.machine.wanted(1, in(1, 2))).size() == 1);
 }
 
-TEST_CASE("when its host is gone a place goes on on the first spare that lives", "[actors]") {
+TEST_CASE("after the loss of its host a place continues on the first living spare", "[actors]") {
   launching it{.machine = launch_machine{{0, 1}, home, false, 2}};
   it.stand(0);
   it.stand(1);
   CHECK(it.machine.host_gone(2, "the first spare is gone").empty());
   const auto gone = it.machine.host_gone(1, "the node is gone");
   CHECK(of<launch_action::tell_died>(gone).size() == 1);
-  REQUIRE(of<launch_action::abandon>(gone).size() == 1);  // it may live, beyond a cut
+  REQUIRE(of<launch_action::abandon>(gone).size() == 1);  // it may live behind a network cut
   CHECK(of<launch_action::abandon>(gone)[0].who == process_name{1, 1});
   CHECK(it.machine.host_gone(1, "and again").empty());
   const auto asked = it.machine.wanted(1, in(1, 2));
@@ -47,14 +47,14 @@ TEST_CASE("when its host is gone a place goes on on the first spare that lives",
   CHECK(of<launch_action::start>(asked)[0].who == process_name{1, 2});
   const auto which = it.start(asked, 302);
   it.come({1, 2}, 302);
-  // A death there is mended there.
+  // A death there is repaired there.
   it.machine.died(1, which, "killed by SIGKILL");
   const auto again = it.machine.wanted(1, in(1, 3));
   CHECK(of<launch_action::relocate>(again).empty());
   CHECK(of<launch_action::start>(again)[0].agent == 3);
 }
 
-TEST_CASE("PROCESS-1: who lives on a host that is cut off takes no part any more", "[actors]") {
+TEST_CASE("PROCESS-1: processes on a host that was cut off are refused", "[actors]") {
   launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
   it.stand(0);
   const auto which = it.stand(1);
@@ -69,7 +69,7 @@ TEST_CASE("PROCESS-1: who lives on a host that is cut off takes no part any more
   CHECK(it.machine.withdrawn({1, 1}, "it does not matter").empty());
 }
 
-TEST_CASE("where no spare is left a place stands beside another one", "[actors]") {
+TEST_CASE("without a spare a place shares the host of another one", "[actors]") {
   launching it{.machine = launch_machine{{0, 1, 2}, home}};
   for (const int p : {0, 1, 2})
     it.stand(p);
@@ -80,18 +80,17 @@ TEST_CASE("where no spare is left a place stands beside another one", "[actors]"
   CHECK(of<launch_action::relocate>(asked)[0].beside == std::vector{0});
   it.start(asked, 302);
   it.come({2, 2}, 302);
-  // Another host is gone: the one that has fewest takes it.
+  // After the loss of another host, the one with the fewest places takes over.
   it.machine.host_gone(1, "this node is gone, too");
   const auto last = it.machine.wanted(1, in(1, 3));
   CHECK(of<launch_action::relocate>(last)[0].beside == std::vector{0, 2});
-  // With an agent everybody dies whom it has started.
+  // All processes of an agent die with it.
   it.start(last, 202);
   it.come({1, 2}, 202);
   CHECK(of<launch_action::tell_died>(it.machine.agent_gone(0, "the agent is gone")).size() == 3);
 }
 
-TEST_CASE("a place rather stands where neither its keeper is nor whose states it keeps",
-          "[actors]") {
+TEST_CASE("a place avoids the hosts of its keeper and of the states that it keeps", "[actors]") {
   launching it{.machine = launch_machine{{0, 1, 2, 3}, home}};
   for (const int p : {0, 1, 2, 3})
     it.stand(p);
@@ -100,7 +99,7 @@ TEST_CASE("a place rather stands where neither its keeper is nor whose states it
   CHECK(of<launch_action::relocate>(it.machine.wanted(1, in(1, 2)))[0].to == 2);
 }
 
-TEST_CASE("with the last host the run ends, for each successor", "[actors]") {
+TEST_CASE("the loss of the last host ends the run, for each successor", "[actors]") {
   launching it{.machine = launch_machine{{0, 1}, home}};
   it.stand(0);
   it.stand(1);
@@ -117,7 +116,7 @@ TEST_CASE("with the last host the run ends, for each successor", "[actors]") {
   }
 }
 
-TEST_CASE("a host that comes back takes a place that shares one", "[actors]") {
+TEST_CASE("a host that comes back gets a place that shares a host", "[actors]") {
   launching it{.machine = launch_machine{{0, 1}, home}};
   it.stand(0);
   it.stand(1);
@@ -128,7 +127,7 @@ TEST_CASE("a host that comes back takes a place that shares one", "[actors]") {
   REQUIRE(offers.size() == 1);
   CHECK(offers[0].who == process_name{1, 2});
   CHECK(offers[0].to == 1);
-  // The supervisor asks for it when its states are kept.
+  // The supervisor orders the move once the states are kept.
   const auto kills = of<launch_action::kill>(it.machine.wanted(1, in(1, 3)));
   REQUIRE(kills.size() == 1);
   CHECK(kills[0].agent == 0);
@@ -140,10 +139,10 @@ TEST_CASE("a host that comes back takes a place that shares one", "[actors]") {
   CHECK(of<launch_action::relocate>(after)[0].to == 1);
   it.start(after, 203);
   it.come({1, 3}, 203);
-  CHECK(of<launch_action::offer_move>(it.machine.host_back(1)).empty());  // nobody shares
+  CHECK(of<launch_action::offer_move>(it.machine.host_back(1)).empty());  // no places share a host
 }
 
-TEST_CASE("a move is offered when everybody stands and to each supervisor", "[actors]") {
+TEST_CASE("a move is offered once all processes are ready, and to each supervisor", "[actors]") {
   launching it{.machine = launch_machine{{0, 1}, home}};
   it.stand(0);
   it.stand(1);
@@ -157,7 +156,7 @@ TEST_CASE("a move is offered when everybody stands and to each supervisor", "[ac
   CHECK(of<launch_action::offer_move>(it.machine.wanted(1, in(2))).size() == 1);
 }
 
-TEST_CASE("an offer to move is withdrawn when that host is gone again", "[actors]") {
+TEST_CASE("an offer to move is withdrawn when that host is lost again", "[actors]") {
   launching it{.machine = launch_machine{{0, 1}, home}};
   it.stand(0);
   it.stand(1);
@@ -170,11 +169,11 @@ TEST_CASE("an offer to move is withdrawn when that host is gone again", "[actors
   REQUIRE(withdrawn.size() == 1);
   CHECK(withdrawn[0].who == process_name{1, 2});
   CHECK(of<launch_action::offer_move>(gone).empty());
-  // The next time it is there it is offered anew.
+  // The next return of the host repeats the offer.
   CHECK(of<launch_action::offer_move>(it.machine.host_back(1)).size() == 1);
 }
 
-TEST_CASE("a host that comes back is as good as a spare", "[actors]") {
+TEST_CASE("a host that comes back counts as a spare", "[actors]") {
   launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
   it.stand(0);
   it.stand(1);
@@ -188,7 +187,7 @@ TEST_CASE("a host that comes back is as good as a spare", "[actors]") {
   CHECK(of<launch_action::relocate>(asked)[0].beside.empty());
 }
 
-TEST_CASE("where both hosts refuse before anybody has stood the launcher ends", "[actors]") {
+TEST_CASE("if both hosts refuse before any process was ready the launcher ends", "[actors]") {
   launching it{.machine = launch_machine{{0, 1}, home}};
   it.machine.wanted(0, in(1));
   it.machine.wanted(1, in(1));
@@ -197,12 +196,12 @@ TEST_CASE("where both hosts refuse before anybody has stood the launcher ends", 
   CHECK(of<launch_action::quit>(it.machine.over()).size() == 1);
 }
 
-TEST_CASE("a host on which a place cannot stand is left for another one", "[actors]") {
+TEST_CASE("a place that cannot run on one host moves to another", "[actors]") {
   launching it{.machine = launch_machine{{0, 1}, home, false, 2}};
   it.stand(0);
   it.stand(1);
   it.machine.host_gone(1, "the node is gone");
-  // The first spare has not the data.
+  // The first spare lacks the data.
   auto asked = it.machine.wanted(1, in(1, 2));
   auto which = it.start(asked, 202);
   REQUIRE(it.machine.joins({1, 2}, 202).empty());
@@ -215,20 +214,19 @@ TEST_CASE("a host on which a place cannot stand is left for another one", "[acto
   REQUIRE(of<launch_action::relocate>(asked).size() == 1);
   CHECK(of<launch_action::relocate>(asked)[0].to == 3);
   CHECK(of<launch_action::relocate>(asked)[0].why == "no data set there");
-  // On the second it dies again and again.
+  // On the second the process dies again and again.
   for (int n = 1; n <= most_failed_starts; ++n)
     asked = it.machine.died(1, it.start(asked, 202 + n), "exit code 7");
   CHECK(of<launch_action::refuse>(asked).empty());
   CHECK(of<launch_action::relocate>(asked)[0].beside == std::vector{0});
-  // The agent of the last refuses: nobody is left to be tried.
+  // The agent of the last host refuses: there is no host left.
   const auto refusals = of<launch_action::refuse>(
       it.machine.refused(of<launch_action::start>(asked)[0].request, "no memory"));
   REQUIRE(refusals.size() == 1);
   CHECK(refusals[0].why == "no memory");
 }
 
-TEST_CASE("a place that computed wrong bits goes to another host and does not come back",
-          "[actors]") {
+TEST_CASE("a place with wrong bits moves to another host and does not return", "[actors]") {
   launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
   it.stand(0);
   const auto which = it.stand(1);
@@ -246,20 +244,20 @@ TEST_CASE("a place that computed wrong bits goes to another host and does not co
   CHECK_THAT(of<launch_action::relocate>(asked)[0].why, ContainsSubstring("wrong bits"));
   it.start(asked, 302);
   it.come({1, 2}, 302);
-  // The other one rather shares than takes it to where it was.
+  // The other place shares a host rather than start it where it was.
   asked = it.machine.host_gone(2, "the node is gone");
   asked = it.machine.wanted(1, in(1, 3));
   REQUIRE(of<launch_action::start>(asked).size() == 1);
   CHECK(of<launch_action::start>(asked)[0].agent == 0);
 }
 
-TEST_CASE("a successor gives no place back to the host where it computed wrong bits", "[actors]") {
-  // Both stand on host 0; host 1 has none.
+TEST_CASE("a successor does not move a place back to a host with wrong bits", "[actors]") {
+  // Both places are on host 0; host 1 is free.
   const auto offers = [](bool knows) {
     launching it{.machine = launch_machine{{0, 1}, home}};
     if (knows)
       it.machine.avoid(1, 1);
-    it.machine.avoid(1, 7);  // which is none of this run's
+    it.machine.avoid(1, 7);  // of another run
     it.machine.take_over({.who = {0, 1}, .agent = 0, .which = 1, .pid = 101, .watched = true});
     it.machine.take_over({.who = {1, 2}, .agent = 0, .which = 2, .pid = 202, .watched = true});
     it.machine.wanted(0, in(2));
@@ -275,8 +273,7 @@ TEST_CASE("a successor gives no place back to the host where it computed wrong b
   CHECK(offers(true) == std::vector<process_name>{{0, 1}});
 }
 
-TEST_CASE("a successor has a place move that still stands where it computed wrong bits",
-          "[actors]") {
+TEST_CASE("a successor moves a place that is still on a host with wrong bits", "[actors]") {
   launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
   it.machine.avoid(1, 1);
   it.machine.take_over({.who = {0, 1}, .agent = 0, .which = 1, .pid = 101, .watched = true});
@@ -291,7 +288,7 @@ TEST_CASE("a successor has a place move that still stands where it computed wron
   CHECK(offers[0].to == 2);
 }
 
-TEST_CASE("with one host a place that computed wrong bits is started where it was", "[actors]") {
+TEST_CASE("with one host, a place with wrong bits restarts on it", "[actors]") {
   launching it;
   it.stand(0);
   const auto which = it.stand(1);
@@ -303,7 +300,7 @@ TEST_CASE("with one host a place that computed wrong bits is started where it wa
   CHECK(of<launch_action::start>(asked).at(0).agent == 0);
 }
 
-TEST_CASE("a host that does not serve at first refuses the run, spare or not", "[actors]") {
+TEST_CASE("a host that refuses at the start refuses the run, even as a spare", "[actors]") {
   for (const int host : {1, 2}) {
     launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
     const auto asked = it.machine.wanted(0, in(1));
@@ -316,7 +313,7 @@ TEST_CASE("a host that does not serve at first refuses the run, spare or not", "
     CHECK(of<launch_action::start>(later).empty());
     CHECK(of<launch_action::refuse>(later).size() == 1);
     const auto kills = of<launch_action::kill>(it.machine.over());
-    CHECK(kills.empty());  // not known yet
+    CHECK(kills.empty());  // unknown yet
     CHECK(of<launch_action::kill>(
               it.machine.started(of<launch_action::start>(asked)[0].request, 1, 101))
               .size()
@@ -325,7 +322,7 @@ TEST_CASE("a host that does not serve at first refuses the run, spare or not", "
   }
 }
 
-TEST_CASE("a spare that is late with its refusal is a host that is gone", "[actors]") {
+TEST_CASE("a spare whose refusal is late counts as a lost host", "[actors]") {
   launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
   it.stand(0);
   it.stand(1);
@@ -334,7 +331,7 @@ TEST_CASE("a spare that is late with its refusal is a host that is gone", "[acto
   CHECK(of<launch_action::relocate>(it.machine.wanted(1, in(1, 2)))[0].to == 0);
 }
 
-TEST_CASE("the launcher ends when the agents of all hosts have", "[actors]") {
+TEST_CASE("the launcher ends with the agents of all hosts", "[actors]") {
   launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
   const auto which = it.stand(0);
   it.machine.host_gone(1, "the node is gone");
@@ -347,13 +344,12 @@ TEST_CASE("the launcher ends when the agents of all hosts have", "[actors]") {
   CHECK(of<launch_action::quit>(it.machine.agent_gone(2, "it has ended")).size() == 1);
 }
 
-TEST_CASE("a successor finds a place where it has moved to and moves one whose host is gone",
-          "[actors]") {
+TEST_CASE("a successor finds moved places, and moves one whose host is gone", "[actors]") {
   launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
   it.machine.take_over({.who = {0, 4}, .agent = 2, .which = 7, .pid = 104, .watched = true});
   it.machine.take_over({.who = {1, 3}, .agent = 1});
   CHECK(it.machine.agent_of(0) == 2);
-  CHECK(it.machine.host_refuses(1, "it cannot be reached").empty());  // the run has begun long ago
+  CHECK(it.machine.host_refuses(1, "it cannot be reached").empty());  // the run began long ago
   const auto asked = it.machine.wanted(1, in(2));
   const auto moves = of<launch_action::relocate>(asked);
   REQUIRE(moves.size() == 1);

@@ -1,5 +1,5 @@
-// The launcher with host agents whose processes only sleep or end. The test plays the supervisor,
-// and what those processes say.
+// A launcher with host agents whose processes only sleep or end. The test plays the supervisor and
+// those processes.
 
 #pragma once
 
@@ -30,12 +30,12 @@
 
 namespace troupe::tests {
 
-/// In the run's folder; its pid is put there at once, so that a reader sees a whole number.
+/// Writes its pid to the run's folder; the rename makes it visible as a whole.
 inline constexpr const char* sleeps = "echo $$ > pid.new; mv pid.new pid; exec sleep 1000";
 
-inline constexpr auto patience = std::chrono::seconds(60);  // which only a hang reaches
+inline constexpr auto patience = std::chrono::seconds(60);  // reached by a hang only
 
-/// Nodes that stand in this process, each with an agent of its own.
+/// Standing nodes in this process, each with its own agent.
 class stood_nodes {
  public:
   stood_nodes(caf::actor_system& system, int count, const std::vector<std::string>& command)
@@ -72,7 +72,7 @@ class stood_nodes {
   std::vector<runtime::held_run_folder> folders_;
 };
 
-/// Without standing nodes an agent of its own starts the processes.
+/// A launcher under test. Without standing nodes its own agent starts the processes.
 struct launched {
   explicit launched(const std::string& command,
                     int standing = 0,
@@ -82,7 +82,7 @@ struct launched {
     auto job = tiny_job(1, 2);
     job.layout.processes = 2;
     job.recovery.on = true;
-    job.check_messages = false;  // the handles of a thread that plays an actor do not travel
+    job.check_messages = false;  // the handle of a thread that plays an actor cannot be serialized
     prepared = without_threads(job);
     runtime::make_credentials(folder.credentials(), folder.record().id);
     config = actors::make_configuration(2, actors::control_settings{folder.credentials(), 10});
@@ -128,7 +128,7 @@ struct launched {
         messages::present{.where = {.who = {-1, settings.incarnation}}, .connector = connector},
         hosts);
   }
-  /// As if its process had been killed; `lost`: with that host.
+  /// Replaces the launcher, as after a kill of its process; `lost`: the host that died with it.
   void succeed(int lost = -1) {
     (*self)->send_exit(launcher, caf::exit_reason::kill);
     (*self)->wait_for(launcher);
@@ -157,7 +157,7 @@ struct launched {
     });
   }
   ~launched() {
-    for (int n = 0; n < 2; ++n)  // the second time whoever has not ended is killed
+    for (int n = 0; n < 2; ++n)  // the second request kills the remaining processes
       (*self)->send(launcher, messages::shut_down{in(9)});
     (*self)->wait_for(launcher);
     launcher = nullptr;
@@ -182,7 +182,7 @@ struct launched {
     (*self)->receive([&](const Told& x) { out = x; }, caf::after(patience) >> [] {});
     return out;
   }
-  /// What a process that asks for the job is answered; empty: it is admitted.
+  /// The refusal of a process that asks for the job; empty: admitted.
   std::string join(const messages::join& x) {
     std::string out;
     (*self)
@@ -191,7 +191,7 @@ struct launched {
                  [&](const caf::error& why) { out = messages::text_of(why); });
     return out;
   }
-  /// The pid that the sleeping process has written.
+  /// The pid that the sleeping process wrote.
   std::int64_t pid() {
     const auto file = folder.path() / "pid";
     if (!soon([&] { return std::filesystem::exists(file); }))
@@ -205,7 +205,7 @@ struct launched {
     CHECK_FALSE(come(incarnation, id));
     return id;
   }
-  /// Whether it has lived: the launcher before has started it.
+  /// Joins; returns whether an earlier launcher had started the process.
   bool come(std::uint32_t incarnation, std::int64_t pid) {
     REQUIRE(join({.who = {0, incarnation},
                   .program = runtime::version_text(),

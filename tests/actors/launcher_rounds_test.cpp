@@ -1,4 +1,4 @@
-// A launcher that loses a host: whether it goes on, or others do, the run's arbiter says.
+// A launcher that loses a host: the run's arbiter decides which contender continues.
 
 #include "runtime/process/arbiter.hpp"
 #include "tests/actors/launched.hpp"
@@ -21,7 +21,7 @@ using tests::soon;
 
 namespace {
 
-/// Place 0 on the first of several hosts, and others that may go on with the run.
+/// Place 0 on the first of several hosts, and other contenders for the run.
 class contested {
  public:
   explicit contested(int hosts)
@@ -33,7 +33,7 @@ class contested {
   void lose(int host) {
     (*it_.self)->send_exit(it_.nodes->all[std::size_t(host)], caf::exit_reason::kill);
   }
-  /// Place 0 stands elsewhere.
+  /// True if place 0 moves to another host.
   bool moves() {
     if (!it_.told<messages::process_died>())
       return false;
@@ -85,7 +85,7 @@ class contested {
 
 }  // namespace
 
-TEST_CASE("a launcher that wins the round moves the place and others know the next round",
+TEST_CASE("a launcher that wins the round moves the place and tells the others the next round",
           "[actors]") {
   contested it(3);
   it.lose(0);
@@ -98,7 +98,7 @@ TEST_CASE("a launcher that wins the round moves the place and others know the ne
   CHECK(soon([&] { return it.next_round() == 4; }));
 }
 
-TEST_CASE("a launcher that has lost the round ends and moves nothing", "[actors]") {
+TEST_CASE("a launcher that lost the round ends and moves nothing", "[actors]") {
   contested it(3);
   REQUIRE(it.arbiter().claim(2, it.other));
   it.lose(0);
@@ -110,7 +110,7 @@ TEST_CASE("a launcher that has lost the round ends and moves nothing", "[actors]
   CHECK(it.next_round() == 2);
 }
 
-TEST_CASE("a winner that has resigned does not lead and the launcher asks for the round after it",
+TEST_CASE("a winner that resigned does not lead, and the launcher claims the next round",
           "[actors]") {
   contested it(2);
   REQUIRE(it.arbiter().claim(2, it.other));
@@ -121,21 +121,21 @@ TEST_CASE("a winner that has resigned does not lead and the launcher asks for th
   CHECK(it.next_round() == 4);
 }
 
-TEST_CASE("a launcher that reaches nobody any more leaves the run to others", "[actors]") {
+TEST_CASE("a launcher without any reachable host leaves the run to others", "[actors]") {
   contested it(2);
   it.lose(0);
   it.lose(1);
   CHECK(soon([&] { return it.left_to_others.load(); }));
-  // Whether it had won before the second one was gone or not.
+  // Independently of whether it won before the second loss.
   CHECK(soon([&] { return !it.arbiter().leader(); }));
   CHECK(it.arbiter().claim(it.arbiter().open_round(2), it.other));
 }
 
-TEST_CASE("no place moves as long as it is not known who goes on", "[actors]") {
+TEST_CASE("a place does not move while the leader is unknown", "[actors]") {
   contested it(2);
   const auto hidden = it.save() / "hidden";
   std::filesystem::rename(it.arbiter().folder(), hidden);
-  // A folder with nothing in it is one whose file system is not mounted.
+  // An empty folder looks like an unmounted file system.
   const auto elsewhere = it.save().parent_path() / (it.save().filename().string() + ".mount");
   std::filesystem::rename(it.save(), elsewhere);
   it.lose(0);
@@ -147,7 +147,7 @@ TEST_CASE("no place moves as long as it is not known who goes on", "[actors]") {
   CHECK(it.moves());
 }
 
-TEST_CASE("a launcher whose run is not known to its arbiter any more ends", "[actors]") {
+TEST_CASE("a launcher whose run is unknown to its arbiter ends", "[actors]") {
   contested it(2);
   const runtime::arbiter next(it.save(), "fedcba9876543210");
   next.open(it.other);

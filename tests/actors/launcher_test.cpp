@@ -1,4 +1,4 @@
-// The launcher: processes that come up, die and are followed by others.
+// The launcher: start, death and replacement of processes.
 
 #include "tests/actors/launched.hpp"
 
@@ -16,7 +16,7 @@ using Catch::Matchers::ContainsSubstring;
 using tests::launched;
 using tests::sleeps;
 
-TEST_CASE("a process that cannot come up is refused with its log's path", "[actors]") {
+TEST_CASE("a failed start is refused with the path of the log", "[actors]") {
   launched it("exit 7");
   it.want();
   const auto answer = it.told<messages::process_started>();
@@ -27,7 +27,7 @@ TEST_CASE("a process that cannot come up is refused with its log's path", "[acto
                  && ContainsSubstring(it.folder.log_of("node-0").string()));
 }
 
-TEST_CASE("a process of another build is refused in words that name both", "[actors]") {
+TEST_CASE("a process of another build is refused with the names of both builds", "[actors]") {
   launched it("exec sleep 1000");
   it.want();
   const auto why = it.join({.who = {0, 1},
@@ -42,7 +42,7 @@ TEST_CASE("a process of another build is refused in words that name both", "[act
   CHECK_THAT(answer->refusal, ContainsSubstring("troupe of yesterday"));
 }
 
-TEST_CASE("a process stands, dies, and is followed by another", "[actors]") {
+TEST_CASE("a process runs, dies, and is replaced", "[actors]") {
   launched it(sleeps);
   it.want();
   const auto first = it.stand(1);
@@ -57,7 +57,7 @@ TEST_CASE("a process stands, dies, and is followed by another", "[actors]") {
              ContainsSubstring("PROCESS-1"));
 }
 
-TEST_CASE("when its host is gone a process goes on on a spare and then beside another",
+TEST_CASE("after the loss of its host a process continues on a spare, then beside another one",
           "[actors]") {
   launched it(sleeps, 3);
   it.want();
@@ -80,7 +80,7 @@ TEST_CASE("when its host is gone a process goes on on a spare and then beside an
   CHECK_THAT(answer->refusal, ContainsSubstring("the node at host-1:7000 is gone"));
 }
 
-TEST_CASE("a spare of another build ends the run before it begins, by its name", "[actors]") {
+TEST_CASE("a spare of another build is named and ends the run before it begins", "[actors]") {
   launched it("exec sleep 1000", 2, true);
   it.want();
   const auto answer = it.told<messages::process_started>();
@@ -90,8 +90,7 @@ TEST_CASE("a spare of another build ends the run before it begins, by its name",
                  && ContainsSubstring("its program is of yesterday"));
 }
 
-TEST_CASE("a successor goes on with the process that stands on another host and replaces it there",
-          "[actors]") {
+TEST_CASE("a successor keeps a process on another host and replaces it there", "[actors]") {
   launched it(sleeps, 2, false, true);
   it.want();
   const auto first = it.stand(1);
@@ -108,8 +107,7 @@ TEST_CASE("a successor goes on with the process that stands on another host and 
   it.stand(2);
 }
 
-TEST_CASE("a successor starts the next of a place whose host was lost with its process",
-          "[actors]") {
+TEST_CASE("a successor replaces a process whose host was lost with the supervisor's", "[actors]") {
   launched it(sleeps, 2, false, true);
   it.want();
   it.stand(1);
@@ -119,8 +117,7 @@ TEST_CASE("a successor starts the next of a place whose host was lost with its p
   it.stand(2);
 }
 
-TEST_CASE("a successor does not take a process back to the host where it had wrong bits",
-          "[actors]") {
+TEST_CASE("a successor does not return a process to a host with wrong bits", "[actors]") {
   launched it(sleeps, 3, false, true);
   it.want();
   it.stand(1);
@@ -131,7 +128,7 @@ TEST_CASE("a successor does not take a process back to the host where it had wro
   it.succeed();
   it.want(3);
   CHECK(it.come(2, second));
-  // The spare, to which it had moved, is lost: it rather stands beside the other place.
+  // Its spare is lost: it shares the host of the other place rather than return.
   for (const std::uint32_t host : {2U, 1U}) {
     (*it.self)->send_exit(it.nodes->all[host], caf::exit_reason::kill);
     const auto died = it.told<messages::process_died>();

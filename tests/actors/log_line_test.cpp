@@ -7,7 +7,7 @@
 using namespace troupe;
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE("what a run says of its schedule is the mean of what was logged", "[actors]") {
+TEST_CASE("the summary of a schedule has the mean of the logged steps", "[actors]") {
   actors::pipeline_since_start all;
   all.add({.ms = 8, .planned_ms = 6, .bubble = 0.25, .planned_bubble = 0.125, .worst_late_ms = 3});
   all.add({.ms = 12, .planned_ms = 8, .bubble = 0.75, .planned_bubble = 0.375, .worst_late_ms = 2});
@@ -18,7 +18,7 @@ TEST_CASE("what a run says of its schedule is the mean of what was logged", "[ac
   CHECK_THAT(actors::pipeline_details(all), ContainsSubstring("at most 3.00;"));
 }
 
-TEST_CASE("a short line fits 80 columns, whatever its numbers", "[actors]") {
+TEST_CASE("a short line fits 80 columns with any numbers", "[actors]") {
   runtime::step_report x{.iteration = 100,
                          .lm_loss = 4.909,
                          .grad_norm = 1.0334,
@@ -47,7 +47,7 @@ TEST_CASE("a short line fits 80 columns, whatever its numbers", "[actors]") {
   CHECK_THAT(actors::short_line(x, skipped, 3, {}), ContainsSubstring("iter 2/3  skipped 1  lr"));
 }
 
-TEST_CASE("a test is told from a validation", "[actors]") {
+TEST_CASE("a test is distinguished from a validation", "[actors]") {
   CHECK(actors::evaluation_line({7, 1.0, true}, false)
         == " validation loss at iteration 7 on test set | lm loss value: 1.000000E+00 | lm loss "
            "PPL: 2.718282E+00 |");
@@ -57,7 +57,7 @@ TEST_CASE("a test is told from a validation", "[actors]") {
         == " test at iteration 7  loss 1.0000  perplexity 2.718");
 }
 
-TEST_CASE("a process that is replaced because of its bits is not told to have died", "[actors]") {
+TEST_CASE("a process that is replaced for wrong bits is not reported as dead", "[actors]") {
   const auto* const why = GENERATE("STEP-2: replicas vote the same",
                                    "VERIFY-2: a pass that is computed again has the bits",
                                    "replica:0: STEP-6: what several tensor ranks hold");
@@ -76,7 +76,7 @@ TEST_CASE("a process that is replaced because of its bits is not told to have di
   CHECK_THAT(actors::event_line(x), ContainsSubstring("process:1 died ("));
 }
 
-TEST_CASE("a run that is started again tells that the one before is gone", "[actors]") {
+TEST_CASE("a restarted run reports the loss of the previous one", "[actors]") {
   CHECK(actors::event_line({.iteration = 8,
                             .kind = "restart",
                             .who = "the run before",
@@ -88,7 +88,7 @@ TEST_CASE("a run that is started again tells that the one before is gone", "[act
            "from iteration 8 from the local disk");
 }
 
-TEST_CASE("a step that runs again and what is not finite are told as such", "[actors]") {
+TEST_CASE("a repeated step and values that are not finite are reported as such", "[actors]") {
   CHECK(actors::event_line({.iteration = 3,
                             .kind = "rerun",
                             .who = "step 4",
@@ -106,7 +106,7 @@ TEST_CASE("a step that runs again and what is not finite are told as such", "[ac
         == " not finite on stage:1.0: reproducible (step 4: it is nan)");
 }
 
-TEST_CASE("a move is told as one, and not as a death", "[actors]") {
+TEST_CASE("a move is reported as a move, not as a death", "[actors]") {
   CHECK(actors::event_line({.iteration = 8,
                             .kind = "move",
                             .who = "process:1",

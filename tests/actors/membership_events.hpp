@@ -1,4 +1,4 @@
-// What tests tell the machine that decides what becomes of a death, and what they have it order.
+// Events for tests of the membership machine, and its orders.
 
 #pragma once
 
@@ -30,7 +30,7 @@ inline actors::member_death death_of(actors::member_role role, const std::string
   return x;
 }
 
-/// Running in its first generation, everybody has kept `step`.
+/// A running first generation in which all ranks have kept `step`.
 inline actors::membership running(actors::restart_limits limits, std::uint64_t step = 0) {
   actors::membership x(limits, 0, 0);
   x.begin();

@@ -1,4 +1,4 @@
-// What becomes of connections that break between processes which both live: events in, orders out.
+// Membership and connections that break between living processes: events in, orders out.
 
 #include "actors/supervisor/membership.hpp"
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t moment = 1'000'000'000;
 
-/// Processes each of which keeps the states of the one before it.
+/// Processes in a ring: each keeps the states of the one before it.
 struct linked {
   explicit linked(int processes = 3) : of(processes), x({.on = true}, 0, 0, {}, processes) {
     x.begin();
@@ -41,7 +41,7 @@ struct linked {
       left.kept[(p + of - 1) % of] = {step, step + 1};
     return x.ended(x.generation(), p, left, now);
   }
-  /// All that stand, as often as they are told to.
+  /// Ends all running processes, as often as ordered.
   membership::orders end() {
     membership::orders out;
     do {
@@ -65,18 +65,18 @@ struct linked {
   }
 
   std::uint64_t now = moment, step = 0;
-  int keeps_nothing = -1;  ///< who is new, and was not given anything yet
+  int keeps_nothing = -1;  ///< a new process without a kept state
   int of;
   membership x;
 };
 
 }  // namespace
 
-TEST_CASE("a connection that breaks ends the generation and both processes go on",
+TEST_CASE("a broken connection ends the generation, and both processes go on",
           "[actors][membership]") {
   linked it;
   CHECK(it.breaks(1, 0).size() == 3);
-  CHECK(it.breaks(0, 1).empty());  // the other end says the same
+  CHECK(it.breaks(0, 1).empty());  // the report of the other end
   REQUIRE(it.x.cause());
   CHECK(it.x.cause()->who == "connection:0-1");
   CHECK_THAT(it.x.cause()->why, ContainsSubstring("between them"));
@@ -88,7 +88,7 @@ TEST_CASE("a connection that breaks ends the generation and both processes go on
   CHECK(told[0].who == "connection:0-1");
 }
 
-TEST_CASE("a connection that breaks while a step is on its way to run again is an accident",
+TEST_CASE("a connection that breaks before a repeated step is the reported cause",
           "[actors][membership]") {
   linked it;
   CHECK(it.x.lost({.generation = it.x.generation(), .who = "step 8", .runs_again = true}, it.now)
@@ -103,18 +103,18 @@ TEST_CASE("a connection that breaks while a step is on its way to run again is a
   CHECK(told[0].who == "connection:0-1");
 }
 
-TEST_CASE("LINK-1: both ends of what broke close what is left between them before they go on",
+TEST_CASE("LINK-1: both ends of a broken connection close the rest of it before they go on",
           "[actors][membership]") {
   linked it(4);
   const auto ends = [&](int p, std::vector<int> broken_with) {
     return membership_order{order_end{it.x.generation(), p, std::move(broken_with)}};
   };
-  SECTION("which is why the generation ends") {
+  SECTION("the break ends the generation") {
     CHECK(it.breaks(1, 3)
           == membership::orders{ends(0, {}), ends(1, {3}), ends(2, {}), ends(3, {1})});
     it.formed(it.end());
   }
-  SECTION("and is heard when the generation is being ended, by who has ended too") {
+  SECTION("the break is reported during the end, also by ended processes") {
     it.breaks(1, 3);
     it.end(0);
     it.end(1);
@@ -126,7 +126,7 @@ TEST_CASE("LINK-1: both ends of what broke close what is left between them befor
     CHECK(it.end(2).empty());
     it.formed(it.end(0));
   }
-  SECTION("but not with who has come in the place of one of them") {
+  SECTION("a replaced process is not told") {
     it.x.lost(3, 1, "process:3: killed", it.now);
     CHECK(it.breaks(1, 3).empty());
     it.breaks(0, 1);
@@ -141,7 +141,7 @@ TEST_CASE("LINK-1: both ends of what broke close what is left between them befor
   }
 }
 
-TEST_CASE("LINK-1: what is heard to have broken after all have ended is closed, and does not count",
+TEST_CASE("LINK-1: a break reported after all ended is closed and does not count",
           "[actors][membership]") {
   linked it(4);
   it.breaks(0, 1);
@@ -157,11 +157,11 @@ TEST_CASE("LINK-1: what is heard to have broken after all have ended is closed, 
   it.formed(it.end(3));
   const auto restarts = it.x.take_restarts();
   CHECK(restarts.size() == 2);
-  it.breaks(2, 3);  // the first between them that counts: both go on
+  it.breaks(2, 3);  // the first break between them that counts: both go on
   it.formed(it.end());
 }
 
-TEST_CASE("MEMBER-7: where it breaks again one of both is exchanged and then the other one",
+TEST_CASE("MEMBER-7: after a second break one process is exchanged, then the other one",
           "[actors][membership]") {
   linked it;
   it.breaks(0, 1);
@@ -170,33 +170,33 @@ TEST_CASE("MEMBER-7: where it breaks again one of both is exchanged and then the
   it.breaks(1, 0);
   CHECK(it.exchanged(it.end()) == 1);
   CHECK_FALSE(it.x.stands(1));
-  CHECK(it.x.lost(1, 1, "process:1: killed", it.now).empty());  // it was to be
+  CHECK(it.x.lost(1, 1, "process:1: killed", it.now).empty());  // the exchange kills it
   const auto form = it.formed(it.x.stands(1, 2, false, it.now));
   CHECK(form.sources[1].tier == state_tier::keeper);
-  CHECK(it.x.take_restarts().size() == 2);  // each time one
+  CHECK(it.x.take_restarts().size() == 2);  // one each time
   it.keeps(11);
   it.breaks(1, 0);
   CHECK(it.exchanged(it.end()) == 0);
 }
 
-TEST_CASE("MEMBER-7: of several the one is exchanged that two others did not reach",
+TEST_CASE("MEMBER-7: the process that breaks with two others is exchanged",
           "[actors][membership]") {
   linked it(6);
   it.breaks(0, 1);
-  it.formed(it.end());  // which of both it is nobody knows
+  it.formed(it.end());  // the guilty one is unknown
   it.keeps(9);
   it.breaks(3, 4);
-  it.formed(it.end());  // nor here
+  it.formed(it.end());  // nor is it known here
   it.keeps(11);
   it.breaks(1, 2);
   CHECK(it.exchanged(it.end()) == 1);
   it.formed(it.x.stands(1, 2, false, it.now));
   it.keeps(13);
   it.breaks(1, 5);
-  it.formed(it.end());  // what the one before it could not reach says nothing of this one
+  it.formed(it.end());  // breaks of its predecessor do not count for the new process
 }
 
-TEST_CASE("MEMBER-7: two breaks of one generation name whom both have in common",
+TEST_CASE("MEMBER-7: two breaks of one generation name their common process",
           "[actors][membership]") {
   linked it(4);
   it.breaks(0, 2);
@@ -208,7 +208,8 @@ TEST_CASE("MEMBER-7: two breaks of one generation name whom both have in common"
   CHECK(told[0].who == "connection:0-2");
 }
 
-TEST_CASE("MEMBER-7: nobody is exchanged whose state no keeper has", "[actors][membership]") {
+TEST_CASE("MEMBER-7: a process whose state has no keeper is not exchanged",
+          "[actors][membership]") {
   linked it(2);
   it.breaks(0, 1);
   it.formed(it.end());
@@ -216,7 +217,7 @@ TEST_CASE("MEMBER-7: nobody is exchanged whose state no keeper has", "[actors][m
   it.breaks(0, 1);
   CHECK(it.exchanged(it.end()) == 1);
   it.formed(it.x.stands(1, 2, false, it.now));
-  it.keeps_nothing = 1;  // the process 0 would be the next one
+  it.keeps_nothing = 1;  // otherwise process 0 would be next
   it.breaks(0, 1);
   CHECK(it.exchanged(it.end()) == 1);
   it.formed(it.x.stands(1, 3, false, it.now));
@@ -226,20 +227,21 @@ TEST_CASE("MEMBER-7: nobody is exchanged whose state no keeper has", "[actors][m
   CHECK(it.x.kept() == 9);
 }
 
-TEST_CASE("MEMBER-7: where either would lose steps both processes go on", "[actors][membership]") {
+TEST_CASE("MEMBER-7: both processes go on if an exchange would lose steps",
+          "[actors][membership]") {
   linked it(2);
   it.breaks(0, 1);
   it.formed(it.end());
   it.keeps(9);
   it.breaks(0, 1);
-  generation_remains left{.newest = 10, .oldest = 9};  // neither has given its state yet
+  generation_remains left{.newest = 10, .oldest = 9};  // their newest states are not kept yet
   it.x.ended(it.x.generation(), 0, left, it.now);
   const auto form = it.formed(it.x.ended(it.x.generation(), 1, left, it.now));
   CHECK(form.step() == runtime::step_id(9));
   CHECK(form.tier() == state_tier::estate);
 }
 
-TEST_CASE("MEMBER-7: one ending exchanges one process and what is heard late exchanges no other",
+TEST_CASE("MEMBER-7: one ending exchanges one process; late reports exchange no other",
           "[actors][membership]") {
   linked it(4);
   it.breaks(0, 2);
@@ -255,8 +257,7 @@ TEST_CASE("MEMBER-7: one ending exchanges one process and what is heard late exc
   CHECK(it.x.take_restarts().size() == 1);
 }
 
-TEST_CASE("MEMBER-5: a death while the exchanged process is waited for is a restart of its own",
-          "[actors][membership]") {
+TEST_CASE("MEMBER-5: a death during an exchange is a separate restart", "[actors][membership]") {
   linked it(4);
   it.breaks(0, 2);
   it.breaks(2, 3);
@@ -270,7 +271,7 @@ TEST_CASE("MEMBER-5: a death while the exchanged process is waited for is a rest
   CHECK(told[1].who == "process:0");
 }
 
-TEST_CASE("MEMBER-5: the break that is one too many ends the run and exchanges nobody",
+TEST_CASE("MEMBER-5: a break beyond the limit ends the run without an exchange",
           "[actors][membership]") {
   membership x({.on = true, .most = 1}, 0, 0, {}, 2);
   x.begin();
@@ -287,8 +288,7 @@ TEST_CASE("MEMBER-5: the break that is one too many ends the run and exchanges n
   CHECK(std::holds_alternative<order_stop>(last.front()));
 }
 
-TEST_CASE("connections that break at one step say nothing against the state that was kept",
-          "[actors][membership]") {
+TEST_CASE("several breaks at one step do not discredit the kept state", "[actors][membership]") {
   linked it(6);
   it.x.saved(5);
   it.breaks(0, 1);
@@ -301,8 +301,9 @@ TEST_CASE("connections that break at one step say nothing against the state that
   CHECK(form.tier() == state_tier::estate);
 }
 
-TEST_CASE("MEMBER-4: a connection that breaks is less than a death and more than what peers tell",
-          "[actors][membership]") {
+TEST_CASE(
+    "MEMBER-4: as a cause, a broken connection ranks below a death and above reports of peers",
+    "[actors][membership]") {
   linked it;
   const auto first = it.x.generation();
   it.x.lost({.generation = first, .who = "replica:0", .cause = death_cause::peer, .why = "lost"},
@@ -314,12 +315,12 @@ TEST_CASE("MEMBER-4: a connection that breaks is less than a death and more than
   it.end();
   it.formed(it.x.stands(1, 2, false, it.now));
   it.keeps(9);
-  // That time it was the death of the process: it counts for no pair.
+  // That time the process died, so the break does not count for the pair.
   it.breaks(0, 1);
   it.formed(it.end());
 }
 
-TEST_CASE("MEMBER-2: a connection of an older generation or incarnation changes nothing",
+TEST_CASE("MEMBER-2: a break of an older generation or incarnation is ignored",
           "[actors][membership]") {
   linked it;
   const auto first = it.x.generation();

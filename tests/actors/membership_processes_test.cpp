@@ -1,4 +1,4 @@
-// The machine that decides what becomes of a death, where ranks stand in several processes.
+// Membership with ranks in several processes.
 
 #include "actors/supervisor/membership.hpp"
 #include "tests/actors/membership_events.hpp"
@@ -22,11 +22,11 @@ using runtime::step_id;
 
 namespace {
 
-/// Three processes that host ranks; each is kept in the next one.
+/// Three processes with ranks; each is kept by the next one.
 struct of_three {
   explicit of_three(std::uint32_t epoch = 0) : x(recovers, epoch, 0, {}, 3) {}
 
-  /// The order with which the last of them comes.
+  /// Returns the order after the last process is ready.
   membership::orders all_stand(bool lived = false) {
     x.begin();
     membership::orders out;
@@ -55,21 +55,20 @@ struct of_three {
 
 }  // namespace
 
-TEST_CASE("MEMBER-1: the first generation is formed when every process stands",
+TEST_CASE("MEMBER-1: the first generation is formed once every process is ready",
           "[actors][membership]") {
   membership x(recovers, 0, 40, {}, 2);
   const auto asked = x.begin();
   REQUIRE(asked.size() == 2);
   CHECK(std::get<order_start>(asked[1]).process == 1);
   CHECK(x.stands(1, 1, false, second).empty());
-  CHECK(x.stands(1, 1, false, second).empty());  // told twice
+  CHECK(x.stands(1, 1, false, second).empty());  // a repeated report
   const auto form = only<order_form>(x.stands(0, 1, false, second));
   CHECK(form.generation == make_generation(0, 1));
   CHECK(form.sources == std::vector<state_source>(2, state_source{state_tier::start, step_id(40)}));
 }
 
-TEST_CASE("a process that dies is started again, and takes its state from its keeper",
-          "[actors][membership]") {
+TEST_CASE("a dead process restarts from its keeper's copy of the state", "[actors][membership]") {
   of_three it;
   it.run(7);
   const auto first = it.x.generation();
@@ -90,7 +89,7 @@ TEST_CASE("a process that dies is started again, and takes its state from its ke
   CHECK(it.x.take_restarts().front().who == "process:1");
 }
 
-TEST_CASE("MEMBER-5: processes that die together are one restart", "[actors][membership]") {
+TEST_CASE("MEMBER-5: processes that die together count as one restart", "[actors][membership]") {
   constexpr int many = 8;
   membership x(recovers, 0, 0, {}, many);
   x.begin();
@@ -109,7 +108,8 @@ TEST_CASE("MEMBER-5: processes that die together are one restart", "[actors][mem
   CHECK(x.take_restarts().size() == 1);
 }
 
-TEST_CASE("a process and its keeper die at once: an older tier", "[actors][membership]") {
+TEST_CASE("if a process and its keeper die together the run uses an older tier",
+          "[actors][membership]") {
   of_three it;
   it.run(7);
   it.x.saved(4);
@@ -123,7 +123,7 @@ TEST_CASE("a process and its keeper die at once: an older tier", "[actors][membe
 
 namespace {
 
-/// Processes 1 and 2 have died together after step 7, and stand again; nobody has the states of 1.
+/// Processes 1 and 2 died together after step 7 and are ready again; the states of 1 are lost.
 order_look after_both_died(of_three& it) {
   it.x.looks_at_disks(true);
   it.x.lost(1, 1, "process:1: killed", second);
@@ -135,7 +135,7 @@ order_look after_both_died(of_three& it) {
 
 }  // namespace
 
-TEST_CASE("a process and its keeper die at once: the newest of local disk and checkpoint",
+TEST_CASE("if a process and its keeper die together the newer of local disk and checkpoint is used",
           "[actors][membership]") {
   const auto saved = GENERATE(0, 4, 5, 6);
   of_three it;
@@ -146,7 +146,7 @@ TEST_CASE("a process and its keeper die at once: the newest of local disk and ch
   const auto form = only<order_form>(it.x.looked(look.number, stored_everywhere{5, {2, 0, 1}}));
   if (saved == 6) {
     CHECK(form.sources == std::vector<state_source>(3, state_source{state_tier::disk, step_id(6)}));
-  } else {  // of two that are equally new the nearer one
+  } else {  // of equal steps, the local disk
     CHECK(form.tier() == state_tier::local);
     CHECK(form.sources
           == std::vector<state_source>{{state_tier::local, step_id(5), 2},
@@ -155,7 +155,8 @@ TEST_CASE("a process and its keeper die at once: the newest of local disk and ch
   }
 }
 
-TEST_CASE("nothing on local disks: the checkpoint, or the start", "[actors][membership]") {
+TEST_CASE("without local states the run uses the checkpoint, or its start",
+          "[actors][membership]") {
   const bool saved = GENERATE(false, true);
   of_three it;
   it.run(7);
@@ -166,8 +167,7 @@ TEST_CASE("nothing on local disks: the checkpoint, or the start", "[actors][memb
   CHECK(form.tier() == (saved ? state_tier::disk : state_tier::start));
 }
 
-TEST_CASE("local disks are looked at only where nobody has the newest state",
-          "[actors][membership]") {
+TEST_CASE("local disks are searched only if the newest state is lost", "[actors][membership]") {
   of_three it;
   it.x.looks_at_disks(true);
   it.run(7);
@@ -177,7 +177,7 @@ TEST_CASE("local disks are looked at only where nobody has the newest state",
   CHECK(only<order_form>(it.ended(2, {6, 7}, {7, 8})).tier() == state_tier::keeper);
 }
 
-TEST_CASE("what strikes again and again is looked for on disks before what is in memory",
+TEST_CASE("repeated failures search local disks before they use memory again",
           "[actors][membership]") {
   of_three it;
   it.x.looks_at_disks(true);
@@ -201,19 +201,20 @@ TEST_CASE("what strikes again and again is looked for on disks before what is in
   CHECK(form.step() == step_id(6));
 }
 
-TEST_CASE("a process that dies while disks are looked at is waited for and looked at again",
+TEST_CASE("after a death during the search of disks the search is repeated",
           "[actors][membership]") {
   of_three it;
   it.run(7);
   const auto first = after_both_died(it);
   CHECK(first.before == std::nullopt);
   CHECK(it.x.take_restarts().size() == 1);
-  CHECK(it.x.lost(death(it.x.generation()), second).empty());  // a late one, of those before
+  // A late report about the ended generation.
+  CHECK(it.x.lost(death(it.x.generation()), second).empty());
   CHECK_FALSE(it.x.cause());
   CHECK(only<order_start>(it.x.lost(2, 2, "process:2: killed", second)).process == 2);
   REQUIRE(it.x.cause());
   CHECK(it.x.cause()->who == "process:2");
-  // Of those that stood.
+  // An answer of the processes before.
   CHECK(it.x.looked(first.number, stored_everywhere{5, {2, 0, 1}}).empty());
   const auto again = only<order_look>(it.x.stands(2, 3, false, second));
   CHECK(again.number > first.number);
@@ -226,7 +227,7 @@ TEST_CASE("a process that dies while disks are looked at is waited for and looke
   CHECK(it.x.looked(again.number, stored_everywhere{5, {2, 0, 1}}).empty());
 }
 
-TEST_CASE("MEMBER-2: the death of an older incarnation changes nothing", "[actors][membership]") {
+TEST_CASE("MEMBER-2: the death of an older incarnation is ignored", "[actors][membership]") {
   of_three it;
   it.run(7);
   it.x.lost(1, 1, "process:1: killed", second);
@@ -236,7 +237,7 @@ TEST_CASE("MEMBER-2: the death of an older incarnation changes nothing", "[actor
   CHECK(it.x.stands(1));
 }
 
-TEST_CASE("MEMBER-4: a process's death is the cause of what its peers tell",
+TEST_CASE("MEMBER-4: the death of a process is the cause of its peers' reports",
           "[actors][membership]") {
   of_three it;
   it.run(7);
@@ -247,7 +248,7 @@ TEST_CASE("MEMBER-4: a process's death is the cause of what its peers tell",
   CHECK(it.x.cause()->who == "process:1");
 }
 
-TEST_CASE("MEMBER-5: the death of a process while a step is on its way to run again is an accident",
+TEST_CASE("MEMBER-5: the death of a process before a repeated step counts as a failure",
           "[actors][membership]") {
   of_three it;
   it.run(7);
@@ -263,8 +264,7 @@ TEST_CASE("MEMBER-5: the death of a process while a step is on its way to run ag
   CHECK(it.x.take_restarts().size() == 1);
 }
 
-TEST_CASE("MEMBER-5: a process that dies whenever it has come ends the run",
-          "[actors][membership]") {
+TEST_CASE("MEMBER-5: a process that dies after each start ends the run", "[actors][membership]") {
   of_three it;
   it.run(7);
   membership::orders last = it.x.lost(1, 1, "process:1: killed", second);
@@ -275,7 +275,7 @@ TEST_CASE("MEMBER-5: a process that dies whenever it has come ends the run",
   CHECK_THAT(only<order_stop>(last).why, ContainsSubstring("no accident"));
 }
 
-TEST_CASE("a successor takes the newest step that is kept, committed or the one before",
+TEST_CASE("a successor uses the newest kept step, committed or the one before",
           "[actors][membership]") {
   const bool newest = GENERATE(false, true);
   of_three it(1);
@@ -295,17 +295,16 @@ TEST_CASE("a successor takes the newest step that is kept, committed or the one 
   CHECK(form.step() == step_id(newest ? 12 : 11));
 }
 
-TEST_CASE("MEMBER-3: a successor knows what the run began with, not only what was kept since",
-          "[actors][membership]") {
+TEST_CASE("MEMBER-3: a successor also knows the initial tier of the run", "[actors][membership]") {
   membership x(recovers, 1, 3);
   x.kept(12);
   x.begin();
-  // A rank has lost its state, and nothing was saved.
+  // A rank lost its state, and there is no checkpoint.
   const auto form = only<order_form>(x.ended(make_generation(1, 0), 0, {}, second));
   CHECK(form.sources.at(0) == state_source{state_tier::start, step_id(3)});
 }
 
-TEST_CASE("MEMBER-5: a process that moves has had no accident", "[actors][membership]") {
+TEST_CASE("MEMBER-5: the move of a process does not count as a failure", "[actors][membership]") {
   membership x({.on = true, .most = 1}, 0, 0, {}, 2);
   x.begin();
   x.stands(0, 1, false, second);
@@ -326,7 +325,7 @@ TEST_CASE("MEMBER-5: a process that moves has had no accident", "[actors][member
   CHECK(x.take_restarts().empty());
 }
 
-TEST_CASE("MEMBER-4: a death while another process moves is told and counted",
+TEST_CASE("MEMBER-4: a death during the move of another process is reported and counted",
           "[actors][membership]") {
   membership x(recovers, 0, 0, {}, 3);
   x.begin();
@@ -345,7 +344,7 @@ TEST_CASE("MEMBER-4: a death while another process moves is told and counted",
   CHECK(counted[0].who == "process:2");
 }
 
-TEST_CASE("a process whose bits were wrong is wanted elsewhere", "[actors][membership]") {
+TEST_CASE("a process with wrong bits is ordered on another host", "[actors][membership]") {
   membership x(recovers, 0, 0, {}, 2);
   x.begin();
   x.stands(0, 1, false, second);

@@ -1,4 +1,4 @@
-// The machine that decides what becomes of a death: events in, orders out, no actor.
+// The membership machine: events in, orders out, without actors.
 
 #include "actors/supervisor/membership.hpp"
 
@@ -27,19 +27,19 @@ TEST_CASE("the first supervisor forms the first generation at once", "[actors][m
   CHECK(x.now() == membership::phase::running);
 }
 
-TEST_CASE("MEMBER-1: after a death the generation ends, and only then the next is formed",
+TEST_CASE("MEMBER-1: after a death the generation ends, and then the next is formed",
           "[actors][membership]") {
   auto x = running(recovers, 7);
   const auto first = x.generation();
   CHECK(only<order_end>(x.lost(death(first), second)).last == first);
   CHECK(x.now() == membership::phase::ending);
-  CHECK(x.ended(make_generation(0, 9), 0, holding(6, 7), second).empty());  // not this one
+  CHECK(x.ended(make_generation(0, 9), 0, holding(6, 7), second).empty());  // of another generation
   const auto order = only<order_form>(x.ended(first, 0, holding(6, 7), second));
   CHECK(order.generation == make_generation(0, 2));
   CHECK(order.sources.at(0) == state_source{state_tier::estate, step_id(7)});
 }
 
-TEST_CASE("MEMBER-2: what was of an older generation changes nothing", "[actors][membership]") {
+TEST_CASE("MEMBER-2: events of an older generation are ignored", "[actors][membership]") {
   auto x = running(recovers, 7);
   const auto first = x.generation();
   x.lost(death(first), second);
@@ -54,29 +54,29 @@ TEST_CASE("MEMBER-2: what was of an older generation changes nothing", "[actors]
   CHECK(x.now() == membership::phase::running);
 }
 
-TEST_CASE("MEMBER-3: the run goes back to the newest step that all have kept, or to an older tier",
+TEST_CASE("MEMBER-3: the run goes back to the newest step that all ranks kept, or to an older tier",
           "[actors][membership]") {
   auto x = running(recovers, 7);
   const auto first = x.generation();
   x.lost(death(first), second);
-  SECTION("some have gone further: that is undone") {
+  SECTION("newer steps of some ranks are undone") {
     x.saved(4);
     const auto order = only<order_form>(x.ended(first, 0, holding(7, 8), second));
     CHECK(order.sources.at(0) == state_source{state_tier::estate, step_id(7)});
   }
-  SECTION("a rank has lost it: the checkpoint") {
+  SECTION("a rank lost its state: the checkpoint") {
     x.saved(4);
     const auto order = only<order_form>(x.ended(first, 0, {}, second));
     CHECK(order.sources.at(0) == state_source{state_tier::disk, step_id(4)});
     CHECK(x.kept() == 4);
   }
-  SECTION("there is no checkpoint: the start of the run") {
+  SECTION("without a checkpoint: the start of the run") {
     const auto order = only<order_form>(x.ended(first, 0, {}, second));
     CHECK(order.sources.at(0) == state_source{state_tier::start, step_id(0)});
   }
 }
 
-TEST_CASE("MEMBER-4: the first cause is told, in whatever order its effects are heard",
+TEST_CASE("MEMBER-4: the first cause is reported, in whatever order its effects arrive",
           "[actors][membership]") {
   const auto first = make_generation(0, 1);
   const auto cause = death(first, "replica:1");
@@ -89,15 +89,13 @@ TEST_CASE("MEMBER-4: the first cause is told, in whatever order its effects are 
   CHECK(x.lost(late ? cause : effect, second).empty());
   REQUIRE(x.cause());
   CHECK(x.cause()->who == "replica:1");
-  // A second cause is not the first.
+  // A second cause does not replace the first.
   x.lost(death(first, "replica:3"), second);
   CHECK(x.cause()->who == "replica:1");
 }
 
-TEST_CASE(
-    "MEMBER-5: what strikes again and again without progress goes to an older tier, then ends "
-    "the run",
-    "[actors][membership]") {
+TEST_CASE("MEMBER-5: repeated failures without progress lead to an older tier, then end the run",
+          "[actors][membership]") {
   auto x = running(recovers, 7);
   x.saved(3);
   std::vector<state_tier> tiers;
@@ -108,7 +106,7 @@ TEST_CASE(
     x.ready(x.generation());
   }
   CHECK(tiers == std::vector{state_tier::estate, state_tier::estate, state_tier::disk});
-  // The steps that are run again are no progress.
+  // Repeated steps are no progress.
   for (std::uint64_t n = 4; n <= 7; ++n)
     x.kept(n);
   const auto of = x.generation();
@@ -131,7 +129,7 @@ TEST_CASE("MEMBER-5: services that end with their node are replaced and not coun
   CHECK(x.take_restarts().empty());
 }
 
-TEST_CASE("MEMBER-5: a step more is progress", "[actors][membership]") {
+TEST_CASE("MEMBER-5: one more step is progress", "[actors][membership]") {
   auto x = running(recovers, 0);
   for (std::uint64_t n = 1; n <= 9; ++n) {
     x.kept(n);
@@ -143,8 +141,7 @@ TEST_CASE("MEMBER-5: a step more is progress", "[actors][membership]") {
   }
 }
 
-TEST_CASE("MEMBER-5: more restarts within the window than allowed end the run",
-          "[actors][membership]") {
+TEST_CASE("MEMBER-5: too many restarts within the window end the run", "[actors][membership]") {
   const std::uint64_t apart = GENERATE(second, 40 * second);
   auto x = running({.on = true, .most = 2, .window_ns = 60 * second}, 0);
   membership::orders last;
@@ -161,7 +158,7 @@ TEST_CASE("MEMBER-5: more restarts within the window than allowed end the run",
     only<order_form>(last);
 }
 
-TEST_CASE("MEMBER-5: a step that runs again is no accident", "[actors][membership]") {
+TEST_CASE("MEMBER-5: a repeated step does not count as a failure", "[actors][membership]") {
   auto x = running({.on = true, .most = 1}, 7);
   const auto runs_again = [&] {
     auto again = death(x.generation(), "step 8");
@@ -181,7 +178,7 @@ TEST_CASE("MEMBER-5: a step that runs again is no accident", "[actors][membershi
   CHECK(x.take_restarts().empty());
 }
 
-TEST_CASE("MEMBER-5: a step that runs again goes back to what was kept whatever struck before",
+TEST_CASE("MEMBER-5: a repeated step starts from the kept state, whatever failed before",
           "[actors][membership]") {
   auto x = running(recovers, 7);
   x.saved(3);
@@ -205,14 +202,14 @@ TEST_CASE("MEMBER-5: a step that runs again goes back to what was kept whatever 
   only<order_stop>(goes_back_after(false));
 }
 
-TEST_CASE("without recovery a death ends the run, for its own reason", "[actors][membership]") {
+TEST_CASE("without recovery a death ends the run with its reason", "[actors][membership]") {
   auto x = running({}, 7);
   const auto stop = only<order_stop>(x.lost(death(x.generation()), second));
   CHECK(stop.why == "replica:0: it broke");
   CHECK(x.now() == membership::phase::stopped);
 }
 
-TEST_CASE("a service that dies is replaced, and ends no generation", "[actors][membership]") {
+TEST_CASE("a dead service is replaced within the generation", "[actors][membership]") {
   const auto role = GENERATE(member_role::loader, member_role::checkpointer, member_role::monitor);
   auto x = running(recovers, 7);
   CHECK(only<order_replace>(x.lost(death_of(role, "it"), second)).role == role);
@@ -220,13 +217,13 @@ TEST_CASE("a service that dies is replaced, and ends no generation", "[actors][m
   x.lost(death_of(role, "it"), second);
   x.lost(death_of(role, "it"), second);
   const auto fourth = x.lost(death_of(role, "it"), second);
-  if (role == member_role::monitor)  // a log ends no training
+  if (role == member_role::monitor)  // a log does not end the training
     CHECK(only<order_forgo>(fourth).role == role);
   else
     CHECK_THAT(only<order_stop>(fourth).why, ContainsSubstring("it: it broke"));
 }
 
-TEST_CASE("what is refused before the first step is told at once", "[actors][membership]") {
+TEST_CASE("a refusal before the first step is reported at once", "[actors][membership]") {
   membership x(recovers, 0, 0);
   x.begin();
   auto refused = death(x.generation());
@@ -237,7 +234,7 @@ TEST_CASE("what is refused before the first step is told at once", "[actors][mem
   only<order_end>(later.lost(refused, second));
 }
 
-TEST_CASE("what is refused in the first generation after a cold start is told at once",
+TEST_CASE("a refusal in the first generation after a cold start is reported at once",
           "[actors][membership]") {
   const bool is_cold = GENERATE(true, false);
   membership x(recovers, 1, 0);
@@ -249,10 +246,10 @@ TEST_CASE("what is refused in the first generation after a cold start is told at
   if (is_cold)
     CHECK(only<order_stop>(then).why == "replica:0: it broke");
   else
-    only<order_end>(then);  // what the supervisor before had built, too
+    only<order_end>(then);  // also of the previous supervisor
 }
 
-TEST_CASE("a successor first ends what the supervisor before has left", "[actors][membership]") {
+TEST_CASE("a successor first ends its predecessor's generation", "[actors][membership]") {
   membership x(recovers, 1, 0, {{second, "supervisor", 13}});
   x.kept(12);
   const auto end = only<order_end>(x.begin());
@@ -261,10 +258,10 @@ TEST_CASE("a successor first ends what the supervisor before has left", "[actors
   const auto form = only<order_form>(x.ended(end.last, 0, holding(12, 13), second));
   CHECK(form.generation == make_generation(1, 1));
   CHECK(form.sources.at(0) == state_source{state_tier::estate, step_id(12)});
-  CHECK(x.take_restarts().empty());  // the ledger has that one
+  CHECK(x.take_restarts().empty());  // it is in the ledger already
 }
 
-TEST_CASE("the restarts are told once, for the ledger", "[actors][membership]") {
+TEST_CASE("restarts are reported once, for the ledger", "[actors][membership]") {
   auto x = running(recovers, 7);
   const auto of = x.generation();
   x.lost(death(of), 5 * second);
