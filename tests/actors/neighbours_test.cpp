@@ -1,4 +1,4 @@
-// Who hears of connections between processes that break.
+// Reports of broken connections between processes.
 
 #include "actors/process/neighbours.hpp"
 
@@ -11,7 +11,7 @@ using namespace troupe;
 using actors::broken_connection;
 using actors::broken_connections;
 
-TEST_CASE("what broke before anybody listened is told to the first who does", "[actors]") {
+TEST_CASE("breaks before the first listener are reported to it", "[actors]") {
   broken_connections all;
   std::vector<std::string> heard;
   all.tell({.to = {1, 1}, .why = "first"});
@@ -23,7 +23,7 @@ TEST_CASE("what broke before anybody listened is told to the first who does", "[
   CHECK(heard == std::vector<std::string>{"second", "third"});
 }
 
-TEST_CASE("who hears of a broken connection may name another one to be told", "[actors]") {
+TEST_CASE("a listener can name another actor to be told of a broken connection", "[actors]") {
   broken_connections all;
   int heard = 0;
   all.tell_to([&](const broken_connection&) {

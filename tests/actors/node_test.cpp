@@ -1,4 +1,4 @@
-// A node alone: what it admits, what it hosts, and how it ends generations.
+// A node alone: admission, hosted actors, and the end of generations.
 
 #include "actors/node/node.hpp"
 
@@ -28,7 +28,7 @@ struct hosting {
     end.emplace(node);
   }
 
-  /// As the root asks; what came back.
+  /// Sends the request as the root, and returns the answer.
   template <class Answer, class Request>
   std::optional<Answer> ask(const Request& x) {
     std::optional<Answer> out;
@@ -40,7 +40,7 @@ struct hosting {
     system.tell(root, 1);
     return out;
   }
-  /// The root ends the first generation; `to` has the answer when it comes.
+  /// Orders the end of the first generation, as the root; `to` gets the answer later.
   void order_end(std::optional<messages::generation_ended>& to) {
     next = [this, &to](caf::event_based_actor* self) {
       self->request(node,
@@ -67,16 +67,15 @@ struct hosting {
   std::shared_ptr<actors::prepared_job> prepared;
   messages::node_actor node;
   messages::supervisor_actor supervisor;
-  caf::actor root;  ///< asks in the supervisor's place
+  caf::actor root;  ///< plays the supervisor
   caf::error refusal;
   std::optional<tests::ending> end;
 };
 
 }  // namespace
 
-TEST_CASE(
-    "a process that does not see the folder of checkpoints ends the run before its first step",
-    "[actors]") {
+TEST_CASE("a process without access to the checkpoint folder ends the run before its first step",
+          "[actors]") {
   auto job = tests::tiny_job(1, 1);
   job.layout.processes = 1;
   job.checkpoints.save = "/nowhere/of/this/host";
@@ -87,13 +86,12 @@ TEST_CASE(
   CHECK_THAT(messages::text_of(it.refusal),
              ContainsSubstring("process 1 on host '") && ContainsSubstring("/nowhere/of/this/host")
                  && ContainsSubstring("a folder that all processes of the run see"));
-  order.generation = runtime::next(first_generation);  // later it is a disk that refuses
+  order.generation = runtime::next(first_generation);  // later a failing disk can be the reason
   CHECK(it.ask<messages::shard_writer_spawned>(order));
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("a node spawns a worker for who asks, and hosts it with what its process has",
-          "[actors]") {
+TEST_CASE("a node spawns a worker on request, with the resources of its process", "[actors]") {
   hosting it;
   const auto answer = it.ask<messages::loader_spawned>(
       messages::spawn_loader{first_generation, it.prepared->description});
@@ -104,7 +102,7 @@ TEST_CASE("a node spawns a worker for who asks, and hosts it with what its proce
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("NODE-1: nobody is spawned into a generation that is over", "[actors]") {
+TEST_CASE("NODE-1: a request to spawn into an ended generation is refused", "[actors]") {
   hosting it;
   const auto second = runtime::generation_id(2);
   REQUIRE(
@@ -120,8 +118,7 @@ TEST_CASE("NODE-1: nobody is spawned into a generation that is over", "[actors]"
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("NODE-1: a generation that was ended gets nobody, whether anybody was in it",
-          "[actors]") {
+TEST_CASE("NODE-1: a generation that was ended stays closed, even if it was empty", "[actors]") {
   hosting it;
   std::optional<messages::generation_ended> ended;
   it.order_end(ended);
@@ -139,7 +136,7 @@ TEST_CASE("NODE-1: a generation that was ended gets nobody, whether anybody was 
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("a job that names a function which a process does not have is refused", "[actors]") {
+TEST_CASE("a job with a function that a process does not have is refused", "[actors]") {
   hosting it;
   auto job = tests::tiny_job(1, 1);
   job.training.own.name = "squares";
@@ -159,7 +156,7 @@ TEST_CASE("a viewer that a process does not have is refused, and the node lives"
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("the death of a rank releases its generation at once, that of a service nobody",
+TEST_CASE("the death of a rank releases its generation at once, that of a service does not",
           "[actors]") {
   hosting it;
   const auto loader = it.ask<messages::loader_spawned>(
@@ -172,11 +169,10 @@ TEST_CASE("the death of a rank releases its generation at once, that of a servic
   CHECK(it.may_deposit());
   it.system.kill(stage->stage, messages::make_error(ec::refused, "stage: broken"));
   CHECK_FALSE(it.may_deposit());
-  CHECK_FALSE(it.end->has_come());  // what follows the supervisor decides
+  CHECK_FALSE(it.end->has_come());  // the supervisor decides how to go on
 }
 
-TEST_CASE("NODE-2: a generation has ended when its actors are gone and its lanes have ended",
-          "[actors]") {
+TEST_CASE("NODE-2: a generation has ended when its actors and lanes have ended", "[actors]") {
   hosting it;
   it.prepared->node->estates->of(0);
   const auto loader = it.ask<messages::loader_spawned>(
@@ -197,15 +193,14 @@ TEST_CASE("NODE-2: a generation has ended when its actors are gone and its lanes
   it.system.run();
   REQUIRE(answer);
   CHECK(answer->hung.empty());
-  CHECK_FALSE(answer->has_state);  // no state of rank 0 was ever sealed
-  // Nobody comes back into it.
+  CHECK_FALSE(answer->has_state);  // a state of rank 0 was never sealed
+  // The generation stays closed.
   CHECK_FALSE(it.ask<messages::stage_spawned>(
       messages::spawn_stage{first_generation, it.prepared->description, {}, 0, 0, 0}));
   CHECK_THAT(messages::text_of(it.refusal), ContainsSubstring("NODE-1"));
 }
 
-TEST_CASE("NODE-2: a lane that does not end is left behind after the time of suspicion",
-          "[actors]") {
+TEST_CASE("NODE-2: a hung lane is left behind after the failure detector's timeout", "[actors]") {
   hosting it;
   REQUIRE(it.ask<messages::stage_spawned>(
       messages::spawn_stage{first_generation, it.prepared->description, {}, 0, 0, 0}));
@@ -218,7 +213,7 @@ TEST_CASE("NODE-2: a lane that does not end is left behind after the time of sus
   CHECK(answer->hung == std::vector<std::string>{"lane:0.7"});
 }
 
-TEST_CASE("NODE-2: nobody waits for a lane that is known to hang", "[actors]") {
+TEST_CASE("NODE-2: a lane that is known to hang is left behind at once", "[actors]") {
   hosting it;
   const auto stage = it.ask<messages::stage_spawned>(
       messages::spawn_stage{first_generation, it.prepared->description, {}, 0, 0, 0});
@@ -233,7 +228,7 @@ TEST_CASE("NODE-2: nobody waits for a lane that is known to hang", "[actors]") {
   CHECK(answer->hung == std::vector<std::string>{"lane:0.0"});
 }
 
-TEST_CASE("NODE-3: a node that was left behind and goes on spawns nobody who lives", "[actors]") {
+TEST_CASE("NODE-3: actors that a superseded node spawns end at once", "[actors]") {
   hosting it;
   const messages::spawn_stage order{first_generation, it.prepared->description, {}, 0, 0, 0};
   const auto stage = it.ask<messages::stage_spawned>(order);
@@ -249,7 +244,7 @@ TEST_CASE("NODE-3: a node that was left behind and goes on spawns nobody who liv
   CHECK(tests::ending(late->loader).has_come());
 }
 
-TEST_CASE("NODE-3: a supervisor that has a successor orders nothing any more", "[actors]") {
+TEST_CASE("NODE-3: orders of a superseded supervisor are refused", "[actors]") {
   hosting it;
   auto job = tests::tiny_job(1, 1);
   job.recovery.on = true;
@@ -263,7 +258,7 @@ TEST_CASE("NODE-3: a supervisor that has a successor orders nothing any more", "
   CHECK_THAT(messages::text_of(it.refusal), ContainsSubstring("NODE-3"));
 }
 
-TEST_CASE("a node that is told of a hang of those whom it does not host ends nobody", "[actors]") {
+TEST_CASE("a report of a hang outside the node's ranks or generation is ignored", "[actors]") {
   hosting it;
   const auto stage = it.ask<messages::stage_spawned>(
       messages::spawn_stage{first_generation, it.prepared->description, {}, 0, 0, 0});
@@ -276,7 +271,7 @@ TEST_CASE("a node that is told of a hang of those whom it does not host ends nob
   CHECK(it.may_deposit());
 }
 
-TEST_CASE("a node whose supervisor dies stops those that it spawned, and ends", "[actors]") {
+TEST_CASE("a node whose supervisor dies stops its actors and ends", "[actors]") {
   hosting it;
   const auto answer = it.ask<messages::loader_spawned>(
       messages::spawn_loader{first_generation, it.prepared->description});
@@ -287,7 +282,7 @@ TEST_CASE("a node whose supervisor dies stops those that it spawned, and ends", 
   CHECK(it.end->has_come());
 }
 
-TEST_CASE("a node survives a successor that dies after its first order", "[actors]") {
+TEST_CASE("a node survives the death of a successor after its first order", "[actors]") {
   hosting it;
   auto job = tests::tiny_job(1, 1);
   job.recovery.on = true;
@@ -297,7 +292,7 @@ TEST_CASE("a node survives a successor that dies after its first order", "[actor
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("late news of a supervisor's death release nothing of its successor", "[actors]") {
+TEST_CASE("late news of a supervisor's death does not affect its successor", "[actors]") {
   hosting it;
   auto job = tests::tiny_job(1, 1);
   job.recovery.on = true;
@@ -315,7 +310,7 @@ TEST_CASE("late news of a supervisor's death release nothing of its successor", 
   CHECK(it.may_deposit(runtime::make_generation(1, 1)));
 }
 
-TEST_CASE("a node that is to shut down stops the last one first", "[actors]") {
+TEST_CASE("a shutdown stops the newest actors first", "[actors]") {
   hosting it;
   const auto first = it.ask<messages::loader_spawned>(
       messages::spawn_loader{first_generation, it.prepared->description});

@@ -1,4 +1,4 @@
-// Passes that two have computed, and who is named for them over several runs of a step.
+// Comparison of passes that two replicas computed, over several runs of a step.
 
 #include "actors/supervisor/pass_ballots.hpp"
 
@@ -13,7 +13,7 @@ using messages::checked_pass;
 
 namespace {
 
-/// Of replica 0, computed again by replica 1: what both have of its weight gradients.
+/// A pass of replica 0, recomputed by replica 1, with both digests of its weight gradients.
 checked_pass pass(std::uint32_t microbatch,
                   std::uint64_t first,
                   std::uint64_t again,
@@ -38,9 +38,8 @@ struct judged {
 
 }  // namespace
 
-TEST_CASE("VERIFY-2: a pass that only follows a wrong one settles no case of an earlier run",
-          "[actors]") {
-  // Who is wrong at micro-batch 3, then at micro-batch 1 already, and at last nowhere.
+TEST_CASE("VERIFY-2: a pass after a wrong one decides no case of an earlier run", "[actors]") {
+  // Wrong bits at micro-batch 3, then already at micro-batch 1, then nowhere.
   const int guilty = GENERATE(0, 1);
   const auto wrong = [guilty](std::uint32_t microbatch, std::uint64_t with, bool follows = false) {
     const std::uint64_t right = microbatch;
@@ -64,7 +63,7 @@ TEST_CASE("VERIFY-2: a pass that only follows a wrong one settles no case of an 
   }
 }
 
-TEST_CASE("a pass has the copy of the model in its name where there are several", "[actors]") {
+TEST_CASE("the name of a pass includes the copy of the model if there are several", "[actors]") {
   std::vector<actors::ballot> all;
   actors::add_ballots({{.stage_index = 2,
                         .replica = 5,

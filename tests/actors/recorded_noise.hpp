@@ -1,5 +1,5 @@
-// Sixteen threads on the two cores of a machine whose cores others use, too: what each computed
-// took as long in each of 24 steps, which all began together. Recorded with
+// Recorded times of sixteen threads on two cores of a shared machine. Each thread computed the same
+// amount of work in each of 24 steps; all began a step together. Recorded with
 // runtime/core/core_wait.hpp.
 
 #pragma once
@@ -9,8 +9,8 @@
 namespace troupe::tests {
 
 struct recorded_time {
-  int wall;       ///< from its beginning to its end, in tenths of a millisecond
-  int with_core;  ///< the same without the time in which it had no core
+  int wall;       ///< from start to end, in tenths of a millisecond
+  int with_core;  ///< without the time spent waiting for a core
 };
 
 // clang-format off

@@ -1,4 +1,4 @@
-// A replica alone: its supervisor, its node and its stages are played by the test.
+// A replica alone; the test plays supervisor, node and stages.
 
 #include "actors/replica/replica.hpp"
 
@@ -17,7 +17,7 @@ using tests::first_generation;
 
 namespace {
 
-/// Of four stages: two pipeline ranks, two tensor ranks.
+/// A replica of four stages: two pipeline ranks, two tensor ranks.
 struct merging {
   merging() {
     prepared = tests::without_threads(tests::tiny_job(2, 1, 2));
@@ -77,7 +77,7 @@ struct merging {
 
 }  // namespace
 
-TEST_CASE("a replica has its stages spawned and introduces them to each other", "[actors]") {
+TEST_CASE("a replica requests its stages and introduces them to each other", "[actors]") {
   merging it;
   REQUIRE(it.asked.size() == 4);
   CHECK(it.asked[3].pipeline_rank == 1);
@@ -91,7 +91,7 @@ TEST_CASE("a replica has its stages spawned and introduces them to each other", 
   CHECK(met.front().tensor == std::vector{it.stages[2], it.stages[3]});
 }
 
-TEST_CASE("a replica passes orders of its generation down to every stage", "[actors]") {
+TEST_CASE("a replica forwards orders of its generation to every stage", "[actors]") {
   merging it;
   messages::run_step order{.generation = first_generation, .step = runtime::step_id(1)};
   it.system.tell(it.replica, order);
@@ -101,7 +101,7 @@ TEST_CASE("a replica passes orders of its generation down to every stage", "[act
     CHECK(stage.of<messages::run_step>().size() == 1);
 }
 
-TEST_CASE("SHARDS-3: a replica has every stage drop the snapshot of an attempt that failed",
+TEST_CASE("SHARDS-3: a replica tells every stage to drop the snapshot of a failed attempt",
           "[actors]") {
   merging it;
   const messages::drop_snapshot order{first_generation, runtime::step_id(1), 3};
@@ -114,7 +114,7 @@ TEST_CASE("SHARDS-3: a replica has every stage drop the snapshot of an attempt t
   }
 }
 
-TEST_CASE("a replica speaks when all of its stages have spoken, whatever their order", "[actors]") {
+TEST_CASE("a replica reports after all of its stages, in whatever order they report", "[actors]") {
   merging it;
   auto& said = it.supervisor.of<messages::vote>();
   for (const int stage : {2, 0, 3}) {
@@ -137,7 +137,7 @@ TEST_CASE("a replica speaks when all of its stages have spoken, whatever their o
   CHECK(said.front().losses.front().number == 0);
 }
 
-TEST_CASE("REPLICA-1: a second report of one stage ends the replica", "[actors]") {
+TEST_CASE("REPLICA-1: a repeated report of a stage ends the replica", "[actors]") {
   merging it;
   it.system.tell(it.replica, merging::vote(1));
   it.system.tell(it.replica, merging::vote(1));
@@ -152,7 +152,7 @@ TEST_CASE("REPLICA-1: a report of another step ends the replica", "[actors]") {
   CHECK_THAT(it.end->text(), ContainsSubstring("REPLICA-1"));
 }
 
-TEST_CASE("STEP-6: a replica names what tensor ranks hold otherwise", "[actors]") {
+TEST_CASE("STEP-6: a replica names parameters that differ between tensor ranks", "[actors]") {
   const bool alike = GENERATE(true, false);
   merging it;
   for (int stage = 0; stage < 4; ++stage) {

@@ -1,4 +1,4 @@
-// The copy of a run's folder that a standing node has.
+// A standing node's copy of a run's folder.
 
 #include "actors/process/run_copy.hpp"
 
@@ -49,7 +49,7 @@ struct copied {
 
 }  // namespace
 
-TEST_CASE("a copy of a run's folder is one that a successor may take", "[actors]") {
+TEST_CASE("a successor can continue from a copy of a run's folder", "[actors]") {
   copied it;
   actors::run_copy copy(it.copies(), it.node.path(), it.told);
   const auto& folder = copy.folder();
@@ -67,8 +67,7 @@ TEST_CASE("a copy of a run's folder is one that a successor may take", "[actors]
   CHECK(runtime::find_rendezvous(folder)->round == 3);
 }
 
-TEST_CASE("what a copy has of the ledger is what was told from that byte on, without a hole",
-          "[actors]") {
+TEST_CASE("a copy of the ledger has all bytes in order, without gaps", "[actors]") {
   copied it;
   actors::run_copy copy(it.copies(), it.node.path(), it.told);
   const auto text = [&] { return runtime::read_text(copy.folder().ledger()); };
@@ -77,18 +76,19 @@ TEST_CASE("what a copy has of the ledger is what was told from that byte on, wit
   CHECK(text() == "one\n");
   CHECK(copy.keep(messages::keep_ledger{4, "two\n"}) == 8);
   CHECK(text() == "one\ntwo\n");
-  CHECK(copy.keep(messages::keep_ledger{4, "2\n"}) == 6);  // it was written anew
+  // The ledger was written again from there.
+  CHECK(copy.keep(messages::keep_ledger{4, "2\n"}) == 6);
   CHECK(text() == "one\n2\n");
 }
 
-TEST_CASE("without credentials of its own a copy has the run's secret", "[actors]") {
+TEST_CASE("without its own credentials a copy uses the run's secret", "[actors]") {
   copied it;
   it.told.secret = std::string(64, 'a');
   const actors::run_copy copy(it.copies(), it.node.path(), it.told);
   CHECK(runtime::read_credentials(copy.folder().credentials()).secret == it.told.secret);
 }
 
-TEST_CASE("who does not see what decides could not go on and says what to do", "[actors]") {
+TEST_CASE("a host without access to the arbiter says what to do", "[actors]") {
   copied it;
   const runtime::arbiter by(it.save.path(), it.record.id);
   const actors::run_copy copy(it.copies(), it.node.path(), it.told);
@@ -100,7 +100,7 @@ TEST_CASE("who does not see what decides could not go on and says what to do", "
   CHECK_THAT(actors::why_not_here(it.told, here), ContainsSubstring("nowhere"));
 }
 
-TEST_CASE("who has won and cannot lead resigns what it has won and nothing else", "[actors]") {
+TEST_CASE("a winner that cannot lead resigns its own round only", "[actors]") {
   copied it;
   const runtime::arbiter by(it.save.path(), it.record.id);
   by.open({"first", "host 'first' goes on with this run"});
@@ -116,12 +116,12 @@ TEST_CASE("who has won and cannot lead resigns what it has won and nothing else"
   CHECK(by.open_round(2) == 3);
 }
 
-TEST_CASE("a copy that has not all of the ledger yet is not gone on from", "[actors]") {
+TEST_CASE("a copy with an incomplete ledger is not used", "[actors]") {
   copied it;
   it.told.ledger = 8;
   actors::run_copy copy(it.copies(), it.node.path(), it.told);
   CHECK_FALSE(copy.is_complete());
-  it.told.ledger = 800;  // what has come since is on its way
+  it.told.ledger = 800;  // the rest is in transfer
   copy.keep(it.told);
   copy.keep(messages::keep_ledger{0, "one\n"});
   CHECK_FALSE(copy.is_complete());
@@ -129,8 +129,7 @@ TEST_CASE("a copy that has not all of the ledger yet is not gone on from", "[act
   CHECK(copy.is_complete());
 }
 
-TEST_CASE("a copy that nobody has used is removed and one in which a process leads is not",
-          "[actors]") {
+TEST_CASE("an unused copy is removed, and one with a leading process is not", "[actors]") {
   copied it;
   const actors::run_copy first(it.copies(), it.node.path(), it.told);
   const actors::run_copy second(it.copies(), it.node.path(), it.told);
@@ -148,7 +147,8 @@ TEST_CASE("a copy that nobody has used is removed and one in which a process lea
   CHECK(std::filesystem::is_empty(it.copies()));
   const actors::run_copy led(it.copies(), it.node.path(), it.told);
   runtime::write_rendezvous(led.folder(), {.incarnation = 2, .address = "127.0.0.1", .port = 1});
-  CHECK(led.remove_unless_used());  // its process was killed, and another one of that host goes on
+  // Its process was killed, and another process of that host continues.
+  CHECK(led.remove_unless_used());
   CHECK(std::filesystem::exists(led.folder().path()));
   it.told.record = "no record";
   CHECK_THROWS_AS(actors::run_copy(it.copies(), it.node.path(), it.told), runtime::input_error);

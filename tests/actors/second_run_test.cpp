@@ -1,4 +1,4 @@
-// Whether a step is not finite because of its data: made-up votes in, verdicts out.
+// Second runs of steps that are not finite: votes in, verdicts out.
 
 #include "actors/supervisor/second_run.hpp"
 
@@ -16,7 +16,7 @@ using actors::second_runs;
 
 namespace {
 
-/// Of two replicas: their losses and what they voted of the gradient of w, of which each has all.
+/// A step of two replicas: their losses and the replicated gradient of w in their votes.
 run_of_step with_bits(std::vector<double> losses, double square, const std::string& fault = {}) {
   std::vector<messages::vote> votes;
   for (int r = 0; r < 2; ++r)
@@ -35,7 +35,7 @@ constexpr double overflown = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-TEST_CASE("a step that is finite is not run again", "[actors]") {
+TEST_CASE("a finite step does not run again", "[actors]") {
   second_runs x;
   const auto said = x.compare(4, with_bits({2, 2}, 9));
   CHECK_FALSE(said.again);
@@ -43,23 +43,22 @@ TEST_CASE("a step that is finite is not run again", "[actors]") {
   CHECK_FALSE(x.awaits(4));
 }
 
-TEST_CASE("VERIFY-3: a step that is not finite runs again once, and then it is judged",
-          "[actors]") {
+TEST_CASE("VERIFY-3: a step that is not finite runs once more before the verdict", "[actors]") {
   second_runs x;
   const auto first = with_bits({2, not_a_number}, 9, "it is nan");
   CHECK(x.compare(4, first).again);
   CHECK(x.awaits(4));
   run_of_step second;
   bits_verdict verdict = {};
-  SECTION("it has the same bits") {
+  SECTION("with the same bits") {
     second = first;
     verdict = bits_verdict::reproducible;
   }
-  SECTION("it is finite") {
+  SECTION("with finite values") {
     second = with_bits({2, 2}, 9);
     verdict = bits_verdict::transient;
   }
-  SECTION("it has other bits, and is not finite") {
+  SECTION("with other bits, and not finite") {
     second = with_bits({2, overflown}, 9, "it is infinite");
     verdict = bits_verdict::persistent;
   }
@@ -72,7 +71,7 @@ TEST_CASE("VERIFY-3: a step that is not finite runs again once, and then it is j
   CHECK_FALSE(x.awaits(4));
 }
 
-TEST_CASE("VERIFY-3: a step that was judged and runs once more is judged by the same bits",
+TEST_CASE("VERIFY-3: a later rerun of a judged step with the same bits has no new verdict",
           "[actors]") {
   second_runs x;
   const auto bad = with_bits({2, not_a_number}, 9, "it is nan");
@@ -90,7 +89,7 @@ TEST_CASE("VERIFY-3: a step that was judged and runs once more is judged by the 
   CHECK(x.compare(4, bad).again);
 }
 
-TEST_CASE("of who is not finite once and once again it is counted", "[actors]") {
+TEST_CASE("transient faults of a replica are counted, also those of different steps", "[actors]") {
   second_runs x;
   const auto transients = [&](std::uint64_t step, std::vector<double> losses) {
     CHECK(x.compare(step, with_bits(std::move(losses), 9, "it is nan")).again);
@@ -100,10 +99,10 @@ TEST_CASE("of who is not finite once and once again it is counted", "[actors]") 
   CHECK(transients(5, {not_a_number, 2}) == 1);
   CHECK(transients(9, {2, overflown}) == 2);
   CHECK(x.compare(10, with_bits({2, 2}, overflown, "w is not finite")).again);
-  CHECK(x.compare(10, with_bits({2, 2}, 9)).found->transients == 0);  // it is nobody's
+  CHECK(x.compare(10, with_bits({2, 2}, 9)).found->transients == 0);  // of no single replica
 }
 
-TEST_CASE("of a gradient that is not finite the stage is known and no replica", "[actors]") {
+TEST_CASE("a gradient that is not finite names the stage, but no replica", "[actors]") {
   const bool same = GENERATE(true, false);
   second_runs x;
   CHECK(x.compare(4, with_bits({2, 3}, overflown, "w is not finite")).again);
@@ -115,7 +114,7 @@ TEST_CASE("of a gradient that is not finite the stage is known and no replica", 
   CHECK(said.found->where == "0.1");
 }
 
-TEST_CASE("steps before it run again meanwhile, and are judged by themselves", "[actors]") {
+TEST_CASE("earlier steps that run again are judged separately", "[actors]") {
   second_runs x;
   const auto bad = with_bits({2, not_a_number}, 9, "it is nan");
   CHECK(x.compare(4, bad).again);
@@ -125,7 +124,7 @@ TEST_CASE("steps before it run again meanwhile, and are judged by themselves", "
   CHECK(x.compare(4, bad).found->verdict == bits_verdict::reproducible);
 }
 
-TEST_CASE("norms of which each replica has a part are summed", "[actors]") {
+TEST_CASE("norms of sharded gradients are summed over replicas", "[actors]") {
   std::vector<messages::vote> votes;
   for (int r = 0; r < 2; ++r)
     votes.push_back({.replica = r, .square_norms = {{"w", runtime::exact_sum(r + 1)}}});

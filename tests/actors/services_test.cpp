@@ -60,7 +60,7 @@ struct serving {
     system.tell(asking, 1);
     return out;
   }
-  /// All of an array of one element.
+  /// All shards of an array of one element.
   std::vector<runtime::tensor_shard<runtime::ticket>> shards(const std::string& name,
                                                              runtime::generation_id generation) {
     const runtime::shape extents{1};
@@ -104,7 +104,7 @@ messages::committed commit_of(std::uint64_t iteration) {
 
 }  // namespace
 
-TEST_CASE("DATA-1: the loader answers by the request alone, whatever came before", "[actors]") {
+TEST_CASE("DATA-1: the loader's answer depends on the request only", "[actors]") {
   serving it(tests::tiny_job(1, 1));
   const auto loader = it.loader();
   const auto tokens = [&](std::uint64_t microbatch) {
@@ -124,7 +124,7 @@ TEST_CASE("DATA-1: the loader answers by the request alone, whatever came before
 
 namespace {
 
-/// Another's; counts what is read of it.
+/// Wraps a source and counts its reads.
 class counted_source final : public runtime::batch_source {
  public:
   explicit counted_source(std::shared_ptr<const runtime::batch_source> from)
@@ -142,7 +142,7 @@ class counted_source final : public runtime::batch_source {
 
 }  // namespace
 
-TEST_CASE("a loader reads once what is asked for of two steps in turns and holds no third",
+TEST_CASE("a loader reads each batch of two interleaved steps once and holds at most two steps",
           "[actors]") {
   serving it(tests::tiny_job(1, 1));
   const auto source = std::make_shared<counted_source>(it.prepared->node->training);
@@ -165,7 +165,7 @@ TEST_CASE("a loader reads once what is asked for of two steps in turns and holds
   CHECK(source->read() == 4);
 }
 
-TEST_CASE("a loader outlives what is asked late, for a generation that has ended", "[actors]") {
+TEST_CASE("a loader survives late requests of an ended generation", "[actors]") {
   serving it(tests::tiny_job(1, 1));
   const auto loader = it.loader();
   const tests::ending end(loader);
@@ -177,7 +177,7 @@ TEST_CASE("a loader outlives what is asked late, for a generation that has ended
   CHECK(it.ask<messages::batch_ready>(loader, next));
 }
 
-TEST_CASE("a loader that fails ends with a reason that names it", "[actors]") {
+TEST_CASE("a failing loader ends with a reason that names it", "[actors]") {
   auto job = tests::tiny_job(1, 1);
   job.faults.fault = "loader@1";
   serving it(job);
@@ -189,7 +189,7 @@ TEST_CASE("a loader that fails ends with a reason that names it", "[actors]") {
 
 namespace {
 
-/// Of which nothing can be read.
+/// A source whose reads fail.
 class broken_source final : public runtime::batch_source {
  public:
   runtime::micro_batch microbatch(const runtime::microbatch_address&) const override {
@@ -199,7 +199,7 @@ class broken_source final : public runtime::batch_source {
 
 }  // namespace
 
-TEST_CASE("DATA-3: a loader ends where data cannot be read when they are needed, naming the step",
+TEST_CASE("DATA-3: a loader that cannot read the current step ends and names the step",
           "[actors]") {
   serving it(tests::tiny_job(1, 1));
   it.prepared->node->training = std::make_shared<broken_source>();
@@ -224,8 +224,7 @@ TEST_CASE("DATA-3: a loader ends where data cannot be read when they are needed,
   CHECK(end.text() == "loader: the data of iteration 1: the disk is gone");
 }
 
-TEST_CASE("a checkpointer saves when all parts are there, in whatever order they come",
-          "[actors]") {
+TEST_CASE("a checkpointer saves once all parts have arrived, in any order", "[actors]") {
   const bool order_first = GENERATE(true, false);
   const tests::scratch_folder folder;
   auto job = tests::tiny_job(2, 1);
@@ -254,9 +253,7 @@ TEST_CASE("a checkpointer saves when all parts are there, in whatever order they
   CHECK(checkpoint.has("v"));
 }
 
-TEST_CASE(
-    "a checkpointer forgets what dead ranks had not handed over, and serves those that follow",
-    "[actors]") {
+TEST_CASE("a checkpointer drops parts of dead ranks and serves their successors", "[actors]") {
   const tests::scratch_folder folder;
   auto job = tests::tiny_job(1, 1);
   job.checkpoints.save = folder.path();
@@ -272,7 +269,7 @@ TEST_CASE(
   it.system.tell(checkpointer, messages::abandon{first_generation});
   CHECK(it.supervisor.of<messages::abandoned>().size() == 1);
   const runtime::generation_id second{2};
-  it.system.tell(checkpointer, late);  // of the generation that ended: dropped
+  it.system.tell(checkpointer, late);  // of the ended generation: dropped
   it.system.tell(checkpointer, messages::save{second, runtime::step_id(3), 8, 1, {}, {}});
   CHECK(it.supervisor.of<messages::saved>().empty());
   it.system.tell(checkpointer, it.snapshot(0, second));
@@ -280,7 +277,7 @@ TEST_CASE(
   CHECK_FALSE(end.has_come());
 }
 
-TEST_CASE("a checkpointer mixes no parts of two attempts to save the same step", "[actors]") {
+TEST_CASE("a checkpointer does not mix parts of two attempts at the same step", "[actors]") {
   const tests::scratch_folder folder;
   auto job = tests::tiny_job(2, 1);
   job.checkpoints.save = folder.path();
@@ -306,7 +303,7 @@ TEST_CASE("a checkpointer mixes no parts of two attempts to save the same step",
   CHECK_FALSE(end.has_come());
 }
 
-TEST_CASE("a monitor has written all that it was told when it answers", "[actors]") {
+TEST_CASE("a monitor answers after all earlier reports are written", "[actors]") {
   const tests::scratch_folder folder;
   auto job = tests::tiny_job(1, 1);
   job.watch.csv_file = folder / "log.csv";
@@ -319,7 +316,7 @@ TEST_CASE("a monitor has written all that it was told when it answers", "[actors
   CHECK(std::count(table.begin(), table.end(), '\n') == 4);
 }
 
-TEST_CASE("a monitor that fails ends with a reason that names it", "[actors]") {
+TEST_CASE("a failing monitor ends with a reason that names it", "[actors]") {
   auto job = tests::tiny_job(1, 1);
   job.faults.fault = "monitor@2";
   serving it(job);

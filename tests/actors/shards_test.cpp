@@ -1,4 +1,4 @@
-// The checkpointer and the shard writers of two processes, which write one checkpoint together.
+// The checkpointer and the shard writers of two processes, which write a checkpoint together.
 
 #include "actors/checkpointer/checkpointer.hpp"
 #include "actors/checkpointer/collected_shards.hpp"
@@ -25,7 +25,7 @@ namespace {
 
 const runtime::step_id third{3};
 
-/// A checkpointer, and two processes whose ranks are those of two stages.
+/// A checkpointer, and two processes with the ranks of one stage each.
 struct saving {
   explicit saving(const std::filesystem::path& save, int processes = 2) {
     auto job = tests::tiny_job(2, 1);
@@ -50,7 +50,7 @@ struct saving {
     end.emplace(checkpointer);
   }
 
-  /// Of a process, the real one.
+  /// A real shard writer of the process.
   messages::shard_writer_actor writer(int process) {
     return system.keep(system.home().spawn(
         actors::shard_writer,
@@ -61,7 +61,7 @@ struct saving {
   void use(int process, const messages::shard_writer_actor& x) {
     system.tell(checkpointer, messages::use_shard_writer{first_generation, process, x});
   }
-  /// Both processes' are played: what they are told is in `told`.
+  /// Replaces both processes' writers; their orders are in `told`.
   void play_writers() {
     for (const int p : {0, 1})
       use(p, system.listener(told));
@@ -89,7 +89,7 @@ struct saving {
       system.tell(checkpointer, last[rank]);
     }
   }
-  /// What the real writer would answer.
+  /// Lets a real writer answer the order.
   void answer(const messages::write_shards& order) {
     const auto to = order.checkpointer;
     system.tell(writer(order.ranks.front().number - 1), order);
@@ -110,7 +110,7 @@ struct saving {
   std::optional<tests::ending> end;
 };
 
-/// Of all files of the newest checkpoint, by name.
+/// Contents of all files of the newest checkpoint, by name.
 std::map<std::string, std::string> bytes_in(const std::filesystem::path& dir) {
   std::map<std::string, std::string> out;
   for (const auto& x : std::filesystem::directory_iterator(dir / runtime::iteration_folder(3)))
@@ -131,7 +131,7 @@ messages::shards_refused refusal_of(const messages::write_shards& x, int process
 
 }  // namespace
 
-TEST_CASE("two processes write the bytes that one would", "[actors]") {
+TEST_CASE("two processes write the same bytes as one", "[actors]") {
   const tests::scratch_folder one, two;
   saving alone(one.path(), 1), both(two.path());
   both.use_writers();
@@ -147,7 +147,7 @@ TEST_CASE("two processes write the bytes that one would", "[actors]") {
   CHECK_NOTHROW(runtime::open_checkpoint(two / runtime::iteration_folder(3)));
 }
 
-TEST_CASE("SHARDS-1: nothing is visible before every process has said that its shards are durable",
+TEST_CASE("SHARDS-1: a checkpoint is visible only after every process has reported durable shards",
           "[actors]") {
   const tests::scratch_folder folder;
   saving it(folder.path());
@@ -167,8 +167,7 @@ TEST_CASE("SHARDS-1: nothing is visible before every process has said that its s
   CHECK_FALSE(std::filesystem::exists(staged));
 }
 
-TEST_CASE("SHARDS-1, -2: a manifest of what is not acknowledged, or not all, is refused",
-          "[actors]") {
+TEST_CASE("SHARDS-1, -2: a manifest with missing or unacknowledged shards is refused", "[actors]") {
   const messages::save order{first_generation, third, 24, 2, {}, {}, 1};
   const std::vector<runtime::tensor_shard<runtime::ticket>> one
       = {{"w", {1}, runtime::whole({1}), {}}};
@@ -184,8 +183,8 @@ TEST_CASE("SHARDS-1, -2: a manifest of what is not acknowledged, or not all, is 
   CHECK(answer(0, 1, file));
   CHECK_BREAKS("SHARDS-1", shards.records());
   CHECK_FALSE(answer(1, 2, file));  // of another attempt
-  CHECK_FALSE(answer(0, 1, file));  // twice
-  CHECK_FALSE(answer(2, 1, file));  // there is none
+  CHECK_FALSE(answer(0, 1, file));  // a repeated answer
+  CHECK_FALSE(answer(2, 1, file));  // an unknown rank
   CHECK(shards.awaited() == 1);
   CHECK_BREAKS("SHARDS-2",
                shards.take(messages::shards_written{first_generation, third, 1, 1, {}}));
@@ -194,10 +193,8 @@ TEST_CASE("SHARDS-1, -2: a manifest of what is not acknowledged, or not all, is 
   CHECK_BREAKS("SHARDS-2", shards.records());
 }
 
-TEST_CASE(
-    "a disk that refuses in one process is told when nobody writes any more, and the next "
-    "attempt is whole",
-    "[actors]") {
+TEST_CASE("a failed write is reported once all writers have stopped, and the next attempt succeeds",
+          "[actors]") {
   const tests::scratch_folder folder;
   saving it(folder.path());
   it.play_writers();
@@ -211,12 +208,12 @@ TEST_CASE(
   CHECK(it.supervisor.of<messages::save_failed>()[0].why == "No space left on device");
   CHECK_FALSE(runtime::latest_checkpoint(folder.path()).folder);
   const auto late = orders[0];
-  for (const auto& [rank, x] : it.last)  // as its stage does before it gives another
+  for (const auto& [rank, x] : it.last)  // its stage frees it before the next snapshot
     for (const auto* const some : {&x.parameters, &x.moments})
       for (const auto& shard : *some)
         it.prepared->node->transport->take_back(std::array{shard.elements});
   it.save(2);
-  it.answer(late);  // of the attempt before: what it had is gone, and its folder
+  it.answer(late);  // of the failed attempt, whose files and folder are removed
   CHECK(it.heard<messages::saved>() == 0);
   REQUIRE(orders.size() == 4);
   it.answer(orders[2]);
@@ -227,8 +224,7 @@ TEST_CASE(
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("a shard writer tells what its disk refuses, with process and host, and goes on",
-          "[actors]") {
+TEST_CASE("a shard writer reports the error with process and host, and goes on", "[actors]") {
   const tests::scratch_folder folder;
   saving it(folder.path());
   it.use_writers();
@@ -243,7 +239,7 @@ TEST_CASE("a shard writer tells what its disk refuses, with process and host, an
   CHECK(it.heard<messages::saved>() == 1);
 }
 
-TEST_CASE("a process that does not see the folder of a checkpoint says so", "[actors]") {
+TEST_CASE("a process that does not see the checkpoint folder reports it", "[actors]") {
   const tests::scratch_folder folder;
   saving it(folder.path());
   it.play_writers();
@@ -258,7 +254,7 @@ TEST_CASE("a process that does not see the folder of a checkpoint says so", "[ac
                  && ContainsSubstring("a folder that all processes of the run see"));
 }
 
-TEST_CASE("a save is abandoned when all have answered or are dead, and never half of it stays",
+TEST_CASE("a save is abandoned once all writers answered or died, and leaves no partial checkpoint",
           "[actors]") {
   const bool dies = GENERATE(true, false);
   const tests::scratch_folder folder;
@@ -281,7 +277,7 @@ TEST_CASE("a save is abandoned when all have answered or are dead, and never hal
   CHECK(names_in(folder.path()).empty());
 }
 
-TEST_CASE("what is complete is saved before a save is abandoned", "[actors]") {
+TEST_CASE("a complete checkpoint is published before a save is abandoned", "[actors]") {
   const tests::scratch_folder folder;
   saving it(folder.path());
   it.play_writers();
@@ -295,7 +291,7 @@ TEST_CASE("what is complete is saved before a save is abandoned", "[actors]") {
   CHECK(it.heard<messages::abandoned>() == 1);
 }
 
-TEST_CASE("the death of a shard writer alone fails the save, which is tried again", "[actors]") {
+TEST_CASE("the death of a shard writer fails the save, which is tried again", "[actors]") {
   const tests::scratch_folder folder;
   saving it(folder.path());
   it.play_writers();
@@ -311,8 +307,7 @@ TEST_CASE("the death of a shard writer alone fails the save, which is tried agai
 }
 
 TEST_CASE(
-    "a shard writer that dies between two files leaves half of nothing and the next "
-    "attempt is whole",
+    "a shard writer that dies between two files leaves nothing, and the next attempt succeeds",
     "[actors]") {
   const tests::scratch_folder one, two;
   saving alone(one.path(), 1), it(two.path());
@@ -341,7 +336,7 @@ TEST_CASE(
   CHECK(names_in(two.path()) == names_in(one.path()));
 }
 
-TEST_CASE("who does not lead the run any more stages nothing and leaves alone what another stages",
+TEST_CASE("a process that no longer leads writes nothing and leaves others' files alone",
           "[actors]") {
   const tests::scratch_folder folder;
   const auto theirs = folder / ".iter_0000003.generation-9.attempt-1.another-host.partial";
@@ -349,7 +344,7 @@ TEST_CASE("who does not lead the run any more stages nothing and leaves alone wh
   saving it(folder.path());
   it.prepared->node->superseded = [] { return std::string("another host goes on with this run"); };
   it.play_writers();
-  for (const int attempt : {1, 2}) {  // the second clears away what a first has left
+  for (const int attempt : {1, 2}) {  // the second removes leftovers of the first
     it.save(std::uint64_t(attempt));
     REQUIRE(it.heard<messages::save_failed>() == std::size_t(attempt));
     CHECK_THAT(it.supervisor.of<messages::save_failed>().back().why,
@@ -360,8 +355,7 @@ TEST_CASE("who does not lead the run any more stages nothing and leaves alone wh
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("who finds at the end of a save that it does not lead any more publishes nothing",
-          "[actors]") {
+TEST_CASE("a process that lost the lead during a save does not publish it", "[actors]") {
   const int processes = GENERATE(1, 2);
   const bool is_known = GENERATE(true, false);
   CAPTURE(processes, is_known);
@@ -386,8 +380,7 @@ TEST_CASE("who finds at the end of a save that it does not lead any more publish
   CHECK_FALSE(runtime::latest_checkpoint(folder.path()).folder);
 }
 
-TEST_CASE("ONE-WRITER: who takes a checkpointer's place keeps the folder locked that was removed",
-          "[actors]") {
+TEST_CASE("ONE-WRITER: a new checkpointer locks a removed folder again", "[actors]") {
   const bool saves_before = GENERATE(true, false);
   CAPTURE(saves_before);
   const tests::scratch_folder folder;

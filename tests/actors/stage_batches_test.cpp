@@ -1,4 +1,4 @@
-// Which micro-batches a stage asks its loader for, and when.
+// The micro-batches that a stage requests from its loader.
 
 #include "tests/support/staged.hpp"
 
@@ -16,7 +16,7 @@ using tests::staged;
 
 namespace {
 
-/// Has all batches of step 1, which it has asked for, and asks for those of step 2.
+/// Requests and gets the batches of step 1, and requests those of step 2.
 void asks_ahead(staged& it) {
   it.answers = false;
   it.system.tell(it.stage, staged::followed(1));
@@ -28,7 +28,7 @@ void asks_ahead(staged& it) {
   REQUIRE(it.asked.size() == 2 * microbatches);
 }
 
-/// The rest of step 1.
+/// Completes step 1.
 void commits_first(staged& it) {
   it.redeem_handed();
   for (int m = 0; m < microbatches; ++m)
@@ -45,7 +45,8 @@ messages::run_step second_step() {
 
 }  // namespace
 
-TEST_CASE("a stage asks for the batches of the next step when it has all of this one", "[actors]") {
+TEST_CASE("a stage requests the next step's batches once it has all of the current step",
+          "[actors]") {
   staged it(0);
   it.answers = false;
   it.system.tell(it.stage, staged::followed(1));
@@ -64,11 +65,11 @@ TEST_CASE("a stage asks for the batches of the next step when it has all of this
     CHECK(now.consumed == 0);
   }
   it.system.tell(it.stage, it.answer(it.asked[3]));
-  CHECK(it.asked.size() == 2 * microbatches);  // no more than a step ahead
+  CHECK(it.asked.size() == 2 * microbatches);  // at most one step ahead
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("what a stage has asked for ahead it does not ask for again", "[actors]") {
+TEST_CASE("a stage does not request again what it requested ahead", "[actors]") {
   staged it(0);
   it.answers = GENERATE(true, false);
   it.system.tell(it.stage, staged::followed(1));
@@ -88,11 +89,11 @@ TEST_CASE("what a stage has asked for ahead it does not ask for again", "[actors
         == std::size_t(it.answers ? 2 * microbatches : microbatches));
   answer_from(microbatches);
   CHECK(it.neighbour.of<messages::activation>().size() == 2 * microbatches);
-  CHECK(it.asked.size() == 2 * microbatches);  // nothing follows
+  CHECK(it.asked.size() == 2 * microbatches);  // no step follows
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("a validation between two steps leaves what was asked for ahead", "[actors]") {
+TEST_CASE("a validation between two steps keeps the requested batches", "[actors]") {
   staged it(0);
   it.take(staged::followed(1));
   auto validation = staged::step(1);
@@ -107,8 +108,7 @@ TEST_CASE("a validation between two steps leaves what was asked for ahead", "[ac
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("a loader that comes after another is asked for what is missing of both steps",
-          "[actors]") {
+TEST_CASE("a new loader is asked for the missing batches of both steps", "[actors]") {
   staged it(0);
   asks_ahead(it);
   it.system.tell(it.stage, it.answer(it.asked[3]));
@@ -117,12 +117,12 @@ TEST_CASE("a loader that comes after another is asked for what is missing of bot
   CHECK(it.asked.back() == it.asked[2]);
   const auto leased = it.prepared->node->transport->leased();
   it.system.tell(it.stage, it.answer(it.asked[2]));
-  it.system.tell(it.stage, it.answer(it.asked[2]));  // of both loaders
+  it.system.tell(it.stage, it.answer(it.asked[2]));  // from both loaders
   CHECK(it.prepared->node->transport->leased() == leased + 3);
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("DATA-2: a step that takes other batches than were asked for ahead ends the stage",
+TEST_CASE("DATA-2: a step that needs other batches than requested ahead ends the stage",
           "[actors]") {
   staged it(0);
   auto first = staged::followed(1);
@@ -138,7 +138,7 @@ TEST_CASE("DATA-2: a step that takes other batches than were asked for ahead end
   CHECK_THAT(it.end->text(), ContainsSubstring("stage:0.0: DATA-2"));
 }
 
-TEST_CASE("DATA-3: a batch that failed ahead is asked for again when its step begins", "[actors]") {
+TEST_CASE("DATA-3: a failed batch is requested again when its step begins", "[actors]") {
   staged it(0);
   asks_ahead(it);
   const auto failed = it.asked[2];
@@ -147,7 +147,7 @@ TEST_CASE("DATA-3: a batch that failed ahead is asked for again when its step be
   it.system.tell(it.stage, messages::batch_failed{failed.at});
   it.system.tell(it.stage, it.answer(it.asked[3]));
   const bool by_another = GENERATE(false, true);
-  if (by_another)  // who is not asked for what has failed, before it is needed
+  if (by_another)  // a new loader is not asked for the failed batch early
     it.system.tell(it.stage, messages::use_loader{first_generation, 0, it.new_loader()});
   CHECK(it.asked.size() == 2 * microbatches);
   commits_first(it);
@@ -166,8 +166,7 @@ TEST_CASE("DATA-3: a batch that failed ahead is asked for again when its step be
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("DATA-3: a failure that comes when its step has begun is asked about at once",
-          "[actors]") {
+TEST_CASE("DATA-3: a failure after its step began is requested again at once", "[actors]") {
   staged it(0);
   asks_ahead(it);
   commits_first(it);
@@ -182,7 +181,7 @@ TEST_CASE("DATA-3: a failure that comes when its step has begun is asked about a
   CHECK(it.asked.back().at == at);
   CHECK_FALSE(it.asked.back().ahead);
   it.system.tell(it.stage, it.answer(it.asked.back()));
-  it.system.tell(it.stage, messages::batch_failed{at});  // of a loader that has died
+  it.system.tell(it.stage, messages::batch_failed{at});  // of a dead loader
   CHECK(it.asked.size() == 2 * microbatches + 1);
   CHECK_FALSE(it.end->has_come());
 }

@@ -1,4 +1,4 @@
-// What a stage does with what it is told; support/staged.hpp plays everybody else.
+// A stage alone; support/staged.hpp plays its peers.
 
 #include "tests/support/staged.hpp"
 
@@ -14,7 +14,7 @@ using tests::microbatches;
 using tests::samples;
 using tests::staged;
 
-TEST_CASE("a stage is ready, hands on, votes when its row is done, and then updates", "[actors]") {
+TEST_CASE("a stage becomes ready, computes its row, votes, and updates", "[actors]") {
   staged it(0);
   REQUIRE(it.replica.of<messages::ready>().size() == 1);
   CHECK(it.replica.of<messages::ready>().front().parameters > 0);
@@ -35,7 +35,7 @@ TEST_CASE("a stage is ready, hands on, votes when its row is done, and then upda
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("a stage takes gradients in any order, and votes the same", "[actors]") {
+TEST_CASE("gradients in any order give the same vote", "[actors]") {
   const auto norms_after = [](int first, int second) {
     staged it(0);
     it.system.tell(it.stage, staged::step(1));
@@ -49,7 +49,7 @@ TEST_CASE("a stage takes gradients in any order, and votes the same", "[actors]"
   CHECK(norms == norms_after(1, 0));
 }
 
-TEST_CASE("VERIFY-3: gradients of one replica have a digest where the step may run again",
+TEST_CASE("VERIFY-3: gradients of one replica have a digest if the step can run again",
           "[actors]") {
   const auto [fault, recovers, digested] = GENERATE(table<std::string, bool, bool>(
       {{"nan:0.0@1", true, true}, {"nan:0.0@1", false, false}, {"", true, false}}));
@@ -62,7 +62,7 @@ TEST_CASE("VERIFY-3: gradients of one replica have a digest where the step may r
   CHECK((it.votes().front().gradients != runtime::digest{}) == digested);
 }
 
-TEST_CASE("what a stage receives before its step begins waits for it", "[actors]") {
+TEST_CASE("messages before their step begins wait for it", "[actors]") {
   staged it(1);
   it.system.tell(it.stage, it.activation(0));
   it.system.tell(it.stage, it.activation(1));
@@ -77,7 +77,7 @@ TEST_CASE("what a stage receives before its step begins waits for it", "[actors]
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("HANDOFF-3: a stage drops what belongs to another generation", "[actors]") {
+TEST_CASE("HANDOFF-3: messages of another generation are dropped", "[actors]") {
   const auto other = runtime::generation_id(GENERATE(0, 2));
   staged it(0);
   CHECK(it.met_strangers == 0);
@@ -92,7 +92,7 @@ TEST_CASE("HANDOFF-3: a stage drops what belongs to another generation", "[actor
   it.system.tell(it.stage, late);
   auto decision = staged::decision(1);
   decision.generation = other;
-  it.system.tell(it.stage, decision);  // nobody has voted: of this generation it would be refused
+  it.system.tell(it.stage, decision);  // before a vote it would be refused in this generation
   it.system.tell(it.stage, it.gradient(1));
   CHECK(it.votes().empty());
   it.system.tell(it.stage, it.gradient(0));
@@ -100,7 +100,7 @@ TEST_CASE("HANDOFF-3: a stage drops what belongs to another generation", "[actor
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("HANDOFF-3: a stage drops activations and batches of another generation", "[actors]") {
+TEST_CASE("HANDOFF-3: activations and batches of another generation are dropped", "[actors]") {
   const auto other = runtime::generation_id(GENERATE(0, 2));
   staged it(1);
   it.system.tell(it.stage, staged::step(1));
@@ -109,7 +109,7 @@ TEST_CASE("HANDOFF-3: a stage drops activations and batches of another generatio
   it.system.tell(it.stage, late);
   it.system.tell(it.stage, messages::batch_ready{late.at, it.batch(0, false, true)});
   it.system.tell(it.stage, it.activation(1));
-  CHECK(it.neighbour.of<messages::gradient>().empty());  // in the order of the row: 0 comes first
+  CHECK(it.neighbour.of<messages::gradient>().empty());  // the row starts with 0
   it.system.tell(it.stage, it.activation(0));
   CHECK(it.neighbour.of<messages::gradient>().size() == microbatches);
   CHECK(it.votes().size() == 1);
@@ -134,7 +134,7 @@ TEST_CASE("HANDOFF-1: a second activation of one pass ends the stage", "[actors]
   CHECK_THAT(it.end->text(), ContainsSubstring("stage:0.1: HANDOFF-1"));
 }
 
-TEST_CASE("HANDOFF-1: an activation of a step that has ended ends the stage", "[actors]") {
+TEST_CASE("HANDOFF-1: an activation of an ended step ends the stage", "[actors]") {
   staged it(1);
   it.system.tell(it.stage, staged::step(1));
   it.system.tell(it.stage, it.activation(0));
@@ -146,11 +146,11 @@ TEST_CASE("HANDOFF-1: an activation of a step that has ended ends the stage", "[
   CHECK_THAT(it.end->text(), ContainsSubstring("stage:0.1: HANDOFF-1"));
 }
 
-TEST_CASE("HANDOFF-1: what is left of an earlier step ends the stage when the next begins",
+TEST_CASE("HANDOFF-1: leftovers of an earlier step end the stage when the next begins",
           "[actors]") {
   staged it(0);
   it.system.tell(it.stage, staged::step(1));
-  it.system.tell(it.stage, it.gradient(microbatches));  // of a micro-batch that the step has not
+  it.system.tell(it.stage, it.gradient(microbatches));  // of a micro-batch beyond the step
   it.system.tell(it.stage, it.gradient(0));
   it.system.tell(it.stage, it.gradient(1));
   it.system.tell(it.stage, staged::decision(1));
@@ -168,7 +168,7 @@ TEST_CASE("STEP-1: a decision before the vote ends the stage", "[actors]") {
   CHECK(it.replica.of<messages::applied>().empty());
 }
 
-TEST_CASE("STEP-4: a step that begins within another ends the stage", "[actors]") {
+TEST_CASE("STEP-4: a step that begins during another ends the stage", "[actors]") {
   staged it(0);
   it.system.tell(it.stage, staged::step(1));
   it.system.tell(it.stage, staged::step(2));
@@ -183,7 +183,7 @@ TEST_CASE("STEP-9: a step that begins before the worker is built ends the stage"
   CHECK_THAT(it.end->text(), ContainsSubstring("STEP-9"));
 }
 
-TEST_CASE("STAGE-1: an action that no worker carries out ends the stage", "[actors]") {
+TEST_CASE("STAGE-1: an action that workers do not support ends the stage", "[actors]") {
   staged it(0);
   it.system.tell(it.stage,
                  messages::chosen{.generation = first_generation,
@@ -200,13 +200,13 @@ TEST_CASE("STAGE-1: an action that no worker carries out ends the stage", "[acto
   CHECK_THAT(it.end->text(), ContainsSubstring("STAGE-1"));
 }
 
-TEST_CASE("STAGE-2: the end of work that it did not submit ends the stage", "[actors]") {
+TEST_CASE("STAGE-2: the completion of unknown work ends the stage", "[actors]") {
   staged it(0);
-  it.system.tell(it.stage, messages::lane_done{.work = 1});  // built, and told so before
+  it.system.tell(it.stage, messages::lane_done{.work = 1});  // already reported as built
   CHECK_THAT(it.end->text(), ContainsSubstring("STAGE-2"));
 }
 
-TEST_CASE("a stage whose lane fails ends with what the lane says", "[actors]") {
+TEST_CASE("a stage whose lane fails ends with the lane's error", "[actors]") {
   staged it(0, "lane:0.0@1");
   it.system.tell(it.stage, staged::step(1));
   it.system.tell(it.stage, it.gradient(0));
@@ -216,7 +216,7 @@ TEST_CASE("a stage whose lane fails ends with what the lane says", "[actors]") {
   CHECK_THAT(it.end->text(), ContainsSubstring("stage:0.0: reduce: the fault"));
 }
 
-TEST_CASE("what was cancelled is no failure of the stage", "[actors]") {
+TEST_CASE("cancelled work is not a failure of the stage", "[actors]") {
   staged it(0);
   it.system.tell(it.stage, messages::lane_done{.work = 99, .failure = "x", .cancelled = true});
   CHECK_FALSE(it.end->has_come());
@@ -234,7 +234,7 @@ TEST_CASE("a stage gives its snapshot to the checkpointer between two steps", "[
   CHECK(given.front().moments.size() == 2 * given.front().parameters.size());
 }
 
-TEST_CASE("SHARDS-3: a stage frees the snapshot of an attempt that failed", "[actors]") {
+TEST_CASE("SHARDS-3: a stage frees the snapshot of a failed attempt", "[actors]") {
   staged it(0);
   const auto leased = [&] { return it.prepared->node->transport->leased(); };
   const auto drop = [&](runtime::generation_id generation, std::uint64_t attempt) {
@@ -248,7 +248,7 @@ TEST_CASE("SHARDS-3: a stage frees the snapshot of an attempt that failed", "[ac
   const auto pieces = given.front().parameters.size() + given.front().moments.size();
   REQUIRE(leased() == before + pieces);
   it.prepared->node->transport->redeem(given.front().moments.front().elements);
-  drop(first_generation, 6);  // it comes late: that one is gone
+  drop(first_generation, 6);  // late: that snapshot is freed
   CHECK(leased() == before + pieces - 1);
   drop(first_generation, 7);
   CHECK(leased() == before);
@@ -256,21 +256,21 @@ TEST_CASE("SHARDS-3: a stage frees the snapshot of an attempt that failed", "[ac
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("KEEPER-2: a stage gives a state that was refused once more and ends the second time",
+TEST_CASE("KEEPER-2: a stage sends a refused state once more, and ends after a second refusal",
           "[actors]") {
   staged it(0, {}, true, true);
   auto& given = it.keeper.of<messages::keep>();
-  REQUIRE(given.size() == 1);  // what it begins with
+  REQUIRE(given.size() == 1);  // its initial state
   const auto refused = [](std::uint64_t step, runtime::generation_id of = first_generation) {
     return messages::keep_refused{of, runtime::step_id(step), 0, "embedding"};
   };
   it.system.tell(it.stage, refused(0, runtime::next(first_generation)));
-  it.system.tell(it.stage, refused(7));  // it has given no such state
+  it.system.tell(it.stage, refused(7));  // it never sent this state
   CHECK(given.size() == 1);
   it.system.tell(it.stage, refused(0));
   REQUIRE(given.size() == 2);
   CHECK(given[1].step == given[0].step);
-  CHECK_FALSE(given[1].state == given[0].state);  // other tickets
+  CHECK_FALSE(given[1].state == given[0].state);  // new tickets
   CHECK(given[1].state.own == given[0].state.own);
   CHECK_FALSE(it.end->has_come());
   it.system.tell(it.stage, refused(0));
@@ -280,7 +280,7 @@ TEST_CASE("KEEPER-2: a stage gives a state that was refused once more and ends t
              ContainsSubstring("the state of step 0 is damaged") && ContainsSubstring("embedding"));
 }
 
-TEST_CASE("gradients of a step that is left out are gone when the stage has answered", "[actors]") {
+TEST_CASE("gradients of a skipped step are freed before the stage answers", "[actors]") {
   staged it(0);
   const auto pool = it.prepared->node->pools->of(0);
   std::vector<std::size_t> answered;
@@ -300,8 +300,8 @@ TEST_CASE("gradients of a step that is left out are gone when the stage has answ
   CHECK(answered[1] <= answered[0]);
 }
 
-TEST_CASE("the planted second update has the gradients of the first", "[actors]") {
-  // SGD without momentum or decay: by zeros a second update changes no weight.
+TEST_CASE("the planted second update uses the gradients of the first", "[actors]") {
+  // SGD without momentum or decay: a second update with zero gradients changes no weight.
   const auto weights_after_two = [](actors::planted_bug bug) {
     staged it(0, {}, true, false, [](runtime::training_job& job) {
       job.training.optimizer

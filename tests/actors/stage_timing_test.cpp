@@ -1,4 +1,4 @@
-// Where the time of actions went: made-up nanoseconds in, seconds out.
+// Split of action times: nanoseconds in, seconds out.
 
 #include "actors/stage/timing.hpp"
 
@@ -21,8 +21,7 @@ messages::stage_times times_with(const action_time& x) {
 
 }  // namespace
 
-TEST_CASE("an action computes but for the time in which it takes what others handed on",
-          "[actors]") {
+TEST_CASE("the time of an action is computing, except for redeeming", "[actors]") {
   const auto x
       = times_with({.all = 50 * millisecond, .redeeming = 20 * millisecond, .bytes = 4096});
   CHECK(x.computing == Approx(0.03));
@@ -31,7 +30,7 @@ TEST_CASE("an action computes but for the time in which it takes what others han
   CHECK(x.no_core == 0);
 }
 
-TEST_CASE("time without a core is in nothing else", "[actors]") {
+TEST_CASE("time without a core is separate", "[actors]") {
   action_time x{.all = 50 * millisecond,
                 .redeeming = 20 * millisecond,
                 .bytes = 4096,
@@ -53,7 +52,7 @@ TEST_CASE("time without a core is in nothing else", "[actors]") {
   CHECK(times_with(x).no_core == Approx(0.015));
 }
 
-TEST_CASE("an action that takes nothing only computes", "[actors]") {
+TEST_CASE("an action without a redeem only computes", "[actors]") {
   const auto x = times_with({.all = 50 * millisecond,
                              .redeeming = 1 * millisecond,
                              .bytes = 0,
@@ -64,8 +63,8 @@ TEST_CASE("an action that takes nothing only computes", "[actors]") {
   CHECK(x.redeemed == 0);
 }
 
-TEST_CASE("clocks that cross leave no negative time", "[actors]") {
-  // More without a core than there was time at all, in either part.
+TEST_CASE("inconsistent clocks give no negative time", "[actors]") {
+  // More time without a core than the part lasted, in either part.
   auto x = times_with({.all = 50 * millisecond,
                        .redeeming = 20 * millisecond,
                        .bytes = 1,
@@ -73,7 +72,7 @@ TEST_CASE("clocks that cross leave no negative time", "[actors]") {
                        .no_core_redeeming = 21 * millisecond});
   CHECK(x.computing == 0);
   CHECK(x.redeeming == 0);
-  // Less in all of it than in a part.
+  // Less in the whole than in a part.
   x = times_with({.all = 50 * millisecond,
                   .redeeming = 20 * millisecond,
                   .bytes = 1,

@@ -1,5 +1,4 @@
-// A node that waits for jobs, with a host agent whose processes only sleep. The test plays
-// launchers.
+// A standing node with a host agent whose processes only sleep; the test plays launchers.
 
 #include "actors/process/standing_node.hpp"
 
@@ -34,7 +33,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr auto patience = std::chrono::seconds(60);  // which only a hang reaches
+constexpr auto patience = std::chrono::seconds(60);  // reached by a hang only
 const std::string copied_run = "0123456789abcdef";
 
 struct waiting {
@@ -74,7 +73,7 @@ struct waiting {
   messages::standing_node_actor node;
 };
 
-/// A launcher that only listens.
+/// A launcher that only receives.
 struct player {
   explicit player(waiting& at) : it(at), self(at.system) {
     as_launcher = caf::actor_cast<messages::launcher_actor>(self.ptr());
@@ -90,14 +89,14 @@ struct player {
             .port = 1,
             .launcher = as_launcher};
   }
-  /// The same by the supervisor's process of that incarnation, which another one will succeed.
+  /// The order of the supervisor's process of that incarnation, which can have a successor.
   messages::serve order_of(std::uint32_t incarnation) const {
     auto out = order();
     out.incarnation = incarnation;
     out.succeeded = true;
     return out;
   }
-  /// Why it is refused; empty: it is served.
+  /// The refusal; empty: it is served.
   std::string serve(const messages::serve& x) {
     std::string out;
     self->request(it.node, patience, x)
@@ -110,7 +109,7 @@ struct player {
     const auto started = std::get<runtime::process_started>(runtime::read_answer(told().answer));
     return {who, started.which, started.process.pid, started.process.start_time};
   }
-  /// Whom it finds there.
+  /// Takes over, and returns the processes that it finds.
   std::vector<messages::standing_process> take_over(const messages::serve& x) {
     std::vector<messages::standing_process> out;
     self->request(it.node, patience, x)
@@ -118,7 +117,7 @@ struct player {
                  [&](const caf::error& why) { FAIL(messages::text_of(why)); });
     return out;
   }
-  /// What it needs of the run, so that another process goes on from there.
+  /// Sends a copy of the run, so that a successor can continue from it.
   void leave_copy(std::uint32_t incarnation) {
     const runtime::run_record record{
         .id = copied_run, .program = "test", .command = {"troupe"}, .started = "now", .ended = {}};
@@ -147,7 +146,7 @@ struct player {
 
 }  // namespace
 
-TEST_CASE("a run of another build or suspicion is refused in words that name both", "[actors]") {
+TEST_CASE("a run with another build or timeout is refused with both values", "[actors]") {
   waiting it;
   player one(it);
   auto other = one.order();
@@ -165,7 +164,8 @@ TEST_CASE("a run of another build or suspicion is refused in words that name bot
   CHECK(one.serve(one.order()).empty());
 }
 
-TEST_CASE("it serves one place at a time, and the next one when the first is over", "[actors]") {
+TEST_CASE("a node serves one place at a time, and the next one after the first has ended",
+          "[actors]") {
   waiting it;
   player one(it), two(it);
   REQUIRE(one.serve(one.order()).empty());
@@ -178,11 +178,11 @@ TEST_CASE("it serves one place at a time, and the next one when the first is ove
   CHECK(two.serve(other).empty());
 }
 
-TEST_CASE("what its agent says is told to the launcher that it serves", "[actors]") {
+TEST_CASE("answers of the agent go to the launcher that the node serves", "[actors]") {
   waiting it;
   player one(it), two(it);
   REQUIRE(one.serve(one.order(3)).empty());
-  two.self->send(it.node, messages::start_node{1, {3, 1}});  // no launcher of its
+  two.self->send(it.node, messages::start_node{1, {3, 1}});  // not the launcher that is served
   one.self->send(it.node, messages::start_node{7, {3, 1}});
   auto x = one.told();
   CHECK(x.host == 3);
@@ -204,8 +204,7 @@ TEST_CASE("what its agent says is told to the launcher that it serves", "[actors
   CHECK(x.gone);
 }
 
-TEST_CASE("who is started behind one that is being killed is started when that has ended",
-          "[actors]") {
+TEST_CASE("a start during a kill waits for the end of the killed process", "[actors]") {
   waiting it;
   player one(it);
   REQUIRE(one.serve(one.order()).empty());
@@ -229,7 +228,7 @@ TEST_CASE("who is started behind one that is being killed is started when that h
   }
 }
 
-TEST_CASE("a spare starts whatever place it is told, and several at once", "[actors]") {
+TEST_CASE("a spare starts any place, and several at once", "[actors]") {
   waiting it;
   player one(it), two(it);
   auto order = one.order(5);
@@ -252,7 +251,8 @@ TEST_CASE("a spare starts whatever place it is told, and several at once", "[act
   CHECK(died == 2);
 }
 
-TEST_CASE("the end of the launcher ends its processes, and who waits comes next", "[actors]") {
+TEST_CASE("the end of the launcher ends its processes, and the next launcher is served",
+          "[actors]") {
   waiting it;
   player next(it);
   {
@@ -263,12 +263,13 @@ TEST_CASE("the end of the launcher ends its processes, and who waits comes next"
         std::holds_alternative<runtime::process_started>(runtime::read_answer(one.told().answer)));
   }
   std::string why = "not yet";
-  for (int n = 0; n < 1000 && !why.empty(); ++n)  // that the launcher is gone takes a moment
+  // The loss of the launcher is noticed a moment later.
+  for (int n = 0; n < 1000 && !why.empty(); ++n)
     why = next.serve(next.order());
   CHECK(why.empty());
 }
 
-TEST_CASE("a successor finds whom the launcher before it has started, who live on", "[actors]") {
+TEST_CASE("a successor finds the living processes of the launcher before it", "[actors]") {
   waiting it;
   player next(it);
   messages::standing_process before;
@@ -297,7 +298,7 @@ TEST_CASE("a successor finds whom the launcher before it has started, who live o
   CHECK_FALSE(runtime::find_rendezvous(it.folder));
 }
 
-TEST_CASE("STANDING-1: who is succeeded gives no orders any more, also while it lives",
+TEST_CASE("STANDING-1: orders of a superseded launcher are ignored, even while it lives",
           "[actors]") {
   waiting it;
   player one(it), next(it);
@@ -312,7 +313,7 @@ TEST_CASE("STANDING-1: who is succeeded gives no orders any more, also while it 
   CHECK(next.take_over(next.order_of(3)).size() == 1);
 }
 
-TEST_CASE("STANDING-1: who is succeeded is not served where nobody leads the run now either",
+TEST_CASE("STANDING-1: a superseded launcher is refused, even while no launcher leads the run",
           "[actors]") {
   waiting it;
   player one(it);
@@ -322,14 +323,13 @@ TEST_CASE("STANDING-1: who is succeeded is not served where nobody leads the run
     REQUIRE(next.serve(next.order_of(2)).empty());
     before = next.start({0, 1});
   }
-  for (int n = 0; n < 20; ++n)  // before and after it is held
+  for (int n = 0; n < 20; ++n)  // before and after the node holds the run
     CHECK_THAT(one.serve(one.order_of(1)), ContainsSubstring("STANDING-1"));
   player third(it);
   CHECK(third.take_over(third.order_of(3)) == std::vector{before});
 }
 
-TEST_CASE("a run that is over by its front's word frees the node that holds it and no other",
-          "[actors]") {
+TEST_CASE("a run whose front reports its end frees its own node only", "[actors]") {
   waiting it;
   player front(it), other(it);
   auto order = front.order();
@@ -352,7 +352,8 @@ TEST_CASE("a run that is over by its front's word frees the node that holds it a
   CHECK_FALSE(runtime::is_running({pid_t(before.pid), before.start_time}));
 }
 
-TEST_CASE("who waits for the end of a run that is held is told when that goes on", "[actors]") {
+TEST_CASE("a launcher that waits for the end of a held run is refused when the run continues",
+          "[actors]") {
   waiting it;
   player other(it), next(it);
   auto another = other.order();
@@ -361,7 +362,7 @@ TEST_CASE("who waits for the end of a run that is held is told when that goes on
     player one(it);
     REQUIRE(one.serve(one.order_of(1)).empty());
   }
-  // Whether the node has heard of that end already or not: it is refused, at once or then.
+  // The refusal comes at once, or after the node notices the end.
   auto waits = other.self->request(it.node, patience, another);
   CHECK(next.take_over(next.order_of(2)).empty());
   std::string why;
@@ -370,7 +371,7 @@ TEST_CASE("who waits for the end of a run that is held is told when that goes on
   CHECK_THAT(why, ContainsSubstring("serves process 0 of another run"));
 }
 
-TEST_CASE("a successor hears of whoever is on the way when it comes", "[actors]") {
+TEST_CASE("a successor is told of processes that are just starting", "[actors]") {
   waiting it;
   player one(it), next(it);
   REQUIRE(one.serve(one.order_of(1)).empty());
@@ -381,9 +382,9 @@ TEST_CASE("a successor hears of whoever is on the way when it comes", "[actors]"
   CHECK(found[0].pid != 0);
 }
 
-// Else the process, which has lost, would find the copy after its own there, and the round that is
-// still to be decided, and win that.
-TEST_CASE("the copy that a process is to go on from keeps its folder until that has ended",
+// Otherwise the losing process would find the newer copy in its place, with an undecided round, and
+// win it.
+TEST_CASE("the copy of a continuing process keeps its folder until that process has ended",
           "[actors]") {
   waiting it(false,
              "touch begun; n=0; while [ ! -e lost ] && [ $n -lt 3000 ]; do sleep 0.02; n=$((n + "
@@ -394,7 +395,7 @@ TEST_CASE("the copy that a process is to go on from keeps its folder until that 
     REQUIRE(one.serve(one.order_of(1)).empty());
     one.leave_copy(1);
   }
-  // Until the node has heard that the launcher is gone it goes on with nothing.
+  // The node waits until it notices the loss of the launcher.
   REQUIRE(tests::soon([&] {
     next.self->send(it.node, messages::succeed_here{1, 1});
     return fs::exists(it.folder.path() / "begun");
@@ -409,7 +410,7 @@ TEST_CASE("the copy that a process is to go on from keeps its folder until that 
   CHECK(tests::soon([&] { return !fs::exists(first); }));
 }
 
-TEST_CASE("a launcher that has lost a node and finds it again finds nobody there", "[actors]") {
+TEST_CASE("a launcher that lost a node and reaches it again finds no processes", "[actors]") {
   waiting it;
   messages::standing_process before;
   {
@@ -419,7 +420,8 @@ TEST_CASE("a launcher that has lost a node and finds it again finds nobody there
   }
   player again(it);
   std::string why = "not yet";
-  for (int n = 0; n < 1000 && !why.empty(); ++n)  // that the launcher is gone takes a moment
+  // The loss of the launcher is noticed a moment later.
+  for (int n = 0; n < 1000 && !why.empty(); ++n)
     why = again.serve(again.order_of(1));
   CHECK(why.empty());
   CHECK_FALSE(runtime::is_running({pid_t(before.pid), before.start_time}));

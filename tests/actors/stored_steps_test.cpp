@@ -1,4 +1,4 @@
-// Which step of those on local disks a run may go back to.
+// The step on local disks that a run can go back to.
 
 #include "actors/supervisor/stored_steps.hpp"
 
@@ -15,7 +15,7 @@ using runtime::step_id;
 
 namespace {
 
-/// Two processes, each of one rank, that keep each other's states.
+/// Two processes with one rank each keep each other's states.
 const std::vector<int> holders = {1, 0};
 
 std::map<std::string, digest> state_of(std::uint64_t step) {
@@ -26,7 +26,7 @@ messages::stored_states stored(int process, std::uint64_t step, std::map<std::st
   return {process, step_id(step), {{process, std::move(own)}}};
 }
 
-/// Replicas have all of the state.
+/// Replicas that have the whole state each.
 found_on_disks both(std::initializer_list<std::uint64_t> of_first,
                     std::initializer_list<std::uint64_t> of_second) {
   found_on_disks out;
@@ -47,7 +47,7 @@ stored_search look(const found_on_disks& found, bool sharded = false) {
 
 }  // namespace
 
-TEST_CASE("the newest step counts of which the states of all processes are there", "[actors]") {
+TEST_CASE("the newest step with the states of all processes is chosen", "[actors]") {
   const auto found = look(both({10, 20, 30}, {10, 20}));
   CHECK(found.newest == stored_everywhere{20, holders});
   REQUIRE(found.passed_over.size() == 1);
@@ -55,19 +55,19 @@ TEST_CASE("the newest step counts of which the states of all processes are there
              ContainsSubstring("iteration 30") && ContainsSubstring("process 1 are missing"));
 }
 
-TEST_CASE("nothing counts where no step is there of all", "[actors]") {
+TEST_CASE("without a complete step there is none", "[actors]") {
   CHECK_FALSE(look(both({10}, {20})).newest);
   CHECK_FALSE(look({}).newest);
 }
 
-TEST_CASE("where an older step is wanted the newest older one counts", "[actors]") {
+TEST_CASE("an older step is chosen on request", "[actors]") {
   const auto found
       = newest_stored(both({10, 20, 30}, {10, 20}), holders, {{0}, {1}}, false, committed, 20);
   CHECK(found.newest == stored_everywhere{10, holders});
   CHECK(found.passed_over.empty());
 }
 
-TEST_CASE("MEMBER-6: states that are not those of the ledger are passed over", "[actors]") {
+TEST_CASE("MEMBER-6: states that differ from the ledger are skipped", "[actors]") {
   auto all = both({10, 20}, {10, 20});
   all[0].back().ranks[0].own["w"].low ^= 1;
   const auto found = look(all);
@@ -75,7 +75,7 @@ TEST_CASE("MEMBER-6: states that are not those of the ledger are passed over", "
   CHECK_THAT(found.passed_over.at(0), ContainsSubstring("not those that the ledger has"));
 }
 
-TEST_CASE("MEMBER-6: parts of a sharded state add up to that of the ledger", "[actors]") {
+TEST_CASE("MEMBER-6: parts of a sharded state add up to that in the ledger", "[actors]") {
   const auto part = [](std::uint64_t name, std::uint64_t low) {
     return std::map<std::string, digest>{{name == 1 ? "v" : "w", {name, low}}};
   };
@@ -88,7 +88,7 @@ TEST_CASE("MEMBER-6: parts of a sharded state add up to that of the ledger", "[a
   CHECK_FALSE(look(all, true).newest);
 }
 
-TEST_CASE("a rank that is missing in what is there makes its step incomplete", "[actors]") {
+TEST_CASE("a step without the state of a rank is incomplete", "[actors]") {
   auto all = both({10, 20}, {10, 20});
   all[1].back().ranks.clear();
   const auto found = look(all);
@@ -96,13 +96,13 @@ TEST_CASE("a rank that is missing in what is there makes its step incomplete", "
   CHECK_THAT(found.passed_over.at(0), ContainsSubstring("rank 0 is missing"));
 }
 
-TEST_CASE("steps that were not committed in this run say nothing", "[actors]") {
+TEST_CASE("steps that this run did not commit are ignored", "[actors]") {
   const auto found = look(both({10, 50}, {10, 50}));
   CHECK(found.newest == stored_everywhere{10, holders});
   CHECK(found.passed_over.empty());
 }
 
-TEST_CASE("a state that its keeper has not found is taken from who has", "[actors]") {
+TEST_CASE("a state that its keeper lacks is taken from another holder", "[actors]") {
   found_on_disks all;
   all[0] = {stored(0, 10, state_of(10)), stored(1, 10, state_of(10))};
   CHECK(look(all).newest == stored_everywhere{10, {0, 0}});

@@ -1,4 +1,4 @@
-// Who is slow, and why: made-up times in, news out.
+// Detection of slow workers and the cause: times in, reports out.
 
 #include "actors/supervisor/stragglers.hpp"
 
@@ -20,7 +20,7 @@ using actors::worker_times;
 
 namespace {
 
-/// Stages of several replicas, which compute for 0.2 s and wait for little.
+/// Stages of several replicas, which compute for 0.2 s with short waits.
 std::vector<worker_times> usual_step(int replicas, int stages = 2) {
   std::vector<worker_times> out;
   for (int r = 0; r < replicas; ++r)
@@ -36,12 +36,13 @@ worker_times& of(std::vector<worker_times>& step, int replica, int stage) {
   throw std::out_of_range("no such worker");
 }
 
-/// Uniform in (0, 1), the same in each run.
+/// Uniform in (0, 1), deterministic.
 double drawn(std::uint64_t& number) {
   return runtime::uniform(runtime::random_key(1, "stragglers", 0), number++);
 }
 
-/// About 15 % of noise, and in one of a hundred times a hiccup: somebody else had the core.
+/// About 15 % of noise, and a three times longer step in one of a hundred: another thread had the
+/// core.
 double noise(std::uint64_t& number) {
   const double normal = std::sqrt(-2 * std::log(drawn(number) + 1e-12))
                         * std::cos(6.283185307179586 * drawn(number));
@@ -59,7 +60,7 @@ void make_slow(worker_times& x, slowness how) {
 
 }  // namespace
 
-TEST_CASE("STRAGGLER-1: a slow worker is named in the third slow step and why it is slow",
+TEST_CASE("STRAGGLER-1: a slow worker is reported in the third slow step, with the cause",
           "[actors]") {
   const auto how = GENERATE(slowness::compute, slowness::link, slowness::input);
   const int replicas = GENERATE(1, 2, 3, 8);
@@ -81,7 +82,7 @@ TEST_CASE("STRAGGLER-1: a slow worker is named in the third slow step and why it
   }
 }
 
-TEST_CASE("STRAGGLER-1: a worker that is slow from the first step on is named beside others",
+TEST_CASE("STRAGGLER-1: a worker that is slow from the first step on is found among its peers",
           "[actors]") {
   stragglers x({});
   for (int i = 1; i <= 3; ++i) {
@@ -91,7 +92,7 @@ TEST_CASE("STRAGGLER-1: a worker that is slow from the first step on is named be
   }
 }
 
-TEST_CASE("where all wait for their batches all are named", "[actors]") {
+TEST_CASE("if all workers wait for their batches all are reported", "[actors]") {
   stragglers x({});
   std::vector<straggler_news> said;
   for (int i = 0; i < 3; ++i) {
@@ -105,7 +106,7 @@ TEST_CASE("where all wait for their batches all are named", "[actors]") {
   CHECK(said[1].is == slowness::input);
 }
 
-TEST_CASE("STRAGGLER-1: that it is over and another cause are told too", "[actors]") {
+TEST_CASE("STRAGGLER-1: the end of slowness and a new cause are reported, too", "[actors]") {
   stragglers x({});
   std::vector<slowness> told;
   const auto run = [&](slowness how) {
@@ -123,7 +124,7 @@ TEST_CASE("STRAGGLER-1: that it is over and another cause are told too", "[actor
   CHECK(told == std::vector{slowness::compute, slowness::none, slowness::link, slowness::input});
 }
 
-TEST_CASE("two slow steps are no straggler", "[actors]") {
+TEST_CASE("two slow steps are not a straggler", "[actors]") {
   stragglers x({});
   for (int i = 0; i < 60; ++i) {
     auto step = usual_step(2);
@@ -133,7 +134,7 @@ TEST_CASE("two slow steps are no straggler", "[actors]") {
   }
 }
 
-TEST_CASE("what a step cannot feel is no straggler", "[actors]") {
+TEST_CASE("a delay that does not affect the step is not a straggler", "[actors]") {
   stragglers x({});
   for (int i = 0; i < 20; ++i) {
     auto step = usual_step(2);
@@ -147,7 +148,7 @@ TEST_CASE("what a step cannot feel is no straggler", "[actors]") {
   }
 }
 
-TEST_CASE("more micro-batches take longer, and nobody is slow", "[actors]") {
+TEST_CASE("more micro-batches take longer, and no worker is slow", "[actors]") {
   const int replicas = GENERATE(1, 2);
   stragglers x({});
   for (int i = 0; i < 20; ++i) {
@@ -159,7 +160,7 @@ TEST_CASE("more micro-batches take longer, and nobody is slow", "[actors]") {
   }
 }
 
-TEST_CASE("a ratio of 0 names nobody", "[actors]") {
+TEST_CASE("a ratio of 0 disables reports", "[actors]") {
   stragglers x({.ratio = 0});
   for (int i = 0; i < 10; ++i) {
     auto step = usual_step(2);
@@ -168,7 +169,7 @@ TEST_CASE("a ratio of 0 names nobody", "[actors]") {
   }
 }
 
-TEST_CASE("STRAGGLER-1: sixteen workers on two cores name nobody but the one that is slow",
+TEST_CASE("STRAGGLER-1: of sixteen workers on two cores only the slow one is reported",
           "[actors]") {
   const bool one_is_slow = GENERATE(false, true);
   stragglers x({});
@@ -178,7 +179,7 @@ TEST_CASE("STRAGGLER-1: sixteen workers on two cores name nobody but the one tha
     for (const auto& recorded : tests::recorded_noise) {
       ++steps;
       std::vector<worker_times> step;
-      for (std::size_t r = 0; r < recorded.size(); ++r) {  // of a step that takes 0.2 s
+      for (std::size_t r = 0; r < recorded.size(); ++r) {  // added to a step of 0.2 s
         const double work = 33e-4 * recorded[r].with_core;
         step.push_back({int(r), 0, one_is_slow && r == 5 ? 2 * work : work, 0.001, 0.002});
       }
@@ -195,11 +196,11 @@ TEST_CASE("STRAGGLER-1: sixteen workers on two cores name nobody but the one tha
   }
 }
 
-TEST_CASE("STRAGGLER-1: where slow steps come by themselves it takes more of them to name a worker",
+TEST_CASE("STRAGGLER-1: with frequent slow steps more of them are needed for a report",
           "[actors]") {
   stragglers x({});
   CHECK(x.needed(slowness::compute) == 3);
-  // Of sixteen workers each is slow for two steps in ten, at other times.
+  // Each of sixteen workers is slow for two steps in ten, at different times.
   for (int i = 0; i < 400; ++i) {
     auto step = usual_step(16, 1);
     for (auto& one : step)
@@ -224,17 +225,17 @@ TEST_CASE("STRAGGLER-1: where slow steps come by themselves it takes more of the
   CHECK(steps <= needed + 1);
 }
 
-TEST_CASE("what is within the spread of all times is no straggler", "[actors]") {
+TEST_CASE("times within the usual spread are not a straggler", "[actors]") {
   stragglers x({});
   std::uint64_t number = 0;
-  // Links that take between nothing and twice as long as computing, and a bit.
+  // Links take between nothing and a bit more than twice the computing time.
   for (int i = 0; i < 300; ++i) {
     auto step = usual_step(4, 1);
     for (auto& one : step)
       one.redeeming = 0.45 * drawn(number);
     CHECK(x.compare(step, 1).empty());
   }
-  // One that takes much longer than that is one.
+  // A much longer time is reported.
   for (int i = 1; i <= 30; ++i) {
     auto step = usual_step(4, 1);
     for (auto& one : step)
@@ -248,10 +249,10 @@ TEST_CASE("what is within the spread of all times is no straggler", "[actors]") 
     CHECK(said[0].is == slowness::link);
     return;
   }
-  FAIL("nobody was named");
+  FAIL("no worker was reported");
 }
 
-TEST_CASE("STRAGGLER-1: noise of 15 percent with hiccups names nobody in 10000 steps",
+TEST_CASE("STRAGGLER-1: noise of 15 percent with hiccups causes no report in 10000 steps",
           "[actors][unsanitized]") {
   const int replicas = GENERATE(1, 2, 3, 16);
   CAPTURE(replicas);

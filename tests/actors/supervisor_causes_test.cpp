@@ -1,4 +1,4 @@
-// A supervisor without recovery: of what it hears the cause is told, whatever it hears first.
+// A supervisor without recovery: it reports the cause, whatever it hears first.
 
 #include "tests/support/supervised_processes.hpp"
 
@@ -11,8 +11,9 @@
 using namespace troupe;
 using Catch::Matchers::StartsWith;
 
-TEST_CASE("MEMBER-4: without recovery the process that is gone is told and not who lost it first",
-          "[actors]") {
+TEST_CASE(
+    "MEMBER-4: without recovery the lost process is reported, not the peer that noticed first",
+    "[actors]") {
   using namespace std::chrono_literals;
   tests::supervised_processes it({}, 0, false, [](auto& job) {
     job.recovery.on = false;
@@ -26,7 +27,7 @@ TEST_CASE("MEMBER-4: without recovery the process that is gone is told and not w
   if (is_told)
     it.system.kill(it.nodes[1].actor, caf::make_error(caf::exit_reason::remote_link_unreachable));
   CHECK_FALSE(it.end->has_come());
-  it.system.advance(10s - 1ms);  // the node's death has not waited as long as what it caused
+  it.system.advance(10s - 1ms);  // the node's death waits less long than its effects
   REQUIRE(it.end->has_come());
   CHECK_THAT(it.end->text(),
              StartsWith(is_told ? "process:1: its connection is gone" : "loader:0:"));

@@ -1,5 +1,5 @@
-// How a supervisor of several processes ends: one cannot be had, or it is asked to. The test plays
-// agent and nodes.
+// Ends of a supervisor of several processes: a failed start, or a request. The test plays agent and
+// nodes.
 
 #include "tests/support/supervised_processes.hpp"
 
@@ -15,7 +15,7 @@ using messages::ec;
 using tests::first_generation;
 using tests::supervised_processes;
 
-TEST_CASE("a process that cannot be ends the run with the agent's reason", "[actors]") {
+TEST_CASE("a process that cannot start ends the run with the agent's reason", "[actors]") {
   supervised_processes it;
   it.system.tell(it.supervisor,
                  messages::process_started{.generation = first_generation,
@@ -25,7 +25,7 @@ TEST_CASE("a process that cannot be ends the run with the agent's reason", "[act
   CHECK_THAT(it.end->text(), ContainsSubstring("host-1 has no place for process 0"));
 }
 
-TEST_CASE("asked to end before all processes stand a supervisor waits for nobody", "[actors]") {
+TEST_CASE("a request to end before all processes are ready ends the run at once", "[actors]") {
   supervised_processes it;
   it.come(0);
   it.system.tell(it.supervisor, messages::drain{"SIGINT"});
@@ -36,8 +36,7 @@ TEST_CASE("asked to end before all processes stand a supervisor waits for nobody
   CHECK(it.nodes[0].replicas.empty());
 }
 
-TEST_CASE("asked to end while a dead process is started again a supervisor waits for it",
-          "[actors]") {
+TEST_CASE("a request to end during a restart of a process waits for it", "[actors]") {
   supervised_processes it;
   it.begin();
   it.commit_first();
@@ -51,9 +50,9 @@ TEST_CASE("asked to end while a dead process is started again a supervisor waits
 }
 
 TEST_CASE(
-    "a monitor that hangs when the run ends is replaced and the next one writes the last lines",
+    "a monitor that hangs at the end of the run is replaced, and the next writes the last lines",
     "[actors]") {
-  // The second one hangs as well: the log is given up, the run ends all the same.
+  // If the second one hangs as well, the log is given up and the run still ends.
   const int hanging = GENERATE(0, 1, 2);
   supervised_processes it;
   it.hanging_monitors = hanging;
@@ -61,7 +60,7 @@ TEST_CASE(
   it.commit_first();
   it.keep(1);
   it.system.tell(it.supervisor, messages::drain{"SIGINT"});
-  it.vote(2);  // which had begun
+  it.vote(2);  // it had begun
   it.apply(2);
   it.keep(2);
   for (int waited = 0; waited < hanging; ++waited) {
@@ -76,8 +75,8 @@ TEST_CASE(
 
 namespace {
 
-/// Of two processes, whose first checkpoint is being written when their loaders end, each of data
-/// that cannot be read; with recovery one of them as often as it is replaced.
+/// Two processes whose first checkpoint is in progress when their loaders fail with unreadable
+/// data; with recovery one of them fails after each replacement.
 struct unreadable_run : supervised_processes {
   explicit unreadable_run(bool recovers)
       : supervised_processes("nowhere", 0, false, [recovers](runtime::training_job& job) {
@@ -100,8 +99,7 @@ struct unreadable_run : supervised_processes {
 
 }  // namespace
 
-TEST_CASE("data that several loaders cannot read cost no checkpoint that is being written",
-          "[actors]") {
+TEST_CASE("unreadable data of several loaders do not abort a checkpoint in progress", "[actors]") {
   const bool recovers = GENERATE(false, true);
   unreadable_run it(recovers);
   const auto order = it.saver.of<messages::save>().front();
@@ -111,8 +109,7 @@ TEST_CASE("data that several loaders cannot read cost no checkpoint that is bein
   CHECK(it.decisions() == 1);
 }
 
-TEST_CASE("a run that waits for its checkpoint to end, for what cannot be read, waits for no dead",
-          "[actors]") {
+TEST_CASE("a run that waits for its last checkpoint does not wait for dead processes", "[actors]") {
   unreadable_run it(true);
   it.nodes[0].own = it.nodes[0].kept = {0, 1};
   it.system.tell(it.supervisor,
@@ -121,8 +118,7 @@ TEST_CASE("a run that waits for its checkpoint to end, for what cannot be read, 
   CHECK_THAT(it.end->text(), ContainsSubstring("loader: no data"));
 }
 
-TEST_CASE("a step that is decided when data cannot be read is committed before the run ends",
-          "[actors]") {
+TEST_CASE("a decided step is committed before a run with unreadable data ends", "[actors]") {
   supervised_processes it({}, 0, false, [](auto& job) { job.recovery.on = false; });
   it.begin();
   it.vote(1);

@@ -1,5 +1,4 @@
-// A supervisor whose processes stand on other hosts than at the beginning: who keeps whose states.
-// The test plays agent and nodes.
+// Assignment of keepers after processes moved to other hosts. The test plays agent and nodes.
 
 #include "actors/supervisor/supervisor.hpp"
 #include "tests/support/deterministic.hpp"
@@ -25,7 +24,7 @@ struct played_node {
   std::vector<messages::spawn_replica> replicas;
   std::vector<int> keeps_for;
   messages::keeper_actor keeper;  ///< the newest
-  /// What it answers when a generation ends, of whom it keeps.
+  /// Its answer at the end of a generation: the kept steps of each process.
   std::map<int, std::vector<std::uint64_t>> kept;
   bool has_state = true;
 };
@@ -113,7 +112,7 @@ struct supervised {
                                           .host = host,
                                           .node = nodes[std::size_t(process)].actor});
   }
-  /// In this order, two of each on one host; and the ranks stand.
+  /// All processes start in order, two per host, and the ranks are ready.
   void all_come() {
     const std::array<std::string, 3> hosts = {"a", "b", "c"};
     for (int p = 0; p < processes; ++p)
@@ -125,7 +124,7 @@ struct supervised {
       nodes[std::size_t(p)].kept[nodes[std::size_t(p)].keeps_for.back()] = {0};
     }
   }
-  /// Both processes of one host, which stand on the two others then.
+  /// Loses both processes of one host; they start on the other two.
   void host_is_lost() {
     for (const int p : {2, 3}) {
       system.tell(supervisor, messages::process_died{first_generation, p, 1, "its host is gone"});
@@ -149,14 +148,15 @@ struct supervised {
 
 }  // namespace
 
-TEST_CASE("KEEPER-3: when a host is gone keepers are placed anew, and the old ones give back",
-          "[actors]") {
+TEST_CASE(
+    "KEEPER-3: after the loss of a host keepers are assigned again, and the old ones return states",
+    "[actors]") {
   supervised it;
   it.all_come();
   // Kept on the next host: 0 in 2, 1 in 3, 2 in 4, 3 in 5, 4 in 0, 5 in 1.
   REQUIRE(it.prepared->node->ledger->keepers() == std::vector<int>{2, 3, 4, 5, 0, 1});
   it.host_is_lost();
-  // Now a: 0, 1, 2; c: 3, 4, 5. Process 0 would be kept in 2, and 3 in 5: they exchange.
+  // Now a: 0, 1, 2; c: 3, 4, 5. Process 0 would be kept in 2, and 3 in 5: they swap keepers.
   const std::vector<int> after = {5, 3, 4, 2, 0, 1};
   CHECK(it.prepared->node->ledger->keepers() == after);
   REQUIRE(it.nodes[0].replicas.size() == 2);
@@ -166,8 +166,8 @@ TEST_CASE("KEEPER-3: when a host is gone keepers are placed anew, and the old on
     CHECK(keeps.keeps_for.back() == int(p));
     CHECK(told[p].keeper == keeps.keeper);
   }
-  // The states of 2 and 3 are where they were kept: in 4, which keeps them still, and in 5, which
-  // keeps those of 0 from now on.
+  // The states of 2 and 3 are where they were kept: in 4, which still keeps them, and in 5, which
+  // now keeps those of 0.
   for (const std::size_t p : {2, 3}) {
     CHECK(told[p].source
           == runtime::state_source{
@@ -179,7 +179,8 @@ TEST_CASE("KEEPER-3: when a host is gone keepers are placed anew, and the old on
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("who waits for a state is told when a keeper that had it before dies", "[actors]") {
+TEST_CASE("the death of a former keeper is reported to the process that fetches a state",
+          "[actors]") {
   supervised it;
   it.all_come();
   it.host_is_lost();

@@ -1,4 +1,4 @@
-// A supervisor whose ranks stand in two processes: of steps that are not finite, and who is slow.
+// A supervisor with ranks in two processes: steps that are not finite, and slow workers.
 
 #include "tests/support/supervised_processes.hpp"
 
@@ -40,13 +40,13 @@ struct voted_run : tests::supervised_processes {
     run(now);
     keep(kept, now);
   }
-  /// A step of finite losses, up to its being kept.
+  /// A step with finite losses, up to the reports of keepers.
   void pass(std::uint64_t step) {
     lose_with(2, 2, step);
     apply(step, now);
     keep(step, now);
   }
-  /// As a step that is left out: the state is that of the one before.
+  /// A skipped step: the state stays that of the step before.
   void leave_out(std::uint64_t step) {
     for (int r = 0; r < 2; ++r)
       system.tell(supervisor,
@@ -55,7 +55,7 @@ struct voted_run : tests::supervised_processes {
                                     .replica = r,
                                     .own = {{"w", {step - 1, 7}}}});
   }
-  /// Nothing is left in memory, and there is no checkpoint: from the start on all runs again.
+  /// Loses all states in memory; there is no checkpoint, so the run starts again.
   void lose_all(std::uint32_t incarnation) {
     for (const int p : {0, 1})
       system.tell(supervisor, messages::process_died{now, p, incarnation, "killed"});
@@ -78,7 +78,7 @@ void skip_some(runtime::training_job& job) {
 
 }  // namespace
 
-TEST_CASE("VERIFY-3: a step that is finite when it runs again is taken as it is", "[actors]") {
+TEST_CASE("VERIFY-3: a step that is finite in its second run is accepted", "[actors]") {
   voted_run it([](auto&) {});
   it.lose_with(2, undefined_loss);
   CHECK(it.decisions() == 0);
@@ -98,7 +98,7 @@ TEST_CASE("VERIFY-3: a step that is finite when it runs again is taken as it is"
   CHECK(it.prepared->node->ledger->restarts().empty());
 }
 
-TEST_CASE("VERIFY-3: a step that is as little finite when it runs again is left out or the end",
+TEST_CASE("VERIFY-3: a step that is not finite in both runs is skipped or ends the run",
           "[actors]") {
   const bool skips = GENERATE(true, false);
   voted_run it([skips](auto& job) { job.training.skippable_in_a_row = skips ? 3 : 0; });
@@ -118,7 +118,7 @@ TEST_CASE("VERIFY-3: a step that is as little finite when it runs again is left 
   CHECK_THAT(it.end->text(), ContainsSubstring("iteration 1: the loss of replica 1 is nan"));
 }
 
-TEST_CASE("VERIFY-3: a place that is not finite otherwise when the step runs again is replaced",
+TEST_CASE("VERIFY-3: a place with other values that are not finite in the second run is replaced",
           "[actors]") {
   voted_run it(skip_some);
   const auto& asked = it.agent.of<messages::start_process>();
@@ -138,12 +138,12 @@ TEST_CASE("VERIFY-3: a place that is not finite otherwise when the step runs aga
   CHECK(asked.back().elsewhere);
 }
 
-TEST_CASE("a step that was left out is not tried again when it is replayed", "[actors]") {
+TEST_CASE("a skipped step is not retried during a replay", "[actors]") {
   voted_run it(skip_some);
   it.lose_with(2, undefined_loss);
   it.next_generation();
   it.lose_with(2, undefined_loss);
-  it.apply(1, it.now);  // and is kept nowhere else yet
+  it.apply(1, it.now);  // and is not kept yet
   it.system.tell(it.supervisor, messages::process_died{it.now, 1, 1, "killed"});
   it.come(1, 2);
   it.next_generation();
@@ -174,9 +174,9 @@ TEST_CASE("VERIFY-3: a step that dies between its verdict and its commit is not 
   CHECK(it.happened[2].kind == "restart");
 }
 
-TEST_CASE("in a replay of any length what was left out is again and what was finite runs once more",
+TEST_CASE("in a replay of any length skipped steps stay skipped, and finite ones run once more",
           "[actors]") {
-  constexpr std::uint64_t newest = 8;  // of which the ledger has three with their positions
+  constexpr std::uint64_t newest = 8;  // the ledger has the positions of three of them
   voted_run it([](auto& job) {
     skip_some(job);
     job.train_iterations = newest + 2;
@@ -235,8 +235,7 @@ TEST_CASE("in a replay of any length what was left out is again and what was fin
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("MEMBER-3: a process dies in a long replay before the newest step of it is kept",
-          "[actors]") {
+TEST_CASE("MEMBER-3: a process dies in a long replay before its newest step is kept", "[actors]") {
   voted_run it([](auto& job) { job.train_iterations = 10; });
   for (std::uint64_t n = 1; n <= 8; ++n)
     it.pass(n);
@@ -256,7 +255,7 @@ TEST_CASE("MEMBER-3: a process dies in a long replay before the newest step of i
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("a place that is not finite once and once again is replaced", "[actors]") {
+TEST_CASE("a place with two transient faults is replaced", "[actors]") {
   voted_run it([](auto&) {});
   const auto& asked = it.agent.of<messages::start_process>();
   for (const std::uint64_t step : {1, 2}) {
@@ -275,7 +274,7 @@ TEST_CASE("a place that is not finite once and once again is replaced", "[actors
   CHECK_THAT(told.why, ContainsSubstring("and not for the first time"));
 }
 
-TEST_CASE("of a run that is to end no step runs again", "[actors]") {
+TEST_CASE("a run that is to end repeats no step", "[actors]") {
   voted_run it(skip_some);
   it.system.tell(it.supervisor, messages::drain{"SIGINT"});
   it.lose_with(2, undefined_loss);
@@ -284,7 +283,7 @@ TEST_CASE("of a run that is to end no step runs again", "[actors]") {
   CHECK(it.happened.empty());
 }
 
-TEST_CASE("an overflow that lowers the loss scale costs no second run", "[actors]") {
+TEST_CASE("an overflow that lowers the loss scale causes no second run", "[actors]") {
   voted_run it([](auto& job) { job.training.precision = runtime::dtype::f16; });
   it.lose_with(2, infinite_loss);
   CHECK(it.decided().skip);
@@ -302,8 +301,7 @@ TEST_CASE("without recovery a step that is not finite is judged at once", "[acto
   CHECK(it.nodes[0].ended.empty());
 }
 
-TEST_CASE("STRAGGLER-1: of several processes that of a slow worker is told with its host",
-          "[actors]") {
+TEST_CASE("STRAGGLER-1: the process and host of a slow worker are reported", "[actors]") {
   voted_run it([](auto& job) { job.watch.straggler_ratio = 1.5; });
   it.is_slow = true;
   for (std::uint64_t step = 1; step <= 3; ++step) {
@@ -318,8 +316,7 @@ TEST_CASE("STRAGGLER-1: of several processes that of a slow worker is told with 
   CHECK_THAT(it.happened[0].why, StartsWith("stage:1.0 (process 1 on host 'here') computed for"));
 }
 
-TEST_CASE("STRAGGLER-1: a run of a step that is thrown away says nothing of who is slow",
-          "[actors]") {
+TEST_CASE("STRAGGLER-1: a discarded run of a step does not count", "[actors]") {
   voted_run it([](auto& job) { job.watch.straggler_ratio = 1.5; });
   it.is_slow = true;
   it.lose_with(2, undefined_loss);

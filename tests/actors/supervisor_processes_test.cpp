@@ -1,4 +1,4 @@
-// A supervisor whose ranks stand in two processes beside its own. The test plays agent and nodes.
+// A supervisor with ranks in two processes besides its own. The test plays agent and nodes.
 
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/supervised_processes.hpp"
@@ -14,7 +14,7 @@ using messages::ec;
 using tests::first_generation;
 using tests::supervised_processes;
 
-TEST_CASE("a supervisor has processes started, and spawns ranks where they belong", "[actors]") {
+TEST_CASE("a supervisor starts processes, and spawns ranks where they belong", "[actors]") {
   supervised_processes it;
   REQUIRE(it.agent.of<messages::start_process>().size() == 2);
   it.come(0);
@@ -33,7 +33,7 @@ TEST_CASE("a supervisor has processes started, and spawns ranks where they belon
   CHECK(it.nodes[2].checkpointers == 1);
 }
 
-TEST_CASE("no step is decided before the state before it is kept in other processes", "[actors]") {
+TEST_CASE("a step is decided after the state before it is kept in other processes", "[actors]") {
   supervised_processes it;
   it.come(0);
   it.come(1);
@@ -43,14 +43,15 @@ TEST_CASE("no step is decided before the state before it is kept in other proces
   it.system.tell(it.supervisor, messages::kept{first_generation, runtime::step_id(0), 0});
   it.keep(0, runtime::next(first_generation));  // of another generation
   it.system.tell(it.supervisor,
-                 messages::kept{first_generation, runtime::step_id(0), 2});  // there is none
+                 messages::kept{first_generation, runtime::step_id(0), 2});  // unknown process
   CHECK(it.decisions() == 0);
   it.system.tell(it.supervisor, messages::kept{first_generation, runtime::step_id(0), 1});
   CHECK(it.decisions() == 1);
 }
 
-TEST_CASE("LOCAL-4: a step is written to local disks when all have it, and all have done before",
-          "[actors]") {
+TEST_CASE(
+    "LOCAL-4: a step is written to local disks once all keepers have it and finished earlier ones",
+    "[actors]") {
   supervised_processes it({}, 1);
   it.begin();
   const auto told = [&](std::size_t keeper) {
@@ -91,10 +92,10 @@ TEST_CASE("LOCAL-4: a step is written to local disks when all have it, and all h
   SECTION("one is still writing") {
     says(0, 2, 1, 1, {});
     CHECK(told(0) == steps{1});
-    says(0, 2, 1, 0, {one});  // as long as the step is the newest
+    says(0, 2, 1, 0, {one});  // while the step is the newest
     CHECK(common(1) == 1);
   }
-  SECTION("one has not heard of the one before") {
+  SECTION("one has not received the previous order") {
     says(0, 2, 0, 0, {});
     CHECK(told(0) == steps{1});
     says(0, 2, 1, 0, {one});
@@ -104,14 +105,14 @@ TEST_CASE("LOCAL-4: a step is written to local disks when all have it, and all h
     says(0, 2, 1, 0, {});
     CHECK(common(1) == 0);
   }
-  SECTION("one writes that same step, since before the run went back") {
+  SECTION("one still writes the same step from before the run went back") {
     says(0, 2, 1, 2, {one});
     CHECK(common(0) == 1);
   }
   CHECK(told(0) == steps{1, 2});
   CHECK(told(1) == steps{1, 2});
   it.vote(3);
-  says(0, 3, 2, 0, {one});  // its disk has refused
+  says(0, 3, 2, 0, {one});  // its disk failed
   it.apply(3);
   says(1, 3, 2, 0, {one, two});
   CHECK(told(1) == steps{1, 2, 3});
@@ -119,7 +120,7 @@ TEST_CASE("LOCAL-4: a step is written to local disks when all have it, and all h
   CHECK(common(1) == 1);
 }
 
-TEST_CASE("LOCAL-4: a step is told to all keepers or to none", "[actors]") {
+TEST_CASE("LOCAL-4: a step is written by all keepers or by none", "[actors]") {
   supervised_processes it({}, 1);
   it.begin();
   it.commit_first();
@@ -135,7 +136,7 @@ TEST_CASE("LOCAL-4: a step is told to all keepers or to none", "[actors]") {
   CHECK(it.keepers[2].of<messages::store_kept>().size() == 1);
 }
 
-TEST_CASE("after the death of a process its ranks begin with what its keeper has", "[actors]") {
+TEST_CASE("after the death of a process its ranks restart from its keeper's copy", "[actors]") {
   supervised_processes it;
   it.begin();
   it.commit_first();
@@ -148,7 +149,7 @@ TEST_CASE("after the death of a process its ranks begin with what its keeper has
   CHECK(it.nodes[1].ended.empty());
   REQUIRE(it.agent.of<messages::start_process>().size() == 3);
   CHECK(it.agent.of<messages::start_process>().back().process == 1);
-  // The same death, by another way, and that of the incarnation before, once the next has come.
+  // A second report of this death, and one of the old incarnation after its successor joined.
   it.system.tell(it.supervisor,
                  messages::process_died{first_generation, 1, 1, "its connection is gone"});
   it.come(1, 2);
@@ -165,7 +166,7 @@ TEST_CASE("after the death of a process its ranks begin with what its keeper has
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("a process that may move does so when its states are kept", "[actors]") {
+TEST_CASE("a process that can move does so when its states are kept", "[actors]") {
   supervised_processes it;
   it.begin();
   it.commit_first();
@@ -173,7 +174,7 @@ TEST_CASE("a process that may move does so when its states are kept", "[actors]"
                  messages::process_may_move{first_generation, 1, 7, "of a life before"});
   it.system.tell(it.supervisor, messages::process_may_move{first_generation, 9, 1, "nobody"});
   it.system.tell(it.supervisor, messages::process_may_move{first_generation, 1, 1, "host b"});
-  CHECK(it.nodes[0].ended.empty());  // its keeper has not all that it would begin with
+  CHECK(it.nodes[0].ended.empty());  // its keeper does not have all of its next state
   it.nodes[0].own = {0, 1};
   it.nodes[0].kept = {0, 1};
   it.keep(1);
@@ -191,7 +192,7 @@ TEST_CASE("a process that may move does so when its states are kept", "[actors]"
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("a process whose host to move to is gone again stays where it is", "[actors]") {
+TEST_CASE("a process stays if the host for its move is lost again", "[actors]") {
   supervised_processes it;
   it.come(0);
   it.come(1);
@@ -208,8 +209,7 @@ TEST_CASE("a process whose host to move to is gone again stays where it is", "[a
   CHECK(it.agent.of<messages::start_process>().size() == 2);
 }
 
-TEST_CASE("MEMBER-7: a process that lives is exchanged when its connection breaks twice",
-          "[actors]") {
+TEST_CASE("MEMBER-7: a living process is exchanged after its connection broke twice", "[actors]") {
   supervised_processes it;
   it.come(0);
   it.come(1);
@@ -238,7 +238,7 @@ TEST_CASE("MEMBER-7: a process that lives is exchanged when its connection break
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("of two replicas that insist on different bits one process after the other is exchanged",
+TEST_CASE("of two replicas with persistent differences one process after the other is exchanged",
           "[actors]") {
   supervised_processes it;
   it.come(0);
@@ -258,7 +258,7 @@ TEST_CASE("of two replicas that insist on different bits one process after the o
   };
   for (auto& x : it.nodes)
     x.own = {0};
-  differ();  // both ranks are built anew, where they are
+  differ();  // both ranks are rebuilt in place
   CHECK(it.agent.of<messages::start_process>().size() == 2);
   it.nodes[0].kept = it.nodes[1].kept = {0};
   differ();
@@ -303,7 +303,7 @@ TEST_CASE("a process and its keeper that are both guilty are exchanged one after
   vote({1, 2}, {1, 2});
   CHECK(asked.size() == 2);
   generation = runtime::next(generation);
-  vote({1, 3}, {3, 2});  // each has another result of one of them
+  vote({1, 3}, {3, 2});  // of each pair one has another result
   REQUIRE(asked.size() == 3);
   CHECK(asked.back().process == 0);
   CHECK(asked.back().elsewhere);
@@ -327,7 +327,7 @@ TEST_CASE("a process and its keeper that are both guilty are exchanged one after
   CHECK(replaced->verdict == "wrong bits");
 }
 
-TEST_CASE("a process and its keeper die at once and the run goes on from their local disks",
+TEST_CASE("if a process and its keeper die together the run continues from their local disks",
           "[actors]") {
   const bool agrees = GENERATE(true, false);
   supervised_processes it({}, 1);
@@ -337,7 +337,7 @@ TEST_CASE("a process and its keeper die at once and the run goes on from their l
   CHECK(it.nodes[0].looks == 0);
   for (const int p : {0, 1})
     it.system.tell(it.supervisor, messages::process_died{first_generation, p, 1, "killed"});
-  // The keeper of each is the other one. Replicas have all of the state.
+  // Each is the other one's keeper. Replicas have the whole state.
   for (const int p : {0, 1})
     it.nodes[std::size_t(1 - p)].stored
         = {{p, runtime::step_id(1), {{p, {{"w", {agrees ? 1U : 2U, 7}}}}}}};
@@ -357,11 +357,11 @@ TEST_CASE("a process and its keeper die at once and the run goes on from their l
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("COLD-2: a run that is started again looks at local disks when its processes stand",
-          "[actors]") {
+TEST_CASE("COLD-2: a restarted run searches local disks once its processes are ready", "[actors]") {
   const bool is_there = GENERATE(true, false);
   supervised_processes it({}, 1, true);
-  for (const int p : {0, 1})  // on another host than before: what is here is not that of its keeper
+  // The hosts are swapped: local states are not those of the process's keeper.
+  for (const int p : {0, 1})
     if (is_there || p == 0)
       it.nodes[std::size_t(p)].stored = {{p, runtime::step_id(1), {{p, {{"w", {1, 7}}}}}}};
   it.come(0);
@@ -378,12 +378,14 @@ TEST_CASE("COLD-2: a run that is started again looks at local disks when its pro
     if (!is_there)
       continue;
     CHECK(at.source.keeper == p);
-    CHECK(at.holder == told[std::size_t(1 - p)].keeper);  // who lives there keeps for the other one
+    // The process on that host keeps for the other one.
+    CHECK(at.holder == told[std::size_t(1 - p)].keeper);
   }
   const auto generation = it.nodes[1].replicas.back().generation;
   it.run(generation);
   REQUIRE(it.happened.size() == 1);
-  CHECK(it.prepared->node->ledger->says_job());  // the one before had died in between
+  // The previous supervisor died before it wrote the job.
+  CHECK(it.prepared->node->ledger->says_job());
   CHECK(it.happened[0].who == "the run before");
   CHECK(it.happened[0].why == "all died");
   CHECK(it.happened[0].from == (is_there ? "local disk" : "start"));
@@ -392,7 +394,7 @@ TEST_CASE("COLD-2: a run that is started again looks at local disks when its pro
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("asked to end before all processes stand a run that is started again waits for nobody",
+TEST_CASE("a request to end before all processes are ready ends a restarted run at once",
           "[actors]") {
   supervised_processes it({}, 1, true);
   it.come(0);
@@ -401,8 +403,7 @@ TEST_CASE("asked to end before all processes stand a run that is started again w
   CHECK(it.nodes[0].shut_down);
 }
 
-TEST_CASE("each process has a shard writer, and nothing is saved while one is missing",
-          "[actors]") {
+TEST_CASE("each process has a shard writer, and saving waits while one is missing", "[actors]") {
   const tests::scratch_folder folder;
   supervised_processes it(folder.path());
   it.come(0);
@@ -431,7 +432,7 @@ TEST_CASE("each process has a shard writer, and nothing is saved while one is mi
   it.commit_first();
   CHECK(it.saver.of<messages::save>().size() == 1);
   it.keep(1);
-  it.vote(2);  // the process dies while it writes: first the save is abandoned, then told why
+  it.vote(2);  // it dies while it writes: the save is abandoned before the loss is reported
   it.system.tell(it.supervisor,
                  messages::process_died{first_generation, 1, 1, "killed by signal 9"});
   CHECK(it.saver.of<messages::abandon>().size() == 1);
@@ -440,7 +441,7 @@ TEST_CASE("each process has a shard writer, and nothing is saved while one is mi
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("SHARDS-3: of a save that failed every stage is told at once", "[actors]") {
+TEST_CASE("SHARDS-3: a failed save is reported to every stage at once", "[actors]") {
   const tests::scratch_folder folder;
   supervised_processes it(folder.path());
   it.begin();

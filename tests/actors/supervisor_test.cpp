@@ -1,4 +1,4 @@
-// A supervisor alone: its node and all actors that it asks for are played by the test.
+// A supervisor alone; the test plays its node and the actors that it spawns.
 
 #include "actors/supervisor/supervisor.hpp"
 
@@ -18,7 +18,7 @@ using tests::first_generation;
 
 namespace {
 
-/// Of two replicas.
+/// A supervisor of two replicas.
 struct supervised {
   explicit supervised(std::uint64_t iterations = 2,
                       bool refuses_viewers = false,
@@ -127,8 +127,8 @@ struct supervised {
   std::vector<messages::committed> committed;
   std::vector<messages::happened> happened;
   std::vector<runtime::generation_id> ended;
-  std::uint64_t kept = 0;  ///< whose state all ranks are said to have
-  int stood = 2;           ///< ranks that are said to have stood
+  std::uint64_t kept = 0;  ///< step that all ranks report as kept
+  int stood = 2;           ///< ranks that report a state
   int restored = 0;
   bool shut_down = false;
   tests::deterministic system;
@@ -145,7 +145,7 @@ struct supervised {
 
 }  // namespace
 
-TEST_CASE("a supervisor tells each replica what it needs, and begins when all are ready",
+TEST_CASE("a supervisor sends each replica its settings, and begins when all are ready",
           "[actors]") {
   supervised it;
   REQUIRE(it.asked.size() == 2);
@@ -184,7 +184,7 @@ TEST_CASE("a supervisor decides after all votes, commits after all have applied,
   CHECK(it.end->text() == "it ended normally");
 }
 
-TEST_CASE("a supervisor says of each step what the one that follows will read", "[actors]") {
+TEST_CASE("a supervisor announces the data of the next step", "[actors]") {
   const bool stops = GENERATE(true, false);
   supervised it(stops ? 100 : 3, false, false, [&](auto& job) {
     auto& batch = job.training.batch;
@@ -207,7 +207,7 @@ TEST_CASE("a supervisor says of each step what the one that follows will read", 
   CHECK(told[2].next_microbatches == 0);
 }
 
-TEST_CASE("STEP-1: a state that stands before the votes do ends the job", "[actors]") {
+TEST_CASE("STEP-1: a state before all votes ends the job", "[actors]") {
   supervised it;
   it.all_ready();
   it.system.tell(it.supervisor, supervised::vote(0));
@@ -217,7 +217,7 @@ TEST_CASE("STEP-1: a state that stands before the votes do ends the job", "[acto
   CHECK(it.decisions() == 0);
 }
 
-TEST_CASE("STEP-2: replicas that vote other gradients end the job", "[actors]") {
+TEST_CASE("STEP-2: replicas with different gradients end the job", "[actors]") {
   supervised it;
   it.all_ready();
   auto other = supervised::vote(1);
@@ -227,7 +227,7 @@ TEST_CASE("STEP-2: replicas that vote other gradients end the job", "[actors]") 
   CHECK_THAT(it.end->text(), ContainsSubstring("STEP-2"));
 }
 
-TEST_CASE("STEP-3: a vote for another step than the one that runs ends the job", "[actors]") {
+TEST_CASE("STEP-3: a vote for another step than the running one ends the job", "[actors]") {
   const std::uint64_t step = GENERATE(0, 2);
   supervised it;
   it.all_ready();
@@ -236,8 +236,7 @@ TEST_CASE("STEP-3: a vote for another step than the one that runs ends the job",
   CHECK_THAT(it.end->text(), ContainsSubstring("STEP-3"));
 }
 
-TEST_CASE("STEP-3: a vote for a step that was committed ends the job, which commits it once",
-          "[actors]") {
+TEST_CASE("STEP-3: a vote for a committed step ends the job, which commits it once", "[actors]") {
   supervised it;
   it.all_ready();
   for (int r = 0; r < 2; ++r)
@@ -250,7 +249,7 @@ TEST_CASE("STEP-3: a vote for a step that was committed ends the job, which comm
   CHECK(it.committed.size() == 1);
 }
 
-TEST_CASE("STEP-5: replicas that end in other states end the job", "[actors]") {
+TEST_CASE("STEP-5: replicas with different states end the job", "[actors]") {
   supervised it;
   it.all_ready();
   for (int r = 0; r < 2; ++r)
@@ -263,8 +262,7 @@ TEST_CASE("STEP-5: replicas that end in other states end the job", "[actors]") {
   CHECK(it.committed.empty());
 }
 
-TEST_CASE("STEP-6: a replica whose tensor ranks hold a parameter otherwise ends the job",
-          "[actors]") {
+TEST_CASE("STEP-6: a replica with different copies of a parameter ends the job", "[actors]") {
   supervised it;
   it.all_ready();
   for (int r = 0; r < 2; ++r)
@@ -279,8 +277,7 @@ TEST_CASE("STEP-6: a replica whose tensor ranks hold a parameter otherwise ends 
   CHECK(it.committed.empty());
 }
 
-TEST_CASE("VERIFY-1: of two replicas that differ the step that runs again names the guilty one",
-          "[actors]") {
+TEST_CASE("VERIFY-1: with two replicas the repeated step names the guilty one", "[actors]") {
   const int guilty = GENERATE(0, 1);
   supervised it(100, false, true);
   it.all_ready();
@@ -312,7 +309,7 @@ TEST_CASE("VERIFY-1: of two replicas that differ the step that runs again names 
   CHECK_THAT(x.why, ContainsSubstring("step 1 (w)"));
 }
 
-TEST_CASE("STEP-8: a second vote of one replica is not taken for the other's", "[actors]") {
+TEST_CASE("STEP-8: a second vote of one replica does not count for the other", "[actors]") {
   supervised it;
   it.all_ready();
   it.system.tell(it.supervisor, supervised::vote(0));
@@ -321,7 +318,7 @@ TEST_CASE("STEP-8: a second vote of one replica is not taken for the other's", "
   CHECK_THAT(it.end->text(), ContainsSubstring("STEP-8"));
 }
 
-TEST_CASE("a supervisor drops what belongs to another generation", "[actors]") {
+TEST_CASE("a supervisor ignores messages of another generation", "[actors]") {
   supervised it;
   it.all_ready();
   auto stale = supervised::vote(0);
@@ -332,7 +329,8 @@ TEST_CASE("a supervisor drops what belongs to another generation", "[actors]") {
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("a supervisor ends with the cause of the death of those it depends on", "[actors]") {
+TEST_CASE("a supervisor ends with the cause of the death of an actor that it depends on",
+          "[actors]") {
   const std::string who = GENERATE("loader", "checkpointer", "monitor", "replica");
   supervised it;
   it.all_ready();
@@ -349,7 +347,7 @@ TEST_CASE("a supervisor ends with the cause of the death of those it depends on"
   CHECK(it.end->text() == who + ": the disk is gone");
 }
 
-TEST_CASE("a run whose data cannot be read ends when what it was saving is saved", "[actors]") {
+TEST_CASE("a run with unreadable data ends after the save in progress", "[actors]") {
   const bool saves = GENERATE(true, false), dies = GENERATE(true, false);
   supervised it(5, false, false, [&](runtime::training_job& job) {
     job.checkpoints.save = "nowhere";
@@ -360,12 +358,12 @@ TEST_CASE("a run whose data cannot be read ends when what it was saving is saved
   REQUIRE(it.steps() == 2);
   it.system.kill(it.loader, messages::make_error(ec::refused, "loader: no data"));
   CHECK(it.end->has_come() == !saves);
-  it.system.tell(it.supervisor, supervised::vote(1, 2));  // from where its data could be read
+  it.system.tell(it.supervisor, supervised::vote(1, 2));  // from the replica with readable data
   if (saves) {
     CHECK_FALSE(it.end->has_come());
     const auto order = it.saver.of<messages::save>().at(0);
     CHECK(order.step == runtime::step_id(1));
-    if (dies)  // whom the checkpoint may need
+    if (dies)  // its parts can be needed for the checkpoint
       it.system.kill(it.replicas[0], messages::make_error(ec::protocol_violated, "broken"));
     else
       it.system.tell(it.supervisor, messages::saved{order.generation, order.step, order.attempt});
@@ -376,7 +374,7 @@ TEST_CASE("a run whose data cannot be read ends when what it was saving is saved
   CHECK(it.committed.size() == 1);
 }
 
-TEST_CASE("a supervisor takes one that hangs for dead when its node says so", "[actors]") {
+TEST_CASE("a supervisor treats a hung actor as dead when its node reports it", "[actors]") {
   const std::string who = GENERATE("loader", "checkpointer", "monitor", "replica:1");
   supervised it;
   it.all_ready();
@@ -400,7 +398,7 @@ TEST_CASE("a replica that was only cancelled is not the cause of a job's end", "
   CHECK(it.end->text() == "replica:1: broken");
 }
 
-TEST_CASE("a viewer's death ends nothing, and a viewer that is refused ends the job", "[actors]") {
+TEST_CASE("the death of a viewer is ignored, and a refused viewer ends the job", "[actors]") {
   supervised it;
   it.all_ready();
   it.system.kill(it.viewer, messages::make_error(ec::protocol_violated, "viewer: broken"));
@@ -423,7 +421,7 @@ TEST_CASE("a supervisor that is asked to stop finishes the step first", "[actors
   CHECK(it.shut_down);
 }
 
-TEST_CASE("a rank that never stood has no state to go back to", "[actors]") {
+TEST_CASE("a rank that never had a state cannot go back to one", "[actors]") {
   const bool all = GENERATE(true, false);
   supervised it(100, false, true);
   it.stood = all ? 2 : 1;
@@ -433,8 +431,7 @@ TEST_CASE("a rank that never stood has no state to go back to", "[actors]") {
         == (all ? runtime::state_tier::estate : runtime::state_tier::start));
 }
 
-TEST_CASE("LEDGER-2: a step that runs again with another state ends the run, and is named",
-          "[actors]") {
+TEST_CASE("LEDGER-2: a repeated step with another state ends the run, and is named", "[actors]") {
   const bool same = GENERATE(true, false);
   supervised it(100, false, true);
   it.stood = 2;
@@ -444,7 +441,7 @@ TEST_CASE("LEDGER-2: a step that runs again with another state ends the run, and
   for (int r = 0; r < 2; ++r)
     it.system.tell(it.supervisor, supervised::applied(r));
   REQUIRE(it.committed.size() == 1);
-  // All have lost what they had: from the start again.
+  // All ranks lost their states: the run starts again.
   it.system.kill(it.replicas[0], messages::make_error(ec::protocol_violated, "replica:0: broken"));
   REQUIRE(it.asked.size() == 4);
   const auto second = runtime::make_generation(0, 2);
@@ -462,13 +459,13 @@ TEST_CASE("LEDGER-2: a step that runs again with another state ends the run, and
       applied.own["w"].low ^= 1;
     it.system.tell(it.supervisor, applied);
   }
-  CHECK(it.committed.size() == 1);  // told once
+  CHECK(it.committed.size() == 1);  // reported once
   CHECK(it.end->has_come() == !same);
   if (!same)
     CHECK_THAT(it.end->text(), ContainsSubstring("LEDGER-2: step 1") && ContainsSubstring("in w"));
 }
 
-TEST_CASE("a supervisor without an agent refuses a job of several processes", "[actors]") {
+TEST_CASE("a supervisor without an agent refuses a job with several processes", "[actors]") {
   auto job = tests::tiny_job(1, 2);
   job.layout.processes = 2;
   tests::deterministic system;

@@ -1,4 +1,4 @@
-// Seeds hold, planted bugs are found, and each oracle complains.
+// Seeds without complaints, detection of planted bugs, and each oracle.
 
 #include "actors/simulation/seed_judge.hpp"
 
@@ -22,7 +22,7 @@ using namespace troupe::actors::simulation;
 
 namespace {
 
-/// What is logged of saves that the simulated disk refuses is no news here.
+/// Hides warnings about simulated failures of the disk.
 struct quiet {
   quiet() { runtime::set_log_level(runtime::severity::error); }
   ~quiet() { runtime::set_log_level(runtime::severity::info); }
@@ -56,7 +56,8 @@ bool says(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("seeds hold: orders, delays, deaths and disks disturb no run that ends", "[simulation]") {
+TEST_CASE("seeds pass: schedules, delays, deaths and disk faults do not change finished runs",
+          "[simulation]") {
   const quiet here;
   const tests::scratch_folder folder;
   seed_judge judge(folder / "simulated");
@@ -79,7 +80,7 @@ TEST_CASE("a seed gives the same trace, byte by byte", "[simulation][unsanitized
     const tests::scratch_folder folder;
     seed_judge judge(folder / "simulated");
     if (i == 1)
-      judge.judge(seed + 1);  // what ran before changes nothing
+      judge.judge(seed + 1);  // earlier runs have no influence
     hashes[i] = judge.judge(seed, {.trace = [&](std::string_view x) { traces[i] += x; }}).hash;
   }
   CHECK(traces[0].size() > 1000);
@@ -89,9 +90,8 @@ TEST_CASE("a seed gives the same trace, byte by byte", "[simulation][unsanitized
 
 namespace {
 
-/// Near the first seed that finds a bug, as `troupe simulate --mutant NAME` tells: a search from 1
-/// takes long where few seeds bring about what the bug is in. Another draw of what seeds are moves
-/// them.
+/// A seed shortly before the first one that finds the bug, as `troupe simulate --mutant NAME`
+/// reports; a search from 1 would take long. Changes to the generation of seeds move these numbers.
 std::uint64_t seed_before(planted_bug x) {
   switch (x) {
     case planted_bug::count_old_ready:
@@ -129,7 +129,7 @@ TEST_CASE("every planted bug is found", "[simulation][unsanitized]") {
   CHECK(planted_bug_from(bug.name) == bug.what);
 }
 
-TEST_CASE("undisturbed simulated runs are those of the trainer without actors", "[simulation]") {
+TEST_CASE("undisturbed simulated runs equal those of the trainer without actors", "[simulation]") {
   const quiet here;
   const tests::scratch_folder folder;
   int compared = 0;
@@ -137,7 +137,7 @@ TEST_CASE("undisturbed simulated runs are those of the trainer without actors", 
     const auto job = small_job(shape, folder / "saved");
     if (job.layout.tensor > 1 || job.layout.schedule.source == "dualpipe"
         || job.reduction.grain != runtime::default_grain)
-      continue;  // which sum in another order
+      continue;  // they sum in another order
     CAPTURE(describe_shape(job));
     const auto seen = play(prepare_small(job), {});
     runtime::stream stream(job.backend, 1, {});
@@ -151,7 +151,7 @@ TEST_CASE("undisturbed simulated runs are those of the trainer without actors", 
   CHECK(compared >= 12);
 }
 
-TEST_CASE("each oracle complains of what it looks for, and of nothing else", "[simulation]") {
+TEST_CASE("each oracle complains of its own fault only", "[simulation]") {
   CHECK(wrong_with([](seen_run&) {}).empty());
   CHECK(says(wrong_with([](seen_run& x) { x.end.reset(); }), "does not end"));
   CHECK(says(wrong_with([](seen_run& x) { x.leased = 2; }), "2 tickets are still leased"));
@@ -197,7 +197,7 @@ TEST_CASE("each oracle complains of what it looks for, and of nothing else", "[s
           x.state_lost = true;
           x.events[0].resumed = 0;
         }).empty());
-  // Four in a row end a run that recovers, if its reason names one of them.
+  // Four deaths in a row may end a recovering run if its reason names one of them.
   const auto fourth = [&](const std::string& reason) {
     return recovering([&](seen_run& x) {
       x.killed = {"stage#9", "stage#11", "stage#13", "disk"};
@@ -249,7 +249,7 @@ TEST_CASE("each oracle complains of what it looks for, and of nothing else", "[s
 
 namespace {
 
-/// Two replicas of two stages, which hold the same; saves after each step, and leaves none out.
+/// Two equal replicas of two stages; saves after each step, and skips none.
 runtime::training_job alike_replicas(const std::filesystem::path& folder,
                                      bool recovers,
                                      int processes = 1) {
@@ -287,33 +287,31 @@ disturbance at_step(disturbance::kind what, const std::string& moment, std::uint
 
 }  // namespace
 
-TEST_CASE("a lane that hangs is replaced after the time of suspicion, whenever it goes on",
-          "[simulation]") {
+TEST_CASE("a hung lane is replaced after the timeout, even if it resumes", "[simulation]") {
   const quiet here;
   const std::string moment = GENERATE("forward", "reduce", "updated");
-  const std::uint64_t lasts_s = GENERATE(0, 45, 70, 100);  // 0: for ever
+  const std::uint64_t lasts_s = GENERATE(0, 45, 70, 100);  // 0: forever
   CAPTURE(moment, lasts_s);
   const auto x = run_with({at_step(disturbance::kind::hang, moment, lasts_s)});
   CHECK(complaints(x.disturbed, x.calm).empty());
   REQUIRE(x.disturbed.events.size() == 1);
   CHECK(says(x.disturbed.events[0].why, "has shown no progress for"));
   CHECK(x.disturbed.restarts.size() == 1);
-  CHECK(x.disturbed.turns < 2 * x.calm.turns);  // no clock is run by looks
+  CHECK(x.disturbed.turns < 2 * x.calm.turns);  // looks of the failure detector cause few turns
   CHECK(x.disturbed.ns > 30'000'000'000);
 }
 
-TEST_CASE("a supervisor that hangs gets a successor, and harms nobody when it goes on",
-          "[simulation]") {
+TEST_CASE("a hung supervisor gets a successor, and does no harm when it resumes", "[simulation]") {
   const quiet here;
   const std::string moment = GENERATE("forward", "reduce", "decided", "updated", "save");
-  const std::uint64_t lasts_s = GENERATE(0, 31, 45, 100);  // 0: for ever
+  const std::uint64_t lasts_s = GENERATE(0, 31, 45, 100);  // 0: forever
   CAPTURE(moment, lasts_s);
   auto hang = at_step(disturbance::kind::hang, moment, lasts_s);
   hang.who = "supervisor";
   hang.moment->count = 2;
   const auto x = run_with({hang});
   CHECK(complaints(x.disturbed, x.calm).empty());
-  if (lasts_s == 31) {  // it may have gone on before the next look
+  if (lasts_s == 31) {  // it can resume before the next look
     CHECK(x.disturbed.restarts.size() <= 1);
     return;
   }
@@ -323,15 +321,15 @@ TEST_CASE("a supervisor that hangs gets a successor, and harms nobody when it go
   CHECK(x.disturbed.ns > 30'000'000'000);
 }
 
-TEST_CASE("a node that hangs holds up nothing but what needs it", "[simulation]") {
+TEST_CASE("a hung node blocks only what needs it", "[simulation]") {
   const quiet here;
   const std::string moment = GENERATE("restore", "forward", "updated");
-  const std::uint64_t lasts_s = GENERATE(0, 45, 100);  // 0: for ever
+  const std::uint64_t lasts_s = GENERATE(0, 45, 100);  // 0: forever
   CAPTURE(moment, lasts_s);
   auto hang = at_step(disturbance::kind::hang, moment, lasts_s);
   hang.who = "node";
   hang.moment->count = 1;
-  // Another death, after which the hanging node is asked for a generation's end.
+  // A second failure: the hung node has to end a generation.
   const auto x = run_with({hang,
                            {.what = disturbance::kind::kill_actor,
                             .who = "stage",
@@ -341,7 +339,7 @@ TEST_CASE("a node that hangs holds up nothing but what needs it", "[simulation]"
   CHECK(x.disturbed.ns > 30'000'000'000);
 }
 
-TEST_CASE("a lane that takes long, but not too long, is not suspected", "[simulation]") {
+TEST_CASE("a lane that is slow within the timeout is not suspected", "[simulation]") {
   const quiet here;
   const auto x = run_with({at_step(disturbance::kind::hang, "forward", 20)});
   CHECK(complaints(x.disturbed, x.calm).empty());
@@ -356,13 +354,12 @@ TEST_CASE("wrong bits are found before they are committed", "[simulation]") {
   CHECK(complaints(x.disturbed, x.calm).empty());
   REQUIRE(x.disturbed.restarts.size() == 1);
   const auto& why = x.disturbed.events.at(0).why;
-  // Of the embedding, which two stages have, it is STEP-6.
+  // The embedding is on two stages: STEP-6 can find it.
   CHECK((moment == "reduce" ? says(why, "STEP-2") : says(why, "STEP-5") || says(why, "STEP-6")));
 }
 
-TEST_CASE(
-    "what was kept and is damaged is read from a checkpoint, if that cannot be read once, too",
-    "[simulation]") {
+TEST_CASE("a damaged kept state is replaced by a checkpoint, whose first read can fail",
+          "[simulation]") {
   const quiet here;
   const auto x = run_with({{.what = disturbance::kind::kill_actor,
                             .who = "stage",
@@ -374,8 +371,7 @@ TEST_CASE(
   CHECK(x.disturbed.restarts.size() == 3);
 }
 
-TEST_CASE("the last checkpoint is written, however often a disk refused it at first",
-          "[simulation]") {
+TEST_CASE("the last checkpoint is written after several disk failures", "[simulation]") {
   const quiet here;
   const auto x = run_with({{.what = disturbance::kind::refuse_last, .how_often = 3}});
   CHECK(x.disturbed.disk_refused);
@@ -384,8 +380,8 @@ TEST_CASE("the last checkpoint is written, however often a disk refused it at fi
 
 namespace {
 
-/// Between both processes. With `keep` a keeper is about to ask for tensors; the first four of a
-/// generation are of the state that it begins with.
+/// Breaks the connection between both processes. At the moment `keep` a keeper redeems tensors; the
+/// first four of a generation belong to its initial state.
 disturbance broken_at(const moment_of_step& moment,
                       const std::string& planes = "all",
                       std::array<std::uint64_t, 2> heard_ns = {}) {
@@ -395,10 +391,8 @@ disturbance broken_at(const moment_of_step& moment,
 
 }  // namespace
 
-TEST_CASE(
-    "LINK-1: a connection that breaks costs one generation, whoever hears of it first and how late "
-    "the other",
-    "[simulation]") {
+TEST_CASE("LINK-1: a broken connection costs one generation, in any order and delay of the reports",
+          "[simulation]") {
   const quiet here;
   const std::string planes = GENERATE("all", "groups", "tickets");
   const std::uint64_t first = GENERATE(0, 1'000'000);
@@ -416,9 +410,8 @@ TEST_CASE(
   CHECK(x.disturbed.restarts.size() == 1);
 }
 
-TEST_CASE(
-    "MEMBER-7: where a connection breaks again one of its ends is exchanged, and no step lost",
-    "[simulation]") {
+TEST_CASE("MEMBER-7: after a second break one end is exchanged, and no step is lost",
+          "[simulation]") {
   const quiet here;
   const auto x = run_with({broken_at({"keep", 6}), broken_at({"keep", 14})}, 2);
   CHECK(complaints(x.disturbed, x.calm).empty());
@@ -430,8 +423,7 @@ TEST_CASE(
   CHECK(x.disturbed.restarts.size() == 2);
 }
 
-TEST_CASE("a connection that breaks ends a run that does not recover, and is named",
-          "[simulation]") {
+TEST_CASE("a broken connection ends a run without recovery, and is named", "[simulation]") {
   const quiet here;
   const tests::scratch_folder folder;
   const auto calm = play(prepare_small(alike_replicas(folder / "saved", false)), {});

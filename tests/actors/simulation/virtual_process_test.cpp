@@ -1,4 +1,4 @@
-// Several processes in one: what goes from one to another, and what a death is.
+// Several virtual processes: messages between them, and deaths.
 
 #include "actors/simulation/virtual_process.hpp"
 
@@ -29,7 +29,7 @@ namespace {
 
 constexpr std::uint64_t latency = 1'000'000;
 
-/// An actor that does what the test says, and takes down what it hears, and when.
+/// An actor that runs given functions, and logs its messages with times.
 struct probe {
   std::vector<std::pair<std::uint64_t, std::string>> heard;
   std::vector<std::function<void(caf::event_based_actor*)>> acts;
@@ -83,7 +83,7 @@ struct two_hosts {
       a->context()->messages->send(self, of_b.self, messages::drain{what});
     });
   }
-  /// Both are of the job, and have connections of data.
+  /// Gives both processes places in the job, with data connections.
   void take_places() {
     a->take_place({0, 1});
     b->take_place({1, 1});
@@ -91,7 +91,7 @@ struct two_hosts {
       process->context()->neighbours->when_broken(
           [to = heard](const broken_connection& x) { to->push_back(name_of_connection(x.to)); });
   }
-  /// `heard_ns`: by `a`, and by `b`.
+  /// `heard_ns`: when `a` and `b` are told.
   bool break_off(std::array<std::uint64_t, 2> heard_ns) {
     return network.wiring().break_off(*a->links(), *b->links(), {.heard_ns = heard_ns}, "cut");
   }
@@ -106,10 +106,10 @@ struct two_hosts {
   virtual_network network;
   virtual_process *a = nullptr, *b = nullptr;
   probe of_a, of_b;
-  std::vector<std::string> told_a, told_b;  ///< connections that broke
+  std::vector<std::string> told_a, told_b;  ///< reported breaks
 };
 
-/// Redeems on a fiber of the world; what came of it.
+/// Redeems a ticket on a fiber of the world, and stores the outcome.
 struct redeeming {
   std::string outcome = "waits";
   std::uint64_t ended = 0;
@@ -133,7 +133,7 @@ struct redeeming {
 
 }  // namespace
 
-TEST_CASE("a message to another host takes the network's time, and keeps its order",
+TEST_CASE("a message to another host takes the network's time and keeps its order",
           "[simulation]") {
   two_hosts at({.delayed = 0.5, .longest_delay_ns = 10 * latency, .network_latency_ns = latency});
   const auto begin = at.in.now_ns();
@@ -146,12 +146,12 @@ TEST_CASE("a message to another host takes the network's time, and keeps its ord
   CHECK(at.of_b.heard.front().first >= begin + latency / 2);
 }
 
-TEST_CASE("what is sent to the dead vanishes, and what the dead had sent arrives", "[simulation]") {
+TEST_CASE("messages to a dead process are lost, and its earlier messages arrive", "[simulation]") {
   two_hosts at;
   at.of_b.act([&](caf::event_based_actor* self) {
     at.b->context()->messages->send(self, at.of_a.self, messages::drain{"last words"});
   });
-  at.in.turn();  // it has sent
+  at.in.turn();  // the message is sent
   at.network.kill(*at.b);
   CHECK(at.b->is_dead());
   at.send_to_b("too late");
@@ -167,8 +167,7 @@ TEST_CASE("what is sent to the dead vanishes, and what the dead had sent arrives
   CHECK_FALSE(answered);
 }
 
-TEST_CASE("news of a death in another process comes late, and says that the link is down",
-          "[simulation]") {
+TEST_CASE("the death of another process is reported late, as a broken link", "[simulation]") {
   two_hosts at;
   at.of_a.act([&](caf::event_based_actor* self) {
     at.a->context()->messages->monitor(self, at.of_b.self);
@@ -184,7 +183,8 @@ TEST_CASE("news of a death in another process comes late, and says that the link
   CHECK(bool(at.in.find(at.of_a.self.id())));
 }
 
-TEST_CASE("an actor that ends by itself in another process tells its own reason", "[simulation]") {
+TEST_CASE("an actor that ends by itself in another process reports its own reason",
+          "[simulation]") {
   two_hosts at;
   at.of_a.act([&](caf::event_based_actor* self) {
     at.a->context()->messages->monitor(self, at.of_b.self);
@@ -194,8 +194,7 @@ TEST_CASE("an actor that ends by itself in another process tells its own reason"
   CHECK(at.of_a.count("down") == 1);
 }
 
-TEST_CASE("a network that is parted one way keeps back what goes that way, and loses nothing",
-          "[simulation]") {
+TEST_CASE("a one-way partition delays messages of that direction and loses none", "[simulation]") {
   two_hosts at;
   const auto healed = at.in.now_ns() + 100 * latency;
   at.network.part(*at.a, *at.b, healed);
@@ -223,8 +222,7 @@ TEST_CASE("a ticket of another process is redeemed once, after the network's tim
   CHECK(second.outcome.starts_with("HANDOFF-2"));
 }
 
-TEST_CASE("who waits for a ticket of another process is released by its death, at once",
-          "[simulation]") {
+TEST_CASE("the death of the holder ends a redeem at once", "[simulation]") {
   two_hosts at;
   const redeeming under_test(at, *at.a, at.deposit(*at.b), {});
   at.in.turn();
@@ -233,8 +231,7 @@ TEST_CASE("who waits for a ticket of another process is released by its death, a
   CHECK(under_test.outcome.find("has died") != std::string::npos);
 }
 
-TEST_CASE("who waits for a ticket of another process is released by its own generation's end",
-          "[simulation]") {
+TEST_CASE("the end of its own generation ends a redeem", "[simulation]") {
   two_hosts at;
   const runtime::cancel_token token;
   const auto ticket = at.deposit(*at.b);
@@ -278,14 +275,13 @@ TEST_CASE("ranks of several processes meet, and each is released by its own proc
   CHECK(seen == std::vector<std::string>{"a met", "b met"});
   of_a.cancel();
   at.run();
-  CHECK(seen.size() == 2);  // the other waits on
+  CHECK(seen.size() == 2);  // the other still waits
   of_b.cancel();
   at.run();
   CHECK(seen.back() == "b released");
 }
 
-TEST_CASE("who waits over a connection that breaks is told when that end hears of it",
-          "[simulation]") {
+TEST_CASE("a redeem over a broken connection fails once its end is told", "[simulation]") {
   two_hosts at;
   at.take_places();
   const auto ticket = at.deposit(*at.b);
@@ -297,13 +293,13 @@ TEST_CASE("who waits over a connection that breaks is told when that end hears o
   CHECK(under_test.outcome.find("cut") != std::string::npos);
   CHECK(under_test.ended >= begin + 100 * latency);
   CHECK(at.told_a == std::vector<std::string>{"connection:1.1"});
-  CHECK(at.told_b.empty());  // it misses nothing
+  CHECK(at.told_b.empty());  // it lost nothing
   const redeeming again(at, *at.a, ticket, {});
   at.run();
-  CHECK(again.outcome.find("cut") != std::string::npos);  // of that generation
+  CHECK(again.outcome.find("cut") != std::string::npos);  // same generation
 }
 
-TEST_CASE("LINK-1: a connection that broke is made anew for the next generation", "[simulation]") {
+TEST_CASE("LINK-1: a broken connection is replaced in the next generation", "[simulation]") {
   two_hosts at;
   at.take_places();
   const redeeming lost(at, *at.a, at.deposit(*at.b), {});
@@ -317,11 +313,11 @@ TEST_CASE("LINK-1: a connection that broke is made anew for the next generation"
   CHECK(next.outcome == "16 bytes");
 }
 
-TEST_CASE("of a connection over which nobody waits nobody is told, and the next ticket has another",
+TEST_CASE("a break without a waiting redeem is not reported, and the next redeem reconnects",
           "[simulation]") {
   two_hosts at;
   at.take_places();
-  CHECK_FALSE(at.break_off({0, 0}));  // there is none
+  CHECK_FALSE(at.break_off({0, 0}));  // there is no connection yet
   const redeeming first(at, *at.a, at.deposit(*at.b), {});
   at.run();
   CHECK(at.break_off({0, 0}));
@@ -334,7 +330,7 @@ TEST_CASE("of a connection over which nobody waits nobody is told, and the next 
 
 namespace {
 
-/// A rank that comes to a barrier of a group with the other process, on a fiber.
+/// A rank in a barrier with the other process, on a fiber.
 struct meeting_rank {
   runtime::cancel_token until;
   std::string outcome = "waits";
@@ -363,7 +359,7 @@ struct meeting_rank {
 
 }  // namespace
 
-TEST_CASE("a group whose connection broke meets no more, and each end hears of it by itself",
+TEST_CASE("a group with a broken connection cannot meet, and each end is told separately",
           "[simulation]") {
   two_hosts at;
   at.take_places();
@@ -389,7 +385,7 @@ TEST_CASE("a group whose connection broke meets no more, and each end hears of i
   CHECK(at.told_b == std::vector<std::string>{"connection:0.1"});
 }
 
-TEST_CASE("LINK-1: an end that closes what broke hears nothing of it later, and the other one does",
+TEST_CASE("LINK-1: an end that closed a broken connection gets no later report, the other does",
           "[simulation]") {
   two_hosts at;
   at.take_places();
@@ -397,7 +393,7 @@ TEST_CASE("LINK-1: an end that closes what broke hears nothing of it later, and 
   {
     const meeting_rank of_a(*at.a, 0, 1), of_b(*at.b, 1, 1);
     at.break_off({0, 50 * latency});
-    at.in.turn();  // `a` hears
+    at.in.turn();  // `a` is told
   }
   REQUIRE(at.told_a.size() == 1);
   at.a->context()->neighbours->renew_connections(1);
@@ -413,7 +409,7 @@ TEST_CASE("LINK-1: an end that closes what broke hears nothing of it later, and 
   at.run();
 }
 
-TEST_CASE("the connections of who has died break for the others", "[simulation]") {
+TEST_CASE("the connections of a dead process break for its peers", "[simulation]") {
   two_hosts at;
   at.take_places();
   meeting_rank of_a(*at.a, 0, 1);

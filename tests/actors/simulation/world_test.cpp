@@ -20,12 +20,12 @@ namespace {
 
 using lines = std::vector<std::string>;
 
-/// Takes down each number, and when.
+/// Logs each number with its time.
 caf::behavior listener(caf::event_based_actor*, world* in, lines* to, std::string name) {
   return {[=](int i) { to->push_back(fmt::format("{} {} at {}", name, i, in->now_ns())); }};
 }
 
-/// Waits in its turn, as one that blocks on a disk.
+/// Sleeps within its turn, like a thread blocked on a disk.
 caf::behavior sleeper(caf::event_based_actor*, lines* to) {
   return {[=](int i) {
     to->push_back(fmt::format("begins {}", i));
@@ -39,7 +39,7 @@ void run(world& in) {
   }
 }
 
-/// What two actors hear that are told three numbers each, in the order of this seed.
+/// The messages of two actors that get three numbers each, in the order of this seed.
 lines order_of(std::uint64_t seed, mix how, std::string* trace = nullptr) {
   lines seen;
   world in(seed, std::move(how), std::make_shared<turn_trace>([&](std::string_view line) {
@@ -57,8 +57,7 @@ lines order_of(std::uint64_t seed, mix how, std::string* trace = nullptr) {
 
 }  // namespace
 
-TEST_CASE("a seed decides who runs: the same one the same turns, others other ones",
-          "[simulation]") {
+TEST_CASE("the same seed gives the same schedule, and other seeds give others", "[simulation]") {
   const mix any{.by = mix::order::uniform};
   std::string first, second;
   CHECK(order_of(1, any, &first) == order_of(1, any, &second));
@@ -67,10 +66,11 @@ TEST_CASE("a seed decides who runs: the same one the same turns, others other on
   std::set<lines> all;
   for (std::uint64_t seed = 1; seed <= 200; ++seed)
     all.insert(order_of(seed, any));
-  CHECK(all.size() == 20);  // every order of three and three: messages to one stay in theirs
+  // Every interleaving of three and three; messages to one actor stay in order.
+  CHECK(all.size() == 20);
 }
 
-TEST_CASE("with priorities one runs before the other until a change point", "[simulation]") {
+TEST_CASE("with priorities one actor runs before the other until a change point", "[simulation]") {
   std::set<lines> all;
   for (std::uint64_t salt = 1; salt <= 50; ++salt)
     all.insert(order_of(1, {.by = mix::order::priorities, .salt = salt}));
@@ -80,7 +80,7 @@ TEST_CASE("with priorities one runs before the other until a change point", "[si
   CHECK(all.size() > 2);
 }
 
-TEST_CASE("the clock goes on when nobody can run, to the next timer", "[simulation]") {
+TEST_CASE("with all actors idle the clock advances to the next timer", "[simulation]") {
   world in(1, calm(), std::make_shared<turn_trace>());
   lines seen;
   const auto who = in.system().spawn(listener, &in, &seen, "a");
@@ -98,7 +98,7 @@ TEST_CASE("the clock goes on when nobody can run, to the next timer", "[simulati
                  fmt::format("a 2 at {}", begin + 3600'000'000'000)});
 }
 
-TEST_CASE("an actor may wait within its turn, and others have theirs meanwhile", "[simulation]") {
+TEST_CASE("an actor can sleep within its turn while others run", "[simulation]") {
   world in(1, calm(), std::make_shared<turn_trace>());
   lines seen;
   const auto slow = in.system().spawn(sleeper, &seen);
@@ -116,7 +116,7 @@ TEST_CASE("an actor may wait within its turn, and others have theirs meanwhile",
   CHECK(in.on_fibers().empty());
 }
 
-TEST_CASE("a world that ends leaves no actor and no fiber, though one waits for ever",
+TEST_CASE("a world that ends leaves no actor and no fiber, even if one waits forever",
           "[simulation]") {
   lines seen;
   const auto kept = std::make_shared<int>(1);
