@@ -3,7 +3,7 @@
 
 add_subdirectory(emulator)
 troupe_test(emulator troupe_emulated_options)
-troupe_test(kernels_cuda test_operations troupe_emulated_kernels troupe_kernels_backend)
+troupe_test(kernels_cuda test_operations troupe_emulated_kernels troupe_kernels_backend SHARDS 4)
 
 # As inexact as a device may be, which the tests' tolerances have room for: products, and what calls
 # approximate functions. Attention takes a minute: by hand, when its tolerances change.
@@ -44,7 +44,7 @@ if(TARGET plugin_cuda)
 endif()
 
 # The runtime and the actors on a device, by its plug-in.
-troupe_test(device_cuda troupe_actors troupe_runtime_inference troupe_emulator)
+troupe_test(device_cuda troupe_actors troupe_runtime_inference troupe_emulator SHARDS 2)
 add_dependencies(test_device_cuda emulated_plugins)
 troupe_test(collective_cuda troupe_runtime_collective troupe_emulator)
 add_dependencies(test_collective_cuda emulated_plugins)

@@ -4,6 +4,7 @@
 """
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -49,10 +50,11 @@ def tokenizer(folder):
 SMALL = ["--num-layers", 2, "--hidden-size", 32, "--num-attention-heads", 2, "--seq-length", 16,
          "--micro-batch-size", 2, "--global-batch-size", 4, "--train-iters", 6, "--lr", 1e-3,
          "--eval-iters", 1, "--eval-interval", 3, "--threads-per-worker", 1]
-# The order of mock data's millions of samples is drawn once for all runs of a check: that is most of what a
-# run of six small steps takes.
-INDEX = tempfile.TemporaryDirectory(prefix="troupe-index-")
-MOCK = ["--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", 100, "--data-cache-path", INDEX.name]
+# Drawing the order of mock data's millions of samples takes longer than six small steps. All runs share one order: in
+# tests/run.sh those of all checks, by hand those of one process.
+OWN_INDEX = None if os.environ.get("TROUPE_TEST_SHARED") else tempfile.TemporaryDirectory(prefix="troupe-index-")
+INDEX = OWN_INDEX.name if OWN_INDEX else os.path.join(os.environ["TROUPE_TEST_SHARED"], "mock-index")
+MOCK = ["--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", 100, "--data-cache-path", INDEX]
 
 
 def check_help(folder):

@@ -13,15 +13,16 @@ import subprocess
 import sys
 import termios
 
-import watch_test
-from watch_test import TRAIN, refuses, run, works, wrong
+import cli_test
+from cli_test import refuses, run, works, wrong
+from watch_test import TRAIN
 
 
 def on_terminal(words, columns, **environment):
     """What a command writes on a terminal of so many columns."""
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    with subprocess.Popen([watch_test.PROGRAM, *map(str, words)], stdout=its, stderr=its, stdin=subprocess.DEVNULL,
+    with subprocess.Popen([cli_test.PROGRAM, *map(str, words)], stdout=its, stderr=its, stdin=subprocess.DEVNULL,
                           env={**os.environ, "TERM": "xterm", **environment}) as program:
         os.close(its)
         text = b""
@@ -110,7 +111,7 @@ def check_forms(folder):
 
 def check_signals(folder):
     """The prompt after a second signal stands on a line of its own; what is not saved is said."""
-    slow = [watch_test.PROGRAM, *map(str, [*TRAIN, "--train-iters", 1000000, "--plant-delays", "1,200000,0"])]
+    slow = [cli_test.PROGRAM, *map(str, [*TRAIN, "--train-iters", 1000000, "--plant-delays", "1,200000,0"])]
     ours, its = pty.openpty()
     with subprocess.Popen(slow, stdout=its, stderr=its, stdin=subprocess.DEVNULL,
                           env={**os.environ, "TERM": "xterm"}) as program:
@@ -168,4 +169,4 @@ def check_signals(folder):
 
 
 if __name__ == "__main__":
-    sys.exit(watch_test.main(sys.argv[1], sys.argv[2:], globals()))
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

@@ -65,7 +65,7 @@ class job:
         self.given, self.log, self.out = (self.folder / x for x in (run, "log.jsonl", "out.txt"))
         self.temporary = temporary
         self.shared, self.ports = shared_memory(), set()
-        index = ["--data-cache-path", cli_test.INDEX.name] if "--mock-data" in base else []
+        index = ["--data-cache-path", cli_test.INDEX] if "--mock-data" in base else []
         self.command = [cli_test.PROGRAM, *map(str, [*base, *index, "--processes", processes, "--log-file", self.log,
                                                     *([] if temporary else ["--run", self.given]), *words])]
         self.environment = {**os.environ, "TMPDIR": str(self.above), **(environment or {})}

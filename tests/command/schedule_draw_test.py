@@ -13,35 +13,13 @@ import re
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 import xml.etree.ElementTree as xml
 
-PROGRAM = None
+import cli_test
+from cli_test import refuses, run, works, wrong
+
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-class wrong(Exception):
-    pass
-
-
-def run(*words, **more):
-    done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, timeout=120, **more)
-    return done.returncode, done.stdout.decode("utf8", "replace"), done.stderr.decode("utf8", "replace")
-
-
-def works(*words):
-    code, out, err = run(*words)
-    if code != 0:
-        raise wrong(f"troupe {' '.join(map(str, words))}: exit code {code}\n{err}")
-    return out
-
-
-def refuses(says, *words):
-    code, out, err = run(*words)
-    if code != 2 or says not in err or not err.startswith("troupe"):
-        raise wrong(f"troupe {' '.join(map(str, words))}: exit code {code}\n{err}\n"
-                    f"expected exit code 2 and a message with '{says}'")
 
 
 def same(what, is_, should):
@@ -115,7 +93,7 @@ def check_text(folder):
     for environment, coloured in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)):
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 63, 0, 0))
-        done = subprocess.Popen([PROGRAM, *map(str, size)], stdout=theirs,
+        done = subprocess.Popen([cli_test.PROGRAM, *map(str, size)], stdout=theirs,
                                 env={**os.environ, "TERM": "xterm", **environment})
         os.close(theirs)
         seen = b""
@@ -211,22 +189,5 @@ def check_refusals(folder):
     refuses("cannot be carried out", "schedule", "draw", stuck)
 
 
-CHECKS = {name[6:]: check for name, check in list(globals().items()) if name.startswith("check_")}
-
-
-def main(program, names):
-    global PROGRAM
-    PROGRAM = program
-    failed = 0
-    for name in names or CHECKS:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                CHECKS[name](pathlib.Path(folder))
-                print(f"{name}: passed")
-            except wrong as e:
-                failed += 1
-                print(f"{name}: {e}")
-    return failed != 0
-
-
-sys.exit(main(sys.argv[1], sys.argv[2:]))
+if __name__ == "__main__":
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

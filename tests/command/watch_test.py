@@ -9,43 +9,15 @@ import json
 import pathlib
 import re
 import struct
-import subprocess
 import sys
-import tempfile
 
-PROGRAM = None
+import cli_test
+from cli_test import refuses, run, works, wrong
 
-
-class wrong(Exception):
-    pass
-
-
-def run(*words, **more):
-    done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, timeout=120, **more)
-    return done.returncode, done.stdout.decode("utf8", "replace"), done.stderr.decode("utf8", "replace")
-
-
-def works(*words):
-    code, out, err = run(*words)
-    if code != 0:
-        raise wrong(f"troupe {' '.join(map(str, words))}: exit code {code}\n{err}")
-    return out
-
-
-def refuses(says, *words):
-    code, out, err = run(*words)
-    if code != 2 or says not in err or not err.startswith("troupe: "):
-        raise wrong(f"troupe {' '.join(map(str, words))}: exit code {code}\n{err}\n"
-                    f"expected exit code 2 and a message with '{says}'")
-
-
-# The order of mock data's millions of samples is drawn once for all runs of a check: that is most of what a
-# run of six small steps takes.
-INDEX = tempfile.TemporaryDirectory(prefix="troupe-index-")
 TRAIN = ["train", "gpt", "--num-layers", 2, "--hidden-size", 32, "--num-attention-heads", 2, "--seq-length", 16,
          "--micro-batch-size", 2, "--global-batch-size", 4, "--train-iters", 6, "--lr", 1e-3,
          "--eval-iters", 1, "--eval-interval", 3, "--threads-per-worker", 1, "--log-interval", 2,
-         "--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", 100, "--data-cache-path", INDEX.name]
+         "--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", 100, "--data-cache-path", cli_test.INDEX]
 
 
 def checksum(data):
@@ -319,20 +291,5 @@ def check_test_data(folder):
         raise wrong(f"--test-data-path does not decide what is tested: {losses}")
 
 
-def main(program, names, found=None):
-    """The checks of this file, or those that another found in itself."""
-    global PROGRAM
-    PROGRAM = program
-    checks = {name[6:]: check for name, check in (found or globals()).items() if name.startswith("check_")}
-    for name in names or checks:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                checks[name](pathlib.Path(folder))
-            except wrong as failure:
-                print(f"{name}: {failure}")
-                return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Runs the README's two commands on a bare Debian 12 in a chroot, on a clone of the last commit.
+# Needs root, debootstrap and the network. The compiler's cache is shared with this machine.
+#
+#   bash tests/package/readme.sh
+#
+# Ends with 0 when both work, with 77 when they could not be tried, and with 1 when one fails.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. tests/package/chroot.sh
+case ${1:-} in
+  '') ;;
+  -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  *) echo "tests/package/readme.sh: unknown argument '$1' (see --help)" >&2; exit 2 ;;
+esac
+
+make_chroot
+step "git, and a clone"
+quietly within env DEBIAN_FRONTEND=noninteractive apt-get update
+quietly within env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends git ca-certificates
+git clone -q . "$root/troupe"
+if cache=$(ccache --get-config cache_dir 2>/dev/null) && [[ -d $cache ]]; then
+  mkdir -p "$root/ccache"
+  mount --bind "$cache" "$root/ccache"
+  mounted+=("$root/ccache")
+fi
+step "bash examples/quickstart.sh"
+within env CCACHE_DIR=/ccache bash /troupe/examples/quickstart.sh
+step "bash tests/run.sh"
+within env CCACHE_DIR=/ccache bash /troupe/tests/run.sh
+step "both work"
