@@ -218,7 +218,7 @@ void agent_loop::read_from(peers::iterator x) {
   if (size <= 0) {
     const bool amid = x->second.received.is_amid();
     if (amid)
-      follow(state_.misbehaved(who, "a connection ended amid a message"));
+      follow(state_.misbehaved(who, "a connection ended in the middle of a message"));
     return drop(who);
   }
   try {
@@ -273,7 +273,7 @@ void agent_loop::carry_out(const agent_action::answer& x) {
   write_to(found);
   if (const auto again = peers_.find(x.to);
       again != peers_.end() && again->second.to_send.size() > most_unsent)
-    follow(state_.misbehaved(x.to, "a connection does not read what it is told"));
+    follow(state_.misbehaved(x.to, "a connection does not read its messages"));
 }
 
 void agent_loop::carry_out(const agent_action::hang_up& x) {
@@ -298,7 +298,7 @@ void agent_loop::carry_out(const agent_action::adopt& x) {
     auto it = running_process::find(x.what.process);
     if (!it)
       return follow(state_.not_adopted(
-          x, fmt::format("process {}, which was to be adopted, has ended", x.what.process.pid)));
+          x, fmt::format("cannot adopt process {}: it has ended", x.what.process.pid)));
     named_.add(x.what.process);
     const auto key = next_adopted_++;
     watch(it->pidfd(), key, EPOLLIN, true);
@@ -317,7 +317,7 @@ void agent_loop::carry_out(const agent_action::signal& x) {
     const auto child = children_.find(x.what.name);
     const auto other = adopted_.find(x.what.name);
     ensure(child != children_.end() || other != adopted_.end(),
-           "AGENT-1: who has not been told dead is there");
+           "AGENT-1: a process that was not reported dead is known");
     const bool ours = child != children_.end();
     pollfd ended{ours ? child->second.pidfd() : other->second.it.pidfd(), POLLIN, 0};
     if (::poll(&ended, 1, 0) == 1)
@@ -350,7 +350,7 @@ void agent_loop::carry_out(const agent_action::promise& x) const {
   try {
     show_promise_(x.given);
   } catch (const error& failure) {
-    log_warning("others do not see whether the run's supervisor's process will be succeeded: {}",
+    log_warning("cannot publish whether the supervisor process will get a successor: {}",
                 failure.what());
   }
 }

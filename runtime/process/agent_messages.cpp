@@ -154,7 +154,8 @@ struct reading {
     auto out = text_field(in, "name", what);
     if (!is_process_name(out))
       throw input_error(
-          "{}: 'name' has to be 1 to 64 letters, digits, '-', '_' and '.', which is not the first",
+          "{}: 'name' must be 1 to 64 letters, digits, '-', '_' and '.', and must not begin with "
+          "'.'",
           what);
     return out;
   }
@@ -181,7 +182,7 @@ void read_program(const reading& x, Request& out) {
   if (std::any_of(out.command.begin(), out.command.end(), has_zero)
       || std::any_of(out.environment.begin(), out.environment.end(), has_zero)
       || has_zero(out.output.string()))
-    throw input_error("{}: a text has a zero byte, which no program can be given", x.what);
+    throw input_error("{}: a text has a zero byte; programs cannot get one", x.what);
   if (std::any_of(out.environment.begin(), out.environment.end(), sets_nothing))
     throw input_error("{}: 'environment' has to have NAME=VALUE", x.what);
 }
@@ -258,7 +259,7 @@ agent_request read_request(std::string_view text) {
     return owner_still_there{x.request()};
   if (x.type == "end")
     return end_agent{x.request()};
-  throw input_error("{}: nobody asks that", x.what);
+  throw input_error("{}: unknown request", x.what);
 }
 
 agent_answer read_answer(std::string_view text) {
@@ -287,7 +288,7 @@ agent_answer read_answer(std::string_view text) {
                         .how = x.how(x.of)};
   if (x.type == "ended")
     return agent_ended{text_field(x.of, "why", x.what)};
-  throw input_error("{}: no agent says that", x.what);
+  throw input_error("{}: unknown answer", x.what);
 }
 
 }  // namespace troupe::runtime

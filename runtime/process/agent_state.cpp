@@ -47,7 +47,7 @@ agent_actions agent_state::misbehaved(peer_id who, const std::string& why) {
   out.push_back(hang_up{who});
   constexpr std::size_t most_complaints = 100;
   if (complaints_.size() < most_complaints && complaints_.insert(why).second)
-    out.push_back(say{"a connection was closed (said once): " + why});
+    out.push_back(say{"a connection was closed (logged once): " + why});
   return out;
 }
 
@@ -65,7 +65,8 @@ std::string agent_state::why_no_more(const std::string& name) const {
   if (found != known_.end() && found->second.which > 0 && !found->second.ended)
     return fmt::format("'{}' runs already, as process {}", name, found->second.process.pid);
   if (found == known_.end() && known_.size() >= settings_.most_names)
-    return fmt::format("there are {} names already; use one of them again", settings_.most_names);
+    return fmt::format("there are {} names already, the maximum; reuse one of them",
+                       settings_.most_names);
   return {};
 }
 
@@ -208,7 +209,7 @@ agent_actions agent_state::time_is(time now) {
     alone_since_ = now;
   auto out = hear_silence(now);
   if (alone_since_ && now >= *alone_since_ + settings_.owner_patience)
-    for (auto& one : end(fmt::format("nobody has asked it anything and stayed for {} s",
+    for (auto& one : end(fmt::format("it had no owner for {} s",
                                      double(settings_.owner_patience.count()) / 1e3)))
       out.push_back(std::move(one));
   return out;

@@ -26,7 +26,8 @@ std::string agent_state::why_no_succession(peer_id who, const succeed_owner& x) 
     case awaits::sign:
       if (now.by == who)
         return {};
-      return fmt::format("process {} is the run's supervisor's, and lives", now.what.process.pid);
+      return fmt::format("process {} is the run's supervisor process and still runs",
+                         now.what.process.pid);
     case awaits::successor:
       if (const auto found = known_.find(successor_name);
           found != known_.end() && found->second.process == x.process)
@@ -36,8 +37,7 @@ std::string agent_state::why_no_succession(peer_id who, const succeed_owner& x) 
     case awaits::free_name:
       break;
   }
-  return fmt::format("process {} is being succeeded by one that the agent starts",
-                     now.what.process.pid);
+  return fmt::format("the agent is starting a successor of process {}", now.what.process.pid);
 }
 
 agent_actions agent_state::carry_out(peer_id who, const succeed_owner& x) {
@@ -48,8 +48,9 @@ agent_actions agent_state::carry_out(peer_id who, const succeed_owner& x) {
   agent_actions out;
   if (anew) {
     out.push_back(promise{true});
-    out.push_back(say{
-        fmt::format("process {} is the run's supervisor's, and will be succeeded", x.process.pid)});
+    out.push_back(say{fmt::format(
+        "process {} is the run's supervisor process; the agent will start its successor",
+        x.process.pid)});
   }
   out.push_back(answer{who, succession_agreed{x.request}});
   return out;
@@ -79,7 +80,7 @@ agent_actions agent_state::hear_silence(time now) {
   } else if (now >= *x.slice_ends) {
     x.slice_ends = now + slice();
     if (++x.silent > slices_of_silence)
-      return owner_gone(fmt::format("it gave no sign of life for {} s", x.what.silence), now);
+      return owner_gone(fmt::format("it sent no heartbeat for {} s", x.what.silence), now);
   }
   return {};
 }
@@ -90,9 +91,10 @@ agent_actions agent_state::owner_gone(const std::string& how, time now) {
   succession_.for_what = awaits::its_end;
   succession_.gone = now;
   succession_.slice_ends.reset();
-  return {say{fmt::format("process {}, the run's supervisor's, is gone ({}); it is succeeded",
-                          succession_.what.process.pid,
-                          how)},
+  return {say{fmt::format(
+              "process {}, the run's supervisor process, is gone ({}); starting a successor",
+              succession_.what.process.pid,
+              how)},
           fence{succession_.what.process}};
 }
 
@@ -107,12 +109,11 @@ agent_actions agent_state::not_fenced(const std::string& why, time now) {
   if (why_ending_ || succession_.for_what != awaits::its_end)
     return {};
   if (++succession_.failed >= most_failures)
-    return give_up("it cannot be seen whether that one has ended: " + why);
+    return give_up("cannot find out whether it has ended: " + why);
   succession_.slice_ends = now + slice();
-  return {
-      say{fmt::format("it cannot be seen whether process {} has ended, which is tried again: {}",
-                      succession_.what.process.pid,
-                      why)}};
+  return {say{fmt::format("cannot find out whether process {} has ended; trying again: {}",
+                          succession_.what.process.pid,
+                          why)}};
 }
 
 // AGENT-4: called only after `fenced`, and while no earlier successor runs.
@@ -140,7 +141,7 @@ agent_actions agent_state::successor_failed(const std::string& how) {
   if (++succession_.failed < most_failures)
     return start_successor();
   return give_up(
-      fmt::format("{} in a row have failed, the last one so: {}", succession_.failed, how));
+      fmt::format("{} in a row have failed; the last failure: {}", succession_.failed, how));
 }
 
 agent_actions agent_state::give_up(const std::string& why) {
@@ -150,7 +151,7 @@ agent_actions agent_state::give_up(const std::string& why) {
   return {
       promise{false},
       say{fmt::format(
-          "no other successor of process {} is started: {}", succession_.what.process.pid, why)}};
+          "starting no further successor of process {}: {}", succession_.what.process.pid, why)}};
 }
 
 agent_actions agent_state::successor_died(const known_process& it, time now) {

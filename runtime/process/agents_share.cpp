@@ -42,7 +42,7 @@ agents_share::agents_share(const run_folder& of)
     }
     std::this_thread::sleep_for(between);
   }
-  throw io_error("an agent that has ended still removes what it has left, and holds '{}'",
+  throw io_error("cannot lock '{}': an agent that has ended is still removing its files",
                  file_.string());
 }
 

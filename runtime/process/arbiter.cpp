@@ -45,7 +45,7 @@ contender contender_in(const std::string& bytes, const fs::path& file) {
   const bool is_whole
       = first != std::string::npos && bytes.size() > first + 1 && bytes.back() == '\n';
   if (!is_whole)
-    throw io_error("'{}', which decides who goes on with the run, is damaged", file.string());
+    throw io_error("'{}' is damaged; it decides which host continues the run", file.string());
   return {bytes.substr(0, first), bytes.substr(first + 1, bytes.size() - first - 2)};
 }
 
@@ -92,7 +92,7 @@ fs::path arbiter::aside() const {
 }
 
 void arbiter::refuse(const fs::path& name, int failure) const {
-  throw io_error("cannot make '{}', which decides who goes on with the run: {}",
+  throw io_error("cannot create '{}', which decides which host continues the run: {}",
                  name.string(),
                  system_message(failure));
 }
@@ -166,7 +166,8 @@ std::optional<contender> arbiter::winner(std::uint32_t round) const {
   const auto file = file_of(round);
   std::error_code failure;
   if (!is_seen())
-    throw io_error("'{}' is not there, which decides who goes on with the run", folder_.string());
+    throw io_error("'{}' does not exist; it decides which host continues the run",
+                   folder_.string());
   if (!fs::exists(file, failure) && !failure)
     return std::nullopt;
   try {

@@ -143,7 +143,8 @@ void make_private_folder(const fs::path& folder) {
   if (!S_ISDIR(about.st_mode) || about.st_uid != ::geteuid()
       || (about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     throw input_error(
-        "cannot put credentials into '{}': it is no folder, or others own it or may enter it (mode "
+        "cannot put credentials into '{}': it is not a folder, or others own it or may enter it "
+        "(mode "
         "{:04o}); `chmod 700` it, or name a new one",
         folder.string(),
         about.st_mode & 07777);

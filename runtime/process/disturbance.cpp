@@ -32,14 +32,12 @@ void pass(const process_id& whom, milliseconds time, const may_wait& wait) {
 std::string limit_of(const process_id& whom, int resource, rlim_t soft, rlim_t& before) {
   struct rlimit old = {}, now = {};
   if (::prlimit(whom.pid, decltype(RLIMIT_AS)(resource), nullptr, &old) != 0)
-    return fmt::format(
-        "the limits of process {} are not to be read: {}", whom.pid, system_message(errno));
+    return fmt::format("cannot read the limits of process {}: {}", whom.pid, system_message(errno));
   before = old.rlim_cur;
   now.rlim_cur = std::min(soft, old.rlim_max);
   now.rlim_max = old.rlim_max;
   if (::prlimit(whom.pid, decltype(RLIMIT_AS)(resource), &now, nullptr) != 0)
-    return fmt::format(
-        "the limits of process {} are not to be set: {}", whom.pid, system_message(errno));
+    return fmt::format("cannot set the limits of process {}: {}", whom.pid, system_message(errno));
   return {};
 }
 

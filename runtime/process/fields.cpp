@@ -29,10 +29,10 @@ const json& field(const json& of, const char* name, const std::string& what) {
 
 json read_object(std::string_view text, const std::string& what) {
   if (json_depth(text) > deepest)
-    throw input_error("{}: its JSON is nested more than {} deep", what, deepest);
+    throw input_error("{}: its JSON is nested more than {} levels deep", what, deepest);
   auto out = json_value_or_discarded(text);
   if (!out.is_object())
-    throw input_error("{}: it is no JSON object", what);
+    throw input_error("{}: it is not a JSON object", what);
   return out;
 }
 

@@ -9,7 +9,7 @@ constexpr std::size_t length_bytes = 4;
 
 void require_length(std::size_t length) {
   if (length == 0 || length > longest_frame)
-    throw input_error("a message of {} bytes: it has to have 1 to {}", length, longest_frame);
+    throw input_error("a message has {} bytes; allowed are 1 to {}", length, longest_frame);
 }
 
 }  // namespace

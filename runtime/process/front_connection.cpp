@@ -160,11 +160,9 @@ std::optional<std::string> front_connection::next_frame() {
   const std::lock_guard lock(mutex_);
   supervisor_told next = still_there{};
   if (dropped_ > 0) {
-    next
-        = line_told{severity::warning,
-                    fmt::format("{} lines of the log were not taken in time and are not shown; the "
-                                "run's logs have them",
-                                std::exchange(dropped_, 0))};
+    next = line_told{severity::warning,
+                     fmt::format("{} log lines came too fast to be shown; the run's logs have them",
+                                 std::exchange(dropped_, 0))};
   } else if (!lines_.empty()) {
     next = std::move(lines_.front());
     lines_.pop_front();

@@ -56,7 +56,7 @@ front_request read_front_request(std::string_view text) {
     return end_asked{text_field(x, "why", what)};
   if (type == "terminal")
     return terminal_resized{int(whole_field(x, "columns", what, 0, most_columns))};
-  throw input_error("{}: no front asks for '{}'", what, type);
+  throw input_error("{}: unknown request '{}'", what, type);
 }
 
 supervisor_told read_supervisor_told(std::string_view text) {
@@ -74,7 +74,7 @@ supervisor_told read_supervisor_told(std::string_view text) {
     return end_told{.exit_code = int(whole_field(x, "exit_code", what, 0, highest_exit_code)),
                     .kind = complaint(whole_field(x, "complaint", what, 0, int(complaint::fault))),
                     .text = text_field(x, "text", what)};
-  throw input_error("{}: it does not tell of '{}'", what, type);
+  throw input_error("{}: unknown message '{}'", what, type);
 }
 
 }  // namespace troupe::runtime

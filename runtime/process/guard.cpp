@@ -39,7 +39,7 @@ sigset_t agent_signals() {
 
 void take_orphans() {
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
-    throw io_error("cannot become the reaper of orphans: {}", system_message(errno));
+    throw io_error("cannot become a subreaper: {}", system_message(errno));
 }
 
 int exit_code_of(int status) {

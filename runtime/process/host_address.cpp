@@ -37,7 +37,7 @@ found_addresses look_up(const std::string& host, std::uint16_t port, int flags) 
 std::string text_of(const sockaddr* x, socklen_t size) {
   std::array<char, NI_MAXHOST> out = {};
   if (::getnameinfo(x, size, out.data(), out.size(), nullptr, 0, NI_NUMERICHOST) != 0)
-    throw io_error("an address of this machine cannot be written");
+    throw io_error("cannot format an address of this machine");
   return out.data();
 }
 
@@ -55,7 +55,7 @@ host_and_port read_host_and_port(const std::string& text) {
     if (read.ec == std::errc() && read.ptr == end && !out.host.empty())
       return out;
   }
-  throw input_error("'{}' is no HOST:PORT, as in 10.0.0.1:7000, with a port up to 65535", text);
+  throw input_error("'{}' is not HOST:PORT, such as 10.0.0.1:7000, with a port up to 65535", text);
 }
 
 std::string numeric_address(const std::string& host) {
@@ -75,7 +75,7 @@ std::string own_address_towards(const std::string& numeric) {
   socklen_t size = sizeof own;
   if (!probe || ::connect(probe.number(), to->ai_addr, to->ai_addrlen) != 0
       || ::getsockname(probe.number(), reinterpret_cast<sockaddr*>(&own), &size) != 0)
-    throw io_error("there is no way from this host to {}: {}", numeric, system_message(errno));
+    throw io_error("there is no route from this host to {}: {}", numeric, system_message(errno));
   return text_of(reinterpret_cast<const sockaddr*>(&own), size);
 }
 

@@ -156,7 +156,7 @@ void entry_keeper::refresh() {
     entry_ = std::move(next);
   } catch (const error& failure) {
     if (!std::exchange(complained_, true))
-      log_warning("others cannot see where this run stands: {}", failure.what());
+      log_warning("cannot publish the progress of this process: {}", failure.what());
   }
 }
 

@@ -136,7 +136,8 @@ bool running_process::wait(std::chrono::milliseconds at_most) const {
 
 bool end_with_parent(pid_t parent) {
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
-    throw io_error("cannot ask to end with process {}: {}", parent, system_message(errno));
+    throw io_error(
+        "cannot bind this process to the end of process {}: {}", parent, system_message(errno));
   return ::getppid() == parent;
 }
 

@@ -183,9 +183,9 @@ std::optional<run_end> wait_for_end(const run_folder& folder,
       std::error_code unseen;
       if (!fs::exists(folder.path(), unseen) && !unseen)
         throw input_error(
-            "the run in '{}' is not seen any more: that folder is gone, as a temporary one is with "
-            "its run, and how it ended was not seen; a run that is given a folder leaves its end "
-            "there",
+            "the run in '{}' cannot be observed any more: its folder is gone, as temporary folders "
+            "are after their run, and how it ended was not seen; give a run a folder of its own to "
+            "keep its result",
             folder.path().string());
       if (++failed == most_failed_looks)
         throw;

@@ -43,7 +43,7 @@ void require_own(const fs::path& path) {
   if (S_ISLNK(about.st_mode))
     refuse("it is a link; name the folder itself");
   if (!S_ISDIR(about.st_mode))
-    refuse("it is no folder");
+    refuse("it is not a folder");
   if (about.st_uid != ::geteuid())
     refuse(fmt::format("user {} owns it, and this is user {}", about.st_uid, ::geteuid()));
   if ((about.st_mode & others) != 0)
@@ -262,7 +262,7 @@ run_record run_folder::record() const {
   const auto file = path_ / record_file;
   std::error_code failure;
   if (!fs::exists(file, failure))
-    throw input_error("'{}' is no folder of a run: it has no {}", path_.string(), record_file);
+    throw input_error("'{}' is not the folder of a run: it has no {}", path_.string(), record_file);
   return read_run_record(read_text(file), "'" + file.string() + "'");
 }
 

@@ -44,8 +44,8 @@ std::string text_there(const std::filesystem::path& file) {
   std::error_code failure;
   if (!std::filesystem::exists(file, failure))
     throw input_error(
-        "cannot go on with the run in '{}': it has no {}, so its supervisor's process ended before "
-        "anybody could take over; start it again",
+        "cannot continue the run in '{}': it has no {}, so its supervisor process ended before a "
+        "successor could take over; start the run again",
         file.parent_path().string(),
         file.filename().string());
   return read_text(file);

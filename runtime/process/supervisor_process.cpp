@@ -45,7 +45,7 @@ descriptor file_with(const std::string& text) {
     at += more > 0 ? std::size_t(more) : 0;
   }
   if (!out || ::lseek(out.number(), 0, SEEK_SET) != 0)
-    throw io_error("cannot hand the job to the supervisor's process: {}", system_message(errno));
+    throw io_error("cannot hand the job to the supervisor process: {}", system_message(errno));
   return out;
 }
 
@@ -60,7 +60,7 @@ supervisor_process::supervisor_process(double suspicion)
       beat_(beat_of(suspicion)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!wake_ || ::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
-    throw io_error("cannot prepare the supervisor's process: {}", system_message(errno));
+    throw io_error("cannot prepare the supervisor process: {}", system_message(errno));
 }
 
 supervisor_process::~supervisor_process() {
@@ -110,13 +110,13 @@ std::optional<supervisor_told> supervisor_process::next() {
     if (ready == 0 && ++silent >= (begun_ ? beats_in_suspicion : beats_to_begin)) {
       const auto facts = look_at_process(id().pid);
       give_up(fmt::format(
-          "gave no sign of life for {} s{}",
+          "sent no heartbeat for {} s{}",
           std::chrono::duration<double>(beat_ * silent).count(),
           facts && (facts->state == 'T' || facts->state == 't') ? " (it is stopped)" : ""));
       break;
     }
     if (left_to_end() <= clock::duration(0)) {
-      give_up(fmt::format("had not ended {} s after it said that it does",
+      give_up(fmt::format("had not ended {} s after it announced its end",
                           std::chrono::duration<double>(ending_).count()));
       break;
     }

@@ -39,7 +39,7 @@ std::string other_end_of(int connection) {
                        port.size(),
                        NI_NUMERICHOST | NI_NUMERICSERV)
              != 0)
-    return "an address that the system does not know any more";
+    return "an unknown address";
   return address.ss_family == AF_INET6 ? fmt::format("[{}]:{}", host.data(), port.data())
                                        : fmt::format("{}:{}", host.data(), port.data());
 }
@@ -70,8 +70,7 @@ void tls_callers::waits(const void* who, int at, bool for_his_word) {
   if (std::size_t(waiting) >= most_unknown_tls_callers)
     hang_up(*longest(),
             "crowded",
-            fmt::format("{} callers have not shown who they are, and the one who has taken "
-                        "longest makes room",
+            fmt::format("{} callers have not authenticated yet; the oldest one is disconnected",
                         waiting));
   all_.push_back({.who = who, .at = at, .since = clock::now(), .for_his_word = for_his_word});
   count_ = all_.size();
@@ -159,8 +158,8 @@ void tls_callers::hang_up(caller& x, const std::string& kind, const std::string&
 void tls_callers::complain(const std::string& kind, int at, const std::string& why) {
   if (complained_.insert(kind).second)
     untold_.push_back(
-        fmt::format("a port of this process: a caller from {} was refused: {}. This is said once: "
-                    "others of this kind are refused without a word",
+        fmt::format("a port of this process: a caller from {} was refused: {}. Logged once; "
+                    "further refusals of this kind are not logged",
                     other_end_of(at),
                     why));
 }
@@ -184,7 +183,7 @@ void tls_callers::watch() {
     else {
       hang_up(*x,
               "silent",
-              fmt::format("it has not shown within {} s who it is",
+              fmt::format("it did not authenticate within {} s",
                           std::chrono::duration<double>(patience_).count()));
       tell_all(lock);
     }

@@ -95,7 +95,7 @@ std::pair<descriptor, descriptor> socket_pair() {
 void make_non_blocking(const descriptor& x) {
   const int flags = ::fcntl(x.number(), F_GETFL);
   if (flags < 0 || ::fcntl(x.number(), F_SETFL, flags | O_NONBLOCK) != 0)
-    throw io_error("descriptor {} is no connection: {}", x.number(), system_message(errno));
+    throw io_error("descriptor {} is not a connection: {}", x.number(), system_message(errno));
 }
 
 }  // namespace troupe::runtime

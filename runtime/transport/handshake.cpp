@@ -98,7 +98,7 @@ handshake handshake::answering(handshake_terms terms, const proof_bytes& nonce) 
 void handshake::feed(std::string_view bytes) {
   while (!has_failed() && !bytes.empty()) {
     if (is_done() || awaits_payload())
-      return fail(handshake_fault::out_of_turn, "it goes on talking where it has to wait");
+      return fail(handshake_fault::out_of_turn, "it sent more where it has to wait");
     // Reads the envelope first, so that the announced length is checked before the body is stored.
     auto wanted = envelope;
     std::uint32_t size = 0;
@@ -111,7 +111,7 @@ void handshake::feed(std::string_view bytes) {
     bytes.remove_prefix(piece.size());
     const auto known = std::min(in_.size(), envelope_mark.size());
     if (std::string_view(in_).substr(0, known) != envelope_mark.substr(0, known))
-      return fail(handshake_fault::nonsense, "what it sent does not begin with TRPH");
+      return fail(handshake_fault::nonsense, "its message does not begin with TRPH");
     if (in_.size() < wanted)
       return;
     const auto what = std::uint8_t(in_[4]);
@@ -122,8 +122,8 @@ void handshake::feed(std::string_view bytes) {
                     "it sent a message of the unknown kind " + std::to_string(what));
       if (size > bounds_of(what).most)
         return fail(handshake_fault::too_long,
-                    "it announced " + std::to_string(size) + " bytes, where at most "
-                        + std::to_string(bounds_of(what).most) + " can come");
+                    "it announced " + std::to_string(size) + " bytes; at most "
+                        + std::to_string(bounds_of(what).most) + " are allowed");
       if (size < bounds_of(what).least)
         return fail(handshake_fault::nonsense, "it announced a message that is too short");
       if (size > 0)
@@ -168,11 +168,12 @@ void handshake::take_claim(std::string_view body) {
     return;
   std::string called;
   if (!get_name(body, called) || !body.empty())
-    return fail(handshake_fault::nonsense, "what it claims cannot be read");
+    return fail(handshake_fault::nonsense, "its claim cannot be read");
   if (called != terms_.address)
     return fail(handshake_fault::wrong_address,
-                "the caller means to call " + quoted(called) + ", and this is "
-                    + quoted(terms_.address) + ": introduce it to the address that a process says");
+                "the caller wanted to call " + quoted(called) + ", and this is "
+                    + quoted(terms_.address)
+                    + ": introduce processes by the address that they report");
   step_ = step::payload;
 }
 
@@ -187,7 +188,7 @@ void handshake::take_welcome(std::string_view body) {
   if (!is_proven(kind::welcome, body) || !agree(body, "the listener"))
     return;
   if (body.empty())
-    return fail(handshake_fault::nonsense, "it does not say where its UCX is");
+    return fail(handshake_fault::nonsense, "it does not send its UCX address");
   payload_of_other_ = body;
   write_with_proof(arrival, own_payload_);
   step_ = step::done;
@@ -197,7 +198,7 @@ void handshake::take_arrival(std::string_view body) {
   if (!is_proven(arrival, body))
     return;
   if (body.empty())
-    return fail(handshake_fault::nonsense, "it does not say where its UCX is");
+    return fail(handshake_fault::nonsense, "it does not send its UCX address");
   payload_of_other_ = body;
   step_ = step::done;
 }
@@ -208,8 +209,8 @@ void handshake::take_refusal(std::string_view body) {
     return fail(handshake_fault::refused, "it refused: " + std::string(body));
   fault_ = handshake_fault::none;
   fail(handshake_fault::refused,
-       "it refused the handshake without a reason, as it does where the secret is another: give "
-       "both processes the credentials of one run");
+       "it refused the handshake without a reason, as it does when the secrets differ: give both "
+       "processes the credentials of one run");
 }
 
 /// Compares protocol, build and run; a difference fails the handshake.
@@ -225,7 +226,7 @@ bool handshake::agree(std::string_view& rest, const std::string& whom) {
              + ": start all processes of a run with the same build");
   } else if (!get(rest, process_of_other_) || !get_name(rest, build) || !get_name(rest, run)
              || !get_name(rest, address)) {
-    fail(handshake_fault::nonsense, "what it claims cannot be read");
+    fail(handshake_fault::nonsense, "its claim cannot be read");
   } else if (build != terms_.build) {
     fail(handshake_fault::wrong_build,
          whom + " is of the build " + quoted(build) + ", the other side of " + quoted(terms_.build)
@@ -279,9 +280,8 @@ bool handshake::is_proven(std::uint8_t what, std::string_view& body) {
   const auto right = proof(what, body);
   if (!equal_in_constant_time(shown, text_of(right))) {
     fail(handshake_fault::wrong_secret,
-         "its proof is not made with this run's secret for this connection: it is of another run, "
-         "or somebody repeats what another has sent; give both processes the credentials of one "
-         "run");
+         "its proof was not made with this run's secret for this connection: it belongs to another "
+         "run, or the message is a replay; give both processes the credentials of one run");
     return false;
   }
   last_proof_ = right;

@@ -19,7 +19,7 @@ std::string memory_host() {
   struct stat space = {};
   if (!std::getline(file, boot) || ::stat("/proc/self/ns/pid", &space) != 0)
     throw io_error(
-        "cannot tell this machine from others by /proc/sys/kernel/random/boot_id and "
+        "cannot identify this machine by /proc/sys/kernel/random/boot_id and "
         "/proc/self/ns/pid: {}; mount /proc, or run without shared memory",
         system_message(errno));
   return fmt::format("{}/{}/{}", boot, space.st_ino, ::getuid());

@@ -30,12 +30,12 @@ std::exception_ptr failure_of(wire_reason why, const ticket& x) {
           "HANDOFF-2: a ticket is redeemed exactly once: nothing is leased as " + name_of(x)));
     case wire_reason::stranger:
       return std::make_exception_ptr(
-          peer_lost("{} was asked for where another process answers: its holder has died, or the "
-                    "address that was told of it is wrong",
+          peer_lost("{} was requested where another process answers: its holder has died, or its "
+                    "address is wrong",
                     name_of(x)));
     case wire_reason::failed:
       return std::make_exception_ptr(
-          io_error("{} could not be read by its holder, whose log tells why", name_of(x)));
+          io_error("{} could not be read by its holder; see the log of that process", name_of(x)));
     case wire_reason::differs:
     case wire_reason::none:
       break;
@@ -46,7 +46,7 @@ std::exception_ptr failure_of(wire_reason why, const ticket& x) {
 
 std::exception_ptr loss_of(const ticket& x, const std::string& where, const std::string& why) {
   return std::make_exception_ptr(
-      peer_lost("{} cannot be had: the connection to {} is lost: {}", name_of(x), where, why));
+      peer_lost("{} cannot be redeemed: the connection to {} is lost: {}", name_of(x), where, why));
 }
 
 /// The tensors that one call of redeem_all waits for.
@@ -112,7 +112,7 @@ class wire_transport::reception {
 tensor wire_transport::reception::expect(const ticket& x) {
   const auto bytes = bytes_of(x);
   if (!bytes)
-    throw io_error("{} is none: its extents do not fit into memory", name_of(x));
+    throw io_error("{} is invalid: its extents do not fit into memory", name_of(x));
   const tensor out(
       by_.stream != nullptr ? by_.stream->allocate(*bytes) : of_.pool_.allocate(*bytes),
       x.type,
@@ -202,7 +202,7 @@ void wire_transport::reception::read(fetch& x, std::unique_lock<std::mutex>& loc
   if (found.bytes == lent_bytes::gone) {
     if (auto& holder = of_.others_[x.what.holder]; holder.number == x.from)
       holder.missed = std::max(holder.missed, x.what.generation);
-    throw peer_lost("{} cannot be read in the process with pid {}, which has let it go",
+    throw peer_lost("{} cannot be read in the process with pid {}: it was released",
                     name_of(x.what),
                     place.pid);
   }
@@ -289,7 +289,7 @@ peer_number wire_transport::peer_of(const ticket& x) {
   const auto at = others_.find(x.holder);
   if (at == others_.end())
     throw io_error(
-        "{} cannot be had: nobody has said where process {} is reached", name_of(x), x.holder);
+        "{} cannot be redeemed: the address of process {} is unknown", name_of(x), x.holder);
   auto& peer = at->second;
   if (!peer.lost.empty())
     std::rethrow_exception(loss_of(x, peer.where, peer.lost));

@@ -138,7 +138,7 @@ landing wire_transport::arrived(peer_number from,
   if (!fits) {
     ++counters_.refused;
     wire_->close(from,
-                 "it sent what is no message of troupe's: "
+                 "it sent an invalid message: "
                      + (x == nullptr ? std::get<std::string>(read)
                                      : fmt::format("{} bytes with it", bytes)));
     return {};
@@ -146,11 +146,11 @@ landing wire_transport::arrived(peer_number from,
   try {
     return believe(from, *x, bytes);
   } catch (const std::exception& failure) {  // for example out of memory; the caller is C code
-    log_error("tensor {} of process {}: a message of it cannot be followed: {}",
+    log_error("tensor {} of process {}: cannot handle its message: {}",
               x->what.slot,
               x->what.holder,
               failure.what());
-    wire_->close(from, "a message of it could not be followed");
+    wire_->close(from, "its message could not be handled");
     return {};
   }
 }

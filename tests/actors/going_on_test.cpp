@@ -148,5 +148,5 @@ TEST_CASE("a missing description is an error that says that the run cannot conti
   const left_run left(1);
   std::filesystem::remove(left.folder / "description.json");
   CHECK_THROWS_MATCHES(
-      left.go_on(), runtime::input_error, MessageMatches(ContainsSubstring("start it again")));
+      left.go_on(), runtime::input_error, MessageMatches(ContainsSubstring("start the run again")));
 }

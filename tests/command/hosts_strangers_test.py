@@ -236,7 +236,7 @@ def check_strangers(folder):
     if len(tried) < 8 or len(crowd) < 3:
         raise one.fails(f"only the ports {tried} were found")
     for text in (one.out.read_text(), nodes[0].text()):
-        told = [x.split(". This is said once")[0] for x in text.splitlines() if "was refused" in x]
+        told = [x.split(". Logged once")[0] for x in text.splitlines() if "was refused" in x]
         kinds = [re.sub(r"\d+", "N", x) for x in told]
         if not told or len(set(kinds)) != len(kinds):
             raise one.fails(f"strangers are told by {told} in\n{text}")

@@ -235,7 +235,7 @@ def check_nothing_decides(folder):
     one.dies()
     for at in nodes:
         tried = waits(nodes, "it has tried", lambda: [x for x in (at.run / "runs").glob("*/logs/supervisor.log")])
-        waits(nodes, "it says why", lambda: "decides who goes on with the run" in tried[0].read_text())
+        waits(nodes, "it says why", lambda: "decides which host continues the run" in tried[0].read_text())
     for at in nodes:
         at.until("it is free", lambda: at.left() == [at.process.pid])
         if "nobody goes on with the run" not in at.text() or re.search("incarnation .* goes on", at.text()):

@@ -19,7 +19,7 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& text) {
   throw std::runtime_error("'" + text
-                           + "' is no numeric address with a port, such as 127.0.0.1:40123");
+                           + "' is not a numeric address with a port, such as 127.0.0.1:40123");
 }
 
 std::string host_of(const sockaddr_storage& x) {
@@ -113,7 +113,7 @@ using interfaces = std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)>;
 interfaces all_interfaces() {
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0)
-    throw std::runtime_error("the system does not say which network interfaces it has: "
+    throw std::runtime_error("cannot list the network interfaces: "
                              + std::generic_category().message(errno));
   return {all, &::freeifaddrs};
 }
@@ -145,9 +145,9 @@ void await_link(const std::string& interface) {
       if (interface == one->ifa_name && (one->ifa_flags & IFF_RUNNING) != 0)
         return;
     if (std::chrono::steady_clock::now() > until)
-      throw std::runtime_error("the network interface '" + interface
-                               + "' has no link: nobody is reached through it; look at its cable, "
-                                 "or name another address of this machine");
+      throw std::runtime_error(
+          "the network interface '"
+          + interface + "' has no link: check its cable, or name another address of this machine");
     std::this_thread::sleep_for(between_looks);
   }
 }

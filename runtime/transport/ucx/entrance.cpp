@@ -63,8 +63,7 @@ void entrance::listen(const wire_settings& settings) {
   auto at = address_of(settings.listen_address, settings.port);
   if (is_unspecified(at.at))
     throw std::runtime_error("a wire cannot listen on '" + settings.listen_address
-                             + "', which is no address that others could call: give the one of "
-                               "this machine at which they reach it");
+                             + "': other processes cannot call that address; give the address at which they reach this machine");
   if (settings.without_secret && !is_loopback(at.at))
     throw std::runtime_error("a wire without a secret listens on a loopback address only, not on '"
                              + settings.listen_address + "': give it the run's secret");
@@ -156,7 +155,7 @@ void entrance::accept() {
       listener_, reinterpret_cast<sockaddr*>(&from), &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (made < 0) {
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      warn_once("no descriptor", "cannot take callers for the moment: " + said_by_system(errno));
+      warn_once("no descriptor", "cannot accept callers at the moment: " + said_by_system(errno));
       ::epoll_ctl(epoll_, EPOLL_CTL_DEL, listener_, nullptr);
       listening_ = false;
       takes_callers_at_ = clock::now() + between_looks;
@@ -206,9 +205,9 @@ void entrance::read(visitors::iterator at) {
       return end(at,
                  handshake_fault::left,
                  x.introduced ? "its process has ended or closed it"
-                              : "it closed the connection before it had shown who it is");
+                              : "it closed the connection before it had authenticated");
     if (x.introduced)
-      return end(at, handshake_fault::out_of_turn, "it sent what nobody asked for");
+      return end(at, handshake_fault::out_of_turn, "it sent data after the handshake");
     x.talk.feed({bytes.data(), std::size_t(n)});
     advance(x);
     if (x.talk.has_failed())
@@ -225,7 +224,7 @@ void entrance::advance(visitor& x) {
       x.talk.welcome(payload);
     } catch (const std::runtime_error& failure) {
       x.talk.fail(handshake_fault::no_room,
-                  std::string("its caller cannot be served: ") + failure.what());
+                  std::string("cannot serve the caller: ") + failure.what());
     }
   }
   if (x.talk.is_done() && !x.introduced) {
@@ -284,7 +283,7 @@ void entrance::expire() {
 void entrance::warn_once(const std::string& kind, const std::string& what) {
   if (warned_.insert(kind).second && report_refusal_)
     report_refusal_("the wire at " + terms_.address + ": " + what
-                    + ". This is said once: others of this kind are refused without a word");
+                    + ". Logged once; further refusals of this kind are not logged");
 }
 
 }  // namespace troupe::runtime::ucx

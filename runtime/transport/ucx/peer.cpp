@@ -224,8 +224,8 @@ ucs_status_t peer::on_message(std::span<const std::byte> header,
   }
   if (bytes > 0 && to.on_device) {
     break_off(
-        "it sent along what is to lie in the memory of a device: the other end is set to "
-        "give UCX the host's memory alone");
+        "it sent bytes for device memory together with the header: the other end is set to give "
+        "UCX only host memory");
     if (to.done)
       to.done(false);
     return UCS_OK;
@@ -259,7 +259,7 @@ ucs_status_t peer::on_greeting(std::span<const std::byte> header) {
 
 void peer::expire(clock::time_point now) {
   if (greeted_until_ && now >= *greeted_until_)
-    break_off("nothing came over it within " + std::to_string(silent_for_.count()) + " ms");
+    break_off("no message came within " + std::to_string(silent_for_.count()) + " ms");
 }
 
 /// Checks and removes the token of a header.

@@ -193,8 +193,7 @@ bool wire_of_ucx::progress() {
     busy = one->progress() || busy;
     if (one->forged() > 0)
       entrance_->warn_once("forged",
-                           "messages that somebody has sent to a port of UCX without having been "
-                           "introduced were dropped");
+                           "dropped messages that came to a port of UCX without a handshake");
   }
   for (auto& one : dying_)
     busy = one.who->progress() || busy;

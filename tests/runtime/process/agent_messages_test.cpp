@@ -68,9 +68,9 @@ TEST_CASE("every agent message survives a round trip through JSON", "[process]")
 }
 
 TEST_CASE("an invalid message is refused with the reason", "[process]") {
-  refused("", "no JSON object");
-  refused("garbage", "no JSON object");
-  refused("[1]", "no JSON object");
+  refused("", "not a JSON object");
+  refused("garbage", "not a JSON object");
+  refused("[1]", "not a JSON object");
   refused(std::string(500, '['), "nested");
   refused("{}", "'version' is missing");
   refused(R"({"version": 2, "type": "list", "request": 1})", "version 2");

@@ -101,7 +101,7 @@ TEST_CASE("RUN-1: a folder belongs to one living run of one user", "[process]") 
   fs::create_directory_symlink(path, above / "link");
   refused(above / "link", "link");
   std::ofstream(above / "file") << "x";
-  refused(above / "file", "no folder");
+  refused(above / "file", "not a folder");
   fs::create_directory(above / "data");
   fs::permissions(above / "data", fs::perms(0700));
   std::ofstream(above / "data/precious") << "x";
@@ -260,7 +260,7 @@ TEST_CASE("a damaged run.json is refused with the reason", "[process]") {
   fs::remove(run.path() / "run.json");
   CHECK_THROWS_MATCHES(run_folder::open(run.path()),
                        input_error,
-                       MessageMatches(ContainsSubstring("no folder of a run")));
+                       MessageMatches(ContainsSubstring("not the folder of a run")));
 }
 
 TEST_CASE("each process has an entry, which tells whether it still runs", "[process]") {

@@ -224,7 +224,7 @@ TEST_CASE("WIRE-3: when there are too many unknown peers, the oldest is disconne
     CHECK(all[std::size_t(i)]->is_hung_up());
   CHECK(two.goes_on());
   CHECK(two.takes_newcomers());
-  CHECK(two.has_said_once("makes room"));
+  CHECK(two.has_said_once("the oldest one is disconnected"));
 }
 
 TEST_CASE("WIRE-1: a replay of a good caller's bytes is refused, and the others go on",
@@ -256,7 +256,7 @@ TEST_CASE("WIRE-1: a replay of a good caller's bytes is refused, and the others 
   CHECK(again.is_hung_up());
   CHECK(two.goes_on());
   CHECK(soon([&] { return two.said.all().size() == 2; }));  // the first one has left
-  CHECK_THAT(two.said.all().back(), ContainsSubstring("repeats what another has sent"));
+  CHECK_THAT(two.said.all().back(), ContainsSubstring("the message is a replay"));
 }
 
 namespace {
@@ -376,7 +376,7 @@ TEST_CASE("a wire listens on loopback by default and refuses invalid settings", 
   }
   SECTION("every address") {
     with.listen_address = "0.0.0.0";
-    words = "no address that others could call";
+    words = "other processes cannot call that address";
   }
   SECTION("without a secret beyond this machine") {
     with = settings_without_secret();

@@ -166,12 +166,12 @@ TEST_CASE("a ticket with impossible extents is refused before memory is allocate
 TEST_CASE("a ticket of an unknown or absent process is an error", "[transport]") {
   pair_of_transports two;
   CHECK_THROWS_WITH(two.here.redeem({9, 1, now, dtype::i32, {1}}),
-                    ContainsSubstring("nobody has said where process 9 is reached"));
+                    ContainsSubstring("the address of process 9 is unknown"));
   two.here.introduce({9, "127.0.0.1:9"});
   CHECK_THROWS_AS(two.here.redeem({9, 1, now, dtype::i32, {1}}), io_error);
   two.here.introduce({10, "nowhere"});
   CHECK_THROWS_WITH(two.here.redeem({10, 1, now, dtype::i32, {1}}),
-                    ContainsSubstring("'nowhere' is no numeric address"));
+                    ContainsSubstring("'nowhere' is not a numeric address"));
   two.here.introduce({11, two.there.address().where});
   CHECK_THROWS_WITH(two.here.redeem({11, 1, now, dtype::i32, {1}}),
                     ContainsSubstring("another process answers"));
