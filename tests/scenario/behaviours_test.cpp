@@ -1,5 +1,5 @@
-// Schedules that are decided while the step runs: the same bits, one decision for all tensor ranks,
-// and a record that is a plan.
+// Schedules that are decided at run time: same bits, one decision for all tensor ranks, and a
+// record that is a plan.
 
 #include "runtime/schedule/check.hpp"
 #include "tests/support/places.hpp"
@@ -35,7 +35,7 @@ runtime::training_job job_of(const std::string& schedule, int pipeline, int data
   return job;
 }
 
-/// What a viewer was told.
+/// Reports that a viewer received.
 struct seen {
   std::mutex mutex;
   std::vector<messages::committed> steps;
@@ -61,7 +61,7 @@ std::vector<messages::committed> run(const std::shared_ptr<actors::prepared_job>
   return told->steps;
 }
 
-/// Takes what is ready, gradients first; `odd` may do something else.
+/// Takes ready actions, gradients first; `odd` can override the choice.
 class eager final : public runtime::behaviour {
  public:
   explicit eager(std::function<std::optional<std::optional<runtime::action>>()> odd)
@@ -83,7 +83,7 @@ class eager final : public runtime::behaviour {
 
 }  // namespace
 
-TEST_CASE("what a script decides while it runs has the bits of the reference trainer",
+TEST_CASE("a script that schedules at run time gives the bits of the reference trainer",
           "[scenario]") {
   const std::string script = GENERATE("reactive.lua", "1f1b.lua", "zb_h1.lua");
   const bool delayed = GENERATE(false, true);
@@ -101,8 +101,7 @@ TEST_CASE("what a script decides while it runs has the bits of the reference tra
   }
 }
 
-TEST_CASE("tensor ranks follow what the first decides, also with what is computed again",
-          "[scenario]") {
+TEST_CASE("tensor ranks follow the first one's decisions, also with recomputation", "[scenario]") {
   auto job = job_of(shipped("reactive.lua"), 2, 2, 2);
   job.recompute.granularity = runtime::recompute_granularity::selective;
   job.faults = {.seed = 4, .lane_delay_us = 400, .message_delay_us = 400};
@@ -128,8 +127,7 @@ TEST_CASE("tensor ranks follow what the first decides, also with what is compute
     CHECK(by_tensor.at(0) == by_tensor.at(1));
 }
 
-TEST_CASE("the record of what was decided is a plan without complaints, and can be run again",
-          "[scenario]") {
+TEST_CASE("the record of decisions is a sound plan, and can be run again", "[scenario]") {
   auto job = job_of(shipped("reactive.lua"), 4, 1, 1);
   job.faults = {.seed = 9, .lane_delay_us = 800, .message_delay_us = 300};
   const tests::scratch_folder folder;
@@ -157,8 +155,9 @@ TEST_CASE("the record of what was decided is a plan without complaints, and can 
   }
 }
 
-TEST_CASE("a behaviour that leaves what is ready undone is not waited for for ever", "[scenario]") {
-  // On rank 0 it does nothing until somebody has done its first forward, which it alone could.
+TEST_CASE("a behaviour that leaves ready actions undone ends the run after a timeout",
+          "[scenario]") {
+  // Rank 0 waits for its own first forward, so it never starts.
   class lazy final : public runtime::behaviour {
    public:
     explicit lazy(bool tired) : tired_(tired) {}
@@ -187,7 +186,7 @@ TEST_CASE("a behaviour that leaves what is ready undone is not waited for for ev
   CHECK(steps.front().report.state == tests::by_reference_trainer(job).front().state);
 }
 
-TEST_CASE("a behaviour that leaves everything undone ends the run", "[scenario]") {
+TEST_CASE("a behaviour that never acts ends the run", "[scenario]") {
   const auto rehearsed = std::make_shared<std::atomic<bool>>(false);
   auto job = job_of("", 2, 1, 1);
   job.layout.schedule.own
@@ -206,7 +205,7 @@ TEST_CASE("a behaviour that leaves everything undone ends the run", "[scenario]"
   CHECK_THAT(end.reason, ContainsSubstring("undone in step 1"));
 }
 
-TEST_CASE("a behaviour that fails while it runs ends the run, and is named", "[scenario]") {
+TEST_CASE("a behaviour that throws ends the run, and is named", "[scenario]") {
   const bool throws = GENERATE(true, false);
   CAPTURE(throws);
   const auto rehearsed = std::make_shared<std::atomic<bool>>(false);

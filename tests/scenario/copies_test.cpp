@@ -1,4 +1,4 @@
-// What several workers hold, they hold alike: one that is planted otherwise ends the job.
+// Equal state on several workers: a planted difference ends the job.
 
 #include "tests/support/tiny_job.hpp"
 
@@ -18,8 +18,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// Each parameter is a hundredth, but for `name` on the worker that comes first of those that hold
-/// it.
+/// Sets each parameter to 0.01, except `name` on the first worker that has it.
 std::function<void(runtime::worker&)> planting(const std::string& name) {
   const auto struck = std::make_shared<std::atomic<bool>>(false);
   return [=](runtime::worker& by) {
@@ -63,17 +62,17 @@ TEST_CASE("STEP-5: replicas hold the same state after the same update", "[scenar
   CHECK_THAT(end_of(job, "decoder.final_layernorm.weight"), ContainsSubstring("STEP-5"));
 }
 
-TEST_CASE("STEP-6: what several tensor ranks or stages hold, they hold alike",
+TEST_CASE("STEP-6: tensor ranks and stages hold equal copies of shared parameters",
           "[scenario][fault]") {
   auto job = tests::tiny_job(2, 1, 2);
   job.train_iterations = 2;
   CHECK(end_of(job, "") == "");
   const std::string name = GENERATE(
-      // what every tensor rank has; what is added after a sum over them; what two stages have
+      // on every tensor rank; added after a sum over tensor ranks; on two stages
       "decoder.final_layernorm.weight",
       "decoder.layers.1.mlp.linear_fc2.bias",
       "embedding.word_embeddings.weight");
   CAPTURE(name);
-  // It names the first parameter that differs: whatever follows from the planted one does, too.
+  // The error names the first parameter that differs; the planted difference changes others, too.
   CHECK_THAT(end_of(job, name), ContainsSubstring("they hold alike; but not "));
 }

@@ -1,4 +1,4 @@
-// A slow receiver: what it leaves leased with the stage before is bounded by the plan's credits.
+// A slow receiver: the plan's credits limit the results that wait for it.
 
 #include "tests/support/tiny_job.hpp"
 
@@ -15,7 +15,7 @@ using namespace troupe;
 
 namespace {
 
-/// Another's, and how many hand-offs that have a credit it held at most.
+/// Wraps a transport and records the maximum of hand-offs held that need a credit.
 class counting_transport final : public runtime::transport {
  public:
   explicit counting_transport(std::shared_ptr<runtime::transport> to) : to_(std::move(to)) {}
@@ -67,9 +67,8 @@ struct seen {
 
 constexpr int microbatches = 16;
 
-/// All forwards before any gradient: nothing but credits keeps stage 0 from being done with its
-/// forwards before stage 1 has begun. Before its first, stage 1 waits until `enough` lie there, and
-/// a while longer for more.
+/// Runs all forwards before any gradient: only credits can stop stage 0 from finishing its forwards
+/// early. Stage 1 starts once `enough` results wait, and some time later.
 seen with_slow_receiver(bool wired, int told, int enough, actors::planted_bug bug) {
   using namespace std::chrono_literals;
   auto job = tests::tiny_job(2, 1);
@@ -105,7 +104,8 @@ seen with_slow_receiver(bool wired, int told, int enough, actors::planted_bug bu
 
 }  // namespace
 
-TEST_CASE("PLAN-6: a slow receiver leaves no more leased than the plan has credits", "[scenario]") {
+TEST_CASE("PLAN-6: the results that wait for a slow receiver are at most the plan's credits",
+          "[scenario]") {
   const bool wired = GENERATE(false, true);
   const int told = GENERATE(0, 1, 3);
   CAPTURE(wired, told);
@@ -117,8 +117,7 @@ TEST_CASE("PLAN-6: a slow receiver leaves no more leased than the plan has credi
   CHECK(held.leased == 0);
 }
 
-TEST_CASE("without a look at credits a slow receiver has all lie with the stage before",
-          "[scenario]") {
+TEST_CASE("without credits all results of a stage wait for its slow receiver", "[scenario]") {
   const bool wired = GENERATE(false, true);
   const auto broken
       = with_slow_receiver(wired, 0, microbatches, actors::planted_bug::ignore_credits);

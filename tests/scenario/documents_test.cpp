@@ -1,4 +1,4 @@
-// Attention that ends at documents, in every layout.
+// Attention within documents, in every layout.
 
 #include "tests/support/documents.hpp"
 
@@ -38,7 +38,7 @@ std::map<int, nlohmann::json> documents_by_actors(runtime::training_job job) {
 
 }  // namespace
 
-TEST_CASE("with attention that ends at documents actors give the bits of the reference trainer",
+TEST_CASE("with attention within documents actors give the bits of the reference trainer",
           "[scenario][unsanitized]") {
   const int P = GENERATE(1, 2, 4), D = GENERATE(1, 2);
   const bool wired = GENERATE(false, true);
@@ -54,8 +54,7 @@ TEST_CASE("with attention that ends at documents actors give the bits of the ref
   CHECK(expected.front().lm_loss != tests::by_reference_trainer(job).front().lm_loss);
 }
 
-TEST_CASE("with attention that ends at documents tensor ranks come to the same step",
-          "[scenario]") {
+TEST_CASE("with attention within documents tensor ranks compute the same step", "[scenario]") {
   const int P = GENERATE(1, 2);
   const bool sequence_parallel = GENERATE(false, true);
   const auto recompute = GENERATE(false, true);

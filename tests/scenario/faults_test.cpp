@@ -1,4 +1,4 @@
-// Whichever actor fails, the job ends in order and says which and why; none is left hanging.
+// After a failure of any actor the job ends in order, with its name and the reason.
 
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/core/file.hpp"
@@ -41,7 +41,7 @@ TEST_CASE("an injected exception in any one actor ends the job, naming it", "[sc
   const auto end = actors::run(prepared);
   CHECK(end.exit_code == 3);
   CHECK_THAT(end.reason, ContainsSubstring("the fault injected for " + who));
-  // The chain of those who passed it on stands in front of the cause.
+  // The actors that forwarded the error precede the cause.
   const auto place = who.substr(who.find(':') + 1);
   const auto chain = who.starts_with("lane:") ? "stage:" + place + ": reduce: the fault"
                      : who.starts_with("stage:")
@@ -52,8 +52,8 @@ TEST_CASE("an injected exception in any one actor ends the job, naming it", "[sc
 }
 
 TEST_CASE("an injected exception in one tensor rank ends the job, naming it", "[scenario][fault]") {
-  // Without a third number tensor rank 0 is meant. The others of the group wait in sums over the
-  // tensor axis, over the data axis, or at a layer's door for its parameters.
+  // Without a third number tensor rank 0 is meant. The others wait in sums over the tensor axis or
+  // the data axis, or for a layer's parameters.
   const auto [who, chain] = GENERATE(
       table<std::string, std::string>({{"stage:0.0.1", "replica:0: stage:0.0.1: the fault"},
                                        {"stage:1.1", "replica:1: stage:1.1.0: the fault"},
@@ -82,10 +82,10 @@ TEST_CASE("an injected exception in one tensor rank ends the job, naming it", "[
   CHECK(prepared->node->transport->leased() == 0);
 }
 
-TEST_CASE("a lane that dies while its peers are in a sum over tensor ranks releases them",
+TEST_CASE("the death of a lane releases its peers from a sum over tensor ranks",
           "[scenario][fault]") {
-  // Each piece of work of a forward pass has sums over the tensor axis: whichever piece the lane
-  // dies at, its peer is in one of them or will come to it.
+  // Each piece of work of a forward pass sums over the tensor axis, so the peer waits for the dead
+  // lane in one of them.
   const int piece = GENERATE(3, 4, 5, 8);
   const std::string name = GENERATE("lane 0.0.1", "lane 0.1.0");
   CAPTURE(piece, name);
@@ -106,7 +106,7 @@ TEST_CASE("a lane that dies while its peers are in a sum over tensor ranks relea
   CHECK(prepared->node->transport->leased() == 0);
 }
 
-TEST_CASE("a loss that is not finite stops the job before anybody updates", "[scenario][fault]") {
+TEST_CASE("a loss that is not finite stops the job before any update", "[scenario][fault]") {
   auto job = tests::tiny_job(2, 1);
   job.training.rate = {.maximum = 1e30, .style = runtime::decay_style::constant};
   job.train_iterations = 50;
@@ -116,7 +116,7 @@ TEST_CASE("a loss that is not finite stops the job before anybody updates", "[sc
   CHECK_THAT(end.reason, ContainsSubstring("`rate.maximum`"));
 }
 
-TEST_CASE("a monitor that dies at the very end is not forgotten", "[scenario][fault]") {
+TEST_CASE("the death of a monitor at the very end is reported", "[scenario][fault]") {
   auto job = tests::tiny_job(1, 1);
   job.train_iterations = 3;
   job.faults.fault = "monitor@3";
@@ -125,7 +125,7 @@ TEST_CASE("a monitor that dies at the very end is not forgotten", "[scenario][fa
   CHECK_THAT(end.reason, ContainsSubstring("monitor: the fault"));
 }
 
-TEST_CASE("a run goes on and saves although the disk of its logs is full", "[scenario][fault]") {
+TEST_CASE("a run continues and saves although the disk of its logs is full", "[scenario][fault]") {
   const tests::scratch_folder folder;
   auto job = tests::tiny_job(1, 1);
   job.train_iterations = 3;
@@ -136,10 +136,10 @@ TEST_CASE("a run goes on and saves although the disk of its logs is full", "[sce
   CHECK(end.exit_code == 0);
   CHECK(runtime::latest_checkpoint(folder / "checkpoints").folder.has_value());
   const auto table = runtime::read_text(folder / "log.csv");
-  CHECK(std::count(table.begin(), table.end(), '\n') == 4);  // the other log has all of it
+  CHECK(std::count(table.begin(), table.end(), '\n') == 4);  // the other log is complete
 }
 
-TEST_CASE("asking early for the end finishes the step, saves, and is no failure", "[scenario]") {
+TEST_CASE("an early request to end finishes the step, saves, and is not a failure", "[scenario]") {
   const tests::scratch_folder folder;
   auto job = tests::tiny_job(2, 2);
   job.train_iterations = 100000;
@@ -152,7 +152,7 @@ TEST_CASE("asking early for the end finishes the step, saves, and is no failure"
 
 namespace {
 
-/// Another's, of which samples from one on cannot be read.
+/// A source whose samples from a given one on cannot be read.
 class damaged_source final : public runtime::batch_source {
  public:
   damaged_source(std::shared_ptr<const runtime::batch_source> from, std::uint64_t first)
@@ -170,8 +170,7 @@ class damaged_source final : public runtime::batch_source {
 
 }  // namespace
 
-TEST_CASE("DATA-3: data that cannot be read end the job in the step that needs them",
-          "[scenario][fault]") {
+TEST_CASE("DATA-3: unreadable data end the job in the step that needs them", "[scenario][fault]") {
   const auto [pipeline, data] = GENERATE(table<int, int>({{1, 1}, {2, 1}, {1, 2}, {2, 2}}));
   const bool distributed = GENERATE(false, true), recovers = GENERATE(false, true);
   CAPTURE(pipeline, data, distributed, recovers);

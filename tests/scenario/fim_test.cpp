@@ -1,4 +1,4 @@
-// Training to fill in the middle, in every layout: what a sample becomes depends on no worker.
+// Fill-in-the-middle in every layout: a sample does not depend on the worker.
 
 #include "runtime/data/gpt_dataset.hpp"
 #include "runtime/data/indexed_dataset_builder.hpp"
@@ -33,7 +33,7 @@ runtime::training_job tiny_bytes_job(int pipeline, int data, int tensor = 1) {
   return job;
 }
 
-/// Documents of text, some of them empty: then padding fills a sample up.
+/// Documents of text, some of them empty: padding completes a sample then.
 class cut_text_job final : public tests::sampled_job {
  public:
   explicit cut_text_job(const runtime::training_job& job, bool cut = true)
@@ -69,7 +69,7 @@ class cut_text_job final : public tests::sampled_job {
 
 }  // namespace
 
-TEST_CASE("with a middle to fill in actors give the bits of the reference trainer",
+TEST_CASE("with fill-in-the-middle actors give the bits of the reference trainer",
           "[scenario][unsanitized]") {
   const int P = GENERATE(1, 2), D = GENERATE(1, 2);
   CAPTURE(P, D);
@@ -79,13 +79,13 @@ TEST_CASE("with a middle to fill in actors give the bits of the reference traine
   CHECK(job.by_reference().back().state != whole.by_reference().back().state);
 }
 
-TEST_CASE("with a middle to fill in tensor ranks come to the same step", "[scenario]") {
+TEST_CASE("with fill-in-the-middle tensor ranks compute the same step", "[scenario]") {
   auto what = tiny_bytes_job(1, 1, 2);
   what.train_iterations = 1;
   tests::check_first_step(cut_text_job(what));
 }
 
-TEST_CASE("with a middle to fill in a run that was stopped and resumed is the one that was not",
+TEST_CASE("with fill-in-the-middle a stopped and resumed run equals an uninterrupted one",
           "[scenario]") {
   const cut_text_job whole(tiny_bytes_job(2, 2)), parts(tiny_bytes_job(2, 2));
   tests::check_resumed(whole, parts);

@@ -1,4 +1,4 @@
-// The memory that was forecast is the memory that is used, whatever the schedule.
+// Forecast and actual memory use, for any schedule.
 
 #include "runtime/trainer/memory_forecast.hpp"
 #include "tests/support/tiny_job.hpp"
@@ -14,7 +14,7 @@
 
 using namespace troupe;
 
-TEST_CASE("each schedule's peak of memory is forecast within 5 percent on every rank",
+TEST_CASE("the peak memory of each schedule is forecast within 5 percent on every rank",
           "[scenario]") {
   const std::string schedule = GENERATE("gpipe",
                                         "1f1b",
@@ -41,15 +41,15 @@ TEST_CASE("each schedule's peak of memory is forecast within 5 percent on every 
     CAPTURE(rank, peak);
     const auto expected = runtime::forecast_memory(
         job, prepared->opened().pipeline, prepared->opened().mesh.at(rank));
-    // A rank that hosts neighbours holds what passes between them once more for a moment. Nobody is
-    // late here: of gradients that may lie with who made them there are some, or none.
+    // A rank with neighbouring chunks briefly holds what passes between them twice. Receivers are
+    // fast here, so few results wait for them.
     const auto least = double(expected.peak() - expected.left_by_others) * 0.95;
     CHECK(double(peak) > least);
     CHECK(double(peak) < double(expected.peak()) * 1.05);
   }
 }
 
-TEST_CASE("what a stage takes over a wire is forecast with it as well as with its maker",
+TEST_CASE("inputs over a wire are part of the forecast, at the receiver and at the sender",
           "[scenario]") {
   const std::string schedule = GENERATE("gpipe", "1f1b");
   CAPTURE(schedule);
@@ -79,7 +79,7 @@ TEST_CASE("what a stage takes over a wire is forecast with it as well as with it
   CHECK(double(peaks.at(1)) > double(last.peak() - last.left_by_others) * 0.95);
 }
 
-TEST_CASE("what is held of passes that are computed again is forecast", "[scenario]") {
+TEST_CASE("the memory of passes that are recomputed for verification is forecast", "[scenario]") {
   const double fraction = GENERATE(0.4, 1.0);
   const int data = GENERATE(1, 2);
   CAPTURE(fraction, data);
@@ -101,7 +101,7 @@ TEST_CASE("what is held of passes that are computed again is forecast", "[scenar
   }
 }
 
-TEST_CASE("the gradients that a slow receiver leaves with their maker are forecast", "[scenario]") {
+TEST_CASE("gradients that wait for a slow receiver are forecast", "[scenario]") {
   using namespace std::chrono_literals;
   auto job = tests::tiny_job(2, 1);
   job.training.model.sequence = job.training.model.positions = 64;
@@ -118,7 +118,7 @@ TEST_CASE("the gradients that a slow receiver leaves with their maker are foreca
   const auto bytes = forecast.handoffs.front().bytes;
   CHECK(bytes == 2 * 64 * job.training.model.hidden * 4);
   CHECK(forecast.left_by_others >= 11 * bytes);
-  // Stage 0 takes none until as many as may are there.
+  // Stage 0 takes gradients once the maximum number waits.
   std::atomic<int> made = 0;
   prepared->node->handed_on
       = [&](const std::string& who, const runtime::action& x, int leased, int) {
@@ -132,7 +132,7 @@ TEST_CASE("the gradients that a slow receiver leaves with their maker are foreca
           return;
         for (int i = 0; i < 5000 && made < 12; ++i)
           std::this_thread::sleep_for(1ms);
-        std::this_thread::sleep_for(50ms);  // the newest is being made
+        std::this_thread::sleep_for(50ms);  // the last of them is still in progress
       };
     return runtime::make_thread_lane(std::move(settings));
   };

@@ -1,5 +1,5 @@
-// Whoever hangs is found among those who wait for it, and replaced; the run comes out as if nobody
-// had.
+// The failure detector finds the hung actor among its waiters; after its replacement the run gives
+// the same result.
 
 #include "runtime/core/log.hpp"
 #include "tests/support/recovered_job.hpp"
@@ -16,7 +16,7 @@ using tests::arrangement;
 
 namespace {
 
-/// Long beside a piece of work of a tiny job.
+/// Long compared to a piece of work of a tiny job.
 constexpr double suspicion = 0.5;
 
 arrangement suspicious(bool distributed = false) {
@@ -29,7 +29,7 @@ arrangement suspicious(bool distributed = false) {
   return what;
 }
 
-/// Whom the run replaced first, and why.
+/// The actor that was replaced first, and the reason.
 std::string cause_of(const tests::lived& x) {
   REQUIRE_FALSE(x.events.empty());
   return std::string(x.events[0]["who"]) + ": " + std::string(x.events[0]["why"]);
@@ -37,7 +37,7 @@ std::string cause_of(const tests::lived& x) {
 
 }  // namespace
 
-TEST_CASE("a lane that hangs is blamed, not those who wait for it in a collective",
+TEST_CASE("a hung lane is blamed, and not the lanes that wait for it in a collective",
           "[scenario][recovery]") {
   const std::string who = GENERATE("lane:1.0", "lane:0.1");
   CAPTURE(who);
@@ -46,8 +46,8 @@ TEST_CASE("a lane that hangs is blamed, not those who wait for it in a collectiv
   CHECK_THAT(cause_of(x), ContainsSubstring(who + " has shown no progress"));
 }
 
-TEST_CASE("a lane that hangs while a state is restored is replaced", "[scenario][recovery]") {
-  // Built again after another's death.
+TEST_CASE("a lane that hangs during the restore of a state is replaced", "[scenario][recovery]") {
+  // The restore follows another death.
   const auto x
       = tests::check_survives(suspicious(), "stage:0.1@4:decided,lane:1.0@4:restore:hang", 2);
   CHECK(x.restarts == 2);
@@ -76,7 +76,7 @@ TEST_CASE("a replica that hangs in a handler is left behind", "[scenario][recove
              ContainsSubstring(where.substr(0, where.find('@')) + " has shown no progress"));
 }
 
-TEST_CASE("a loader, a checkpointer and a monitor that hang are replaced, and no step runs again",
+TEST_CASE("a hung loader, checkpointer or monitor is replaced, and no step runs again",
           "[scenario][recovery]") {
   const bool distributed = GENERATE(false, true);
   const std::string where = GENERATE("loader@4:forward",
@@ -90,8 +90,7 @@ TEST_CASE("a loader, a checkpointer and a monitor that hang are replaced, and no
   CHECK_THAT(cause_of(x), ContainsSubstring(where.substr(0, where.find('@'))));
 }
 
-TEST_CASE("a second one that hangs while the first is left behind is replaced, too",
-          "[scenario][recovery]") {
+TEST_CASE("a second hung lane is replaced while the first is left behind", "[scenario][recovery]") {
   const std::string second
       = GENERATE("stage:1.0@5:forward:hang", "lane:1.0@5:updated:hang", "replica:1@5:vote:hang");
   CAPTURE(second);
@@ -99,7 +98,7 @@ TEST_CASE("a second one that hangs while the first is left behind is replaced, t
   CHECK(x.restarts == 2);
 }
 
-TEST_CASE("a supervisor that hangs gets a successor", "[scenario][recovery]") {
+TEST_CASE("a hung supervisor gets a successor", "[scenario][recovery]") {
   const bool distributed = GENERATE(false, true);
   const std::string where = GENERATE("supervisor@1:restore",
                                      "supervisor@4:forward",
@@ -117,8 +116,7 @@ TEST_CASE("a supervisor that hangs gets a successor", "[scenario][recovery]") {
              ContainsSubstring(where.substr(0, where.find('@')) + " has shown no progress"));
 }
 
-TEST_CASE("a node that hangs gets a successor, and what it had spawned ends",
-          "[scenario][recovery][unsanitized]") {
+TEST_CASE("a hung node gets a successor, and its actors end", "[scenario][recovery][unsanitized]") {
   const bool distributed = GENERATE(false, true);
   const std::string death
       = GENERATE("node@1:restore:hang", "node@4:reduce:hang", "node@2:save:hang");
@@ -130,7 +128,7 @@ TEST_CASE("a node that hangs gets a successor, and what it had spawned ends",
   CHECK_THAT(cause_of(x), ContainsSubstring("node has shown no progress"));
 }
 
-TEST_CASE("supervisors and nodes hang one after the other", "[scenario][recovery]") {
+TEST_CASE("supervisors and nodes can hang one after the other", "[scenario][recovery]") {
   auto what = suspicious();
   tests::make_time_for(runtime::planted_death_from("node@1:forward:hang"), what.job);
   const auto x = tests::check_survives(what,
@@ -140,7 +138,7 @@ TEST_CASE("supervisors and nodes hang one after the other", "[scenario][recovery
   CHECK(x.restarts == 4);
 }
 
-TEST_CASE("as many hang as restarts are allowed, and the one too many is diagnosed",
+TEST_CASE("as many hangs as restarts are survived, and one more is diagnosed",
           "[scenario][recovery]") {
   auto what = suspicious();
   what.job.recovery.max_restarts = 4;

@@ -1,4 +1,4 @@
-// fp16 with its scale of the loss: a value that all stages share, found by leaving steps out.
+// fp16 with a loss scale: all stages share it, and skipped steps adjust it.
 
 #include "tests/support/saved_job.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -15,7 +15,7 @@ using nlohmann::json;
 
 namespace {
 
-/// 2^32 overflows at once; it is down where steps are finite after some twenty. With this window it
+/// 2^32 overflows at once; after some twenty steps the scale is low enough. With this window it
 /// also grows again.
 runtime::training_job fp16_job(int pipeline, int data, int tensor = 1) {
   auto job = tests::tiny_job(pipeline, data, tensor);
@@ -45,7 +45,7 @@ std::vector<runtime::step_report> by_reference(const runtime::training_job& job)
   return out;
 }
 
-/// Each scale is what the steps before it make of it.
+/// Checks that each scale follows from the steps before.
 void check_trace(const runtime::loss_scaling& scaling, const std::map<int, json>& steps) {
   auto expected = runtime::first_scale(scaling);
   int skipped = 0, grown = 0;
@@ -65,7 +65,7 @@ void check_trace(const runtime::loss_scaling& scaling, const std::map<int, json>
 
 }  // namespace
 
-TEST_CASE("fp16 with actors has the bits of the trainer without, while its scale is found",
+TEST_CASE("fp16 with actors has the bits of the trainer without, while its scale adjusts",
           "[scenario][fp16][unsanitized]") {
   const int P = GENERATE(1, 2), D = GENERATE(1, 2);
   const bool distributed = GENERATE(false, true);
@@ -92,7 +92,7 @@ TEST_CASE("fp16 with actors has the bits of the trainer without, while its scale
   }
 }
 
-TEST_CASE("tensor ranks in fp16 find their scale together, and again", "[scenario][fp16]") {
+TEST_CASE("tensor ranks in fp16 adjust their scale together, and repeatably", "[scenario][fp16]") {
   auto job = fp16_job(2, 1, 2);
   job.layout.sequence_parallel = true;
   const auto steps = log_of(job);
@@ -100,7 +100,7 @@ TEST_CASE("tensor ranks in fp16 find their scale together, and again", "[scenari
   CHECK(log_of(job).at(36)["state_digest"] == steps.at(36)["state_digest"]);
 }
 
-TEST_CASE("a run in fp16 that was stopped goes on with its scale, to the bit", "[scenario][fp16]") {
+TEST_CASE("a stopped run in fp16 continues with its scale, bit for bit", "[scenario][fp16]") {
   // While it falls, and after it has grown.
   const std::uint64_t until = GENERATE(7, 30);
   const int D = GENERATE(1, 2);
@@ -127,17 +127,19 @@ TEST_CASE("a run in fp16 that was stopped goes on with its scale, to the bit", "
       CHECK(seen.at(iteration)[same] == x[same]);
 }
 
-TEST_CASE("fp16 whose scale can fall no more ends the run and says so", "[scenario][fp16][fault]") {
+TEST_CASE("fp16 whose scale cannot fall further ends the run with the reason",
+          "[scenario][fp16][fault]") {
   auto job = fp16_job(2, 1);
   job.training.scaling = {.initial = 4, .minimum = 2, .hysteresis = 1};
   job.faults.fault = "nan:0.1@3-9";
   const auto end = actors::run(tests::tiny_prepared(job));
   CHECK(end.exit_code == 2);
-  CHECK_THAT(end.reason, ContainsSubstring("iteration 4: the gradient of "));  // 3 lowers it
+  // Iteration 3 lowers it.
+  CHECK_THAT(end.reason, ContainsSubstring("iteration 4: the gradient of "));
   CHECK_THAT(end.reason, ContainsSubstring("though the loss scale is down at its minimum, 2"));
 }
 
-TEST_CASE("losses in fp16 are those in fp32 within a hundredth", "[scenario][fp16]") {
+TEST_CASE("losses in fp16 equal those in fp32 within a hundredth", "[scenario][fp16]") {
   auto job = fp16_job(1, 1);
   job.train_iterations = 50;
   job.training.scaling = {.initial = 4096};
@@ -146,12 +148,12 @@ TEST_CASE("losses in fp16 are those in fp32 within a hundredth", "[scenario][fp1
   const auto whole = by_reference(job);
   CHECK(half.back().skipped.iterations == 0);
   CHECK(whole.back().lm_loss < 0.9 * whole.front().lm_loss);  // it learns
-  // Each rounding is off by up to 2^-12, a step by some hundred of them.
+  // Each rounding is off by up to 2^-12, and a step has some hundred of them.
   for (std::size_t i = 0; i < whole.size(); ++i)
     CHECK(std::abs(half[i].lm_loss - whole[i].lm_loss) < 0.01 * whole[i].lm_loss);
 }
 
-TEST_CASE("a constant scale that is a power of two changes no state that stays finite",
+TEST_CASE("a constant scale that is a power of two does not change finite states",
           "[scenario][fp16]") {
   auto job = fp16_job(1, 1);
   job.train_iterations = 8;

@@ -1,4 +1,4 @@
-// VERIFY-3: with recovery a step that is not finite runs again once before it is judged.
+// VERIFY-3: with recovery a step that is not finite runs once more before the verdict.
 
 #include "tests/support/recovered_job.hpp"
 
@@ -21,7 +21,7 @@ arrangement of_replicas(int replicas) {
 
 }  // namespace
 
-TEST_CASE("VERIFY-3: NaN that comes once leaves no trace in the weights", "[scenario][recovery]") {
+TEST_CASE("VERIFY-3: a transient NaN leaves no trace in the weights", "[scenario][recovery]") {
   const auto [replicas, planted, who]
       = GENERATE(table<int, std::string, std::string>({{1, "nan-once:0.1", "stage:0.1"},
                                                        {2, "nan-once:1.0", "stage:*.0"},
@@ -35,7 +35,7 @@ TEST_CASE("VERIFY-3: NaN that comes once leaves no trace in the weights", "[scen
   what.job.faults.fault = planted + "@4";
   const auto x = tests::live(what);
   CHECK(tests::look_at_whole(x, what.job) == tests::sentences{});
-  if (!distributed)  // else its undisturbed run is another
+  if (!distributed)  // otherwise its undisturbed run is another one
     CHECK(tests::look_at_same(x, calm) == tests::sentences{});
   CHECK(x.restarts == 0);
   for (const auto& step : x.steps)
@@ -49,12 +49,12 @@ TEST_CASE("VERIFY-3: NaN that comes once leaves no trace in the weights", "[scen
   CHECK(x.events[1]["who"] == who);
 }
 
-TEST_CASE("VERIFY-3: NaN that comes whenever a step runs is left out as without recovery",
+TEST_CASE("VERIFY-3: a step with a persistent NaN is skipped as without recovery",
           "[scenario][recovery]") {
   const int replicas = GENERATE(1, 2);
   auto what = of_replicas(replicas);
   what.job.training.skippable_in_a_row = 3;
-  what.job.recovery.max_restarts = 1;  // what runs again counts for none
+  what.job.recovery.max_restarts = 1;  // second runs do not count
   what.job.faults.fault = "nan:0.1@3-5";
   auto off = what;
   off.job.recovery.on = false;
@@ -75,7 +75,7 @@ TEST_CASE("VERIFY-3: NaN that comes whenever a step runs is left out as without 
   }
 }
 
-TEST_CASE("VERIFY-3: NaN that comes whenever a step runs ends the run as without recovery",
+TEST_CASE("VERIFY-3: a step with a persistent NaN ends the run as without recovery",
           "[scenario][recovery]") {
   auto what = of_replicas(2);
   what.job.faults.fault = "nan:0.1@4";
@@ -91,7 +91,7 @@ TEST_CASE("VERIFY-3: NaN that comes whenever a step runs ends the run as without
   CHECK(x.events[1]["verdict"] == "reproducible");
 }
 
-TEST_CASE("overflows by which a loss scale is found cost no second run", "[scenario][recovery]") {
+TEST_CASE("overflows that adjust the loss scale cause no second run", "[scenario][recovery]") {
   auto job = tests::watched_job(tests::tiny_job(2, 1));
   job.training.precision = runtime::dtype::f16;
   const auto x = tests::live({"fp16", job});

@@ -1,4 +1,4 @@
-// STEP-7: a step whose loss or gradient is not finite changes no state: all leave it out, or the
+// STEP-7: a step whose loss or gradient is not finite changes no state: all ranks skip it, or the
 // job ends.
 
 #include "tests/support/saved_job.hpp"
@@ -26,8 +26,8 @@ std::map<int, json> log_of(runtime::training_job job) {
   return tests::steps_in(folder / "log.jsonl");
 }
 
-/// Puts NaN into a gradient of some steps of a reference trainer, as a job does when it is told to:
-/// after the step has begun, before its first forward pass.
+/// Plants NaN in a gradient of some steps of a reference trainer, like a job's fault: after the
+/// step began, before its first forward pass.
 class nan_source final : public runtime::batch_source {
  public:
   nan_source(const runtime::recipe& recipe, std::uint64_t first, std::uint64_t last)
@@ -68,7 +68,7 @@ runtime::training_job skipping_job(int pipeline, int data, int tensor = 1) {
   return job;
 }
 
-/// Steps 3 and 4 were left out, and nothing of them but their data is left.
+/// Checks that steps 3 and 4 were skipped, and that only their data were consumed.
 void check_skipped(const std::map<int, json>& steps) {
   REQUIRE(steps.size() == 7);
   for (const int i : {3, 4}) {
@@ -80,14 +80,13 @@ void check_skipped(const std::map<int, json>& steps) {
   }
   CHECK(steps.at(5)["state_digest"] != steps.at(2)["state_digest"]);
   CHECK(steps.at(7)["skipped_iterations"] == 2);
-  CHECK(steps.at(5)["learning_rate"] == steps.at(3)["learning_rate"]);  // it waited
+  CHECK(steps.at(5)["learning_rate"] == steps.at(3)["learning_rate"]);  // without the skipped steps
 }
 
 }  // namespace
 
-TEST_CASE(
-    "STEP-7: whichever rank finds NaN, all leave the step out, with the reference trainer's bits",
-    "[scenario]") {
+TEST_CASE("STEP-7: whichever rank finds NaN, all skip the step, with the reference trainer's bits",
+          "[scenario]") {
   const auto [P, D, who] = GENERATE(table<int, int, std::string>({{1, 1, "nan:0.0"},
                                                                   {2, 1, "nan:0.1"},
                                                                   {4, 1, "nan:0.2"},
@@ -114,7 +113,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("STEP-7: tensor ranks leave a step out together", "[scenario]") {
+TEST_CASE("STEP-7: tensor ranks skip a step together", "[scenario]") {
   const std::string who = GENERATE("nan:0.0.1", "nan:1.1.0", "nan:1.1.1");
   const bool distributed = GENERATE(false, true);
   CAPTURE(who, distributed);
@@ -129,8 +128,7 @@ TEST_CASE("STEP-7: tensor ranks leave a step out together", "[scenario]") {
   CHECK(log_of(job).at(2)["state_digest"] == steps.at(2)["state_digest"]);
 }
 
-TEST_CASE("STEP-7: NaN that is found by all is no wrong bit of passes that are computed again",
-          "[scenario]") {
+TEST_CASE("STEP-7: a NaN on all replicas is not a fault of verified passes", "[scenario]") {
   const double fraction = GENERATE(0.5, 1.0);
   CAPTURE(fraction);
   auto job = skipping_job(2, 2);
@@ -139,9 +137,9 @@ TEST_CASE("STEP-7: NaN that is found by all is no wrong bit of passes that are c
   check_skipped(log_of(job));
 }
 
-TEST_CASE("a run that was stopped after a skipped step goes on as the one that was not",
+TEST_CASE("a run that was stopped after a skipped step continues like an uninterrupted one",
           "[scenario]") {
-  // In the middle of two skipped steps, right after them, and later.
+  // Between two skipped steps, right after them, and later.
   const std::uint64_t until = GENERATE(3, 4, 6);
   const bool distributed = GENERATE(false, true);
   CAPTURE(until, distributed);
@@ -168,10 +166,8 @@ TEST_CASE("a run that was stopped after a skipped step goes on as the one that w
       CHECK(seen.at(iteration)[same] == x[same]);
 }
 
-TEST_CASE(
-    "a step that is not finite ends the run with what, where and when, and saves the state "
-    "before it",
-    "[scenario][fault]") {
+TEST_CASE("a step that is not finite ends the run with its cause, and saves the state before it",
+          "[scenario][fault]") {
   const auto [T, who, where] = GENERATE(table<int, std::string, std::string>(
       {{1, "nan:0.1", "on stage 0.1"}, {2, "nan:1.0.1", "on stage 0.0.1"}}));
   const bool distributed = GENERATE(false, true);
@@ -187,7 +183,7 @@ TEST_CASE(
   const auto end = actors::run(prepared);
   CHECK(end.exit_code == 2);
   CHECK_THAT(end.reason, ContainsSubstring("iteration 4: the gradient of "));
-  if (!distributed)  // else whichever replica owns that share is named
+  if (!distributed)  // otherwise the replica that owns that share is named
     CHECK_THAT(end.reason, ContainsSubstring(where));
   CHECK_THAT(end.reason, ContainsSubstring("has the state of iteration 3"));
   CHECK(prepared->node->transport->leased() == 0);
@@ -196,7 +192,7 @@ TEST_CASE(
   REQUIRE(found.folder);
   CHECK(found.folder->filename() == "iter_0000003");
 
-  // What it saved is the state of a run in which nothing was planted.
+  // The saved state is that of a run without the fault.
   job.faults.fault.clear();
   REQUIRE(actors::run(tests::going_on(job, *found.folder)).exit_code == 0);
   auto clean = job;
@@ -205,7 +201,7 @@ TEST_CASE(
         == log_of(clean).at(12)["state_digest"]);
 }
 
-TEST_CASE("a run that diverges for good is ended after so many steps in a row",
+TEST_CASE("a run that diverges ends after the allowed number of consecutive skipped steps",
           "[scenario][fault]") {
   auto job = tests::tiny_job(2, 1);
   job.training.rate = {.maximum = 1e30, .style = runtime::decay_style::constant};

@@ -1,4 +1,4 @@
-// Every optimizer in arrangements of actors, against the trainer without actors.
+// Every optimizer in arrangements of actors, compared with the trainer without actors.
 
 #include "tests/support/saved_job.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -39,7 +39,7 @@ std::map<int, nlohmann::json> steps_of(runtime::training_job job) {
 
 }  // namespace
 
-TEST_CASE("with every optimizer stages, replicas and a distributed optimizer change no bit",
+TEST_CASE("with every optimizer the bits are the same for stages, replicas and sharded state",
           "[scenario][unsanitized]") {
   const auto kind = optimizer_kind(GENERATE(1, 2, 3));  // sgd, lion, muon
   const int P = GENERATE(1, 2);
@@ -47,10 +47,10 @@ TEST_CASE("with every optimizer stages, replicas and a distributed optimizer cha
   CAPTURE(int(kind), P, to_string(precision));
   auto job = trained_by(kind, P, 2, 1);
   job.training.precision = precision;
-  job.training.scaling.initial = 1 << 24;  // in f16 a step or more is left out
+  job.training.scaling.initial = 1 << 24;  // in f16 one or more steps are skipped
   const auto expected = tests::by_reference_trainer(job);
   CHECK((expected.back().skipped.iterations > 0) == (precision == runtime::dtype::f16));
-  INFO(expected.back().skipped.iterations << " steps left out");
+  INFO(expected.back().skipped.iterations << " steps skipped");
   CHECK(expected.back().lm_loss < expected.front().lm_loss - 0.05);
   for (const bool distributed : {false, true}) {
     job.reduction.distributed_optimizer = distributed;
@@ -63,9 +63,8 @@ TEST_CASE("with every optimizer stages, replicas and a distributed optimizer cha
   }
 }
 
-TEST_CASE(
-    "with every optimizer tensor ranks train as one does, and shards of its state change no bit",
-    "[scenario][unsanitized]") {
+TEST_CASE("with every optimizer tensor ranks train as one, and sharded state gives the same bits",
+          "[scenario][unsanitized]") {
   struct choice {
     optimizer_kind kind;
     muon_tensor_mode mode;
@@ -79,7 +78,7 @@ TEST_CASE(
   job.training.optimizer.muon.tensor_mode = mode;
   const auto expected = tests::by_reference_trainer(job);
   const auto whole = steps_of(job);
-  // What users are promised across layouts (docs/guides/layouts.md).
+  // The tolerance that docs/guides/layouts.md promises across layouts.
   for (const auto& step : expected)
     CHECK_THAT(whole.at(int(step.iteration))["lm_loss"].get<double>(),
                Catch::Matchers::WithinAbs(step.lm_loss, 1e-4));

@@ -1,4 +1,4 @@
-// What a user's program brings along: a block, a loss, a rate, an actor that watches.
+// Extensions of a user's program: a block, a loss, a learning rate, a viewer.
 
 #include "actors/job/start.hpp"
 #include "runtime/inference/loaded_model.hpp"
@@ -57,7 +57,7 @@ void squared_sublayer(runtime::module_builder& to, const runtime::feed_forward_s
   });
 }
 
-/// Twice the usual.
+/// Twice the default loss.
 runtime::tensor doubled(runtime::tape& on,
                         runtime::variable logits,
                         const runtime::tensor& targets,
@@ -94,7 +94,7 @@ std::vector<runtime::step_report> reports_of(const runtime::training_job& job) {
 
 }  // namespace
 
-TEST_CASE("a block, a loss and a rate of the user's own give the bits of the reference trainer",
+TEST_CASE("a user's block, loss and learning rate give the bits of the reference trainer",
           "[scenario]") {
   const int P = GENERATE(1, 2), D = GENERATE(1, 2);
   const bool forgets = GENERATE(false, true);
@@ -114,7 +114,7 @@ TEST_CASE("a block, a loss and a rate of the user's own give the bits of the ref
   }
 }
 
-TEST_CASE("a block of the user's own is cut over tensor ranks", "[scenario]") {
+TEST_CASE("a user's block is sharded over tensor ranks", "[scenario]") {
   auto job = own_job(2, 1, 2);
   job.layout.sequence_parallel = GENERATE(false, true);
   const auto expected = tests::by_reference_trainer(job), seen = reports_of(job);
@@ -123,7 +123,7 @@ TEST_CASE("a block of the user's own is cut over tensor ranks", "[scenario]") {
     CHECK(std::abs(seen[i].lm_loss - expected[i].lm_loss) < 1e-4);  // another order of sums
 }
 
-TEST_CASE("the memory of a user's own block is forecast", "[scenario]") {
+TEST_CASE("the memory of a user's block is forecast", "[scenario]") {
   const auto job = own_job(1, 1);
   auto more = job;
   more.training.own.feed_forward
@@ -132,11 +132,11 @@ TEST_CASE("the memory of a user's own block is forecast", "[scenario]") {
           to.add({.name = "spare", .extents = {1000, 32}});
         };
   const auto usual = runtime::forecast_memory(job, {}), fat = runtime::forecast_memory(more, {});
-  // 4 layers x 32,000 values of 4 bytes; blocks of the pool are up to a quarter larger than asked.
+  // 4 layers x 32,000 values of 4 bytes; the pool's blocks are up to a quarter larger.
   CHECK(fat.parameters - usual.parameters > 4 * 32000 * 4 * 3 / 4);
 }
 
-TEST_CASE("what an extension trained is loaded with it, and refused without", "[scenario]") {
+TEST_CASE("a model with an extension is loaded with it, and refused without", "[scenario]") {
   const tests::scratch_folder folder;
   auto job = own_job(2, 1);
   job.checkpoints.save = folder / "run";
@@ -164,14 +164,14 @@ TEST_CASE("what an extension trained is loaded with it, and refused without", "[
   runtime::loaded_model model({.from = folder / "run", .own = job.training.own});
   CHECK(model.manifest().iteration == 2);
 
-  auto slower = job;  // another function: its name is told, and nothing is refused
+  auto slower = job;  // another function: the name is reported, and the model is loaded
   slower.training.rate_of.name = "slower";
   const auto start = actors::plan_start(slower);
   CHECK(start.warnings.size() == 1);
   CHECK_THAT(start.warnings.at(0), ContainsSubstring("rate/own"));
 }
 
-TEST_CASE("a viewer ends the job when it asks to, and its death ends nothing", "[scenario]") {
+TEST_CASE("a viewer can end the job, and its death is ignored", "[scenario]") {
   auto job = tests::tiny_job(2, 2);
   int seen = 0;
   const auto dies = [](caf::actor_system& system, const actors::drain_request&) {

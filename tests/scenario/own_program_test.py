@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-PATIENCE = 100  # seconds, which only a hang reaches
+PATIENCE = 100  # seconds, reached by a hang only
 PROGRAM = ""
 
 
@@ -22,7 +22,7 @@ def wrong(text):
 
 def started(*words):
     one = subprocess.Popen([PROGRAM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    atexit.register(one.kill)  # of a check that fails nobody is left
+    atexit.register(one.kill)  # a failed check leaves no process
     return one
 
 

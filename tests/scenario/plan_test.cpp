@@ -1,4 +1,4 @@
-// What was executed is what was planned.
+// The executed order equals the plan.
 
 #include "actors/stage/stage.hpp"
 #include "runtime/core/file.hpp"
@@ -41,8 +41,7 @@ TEST_CASE("the executed order equals the plan, on every rank and in every step",
   }
 }
 
-TEST_CASE("tensor ranks carry out one row, with what is computed again, for replicas in turn",
-          "[scenario]") {
+TEST_CASE("tensor ranks run the same row, with recomputation and replicas in turn", "[scenario]") {
   const bool full = GENERATE(true, false);
   const int each = GENERATE(1, 2);
   CAPTURE(full, each);
@@ -59,7 +58,7 @@ TEST_CASE("tensor ranks carry out one row, with what is computed again, for repl
   for (const auto& x : prepared->node->trace->spans())
     if (x.track == 0 && x.name.size() > 2 && std::isdigit(x.name.front()) != 0)
       executed[{x.rank, runtime::value(x.step)}].push_back(x.name);
-  // Micro-batches of each replica: 2. A worker that plays two has all four in its row.
+  // Each replica has 2 micro-batches; the row of a worker with two replicas has all four.
   const auto plan = runtime::with_recomputation(runtime::one_forward_one_backward(2, 2 * each),
                                                 prepared->opened().pipeline.blocks);
   CHECK(executed.size() == std::size_t(8 / each) * 2);
@@ -76,7 +75,7 @@ TEST_CASE("tensor ranks carry out one row, with what is computed again, for repl
   }
 }
 
-TEST_CASE("the trace is JSON that Chrome and Perfetto read", "[scenario]") {
+TEST_CASE("the trace is JSON that Chrome and Perfetto can read", "[scenario]") {
   const tests::scratch_folder folder;
   auto job = tests::tiny_job(2, 1);
   job.train_iterations = 2;

@@ -1,4 +1,4 @@
-// What of gradients and state a whole job reads once more for its votes, by the profile of its
+// Extra reads of gradients and state for the votes of a whole job, by the profile of its
 // operations.
 
 #include "tests/support/tiny_job.hpp"
@@ -13,7 +13,7 @@ using namespace troupe;
 
 namespace {
 
-/// Bytes that operations of a name had to move in the third step, on all workers together.
+/// Bytes that operations of this name moved in the third step, on all workers together.
 struct readings {
   double square_norms = 0, fingerprints = 0;
 };
@@ -37,7 +37,8 @@ readings readings_of(runtime::training_job job) {
 
 }  // namespace
 
-TEST_CASE("a replica alone takes no digest of gradients or values in any layout", "[scenario]") {
+TEST_CASE("a single replica computes no digest of gradients or values in any layout",
+          "[scenario]") {
   const int pipeline = GENERATE(1, 2), tensor = GENERATE(1, 2);
   const bool distributed = GENERATE(false, true), in_turn = GENERATE(false, true);
   CAPTURE(pipeline, tensor, distributed, in_turn);
@@ -53,24 +54,23 @@ TEST_CASE("a replica alone takes no digest of gradients or values in any layout"
 
 namespace {
 
-/// Of the words, whose table is tied between the first stage and the last.
+/// Bytes of the embedding table, which is tied between the first stage and the last.
 constexpr double bytes_of_words = 4.0 * 61 * 32;
 
 }  // namespace
 
-TEST_CASE("replicas that compare their gradients read each once for norm and digest",
-          "[scenario]") {
+TEST_CASE("replicas that compare gradients read each once for norm and digest", "[scenario]") {
   const auto alone = readings_of(tests::tiny_job(2, 1)), both = readings_of(tests::tiny_job(2, 2));
   CHECK(both.fingerprints == 0);
-  // Of the copy on the last stage, for whose norm the first answers, the digest alone.
+  // The copy on the last stage only needs the digest; the first stage reports its norm.
   CHECK(both.square_norms == 2 * (alone.square_norms + bytes_of_words));
 }
 
-// The profile is of the lane that computes.
-TEST_CASE("the lane that computes reads no gradient that another lane has summed", "[scenario]") {
+// The profile covers the computing lane.
+TEST_CASE("the computing lane does not read gradients that another lane has summed", "[scenario]") {
   auto job = tests::tiny_job(2, 2);
   job.reduction.overlap_gradients = true;
   const auto found = readings_of(job);
   CHECK(found.fingerprints == 0);
-  CHECK(found.square_norms == 2 * 2 * bytes_of_words);  // they are added there: both ends
+  CHECK(found.square_norms == 2 * 2 * bytes_of_words);  // both ends add them there
 }

@@ -1,5 +1,5 @@
-// What only some arrangements have: steps that are left out, and a first step that is not the
-// first. All of them, with everybody at every moment: tests/matrix/deaths.cpp.
+// Deaths that need special arrangements: skipped steps, and a first step after a resume. All
+// arrangements with every actor and moment: tests/matrix/deaths.cpp.
 
 #include "tests/matrix/mortals.hpp"
 #include "tests/support/recovered_job.hpp"
@@ -13,7 +13,7 @@
 using namespace troupe;
 using tests::arrangement;
 
-TEST_CASE("a death while fp16 looks for the scale of its loss leaves out the same steps",
+TEST_CASE("after a death during the adjustment of a loss scale the same steps are skipped",
           "[scenario][recovery][unsanitized]") {
   const bool distributed = GENERATE(false, true);
   const arrangement what{distributed ? "fp16 distributed" : "fp16", matrix::scaled(distributed)};
@@ -22,7 +22,7 @@ TEST_CASE("a death while fp16 looks for the scale of its loss leaves out the sam
   REQUIRE(skipped > 1);
   REQUIRE(skipped < 5);
   REQUIRE(calm.steps.at(0)["loss_scale"] != calm.steps.at(5)["loss_scale"]);
-  // While steps are left out, and after.
+  // During the skipped steps, and after.
   const std::string death = GENERATE("lane:0.0@1:weight-gradient",
                                      "lane:1.1@2:reduce",
                                      "replica:0@2:decided",
@@ -35,7 +35,7 @@ TEST_CASE("a death while fp16 looks for the scale of its loss leaves out the sam
   tests::check_survives(what, death);
 }
 
-TEST_CASE("a run that was resumed survives deaths in its first step", "[scenario][recovery]") {
+TEST_CASE("a resumed run survives deaths in its first step", "[scenario][recovery]") {
   const tests::scratch_folder folder(tests::place_in_memory());
   const auto what = matrix::resumed(folder);
   REQUIRE(tests::undisturbed(what).iterations == std::vector<std::uint64_t>{2, 3, 4, 5, 6});
@@ -48,7 +48,7 @@ TEST_CASE("a run that was resumed survives deaths in its first step", "[scenario
   tests::check_survives(what, death);
 }
 
-TEST_CASE("everybody and every moment come in each arrangement's selection of deaths",
+TEST_CASE("the selection of deaths covers every actor and moment in each arrangement",
           "[scenario][recovery]") {
   const tests::scratch_folder folder(tests::place_in_memory());
   const auto moments = runtime::moment_names().size();
@@ -71,7 +71,8 @@ TEST_CASE("everybody and every moment come in each arrangement's selection of de
   }
 }
 
-TEST_CASE("a ticket that nobody redeems is seen when its generation ends", "[scenario][recovery]") {
+TEST_CASE("a ticket that is never redeemed is found when its generation ends",
+          "[scenario][recovery]") {
   const auto what = tests::two_by_two();
   const auto x = tests::live(what, {}, {}, actors::planted_bug::leak_lease);
   CHECK(x.left_at_end() > 0);
@@ -79,7 +80,7 @@ TEST_CASE("a ticket that nobody redeems is seen when its generation ends", "[sce
   CHECK_FALSE(tests::look_at_whole(x, what.job).empty());
 }
 
-TEST_CASE("a sample that is served in another's place is seen", "[scenario][recovery]") {
+TEST_CASE("a wrong sample is detected", "[scenario][recovery]") {
   const auto what = tests::two_by_two();
   const auto x = tests::live(what, {}, {}, actors::planted_bug::serve_wrong_sample);
   CHECK_FALSE(tests::look_at_whole(x, what.job).empty());

@@ -1,4 +1,4 @@
-// Deaths beyond one: in a recovery, by hanging, by wrong bits, again and again.
+// Repeated and special failures: during recovery, by hangs, by wrong bits, again and again.
 
 #include "tests/support/recovered_job.hpp"
 
@@ -29,7 +29,7 @@ arrangement three_by_two() {
   return {"3x2", tests::watched_job(job)};
 }
 
-/// DualPipe: each of two ranks has a stage of either copy of the model.
+/// DualPipe: each of two ranks has a stage of both copies of the model.
 void make_two_copies(runtime::training_job& job) {
   job.layout.schedule.source = "dualpipe";
   job.training.batch.micro = 1;
@@ -41,7 +41,7 @@ std::string why(const tests::lived& x, std::size_t event = 0) {
   return x.events[event]["why"];
 }
 
-/// What a viewer was told.
+/// Reports that a viewer received.
 struct seen {
   std::mutex mutex;
   std::vector<std::uint64_t> steps, validations;
@@ -64,18 +64,18 @@ actors::make_viewer viewer(const std::shared_ptr<seen>& to) {
 
 }  // namespace
 
-TEST_CASE("a second death while the first is recovered from is recovered from, too",
-          "[scenario][recovery]") {
-  // At moments that come when all have voted, and so had step 3: else step 2 could be gone back to.
+TEST_CASE("a second death during recovery is recovered from, too", "[scenario][recovery]") {
+  // These moments follow all votes, so step 3 is complete; otherwise the run could go back to step
+  // 2.
   const std::string first = GENERATE("stage:0.1@4:decided", "lane:1.0@4:updated");
   const std::string second
       = GENERATE("lane:0.0", "stage:1.1", "replica:0", "supervisor", "node", "loader");
   CAPTURE(first, second);
-  // Both go back to step 3 and are built to compute step 4.
+  // Both recoveries go back to step 3 and compute step 4.
   tests::check_survives(tests::two_by_two(), first + "," + second + "@4:restore", 2);
 }
 
-TEST_CASE("two that die at the same moment are replaced together", "[scenario][recovery]") {
+TEST_CASE("two deaths at the same moment are repaired together", "[scenario][recovery]") {
   const std::string deaths = GENERATE("stage:0.1@4:forward,stage:1.0@4:forward",
                                       "lane:0.1@4:reduce,lane:1.1@4:reduce",
                                       "lane:0.0@4:updated,lane:1.1@4:updated",
@@ -85,12 +85,12 @@ TEST_CASE("two that die at the same moment are replaced together", "[scenario][r
   CAPTURE(deaths);
   const auto x = tests::live(tests::two_by_two(), deaths);
   tests::check_same(x, tests::two_by_two());
-  // Whoever is heard of while a generation ends is replaced with it.
+  // Both are repaired together if they are reported during the same generation.
   CHECK(x.restarts >= 1);
   CHECK(x.restarts <= 2);
 }
 
-TEST_CASE("deaths in step after step are each recovered from", "[scenario][recovery]") {
+TEST_CASE("deaths in successive steps are each recovered from", "[scenario][recovery]") {
   const auto x = tests::check_survives(
       tests::two_by_two(),
       "lane:0.0@2:reduce,supervisor@3:vote,stage:1.1@4:forward,node@5:decided,lane:1.0@6:updated",
@@ -98,7 +98,7 @@ TEST_CASE("deaths in step after step are each recovered from", "[scenario][recov
   CHECK(x.restarts == 5);
 }
 
-TEST_CASE("a lane that hangs is taken for dead and replaced", "[scenario][recovery]") {
+TEST_CASE("a hung lane counts as dead and is replaced", "[scenario][recovery]") {
   const auto what = with([](auto& job) { job.recovery.suspicion = 0.3; });
   const std::string where
       = GENERATE("lane:0.1@4:forward", "lane:1.0@3:weight-gradient", "lane:0.0@5:updated");
@@ -123,7 +123,7 @@ TEST_CASE("STEP-5, STEP-6: a wrong bit in an updated state is found, and the ste
   const std::string how = GENERATE("wrong-bits", "wrong-moment", "wrong-second-moment");
   CAPTURE(who, how);
   const auto x = tests::check_survives(tests::two_by_two(), who + "@4:updated:" + how);
-  // The first stage's embedding the last stage has, too: there STEP-6 comes first.
+  // The last stage also has the first stage's embedding: there STEP-6 is checked first.
   if (who == "lane:1.0")
     CHECK_THAT(why(x), ContainsSubstring("STEP-5") || ContainsSubstring("STEP-6"));
   else
@@ -131,7 +131,7 @@ TEST_CASE("STEP-5, STEP-6: a wrong bit in an updated state is found, and the ste
   CHECK(x.events[0]["resumed_from"] == 3);
 }
 
-TEST_CASE("VERIFY-1: of three replicas the one whose bits are wrong is named at once",
+TEST_CASE("VERIFY-1: of three replicas the one with wrong bits is named at once",
           "[scenario][recovery]") {
   const std::string at = GENERATE("lane:2.1@4:reduce", "lane:0.0@4:updated", "lane:1.0@3:reduce");
   CAPTURE(at);
@@ -140,15 +140,14 @@ TEST_CASE("VERIFY-1: of three replicas the one whose bits are wrong is named at 
   CHECK(x.events[0]["event"] == "wrong bits");
   CHECK(x.events[0]["verdict"] == "outvoted");
   CHECK(x.events[0]["who"] == "stage" + at.substr(4, 4));
-  // A gradient that was 0 may be one whose square still is: then no parameter is named.
+  // A gradient of 0 can keep the square 0 after the bit flip: then no parameter is named.
   const bool is_named = at.ends_with("updated");
   CHECK_THAT(why(x),
              ContainsSubstring(is_named ? "than the 2 other replicas (" : "than the 2 other"));
 }
 
-TEST_CASE(
-    "VERIFY-1: of two replicas the one whose bits were wrong is named when the step has run again",
-    "[scenario][recovery]") {
+TEST_CASE("VERIFY-1: of two replicas the one with wrong bits is named after the repeated step",
+          "[scenario][recovery]") {
   const std::string who = GENERATE("lane:0.1", "lane:1.0");
   const std::string at = GENERATE("reduce", "updated");
   CAPTURE(who, at);
@@ -157,11 +156,11 @@ TEST_CASE(
   CHECK(x.events[1]["event"] == "wrong bits");
   CHECK(x.events[1]["verdict"] == "transient");
   CHECK(x.events[1]["who"] == "stage" + who.substr(4));
-  // Of a gradient that was 0 the square may still be 0: then no parameter is named.
+  // A gradient of 0 can keep the square 0 after the bit flip: then no parameter is named.
   CHECK_THAT(why(x, 1), ContainsSubstring(at == "updated" ? "of step 4 (" : "of step 4"));
 }
 
-TEST_CASE("VERIFY-1: bits that are wrong again when the step runs again are named persistent",
+TEST_CASE("VERIFY-1: bits that are wrong again in the repeated step are reported as persistent",
           "[scenario][recovery]") {
   const std::string death = "lane:1.0@4:reduce:wrong-bits";
   const auto x = tests::check_survives(tests::two_by_two(), death + "," + death, 2);
@@ -171,7 +170,7 @@ TEST_CASE("VERIFY-1: bits that are wrong again when the step runs again are name
   CHECK(x.events[2]["who"] == "stage:1.0");
 }
 
-TEST_CASE("wrong bits without recovery end the run and name who has them where most have others",
+TEST_CASE("without recovery wrong bits end the run, and a majority names the guilty replica",
           "[scenario][recovery]") {
   auto what = three_by_two();
   what.job.recovery.on = false;
@@ -184,8 +183,7 @@ TEST_CASE("wrong bits without recovery end the run and name who has them where m
   CHECK(x.iterations == std::vector<std::uint64_t>{1, 2, 3});
 }
 
-TEST_CASE("VERIFY-2: a pass that is computed wrong is found by who computes it again",
-          "[scenario][recovery]") {
+TEST_CASE("VERIFY-2: a wrong pass is found by its recomputation", "[scenario][recovery]") {
   const std::string at = GENERATE("lane:0.1@4:forward",
                                   "lane:1.0@4:forward",
                                   "lane:0.1@3:input-gradient",
@@ -215,7 +213,7 @@ TEST_CASE("VERIFY-2: a pass that is computed wrong is found by who computes it a
                                                                 : "wrong weight gradients of"));
 }
 
-TEST_CASE("VERIFY-2: a wrong weight gradient is found whatever the layout",
+TEST_CASE("VERIFY-2: a wrong weight gradient is found in any layout",
           "[scenario][recovery][unsanitized]") {
   const std::string name = GENERATE(
       "one stage", "recomputed", "zb-h1", "two copies", "tensor", "in turn", "overlapped");
@@ -247,8 +245,7 @@ TEST_CASE("VERIFY-2: a wrong weight gradient is found whatever the layout",
   CHECK_THAT(why(x, 1), ContainsSubstring("wrong weight gradients of"));
 }
 
-TEST_CASE("VERIFY-2: passes that are computed again change no bit",
-          "[scenario][recovery][unsanitized]") {
+TEST_CASE("VERIFY-2: verification does not change the bits", "[scenario][recovery][unsanitized]") {
   const double fraction = GENERATE(0.3, 1.0);
   const std::string name = GENERATE("2x2",
                                     "tensor",
@@ -293,9 +290,9 @@ TEST_CASE("VERIFY-2: passes that are computed again change no bit",
   CHECK(x.restarts == 0);
 }
 
-// By its input: command/stragglers_input, where each worker has a loader. One that serves several
-// is asked a step ahead, and on a busy machine another worker waits each step.
-TEST_CASE("STRAGGLER-1: a slow worker is named as slow to compute or by its link",
+// The cause "input" is tested in command/stragglers_input, with a loader for each worker. A shared
+// loader is asked a step ahead, and on a busy machine another worker waits in each step.
+TEST_CASE("STRAGGLER-1: a slow worker is reported as slow in computing or in its link",
           "[scenario][recovery]") {
   const auto [planted, who, cause] = GENERATE(table<std::string, std::string, std::string>(
       {{"lane:1.0@2:forward:slow", "stage:1.0", "compute"},
@@ -303,7 +300,7 @@ TEST_CASE("STRAGGLER-1: a slow worker is named as slow to compute or by its link
   CAPTURE(planted);
   const auto what = with([](auto& job) { job.watch.straggler_ratio = 1.5; });
   bool named = false;
-  for (int tries = 0; tries < 5 && !named; ++tries) {  // others may be slow, too, on a busy machine
+  for (int tries = 0; tries < 5 && !named; ++tries) {  // on a busy machine others can be slow, too
     const auto x = tests::live(what, planted);
     tests::check_same(x, what);
     CHECK(x.restarts == 0);
@@ -317,7 +314,7 @@ TEST_CASE("STRAGGLER-1: a slow worker is named as slow to compute or by its link
   CHECK(named);
 }
 
-TEST_CASE("MEMBER-5: what strikes each time ends the run, with the first cause",
+TEST_CASE("MEMBER-5: a persistent failure ends the run, with the first cause",
           "[scenario][recovery]") {
   const auto x = tests::live(with([](auto& job) { job.faults.fault = "stage:0.1@4"; }));
   CHECK(x.end.exit_code == 3);
@@ -329,7 +326,7 @@ TEST_CASE("MEMBER-5: what strikes each time ends the run, with the first cause",
   CHECK(x.saved == 2);
 }
 
-TEST_CASE("MEMBER-5: what has struck three times is tried from the newest checkpoint",
+TEST_CASE("MEMBER-5: after three failures the run continues from the newest checkpoint",
           "[scenario][recovery]") {
   const auto x = tests::live(tests::two_by_two(),
                              "stage:0.1@4:forward,lane:1.0@4:reduce,replica:1@4:decided");
@@ -367,7 +364,7 @@ TEST_CASE("without recovery a death ends the run with its cause", "[scenario][re
   CHECK(x.events.empty());
 }
 
-TEST_CASE("viewers are told each step and each validation once, whoever dies",
+TEST_CASE("viewers get each step and each validation once, in spite of deaths",
           "[scenario][recovery]") {
   const std::string death = GENERATE("supervisor@3:vote",
                                      "supervisor@4:acknowledged",
@@ -383,7 +380,7 @@ TEST_CASE("viewers are told each step and each validation once, whoever dies",
   CHECK(told->validations == std::vector<std::uint64_t>{3, 6});
 }
 
-TEST_CASE("the log says who died, of what, and from where the run went on",
+TEST_CASE("the log has each death with its cause and the state that the run continued from",
           "[scenario][recovery]") {
   const auto rank = tests::check_survives(tests::two_by_two(), "lane:0.1@4:updated");
   REQUIRE(rank.events.size() == 1);

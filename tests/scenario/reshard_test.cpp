@@ -1,4 +1,4 @@
-// A checkpoint of one layout is loaded by any other: the same state to the bit, the same next loss.
+// A checkpoint loads under any other layout: the same state, bit for bit, and the same next loss.
 
 #include "tests/support/saved_job.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -18,7 +18,7 @@ struct arrangement {
   int tensor = 1, pipeline = 1, data = 1;
   bool rows = false;               ///< --sequence-parallel
   sharding over = sharding::none;  ///< the distributed optimizer
-  int in_turn = 1;                 ///< replicas that a worker plays
+  int in_turn = 1;                 ///< replicas per worker
   bool bf16 = false;
   std::int64_t padded = 64;  ///< rows of the vocabulary
 };

@@ -1,4 +1,4 @@
-// A run that was stopped and resumed is the run that was not.
+// A stopped and resumed run equals an uninterrupted one.
 
 #include "actors/job/start.hpp"
 #include "tests/support/saved_job.hpp"
@@ -37,7 +37,7 @@ void check_resumed(const runtime::training_job& job) {
 
 }  // namespace
 
-TEST_CASE("resuming gives the digests of the run that was not stopped", "[scenario]") {
+TEST_CASE("a resumed run has the digests of an uninterrupted one", "[scenario]") {
   const int P = GENERATE(1, 2), D = GENERATE(1, 2);
   const bool tied = GENERATE(true, false);
   CAPTURE(P, D, tied);
@@ -46,7 +46,7 @@ TEST_CASE("resuming gives the digests of the run that was not stopped", "[scenar
   check_resumed(job);
 }
 
-TEST_CASE("resuming gives the digests on tensor ranks and with distributed optimizers",
+TEST_CASE("a resumed run has the same digests on tensor ranks and with distributed optimizers",
           "[scenario][unsanitized]") {
   const bool tensor = GENERATE(false, true), distributed = GENERATE(false, true),
              bf16 = GENERATE(false, true);
@@ -62,8 +62,9 @@ TEST_CASE("resuming gives the digests on tensor ranks and with distributed optim
   check_resumed(job);
 }
 
-TEST_CASE("resuming gives the digests with every optimizer, and rates and batches that change",
-          "[scenario][unsanitized]") {
+TEST_CASE(
+    "a resumed run has the same digests with every optimizer and with changing rates and batches",
+    "[scenario][unsanitized]") {
   using runtime::optimizer_kind;
   const auto kind = optimizer_kind(GENERATE(1, 2, 3));  // sgd, lion, muon
   const bool tensor = GENERATE(false, true);
@@ -83,7 +84,7 @@ TEST_CASE("resuming gives the digests with every optimizer, and rates and batche
   check_resumed(job);
 }
 
-TEST_CASE("the state of another optimizer is refused, with what to do", "[scenario]") {
+TEST_CASE("the state of another optimizer is refused, with a remedy", "[scenario]") {
   const tests::scratch_folder folder;
   run(tests::tiny_job(1, 1), 2, folder.path());
   auto job = tests::tiny_job(1, 1);
@@ -97,24 +98,25 @@ TEST_CASE("the state of another optimizer is refused, with what to do", "[scenar
   CHECK(actors::plan_start(job).iteration == 2);
 }
 
-TEST_CASE("resuming gives the digests of a worker that plays two replicas in turn", "[scenario]") {
+TEST_CASE("a resumed run has the same digests with two replicas in turn on a worker",
+          "[scenario]") {
   auto job = tests::tiny_job(2, 2);
   tests::play_in_turn(job, 2);
   check_resumed(job);
 }
 
-TEST_CASE("a checkpoint of one layout goes on under another", "[scenario]") {
+TEST_CASE("a checkpoint of one layout continues under another", "[scenario]") {
   const int P = GENERATE(1, 4);
   CAPTURE(P);
   const tests::scratch_folder whole, parts;
   run(tests::tiny_job(2, 2), 6, whole.path());
   run(tests::tiny_job(2, 2), 5, parts.path());
   run(tests::tiny_job(P, 2), 6, parts.path());
-  // The pipeline is no part of any sum, so that even the bits are those of the other layout.
+  // The pipeline does not affect sums, so even the bits equal those of the other layout.
   CHECK(tests::digests_in(parts / "log.jsonl") == tests::digests_in(whole / "log.jsonl"));
 }
 
-TEST_CASE("only the newest checkpoints are kept, and what cannot be removed ends no run",
+TEST_CASE("only the newest checkpoints are kept, and a failed removal does not end the run",
           "[scenario]") {
   auto job = tests::tiny_job(1, 1);
   job.checkpoints.save_interval = 2;
@@ -123,7 +125,7 @@ TEST_CASE("only the newest checkpoints are kept, and what cannot be removed ends
   run(job, 6, good.path());
   CHECK(std::filesystem::exists(good / "checkpoints/iter_0000006"));
   CHECK_FALSE(std::filesystem::exists(good / "checkpoints/iter_0000004"));
-  // In the way of the name that a checkpoint has while it is removed.
+  // Blocks the name that a checkpoint has during its removal.
   std::filesystem::create_directories(bad / "checkpoints/.iter_0000002.removed/x");
   run(job, 6, bad.path());
   CHECK(std::filesystem::exists(bad / "checkpoints/iter_0000006"));

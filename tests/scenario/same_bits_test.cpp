@@ -1,4 +1,4 @@
-// What a job may choose without changing a bit of its states.
+// Settings of a job that do not change its bits.
 
 #include "tests/support/saved_job.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -35,7 +35,7 @@ std::map<int, std::string> digests_of(runtime::training_job job) {
 
 }  // namespace
 
-TEST_CASE("replicas in turn have the digests of replicas at once", "[scenario][unsanitized]") {
+TEST_CASE("replicas in turn have the digests of parallel replicas", "[scenario][unsanitized]") {
   const int P = GENERATE(1, 2), T = GENERATE(1, 2);
   const bool bf16 = GENERATE(false, true);
   CAPTURE(P, T, bf16);
@@ -53,7 +53,7 @@ TEST_CASE("replicas in turn have the digests of replicas at once", "[scenario][u
   }
 }
 
-TEST_CASE("a distributed optimizer and overlapped communication change no bit",
+TEST_CASE("a distributed optimizer and overlapped communication give the same bits",
           "[scenario][unsanitized]") {
   const int P = GENERATE(1, 2), T = GENERATE(1, 2);
   const bool bf16 = GENERATE(false, true), recomputed = GENERATE(false, true);
@@ -75,15 +75,16 @@ TEST_CASE("a distributed optimizer and overlapped communication change no bit",
   }
 }
 
-TEST_CASE("sums of gradients are on their way before the backward pass has ended", "[scenario]") {
+TEST_CASE("gradient reductions start before the backward pass has ended", "[scenario]") {
   const bool overlapped = GENERATE(true, false);
   CAPTURE(overlapped);
   auto job = job_of(1, 2, 1);
   job.training.batch = {.micro = 2, .global = 4, .data_parallel = 2};
   job.train_iterations = 1;
   job.reduction.overlap_gradients = overlapped;
-  // Four layers go back one by one, each a W of its own, and the last layer is complete with the
-  // first of them. The lanes pause before each piece of work, longer than any wire sleeps.
+  // The backward pass of four layers runs one by one, each with its own W; the last layer's
+  // gradients are complete after the first W. The lanes pause before each piece of work, longer
+  // than a wire sleeps.
   job.recompute.granularity = runtime::recompute_granularity::full;
   const auto prepared = tests::tiny_prepared(job);
   prepared->node->make_lane = [](runtime::lane_settings settings) {

@@ -8,7 +8,7 @@ using troupe::actors::save_schedule;
 
 namespace {
 
-/// The iterations, of 1 to `until`, after which a save begins, when all up to `broken_until` fail.
+/// Iterations from 1 to `until` after which a save begins; all saves up to `broken_until` fail.
 std::vector<std::uint64_t> begun(std::uint64_t interval,
                                  std::uint64_t until,
                                  std::uint64_t broken_until) {
@@ -37,15 +37,14 @@ TEST_CASE("checkpoints are due at their interval and at the end", "[scenario]") 
   CHECK(begun(0, 25, 0) == iterations{25});
 }
 
-TEST_CASE("SAVE-RETRY: what could not be saved is tried again after 1, 2, 4 and more iterations",
-          "[scenario]") {
+TEST_CASE("SAVE-RETRY: a failed save is retried after 1, 2, 4 and more iterations", "[scenario]") {
   CHECK(begun(100, 140, 130) == iterations{100, 101, 103, 107, 115, 131, 140});
-  // Nor later than at the next interval, and from the beginning after it went well.
+  // At the latest at the next interval; a success resets the backoff.
   CHECK(begun(10, 45, 33) == iterations{10, 11, 13, 17, 20, 30, 40, 45});
   CHECK(begun(10, 30, 10) == iterations{10, 11, 20, 30});
 }
 
-TEST_CASE("SAVE-RETRY: the next try that is told is never later than the next one that is due",
+TEST_CASE("SAVE-RETRY: the announced retry is never later than the next regular save",
           "[scenario]") {
   save_schedule x(true, 0, 10);
   x.begin(10, false);
@@ -60,7 +59,7 @@ TEST_CASE("SAVE-RETRY: the next try that is told is never later than the next on
   for (std::uint64_t iteration = 20; iteration <= 400; iteration += 10) {
     CHECK(x.is_due(iteration, false));
     x.begin(iteration, false);
-    x.fail(iteration + 3);  // it takes a while until it is refused
+    x.fail(iteration + 3);  // the failure is reported later
     CHECK(x.next_try() == iteration + 10);
   }
 }
@@ -84,12 +83,12 @@ TEST_CASE("the last iteration is tried four times, with growing pauses", "[scena
   CHECK_FALSE(saves.is_saved(7));
 }
 
-TEST_CASE("an iteration that waits for an older save is due until it is begun", "[scenario]") {
+TEST_CASE("an iteration that waits for an older save stays due until it begins", "[scenario]") {
   save_schedule saves(true, 0, 2);
   saves.begin(2, false);
   CHECK(saves.is_due(4, false));
   saves.succeed();
   CHECK(saves.is_due(4, false));
   CHECK_FALSE(save_schedule(false, 0, 2).is_due(4, true));
-  CHECK_FALSE(save_schedule(true, 4, 2).is_due(4, true));  // nothing was trained
+  CHECK_FALSE(save_schedule(true, 4, 2).is_due(4, true));  // no step was trained
 }

@@ -1,4 +1,4 @@
-// Checkpoints on disks that refuse: training goes on, and tries again.
+// Checkpoints on failing disks: training continues, and retries.
 
 #include "tests/support/disk_faults.hpp"
 #include "tests/support/saved_job.hpp"
@@ -52,7 +52,7 @@ std::vector<std::string> iterations_in(const fs::path& dir) {
 using names = std::vector<std::string>;
 const std::string tracker = "latest_checkpointed_iteration.txt";
 
-/// Calls that change something below the folder in one save of this job.
+/// The number of calls that modify the folder in one save of this job.
 std::uint64_t calls_of_a_save() {
   static const auto count = [] {
     const tests::scratch_folder folder;
@@ -67,10 +67,9 @@ std::uint64_t calls_of_a_save() {
 
 }  // namespace
 
-TEST_CASE("SAVE-RETRY: a save that the disk refuses costs no step, and is made up for",
-          "[scenario][fault]") {
+TEST_CASE("SAVE-RETRY: a failed save costs no step, and is retried", "[scenario][fault]") {
   const int error = GENERATE(ENOSPC, EROFS, EIO, ESTALE);
-  // The save of iteration 4 fails, and a try or two after it, which have fewer calls.
+  // The save of iteration 4 fails, and so do one or two retries, which make fewer calls.
   const std::uint64_t struck = GENERATE(1, 3);
   CAPTURE(error, struck);
   const tests::scratch_folder folder;
@@ -92,11 +91,11 @@ TEST_CASE("SAVE-RETRY: a save that the disk refuses costs no step, and is made u
         == job.checkpoints.save / "iter_0000012");
   CHECK_FALSE(fs::exists(job.checkpoints.save / "iter_0000004"));
   for (const auto& name : iterations_in(job.checkpoints.save))
-    CHECK((name == tracker || name.starts_with("iter_")));  // nothing half-written
+    CHECK((name == tracker || name.starts_with("iter_")));  // without partial files
   CHECK(prepared->node->transport->leased() == 0);
 }
 
-TEST_CASE("a rename that fails once is tried again", "[scenario][fault]") {
+TEST_CASE("a rename that fails once is retried", "[scenario][fault]") {
   const auto nth = std::uint64_t(GENERATE(range(1, 6)));
   CAPTURE(nth);
   const tests::scratch_folder folder;
@@ -116,12 +115,12 @@ TEST_CASE("a rename that fails once is tried again", "[scenario][fault]") {
         == job.checkpoints.save / "iter_0000012");
 }
 
-TEST_CASE("a last save that fails for good is told by the exit code, and what was saved is intact",
+TEST_CASE("a last save that keeps failing sets the exit code, and earlier checkpoints stay intact",
           "[scenario][fault]") {
   const tests::scratch_folder folder;
   const auto disk_folder = folder / "checkpoints";
   const tests::small_disk disk(disk_folder,
-                               "700k");  // there is room for one checkpoint, not for two
+                               "700k");  // room for one checkpoint, but not for two
   UNSCOPED_INFO(disk.way());
   const auto job = saving_job(folder.path());
   if (!disk.mounted())
@@ -143,7 +142,7 @@ TEST_CASE("a last save that fails for good is told by the exit code, and what wa
   CHECK(prepared->node->transport->leased() == 0);
 }
 
-TEST_CASE("a folder of checkpoints that vanishes is made again", "[scenario][fault]") {
+TEST_CASE("a removed checkpoint folder is created again", "[scenario][fault]") {
   const tests::scratch_folder folder;
   auto job = saving_job(folder.path());
   const auto prepared = tests::tiny_prepared(job);
@@ -159,7 +158,7 @@ TEST_CASE("a folder of checkpoints that vanishes is made again", "[scenario][fau
         == job.checkpoints.save / "iter_0000012");
 }
 
-TEST_CASE("a file in place of the folder of checkpoints is told, and training goes on",
+TEST_CASE("a file in place of the checkpoint folder is reported, and training continues",
           "[scenario][fault]") {
   const tests::scratch_folder folder;
   auto job = saving_job(folder.path());
@@ -173,7 +172,7 @@ TEST_CASE("a file in place of the folder of checkpoints is told, and training go
 
 namespace {
 
-/// Runs in a process of its own, as a run does: killed at call `nth`, or not at all with 0.
+/// Runs in a child process, which is killed at call `nth`; 0: it is not killed.
 int run_in_a_child(const fs::path& folder, std::uint64_t nth) {
   const auto child = ::fork();
   if (child == 0) {
@@ -201,14 +200,14 @@ int run_in_a_child(const fs::path& folder, std::uint64_t nth) {
 
 }  // namespace
 
-TEST_CASE("a run that is killed anywhere in its saves goes on to the same bits",
+TEST_CASE("a run that is killed anywhere in its saves continues with the same bits",
           "[scenario][fault]") {
   const tests::scratch_folder whole;
   REQUIRE(run_in_a_child(whole.path(), 0) == 0);
   const auto expected = tests::digests_in(whole / "log.jsonl").at(7);
   int killed = 0;
-  // Every call of a single save is struck in tests/runtime/checkpoint/killed_test.cpp; here some of
-  // a run.
+  // tests/runtime/checkpoint/killed_test.cpp covers every call of a single save; here are some of a
+  // run.
   for (std::uint64_t nth = 2;; nth += 9) {
     CAPTURE(nth);
     const tests::scratch_folder folder;

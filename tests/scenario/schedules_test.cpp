@@ -1,4 +1,4 @@
-// Every schedule on the real model: the same bits, and what was executed is what was planned.
+// Every schedule on a real model: the same bits, and an execution as planned.
 
 #include "runtime/core/file.hpp"
 #include "runtime/schedule/check.hpp"
@@ -51,7 +51,7 @@ std::vector<record> records(const std::filesystem::path& log) {
   return out;
 }
 
-/// Runs the job; its steps, by the log.
+/// Runs the job; returns the steps from its log.
 std::vector<record> run(runtime::training_job job,
                         std::shared_ptr<actors::prepared_job>* prepared_out = nullptr) {
   const tests::scratch_folder folder;
@@ -93,7 +93,7 @@ void check_trace_equals_plan(const actors::prepared_job& prepared) {
 
 }  // namespace
 
-TEST_CASE("every single-copy schedule that adds in order has the bits of the reference trainer",
+TEST_CASE("single-copy schedules that add in order have the bits of the reference trainer",
           "[scenario][unsanitized]") {
   const std::string schedule = GENERATE("gpipe",
                                         "1f1b",
@@ -118,7 +118,7 @@ TEST_CASE("every single-copy schedule that adds in order has the bits of the ref
   check_trace_equals_plan(*prepared);
 }
 
-TEST_CASE("a schedule that adds otherwise says so, and has bits of its own",
+TEST_CASE("a schedule with another order of sums says so, and has its own bits",
           "[scenario][unsanitized]") {
   const auto job = job_of("looped-bfs", 2);
   std::shared_ptr<actors::prepared_job> prepared;
@@ -128,15 +128,15 @@ TEST_CASE("a schedule that adds otherwise says so, and has bits of its own",
   CHECK(seen == run(job));
   const auto expected = by_reference(job);
   REQUIRE(seen.size() == expected.size());
-  // Sums of 8 micro-batches in another order: some units in the last place, grown over 20 steps.
+  // Sums of 8 micro-batches in another order: some units in the last place, amplified over 20
+  // steps.
   for (std::size_t i = 0; i < seen.size(); ++i)
     CHECK(std::abs(seen[i].loss / expected[i].loss - 1) < 1e-4);
   check_trace_equals_plan(*prepared);
 }
 
-TEST_CASE(
-    "DualPipe's two copies are two replicas: the same bits as two with half of the batch each",
-    "[scenario][unsanitized]") {
+TEST_CASE("DualPipe's two copies give the bits of two replicas with half of the batch each",
+          "[scenario][unsanitized]") {
   const bool tied = GENERATE(true, false), distributed = GENERATE(false, true);
   if (tied && distributed)
     return;  // refused: tests/runtime/trainer/pipeline_schedule_test.cpp
@@ -154,7 +154,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "several chunks a rank go with replicas, tensor ranks, recomputation, distributed optimizer",
+    "several chunks per rank work with replicas, tensor ranks, recomputation and sharded state",
     "[scenario][unsanitized]") {
   const std::string schedule = GENERATE("interleaved", "zb-v", "izb", "dualpipev");
   CAPTURE(schedule);
@@ -177,7 +177,7 @@ TEST_CASE(
   CHECK(run(turns) == by_reference(turns));
 }
 
-TEST_CASE("two copies go with replicas, tensor ranks and recomputation", "[scenario]") {
+TEST_CASE("two copies work with replicas, tensor ranks and recomputation", "[scenario]") {
   auto job = job_of("dualpipe", 2, 2, 2);
   job.train_iterations = 6;
   job.recompute.granularity = runtime::recompute_granularity::selective;
@@ -188,7 +188,7 @@ TEST_CASE("two copies go with replicas, tensor ranks and recomputation", "[scena
   CHECK(run(job) == run(four));
 }
 
-TEST_CASE("a plan from a file is carried out, uneven stages and three chunks on two ranks included",
+TEST_CASE("a plan from a file runs, also with uneven stages and three chunks on two ranks",
           "[scenario]") {
   const tests::scratch_folder folder;
   const auto file = folder / "mine.csv";
@@ -207,7 +207,7 @@ TEST_CASE("a plan from a file is carried out, uneven stages and three chunks on 
                                                        "has 4"));
 }
 
-TEST_CASE("validation goes forward through chunks in turn, in a V and by the first of two copies",
+TEST_CASE("validation runs forward through chunks in turn, in a V, and by the first of two copies",
           "[scenario]") {
   const std::string schedule = GENERATE("1f1b", "interleaved", "zb-v", "dualpipe");
   CAPTURE(schedule);

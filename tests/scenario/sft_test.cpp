@@ -1,4 +1,4 @@
-// Fine-tuning on conversations, in every layout: micro-batches with few, many and no answers.
+// Fine-tuning on conversations, in every layout: micro-batches with few, many or no answer tokens.
 
 #include "runtime/data/indexed_dataset_builder.hpp"
 #include "runtime/data/sft_dataset.hpp"
@@ -14,8 +14,7 @@ using namespace troupe;
 
 namespace {
 
-/// 90 conversations of 2 to 19 tokens; those whose number 5 divides have their answer beyond what a
-/// sample of 16 tokens keeps.
+/// 90 conversations of 2 to 19 tokens. Every fifth has its answer beyond the 16 tokens of a sample.
 void write_short_talks(const std::filesystem::path& prefix, std::int64_t vocabulary) {
   runtime::indexed_dataset_builder tokens(prefix, vocabulary);
   runtime::indexed_dataset_builder answers(runtime::answers_prefix(prefix), 1 << 20);
@@ -63,9 +62,8 @@ TEST_CASE("on conversations actors give the bits of the reference trainer", "[sc
   tests::check_bits(talks_job(tests::tiny_job(P, D)));
 }
 
-TEST_CASE(
-    "where each answer's token weighs the same, actors give the bits of the reference trainer",
-    "[scenario][unsanitized]") {
+TEST_CASE("with equal weights of answer tokens actors give the bits of the reference trainer",
+          "[scenario][unsanitized]") {
   const int P = GENERATE(1, 2), D = GENERATE(1, 2);
   CAPTURE(P, D);
   auto what = tests::tiny_job(P, D);
@@ -78,7 +76,7 @@ TEST_CASE(
     CHECK(job.by_reference().back().state != by_microbatch.by_reference().back().state);
 }
 
-TEST_CASE("where each answer's token weighs the same, micro-batches of any size come to one step",
+TEST_CASE("with equal weights of answer tokens the step does not depend on the micro-batch size",
           "[scenario]") {
   auto what = tests::tiny_job(1, 1);
   what.train_iterations = 1;
@@ -95,14 +93,14 @@ TEST_CASE("where each answer's token weighs the same, micro-batches of any size 
   }
 }
 
-TEST_CASE("on conversations tensor ranks come to the same step", "[scenario]") {
+TEST_CASE("on conversations tensor ranks compute the same step", "[scenario]") {
   auto what = tests::tiny_job(1, 1, 2);
   what.train_iterations = 1;
   what.layout.sequence_parallel = GENERATE(false, true);
   tests::check_first_step(talks_job(what));
 }
 
-TEST_CASE("fine-tuning that was stopped and resumed is the one that was not", "[scenario]") {
+TEST_CASE("a stopped and resumed fine-tuning run equals an uninterrupted one", "[scenario]") {
   const talks_job whole(tests::tiny_job(2, 2)), parts(tests::tiny_job(2, 2));
   tests::check_resumed(whole, parts);
 }

@@ -1,4 +1,4 @@
-// What a stage waits for while its state is copied for a checkpoint, and what ends that.
+// Waits for the copy of a state for a checkpoint, and their end.
 
 #include "actors/stage/snapshots.hpp"
 
@@ -22,7 +22,7 @@ runtime::state_shard one_shard(const std::string& name, std::vector<float>& elem
 
 }  // namespace
 
-TEST_CASE("who waits for a snapshot goes on when it has ended", "[stage][checkpoint]") {
+TEST_CASE("a wait for a snapshot ends when the snapshot has ended", "[stage][checkpoint]") {
   snapshot_reading reading;
   const runtime::cancel_token token;
   bool went_on = false;
@@ -33,11 +33,11 @@ TEST_CASE("who waits for a snapshot goes on when it has ended", "[stage][checkpo
   reading.end();
   lane.join();
   CHECK(went_on);
-  reading.wait(token);  // nor does it wait again
+  reading.wait(token);  // a second wait returns at once
 }
 
-// Without the token the thread would never end, and the test run into its time limit.
-TEST_CASE("who waits for a snapshot is released when the generation ends", "[stage][checkpoint]") {
+// Without the token the thread would run forever, and the test into its time limit.
+TEST_CASE("a wait for a snapshot ends with its generation", "[stage][checkpoint]") {
   const snapshot_reading never_over;
   const runtime::cancel_token token;
   bool was_cancelled = false;
@@ -53,7 +53,7 @@ TEST_CASE("who waits for a snapshot is released when the generation ends", "[sta
   CHECK(was_cancelled);
 }
 
-TEST_CASE("a snapshot is no longer copied when the generation has ended", "[stage][checkpoint]") {
+TEST_CASE("a snapshot of an ended generation is not copied", "[stage][checkpoint]") {
   runtime::stream by(kernels::backend::reference, 1, {});
   std::vector<float> first{1, 2, 3}, second{4};
   const std::vector arrays{one_shard("a", first), one_shard("b", second)};
@@ -63,12 +63,11 @@ TEST_CASE("a snapshot is no longer copied when the generation has ended", "[stag
   CHECK_THROWS_AS(copied(arrays, by, token), runtime::cancelled);
 }
 
-TEST_CASE("a snapshot that the host has no memory for says what would help",
-          "[stage][checkpoint]") {
+TEST_CASE("a snapshot that does not fit the host's memory names a remedy", "[stage][checkpoint]") {
   runtime::stream by(kernels::backend::reference, 1, {});
   std::vector<float> few{1, 2, 3};
   auto vast = one_shard("embedding.weight", few);
-  // Never read: no host gives so much.
+  // Never read: larger than any host's memory.
   vast.elements = {few.data(), std::size_t{1} << 60};
   CHECK_THROWS_WITH(copied({one_shard("a", few), vast}, by, {}),
                     ContainsSubstring("snapshot") && ContainsSubstring("'embedding.weight'")

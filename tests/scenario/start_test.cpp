@@ -1,4 +1,4 @@
-// What is said of a checkpoint before a run goes on from it.
+// Warnings about a checkpoint before a run continues from it.
 
 #include "actors/job/start.hpp"
 
@@ -8,14 +8,14 @@
 using namespace troupe;
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE("identities differ by what is in them, also when nothing is", "[scenario]") {
+TEST_CASE("identities are compared by content, also empty ones", "[scenario]") {
   CHECK(actors::differences("{}", "{}").empty());
   CHECK(actors::differences(R"({"a": {}})", R"({"a": {}})").empty());
   CHECK_THAT(actors::differences("{}", R"({"a": {"b": 1}})"),
              ContainsSubstring("a/b: checkpoint nothing, this run 1"));
 }
 
-TEST_CASE("a key that would move a terminal's cursor is shown, not obeyed", "[scenario]") {
+TEST_CASE("control characters in a key are escaped", "[scenario]") {
   const auto said = actors::differences("{\"x\\u001b[2J\": 1}", "{}");
   CHECK_THAT(said, ContainsSubstring("x\\u001b[2J: checkpoint 1, this run nothing"));
   CHECK(said.find('\x1b') == std::string::npos);

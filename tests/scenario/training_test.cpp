@@ -1,5 +1,5 @@
-// Whole jobs of actors against the reference trainer. They run through the checks of STEP-1,
-// STEP-3, STEP-4, HANDOFF-1, REPLICA-1 and STAGE-2, and end well.
+// Whole jobs of actors, compared with the reference trainer. They pass the checks of STEP-1,
+// STEP-3, STEP-4, HANDOFF-1, REPLICA-1 and STAGE-2, and succeed.
 
 #include "runtime/transport/local/local_transport.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -29,7 +29,7 @@ std::vector<json> lines_of(const std::filesystem::path& path) {
   return out;
 }
 
-/// Remembers where the bytes of each ticket lay.
+/// Records the address of each ticket's bytes.
 class watched_transport final : public runtime::transport {
  public:
   runtime::ticket deposit(runtime::tensor x,
@@ -67,7 +67,7 @@ class watched_transport final : public runtime::transport {
 
 }  // namespace
 
-TEST_CASE("HANDOFF-2: between stages every tensor arrives where it lay, once", "[scenario]") {
+TEST_CASE("HANDOFF-2: between stages every tensor arrives once, without a copy", "[scenario]") {
   auto job = tests::tiny_job(4, 2);
   job.train_iterations = 3;
   const auto prepared = tests::tiny_prepared(job);
@@ -75,8 +75,8 @@ TEST_CASE("HANDOFF-2: between stages every tensor arrives where it lay, once", "
   prepared->node->transport = watched;
   REQUIRE(actors::run(prepared).exit_code == 0);
   CHECK(watched->moved() == 0);
-  // 3 steps x 2 replicas x 2 micro-batches: 3 parts and 2 to first and last stage, over 3 edges 3
-  // tensors forward and 1 back.
+  // 3 steps x 2 replicas x 2 micro-batches: 3 inputs of the first stage and 2 of the last; over 3
+  // edges 3 tensors forward and 1 back.
   CHECK(watched->redeemed() == 3 * 2 * 2 * (3 + 2 + 3 * (3 + 1)));
   CHECK(watched->counters().dropped == 0);
 }
@@ -110,7 +110,7 @@ TEST_CASE("every arrangement of actors gives the bits of the reference trainer",
   CHECK(prepared->node->transport->counters().dropped == 0);
 }
 
-TEST_CASE("validation by actors is validation by the reference trainer, and changes nothing",
+TEST_CASE("validation by actors equals that of the reference trainer, without side effects",
           "[scenario]") {
   const int P = GENERATE(1, 2), D = GENERATE(1, 2);
   CAPTURE(P, D);
@@ -139,7 +139,7 @@ TEST_CASE("validation by actors is validation by the reference trainer, and chan
   CHECK(seen.back().contains("validation_loss"));
   for (std::size_t i = 0; i < expected.size(); ++i)
     for (const auto& [key, value] : expected[i].items())
-      if (key == "validation_loss")  // rounds add up in another order
+      if (key == "validation_loss")  // the rounds are summed in another order
         CHECK(std::abs(seen[i][key].get<double>() - value.get<double>()) < 1e-12);
       else
         CHECK(seen[i][key] == value);

@@ -46,7 +46,7 @@ std::vector<std::string> course_of(runtime::training_job job) {
 
 }  // namespace
 
-TEST_CASE("whichever transport carries the tensors, the bits are the same", "[scenario]") {
+TEST_CASE("every transport gives the same bits", "[scenario]") {
   const auto [P, D, T]
       = GENERATE(table<int, int, int>({{1, 1, 1}, {2, 2, 1}, {4, 1, 1}, {2, 1, 2}}));
   const bool delayed = GENERATE(false, true);
@@ -60,7 +60,7 @@ TEST_CASE("whichever transport carries the tensors, the bits are the same", "[sc
   CHECK(by_ucx == course_of(job));
 }
 
-TEST_CASE("checkpoints are written from what came over a wire", "[scenario]") {
+TEST_CASE("checkpoints are written from tensors that came over a wire", "[scenario]") {
   const tests::scratch_folder folder;
   auto job = wired_job(2, 1);
   job.checkpoints.save = folder / "checkpoints";
@@ -69,9 +69,8 @@ TEST_CASE("checkpoints are written from what came over a wire", "[scenario]") {
   CHECK(runtime::latest_checkpoint(folder / "checkpoints").folder.has_value());
 }
 
-TEST_CASE(
-    "an actor that dies in a step over a wire ends the job, which names it, and no lease stays",
-    "[scenario][fault]") {
+TEST_CASE("the death of an actor during a step over a wire ends the job, and no lease is left",
+          "[scenario][fault]") {
   const std::string who = GENERATE(
       "stage:0.0", "stage:1.1", "lane:0.1", "lane:1.0", "loader", "node", "checkpointer");
   const bool delayed = GENERATE(false, true);

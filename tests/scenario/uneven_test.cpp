@@ -1,4 +1,4 @@
-// Jobs of actors whose pipeline stages differ, against the reference trainer.
+// Jobs of actors with different pipeline stages, compared with the reference trainer.
 
 #include "runtime/model/stages.hpp"
 #include "tests/support/scratch_folder.hpp"

@@ -1,4 +1,4 @@
-// What is told of a step is the same for every layout, and telling it delays nothing.
+// Reports of a step are the same for every layout, and do not delay the step.
 
 #include "tests/support/saved_job.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -34,7 +34,7 @@ measures measured(runtime::training_job job) {
   return out;
 }
 
-/// From the arrays of a checkpoint, and so of whole parameters, each once and without padding.
+/// Computed from the arrays of a checkpoint: whole parameters, each once and without padding.
 measures by_hand(runtime::training_job job) {
   runtime::stream stream(job.backend, job.threads_per_worker, {});
   runtime::reference_trainer trainer(
@@ -58,13 +58,13 @@ measures by_hand(runtime::training_job job) {
 
 }  // namespace
 
-TEST_CASE("the norm of parameters and the zeros of gradients are those of any layout",
+TEST_CASE("the norm of parameters and the zeros of gradients are the same in any layout",
           "[scenario]") {
   const bool tied = GENERATE(true, false);
   CAPTURE(tied);
   const auto model_of = [tied](runtime::training_job& job) {
     job.training.model.tied_embeddings = tied;
-    job.training.model.linear_bias = false;  // those of keys have zero gradients, but for rounding
+    job.training.model.linear_bias = false;  // those of keys have zero gradients up to rounding
   };
   const auto with = [&](int P, int D, int N, bool distributed) {
     auto job = tests::tiny_job(P, D, N);
@@ -77,7 +77,7 @@ TEST_CASE("the norm of parameters and the zeros of gradients are those of any la
   auto alone = tests::tiny_job(1, 2);
   model_of(alone);
   const auto expected = by_hand(alone);
-  CHECK((tied || expected.zeros.front() > 0));  // rows of words that no sample has
+  CHECK((tied || expected.zeros.front() > 0));  // rows of tokens that no sample has
   for (const auto& [P, D, N, distributed] : {std::tuple{2, 2, 1, false},
                                              std::tuple{2, 2, 1, true},
                                              std::tuple{1, 2, 1, true},
@@ -88,24 +88,23 @@ TEST_CASE("the norm of parameters and the zeros of gradients are those of any la
     const auto seen = with(P, D, N, distributed);
     CHECK(seen.zeros == expected.zeros);
     for (std::size_t i = 0; i < 3; ++i)
-      // Sums of squares in double; and with tensor ranks the states differ by roundings of f32.
+      // Sums of squares in double; with tensor ranks the states differ by roundings of f32.
       CHECK(std::abs(seen.params_norm[i] / expected.params_norm[i] - 1) < (N > 1 ? 1e-6 : 1e-13));
     if (N == 1)
-      CHECK(seen.params_norm == with(1, 2, 1, false).params_norm);  // to the bit
+      CHECK(seen.params_norm == with(1, 2, 1, false).params_norm);  // bit for bit
   }
 }
 
-TEST_CASE("a log file that takes nothing delays no step, and the end but a few seconds",
-          "[scenario]") {
+TEST_CASE("a blocked log file delays no step, and the end by a few seconds only", "[scenario]") {
   const tests::scratch_folder folder;
   auto job = tests::tiny_job(2, 1);
-  job.watch.log_file = folder / "pipe";  // nobody reads: not even opening it returns
+  job.watch.log_file = folder / "pipe";  // opening it blocks: there is no reader
   job.watch.csv_file = folder / "log.csv";
   REQUIRE(::mkfifo(job.watch.log_file.c_str(), 0600) == 0);
   const auto end = actors::run(tests::tiny_prepared(job));
   CHECK(end.exit_code == 0);
   CHECK(end.reason == "");
-  std::ifstream table(job.watch.csv_file);  // which another thread writes
+  std::ifstream table(job.watch.csv_file);  // another thread writes it
   int lines = 0;
   for (std::string line; std::getline(table, line);)
     ++lines;

@@ -1,4 +1,4 @@
-// Wrong bits where there are two copies of the model.
+// Wrong bits with two copies of the model.
 
 #include "tests/support/recovered_job.hpp"
 
@@ -19,7 +19,7 @@ TEST_CASE("VERIFY-2: of two copies of the model the one with a wrong input gradi
   tests::arrangement what{"wrong input gradient of two copies", tests::watched_job(job)};
   const auto calm = tests::undisturbed(what);
   what.job.recovery.verify_fraction = 1;
-  // The first rank hosts the first chunk of one copy, and hands on gradients of the other's last.
+  // The first rank has the first chunk of one copy, and sends gradients of the other's last.
   const auto x = tests::live(what, "lane:0.0@4:input-gradient:wrong-bits");
   CHECK(tests::look_at_whole(x, what.job) == tests::sentences{});
   CHECK(tests::look_at_same(x, calm) == tests::sentences{});
