@@ -1,4 +1,4 @@
-"""A program of a user's own over several processes (tests/support/own_player.cpp). Run by ctest:
+"""Tests a user's own program on several processes (tests/support/own_player.cpp). Run by ctest:
 
     own_program_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -42,11 +42,11 @@ def works(*words):
 def refuses(words, *told):
     code, digests, err = ended(*words)
     if code != 2 or digests or not all(x in err for x in told):
-        raise wrong(f"{words} ends with {code}, and not with {told}:\n{err}{digests}")
+        raise wrong(f"{words} ends with {code}, expected an error with {told}:\n{err}{digests}")
 
 
 def of_run(run):
-    """The processes that were started for it: pid -> command line and environment."""
+    """Processes of the run: pid -> command line and environment."""
     out = {}
     for at in pathlib.Path("/proc").iterdir():
         if at.name.isdigit():
@@ -63,24 +63,24 @@ def until(what, holds):
     end = time.monotonic() + PATIENCE
     while not holds():
         if time.monotonic() > end:
-            raise wrong(f"not in {PATIENCE} seconds: {what}")
+            raise wrong(f"timeout of {PATIENCE} seconds: {what}")
         time.sleep(0.05)
 
 
 def check_same_bits(folder):
     one, two = works("train", 1), works("train", 2, folder / "run")
     if len(one) != 12 or one != two:
-        raise wrong(f"one process comes to {one}, two to {two}")
+        raise wrong(f"one process gives {one}, two give {two}")
     if not (folder / "run/logs/node-1.log").exists() or (folder / "run/credentials").exists():
-        raise wrong("the folder of the run has no logs, or the credentials still")
+        raise wrong("the run's folder has no logs, or still has credentials")
     if works("train", 2) != one:
-        raise wrong("without a folder other bits come out")
+        raise wrong("a run without a folder gives other bits")
 
 
 def check_viewer_ends_it(folder):
     digests = works("drain", 2, folder / "run")
     if not 5 <= len(digests) < 1000000:
-        raise wrong(f"a viewer asked for the end after 5 iterations, and there were {len(digests)}")
+        raise wrong(f"a viewer ended the run after 5 iterations, but {len(digests)} ran")
 
 
 def check_what_cannot_go_along(folder):
@@ -94,11 +94,11 @@ def check_what_cannot_go_along(folder):
     refuses(["troupe:node"], "started by a run, and not by hand", "'run'")
     refuses(["troupe:agent", "run", run, "patience", "soon"], "patience 'soon'")
     if run.exists():
-        raise wrong("a run that is refused has made its folder")
+        raise wrong("a refused run created its folder")
 
 
 def check_nothing_is_left(folder):
-    """Also when the program is killed. Secrets stand on no command line and in no environment."""
+    """All processes end when the program is killed; its secrets are in no command line or environment."""
     run = folder / "run"
     one = started("long", 2, run)
     for _ in range(3):
@@ -106,12 +106,12 @@ def check_nothing_is_left(folder):
     secret = (run / "credentials/secret").read_text().strip()
     parts = of_run(run)
     if len(parts) != 4 or len(secret) != 64:  # two nodes, the agent, its guard
-        raise wrong(f"not two nodes, an agent and its guard: {parts}")
+        raise wrong(f"expected two nodes, an agent and its guard, found {parts}")
     if any(secret.encode() in words for words in parts.values()):
-        raise wrong("the secret stands on a command line or in an environment")
+        raise wrong("the secret is in a command line or an environment")
     one.send_signal(signal.SIGKILL)
     one.communicate(timeout=PATIENCE)
-    until("nobody of the run is left", lambda: not of_run(run))
+    until("all processes of the run end", lambda: not of_run(run))
 
 
 def main(program, names):
@@ -119,7 +119,7 @@ def main(program, names):
     PROGRAM = program
     checks = {name.removeprefix("check_"): check for name, check in globals().items() if name.startswith("check_")}
     if unknown := [name for name in names if name not in checks]:
-        print(f"no such check: {unknown}; there are {sorted(checks)}")
+        print(f"unknown checks: {unknown}; available: {sorted(checks)}")
         return 1
     for name in names or checks:
         with tempfile.TemporaryDirectory() as folder:

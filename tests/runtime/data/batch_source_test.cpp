@@ -25,7 +25,7 @@ TEST_CASE("replica r takes rows r m to (r + 1) m - 1 of each micro-batch across 
   CHECK(sample_position(layout, 100, 1, 2, 1) == 111);
 }
 
-TEST_CASE("a global batch is dealt out completely and once, however it is split", "[data]") {
+TEST_CASE("a global batch is distributed completely and once, for any split", "[data]") {
   for (const std::uint64_t micro : {1, 2, 4})
     for (const std::uint64_t replicas : {1, 2, 3}) {
       const batch_layout layout{micro, replicas};
@@ -69,7 +69,7 @@ TEST_CASE("DATA-1: a batch holds the samples of its positions, row by row", "[da
                     Catch::Matchers::ContainsSubstring("cannot read sample 14"));
 }
 
-TEST_CASE("attention is cut after each end of a document, but for the last token", "[data]") {
+TEST_CASE("attention is cut after each end of a document except a last token", "[data]") {
   const scratch_folder folder;
   write_dataset(folder / "data", 97, {{5}, {3}, {7}, {2}, {9}, {4}});
   const auto made = [&](bool cut) {
@@ -101,7 +101,7 @@ TEST_CASE("attention is cut after each end of a document, but for the last token
 
 namespace {
 
-/// Remembers which samples it was told to expect.
+/// A data set that records the samples that it is told to expect.
 class remembering final : public sample_dataset {
  public:
   std::uint64_t size() const override { return 40; }
@@ -114,8 +114,7 @@ class remembering final : public sample_dataset {
 
 }  // namespace
 
-TEST_CASE("a replica's next micro-batches are said to be read soon, over the end of a step",
-          "[data]") {
+TEST_CASE("the next micro-batches of a replica are announced, also across steps", "[data]") {
   const auto data = std::make_shared<remembering>();
   const batch_layout layout{.micro_batch_size = 2, .data_parallel = 2};
   using samples = std::vector<std::uint64_t>;
@@ -134,15 +133,14 @@ TEST_CASE("a replica's next micro-batches are said to be read soon, over the end
   }
   const auto found = data->expected;
   REQUIRE(found.size() == 18);
-  // What is read after the next one was expected before, over the end of the epoch of 40.
+  // Each later read was announced one read before, also across the end of the epoch of 40.
   CHECK(samples(found.begin() + 2, found.begin() + 6)
         == samples(found.begin() + 6, found.begin() + 10));
   CHECK(samples(found.begin() + 8, found.begin() + 12)
         == samples(found.begin() + 12, found.begin() + 16));
 }
 
-TEST_CASE("of a sample all its documents are expected, of a blend those of its data set",
-          "[data]") {
+TEST_CASE("all documents of a sample are expected, also in a blend", "[data]") {
   class remembering_tokens final : public token_source {
    public:
     std::int64_t sequences() const override { return 4; }
@@ -186,5 +184,5 @@ TEST_CASE("of a sample all its documents are expected, of a blend those of its d
     CHECK(others->expected == others->read);
     CHECK(tokens->read.empty() != others->read.empty());
   }
-  blend.expect(blend.size());  // beyond the end there is nothing to expect
+  blend.expect(blend.size());  // beyond the end
 }

@@ -18,7 +18,7 @@ using nlohmann::json;
 
 namespace {
 
-/// What megatron-core made (tests/golden/data/blends.py).
+/// Reference output of megatron-core (tests/golden/data/blends.py).
 const json& golden_blends() {
   static const auto all = json::parse(read_text(source_dir() + "/tests/golden/data/blends.json"));
   return all;
@@ -54,7 +54,7 @@ std::string json_refusal(const std::string& text) {
   return "";
 }
 
-/// Every sample of one part of a golden blend of small data sets.
+/// Every sample of one part of a reference blend of small data sets.
 json rows_of(const json& c, data_split part, const scratch_folder& folder) {
   data_blend blend;
   const auto& lengths = c["lengths"];
@@ -87,7 +87,7 @@ json rows_of(const json& c, data_split part, const scratch_folder& folder) {
   return out;
 }
 
-/// 5 samples of anything.
+/// A data set of 5 empty samples.
 struct five final : sample_dataset {
   std::uint64_t size() const override { return 5; }
   std::int64_t sequence_length() const override { return length; }
@@ -120,7 +120,7 @@ TEST_CASE("an exhaustive blend has the order of megatron-core", "[data][golden]"
     check_order(build_exhaustive_blend(c["sizes"].get<std::vector<std::uint64_t>>()), c["order"]);
 }
 
-TEST_CASE("a blend has the samples that megatron-core's builder gives", "[data][golden]") {
+TEST_CASE("a blend has the samples of megatron-core's builder", "[data][golden]") {
   for (const auto& c : golden_blends()["built"]) {
     INFO("weights " << c["weights"].dump());
     for (const auto part : {data_split::train, data_split::valid}) {
@@ -133,7 +133,7 @@ TEST_CASE("a blend has the samples that megatron-core's builder gives", "[data][
   }
 }
 
-TEST_CASE("the words of a blend mean what they mean to megatron-core", "[data][golden]") {
+TEST_CASE("the arguments of a blend have the same meaning as in megatron-core", "[data][golden]") {
   for (const auto& c : golden_blends()["words"]) {
     const auto found = blend_from_words(c["words"].get<std::vector<std::string>>());
     INFO(c["words"].dump());
@@ -150,7 +150,7 @@ TEST_CASE("the words of a blend mean what they mean to megatron-core", "[data][g
   CHECK(parts[2].empty());
 }
 
-TEST_CASE("a blend that cannot be meant is refused with the word that is wrong", "[data]") {
+TEST_CASE("an invalid blend is refused with the wrong argument", "[data]") {
   for (const auto* weight : {"0", "-1", "nan", "inf", "1e999"})
     CHECK_THAT(blend_refusal({weight, "a", "1", "b"}),
                ContainsSubstring(std::string("the weight ") + weight + " of 'a'"));
@@ -173,7 +173,7 @@ TEST_CASE("a blend that cannot be meant is refused with the word that is wrong",
     CHECK(json_refusal(text) != "");
 }
 
-TEST_CASE("a blend never takes more of a data set than it has", "[data]") {
+TEST_CASE("a blend takes at most all samples of a data set", "[data]") {
   const auto open = [](const std::filesystem::path&, std::optional<std::uint64_t>) {
     return std::make_shared<five>();
   };

@@ -1,4 +1,4 @@
-// Texts compressed, for tests of what reads them.
+// Compressed texts, for tests of readers.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace troupe::tests {
 
-/// A member of gzip.
+/// A gzip member.
 inline std::string gzip(std::string text) {
   z_stream state = {};
   if (deflateInit2(&state, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
@@ -27,7 +27,7 @@ inline std::string gzip(std::string text) {
   return out;
 }
 
-/// A frame of Zstandard.
+/// A Zstandard frame.
 inline std::string zstd(const std::string& text) {
   std::string out(ZSTD_compressBound(text.size()), '\0');
   out.resize(ZSTD_compress(out.data(), out.size(), text.data(), text.size(), 3));

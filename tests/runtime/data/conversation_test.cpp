@@ -1,4 +1,4 @@
-// Which tokens of a conversation are answers.
+// The answer tokens of a conversation.
 
 #include "runtime/data/conversation.hpp"
 
@@ -64,12 +64,12 @@ void refuses(std::string_view line, const std::string& why, const char* source =
 
 }  // namespace
 
-TEST_CASE("answers are what the template marks, or what the assistant adds", "[data]") {
+TEST_CASE("answers are marked by the template, or are what the assistant adds", "[data]") {
   CHECK(shown(marks, talk) == "u:2+2?;a:[4;]u:And?;a:[No;]|");
   CHECK(shown(marks_nothing, talk) == "u:2+2?;a:[4;]u:And?;a:[No;]|");
 }
 
-TEST_CASE("ShareGPT's form is read, and a system message begins another conversation", "[data]") {
+TEST_CASE("ShareGPT's format is read, and a system message starts another conversation", "[data]") {
   CHECK(shown(marks, R"({"conversations": [{"from": "human", "value": "x"},
                                            {"from": "gpt", "value": "y"}]})")
         == "u:x;a:[y;]|");
@@ -80,12 +80,12 @@ TEST_CASE("ShareGPT's form is read, and a system message begins another conversa
         == "s:A;u:b;a:[c;]|s:D;u:e;a:[f;]|");
 }
 
-TEST_CASE("a token across the border of an answer is part of it", "[data]") {
+TEST_CASE("a token across the border of an answer belongs to it", "[data]") {
   CHECK(shown(marks, talk, byte_tokenizer(":4")) == "u:2+2?;a[:4;]u:And?;a:[No;]|");
   CHECK(shown(marks, talk, byte_tokenizer(";u")) == "u:2+2?;a:[4;u]:And?;a:[No;]|");
 }
 
-TEST_CASE("Megatron-LM's formats mark what it learns from", "[data]") {
+TEST_CASE("Megatron-LM's formats mark the tokens that it trains on", "[data]") {
   constexpr const char* line = R"({"messages": [{"role": "system", "content": " be /think "},
     {"role": "user", "content": "q "}, {"role": "assistant", "content": " a"}]})";
   const byte_tokenizer bytes;
@@ -99,7 +99,7 @@ TEST_CASE("Megatron-LM's formats mark what it learns from", "[data]") {
         == "[s: be /think ;u:q ;a: a;]|");
 }
 
-TEST_CASE("what is no conversation with an answer is refused", "[data]") {
+TEST_CASE("a line that is not a conversation with an answer is refused", "[data]") {
   refuses("{", "not JSON");
   refuses("[1]", "array, not an object");
   refuses("{\"text\": \"x\"}", "no list of messages");
@@ -114,7 +114,7 @@ TEST_CASE("what is no conversation with an answer is refused", "[data]") {
   refuses(std::string(200, '['), "nested 200 deep");
 }
 
-TEST_CASE("a refusal shows the beginning of a long line", "[data]") {
+TEST_CASE("an error shows the beginning of a long line", "[data]") {
   const auto size_of_refusal = [](const std::string& line) {
     try {
       conversations_of(line);
@@ -130,7 +130,7 @@ TEST_CASE("a refusal shows the beginning of a long line", "[data]") {
   CHECK((unknown > 100 && unknown < 500));
 }
 
-TEST_CASE("a conversation of many answers can be given up", "[data]") {
+TEST_CASE("reading a conversation with many answers can be cancelled", "[data]") {
   const chat_template prompt({marks_nothing, "the template"}, nlohmann::ordered_json::object());
   const byte_tokenizer bytes;
   const conversation_rules by{.text = bytes, .prompt = prompt};
@@ -140,7 +140,7 @@ TEST_CASE("a conversation of many answers can be given up", "[data]") {
   CHECK_THROWS_AS(tokenize(by, x), cancelled);
 }
 
-TEST_CASE("a template that rewrites earlier messages must mark the answers", "[data]") {
+TEST_CASE("a template that rewrites earlier messages has to mark the answers", "[data]") {
   constexpr const char* rewrites
       = "{% for m in messages %}{{ m['role'][0] + ':' }}"
         "{{ m['content'] if loop.last else '' }};{% endfor %}";

@@ -19,7 +19,7 @@ const dataset_manifest bpe = {.tokenizer = "GPT2BPETokenizer",
 
 }  // namespace
 
-TEST_CASE("a data set remembers who made its ids", "[data]") {
+TEST_CASE("a data set records the tokenizer of its ids", "[data]") {
   const scratch_folder folder;
   CHECK_FALSE(read_manifest(folder / "x"));
   {
@@ -28,11 +28,11 @@ TEST_CASE("a data set remembers who made its ids", "[data]") {
   }
   CHECK(read_manifest(folder / "x") == bpe);
   CHECK(manifest_path(folder / "a.b") == folder / "a.b.manifest.json");
-  write_dataset(folder / "x", 300, {{1}});  // by who says nothing
+  write_dataset(folder / "x", 300, {{1}});  // without a tokenizer in the manifest
   CHECK_FALSE(read_manifest(folder / "x"));
 }
 
-TEST_CASE("ids are others where a tokenizer of text differs", "[data]") {
+TEST_CASE("ids differ if a text tokenizer differs", "[data]") {
   auto other = bpe;
   CHECK_FALSE(have_other_ids(bpe, other));
   other.end_of_document = 0;
@@ -45,7 +45,7 @@ TEST_CASE("ids are others where a tokenizer of text differs", "[data]") {
   CHECK_FALSE(have_other_ids(other, bpe));
 }
 
-TEST_CASE("a manifest that cannot be read is named", "[data]") {
+TEST_CASE("an unreadable manifest is named", "[data]") {
   const scratch_folder folder;
   for (const auto* const text :
        {"",

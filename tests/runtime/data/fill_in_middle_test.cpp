@@ -29,7 +29,7 @@ const nlohmann::json& golden_fim() {
   return all;
 }
 
-/// Names its special tokens as Megatron-LM's defaults do, from 258 on.
+/// A tokenizer with the special tokens of Megatron-LM's defaults, from 258 on.
 std::shared_ptr<const tokenizer> fim_tokenizer() {
   return std::make_shared<byte_tokenizer>("th",
                                           golden_fim()["names"].get<std::vector<std::string>>());
@@ -53,13 +53,13 @@ std::string text_of(std::span<const std::int32_t> x) {
   return fim_tokenizer()->decode(x);
 }
 
-/// Behind `from`, up to the next special token.
+/// The text after `from`, up to the next special token.
 std::string after(const ids& x, std::int32_t from) {
   const auto begin = std::ranges::find(x, from) + 1;
   return text_of({begin, std::find_if(begin, x.end(), [](auto id) { return id >= eod; })});
 }
 
-/// One document of five is empty.
+/// A source in which every fifth document is empty.
 class empty_documents final : public token_source {
  public:
   std::int64_t sequences() const override { return 40; }
@@ -73,7 +73,7 @@ class empty_documents final : public token_source {
 
 }  // namespace
 
-TEST_CASE("samples with a middle to fill in are those of an implementation on numpy",
+TEST_CASE("fill-in-the-middle samples equal those of a reference implementation in numpy",
           "[data][golden]") {
   for (const auto& c : golden_fim()["cases"]) {
     fim_settings settings;
@@ -83,7 +83,7 @@ TEST_CASE("samples with a middle to fill in are those of an implementation on nu
     settings.fragment_rate = c["fragment_rate"];
     settings.no_prefix = c["no_prefix"];
     const fill_in_middle fim(settings, fim_tokenizer(), golden_fim()["seed"]);
-    for (std::size_t i = c["samples"].size(); i-- > 0;) {  // whatever was read before
+    for (std::size_t i = c["samples"].size(); i-- > 0;) {  // independent of earlier reads
       const auto& one = c["samples"][i];
       auto text = one["in"].get<ids>();
       INFO("rate " << settings.rate << ", spm " << settings.spm_rate << ", sample " << i);
@@ -93,20 +93,20 @@ TEST_CASE("samples with a middle to fill in are those of an implementation on nu
   }
 }
 
-TEST_CASE("a number that is 1 with a probability is numpy's binomial(1, p)", "[data][golden]") {
+TEST_CASE("a Bernoulli draw equals numpy's binomial(1, p)", "[data][golden]") {
   numpy_random_state random(golden_fim()["seed"]);
   for (const auto& row : golden_fim()["draws"])
     for (const int expected : row[1])
       CHECK(random.bernoulli(row[0]) == (expected == 1));
 }
 
-TEST_CASE("the three parts are the text, in the order that the special tokens say", "[data]") {
+TEST_CASE("the three parts make the text, in the order of the special tokens", "[data]") {
   const std::string text = "in the beginning was the w\xC3\xB6rd";
   for (const double spm_rate : {0.0, 1.0}) {
     const fill_in_middle fim(always(spm_rate), fim_tokenizer(), 7);
     for (std::uint64_t i = 0; i < 50; ++i) {
       auto sample = of(text);
-      sample.resize(text.size() + 10, eod);  // room for special tokens and parted pairs
+      sample.resize(text.size() + 10, eod);  // room for special tokens and split pairs
       const auto room = sample.size();
       fim.apply(i, sample);
       REQUIRE(sample.size() == room);
@@ -123,7 +123,7 @@ TEST_CASE("the three parts are the text, in the order that the special tokens sa
   }
 }
 
-TEST_CASE("a character is never cut", "[data]") {
+TEST_CASE("a character is never split", "[data]") {
   const fill_in_middle fim(always(0), fim_tokenizer(), 3);
   for (std::uint64_t i = 0; i < 50; ++i) {
     auto sample = of("\xE4\xB8\x96\xE7\x95\x8C");
@@ -134,7 +134,7 @@ TEST_CASE("a character is never cut", "[data]") {
   }
 }
 
-TEST_CASE("what a sample becomes depends on seed and number alone", "[data]") {
+TEST_CASE("a sample depends on seed and number only", "[data]") {
   const auto become = [](std::uint32_t seed, std::uint64_t i) {
     auto sample = of("in the beginning was the word, and so on");
     fill_in_middle(always(0.5), fim_tokenizer(), seed).apply(i, sample);
@@ -184,7 +184,7 @@ TEST_CASE("a vocabulary without the tokenizer's ids is refused", "[data]") {
                     ContainsSubstring("264 ids, and the model's vocabulary 259"));
 }
 
-TEST_CASE("all tokens that the tokenizer has not are named", "[data]") {
+TEST_CASE("all tokens that the tokenizer lacks are named", "[data]") {
   auto settings = always(0.5);
   settings.middle_token = "<hole>";
   settings.split_sample = "two tokens";
@@ -193,11 +193,11 @@ TEST_CASE("all tokens that the tokenizer has not are named", "[data]") {
                         && ContainsSubstring("`data.fim.split_sample` 'two tokens'")
                         && !ContainsSubstring("pad_token"));
   settings = always(0.5);
-  settings.split_sample = "th";  // any token may be one
+  settings.split_sample = "th";  // any token is allowed
   CHECK_NOTHROW(fill_in_middle(settings, fim_tokenizer(), 1));
 }
 
-TEST_CASE("two parts of a text do not begin with the same token", "[data]") {
+TEST_CASE("two parts of a text with the same first token are refused", "[data]") {
   auto settings = always(0.5);
   settings.suffix_token = settings.prefix_token;
   CHECK_THROWS_WITH(
@@ -208,7 +208,7 @@ TEST_CASE("two parts of a text do not begin with the same token", "[data]") {
   CHECK_THROWS_WITH(fill_in_middle(settings, fim_tokenizer(), 1), ContainsSubstring("the same"));
 }
 
-TEST_CASE("a rate that is no probability is refused", "[data]") {
+TEST_CASE("a rate that is not a probability is refused", "[data]") {
   fim_settings settings;
   settings.rate = 1.5;
   settings.spm_rate = -1;

@@ -1,4 +1,4 @@
-// What megatron-core and numpy made (tests/golden/data/make.py), and the data sets they made it of.
+// Reference output of megatron-core and numpy (tests/golden/data/make.py), and its data sets.
 
 #pragma once
 
@@ -34,14 +34,14 @@ inline std::string sha256_of(const void* data, std::size_t size) {
   return h.hex();
 }
 
-/// The token that make.py puts there.
+/// The token that make.py writes at this position.
 inline std::int32_t golden_token(std::int64_t sequence,
                                  std::int64_t position,
                                  std::int64_t vocabulary) {
   return static_cast<std::int32_t>((sequence * 31 + position * 7 + 1) % (vocabulary - 1) + 1);
 }
 
-/// Documents as lists of sequence lengths; each sequence ends in 0.
+/// Writes documents, given as lists of sequence lengths; each sequence ends in 0.
 inline void write_dataset(const std::filesystem::path& prefix,
                           std::int64_t vocabulary,
                           const std::vector<std::vector<std::int32_t>>& documents) {

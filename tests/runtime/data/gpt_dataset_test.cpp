@@ -58,7 +58,7 @@ void check_part(const gpt_dataset& data, const json& expected, const scratch_fol
 
 }  // namespace
 
-TEST_CASE("samples, their order and its files are those of megatron-core", "[data][golden]") {
+TEST_CASE("samples, their order and its files equal those of megatron-core", "[data][golden]") {
   for (const auto& c : golden()["gpt"]) {
     const scratch_folder folder;
     INFO("sequence length " << c["sequence_length"] << ", seed " << c["seed"] << ", requested "
@@ -86,7 +86,7 @@ TEST_CASE("samples, their order and its files are those of megatron-core", "[dat
   }
 }
 
-TEST_CASE("mock data are those of megatron-core", "[data][golden]") {
+TEST_CASE("mock data equal those of megatron-core", "[data][golden]") {
   const scratch_folder folder;
   const auto& c = golden()["mock"];
   const auto source = std::make_shared<mock_dataset>(c["vocabulary"], c["eod"]);
@@ -130,7 +130,7 @@ TEST_CASE("without a number of samples there is one epoch", "[data]") {
   CHECK(data.size() == 7);
 }
 
-TEST_CASE("an id beyond the vocabulary is named with its file and document", "[data]") {
+TEST_CASE("an id beyond the vocabulary is reported with file and document", "[data]") {
   const scratch_folder folder;
   const auto source = write_source(folder, {5, 3, 7}, 97);
   const gpt_dataset data(source,
@@ -143,7 +143,7 @@ TEST_CASE("an id beyond the vocabulary is named with its file and document", "[d
                         && ContainsSubstring("vocabulary of 60 ids"));
 }
 
-TEST_CASE("a sample beyond the end is refused, not wrapped around", "[data]") {
+TEST_CASE("a sample beyond the end is refused, without wrapping around", "[data]") {
   const scratch_folder folder;
   const gpt_dataset data(write_source(folder, {5, 3, 7}),
                          split_matrix("1"),
@@ -157,7 +157,7 @@ TEST_CASE("a sample beyond the end is refused, not wrapped around", "[data]") {
   CHECK_BREAKS("SAMPLE-2", data.row(0, micro_batch_row{}));
 }
 
-TEST_CASE("a part without tokens and impossible options are refused", "[data]") {
+TEST_CASE("a part without tokens and invalid options are refused", "[data]") {
   const scratch_folder folder;
   const auto source = write_source(folder, {5, 3, 7, 0});
   const auto make = [&](const char* split, data_split part, gpt_dataset_options options) {
@@ -179,7 +179,7 @@ TEST_CASE("a part without tokens and impossible options are refused", "[data]") 
   CHECK_THROWS_AS(make("1", data_split::train, bad), input_error);
 }
 
-TEST_CASE("indices become 64 bits wide where megatron-core makes them so", "[data]") {
+TEST_CASE("indices are 64 bits wide under the same conditions as in megatron-core", "[data]") {
   gpt_index_plan plan;
   gpt_index_request request{.range = {0, 1 << 20}};
   plan.epochs = 2047;

@@ -55,7 +55,7 @@ bool same(const gpt_dataset& a, const gpt_dataset& b) {
 
 }  // namespace
 
-TEST_CASE("an index has the elements that its shape says, and no others are read", "[data]") {
+TEST_CASE("an index has exactly the elements of its shape", "[data]") {
   const index_array two({index_type::i32, {2}}, std::vector<std::int32_t>{3, -4});
   CHECK(two[1] == -4);
   CHECK_BREAKS("INDEX-1", two[2]);
@@ -83,12 +83,12 @@ TEST_CASE("an index is built once, then mapped", "[data]") {
   }
 }
 
-TEST_CASE("what killed runs began to write of an index goes when it is old", "[data]") {
+TEST_CASE("unfinished index files of killed runs are removed when they are old", "[data]") {
   const cached it;
   it.open();
   const auto before = it.files();
   for (const auto& [name, text] : before) {
-    write_text(it.folder / "cache" / (name + ".partial-8"), "half");  // of another host, perhaps
+    write_text(it.folder / "cache" / (name + ".partial-8"), "half");  // possibly of another host
     const auto old = it.folder / "cache" / (name + ".partial-7");
     write_text(old, "half");
     std::filesystem::last_write_time(
@@ -114,7 +114,7 @@ TEST_CASE("another seed or another data set has another index", "[data]") {
 }
 
 TEST_CASE("a cached index with any byte changed or missing is built again", "[data]") {
-  set_log_level(severity::error);  // a warning for each damage is right, but not here
+  set_log_level(severity::error);  // hides the expected warnings
   const cached c;
   const auto good = c.open();
   const auto files = c.files();
@@ -141,7 +141,7 @@ TEST_CASE("a cached index with any byte changed or missing is built again", "[da
   set_log_level(severity::info);
 }
 
-TEST_CASE("a FIFO among cached indices is no index and nobody waits for a reader of it", "[data]") {
+TEST_CASE("a FIFO in the cache is not an index and blocks no reader", "[data]") {
   set_log_level(severity::error);
   const cached c;
   const auto good = c.open();
@@ -159,7 +159,7 @@ TEST_CASE("a FIFO among cached indices is no index and nobody waits for a reader
   set_log_level(severity::info);
 }
 
-TEST_CASE("threads that ask for one index at once all get it", "[data]") {
+TEST_CASE("threads that request one index at the same time all get it", "[data]") {
   const cached c;
   std::vector<std::string> digests(8);
   {
@@ -172,14 +172,14 @@ TEST_CASE("threads that ask for one index at once all get it", "[data]") {
   CHECK(c.files().size() == 5);
 }
 
-TEST_CASE("an index that cannot be kept is used all the same", "[data]") {
+TEST_CASE("an index that cannot be cached is still used", "[data]") {
   const cached c, usual;
   write_text(c.folder / "cache", "a file in the way");
   CHECK(same(c.open(), usual.open()));
   CHECK(read_text(c.folder / "cache") == "a file in the way");
 }
 
-TEST_CASE("an index on a disk that refuses any of its writes is used all the same", "[data]") {
+TEST_CASE("an index on a disk that fails at any write is still used", "[data]") {
   const cached usual;
   const auto expected = usual.open();
   for (std::uint64_t nth = 1;; ++nth) {
@@ -191,7 +191,7 @@ TEST_CASE("an index on a disk that refuses any of its writes is used all the sam
       CHECK(same(c.open(), expected));
       calls = disk_calls();
     }
-    CHECK(same(c.open(), expected));  // whatever was left of it
+    CHECK(same(c.open(), expected));  // whatever files remain
     if (calls < nth) {
       CHECK(nth > 20);  // four files, each opened, written, synced, renamed
       break;
@@ -199,7 +199,7 @@ TEST_CASE("an index on a disk that refuses any of its writes is used all the sam
   }
 }
 
-TEST_CASE("building an index ends when it is cancelled, and leaves no half of it", "[data]") {
+TEST_CASE("a cancelled build of an index leaves no files", "[data]") {
   const cached c;
   const cancel_token stop;
   stop.cancel();

@@ -16,13 +16,13 @@ namespace {
 
 using documents = std::vector<std::vector<std::int32_t>>;
 
-/// Writes .bin and .idx as they are given.
+/// Writes the given bytes as .bin and .idx.
 void write_raw(const std::filesystem::path& prefix, std::string_view idx, std::string_view bin) {
   write_text(idx_path(prefix), idx);
   write_text(bin_path(prefix), bin);
 }
 
-/// Reads everything there is.
+/// Reads all sequences.
 std::int64_t read_all(const indexed_dataset& data) {
   std::int64_t sum = 0;
   for (std::int64_t s = 0; s < data.sequences(); ++s) {
@@ -54,7 +54,7 @@ TEST_CASE("the published 102 bytes of an index are written", "[data]") {
            "010000000000000002000000000000000300000000000000");
 }
 
-TEST_CASE("a data set that is cut short while it is open is told, not read as zeros", "[data]") {
+TEST_CASE("a data set that is truncated while open is reported, and not read as zeros", "[data]") {
   const scratch_folder folder;
   write_dataset(folder / "x", 1000, {{3, 4, 5}, {6, 7}});
   std::vector<std::int32_t> out(2), expected(2);
@@ -75,7 +75,7 @@ TEST_CASE("a data set that is cut short while it is open is told, not read as ze
   CHECK(out == expected);
 }
 
-TEST_CASE("a data set on a broken sector is told", "[data]") {
+TEST_CASE("a read error of a data set is reported", "[data]") {
   const scratch_folder folder;
   write_dataset(folder / "x", 1000, {{3, 4, 5}});
   std::vector<std::int32_t> out(3);
@@ -100,7 +100,7 @@ TEST_CASE("indexed data sets have the bytes that megatron-core writes", "[data][
   }
 }
 
-TEST_CASE("any part of a sequence is read", "[data]") {
+TEST_CASE("any part of a sequence can be read", "[data]") {
   const scratch_folder folder;
   for (const std::int64_t vocabulary : {300, 70'000}) {
     write_dataset(folder / "x", vocabulary, {{2}, {}, {4, 1}});
@@ -151,7 +151,7 @@ TEST_CASE("every integer type widens to 32 bits", "[data]") {
       ContainsSubstring("4294967296 does not fit") && ContainsSubstring("document 0"));
 }
 
-TEST_CASE("an index cut short at any byte is refused", "[data]") {
+TEST_CASE("an index truncated at any byte is refused", "[data]") {
   const scratch_folder folder;
   write_dataset(folder / "x", 300, {{3}, {5, 2}, {2}});
   const auto idx = read_text(folder / "x.idx"), bin = read_text(folder / "x.bin");
@@ -184,13 +184,13 @@ TEST_CASE("an index with any byte changed is refused or read within its bounds",
         ++refused;
       }
     }
-  // What is read: a document that starts elsewhere, and uint16 that became int16.
+  // Accepted changes: a document with another start, and uint16 that became int16.
   CHECK(read > 0);
   CHECK(read < 10);
   CHECK(read + refused == 5 * int(idx.size()));
 }
 
-TEST_CASE("a damaged data set is refused with what is wrong and what to do", "[data]") {
+TEST_CASE("a damaged data set is refused with the fault and a remedy", "[data]") {
   const scratch_folder folder;
   write_dataset(folder / "x", 300, {{3}, {5, 2}});
   const auto good = read_text(folder / "x.idx"), bin = read_text(folder / "x.bin");
@@ -224,7 +224,7 @@ TEST_CASE("a damaged data set is refused with what is wrong and what to do", "[d
   CHECK_THAT(refusal(78, std::int64_t{-1}), ContainsSubstring("document 1 starts at sequence -1"));
   CHECK_THAT(refusal(78, std::int64_t{4}), ContainsSubstring("document 1 starts at sequence 4"));
   CHECK_THAT(refusal(86, std::int64_t{2}), ContainsSubstring("ends at sequence 2 of 3"));
-  CHECK(refusal(78, std::int64_t{2}) == "accepted");  // another cut, but a possible one
+  CHECK(refusal(78, std::int64_t{2}) == "accepted");  // another split, but a valid one
 
   write_raw(folder / "y", good + std::string(3, '\0'), bin);
   CHECK_THROWS_WITH(indexed_dataset(folder / "y"), ContainsSubstring("images and text"));
@@ -239,7 +239,7 @@ TEST_CASE("a missing half of a data set is named", "[data]") {
   CHECK_THROWS_WITH(indexed_dataset(folder / "x"), ContainsSubstring("there is no"));
 }
 
-TEST_CASE("a builder that does not finish leaves nothing behind", "[data]") {
+TEST_CASE("an unfinished builder leaves no files", "[data]") {
   const scratch_folder folder;
   {
     indexed_dataset_builder out(folder / "x", 300);

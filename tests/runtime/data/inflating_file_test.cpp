@@ -34,7 +34,7 @@ std::string refused(const std::filesystem::path& path, const std::string& conten
   return "accepted";
 }
 
-/// Some of it compresses well, some does not.
+/// Some parts compress well, others do not.
 std::string long_text() {
   std::string out;
   std::uint64_t x = 1;
@@ -45,7 +45,7 @@ std::string long_text() {
 
 }  // namespace
 
-TEST_CASE("files compressed by gzip and Zstandard are known by what they hold", "[data]") {
+TEST_CASE("gzip and Zstandard files are recognised by their content", "[data]") {
   const scratch_folder folder;
   const auto text = long_text();
   for (const auto& content : {text, gzip(text), zstd(text)})
@@ -72,7 +72,7 @@ TEST_CASE("several members or frames are one text", "[data]") {
   }
 }
 
-TEST_CASE("a compressed file that is cut or damaged is named", "[data]") {
+TEST_CASE("a truncated or damaged compressed file is named", "[data]") {
   const scratch_folder folder;
   const auto text = long_text();
   for (const bool zst : {false, true}) {
@@ -95,7 +95,7 @@ TEST_CASE("a compressed file that is cut or damaged is named", "[data]") {
   CHECK_THAT(refused(folder / "a", "BZh61AY&SY"), ContainsSubstring("by bzip2"));
 }
 
-TEST_CASE("a text that begins as bzip2 does is text, however short", "[data]") {
+TEST_CASE("a text that starts like bzip2 is text, however short", "[data]") {
   const scratch_folder folder;
   for (const std::string text : {"B", "BZ", "BZh", "BZh9", "BZh1A", "BZhoney"}) {
     write_text(folder / "a", text);
@@ -106,7 +106,7 @@ TEST_CASE("a text that begins as bzip2 does is text, however short", "[data]") {
   }
 }
 
-TEST_CASE("compressed text is skipped to a place", "[data]") {
+TEST_CASE("compressed text can be skipped up to a position", "[data]") {
   const scratch_folder folder;
   const auto text = long_text();
   for (const auto& content : {text, gzip(text), zstd(text)}) {
@@ -120,7 +120,7 @@ TEST_CASE("compressed text is skipped to a place", "[data]") {
   }
 }
 
-TEST_CASE("documents are read out of compressed files", "[data]") {
+TEST_CASE("documents are read from compressed files", "[data]") {
   const scratch_folder folder;
   write_text(folder / "a.jsonl.gz", gzip("{\"text\": \"one\"}\n") + gzip("{\"text\": \"two\"}\n"));
   CHECK(text_format_of(folder / "a.jsonl.gz") == text_format::jsonl);

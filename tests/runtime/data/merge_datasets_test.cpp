@@ -23,7 +23,7 @@ using nlohmann::json;
 
 namespace {
 
-/// Made by tests/golden/data/merge.py.
+/// Reference output of tests/golden/data/merge.py.
 const json& golden_merge() {
   static const auto all = json::parse(read_text(source_dir() + "/tests/golden/data/merge.json"));
   return all;
@@ -46,7 +46,8 @@ std::ptrdiff_t files_in(const std::filesystem::path& folder) {
   return std::distance(std::filesystem::directory_iterator(folder), {});
 }
 
-/// In another process, killed at a call that changes something in the folder; true when it was.
+/// Merges in a child process that is killed at a call that modifies the folder; true if it was
+/// killed.
 bool killed_merge(const merge_options& options, const disk_fault& at) {
   const auto child = ::fork();
   if (child == 0) {
@@ -64,7 +65,7 @@ bool killed_merge(const merge_options& options, const disk_fault& at) {
   return WIFSIGNALED(status);
 }
 
-/// Of this process, as the kernel counts it.
+/// Peak memory of this process, from the kernel.
 std::int64_t peak_memory() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -73,7 +74,7 @@ std::int64_t peak_memory() {
   return -1;
 }
 
-/// By how much a merge raises the peak memory of another process, in bytes.
+/// Bytes by which a merge raises the peak memory of a child process.
 std::int64_t memory_of(const merge_options& options) {
   int ends[2] = {};
   REQUIRE(::pipe(ends) == 0);
@@ -81,7 +82,7 @@ std::int64_t memory_of(const merge_options& options) {
   if (child == 0) {
     std::int64_t grown = -1;
     try {
-      const auto before = peak_memory();  // a new process has none of its parent's
+      const auto before = peak_memory();  // a new process starts without its parent's peak
       merge_datasets(options);
       grown = before < 0 ? -1 : peak_memory() - before;
     } catch (...) {
@@ -103,8 +104,7 @@ const dataset_manifest numbers = {.tokenizer = "NullTokenizer", .fingerprint = "
 
 }  // namespace
 
-TEST_CASE("every type of token that megatron-core writes is read, or refused by name",
-          "[data][golden]") {
+TEST_CASE("every token type of megatron-core is read, or refused by name", "[data][golden]") {
   for (const auto& c : golden_merge()["types"]) {
     const scratch_folder folder;
     const std::string type = c["type"];
@@ -132,14 +132,14 @@ TEST_CASE("every type of token that megatron-core writes is read, or refused by 
                     ContainsSubstring("sequence modes"));
 }
 
-TEST_CASE("merged data sets have the bytes that megatron-core merges", "[data][golden]") {
+TEST_CASE("merged data sets have the bytes of megatron-core's merge", "[data][golden]") {
   for (const auto& c : golden_merge()["merged"]) {
     const scratch_folder folder;
     std::filesystem::create_directory(folder / "in");
     std::vector<std::filesystem::path> inputs;
     for (const auto& one : c["inputs"])
       inputs.push_back(put_files(folder / "in" / fmt::format("part{}", inputs.size()), one));
-    // By name, and as the folder that they lie in.
+    // By name, and as a folder.
     for (const auto& given : {inputs, {folder / "in"}}) {
       const auto made = merge_datasets({.inputs = given, .output_prefix = folder / "out" / "all"});
       CHECK(made.datasets == std::int64_t(inputs.size()));
@@ -151,7 +151,7 @@ TEST_CASE("merged data sets have the bytes that megatron-core merges", "[data][g
   }
 }
 
-TEST_CASE("a merge of more than is read at once keeps every token in its place", "[data]") {
+TEST_CASE("a merge larger than its buffers keeps every token in its place", "[data]") {
   const scratch_folder folder;
   write_dataset(folder / "a", 70'000, std::vector(70'000, std::vector<std::int32_t>{4, 1}));
   write_dataset(folder / "b", 70'000, {{7}});
@@ -166,7 +166,7 @@ TEST_CASE("a merge of more than is read at once keeps every token in its place",
   CHECK(all.length(140'001) == 7);
 }
 
-TEST_CASE("a merge remembers the tokenizer that all its data sets have", "[data]") {
+TEST_CASE("a merge records the tokenizer that all its data sets have", "[data]") {
   const scratch_folder folder;
   const auto merged = [&](const std::vector<std::optional<dataset_manifest>>& of) {
     std::vector<std::filesystem::path> inputs;
@@ -187,7 +187,7 @@ TEST_CASE("a merge remembers the tokenizer that all its data sets have", "[data]
                     ContainsSubstring("/1' and") && ContainsSubstring("/3.manifest.json"));
 }
 
-TEST_CASE("data sets that cannot be merged are named, and nothing is written", "[data]") {
+TEST_CASE("incompatible data sets are named, and nothing is written", "[data]") {
   const scratch_folder folder;
   write_dataset(folder / "a", 300, {{2}, {3}});
   write_dataset(folder / "wide", 70'000, {{2}});
@@ -246,7 +246,7 @@ TEST_CASE("a merge that fails or is stopped leaves the old data set alone", "[da
   CHECK(files_in(folder / "out") == 2);
 }
 
-TEST_CASE("a killed merge is not seen, and the next one makes the bytes of one that was not",
+TEST_CASE("a killed merge is invisible, and the next one gives the bytes of an uninterrupted one",
           "[data][unthreaded]") {
   const scratch_folder folder;
   write_dataset(folder / "a", 70'000, std::vector(90'000, std::vector<std::int32_t>{4, 1}));
@@ -273,7 +273,7 @@ TEST_CASE("a killed merge is not seen, and the next one makes the bytes of one t
     std::filesystem::copy(folder / "older", folder / "out");
     if (!killed_merge(options("out"), {.below = (folder / "out/all").string(), .nth = n}))
       break;
-    // Without an index nobody sees a data set.
+    // A data set without an index is invisible.
     if (std::filesystem::exists(folder / "out/all.idx")) {
       const auto seen = bytes_in("out");
       CHECK((seen == older || seen == expected));
@@ -284,18 +284,18 @@ TEST_CASE("a killed merge is not seen, and the next one makes the bytes of one t
     CHECK(bytes_in("out") == expected);
     CHECK(files_in(folder / "out") == 3);
   }
-  CHECK(n > 15);  // it was killed at that many places
+  CHECK(n > 15);  // number of different kill points
   CHECK(unseen > 5);
   CHECK(half_done > 5);
 }
 
-// A sanitizer keeps what is freed for a while, and the thread sanitizer shadows every byte written.
-TEST_CASE("a merge needs no more memory for more data", "[data][unsanitized]") {
+// A sanitizer delays the release of memory, and the thread sanitizer shadows every byte written.
+TEST_CASE("the memory of a merge does not depend on the amount of data", "[data][unsanitized]") {
   const scratch_folder folder;
   constexpr std::int64_t mb = 1 << 20;
   const auto tokens = [&](const char* name, std::int64_t bytes) {
     write_dataset(folder / name, 70'000, {{1}});
-    // One sequence of zeros, as long as it is told.
+    // One sequence of zeros with the given length.
     const auto length = std::int32_t(bytes / 4);
     std::filesystem::resize_file(bin_path(folder / name), std::uintmax_t(bytes));
     std::fstream index(idx_path(folder / name), std::ios::in | std::ios::out | std::ios::binary);
@@ -307,11 +307,11 @@ TEST_CASE("a merge needs no more memory for more data", "[data][unsanitized]") {
   const auto grown = [&](const std::vector<std::filesystem::path>& inputs) {
     return memory_of({.inputs = inputs, .output_prefix = folder / "all"});
   };
-  // Four buffers of a megabyte, some of them twice as large while they grow.
+  // Four buffers of a megabyte, some of which briefly double while they grow.
   constexpr auto most = 32 * mb;
   CHECK(grown({folder / "small"}) < most);
   CHECK(grown({folder / "large", folder / "large"}) < most);
-  // Of indices one is mapped at a time, and no array has a place for each sequence.
+  // One index is mapped at a time, and no array has an element per sequence.
   constexpr std::int64_t sequences = 5'000'000;
   write_dataset(folder / "many", 70'000, {std::vector<std::int32_t>(sequences, 0)});
   const auto index = std::int64_t(std::filesystem::file_size(idx_path(folder / "many")));
@@ -319,7 +319,7 @@ TEST_CASE("a merge needs no more memory for more data", "[data][unsanitized]") {
   CHECK(grown(std::vector<std::filesystem::path>(4, folder / "many")) < index + most);
 }
 
-TEST_CASE("objects are not merged, nor is anything merged into one", "[data]") {
+TEST_CASE("objects cannot be merged, and the output cannot be an object", "[data]") {
   const scratch_folder folder;
   write_dataset(folder / "a", 300, {{2}});
   CHECK_THROWS_WITH(merge_datasets({.inputs = {"s3://lake/a"}, .output_prefix = folder / "b"}),

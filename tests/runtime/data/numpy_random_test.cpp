@@ -11,7 +11,7 @@
 using namespace troupe::runtime;
 using namespace troupe::tests;
 
-TEST_CASE("the legacy generator draws what numpy.random.RandomState draws", "[data][golden]") {
+TEST_CASE("the legacy generator equals numpy.random.RandomState", "[data][golden]") {
   for (const auto& c : golden()["numpy"]["legacy"]) {
     numpy_random_state r(c["seed"]);
     for (const std::uint32_t bits : c["bits"])
@@ -33,7 +33,7 @@ TEST_CASE("the legacy generator draws what numpy.random.RandomState draws", "[da
   }
 }
 
-TEST_CASE("the generator draws what numpy.random.default_rng draws", "[data][golden]") {
+TEST_CASE("the generator equals numpy.random.default_rng", "[data][golden]") {
   for (const auto& c : golden()["numpy"]["generator"]) {
     numpy_generator g(c["seed"]);
     for (const std::string raw : c["raw"])
@@ -51,7 +51,7 @@ TEST_CASE("an empty range of random numbers is a broken promise", "[data]") {
   CHECK_BREAKS("RANDOM-1", numpy_generator(1).integer32(3, 2));
 }
 
-TEST_CASE("drawing ahead shuffles as one swap after the other", "[data]") {
+TEST_CASE("drawing ahead gives the same shuffle as one swap after the other", "[data]") {
   for (const std::size_t size : {0, 1, 2, 63, 64, 65, 66, 128, 129, 130, 1000}) {
     INFO(size);
     std::vector<std::int32_t> ahead(size);

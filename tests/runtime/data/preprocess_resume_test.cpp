@@ -26,7 +26,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// Several batches, the second file compressed in two members.
+/// Several batches; the second file is compressed in two members.
 void write_inputs(const scratch_folder& folder) {
   std::string lines;
   for (int i = 0; i < 6'000; ++i)
@@ -68,7 +68,7 @@ const std::set<std::string> finished = {"c_text_document.manifest.json",
                                         "c_b_document.bin",
                                         "c_b_document.idx"};
 
-/// In another process, killed at a call; true when it was.
+/// Runs in a child process that is killed at a call; true if it was killed.
 bool killed(const preprocess_options& options, const disk_fault& at) {
   const auto child = ::fork();
   if (child == 0) {
@@ -88,7 +88,7 @@ bool killed(const preprocess_options& options, const disk_fault& at) {
 
 }  // namespace
 
-TEST_CASE("RESUME-A: a killed preprocess goes on to the bytes of one that was not",
+TEST_CASE("RESUME-A: a killed preprocess resumes to the bytes of an uninterrupted one",
           "[data][unsanitized]") {
   const scratch_folder folder;
   write_inputs(folder);
@@ -105,7 +105,7 @@ TEST_CASE("RESUME-A: a killed preprocess goes on to the bytes of one that was no
     std::filesystem::create_directory(folder / "out");
     if (!killed(options, {.below = (folder / "out").string(), .nth = n}))
       break;
-    killed(options, {.below = (folder / "out").string(), .nth = n});  // and a second time
+    killed(options, {.below = (folder / "out").string(), .nth = n});  // a second kill
     const auto made = preprocess(byte_tokenizer(), options);
     went_on = went_on || made[0].resumed_bytes > 0;
     CHECK(made[0].documents == 18'000);
@@ -113,11 +113,11 @@ TEST_CASE("RESUME-A: a killed preprocess goes on to the bytes of one that was no
     CHECK(output_of(folder, "out") == expected);
     CHECK(names_in(folder / "out") == finished);
   }
-  CHECK(n > 60);  // it was killed at that many places
+  CHECK(n > 60);  // number of different kill points
   CHECK(went_on);
 }
 
-TEST_CASE("what a killed preprocess left is not gone on with by another", "[data]") {
+TEST_CASE("files of a killed preprocess are not resumed by a different one", "[data]") {
   const scratch_folder folder;
   write_inputs(folder);
   std::filesystem::create_directory(folder / "out");
@@ -141,7 +141,7 @@ TEST_CASE("what a killed preprocess left is not gone on with by another", "[data
   CHECK(names_in(folder / "out") == finished);
 }
 
-TEST_CASE("a journal or parts that are damaged are named", "[data]") {
+TEST_CASE("a damaged journal or part is named", "[data]") {
   const scratch_folder folder;
   write_inputs(folder);
   std::filesystem::create_directory(folder / "out");
@@ -168,7 +168,7 @@ TEST_CASE("a journal or parts that are damaged are named", "[data]") {
   CHECK_THROWS_WITH(preprocess(byte_tokenizer(), options), ContainsSubstring("damaged"));
 }
 
-TEST_CASE("a full disk keeps what a journal explains, and the next run goes on", "[data]") {
+TEST_CASE("after a full disk the journaled files are kept, and the next run resumes", "[data]") {
   const scratch_folder folder;
   write_inputs(folder);
   std::filesystem::create_directory(folder / "out");
@@ -182,8 +182,7 @@ TEST_CASE("a full disk keeps what a journal explains, and the next run goes on",
   CHECK(names_in(folder / "out") == finished);
 }
 
-TEST_CASE("PREPROCESS-A: text in memory is bounded, whatever the documents",
-          "[data][unsanitized]") {
+TEST_CASE("PREPROCESS-A: text in memory is bounded, for any documents", "[data][unsanitized]") {
   const scratch_folder folder;
   std::string lines;
   for (int i = 0; i < 40; ++i)
@@ -212,7 +211,7 @@ TEST_CASE("PREPROCESS-A: text in memory is bounded, whatever the documents",
                     ContainsSubstring("large.jsonl', line 21") && ContainsSubstring("split it"));
 }
 
-TEST_CASE("runs of other keys of one output do not share a journal", "[data]") {
+TEST_CASE("runs with other keys of the same output do not share a journal", "[data]") {
   const scratch_folder folder;
   write_inputs(folder);
   std::filesystem::create_directory(folder / "out");
@@ -226,13 +225,13 @@ TEST_CASE("runs of other keys of one output do not share a journal", "[data]") {
   REQUIRE(killed(options, {.below = (folder / "out").string(), .nth = 60}));
   other.resume = false;
   CHECK(preprocess(byte_tokenizer(), other)[0].documents == 18'000);
-  // Nor are the parts of the keys that it left aside left for ever.
+  // Parts of the other run's keys are removed, too.
   CHECK(names_in(folder / "out")
         == std::set<std::string>{
             "c_b_document.manifest.json", "c_b_document.bin", "c_b_document.idx"});
 }
 
-TEST_CASE("a journal that somebody else wrote makes nobody remove another's files", "[data]") {
+TEST_CASE("a foreign journal does not cause the removal of files", "[data]") {
   const scratch_folder folder;
   write_inputs(folder);
   std::filesystem::create_directory(folder / "out");
@@ -247,7 +246,7 @@ TEST_CASE("a journal that somebody else wrote makes nobody remove another's file
   CHECK(read_text(folder / "mine.bin.partial") == "kept");
 }
 
-TEST_CASE("a run that the system ends for want of memory can be gone on with", "[data]") {
+TEST_CASE("a run that the system killed for lack of memory can be resumed", "[data]") {
   const scratch_folder folder;
   write_inputs(folder);
   write_text(folder / "a.jsonl",
@@ -260,7 +259,7 @@ TEST_CASE("a run that the system ends for want of memory can be gone on with", "
   CHECK(names_in(folder / "out").contains("c_text_document.bin.partial"));
 }
 
-TEST_CASE("an input that is written while it is read is refused", "[data]") {
+TEST_CASE("an input that changes while it is read is refused", "[data]") {
   const scratch_folder folder;
   const auto path = folder / "a.txt";
   std::string lines;  // more than is read before the first is tokenized
@@ -282,16 +281,16 @@ TEST_CASE("an input that is written while it is read is refused", "[data]") {
   CHECK(std::filesystem::is_empty(folder / "out"));
 }
 
-TEST_CASE("parts that somebody removed are not taken for an older data set", "[data][unthreaded]") {
+TEST_CASE("removed parts are not confused with an older data set", "[data][unthreaded]") {
   const scratch_folder folder;
   write_inputs(folder);
   std::filesystem::create_directory(folder / "out");
   auto options = options_in(folder, "out");
-  options.journal_interval = std::uint64_t{1} << 40;  // fewer calls to be killed at
+  options.journal_interval = std::uint64_t{1} << 40;  // fewer calls with a kill
   auto older = options;
   older.inputs = {folder / "a.jsonl"};
   preprocess(byte_tokenizer(), older);
-  // Killed when all was read, and nothing yet published.
+  // Killed after all was read, before the first file is published.
   std::uint64_t nth = 10;
   for (;; ++nth) {
     REQUIRE(killed(options, {.below = (folder / "out").string(), .nth = nth}));
@@ -308,12 +307,13 @@ TEST_CASE("parts that somebody removed are not taken for an older data set", "[d
   CHECK(preprocess(byte_tokenizer(), options)[0].documents == 18'000);
 }
 
-TEST_CASE("a data set of more sequences than anybody reads is refused", "[data]") {
+TEST_CASE("a data set with too many sequences for readers is refused", "[data]") {
   const scratch_folder folder;
   const auto prefix = folder / "many";
   write_text(folder / "many.lengths.partial", "");
-  std::filesystem::resize_file(folder / "many.lengths.partial",
-                               4 * std::uint64_t(most_sequences - 1));  // a hole, no space
+  std::filesystem::resize_file(
+      folder / "many.lengths.partial",
+      4 * std::uint64_t(most_sequences - 1));  // a sparse file without disk space
   dataset_parts parts(prefix, token_type::u16, {.sequences = most_sequences - 1});
   const std::int32_t lengths[] = {1, 1};
   parts.add_lengths(std::span(lengths).first(1));
@@ -321,8 +321,7 @@ TEST_CASE("a data set of more sequences than anybody reads is refused", "[data]"
                     ContainsSubstring("2147483647") && ContainsSubstring("blend"));
 }
 
-TEST_CASE("a preprocess that is stopped looks up from blank text and from what it skips",
-          "[data]") {
+TEST_CASE("a preprocess can be stopped during blank text and during a skip", "[data]") {
   const scratch_folder folder;
   write_text(folder / "blank.txt.gz", gzip(std::string(5 << 20, '\n')));
   const cancel_token stop;
@@ -335,7 +334,7 @@ TEST_CASE("a preprocess that is stopped looks up from blank text and from what i
       cancelled);
 }
 
-TEST_CASE("an input that is the output, and objects, are refused", "[data]") {
+TEST_CASE("an input that is also the output, and objects, are refused", "[data]") {
   const scratch_folder folder;
   write_text(folder / "c_text_document.bin", "1 2 3\n");
   CHECK_THROWS_WITH(

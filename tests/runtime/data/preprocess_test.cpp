@@ -31,7 +31,7 @@ const byte_tokenizer bytes;
 
 }  // namespace
 
-TEST_CASE("preprocessing that is stopped leaves nothing behind", "[data]") {
+TEST_CASE("a stopped preprocess leaves no files", "[data]") {
   const scratch_folder folder;
   write_text(folder / "text.txt", "1 2 3\n\n4 5\n");
   preprocess_options options{.inputs = {folder / "text.txt"}, .output_prefix = folder / "out/x"};
@@ -41,7 +41,7 @@ TEST_CASE("preprocessing that is stopped leaves nothing behind", "[data]") {
   CHECK(std::filesystem::is_empty(folder / "out"));
 }
 
-TEST_CASE("each document becomes a sequence, under Megatron's name", "[data]") {
+TEST_CASE("each document becomes a sequence, under Megatron's file name", "[data]") {
   const scratch_folder folder;
   write_text(folder / "a.jsonl", "{\"text\": \"one\"}\n{\"text\": \"\"}\n{\"text\": \"two\"}\n");
   write_text(folder / "b.txt", "three\n\nfour\n");
@@ -93,7 +93,7 @@ TEST_CASE("the output does not depend on the number of workers", "[data]") {
   CHECK(texts(folder / "c_text_document")[3] == "document 3 xxx$");
 }
 
-TEST_CASE("a failure leaves no output behind and says where it was", "[data]") {
+TEST_CASE("a failure leaves no output and says where it was", "[data]") {
   const scratch_folder folder;
   write_text(folder / "a.jsonl", "{\"text\": \"one\", \"b\": \"x\"}\n{\"text\": \"two\"}\n");
   write_text(folder / "bad.txt", "good\n\nbad\n");
@@ -145,14 +145,14 @@ TEST_CASE("sentences are sequences, and documents group them", "[data]") {
   CHECK(data.document_begin(3) == 5);
 }
 
-TEST_CASE("a list of strings is sentences that somebody else cut", "[data]") {
+TEST_CASE("a list of strings counts as sentences", "[data]") {
   const scratch_folder folder;
   write_text(folder / "a.jsonl", "{\"text\": [\"A. B\", \"\", \"c\"]}\n");
   preprocess(bytes, {.inputs = {folder / "a.jsonl"}, .output_prefix = folder / "c"});
   CHECK(texts(folder / "c_text_document") == list{"A. B", "c"});
 }
 
-TEST_CASE("what a file says is told shortly, and without control bytes", "[data]") {
+TEST_CASE("errors quote files briefly, and without control characters", "[data]") {
   const scratch_folder folder;
   std::string keys = "{\"\\u001b[2J\": 1";
   for (int i = 0; i < 20'000; ++i)

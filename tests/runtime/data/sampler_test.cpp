@@ -14,7 +14,7 @@ using nlohmann::json;
 
 namespace {
 
-/// What PyTorch made (tests/golden/data/sampler.py).
+/// Reference output of PyTorch (tests/golden/data/sampler.py).
 const json& golden_sampler() {
   static const auto all = json::parse(read_text(source_dir() + "/tests/golden/data/sampler.json"));
   return all;
@@ -22,7 +22,7 @@ const json& golden_sampler() {
 
 }  // namespace
 
-TEST_CASE("permutations are those of torch.randperm", "[data][golden]") {
+TEST_CASE("permutations equal those of torch.randperm", "[data][golden]") {
   for (const auto& c : golden_sampler()["permutations"]) {
     std::string text;
     for (const auto x : torch_permutation(c["n"], c["seed"]))
@@ -69,7 +69,7 @@ TEST_CASE("an epoch of a cyclic sampler has no sample twice, and the next anothe
   CHECK(first != second);
 }
 
-TEST_CASE("a cyclic sampler refuses what it cannot deal out", "[data]") {
+TEST_CASE("a cyclic sampler refuses splits that it cannot distribute", "[data]") {
   CHECK_THROWS_AS(sampler(sampling::cyclic, batch_layout{4, 2}, 7), input_error);
   const sampler under_test(sampling::cyclic, {2, 2}, 23);
   CHECK_THROWS_WITH(under_test.sample({2, 0, 0}, 0),

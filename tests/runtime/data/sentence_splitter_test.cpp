@@ -18,7 +18,7 @@ sentences split(std::string_view text, bool keep = false, const std::string& in 
 
 }  // namespace
 
-TEST_CASE("a document is cut into sentences", "[data]") {
+TEST_CASE("a document is split into sentences", "[data]") {
   CHECK(split("It rains. \"Does it?\" He said so. Yes!  No.")
         == sentences{"It rains.", "\"Does it?\"", "He said so.", "Yes!", "No."});
   CHECK(split("Mr. Smith paid 3.50 at 5 p.m. yesterday. He left.")
@@ -28,13 +28,13 @@ TEST_CASE("a document is cut into sentences", "[data]") {
   CHECK(split(" \n ").empty());
 }
 
-TEST_CASE("the end of a line is no end of a sentence, a blank line is", "[data]") {
+TEST_CASE("a line end does not end a sentence, and a blank line does", "[data]") {
   CHECK(split("One goes\non here. Two\r\nas well.")
         == sentences{"One goes\non here.", "Two\r\nas well."});
   CHECK(split("A title\n\nThe text.\nMore.") == sentences{"A title", "The text.", "More."});
 }
 
-TEST_CASE("white space is left out, or kept behind its sentence", "[data]") {
+TEST_CASE("white space is removed, or kept after its sentence", "[data]") {
   const std::string text = "\n One.  Two.\n\n\nThree\n";
   CHECK(split(text) == sentences{"One.", "Two.", "Three"});
   std::string joined;

@@ -1,4 +1,5 @@
-// Conversations in samples: packed whole, loss on answers, attention and positions of each its own.
+// Samples of conversations: whole conversations, loss on answers, attention and positions of their
+// own.
 
 #include "runtime/data/sft_dataset.hpp"
 
@@ -83,7 +84,7 @@ const std::vector<std::string> talks
 
 }  // namespace
 
-TEST_CASE("a conversation has loss where the next token is of an answer", "[data]") {
+TEST_CASE("a conversation has loss where the next token belongs to an answer", "[data]") {
   const scratch_folder folder;
   const auto data = open(write_talks(folder, {"abCDeF"}), {});
   REQUIRE(data.size() == 1);
@@ -95,7 +96,7 @@ TEST_CASE("a conversation has loss where the next token is of an answer", "[data
   CHECK(x.cuts == std::vector<std::int32_t>{6});
 }
 
-TEST_CASE("an answer that begins a conversation is no label of the one before", "[data]") {
+TEST_CASE("an answer at the start of a conversation is not a label of the previous one", "[data]") {
   const scratch_folder folder;
   const auto data = open(write_talks(folder, {"AB", "AB"}), {});
   REQUIRE(data.size() == 1);
@@ -105,7 +106,7 @@ TEST_CASE("an answer that begins a conversation is no label of the one before", 
   CHECK(x.cuts == std::vector<std::int32_t>{2, 4});
 }
 
-TEST_CASE("a conversation too long for a sample keeps its beginning", "[data]") {
+TEST_CASE("a conversation that is too long for a sample keeps its beginning", "[data]") {
   const scratch_folder folder;
   const auto data = open(write_talks(folder, {"abcdEFGHIJ"}), {});
   const auto x = row_of(data, 0);
@@ -116,7 +117,7 @@ TEST_CASE("a conversation too long for a sample keeps its beginning", "[data]") 
   CHECK(none.mask == std::vector<float>(S, 0));
 }
 
-TEST_CASE("padding is what conversations leave of samples", "[data]") {
+TEST_CASE("the rest of a sample after its conversations is padding", "[data]") {
   const scratch_folder folder;
   const auto data = open(write_talks(folder, talks), {});
   std::int64_t padding = std::int64_t(data.size()) * S;
@@ -124,7 +125,7 @@ TEST_CASE("padding is what conversations leave of samples", "[data]") {
     padding -= std::min<std::int64_t>(std::int64_t(talk.size()), S);
   CHECK(padding > 0);
   CHECK(data.padding() == padding);
-  // Of samples that were asked for, and not of the one that is still being filled.
+  // Counts requested samples only, not the one that is still being filled.
   const auto some = open(folder / "d_conversations", 3);
   std::int64_t seen = 0;
   for (std::uint64_t i = 0; i < some.size(); ++i)
@@ -166,7 +167,7 @@ TEST_CASE("each epoch has every conversation once, whole, in another order", "[d
   }
 }
 
-TEST_CASE("a sample depends on files, seed and number alone", "[data]") {
+TEST_CASE("a sample depends on files, seed and number only", "[data]") {
   const scratch_folder folder;
   const auto prefix = write_talks(folder, talks);
   const auto few = open(prefix, 5), many = open(prefix, 100), other = open(prefix, 100, 2);
@@ -186,7 +187,7 @@ TEST_CASE("the files of conversations do not depend on threads", "[data]") {
       CHECK(read_text(a.string() + name + extension) == read_text(b.string() + name + extension));
 }
 
-TEST_CASE("conversations may be compressed", "[data]") {
+TEST_CASE("conversations can be compressed", "[data]") {
   const scratch_folder plain;
   const auto as_it_is = write_talks(plain, talks);
   const auto text = read_text(plain / "talks.jsonl");
@@ -214,7 +215,7 @@ TEST_CASE("conversations may be compressed", "[data]") {
   }
 }
 
-TEST_CASE("a bad line of conversations is named, and nothing is left behind", "[data]") {
+TEST_CASE("an invalid line of conversations is named, and leaves no files", "[data]") {
   const scratch_folder folder;
   std::ofstream(folder / "bad.jsonl") << R"({"messages": [{"role": "assistant", "content": "x"}]})"
                                       << "\n\n{\"messages\": 3}\n";
@@ -230,7 +231,7 @@ TEST_CASE("a bad line of conversations is named, and nothing is left behind", "[
   CHECK_FALSE(std::filesystem::exists(idx_path(folder / "d_conversations_answers")));
 }
 
-TEST_CASE("conversations without the answers that belong to them are refused", "[data]") {
+TEST_CASE("conversations without their file of answers are refused", "[data]") {
   const scratch_folder folder, other;
   const auto prefix = write_talks(folder, talks);
   const auto copy = [&](const std::filesystem::path& from) {
@@ -243,7 +244,7 @@ TEST_CASE("conversations without the answers that belong to them are refused", "
   copy(answers_prefix(fewer));
   CHECK_THROWS_MATCHES(
       conversation_source(prefix), input_error, MessageMatches(ContainsSubstring("belong")));
-  copy(prefix);  // bytes where ends should be
+  copy(prefix);  // data instead of answer ranges
   const conversation_source wrong(prefix);
   CHECK_THROWS_MATCHES(
       wrong.answers(0), input_error, MessageMatches(ContainsSubstring("no ascending parts")));
@@ -253,7 +254,8 @@ TEST_CASE("conversations without the answers that belong to them are refused", "
                        MessageMatches(ContainsSubstring("troupe conversations")));
 }
 
-TEST_CASE("tokens and answers of two runs never stand together, whatever fails between", "[data]") {
+TEST_CASE("tokens and answers of two runs are never combined, whatever call fails between",
+          "[data]") {
   const auto what_stands = [](const std::filesystem::path& prefix) {
     const conversation_source x(prefix);
     std::vector<std::int32_t> ids(3);
@@ -289,7 +291,7 @@ TEST_CASE("tokens and answers of two runs never stand together, whatever fails b
     } catch (const input_error&) {  // one of the two is missing
     }
   }
-  CHECK(n > 8);  // it failed at that many places
+  CHECK(n > 8);  // number of different failing calls
 }
 
 TEST_CASE("SFT-1: a row has room for one sequence of conversations", "[data][invariant]") {

@@ -12,7 +12,7 @@ using namespace troupe::runtime;
 using namespace troupe::tests;
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE("splits have the bookends of megatron-core", "[data][golden]") {
+TEST_CASE("splits have the boundaries of megatron-core", "[data][golden]") {
   for (const auto& c : golden()["splits"]) {
     const split_matrix split(c["split"].get<std::string>());
     INFO(c["split"]);
@@ -31,7 +31,7 @@ TEST_CASE("splits have the bookends of megatron-core", "[data][golden]") {
   }
 }
 
-TEST_CASE("a split that means nothing is refused with an example", "[data]") {
+TEST_CASE("an invalid split is refused with an example", "[data]") {
   for (const char* bad : {"",
                           ",",
                           "1,,1",

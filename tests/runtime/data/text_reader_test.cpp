@@ -56,7 +56,7 @@ TEST_CASE("each line of JSONL is a document", "[data]") {
   CHECK(documents("", jsonl).empty());
 }
 
-TEST_CASE("a bad line of JSONL is named by file, line and reason", "[data]") {
+TEST_CASE("an invalid line of JSONL is reported with file, line and reason", "[data]") {
   const std::string good = "{\"text\": \"a\"}\n";
   CHECK_THAT(refusal(good + "{\"text\": \"a\"\n", jsonl),
              ContainsSubstring("input', line 2: at byte") && ContainsSubstring("one JSON object"));
@@ -71,7 +71,7 @@ TEST_CASE("a bad line of JSONL is named by file, line and reason", "[data]") {
   CHECK_THAT(refusal(good + "{\"text\": \"a\"} x", jsonl), ContainsSubstring("line 2"));
 }
 
-TEST_CASE("plain text is cut at blank lines, at lines, or not at all", "[data]") {
+TEST_CASE("plain text is split at blank lines, at lines, or not at all", "[data]") {
   const std::string text = "\n a\nb\r\n \t\r\n\nc\n\n\nd";
   CHECK(documents(text, paragraphs) == texts{" a\nb", "c", "d"});
   CHECK(documents(text, lines) == texts{" a", "b", "c", "d"});
@@ -85,14 +85,14 @@ TEST_CASE("plain text is cut at blank lines, at lines, or not at all", "[data]")
   CHECK(documents("\n\n", paragraphs).empty());
 }
 
-TEST_CASE("plain text that is not UTF-8 is named by line and byte", "[data]") {
+TEST_CASE("plain text that is not UTF-8 is reported with line and byte", "[data]") {
   CHECK_THAT(refusal("a\n\nb\nc\xe9 d\n", paragraphs),
              ContainsSubstring("line 4: its byte 2 (0xe9)") && ContainsSubstring("iconv"));
   CHECK_THAT(refusal("a\nbc\xe9", lines), ContainsSubstring("line 2: its byte 3"));
   CHECK_THAT(refusal("a\nbc\n\xc3", whole), ContainsSubstring("line 3: its byte 1"));
 }
 
-TEST_CASE("UTF-8 is what RFC 3629 says", "[data]") {
+TEST_CASE("UTF-8 is validated as in RFC 3629", "[data]") {
   constexpr auto npos = std::string_view::npos;
   for (const char* good : {"",
                            "a",
@@ -122,7 +122,7 @@ TEST_CASE("UTF-8 is what RFC 3629 says", "[data]") {
     CHECK(first_invalid_utf8(std::string("é") + bad) == 2);
 }
 
-TEST_CASE("the format of a text file is known by its name or said", "[data]") {
+TEST_CASE("the format of a text file follows from its name, or is given", "[data]") {
   CHECK(text_format_of("a/b.jsonl") == text_format::jsonl);
   CHECK(text_format_of("a.json") == text_format::jsonl);
   CHECK(text_format_of("a.txt") == text_format::paragraphs);

@@ -9,12 +9,12 @@
 using namespace troupe::runtime;
 using Catch::Matchers::WithinRel;
 
-TEST_CASE("a model that has seen nothing gives every symbol the same probability", "[data]") {
+TEST_CASE("an untrained model gives every symbol the same probability", "[data]") {
   const auto model = std::make_unique<trigram_model>();
   CHECK_THAT(model->bits("abc"), WithinRel(4 * std::log2(257.0), 1e-12));
 }
 
-TEST_CASE("probabilities of Witten and Bell, worked out by hand", "[data]") {
+TEST_CASE("Witten-Bell probabilities equal those computed by hand", "[data]") {
   const auto model = std::make_unique<trigram_model>();
   model->add("aab");  // after two ends: a; then (end, a): a; (a, a): b; (a, b): end
   const double uniform = 1.0 / 257;
@@ -25,7 +25,7 @@ TEST_CASE("probabilities of Witten and Bell, worked out by hand", "[data]") {
   // After aa: b once.
   CHECK_THAT(model->probability('a', 'a', 'b'), WithinRel((1 + b_after_a) / 2, 1e-12));
   CHECK_THAT(model->probability('a', 'a', 'a'), WithinRel(a_after_a / 2, 1e-12));
-  // After ca, which was never seen, as after a.
+  // ca was never seen: the same as after a.
   CHECK_THAT(model->probability('c', 'a', 'a'), WithinRel(a_after_a, 1e-12));
 }
 
@@ -44,7 +44,7 @@ TEST_CASE("probabilities after any two symbols add up to one", "[data]") {
   }
 }
 
-TEST_CASE("what was learnt is less surprising than what was not", "[data]") {
+TEST_CASE("known text has a lower perplexity than unknown text", "[data]") {
   const auto model = std::make_unique<trigram_model>();
   for (int i = 0; i < 20; ++i)
     model->add("to be or not to be");

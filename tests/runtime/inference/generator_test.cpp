@@ -37,11 +37,11 @@ gpt_config small(position_embedding position, std::int64_t groups) {
   c.vocabulary = 61;
   c.padded_vocabulary = 64;
   c.position = position;
-  c.init_std = 0.2;  // large, so that the next token is not a matter of rounding
+  c.init_std = 0.2;  // large, so that rounding does not decide the next token
   return c;
 }
 
-/// Random weights, as before the first step.
+/// A model with random weights.
 struct fresh_model {
   explicit fresh_model(const gpt_config& c,
                        troupe::kernels::backend where = troupe::kernels::backend::cpu)
@@ -66,7 +66,7 @@ struct fresh_model {
     return {out, end.front()};
   }
 
-  /// All of them together.
+  /// Generates all of them together.
   std::vector<ids> texts(const std::vector<generation_request>& what) {
     std::vector<ids> out(what.size());
     const auto visit = [&](std::size_t which, std::int32_t x) {
@@ -81,7 +81,7 @@ struct fresh_model {
   chunk model;
   resident_store store;
   bool cached = true;
-  std::vector<generation_end> ends;  ///< of the last texts()
+  std::vector<generation_end> ends;  ///< of the last call of texts()
 };
 
 generation_request request(std::int64_t tokens, sampling_settings settings) {
@@ -95,7 +95,7 @@ generation_request request(std::int64_t tokens, sampling_settings settings) {
 
 }  // namespace
 
-TEST_CASE("a model decodes in narrow types what it decodes in float, rounded", "[inference]") {
+TEST_CASE("decoding in narrow types equals that in float up to rounding", "[inference]") {
   const auto precision = GENERATE(dtype::bf16, dtype::f16);
   const auto spec = gpt_spec(small(position_embedding::rope, 2));
   fresh_model exact(spec), narrow(spec, troupe::kernels::backend::cpu, precision);
@@ -112,13 +112,13 @@ TEST_CASE("a model decodes in narrow types what it decodes in float, rounded", "
       error = std::max(error, std::abs(double(found[i]) - double(expected[i])));
       size = std::max(size, std::abs(double(expected[i])));
     }
-    // A dozen roundings of values, relative to the largest, on the way through two layers.
+    // A dozen roundings of values, relative to the largest, in two layers.
     CHECK(error > 0);
     CHECK(error < 12 * (precision == dtype::bf16 ? 0x1p-8 : 0x1p-11) * size);
   }
 }
 
-TEST_CASE("keeping keys and values gives the same text as computing all anew", "[inference]") {
+TEST_CASE("generation with a cache gives the text of a full computation", "[inference]") {
   const auto position = GENERATE(
       position_embedding::learned_absolute, position_embedding::rope, position_embedding::none);
   const auto groups = GENERATE(1, 2, 4);
@@ -132,7 +132,7 @@ TEST_CASE("keeping keys and values gives the same text as computing all anew", "
   CHECK(kept.size() == 40);
 }
 
-TEST_CASE("every attention has its own keys and values, two in one layer as well", "[inference]") {
+TEST_CASE("every attention has its own cache, also two in one layer", "[inference]") {
   auto twice = gpt_spec(small(position_embedding::rope, 2));
   auto again = std::get<residual_sublayer>(twice.layers.at(0).sublayers.at(0));
   again.name = "second_attention";
@@ -144,7 +144,7 @@ TEST_CASE("every attention has its own keys and values, two in one layer as well
   CHECK(kept == m.text(request(40, greedy())).first);
 }
 
-TEST_CASE("logits with a cache are those without, in one piece or in several", "[inference]") {
+TEST_CASE("logits with a cache equal those without, in one or several pieces", "[inference]") {
   fresh_model m(small(position_embedding::rope, 2));
   const std::vector<ids> tokens = {{9, 8, 7, 6, 5, 4, 3}};
   decoder whole(m.model, m.store, m.stream, 7, false), parts(m.model, m.store, m.stream, 7, true);
@@ -154,12 +154,11 @@ TEST_CASE("logits with a cache are those without, in one piece or in several", "
   parts.advance(std::vector<ids>{{5}});
   const auto got = parts.advance(std::vector<ids>{{4, 3}});
   for (std::size_t v = 0; v < judge.size(); ++v)
-    // Two orders of fp32 sums over some hundred terms of size 1.
+    // Two orders of fp32 sums over some hundred terms near 1.
     CHECK(std::abs(got[v] - judge[v]) < 1e-4F * (1 + std::abs(judge[v])));
 }
 
-TEST_CASE("a decoder is given tokens for each sequence, as many as it has room for",
-          "[inference]") {
+TEST_CASE("a decoder takes one token per sequence, up to its room", "[inference]") {
   fresh_model m(small(position_embedding::rope, 2));
   decoder under_test(m.model, m.store, m.stream, 3, true);
   CHECK_BREAKS("DECODE-1", under_test.advance(std::vector<ids>{{1}, {2}}));
@@ -167,7 +166,7 @@ TEST_CASE("a decoder is given tokens for each sequence, as many as it has room f
   CHECK_BREAKS("DECODE-2", under_test.advance(std::vector<ids>{{1, 2, 3, 4}}));
 }
 
-TEST_CASE("a model in bf16 has nearly the logits of one in f32, with a cache and without",
+TEST_CASE("the logits of a model in bf16 are close to those in f32, with and without a cache",
           "[inference]") {
   fresh_model m(small(position_embedding::rope, 2));
   resident_store rounded(m.model.units(), 1, m.stream.pool(), dtype::bf16);
@@ -182,7 +181,7 @@ TEST_CASE("a model in bf16 has nearly the logits of one in f32, with a cache and
   for (const bool cached : {false, true}) {
     const auto seen = logits(rounded, cached);
     REQUIRE(seen.size() == exact.size());
-    // Some dozens of roundings of 4e-3 each, by chance in both directions, of logits near 1.
+    // Some dozens of random roundings of 4e-3 each, of logits near 1.
     for (std::size_t v = 0; v < 61; ++v)
       CHECK(std::abs(seen[v] - exact[v]) < 0.1F);
   }
@@ -198,11 +197,11 @@ TEST_CASE("the same seed gives the same text, another one another", "[inference]
     CHECK((x >= 0 && x < 61));  // never a padding row
 }
 
-TEST_CASE("learned positions end, and the end is said", "[inference]") {
+TEST_CASE("generation ends with the learned positions, and reports it", "[inference]") {
   fresh_model m(small(position_embedding::learned_absolute, 4));
   const auto [text, end] = m.text(request(1000, greedy()));
   CHECK(end == generation_end::end_of_positions);
-  CHECK(text.size() == 48 - 5 + 1);  // the last one is seen by nobody
+  CHECK(text.size() == 48 - 5 + 1);  // the last token is not an input any more
   auto what = request(1, greedy());
   what.prompt.assign(49, 1);
   CHECK_THROWS_WITH(m.text(what), ContainsSubstring("49 tokens") && ContainsSubstring("shorten"));
@@ -211,14 +210,14 @@ TEST_CASE("learned positions end, and the end is said", "[inference]") {
   CHECK_THROWS_WITH(m.texts({request(1, greedy()), what}), ContainsSubstring("prompt 1"));
 
   auto beyond = small(position_embedding::learned_absolute, 4);
-  beyond.sequence = 16;  // of the samples of its training
+  beyond.sequence = 16;  // of the training samples
   CHECK(fresh_model(beyond).text(request(1000, greedy())) == std::pair(text, end));
 
   fresh_model turning(small(position_embedding::rope, 4));
   CHECK(turning.text(request(60, greedy())).second == generation_end::enough);
 }
 
-TEST_CASE("prompts of unlike lengths are continued together as they are alone", "[inference]") {
+TEST_CASE("prompts of different lengths are continued together as alone", "[inference]") {
   const auto position = GENERATE(position_embedding::learned_absolute, position_embedding::rope);
   const bool cached = GENERATE(true, false);
   fresh_model m(small(position, 2));
@@ -240,7 +239,7 @@ TEST_CASE("prompts of unlike lengths are continued together as they are alone", 
   CHECK(m.ends == std::vector(4, generation_end::enough));
 }
 
-TEST_CASE("equal prompts with other numbers are drawn otherwise", "[inference]") {
+TEST_CASE("equal prompts with different numbers are sampled differently", "[inference]") {
   fresh_model m(small(position_embedding::rope, 4));
   std::vector<generation_request> all(2, request(20, {.seed = 3}));
   all[1].number = 1;
@@ -275,7 +274,7 @@ TEST_CASE("each of several texts ends for its own reason", "[inference]") {
   CHECK(texts[3] == ids(free.begin(), free.begin() + 4));
 }
 
-TEST_CASE("a text ends before a stop word, however it comes in pieces", "[inference]") {
+TEST_CASE("a text ends before a stop word, however its tokens are split", "[inference]") {
   const std::string text = "one two three one four";
   const auto shown = [&](std::vector<std::string> words, std::size_t size) {
     stop_words stop(std::move(words));
@@ -300,8 +299,7 @@ TEST_CASE("a text ends before a stop word, however it comes in pieces", "[infere
   CHECK(held.push("more").empty());
 }
 
-TEST_CASE("the logits of a window are what a decoder says after each of its tokens",
-          "[inference]") {
+TEST_CASE("the logits of a window equal a decoder's after each of its tokens", "[inference]") {
   fresh_model m(small(position_embedding::rope, 2));
   const ids tokens = {9, 8, 7, 6};
   const auto all = logits_of(m.model, m.store, m.stream, tokens);
@@ -311,7 +309,7 @@ TEST_CASE("the logits of a window are what a decoder says after each of its toke
   for (std::size_t t = 0; t < 4; ++t) {
     const auto one = by.advance(std::vector<ids>{{tokens[t]}});
     for (std::size_t v = 0; v < 61; ++v)
-      // Two orders of fp32 sums over some hundred terms of size 1.
+      // Two orders of fp32 sums over some hundred terms near 1.
       CHECK(std::abs(one[v] - all[t * 61 + v]) < 1e-4F * (1 + std::abs(one[v])));
   }
 }
@@ -327,13 +325,13 @@ TEST_CASE("the end of a document ends the text and is not part of it", "[inferen
   CHECK(text == ids(all.begin(), first));
 }
 
-TEST_CASE("a text's surprise does not depend on the stride but for context", "[inference]") {
+TEST_CASE("the surprise of a text depends on the stride only through context", "[inference]") {
   auto c = small(position_embedding::learned_absolute, 4);
   fresh_model m(c);
   ids tokens;
   for (int i = 0; i < 49; ++i)
     tokens.push_back((i * i + 3) % 61);
-  // One window holds all: every stride sees the same context.
+  // One window holds everything: every stride sees the same context.
   const auto once = surprise(m.model, m.store, m.stream, tokens, 48);
   CHECK_THAT(surprise(m.model, m.store, m.stream, tokens, 5), WithinRel(once, 1e-6));
   // More tokens than a window: each is predicted once.
@@ -347,7 +345,7 @@ TEST_CASE("a text's surprise does not depend on the stride but for context", "[i
   CHECK(longer > once);
 }
 
-TEST_CASE("a model that knows nothing is surprised by log of the vocabulary", "[inference]") {
+TEST_CASE("the surprise of an untrained model is the log of the vocabulary size", "[inference]") {
   auto c = small(position_embedding::none, 4);
   c.init_std = 0;
   fresh_model m(c);
@@ -355,7 +353,7 @@ TEST_CASE("a model that knows nothing is surprised by log of the vocabulary", "[
   CHECK_THAT(surprise(m.model, m.store, m.stream, tokens, 48), WithinRel(6 * std::log(61.0), 1e-5));
 }
 
-TEST_CASE("text is shown when its characters are complete", "[inference]") {
+TEST_CASE("text is shown once its characters are complete", "[inference]") {
   bpe_trainer trainer;
   trainer.add("aaa");
   const bpe_tokenizer bytes(trainer.train({.vocabulary_size = 257}));
@@ -370,7 +368,7 @@ TEST_CASE("text is shown when its characters are complete", "[inference]") {
   CHECK(out.finish().empty());
 }
 
-TEST_CASE("bytes that are no character do not hold the text up", "[inference]") {
+TEST_CASE("invalid bytes do not hold up the text", "[inference]") {
   bpe_trainer trainer;
   trainer.add("aaa");
   const bpe_tokenizer bytes(trainer.train({.vocabulary_size = 257}));

@@ -1,4 +1,4 @@
-// Templates: what they give, against Jinja's by tests/golden/template/make.py, and what is refused.
+// Templates: results compared with Jinja's (tests/golden/template/make.py), and refused ones.
 
 #include "runtime/core/file.hpp"
 #include "runtime/template/jinja_template.hpp"
@@ -53,7 +53,7 @@ void refuses_to_render(const std::string& source,
 
 }  // namespace
 
-TEST_CASE("expressions give what they give in Jinja", "[template][golden]") {
+TEST_CASE("expressions give the same results as in Jinja", "[template][golden]") {
   const auto& all = golden_templates().at("expressions");
   REQUIRE(all.size() > 200);
   for (const auto& one : all) {
@@ -66,7 +66,7 @@ TEST_CASE("expressions give what they give in Jinja", "[template][golden]") {
   }
 }
 
-TEST_CASE("white space at tags stays or goes as in Jinja", "[template]") {
+TEST_CASE("white space at tags is kept or removed as in Jinja", "[template]") {
   CHECK(result_of("a\n  {% if true %}\nb\n  {% endif %}\nc\n") == "a\nb\nc");
   CHECK(result_of("a\n  {%+ if true %}\nb{% endif +%}\nc") == "a\n  b\nc");
   CHECK(result_of("a \n {%- if true -%} \n b {%- endif %} c") == "ab c");
@@ -78,7 +78,7 @@ TEST_CASE("white space at tags stays or goes as in Jinja", "[template]") {
   CHECK(result_of("{{ {'a': {'b': 1}}['a'] }}") == "{'b': 1}");
 }
 
-TEST_CASE("a block has variables of its own", "[template]") {
+TEST_CASE("a block has its own variables", "[template]") {
   CHECK(result_of("{% set x = 1 %}{% for i in [1, 2] %}{{ x }}{% set x = i * 5 %}{{ x }} {% endfor "
                   "%}{{ x }}")
         == "15 110 1");
@@ -92,7 +92,7 @@ TEST_CASE("a block has variables of its own", "[template]") {
   CHECK(result_of("{% with a = 1, b = 2 %}{{ a + b }}{% endwith %}{{ a is defined }}") == "3False");
 }
 
-TEST_CASE("loops know where they are, and are left by break", "[template]") {
+TEST_CASE("loops have loop variables, and break ends them", "[template]") {
   CHECK(result_of("{% for a, b in {'x': 1, 'y': 2}.items() %}{{ loop.index }}{{ loop.revindex0 "
                   "}}{{ a }}{{ b }}{{ loop.first }}{{ loop.last }};{% endfor %}")
         == "11x1TrueFalse;20y2FalseTrue;");
@@ -105,7 +105,7 @@ TEST_CASE("loops know where they are, and are left by break", "[template]") {
         == "ab p,ab q,");
 }
 
-TEST_CASE("what is not supported is named when the template is read", "[template]") {
+TEST_CASE("unsupported features are named when the template is parsed", "[template]") {
   refuses_to_read("a\n{% if false %}{% include 'x' %}{% endif %}", "line 2: the tag {% include %}");
   refuses_to_read("{% import 'x' as y %}", "{% import %}");
   refuses_to_read("{% extends 'x' %}", "{% extends %}");
@@ -124,7 +124,7 @@ TEST_CASE("what is not supported is named when the template is read", "[template
   refuses_to_read("{{ 9223372036854775808 }}", "64 bits");
 }
 
-TEST_CASE("what is no template is refused with its line", "[template]") {
+TEST_CASE("an invalid template is refused with its line", "[template]") {
   refuses_to_read("{% if x %}", "endif");
   refuses_to_read("{% endif %}", "{% endif %}");
   refuses_to_read("\n{{ x", "line 2: the tag {{ does not end");
@@ -145,7 +145,7 @@ TEST_CASE("what is no template is refused with its line", "[template]") {
   refuses_to_read(chain + " }}", "levels");
 }
 
-TEST_CASE("a template from a stranger ends, within its memory", "[template]") {
+TEST_CASE("an untrusted template ends within its limit of memory", "[template]") {
   refuses_to_render(
       "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "steps");
   refuses_to_render(
@@ -171,8 +171,8 @@ TEST_CASE("a template from a stranger ends, within its memory", "[template]") {
   CHECK_THROWS_AS(jinja_template(std::string(2000, 'x'), "t", {.source = 1000}), input_error);
 }
 
-TEST_CASE("a template from a stranger that has much to do ends", "[template][unsanitized]") {
-  // Minutes, were the part compared at each place of the text.
+TEST_CASE("an expensive untrusted template ends", "[template][unsanitized]") {
+  // A comparison at each position of the text would take minutes.
   const std::string texts = "{% set a = 'a' * 4000000 %}{% set b = 'a' * 2000000 ~ 'b' %}";
   CHECK(result_of(texts + "{{ b in a }} {{ a.find(b) }} {{ a.rfind('b' ~ b) }} {{ a.count(b) }}")
         == "False -1 -1 0");
@@ -206,7 +206,7 @@ TEST_CASE("a template from a stranger that has much to do ends", "[template][uns
       "steps");
 }
 
-TEST_CASE("integers beyond 64 bits are refused, not wrong", "[template]") {
+TEST_CASE("integers beyond 64 bits are refused", "[template]") {
   for (const auto* source : {"{{ 9223372036854775807 + 1 }}",
                              "{{ 9223372036854775807 * 2 }}",
                              "{{ -9223372036854775807 - 2 }}",
@@ -220,7 +220,7 @@ TEST_CASE("integers beyond 64 bits are refused, not wrong", "[template]") {
                   input_error);
 }
 
-TEST_CASE("a refusal shows the beginning of a long message, and of a long name", "[template]") {
+TEST_CASE("an error shows the beginning of a long message and of a long name", "[template]") {
   const auto refusal = [](const std::string& source) -> std::string {
     try {
       return result_of(source);
@@ -238,7 +238,7 @@ TEST_CASE("a refusal shows the beginning of a long message, and of a long name",
   CHECK(named.find("aaa...' is undefined") != std::string::npos);
 }
 
-TEST_CASE("a refusal names the line and what was rendered", "[template]") {
+TEST_CASE("an error names the line and the text rendered so far", "[template]") {
   refuses_to_render("ab\n{{ raise_exception('roles must alternate') }}",
                     "the template, line 2: the template refuses the conversation: roles must "
                     "alternate (rendered so far: 'ab\\n')");
@@ -248,7 +248,7 @@ TEST_CASE("a refusal names the line and what was rendered", "[template]") {
   refuses_to_render("{% set n = namespace(_a=1) %}", "'_a'");
 }
 
-TEST_CASE("a rendering leaves nothing behind for the next", "[template]") {
+TEST_CASE("a rendering leaves no state for the next", "[template]") {
   const jinja_template read("{% set n = namespace(x=y) %}{% set n.x = n.x + 1 %}{{ n.x }}", "t");
   CHECK(read.render({{"y", 1}}, 0).text == "2");
   CHECK(read.render({{"y", 1}}, 0).text == "2");
