@@ -1,4 +1,4 @@
-// Errors of NCCL: everybody is told which, whose and of what.
+// Tests of NCCL errors: all ranks get the error, with its rank, group and operation.
 
 #include "tests/support/nccl_endings.hpp"
 
@@ -16,7 +16,7 @@ using Catch::Matchers::StartsWith;
 
 namespace {
 
-/// Faults of the emulated device while it stands.
+/// Plants faults in the emulated device for its lifetime.
 struct planted {
   explicit planted(const std::string& faults) { emulator::plant_faults(faults); }
   ~planted() { emulator::plant_faults(""); }
@@ -26,7 +26,7 @@ struct planted {
 
 }  // namespace
 
-TEST_CASE("an error of NCCL names the rank, the group, what was done, and ends the group for all",
+TEST_CASE("an NCCL error names the rank, the group and the operation, and ends the group",
           "[collective][nccl]") {
   struct fault {
     const char* planted;
@@ -66,7 +66,7 @@ TEST_CASE("an error of NCCL names the rank, the group, what was done, and ends t
   CHECK(told[0] == told[1]);  // the first cause
 }
 
-TEST_CASE("an id that cannot be made ends its rank, and the generation the others",
+TEST_CASE("a failed ncclGetUniqueId ends its rank; the end of the generation releases the others",
           "[collective][nccl]") {
   const planted faults("ncclGetUniqueId@1=2");
   const cancel_token token;
@@ -81,9 +81,9 @@ TEST_CASE("an id that cannot be made ends its rank, and the generation the other
   CHECK((told[1] == "cancelled" || told[1] == told[0]));
 }
 
-TEST_CASE("an error that nobody waits for is found: ranks of two processes with different sizes",
+TEST_CASE("NCCL's watch finds an asynchronous error: two processes with different sizes",
           "[collective][nccl]") {
-  // Two lists of groups know nothing of each other, as in two processes; only the id has travelled.
+  // Two lists of groups share only the id, like two processes.
   const cancel_token token;
   const auto ids = std::make_shared<nccl_meeting>();
   std::vector<std::unique_ptr<nccl_groups>> processes;
@@ -97,10 +97,10 @@ TEST_CASE("an error that nobody waits for is found: ranks of two processes with 
         = make_nccl_communicator(*processes[std::size_t(r)], {"both", axis::data, r, 2, r});
     auto x = ones(stream, 100), y = ones(stream, 10 + r);
     sum(*mine, stream, x);
-    ensure(elements_of<float>(stream, x) == std::vector<float>(100, 2), "processes sum together");
+    ensure(elements_of<float>(stream, x) == std::vector<float>(100, 2), "sum over processes");
     told[std::size_t(r)] = ending([&] {
       sum(*mine, stream, y);
-      stream.finish();  // until the watch has found it
+      stream.finish();  // returns when the watch has found the error
       sum(*mine, stream, x);
     });
   });

@@ -1,4 +1,4 @@
-// Ranks that die and generations that end: everybody is released.
+// Tests of dying ranks and ending generations: all waiting ranks are released.
 
 #include "tests/support/nccl_endings.hpp"
 
@@ -21,7 +21,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// What comes to the error output while it stands.
+/// Captures stderr during its lifetime.
 class said_by_device {
  public:
   said_by_device() : before_(::dup(2)), file_(std::tmpfile()) { ::dup2(::fileno(file_), 2); }
@@ -49,8 +49,7 @@ class said_by_device {
 }  // namespace
 
 TEST_CASE(
-    "a rank that does not come to an operation releases the queues of the others with the "
-    "generation",
+    "if a rank misses an operation, the end of the generation releases the queues of the others",
     "[collective][nccl]") {
   const cancel_token token;
   auto groups = groups_of(token);
@@ -60,7 +59,7 @@ TEST_CASE(
     sum(mine, stream, x);
     stream.finish();
     ++waiting;
-    if (mine.rank() == 2) {  // dies
+    if (mine.rank() == 2) {  // plays a dead rank
       while (waiting < 4)
         std::this_thread::yield();
       std::this_thread::sleep_for(5ms);
@@ -70,7 +69,7 @@ TEST_CASE(
     const auto told = ending([&] {
       for (;;) {
         sum(mine, stream, x);
-        stream.finish();  // sleeps on the device's side of the sum
+        stream.finish();  // waits for the sum on the device
       }
     });
     freed += told == "cancelled";
@@ -79,7 +78,7 @@ TEST_CASE(
   CHECK(freed == 3);
 }
 
-TEST_CASE("a generation may end while communicators are being made", "[collective][nccl]") {
+TEST_CASE("a generation may end during the initialisation of communicators", "[collective][nccl]") {
   const int delay_us = GENERATE(0, 50, 200, 500, 1000, 5000);
   const bool all_come = GENERATE(false, true);
   CAPTURE(delay_us, all_come);
@@ -107,8 +106,8 @@ TEST_CASE("a generation may end while communicators are being made", "[collectiv
 }
 
 TEST_CASE(
-    "a generation that ends in any operation at any moment releases everybody, and memory "
-    "may be used for something else",
+    "the end of a generation releases all ranks in any operation, and no write to freed memory "
+    "follows",
     "[collective][nccl]") {
   const int which = GENERATE(range(0, 7)), delay_us = GENERATE(0, 300, 2000);
   CAPTURE(which, delay_us);
@@ -165,15 +164,14 @@ TEST_CASE(
     from = to = {};
     auto next = uploaded(stream, std::vector<float>(std::size_t(n), 5), {n});
     ensure(elements_of<float>(stream, next) == std::vector<float>(std::size_t(n), 5),
-           "nobody writes to it any more");
+           "no late write");
   });
   end.join();
   CHECK(released == 4);
 }
 
 TEST_CASE(
-    "a rank that is told that its generation has ended finds every queue of the group past its "
-    "work",
+    "when a rank sees the end of its generation, all queues of the group have finished their work",
     "[collective][nccl]") {
   emulator::set_delay(5000);
   const cancel_token token;
@@ -183,9 +181,9 @@ TEST_CASE(
   as_nccl_ranks(groups, 3, [&](nccl_communicator& mine, stream& stream) {
     auto x = ones(stream, 100);
     mine.barrier();
-    if (mine.rank() > 0)  // 0 does not come
+    if (mine.rank() > 0)  // rank 0 stays away
       mine.broadcast(stream, x.raw(), 16, 1);
-    for (int i = 0; i < 4; ++i)  // items that the queue takes up late
+    for (int i = 0; i < 4; ++i)  // delayed items
       stream.clear(x.raw(), x.bytes());
     last[std::size_t(mine.rank())] = stream.mark();
     ++waiting;
@@ -204,10 +202,10 @@ TEST_CASE(
   CHECK(early == 0);
 }
 
-TEST_CASE("memory that is held is let go before communicators are aborted or closed",
+TEST_CASE("registered memory is released before communicators are aborted or closed",
           "[collective][nccl]") {
   const bool aborted = GENERATE(false, true);
-  const said_by_device said;  // it refuses, in words, what is let go too late
+  const said_by_device said;  // a late release would print a refusal
   const cancel_token token;
   std::vector<std::shared_ptr<void>> held(2);
   {
@@ -223,7 +221,7 @@ TEST_CASE("memory that is held is let go before communicators are aborted or clo
   CHECK_THAT(said.text(), !ContainsSubstring("ncclCommDeregister"));
 }
 
-TEST_CASE("nobody enters a group whose generation has ended", "[collective][nccl]") {
+TEST_CASE("a rank cannot join a group of an ended generation", "[collective][nccl]") {
   const cancel_token token;
   token.cancel();
   auto groups = groups_of(token);
@@ -235,7 +233,7 @@ TEST_CASE("nobody enters a group whose generation has ended", "[collective][nccl
   CHECK(refused == 4);
 }
 
-TEST_CASE("children are aborted with their parents", "[collective][nccl]") {
+TEST_CASE("child communicators are aborted with their parents", "[collective][nccl]") {
   const bool splitting = GENERATE(false, true);
   const cancel_token token;
   auto groups = groups_of(token);

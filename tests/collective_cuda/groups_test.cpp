@@ -1,4 +1,4 @@
-// Groups by NCCL: sends, children, registered memory, generations.
+// Tests of NCCL groups: sends, child communicators, registered memory, generations.
 
 #include "kernels/op/sum.hpp"
 #include "runtime/core/error.hpp"
@@ -43,13 +43,13 @@ TEST_CASE("a communicator knows its axis, its rank and its size", "[collective][
   auto groups = ordered_groups();
   std::vector<int> seen(3);
   as_nccl_ranks(groups, 3, [&](nccl_communicator& mine, stream&) {
-    ensure(mine.along() == axis::tensor, "as asked for");
+    ensure(mine.along() == axis::tensor, "the requested axis");
     seen[std::size_t(mine.rank())] = mine.size();
   });
   CHECK(seen == std::vector<int>{3, 3, 3});
 }
 
-TEST_CASE("an activation goes from rank to rank by sends and receives", "[collective][nccl]") {
+TEST_CASE("sends and receives pass an activation from rank to rank", "[collective][nccl]") {
   auto groups = ordered_groups();
   std::vector<float> last;
   as_nccl_ranks(groups, 4, [&](nccl_communicator& mine, stream& stream) {
@@ -67,7 +67,7 @@ TEST_CASE("an activation goes from rank to rank by sends and receives", "[collec
   CHECK(last == std::vector<float>(4, 5 * 16));
 }
 
-TEST_CASE("several arrays between two ranks arrive in the order in which they were named",
+TEST_CASE("several arrays between two ranks arrive in the order of the call",
           "[collective][nccl]") {
   auto groups = ordered_groups();
   as_nccl_ranks(groups, 2, [&](nccl_communicator& mine, stream& stream) {
@@ -81,12 +81,12 @@ TEST_CASE("several arrays between two ranks arrive in the order in which they we
     ensure(elements_of<float>(stream, to_a) == std::vector<float>(4, float(10 * peer))
                && elements_of<float>(stream, to_b)
                       == std::vector<float>{float(10 * peer + 1), float(10 * peer + 1), -1, -1},
-           "both have come");
+           "both arrived");
   });
   SUCCEED();
 }
 
-TEST_CASE("nobody leaves a barrier before everybody has come", "[collective][nccl]") {
+TEST_CASE("no rank leaves a barrier before all have arrived", "[collective][nccl]") {
   auto groups = ordered_groups();
   std::atomic<int> arrived = 0, early = 0;
   as_nccl_ranks(groups, 4, [&](nccl_communicator& mine, stream&) {
@@ -102,47 +102,47 @@ TEST_CASE("nobody leaves a barrier before everybody has come", "[collective][ncc
   CHECK(early == 0);
 }
 
-TEST_CASE("children have the ranks of one colour, in the order of the keys", "[collective][nccl]") {
+TEST_CASE("a split gives the ranks of one colour, in the order of the keys", "[collective][nccl]") {
   auto groups = ordered_groups();
   as_nccl_ranks(groups, 4, [&](nccl_communicator& mine, stream& stream) {
     const int r = mine.rank();
     const auto before = sum(mine, stream, 1);
-    // 0 and 2, 2 first; 1 alone; 3 in none.
+    // Children: 2 and 0, in this order; 1 alone; none for 3.
     const auto child = mine.split(axis::data, r == 3 ? -1 : r % 2, -r);
     ensure((child == nullptr) == (r == 3), "no colour, no child");
     if (child != nullptr) {
       ensure(child->along() == axis::data && child->size() == (r == 1 ? 1 : 2)
                  && child->rank() == (r == 0 ? 1 : 0),
-             "split as asked for");
+             "the requested split");
       const float all = r == 1 ? 2 : 4;
       ensure(sum(*child, stream, float(r) + 1) == std::vector<float>(4, all),
              "the child sums over its own");
       child->barrier();
     }
     ensure(sum(mine, stream, 1) == before, "the parent sums over all as before");
-    // A second split, of everybody, while the first child lives.
+    // A second split, of all ranks, while the first child lives.
     const auto again = mine.split(axis::context, 0, r);
     ensure(again->size() == 4 && again->rank() == r
                && sum(*again, stream, 1) == std::vector<float>(4, 4),
            "split again");
-    mine.barrier();  // children are closed when nobody needs them
+    mine.barrier();  // no rank closes a child that another one still uses
   });
   SUCCEED();
 }
 
-TEST_CASE("a split waits for what its rank has put on queues", "[collective][nccl]") {
-  emulator::set_delay(3000);  // the sum is under way for a while
+TEST_CASE("a split waits for the enqueued operations of its rank", "[collective][nccl]") {
+  emulator::set_delay(3000);  // the operation takes a while
   auto groups = ordered_groups();
   as_nccl_ranks(groups, 2, [&](nccl_communicator& mine, stream& stream) {
     auto x = four(stream, 1);
     mine.broadcast(stream, x.raw(), 16, 0);
     const auto child = mine.split(axis::data, 0, mine.rank());
-    ensure(sum(*child, stream, 1) == std::vector<float>(4, 2), "the child serves");
+    ensure(sum(*child, stream, 1) == std::vector<float>(4, 2), "the child works");
   });
   emulator::set_delay(0);
 }
 
-TEST_CASE("a group of one needs no NCCL, and has children of one", "[collective][nccl]") {
+TEST_CASE("a group of one works without NCCL, and so do its children", "[collective][nccl]") {
   auto groups = ordered_groups();
   as_nccl_ranks(groups, 1, [&](nccl_communicator& mine, stream& stream) {
     mine.barrier();
@@ -155,7 +155,7 @@ TEST_CASE("a group of one needs no NCCL, and has children of one", "[collective]
   SUCCEED();
 }
 
-TEST_CASE("memory is held for as long as its handle lives, and let go with the group",
+TEST_CASE("memory stays registered while its handle lives, at most as long as the group",
           "[collective][nccl]") {
   std::vector<std::shared_ptr<void>> outlive(2);
   {
@@ -174,23 +174,23 @@ TEST_CASE("memory is held for as long as its handle lives, and let go with the g
       mine.barrier();
     });
   }
-  outlive.clear();  // the group is closed: nothing is left to let go of
+  outlive.clear();  // no effect: the group is closed
 }
 
-TEST_CASE("generations follow one another in the same process, with groups of the same names",
+TEST_CASE("successive generations in one process may use the same group names",
           "[collective][nccl]") {
   const auto ids = std::make_shared<nccl_meeting>();
   for (std::uint64_t generation = 1; generation <= 3; ++generation) {
     auto groups = ordered_groups(generation, ids);
     as_nccl_ranks(groups, 3, [&](nccl_communicator& mine, stream& stream) {
       ensure(sum(mine, stream, float(generation)) == std::vector<float>(4, 3 * float(generation)),
-             "of its own generation");
+             "the sum of its own generation");
     });
   }
   SUCCEED();
 }
 
-TEST_CASE("several groups of the same ranks work side by side", "[collective][nccl]") {
+TEST_CASE("several groups of the same ranks work in parallel", "[collective][nccl]") {
   auto groups = ordered_groups();
   on_threads(4, [&](int r) {
     stream stream(kernels::backend::cuda, 1, {}, r), wire(kernels::backend::cuda, 1, {}, r);
@@ -222,7 +222,7 @@ TEST_CASE("COLLECTIVE-5: a rank's streams are on its device", "[collective][nccl
   }
 }
 
-TEST_CASE("COLLECTIVE-6: each rank of a group joins once, and all say the same of it",
+TEST_CASE("COLLECTIVE-6: each rank of a group joins once, with the same description",
           "[collective][nccl][invariant]") {
   auto groups = ordered_groups();
   const auto mine = make_nccl_communicator(groups, {"pair", axis::data, 0, 2, 0});
@@ -240,7 +240,7 @@ TEST_CASE("COLLECTIVE-6: each rank of a group joins once, and all say the same o
   CHECK_NOTHROW(ids.give("pair", 2, {}));
 }
 
-TEST_CASE("COLLECTIVE-7: what is sent and received goes between two ranks of a group",
+TEST_CASE("COLLECTIVE-7: sends and receives are between two ranks of a group",
           "[collective][nccl][invariant]") {
   auto groups = ordered_groups();
   const auto mine = make_nccl_communicator(groups, {"pair", axis::data, 0, 2, 0});

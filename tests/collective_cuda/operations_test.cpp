@@ -1,5 +1,5 @@
-// Every operation by NCCL against the same by a group of the host, bit for bit. Emulated queues run
-// late and at their own pace, and communicators answer "in progress" about every second time.
+// Compares each operation over NCCL with the same operation of a host group, bit for bit. Emulated
+// queues run late, and communicators return "in progress" about every second time.
 
 #include "runtime/collective/local/local_group.hpp"
 #include "runtime/core/error.hpp"
@@ -24,7 +24,7 @@ using kernels::f16;
 namespace {
 
 using bytes = std::vector<std::uint8_t>;
-using of_ranks = std::vector<std::vector<bytes>>;  ///< of each rank, what its operations left
+using of_ranks = std::vector<std::vector<bytes>>;  ///< the results of each rank's operations
 using work = std::function<bytes(communicator&, stream&)>;
 
 template <class T>
@@ -36,7 +36,7 @@ bytes bits(stream& stream, const tensor& x) {
   return out;
 }
 
-/// Of very different size, so that another order of the sum is another sum.
+/// Numbers of very different magnitude, so that another order of summation gives another sum.
 template <class T>
 std::vector<T> addends(std::int64_t n, int which) {
   std::vector<T> out;
@@ -80,7 +80,7 @@ bytes all_reduced(communicator& group, stream& stream, int parts, std::int64_t n
   auto to = in_place ? mine.arrays[0] : tensor::empty<T>(stream, {n});
   group.all_reduce_sum(stream, dtype_of<T>(), mine.addresses, to.raw(), n);
   auto out = bits<T>(stream, to);
-  for (int p = in_place ? 1 : 0; p < parts; ++p)  // the other parts are as they were
+  for (int p = in_place ? 1 : 0; p < parts; ++p)  // the other parts must be unchanged
     for (const auto x : bits<T>(stream, mine.arrays[std::size_t(p)]))
       out.push_back(x);
   return out;
@@ -120,7 +120,7 @@ bytes gathered(communicator& group,
 }
 
 bytes exchanged(communicator& group, stream& stream, int round) {
-  // Rank a sends b (a + 1) * 5 + b * round bytes, and none to itself in odd rounds.
+  // Rank a sends (a + 1) * 5 + b * round bytes to rank b, and none to itself in odd rounds.
   const auto count = [&](int a, int b) {
     return std::int64_t(a == b && round % 2 == 1 ? 0 : (a + 1) * 5 + b * round);
   };
@@ -210,7 +210,7 @@ std::vector<float> as_floats(const bytes& x) {
 
 }  // namespace
 
-TEST_CASE("ordered operations between devices have the bits of those on the host",
+TEST_CASE("ordered operations between devices and on the host have the same bits",
           "[collective][nccl]") {
   const int size = GENERATE(range(1, 5)), seed = GENERATE(1, 2);
   CAPTURE(size, seed);
@@ -226,7 +226,7 @@ TEST_CASE("ordered operations between devices have the bits of those on the host
     }
 }
 
-TEST_CASE("an ordered sum that does not fit into its scratch goes in pieces, with the same bits",
+TEST_CASE("an ordered sum larger than its scratch memory runs in pieces, with the same bits",
           "[collective][nccl]") {
   const int size = GENERATE(2, 3);
   const std::vector<work> all{
@@ -237,7 +237,7 @@ TEST_CASE("an ordered sum that does not fit into its scratch goes in pieces, wit
   CHECK((by_nccl(size, all, collective_mode::ordered, 4096) == by_host(size, all)));
 }
 
-TEST_CASE("fast sums are those of a second run, and the ordered ones up to rounding",
+TEST_CASE("fast sums are reproducible and equal the ordered ones up to rounding",
           "[collective][nccl]") {
   const int size = GENERATE(range(1, 5)), parts = GENERATE(1, 2);
   const bool in_place = GENERATE(false, true);
@@ -264,7 +264,7 @@ TEST_CASE("fast sums are those of a second run, and the ordered ones up to round
           < 1e-6);
 }
 
-TEST_CASE("what only moves is the same in both modes", "[collective][nccl]") {
+TEST_CASE("operations that only move data are the same in both modes", "[collective][nccl]") {
   const std::vector<work> all{
       [](communicator& g, stream& stream) {
         return gathered(g, stream, uneven_ends(100, 3), false);

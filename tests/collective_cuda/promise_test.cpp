@@ -1,4 +1,4 @@
-// Promises of the ranks of a group, broken on purpose.
+// Breaks the promises of the ranks of a group on purpose.
 
 #include "tests/support/nccl_endings.hpp"
 
@@ -15,8 +15,7 @@ using Catch::Matchers::MessageMatches;
 using Catch::Matchers::StartsWith;
 
 TEST_CASE(
-    "COLLECTIVE-1: between devices, too, a rank that comes for something else is found, and "
-    "nobody hangs",
+    "COLLECTIVE-1: a rank that calls another operation is detected between devices; no rank hangs",
     "[collective][nccl][invariant]") {
   const int other = GENERATE(range(0, 3)), kind = GENERATE(range(0, 7));
   CAPTURE(other, kind);
@@ -53,14 +52,14 @@ TEST_CASE(
           break;
       }
       stream.finish();
-      mine.barrier();  // what was put on a queue before it was found is told now
+      mine.barrier();  // reports errors of operations that were already enqueued
     });
   });
   for (const auto& text : told)
     CHECK_THAT(text, StartsWith("COLLECTIVE-1: along tp"));
 }
 
-TEST_CASE("COLLECTIVE-4: between devices, too, what one rank sends is as much as the other expects",
+TEST_CASE("COLLECTIVE-4: between devices a rank sends as much as the other expects",
           "[collective][nccl][invariant]") {
   const bool pairs = GENERATE(false, true);
   auto groups = groups_of({});
@@ -85,7 +84,7 @@ TEST_CASE("COLLECTIVE-4: between devices, too, what one rank sends is as much as
         StartsWith("COLLECTIVE-4: a rank sends as much as the other expects: along tp rank "));
 }
 
-TEST_CASE("COLLECTIVE-3: between devices, too, sums take f32, bf16 and f16",
+TEST_CASE("COLLECTIVE-3: sums between devices take f32, bf16 and f16",
           "[collective][nccl][invariant]") {
   auto groups = groups_of({});
   const auto mine = make_nccl_communicator(groups, {"one", axis::data, 0, 1, 0});

@@ -1,4 +1,4 @@
-// What cannot be a group, and is refused with what to do.
+// Tests of refused groups; the error says what to do.
 
 #include "tests/support/nccl_endings.hpp"
 
@@ -23,14 +23,14 @@ TEST_CASE("two ranks of a group on one device are refused", "[collective][nccl]"
                      && ContainsSubstring("both on device 1")));
 }
 
-TEST_CASE("a device that is not there is refused", "[collective][nccl]") {
+TEST_CASE("a missing device is refused", "[collective][nccl]") {
   auto groups = groups_of({});
   CHECK_THROWS_MATCHES(make_nccl_communicator(groups, {"all", axis::data, 0, 1, 4}),
                        kernels::backend_missing,
                        MessageMatches(ContainsSubstring("there is no device 4")));
 }
 
-TEST_CASE("memory that no device has cannot be held", "[collective][nccl]") {
+TEST_CASE("host memory cannot be registered", "[collective][nccl]") {
   auto groups = groups_of({});
   std::vector<std::string> told(2);
   as_nccl_ranks(groups, 2, [&](nccl_communicator& mine, stream&) {
@@ -42,7 +42,7 @@ TEST_CASE("memory that no device has cannot be held", "[collective][nccl]") {
   CHECK_THAT(told[1], ContainsSubstring("registering memory"));
 }
 
-TEST_CASE("an NCCL that is too old is refused with what to do", "[collective][nccl]") {
+TEST_CASE("an old NCCL is refused with the required version", "[collective][nccl]") {
   CHECK_NOTHROW(require_nccl(open_nccl().version()));
   CHECK_NOTHROW(require_nccl(21900));
   CHECK_THROWS_MATCHES(require_nccl(21805),

@@ -1,4 +1,4 @@
-// A system that gives no more threads: ranks are released and groups closed without.
+// Tests of a system that refuses threads: ranks are still released and groups still closed.
 
 #include "tests/support/nccl_endings.hpp"
 
@@ -14,14 +14,14 @@ using namespace troupe::tests;
 
 namespace {
 
-/// No thread of this process starts while it stands: none gets a stack.
+/// During its lifetime this process cannot start threads: they get no stack.
 class no_threads {
  public:
   no_threads() {
     ::pthread_getattr_default_np(&before_);
     pthread_attr_t with = {};
     ::pthread_attr_init(&with);
-    ::pthread_attr_setstacksize(&with, std::size_t{1} << 47);  // all addresses that there are
+    ::pthread_attr_setstacksize(&with, std::size_t{1} << 47);  // the whole address space
     ::pthread_setattr_default_np(&with);
     ::pthread_attr_destroy(&with);
   }
@@ -38,7 +38,7 @@ class no_threads {
 
 }  // namespace
 
-TEST_CASE("a group is closed where the system gives no threads", "[collective][nccl]") {
+TEST_CASE("a group is closed even if the system refuses threads", "[collective][nccl]") {
   std::optional<no_threads> none;
   const cancel_token token;
   auto groups = groups_of(token);
@@ -55,7 +55,7 @@ TEST_CASE("a group is closed where the system gives no threads", "[collective][n
   CHECK_THROWS_AS(std::jthread([] {}), std::system_error);
 }
 
-TEST_CASE("a rank is released where the system gives no threads", "[collective][nccl]") {
+TEST_CASE("a rank is released even if the system refuses threads", "[collective][nccl]") {
   std::optional<no_threads> none;
   const cancel_token token;
   auto groups = groups_of(token);

@@ -1,4 +1,4 @@
-// Jobs of actors on devices: several workers share one, or each has its own.
+// Tests of jobs with actors on devices: workers share a device or have their own.
 
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/trainer/device_setup.hpp"
@@ -71,7 +71,7 @@ course by_one_thread(const runtime::training_job& job) {
 
 }  // namespace
 
-TEST_CASE("stages and replicas that share a device have the bits of the trainer without actors",
+TEST_CASE("stages and replicas that share a device have the bits of the reference trainer",
           "[device][unsanitized]") {
   const auto [P, D] = GENERATE(std::pair(2, 1), std::pair(1, 2), std::pair(2, 2));
   CAPTURE(P, D);
@@ -90,8 +90,7 @@ TEST_CASE("stages and replicas that share a device have the bits of the trainer 
   CHECK(by_actors(job, folder) == expected);
 }
 
-TEST_CASE("stages in fp16 that share a device have the bits of the trainer without actors",
-          "[device]") {
+TEST_CASE("stages in fp16 that share a device have the bits of the reference trainer", "[device]") {
   const tests::scratch_folder folder;
   auto job = device_job(2, 1);
   job.training.precision = runtime::dtype::f16;
@@ -99,7 +98,7 @@ TEST_CASE("stages in fp16 that share a device have the bits of the trainer witho
   CHECK(by_actors(job, folder) == expected);
 }
 
-TEST_CASE("stages of one device or of two have the same bits when a wire is between them",
+TEST_CASE("stages with a wire between them have the same bits on one device and on two",
           "[device][unsanitized]") {
   const bool two_devices = GENERATE(false, true), delayed = GENERATE(false, true);
   CAPTURE(two_devices, delayed);
@@ -115,7 +114,7 @@ TEST_CASE("stages of one device or of two have the same bits when a wire is betw
 }
 
 TEST_CASE(
-    "tensor ranks of two stages sum by NCCL and hand on over a wire, and nobody waits for ever",
+    "tensor ranks of two stages sum over NCCL and pass activations over a wire without deadlock",
     "[device]") {
   const int seed = GENERATE(1, 2);
   CAPTURE(seed);
@@ -129,7 +128,7 @@ TEST_CASE(
   CHECK(by_actors(job, folder) == expected);
 }
 
-TEST_CASE("a stage of a device that dies in a step leaves nobody waiting at a wire", "[device]") {
+TEST_CASE("a stage that dies in a step on a device leaves no waiting peer at a wire", "[device]") {
   const std::string who = GENERATE("stage:0.0", "lane:0.1");
   auto job = device_job(2, 1);
   job.transport = runtime::transports::ucx;
@@ -141,7 +140,7 @@ TEST_CASE("a stage of a device that dies in a step leaves nobody waiting at a wi
   CHECK(prepared->node->transport->leased() == 0);
 }
 
-TEST_CASE("of stages that have ended their device has the states of their ranks and nothing else",
+TEST_CASE("after stages have ended, their device holds only the states of their ranks",
           "[device]") {
   auto job = device_job(2, 1);
   job.recovery.on = true;
@@ -152,18 +151,19 @@ TEST_CASE("of stages that have ended their device has the states of their ranks 
     return prepared;
   };
   const auto free = [] { return runtime::open_devices().free_memory(0); };
-  const auto first = run();  // what libraries keep is theirs
+  const auto first = run();  // lets libraries allocate what they keep
   const auto before = free();
   const auto prepared = run();
   std::int64_t states = 0;
   for (const int rank : {0, 1})
     states += prepared->node->estates->of(rank)->bytes();
   CHECK(states > 0);
-  CHECK(before - free() <= states + states / 4);  // by how much a block may be larger
+  CHECK(before - free() <= states + states / 4);  // blocks may be a quarter larger
 }
 
-// A device's spans are added once it has passed them, the last when the lanes end.
-TEST_CASE("a device's trace has every span that the processor's has", "[device]") {
+// The trace gets a device's spans when the device has passed them, the last ones at the end of the
+// lanes.
+TEST_CASE("the traces of a device and of the CPU have the same spans", "[device]") {
   const auto names = [&](runtime::backend_kind where) {
     auto job = device_job(2, 2);
     job.backend = where;
@@ -181,8 +181,9 @@ TEST_CASE("a device's trace has every span that the processor's has", "[device]"
   CHECK(names(runtime::backend_kind::cuda) == names(runtime::backend_kind::cpu));
 }
 
-// The update of the next step would have come before, if it did not wait.
-TEST_CASE("a snapshot that a device's saver reads half a second late is that of its step",
+// The saver reads the snapshot half a second late; without a wait the next update would overwrite
+// it.
+TEST_CASE("a snapshot that the saver of a device reads late is still that of its step",
           "[device]") {
   const tests::scratch_folder folder;
   auto job = device_job(1, 1);
@@ -213,7 +214,7 @@ TEST_CASE("a snapshot that a device's saver reads half a second late is that of 
   }
 }
 
-TEST_CASE("tensor ranks on a device train as one does, twice to the same bits",
+TEST_CASE("tensor ranks on a device train like one rank, with reproducible bits",
           "[device][unsanitized]") {
   const tests::scratch_folder folder;
   const auto sequence_parallel = GENERATE(false, true);
@@ -226,7 +227,7 @@ TEST_CASE("tensor ranks on a device train as one does, twice to the same bits",
     CHECK(first[i].second == Catch::Approx(whole[i].second).epsilon(1e-4));
 }
 
-TEST_CASE("injected delays of a device's lanes change no bit, nor does recomputation", "[device]") {
+TEST_CASE("delays of a device's lanes and recomputation change no bit", "[device]") {
   const tests::scratch_folder folder;
   auto job = device_job(2, 1);
   const auto expected = by_actors(job, folder);
@@ -236,9 +237,8 @@ TEST_CASE("injected delays of a device's lanes change no bit, nor does recomputa
   CHECK(by_actors(job, folder) == expected);
 }
 
-TEST_CASE(
-    "workers on devices of their own have the same bits, whichever transport moves what they sum",
-    "[device][unsanitized]") {
+TEST_CASE("workers on separate devices have the same bits with each transport of their sums",
+          "[device][unsanitized]") {
   const tests::scratch_folder folder;
   auto job = device_job(1, 2);
   job.training.batch.global = 8;
@@ -255,8 +255,8 @@ TEST_CASE(
     CHECK(fast[i].second == Catch::Approx(expected[i].second).epsilon(1e-4));
 }
 
-// Less than four: pools that end wait for those of their blocks that have not come back yet, some
-// tens of waits in a run. One after the other there were six a step.
+// The limit is four per step: pools wait at their end for blocks that are still in use, some tens
+// of waits per run. Reading the results one by one took six per step.
 TEST_CASE("each worker waits for its device twice a step", "[device][unsanitized]") {
   const tests::scratch_folder folder;
   const int P = 2;
@@ -268,12 +268,12 @@ TEST_CASE("each worker waits for its device twice a step", "[device][unsanitized
     by_actors(job, folder);
     return emulator::calls_so_far().waits - before;
   };
-  waits(1);  // and measures the products, once
+  waits(1);  // also measures the products, once
   const auto two = waits(2);
   CHECK(waits(20) - two < std::uint64_t(18 * 4 * P));
 }
 
-TEST_CASE("NCCL wants a device for each worker", "[device]") {
+TEST_CASE("NCCL requires a device per worker", "[device]") {
   auto job = device_job(1, 2);
   job.devices.numbers = {1};
   job.devices.exchange = runtime::collectives::nccl;

@@ -1,4 +1,4 @@
-// Decoding on a device: the same text as on the processor.
+// Tests of decoding on a device: the text equals that of the CPU.
 
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/inference/generator.hpp"
@@ -48,7 +48,7 @@ struct loaded {
 
 }  // namespace
 
-TEST_CASE("a device decodes what the processor decodes, with a cache and without", "[device]") {
+TEST_CASE("a device and the CPU decode the same text, with and without a KV cache", "[device]") {
   const auto all = tiny_gpts(2);
   const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
   CAPTURE(name);
@@ -58,7 +58,7 @@ TEST_CASE("a device decodes what the processor decodes, with a cache and without
   CHECK(there.text(false) == expected);
 }
 
-TEST_CASE("a text is as surprising on a device as on the processor", "[device]") {
+TEST_CASE("a text has the same log-likelihood on a device and on the CPU", "[device]") {
   const auto config = tiny_gpts(2).begin()->second;
   loaded here(config, backend_kind::cpu), there(config, backend_kind::cuda);
   const std::vector<std::int32_t> text{1, 5, 2, 7, 3, 3, 9, 4, 0, 6, 8};

@@ -1,4 +1,4 @@
-// A state on a device outlives the queue of the worker that left it.
+// Tests of estates on a device: the state outlives the worker and its queue.
 
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/trainer/reference_trainer.hpp"
@@ -16,7 +16,7 @@ using namespace troupe::tests;
 
 namespace {
 
-/// A trainer on a queue and a pool of its own.
+/// A trainer with its own queue and pool.
 struct generation {
   troupe::runtime::stream queue{backend_kind::cuda, 1, {}};
   reference_trainer by;
@@ -27,8 +27,7 @@ struct generation {
 
 }  // namespace
 
-TEST_CASE("a device goes back to the state before, and on from a copy, with the same bits",
-          "[device]") {
+TEST_CASE("a device restores the previous state or a copy, with the same bits", "[device]") {
   recipe what;
   what.model = tiny_gpts(2).begin()->second;
   what.precision = GENERATE(false, true) ? dtype::bf16 : dtype::f32;
@@ -50,7 +49,7 @@ TEST_CASE("a device goes back to the state before, and on from a copy, with the 
   now = std::make_unique<generation>(what, estate);
   now->by.resume_at(1, samples / 2);
   CHECK(now->by.step().state == expected[1]);
-  // The old queue may still do something: nobody waits for it.
+  // The old queue may still run; the test does not wait for it.
   auto next = std::make_unique<stream>(backend_kind::cuda, 1, memory_pool());
   const auto copy = estate->copied(2, *next);
   reference_trainer by(what, std::make_shared<formula_source>(what, true), *next, copy);
@@ -61,17 +60,17 @@ TEST_CASE("a device goes back to the state before, and on from a copy, with the 
   CHECK(by.step().state == expected[2]);
 }
 
-TEST_CASE("of a worker that is gone its device has the estate and nothing else", "[device]") {
+TEST_CASE("after a worker has ended, its device holds only the estate", "[device]") {
   recipe what;
   what.model = tiny_gpts(2).begin()->second;
   what.precision = GENERATE(false, true) ? dtype::bf16 : dtype::f32;
   what.batch = {.micro = 2, .global = 4};
-  generation(what).by.step();  // what libraries keep is theirs
+  generation(what).by.step();  // lets libraries allocate what they keep
   const auto free = [] { return open_devices().free_memory(0); };
   const auto before = free();
   auto estate = std::make_shared<rank_estate>();
   generation(what, estate).by.step();
-  // Blocks are at most a quarter larger than what lies in them.
+  // Blocks are at most a quarter larger than their contents.
   const auto most = estate->bytes() + estate->bytes() / 4;
   CHECK(before - free() >= estate->bytes());
   CHECK(before - free() <= most);

@@ -1,4 +1,4 @@
-// A device against losses made by PyTorch (tests/golden/gpt/README.md).
+// Compares training on a device with losses from PyTorch (tests/golden/gpt/README.md).
 
 #include "tests/support/emulated_plugins.hpp"
 #include "tests/support/golden_run.hpp"
@@ -10,14 +10,14 @@ using namespace troupe;
 using namespace troupe::runtime;
 using namespace troupe::tests::golden;
 
-TEST_CASE("a device meets the losses and gradient norms of PyTorch",
+TEST_CASE("a device reproduces the losses and gradient norms of PyTorch in fp32",
           "[device][golden][unsanitized]") {
   const std::string name
       = GENERATE("gpt2_learned_tied", "gpt2_masked", "gpt2_per_token_loss", "qwen3_yarn");
   meet(name, kernels::backend::cuda, dtype::f32, in_f32);
 }
 
-TEST_CASE("a device meets PyTorch in bf16, and in fp16 under a loss scale that falls and grows",
+TEST_CASE("a device reproduces PyTorch in bf16, and in fp16 with a dynamic loss scale",
           "[device][golden][unsanitized]") {
   meet("qwen3_bf16", kernels::backend::cuda, dtype::bf16, in_bf16);
   meet("qwen3_f16", kernels::backend::cuda, dtype::f16, in_f16);

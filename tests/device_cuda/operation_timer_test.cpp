@@ -1,4 +1,5 @@
-// Operations are timed on a device as on the processor, and nobody reads its memory for it.
+// Tests of the operation timer on a device: counts match those of the CPU, and the host does not
+// read device memory.
 
 #include "runtime/device/operation_timer.hpp"
 
@@ -39,7 +40,7 @@ void train(const std::shared_ptr<operation_profile>& profile, kernels::backend w
 
 }  // namespace
 
-TEST_CASE("a device's operations are those of the processor, as often and as large", "[device]") {
+TEST_CASE("a device and the CPU count the same operations, FLOPs and bytes", "[device]") {
   const auto here = std::make_shared<operation_profile>(),
              there = std::make_shared<operation_profile>();
   train(here, kernels::backend::cpu, 5);
@@ -60,8 +61,8 @@ TEST_CASE("a device's operations are those of the processor, as often and as lar
   CHECK(attentions == 2);
 }
 
-// After `finish` the emulated device has closed its memory to the host.
-TEST_CASE("counting an operation reads nothing that lies on the device", "[device]") {
+// After `finish` the host cannot access the memory of the emulated device.
+TEST_CASE("counting an operation does not read device memory", "[device]") {
   stream stream(kernels::backend::cuda, 1, {});
   const auto starts = uploaded<std::int32_t>(stream, std::vector<std::int32_t>{0, 4, 8}, {3});
   const auto positions
@@ -88,7 +89,7 @@ TEST_CASE("counting an operation reads nothing that lies on the device", "[devic
   CHECK(call_of(op, false).bytes == 4 * 8 * (2 * 8 * 2 + 2 * 8) + 4 * 8 * 2);
 }
 
-TEST_CASE("a device that fails while it is timed ends the run, not the process", "[device]") {
+TEST_CASE("a device error during timing ends the run, not the process", "[device]") {
   const auto profile = std::make_shared<operation_profile>();
   const auto failing = [&] {
     stream stream(kernels::backend::cuda, 1, {});

@@ -48,7 +48,7 @@ TEST_CASE("POOL-1: a pool serves one queue from its first block on", "[device]")
       stream(backend_kind::cuda, 1, taken), broken_promise, MessageMatches(StartsWith("POOL-1")));
 }
 
-TEST_CASE("what is written to a device is read back, small or in many pieces", "[device]") {
+TEST_CASE("data written to a device is read back, small or in many pieces", "[device]") {
   auto stream = on_device();
   for (const std::int64_t n : {1, 5, 4096, 9000001}) {
     const auto values = counted(n);
@@ -64,7 +64,7 @@ TEST_CASE("what is written to a device is read back, small or in many pieces", "
   }
 }
 
-TEST_CASE("a cleared block is zero, and a block that came back is handed out again", "[device]") {
+TEST_CASE("a cleared block is zero, and a freed block is reused", "[device]") {
   auto stream = on_device();
   const float* first = nullptr;
   for (int i = 0; i < 2; ++i) {
@@ -77,18 +77,18 @@ TEST_CASE("a cleared block is zero, and a block that came back is handed out aga
   }
 }
 
-TEST_CASE("POOL-2: what is lent to another queue was published", "[device]") {
+TEST_CASE("POOL-2: a block for another queue was published", "[device]") {
   auto a = on_device(), b = on_device();
   const auto x = uploaded(a, counted(100), {100});
   CHECK_THROWS_MATCHES(taken(b, x), broken_promise, MessageMatches(StartsWith("POOL-2")));
   CHECK(taken(a, x).raw() == x.raw());
 }
 
-// The emulated queues run late and at their own pace: without the events the second would read what
-// the first has not written yet, and the first would write over what the second still reads.
+// Emulated queues run late and independently. Without events the second would read before the first
+// has written, and the first would overwrite memory that the second still reads.
 TEST_CASE(
-    "a tensor that is handed to another queue is read after it was written, and its memory is "
-    "used again after it was read",
+    "a tensor passed to another queue is read after its write, and its memory is reused after the "
+    "read",
     "[device]") {
   auto a = on_device(), b = on_device();
   constexpr std::int64_t n = 50000;
@@ -110,14 +110,14 @@ TEST_CASE(
   }
 }
 
-// As above, in memory that is joined: each part was read by another queue.
-TEST_CASE("joined memory is used again after all that used its parts", "[device]") {
+// The parts of the joined memory were read by different queues.
+TEST_CASE("joined memory is reused only after all uses of its parts", "[device]") {
   auto a = on_device(), b = on_device(), c = on_device();
   constexpr std::int64_t n = 3 * mib / 2 / 4;
-  a.allocate(6 * mib);  // idle at once, in one piece
+  a.allocate(6 * mib);  // idle at once, as one block
   auto much = tensor::empty<float>(c, {16 * mib});
   for (int round = 0; round < 4; ++round) {
-    for (int i = 0; i < 8; ++i)  // so that it comes late to what it reads
+    for (int i = 0; i < 8; ++i)  // delays its reads
       c.clear(much.raw(), much.bytes());
     std::vector<tensor> copies;
     const std::byte* first = nullptr;
@@ -138,7 +138,7 @@ TEST_CASE("joined memory is used again after all that used its parts", "[device]
   }
 }
 
-TEST_CASE("a tensor of the host is copied to the device when it is taken", "[device]") {
+TEST_CASE("taking a host tensor on a device copies it there", "[device]") {
   auto device = on_device();
   stream host(backend_kind::cpu, 1, {});
   const auto values = counted(77);
@@ -148,7 +148,7 @@ TEST_CASE("a tensor of the host is copied to the device when it is taken", "[dev
   CHECK(elements_of<float>(device, there) == values);
 }
 
-TEST_CASE("memory that a device does not have is refused with what is free and what to change",
+TEST_CASE("an allocation beyond the device's memory names the free memory and what to change",
           "[device]") {
   auto stream = on_device();
   CHECK_THROWS_MATCHES(
@@ -159,8 +159,7 @@ TEST_CASE("memory that a device does not have is refused with what is free and w
                      && ContainsSubstring("`batch.micro`")));
 }
 
-TEST_CASE("what other pools of a device hold idle is given back before memory is refused",
-          "[device]") {
+TEST_CASE("pools of a device return idle memory before an allocation is refused", "[device]") {
   auto a = on_device();
   const auto most = free_memory() / 8 * 7;
   a.allocate(most);  // idle at once
@@ -168,31 +167,31 @@ TEST_CASE("what other pools of a device hold idle is given back before memory is
   CHECK_NOTHROW(b.allocate(most));
 }
 
-TEST_CASE("a pool takes memory ahead of need while its device keeps 1 GiB for others, no longer",
+TEST_CASE("a pool reserves memory in advance only while its device has 1 GiB left for others",
           "[device]") {
   auto a = on_device(), others = on_device();
   REQUIRE(free_memory() > 1930 * mib);
   const auto state = a.allocate(800 * mib);
   const auto first = a.allocate(4 * mib);
-  CHECK(a.pool().held_bytes() == 900 * mib);  // an eighth ahead
+  CHECK(a.pool().held_bytes() == 900 * mib);  // an eighth in advance
   const auto theirs = others.allocate(free_memory() - 1074 * mib);
   const auto before = free_memory();
   const auto second = a.allocate(98 * mib);  // an eighth more would be 112
   CHECK(before - free_memory() == 98 * mib);
-  const auto third = a.allocate(4 * mib);  // of what it has idle
+  const auto third = a.allocate(4 * mib);  // from its idle memory
   CHECK(before - free_memory() == 98 * mib);
 }
 
-TEST_CASE("a pool that is not given memory ahead of need takes what it needs", "[device]") {
+TEST_CASE("a pool that cannot reserve in advance allocates what it needs", "[device]") {
   auto a = on_device();
   const auto state = a.allocate(400 * mib);
-  troupe::emulator::plant_faults("cudaMalloc@1=2");  // there is not so much in one piece
+  troupe::emulator::plant_faults("cudaMalloc@1=2");  // no contiguous range is large enough
   const auto first = a.allocate(4 * mib);
   troupe::emulator::plant_faults("");
   CHECK(a.pool().held_bytes() == 404 * mib);
 }
 
-TEST_CASE("memory that stands apart goes back with its last copy and keeps nothing of its pool",
+TEST_CASE("memory allocated apart is freed with its last copy and keeps no pool memory",
           "[device]") {
   const auto before = free_memory();
   memory_block kept;
@@ -223,13 +222,13 @@ TEST_CASE("memory that stands apart goes back with its last copy and keeps nothi
   CHECK(free_memory() == before);
 }
 
-TEST_CASE("work of a model's own on elements is refused on a device", "[device]") {
+TEST_CASE("a model's own element-wise code is refused on a device", "[device]") {
   auto stream = on_device();
   CHECK_THROWS_MATCHES(
       stream.run([] {}), input_error, MessageMatches(ContainsSubstring("`backend` cpu")));
 }
 
-TEST_CASE("a device that is not there is refused by its number", "[device]") {
+TEST_CASE("a missing device is refused by its number", "[device]") {
   CHECK_THROWS_MATCHES(stream(backend_kind::cuda, 1, {}, 7),
                        troupe::kernels::backend_missing,
                        MessageMatches(ContainsSubstring("there is no device 7")));

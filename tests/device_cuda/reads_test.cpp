@@ -1,4 +1,4 @@
-// What the host waits for, counted by the emulated device.
+// Tests of how often the host waits; the emulated device counts.
 
 #include "runtime/tensor/reads.hpp"
 
@@ -26,7 +26,7 @@ std::vector<float> counted(std::int64_t n, float first) {
   return out;
 }
 
-/// Pinned memory is refused from the nth time on.
+/// Lets `n` allocations of pinned memory succeed and all later ones fail.
 struct pinned_at_most {
   explicit pinned_at_most(int n) {
     emulator::plant_faults("cudaHostAlloc@" + std::to_string(n + 1) + "+=2");
@@ -36,10 +36,10 @@ struct pinned_at_most {
 
 }  // namespace
 
-TEST_CASE("reads of a stream are waited for once and told in their order", "[device]") {
+TEST_CASE("one wait covers all reads of a stream, which are delivered in order", "[device]") {
   const auto where = GENERATE(backend_kind::cuda, backend_kind::cpu);
   stream stream(where, 1, {});
-  // Some share a page of pinned memory, some have their own.
+  // Small reads share a page of pinned memory, large ones have their own.
   const std::vector<std::int64_t> sizes{1, 3, 40000, 0, 2, 16000, 500, 1};
   std::vector<std::vector<float>> expected, found;
   reads by(stream);
@@ -49,7 +49,7 @@ TEST_CASE("reads of a stream are waited for once and told in their order", "[dev
     auto x = uploaded(stream, expected.back(), {n});
     by.add<float>(x, [&](std::span<const float> e) { found.emplace_back(e.begin(), e.end()); });
     if (where == backend_kind::cuda)
-      stream.clear(x.raw(), x.bytes());  // comes after it was read
+      stream.clear(x.raw(), x.bytes());  // runs after the read
   }
   std::size_t then = 0;
   by.then([&] { then = found.size(); });
@@ -60,16 +60,16 @@ TEST_CASE("reads of a stream are waited for once and told in their order", "[dev
   CHECK(emulator::calls_so_far().waits - before == (where == backend_kind::cuda ? 1 : 0));
 }
 
-TEST_CASE("large arrays pass through two pieces of pinned memory", "[device]") {
+TEST_CASE("large arrays go through two pieces of pinned memory", "[device]") {
   stream stream(backend_kind::cuda, 1, {});
   const auto values = counted(std::int64_t{24} << 20, 0);  // six pieces of 16 MiB
   const pinned_at_most two(2);
   const auto x = uploaded(stream, values, {std::int64_t(values.size())});
-  stream.finish();  // they are idle again
+  stream.finish();  // frees both pieces
   CHECK(elements_of<float>(stream, x) == values);
 }
 
-TEST_CASE("a step of training waits for its device twice: for what it votes and for its state",
+TEST_CASE("a training step waits for its device twice: for its vote and for its state",
           "[device][unsanitized]") {
   recipe recipe;
   recipe.model = tests::tiny_gpts(2).begin()->second;
@@ -81,11 +81,11 @@ TEST_CASE("a step of training waits for its device twice: for what it votes and 
   const auto before = emulator::calls_so_far().waits;
   by.step();
   CHECK(emulator::calls_so_far().waits - before == 2);
-  by.evaluate(tests::formula_source(recipe, true), 3);  // once a batch
+  by.evaluate(tests::formula_source(recipe, true), 3);  // one wait per batch
   CHECK(emulator::calls_so_far().waits - before == 2 + 3);
 }
 
-TEST_CASE("what is the same in every micro-batch is brought to a device once", "[device]") {
+TEST_CASE("constants of all micro-batches are uploaded once", "[device]") {
   stream stream(backend_kind::cuda, 1, {});
   int made = 0;
   const auto ask = [&](const std::string& name) {

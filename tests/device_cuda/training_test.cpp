@@ -1,4 +1,4 @@
-// The trainer without actors on a device, against itself on the CPU.
+// Compares the reference trainer on a device with itself on the CPU.
 
 #include "kernels/backend/cuda_library.hpp"
 #include "runtime/device/backend_kind.hpp"
@@ -37,7 +37,7 @@ std::vector<step_report> steps(const recipe& recipe, backend_kind where, int n) 
   return out;
 }
 
-/// A second run of fewer steps: on an emulated device a launch costs a millisecond.
+/// `again` may have fewer steps: a launch on the emulated device costs a millisecond.
 void check_same_bits(const std::vector<step_report>& all, const std::vector<step_report>& again) {
   REQUIRE(again.size() > 1);
   for (std::size_t i = 0; i < again.size(); ++i) {
@@ -49,10 +49,9 @@ void check_same_bits(const std::vector<step_report>& all, const std::vector<step
 
 }  // namespace
 
-// Both add in f32 and in orders of their own, and a step passes a hundred sums: 1e-4 is what the
-// project promises of a device.
-TEST_CASE("a device trains as the processor does, and twice to the same bits",
-          "[device][unsanitized]") {
+// Both sum in f32 in different orders, with a hundred sums per step. 1e-4 is the project's promise
+// for devices.
+TEST_CASE("a device trains like the CPU, with reproducible bits", "[device][unsanitized]") {
   const auto all = tiny_gpts(2);
   const auto [name, model] = *std::next(all.begin(), GENERATE(range(0, 7)));
   CAPTURE(name);
@@ -68,8 +67,8 @@ TEST_CASE("a device trains as the processor does, and twice to the same bits",
   check_same_bits(there, again);
 }
 
-// Initial weights are the host's, and their digests are taken where they lie: the same bits.
-TEST_CASE("a state has one digest, on the processor and on a device", "[device]") {
+// The host draws the initial weights; each device computes the digest in its own memory.
+TEST_CASE("a state has the same digest on the CPU and on a device", "[device]") {
   auto recipe = tiny_recipe(tiny_gpts(2).begin()->second, dtype::f32);
   recipe.rate = {.maximum = 0, .minimum = 0, .style = decay_style::constant};
   recipe.optimizer.beta1 = recipe.optimizer.beta2 = 1;  // moments stay zero
@@ -77,9 +76,9 @@ TEST_CASE("a state has one digest, on the processor and on a device", "[device]"
         == steps(recipe, backend_kind::cuda, 1)[0].state);
 }
 
-TEST_CASE("a device trains in bf16 within 1 % of the processor's fp32", "[device][unsanitized]") {
+TEST_CASE("a device trains in bf16 within 1 % of the CPU's fp32", "[device][unsanitized]") {
   auto model = tiny_gpts(2).begin()->second;
-  model.ffn = GENERATE(20, 24);  // GELU by a kernel of ours, and by the products
+  model.ffn = GENERATE(20, 24);  // GELU in our own kernel, and fused into the products
   const auto exact = steps(tiny_recipe(model, dtype::f32), backend_kind::cpu, 12);
   const auto recipe = tiny_recipe(model, dtype::bf16);
   const auto there = steps(recipe, backend_kind::cuda, 12),
@@ -91,9 +90,9 @@ TEST_CASE("a device trains in bf16 within 1 % of the processor's fp32", "[device
   check_same_bits(there, again);
 }
 
-// The promise of a long run: differences of the sums grow with every update. The real size, on a
-// real device: tests/bench/gpu.sh --part losses.
-TEST_CASE("a device stays by the processor over a hundred steps, in fp32 and in bf16",
+// Differences of sums grow with each update. tests/bench/gpu.sh --part losses tests the real size
+// on a real device.
+TEST_CASE("a device stays close to the CPU over a hundred steps, in fp32 and in bf16",
           "[device][unsanitized]") {
   const auto long_recipe = [](dtype precision) {
     auto recipe = tiny_recipe(tiny_gpt(1), precision);
@@ -102,7 +101,7 @@ TEST_CASE("a device stays by the processor over a hundred steps, in fp32 and in 
     return recipe;
   };
   const auto exact = steps(long_recipe(dtype::f32), backend_kind::cpu, 100);
-  REQUIRE(exact[99].lm_loss < 0.9 * exact[0].lm_loss);  // it learns: nothing is compared at rest
+  REQUIRE(exact[99].lm_loss < 0.9 * exact[0].lm_loss);  // the model really learns
   const bool narrow = GENERATE(false, true);
   const auto recipe = long_recipe(narrow ? dtype::bf16 : dtype::f32);
   const auto there = steps(recipe, backend_kind::cuda, 100);
@@ -115,9 +114,9 @@ TEST_CASE("a device stays by the processor over a hundred steps, in fp32 and in 
   check_same_bits(there, again);
 }
 
-TEST_CASE("gradients on a device go back through GELU in the product that makes them", "[device]") {
+TEST_CASE("on a device the backward product includes the gradient of GELU", "[device]") {
   auto model = tiny_gpts(2).at("learned, layer norm, gelu tanh, biases, tied, dropout");
-  model.ffn = 24;  // rows that cuBLASLt's own gradient reads
+  model.ffn = 24;  // rows with the alignment that cuBLASLt's GELU gradient needs
   REQUIRE(model.activation == troupe::kernels::activation::gelu_tanh);
   steps(tiny_recipe(model, dtype::bf16), backend_kind::cuda, 1);
   const auto choices = troupe::kernels::open_cuda().choices();
@@ -126,7 +125,7 @@ TEST_CASE("gradients on a device go back through GELU in the product that makes 
   }));
 }
 
-TEST_CASE("replicas that a device plays in turn add up as on the processor", "[device]") {
+TEST_CASE("replicas that a device computes in turn add up as on the CPU", "[device]") {
   const auto recipe = tiny_recipe(tiny_gpts(2).begin()->second, dtype::f32, 2);
   const auto here = steps(recipe, backend_kind::cpu, 3),
              there = steps(recipe, backend_kind::cuda, 3);
@@ -134,10 +133,9 @@ TEST_CASE("replicas that a device plays in turn add up as on the processor", "[d
     CHECK(there[i].lm_loss == Catch::Approx(here[i].lm_loss).epsilon(1e-4));
 }
 
-TEST_CASE("a device trains in fp16 under a loss scale, as the processor does",
-          "[device][unsanitized]") {
+TEST_CASE("a device trains in fp16 with a loss scale like the CPU", "[device][unsanitized]") {
   auto recipe = tiny_recipe(tiny_gpts(2).begin()->second, dtype::f16);
-  recipe.scaling.initial = 1 << 24;  // overflows: the first steps are left out
+  recipe.scaling.initial = 1 << 24;  // overflows: the first steps are skipped
   const auto here = steps(recipe, backend_kind::cpu, 16),
              there = steps(recipe, backend_kind::cuda, 16);
   const auto again = steps(recipe, backend_kind::cuda, 4);

@@ -1,4 +1,4 @@
-// Tensors of devices over a wire: through pinned memory, or as they lie.
+// Tests of device tensors over a wire: through pinned memory, or directly.
 
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/tensor/moves.hpp"
@@ -24,8 +24,7 @@ namespace {
 
 constexpr generation_id now{1};
 
-/// A wire to itself that reads and writes the memory of a device, as UCX does where it was built
-/// for that.
+/// A loopback wire that reads and writes device memory, like UCX with CUDA support.
 class device_wire final : public wire {
  public:
   explicit device_wire(wire_owner& owner)
@@ -98,16 +97,16 @@ tensor published(stream& stream, std::int64_t n, int seed) {
   return one.at("x");
 }
 
-/// Of a queue that waits for something.
+/// The event of a queue that is still waiting.
 struct not_yet final : device_event {
   bool passed() const override { return false; }
-  void wait() const override { throw broken_promise("nobody waits for what is not written"); }
+  void wait() const override { throw broken_promise("a wait for an unwritten tensor"); }
   double ms_after(const device_event&) const override { return 0; }
 };
 
 }  // namespace
 
-TEST_CASE("what is written leaves, although what was asked for before is not", "[device]") {
+TEST_CASE("a written tensor is sent although an earlier requested one is not written", "[device]") {
   const bool as_it_lies = GENERATE(false, true);
   wire_transport by({.process = 1, .through_the_wire = true, .piece = 1000},
                     [&](wire_owner& o) -> std::unique_ptr<wire> {
@@ -134,7 +133,7 @@ TEST_CASE("what is written leaves, although what was asked for before is not", "
   waiting.join();
 }
 
-TEST_CASE("what is not written is dropped with its generation, and who asked for it is told",
+TEST_CASE("an unwritten tensor is dropped with its generation, and its requester gets an error",
           "[device]") {
   wire_transport there({.process = 2, .piece = 1000},
                        [](wire_owner& o) { return make_ucx_wire(o, settings_without_secret()); });
@@ -154,7 +153,7 @@ TEST_CASE("what is not written is dropped with its generation, and who asked for
   CHECK(tests::soon([&] { return block.expired(); }));
 }
 
-TEST_CASE("tensors go between devices, or a device and the host, over a wire, in pieces",
+TEST_CASE("a wire moves tensors in pieces between devices, and between a device and the host",
           "[device]") {
   const std::int64_t n = GENERATE(0, 1, 250, 251, 750, 10'007);
   CAPTURE(n);
@@ -184,7 +183,7 @@ TEST_CASE("tensors go between devices, or a device and the host, over a wire, in
   CHECK(there.leased() == 0);
 }
 
-TEST_CASE("many tensors of devices go over a wire at once", "[device]") {
+TEST_CASE("a wire moves many device tensors at once", "[device]") {
   wire_transport by({.process = 1, .through_the_wire = true, .piece = 512},
                     [](wire_owner& o) { return make_ucx_wire(o, settings_without_secret()); });
   std::vector<std::thread> all;
@@ -207,7 +206,7 @@ TEST_CASE("many tensors of devices go over a wire at once", "[device]") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("a wire that takes the memory of devices is given it as it lies", "[device]") {
+TEST_CASE("a wire that supports device memory gets it directly", "[device]") {
   const std::int64_t n = GENERATE(1, 10'007);
   wire_transport by({.process = 1, .through_the_wire = true, .piece = 1000},
                     [](wire_owner& o) { return std::make_unique<device_wire>(o); });
@@ -220,7 +219,7 @@ TEST_CASE("a wire that takes the memory of devices is given it as it lies", "[de
   CHECK(by.leased() == 0);
 }
 
-TEST_CASE("pieces that a device was still copying are dropped with their generation", "[device]") {
+TEST_CASE("pieces that a device is still copying are dropped with their generation", "[device]") {
   memory_pool pool;
   wire_transport there({.process = 2, .piece = 1000},
                        [](wire_owner& o) { return make_ucx_wire(o, settings_without_secret()); });
