@@ -168,7 +168,7 @@ void checkpointer_state::commit_if_written() {
     } else if (now.shards.has_lost()) {
       failed_ = true;  // a partly written file may be left
       if (!abandoning_)
-        fail(order, "who writes the shards of a process has died");
+        fail(order, "the actor that writes the shards of a process has died");
     }
   } catch (const runtime::cancelled&) {
   } catch (const runtime::io_error& failure) {
@@ -216,8 +216,8 @@ std::unique_ptr<runtime::checkpoint_writer> checkpointer_state::stage(const mess
   require_to_lead();  // else it would remove another host's unfinished checkpoint
   if (context_->save_lock && context_->save_lock->regain())
     runtime::log_warning(
-        "'{}' was removed, or its lock, while this run saves there: it is locked again; what else "
-        "was there is lost, as checkpoints, the configuration and the copy of the tokenizer",
+        "'{}' or its lock was removed while this run saves there: it is locked again; its other "
+        "contents are lost, such as checkpoints, the configuration and the copy of the tokenizer",
         job.checkpoints.save.string());
   if (failed_)  // the failed disk may also have refused to remove files
     runtime::clear_remains(job.checkpoints.save);

@@ -50,7 +50,7 @@ bool collected_shards::take(const messages::shards_written& x) {
     const auto at = std::find_if(
         x.ranks.begin(), x.ranks.end(), [&](const auto& one) { return one.number == part.number; });
     runtime::ensure(at != x.ranks.end(),
-                    "SHARDS-2: what is acknowledged of a file is each shard that it was to have");
+                    "SHARDS-2: the acknowledgement of a file covers exactly its requested shards");
     part.written = *at;
   }
   answers_[x.process] = answer::written;

@@ -64,19 +64,20 @@ std::string obstacle(const runtime::ledger_beyond& left, const prepared_job& to)
   const auto& told = to.description;
   const auto& layout = to.opened().job.layout;
   if (!left.of)
-    return "its ledger does not say which job it was";
+    return "its ledger does not say which job it is of";
   if (left.of->identity != told.identity)
-    return "this is another job, whose bits would be others."
+    return "this is another job, with other bits."
            + differences(left.of->identity, told.identity, "the run before", "this run");
   if (left.of->processes != layout.processes)
-    return fmt::format("they lie there by process, it had {} of them, and `layout.processes` is {}",
-                       left.of->processes,
-                       layout.processes);
+    return fmt::format(
+        "they are stored by process: it had {} of them, and `layout.processes` is {}",
+        left.of->processes,
+        layout.processes);
   const auto origin = runtime::origin_of(to.opened().job.checkpoints, told.start, told.save);
   const auto in_words = [](const std::string& x) { return x.empty() ? "initial values" : x; };
   // The saved checkpoints record where the run before began.
   if (told.start.empty() && left.of->origin != origin)
-    return fmt::format("it had begun with {}, and this run begins with {}",
+    return fmt::format("it began with {}, and this run begins with {}",
                        in_words(left.of->origin),
                        in_words(origin));
   if (left.saved)
@@ -91,9 +92,8 @@ std::optional<runtime::ledger_beyond> read_ledger_left(const fs::path& file,
   try {
     return runtime::beyond(runtime::read_ledger(file), start);
   } catch (const runtime::error& failure) {
-    runtime::log_warning(
-        "the local states of the run before, if it has left any, are not taken: {}",
-        failure.what());
+    runtime::log_warning("the local states of the run before, if any, are not taken: {}",
+                         failure.what());
     return std::nullopt;
   }
 }
@@ -128,8 +128,8 @@ void tell_of_states_without_ledger(const prepared_job& to, const fs::path& ledge
       to.opened().job.checkpoints.local_folder, to.description.identity, to.description.save);
   if (is_there(states))
     runtime::log_warning(
-        "the local states in '{}' are not taken: '{}' is not there, which says what they are of; "
-        "start it in the folder of the run that wrote them",
+        "the local states in '{}' are not taken: '{}', which describes them, does not exist; start "
+        "the run in the folder of the run that wrote them",
         states.string(),
         ledger.string());
 }
@@ -142,7 +142,7 @@ std::string unwanted_by(const runtime::checkpoint_settings& where) {
     return "`checkpoints.no_load_optim` begins with moments from zero";
   if (where.load.empty())
     return fmt::format("`checkpoints.load` is not given, and would be {}", where.save.string());
-  return fmt::format("`checkpoints.load` is {}, and not all of `checkpoints.save`, which is {}",
+  return fmt::format("`checkpoints.load` is {}, not the whole of `checkpoints.save`, which is {}",
                      where.load.string(),
                      where.save.string());
 }
@@ -187,9 +187,8 @@ bool take_up_dead_run(prepared_job& to, const runtime::held_run_folder& folder) 
     return false;
   go_on_writing(*to.node, job.watch, told, file);
   runtime::log_info(
-      " the run before had committed iteration {}: its states on local disks are looked for, those "
-      "of iteration {} first; what it had committed after those that are found runs again, to the "
-      "same bits",
+      " the run before had committed iteration {}: searching its local states, those of iteration "
+      "{} first; later committed iterations run again, with the same bits",
       left->newest,
       left->stored.back());
   return true;
@@ -212,9 +211,9 @@ void keep_ledger_left(const fs::path& ledger) {
         kept.string(),
         failure.message());
   runtime::log_warning(
-      "the ledger of the run before is kept as '{}': only with it what that run has on local disks "
-      "can be taken. To go on from there after all, end this run before it writes there, give the "
-      "file its name '{}' back, and start with what the run before was started with",
+      "the ledger of the run before is kept as '{}': its states on local disks are usable only "
+      "with it. To continue from there after all, end this run before it writes local states, "
+      "rename the file to '{}', and start with the settings of the run before",
       kept.string(),
       ledger.filename().string());
 }

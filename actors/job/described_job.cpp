@@ -16,7 +16,7 @@ Value list_of(const json& of, const char* name, const std::string& what) {
   if (const auto found = of.find(name); found != of.end())
     if (auto out = runtime::value_of_json_list<Value>(*found))
       return *std::move(out);
-  throw runtime::input_error("{}: '{}' is missing, or is not what it has to be", what, name);
+  throw runtime::input_error("{}: '{}' is missing or invalid", what, name);
 }
 
 std::uint64_t count_of(const json& of, const char* name, const std::string& what) {
@@ -26,7 +26,7 @@ std::uint64_t count_of(const json& of, const char* name, const std::string& what
 double rate_of(const json& of, const std::string& what) {
   const auto found = of.find("matrix_rate");
   if (found == of.end() || !found->is_number())
-    throw runtime::input_error("{}: 'matrix_rate' is missing, or is no number", what);
+    throw runtime::input_error("{}: 'matrix_rate' is missing, or is not a number", what);
   return found->get<double>();
 }
 

@@ -62,9 +62,8 @@ written_so_far written_by_others(const runtime::watch_settings& watch,
   const auto first = iteration_of(facts.front().second);
   if (facts.front().first > 1 && first > complete + 1)
     runtime::log_warning(
-        "the logs of this run lack the iterations {} to {}: the process that wrote them died "
-        "before "
-        "it could, and no more is known of them",
+        "the logs of this run lack the iterations {} to {}: the process that wrote the logs died "
+        "first, and nothing else recorded them",
         complete + 1,
         first - 1);
   out.fact = facts.front().first - 1;

@@ -85,7 +85,7 @@ void job_folder::end(int exit_code, const std::string& reason) {
   try {
     folder_.end(exit_code, reason);
   } catch (const runtime::error& failure) {
-    runtime::log_warning("others cannot see how this run ended: {}", failure.what());
+    runtime::log_warning("cannot record how this run ended: {}", failure.what());
   }
 }
 

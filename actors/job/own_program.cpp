@@ -32,10 +32,10 @@ void require_known(const std::map<std::string, Function>& needed,
   for (const auto& [name, function] : needed)
     if (!known.contains(name))
       throw runtime::input_error(
-          "the job has {} '{}', which the other processes of this run would not know, since a "
-          "function cannot be sent: register it at the top of `main`, where every process comes "
-          "along, in own_program's functions (registered_functions::{}); functions_of(job) are all "
-          "of a job",
+          "the job has {} '{}', which the other processes of this run do not know, because "
+          "functions cannot be sent: register it at the top of `main`, which every process "
+          "executes, in own_program's functions (registered_functions::{}); functions_of(job) "
+          "returns all functions of a job",
           what,
           name,
           member);
@@ -79,8 +79,8 @@ std::optional<int> own_program::take_part() {
 void own_program::require_able(const runtime::training_job& job) const {
   if (!asked_ || is_part(words_))
     throw runtime::input_error(
-        "`layout.processes` is {}, and this program does not ask what each of its processes is: "
-        "write `if (const auto code = program.take_part()) return *code;` at the top of `main`",
+        "`layout.processes` is {}, but this program does not call take_part: write `if (const auto "
+        "code = program.take_part()) return *code;` at the top of `main`",
         job.layout.processes);
   const auto needed = runtime::functions_of(job);
   require_known(needed.extensions, functions_.extensions, "the model extension", "extensions");

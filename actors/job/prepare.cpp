@@ -305,7 +305,7 @@ std::shared_ptr<node_context> prepare_process(const messages::job_description& t
   runtime::prepare_devices(job);
   if (const auto here = runtime::identity(job); here != told.identity)
     throw runtime::input_error(
-        "this process would compute other bits than the run, whose identity is another.{}\nGive "
+        "this process would compute other bits than the run: their identities differ.{}\nGive "
         "every host the same build, libraries and kind of processor or device",
         differences(told.identity, here, "the run", "this process"));
   add_message_path(*out, job);

@@ -151,8 +151,8 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
   const bool alone = job->opened().job.layout.processes == 1;
   if (!alone && !processes)
     throw runtime::input_error(
-        "`layout.processes` is {}, and this program has not said how its processes are started: "
-        "make an own_program (actors/job/own_program.hpp) at the top of `main` and give it to "
+        "`layout.processes` is {}, but this program does not say how to start processes: make an "
+        "own_program (actors/job/own_program.hpp) at the top of `main` and give it to "
         "`run`, or set `layout.processes` 1",
         job->opened().job.layout.processes);
   std::optional<control_settings> control;

@@ -95,9 +95,8 @@ runtime::found_checkpoint find_start(const runtime::training_job& job,
   if (!found.folder
       && (where.finetune || where.exit_on_missing || resolved(where.load) != resolved(where.save)))
     throw runtime::input_error(
-        "cannot resume from `checkpoints.load` '{}': it has neither a manifest.json, as a "
-        "checkpoint has, nor "
-        "iter_* folders, as the `checkpoints.save` folder of a run has; correct it, or leave "
+        "cannot resume from `checkpoints.load` '{}': it has no manifest.json of a checkpoint and "
+        "no iter_* folders of a run; correct the path, or leave "
         "`checkpoints.load` out to "
         "start from iteration 0",
         where.load.string());

@@ -96,14 +96,14 @@ struct port_of_ours {
   const char* if_another;  ///< the reason when another program listens
 };
 constexpr port_of_ours of_this_run{
-    ". Nobody of this run listens there, or the network is cut: `troupe status` shows whether the "
-    "run lives",
-    "who listens there does not answer as a process of this run does: it hangs, or is of another "
-    "run"};
+    ". No process of this run listens there, or the network is down: `troupe status` shows whether "
+    "the run is alive",
+    "the program that listens there does not answer as a process of this run: it hangs, or belongs "
+    "to another run"};
 constexpr port_of_ours of_these_credentials{
     "",
-    "who listens there has other credentials, is no standing node of this build, or one of both "
-    "sides is without TLS (`hosts.insecure`)"};
+    "the program that listens there has other credentials, is not a standing node of this build, "
+    "or only one of the two sides is without TLS (`hosts.insecure`)"};
 
 caf::io::middleman_actor who_connects(caf::actor_system& system) {
   return system.has_openssl_manager() ? system.openssl_manager().actor_handle()

@@ -91,7 +91,7 @@ void launch_machine::launch(one& x, launch_actions& out) {
   if (*at != x.agent) {
     auto why = before.lost.empty() ? before.unfit : before.lost;
     if (why.empty() && x.avoided.contains(x.agent))
-      why = "it computed wrong bits where it was, or was not reached there";
+      why = "it computed wrong bits on its host, or was not reached there";
     out.emplace_back(act::relocate{x.who.process, x.agent, *at, beside(x, *at), std::move(why)});
   }
   x.agent = *at;
@@ -145,8 +145,8 @@ std::string launch_machine::joins(name who, std::int64_t pid, std::uint64_t star
   if (x == nullptr || x->is != phase::starting || (x->joined != 0 && x->joined != pid)
       || (x->pid != 0 && x->pid != pid))
     return fmt::format(
-        "PROCESS-1: the run does not wait for incarnation {} of its process {}: another one has "
-        "taken its part, or is about to; end this one",
+        "PROCESS-1: the run does not expect incarnation {} of its process {}: another incarnation "
+        "has replaced it, or is about to; end this one",
         who.incarnation,
         who.process);
   x->joined = pid;
@@ -236,7 +236,7 @@ launch_actions launch_machine::late(name who, const std::string& why) {
       out.emplace_back(act::expect{x->who});
     } else if (!x->refused && over_ == 0) {
       out.emplace_back(act::kill_agent{x->agent});
-      refuse(*x, "nobody starts it: its host agent does not answer", out);
+      refuse(*x, "it cannot be started: its host agent does not answer", out);
     }
     return out;
   }
@@ -260,8 +260,9 @@ launch_actions launch_machine::started(std::uint64_t request,
     const bool is_another = x.joined != 0 && x.joined != pid;
     if (is_another)
       fail(x,
-           fmt::format("process {} of the host has come in its place, which nobody started",
-                       x.joined),
+           fmt::format(
+               "process {} of the host joined in its place, but was not started by the agent",
+               x.joined),
            out);
     if (x.is == phase::ending || is_another)
       kill(x, out);

@@ -150,14 +150,13 @@ void launcher_state::receive(const messages::agent_told& x) {
     return std::visit([this, &x](const auto& what) { take(x.host, what); }, answer);
   }
   if (sites_->are_outlived() && !machine_->is_over())
-    runtime::log_warning("the host agent is gone ({}); another one adopts whom it has started",
-                         x.answer);
+    runtime::log_warning("the host agent is gone ({}); another one adopts its processes", x.answer);
   else if (!machine_->is_over())
-    runtime::log_warning("the host agent is gone ({}), and with it whom it has started", x.answer);
+    runtime::log_warning("the host agent is gone ({}), and its processes with it", x.answer);
   carry_out(machine_->agent_gone(x.host,
                                  sites_->are_outlived()
                                      ? "its host agent is gone, and another one cannot adopt it"
-                                     : "the host agent is gone, which ends whom it has started"));
+                                     : "the host agent is gone, which ends its processes"));
 }
 
 void launcher_state::take(int, const runtime::process_started& x) {
@@ -179,8 +178,7 @@ void launcher_state::take(int, const runtime::request_refused& x) {
   if (x.request != 0)
     return carry_out(machine_->refused(x.request, x.why));
   if (!machine_->is_over())
-    runtime::log_warning("nobody would go on with this run in the place of this process: {}",
-                         x.why);
+    runtime::log_warning("this process would get no successor: {}", x.why);
 }
 
 void launcher_state::take(int host, const runtime::agent_ended&) {

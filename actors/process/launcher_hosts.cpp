@@ -14,13 +14,12 @@ namespace troupe::actors {
 // The sender of a join, or a host's standing node, is gone.
 void launcher_state::lose(const caf::down_msg& x) {
   if (const int host = sites_->host_of(x.source); host >= 0)
-    return lose_host(
-        host,
-        sites_->name_of_host(host)
-            + " is gone, with whom it has started: it has ended, or cannot be reached");
+    return lose_host(host,
+                     sites_->name_of_host(host)
+                         + " is gone with its processes: it has ended, or cannot be reached");
   for (const auto& [who, it] : known_)
     if (it.joined_by == x.source)
-      return carry_out(machine_->late(who, "nothing was heard of it any more while it prepared"));
+      return carry_out(machine_->late(who, "it stopped responding while it prepared"));
 }
 
 // When another host may continue the run, because this host is the lost one, that is decided first.
@@ -65,9 +64,8 @@ void launcher_state::carry_out(const launch_action::relocate& x) {
   places.push_back(x.process);
   std::sort(places.begin(), places.end());
   runtime::log_warning(
-      "process:{} moves to {}, as no other node is left{}: that one now hosts the processes {}, "
-      "and "
-      "needs the memory of all of them; start a node there again, and one of them goes back",
+      "process:{} moves to {}, as no other node is left{}: that node now hosts the processes {} "
+      "and needs the memory of all of them; when another node is started, one of them moves there",
       x.process,
       to,
       cause,

@@ -37,7 +37,7 @@ messages::round_decided asked(const runtime::arbiter& by,
   } catch (const std::exception& failure) {
     out.how = by.is_replaced() ? decided::lost : decided::unknown;
     out.why = out.how == decided::lost
-                  ? fmt::format("'{}' was removed, as by another run", by.folder().string())
+                  ? fmt::format("'{}' was removed, probably by another run", by.folder().string())
                   : failure.what();
   }
   return out;
@@ -100,8 +100,8 @@ void launcher_state::receive(const messages::round_decided& x) {
   switch (x.how) {
     case decided::awaited:
       runtime::log_warning(
-          "no place of a lost host moves yet: whether another host goes on with the run is looked "
-          "up in '{}', which does not answer",
+          "no place of a lost host moves yet: '{}', which says whether another host continues the "
+          "run, does not answer",
           settings_.other_hosts->save.string());
       return;
     case decided::ask_again:
@@ -110,8 +110,8 @@ void launcher_state::receive(const messages::round_decided& x) {
     case decided::unknown:
       if (std::exchange(unknown_why_, x.why) != x.why)
         runtime::log_warning(
-            "no place of a lost host moves yet: whether another host goes on with the run is not "
-            "known ({}); it is tried again",
+            "no place of a lost host moves yet: it is unknown whether another host continues the "
+            "run ({}); trying again",
             x.why);
       context_->messages->send_later(
           self_,

@@ -95,7 +95,8 @@ void neighbours::forget(const messages::process_name& who, const std::string& wh
 }
 
 void neighbours::renew_connections(int process) {
-  static const std::string why = "a connection with its process broke, and all are made anew";
+  static const std::string why
+      = "a connection with its process broke; all its connections are made anew";
   std::uint64_t key = 0;
   {
     const std::lock_guard lock(mutex_);

@@ -252,7 +252,7 @@ class node_process {
       if (is_refused_by_successor(alone)) {
         code = failed;
       } else if (alone && clock::now() > until) {
-        runtime::log_error("nobody has been this run's supervisor for {} s",
+        runtime::log_error("no supervisor for {} s",
                            std::chrono::duration<double>(patience).count());
         code = failed;
       }
@@ -275,13 +275,13 @@ class node_process {
       if (context_->profile)
         context_->profile->write_json(own(job.watch.profile_file));
     } catch (const runtime::error& failure) {
-      runtime::log_error("what was watched in this process is lost: {}", failure.what());
+      runtime::log_error("the trace and the profile of this process are lost: {}", failure.what());
     }
   }
 
   void tell_what_is_kept() const {
     if (const auto bytes = context_->kept->bytes(); bytes > 0)
-      runtime::log_info(" kept of another process's ranks: {}, their two newest states",
+      runtime::log_info(" kept states of another process's ranks: {}, the two newest of each",
                         runtime::human_bytes(double(bytes)));
   }
 

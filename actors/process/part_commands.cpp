@@ -34,7 +34,7 @@ class part_words {
     const auto found = values_.find(name);
     if (found == values_.end())
       throw runtime::input_error(
-          "'{}' is started by a run, and not by hand: it was not given '{}'", part_, name);
+          "'{}' is for processes that a run starts, not for users: '{}' is missing", part_, name);
     return found->second;
   }
   bool has(const std::string& name) const { return values_.contains(name); }
@@ -46,8 +46,7 @@ class part_words {
     const auto* const end = from.data() + from.size();
     if (const auto read = std::from_chars(from.data(), end, out);
         read.ec != std::errc() || read.ptr != end)
-      throw runtime::input_error(
-          "'{}' was given {} '{}', which is no number that it can be", part_, name, from);
+      throw runtime::input_error("'{}': {} '{}' is out of range", part_, name, from);
     return out;
   }
 

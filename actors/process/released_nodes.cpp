@@ -64,12 +64,13 @@ bool release_nodes(const std::vector<standing_node_address>& nodes,
       try {
         tell_all(nodes, folder, suspicion, insecure);
       } catch (const std::exception& failure) {
-        runtime::log_warning("nodes of this run are not told that it is over: {}", failure.what());
+        runtime::log_warning("cannot tell the nodes of this run that it is over: {}",
+                             failure.what());
       }
       done->set_value();
     }).detach();
   } catch (const runtime::error& failure) {
-    runtime::log_warning("nodes of this run are not told that it is over: {}", failure.what());
+    runtime::log_warning("cannot tell the nodes of this run that it is over: {}", failure.what());
     return true;
   }
   return done->get_future().wait_for(limit) == std::future_status::ready;

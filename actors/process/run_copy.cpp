@@ -104,11 +104,11 @@ std::string why_not_here(const messages::keep_run& x, const fs::path& copy) {
   std::error_code failure;
   if (!by.is_seen())
     return fmt::format(
-        "it does not see '{}', which decides who goes on: `checkpoints.save` has to be a folder "
-        "that all hosts share",
+        "it does not see '{}', which decides which host continues the run: `checkpoints.save` must "
+        "be a folder that all hosts share",
         by.folder().string());
   if (!fs::is_directory(x.directory, failure))
-    return fmt::format("it has no folder '{}', where the command was started", x.directory);
+    return fmt::format("it has no folder '{}', in which the command was started", x.directory);
   by.prepare(runtime::contender_of(copy));
   return {};
 }

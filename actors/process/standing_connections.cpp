@@ -26,7 +26,7 @@ std::vector<messages::standing_node_actor> connect_with(
       out.push_back(standing_node_at(system, x.address, x.port, patience));
     } catch (const runtime::error& failure) {
       throw runtime::input_error(
-          "the node at {} cannot be used: {}. A node that was started there has to listen on {}",
+          "the node at {} cannot be used: {}. A node that was started there must listen on {}",
           x.name,
           failure.what(),
           x.name);
@@ -46,8 +46,7 @@ std::vector<messages::standing_node_actor> connect_with_those_there(
             try {
               found = standing_node_at(system, x.address, x.port, patience);
             } catch (const runtime::error& failure) {
-              runtime::log_warning(
-                  "the node at {} is not there any more: {}", x.name, failure.what());
+              runtime::log_warning("the node at {} is not reachable: {}", x.name, failure.what());
             }
           });
     looks.push_back(std::move(look));

@@ -207,8 +207,8 @@ class other_hosts final : public launch_sites {
     if (!lost.is_looked_for) {
       if (lost.node && !lost.serves())
         runtime::log_info(
-            " waits for {}, which still ends what another run has started there, or holds it for "
-            "the one that goes on with it",
+            " waiting for {}, which is still shutting down another run, or holds it for its "
+            "successor",
             name_of_host(x.host));
       return;
     }
@@ -236,7 +236,8 @@ class other_hosts final : public launch_sites {
                             })
           .detach();
     } catch (const runtime::error& refused) {
-      runtime::log_warning("{} is looked for later: {}", name_of_host(x.host), refused.what());
+      runtime::log_warning(
+          "{} will be searched for later: {}", name_of_host(x.host), refused.what());
     }
   }
 
@@ -383,7 +384,7 @@ class other_hosts final : public launch_sites {
     }
     it.node = nullptr;  // it may still end its part of this run, or serve another one
     if (std::exchange(it.refusal, told) != told)
-      runtime::log_info(" {}; it is asked again", told);
+      runtime::log_info(" {}; asking again", told);
   }
 
   void has_answered(int number) {

@@ -37,7 +37,7 @@ std::string standing_node_state::unfit_for(const messages::serve& x) const {
 std::string standing_node_state::superseded_by(const messages::serve& x) const {
   if (!job_ || job_->run != x.run || x.incarnation >= job_->incarnation)
     return {};
-  return fmt::format("STANDING-1: incarnation {} of the supervisor's process goes on with that run",
+  return fmt::format("STANDING-1: incarnation {} of the supervisor's process continues that run",
                      job_->incarnation);
 }
 
@@ -97,7 +97,7 @@ caf::result<messages::serving> standing_node_state::release(const messages::serv
     return messages::make_error(messages::ec::refused, "it does not serve that run");
   if (auto later = superseded_by(x); !later.empty())  // sent from a host that lost the others
     return messages::make_error(messages::ec::superseded, std::move(later));
-  runtime::log_info(" the command of the run {} says that nobody goes on with it", x.run);
+  runtime::log_info(" the command of the run {} says that no process continues it", x.run);
   messages::serving out{.host = runtime::host_name(), .run = settings_.run.string()};
   end_job();
   return out;
@@ -130,7 +130,7 @@ caf::result<messages::serving> standing_node_state::take_over(const messages::se
     turn_next_away(taken_from(*next_));
   self_->monitor(x.launcher);
   runtime::log_warning(
-      "incarnation {} of the supervisor's process goes on with the run {}", x.incarnation, x.run);
+      "incarnation {} of the supervisor's process continues the run {}", x.incarnation, x.run);
   taken_over_ = self_->make_response_promise<messages::serving>();
   auto out = *taken_over_;
   tell_who_runs();
@@ -166,7 +166,7 @@ void standing_node_state::lose(const caf::down_msg& x) {
 void standing_node_state::receive(const messages::hold_is_over& x) {
   if (!held_ || x.job != jobs_ || x.incarnation != job_->incarnation)
     return;
-  runtime::log_warning("nobody goes on with the run {}", job_->run);
+  runtime::log_warning("no process continues the run {}", job_->run);
   end_job();
 }
 

@@ -134,7 +134,7 @@ void standing_node_state::receive(const messages::dismiss& x) {
         self_,
         next_->launcher,
         messages::agent_told{.host = next_->host, .answer = "it was not served", .gone = true});
-    turn_next_away("it is not wanted any more");
+    turn_next_away("it is no longer needed");
   } else if (ending_ && x.job == jobs_)
     agent_->kill_everybody();
 }
@@ -206,7 +206,7 @@ bool standing_node_state::adopt_again() {
   if (!settings_.outlived || running_.empty())
     return false;
   const auto all = running_;
-  runtime::log_warning("the host agent is gone; another one adopts whom it has started");
+  runtime::log_warning("the host agent is gone; another one adopts its processes");
   try {
     for (const auto& [name, x] : all)
       agent_->ask(runtime::adopt_process{adoption, name, x.it.which, x.it.process});

@@ -27,9 +27,7 @@ std::chrono::milliseconds patience_with_its_host(std::chrono::milliseconds suspi
 
 void warn_that_not_here(const std::string& run, const std::string& why) {
   runtime::log_warning(
-      "where the host of the supervisor of the run {} is lost, this one cannot go on with it: {}",
-      run,
-      why);
+      "this host cannot continue the run {} if the supervisor's host is lost: {}", run, why);
 }
 
 }  // namespace
@@ -77,11 +75,10 @@ void standing_node_state::hold() {
   const bool fits = copy_ && fits_ && fits_->load();
   const bool may_succeed = fits && copy_->is_complete();
   if (fits && !may_succeed)
-    warn_that_not_here(job_->run, "what it has of the run's ledger is not all");
+    warn_that_not_here(job_->run, "its copy of the run's ledger is incomplete");
   const auto time = may_succeed ? longest_hold(patience()) : longest_hold(patience()) / 2;
   runtime::log_warning(
-      "the launcher of the run {} is gone; whom it has started here is held for its "
-      "successor for {} s",
+      "the launcher of the run {} is gone; its processes here are held for its successor for {} s",
       job_->run,
       std::chrono::duration<double>(time).count());
   path_->send_later(self_,
@@ -107,7 +104,7 @@ void standing_node_state::receive(const messages::succeed_here& x) {
   try {
     start_successor();
   } catch (const std::exception& failure) {
-    runtime::log_warning("this host cannot go on with the run {}: {}", job_->run, failure.what());
+    runtime::log_warning("this host cannot continue the run {}: {}", job_->run, failure.what());
     try_again();
   }
 }
@@ -132,7 +129,7 @@ void standing_node_state::try_again() {
 // node and the end of its job here. It asks the run's arbiter whether it may continue the run.
 void standing_node_state::start_successor() {
   const auto& folder = copy_->folder();
-  runtime::log_info(" nobody has gone on with the run {} yet: this host tries to, in '{}'",
+  runtime::log_info(" no process has continued the run {} yet: this host tries to, in '{}'",
                     job_->run,
                     folder.path().string());
   const auto child = std::make_shared<runtime::child_process>(runtime::child_program{
@@ -174,7 +171,7 @@ void standing_node_state::receive(const messages::successor_ended& x) {
     return;
   if (x.failed)
     runtime::log_warning(
-        "the process that was to go on with the run {} here has ended: {} (its log: '{}')",
+        "the process that should continue the run {} here has ended: {} (its log: '{}')",
         job_->run,
         x.how,
         copy_->folder().log_of(runtime::successor_name).string());

@@ -58,7 +58,7 @@ runtime::shard_record record_of(std::string file,
                                 const messages::written_file& x,
                                 const told_shards& what) {
   runtime::ensure(x.xxh3.size() == what.size(),
-                  "SHARDS-2: what is acknowledged of a file is each shard that it was to have");
+                  "SHARDS-2: the acknowledgement of a file covers exactly its requested shards");
   runtime::shard_record out{std::move(file), x.bytes, x.sha256, {}};
   for (std::size_t i = 0; i < what.size(); ++i)
     out.pieces.push_back(what[i].with(runtime::stored_elements{stored_as, x.xxh3[i]}));

@@ -22,8 +22,8 @@ std::optional<std::string> obstacle_to_saving(const messages::spawn_shard_writer
   if (!why)
     return std::nullopt;
   return fmt::format(
-      "process {} on host '{}' cannot save: {}; `checkpoints.save` has to be a folder that all "
-      "processes of the run see under one path, and may write to",
+      "process {} on host '{}' cannot save: {}; `checkpoints.save` must be a folder that all "
+      "processes of the run see under one path and may write to",
       x.process,
       runtime::host_name(),
       *why);

@@ -81,7 +81,7 @@ bool supervisor_state::votes_agree() {
   }
   return agree(checked_bits::gradients,
                ballots_of(digests),
-               "STEP-2: replicas vote the same digest of what they must have alike",
+               "STEP-2: replicas vote the same digest of their common gradients",
                listed(parameters));
 }
 
@@ -254,13 +254,13 @@ void supervisor_state::look_for_stragglers() {
       if (processes_.size() > 1 && x != *worst)
         others += "; " + name_and_place_of(x.replica, x.stage);
     const auto* const did = is == slowness::compute ? "computed for"
-                            : is == slowness::link  ? "took what other ranks handed on for"
+                            : is == slowness::link  ? "waited for data of other ranks for"
                                                     : "waited for batches for";
     tell({.iteration = context_->ledger->newest(),
           .kind = "straggler",
           .who = fmt::format("{}", fmt::join(names, ", ")),
           .why = is == slowness::none
-                     ? std::string("it is as fast as the others, or as before")
+                     ? std::string("it is as fast as the others or as before")
                      : fmt::format("{} {} {:.3f} s of step {}, where {:.3f} s are usual{}",
                                    name_and_place_of(worst->replica, worst->stage),
                                    did,

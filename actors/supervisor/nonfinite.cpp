@@ -26,7 +26,8 @@ bool supervisor_state::is_to_run_again(const runtime::step_verdict& verdict,
   if (heard.found)
     tell_of(*heard.found);
   if (heard.again)
-    run_again(fmt::format("{}; whether it is so again tells data from hardware", verdict.fault));
+    run_again(
+        fmt::format("{}; a second run tells a data fault from a hardware fault", verdict.fault));
   return heard.again;
 }
 

@@ -89,7 +89,7 @@ void supervisor_state::tell_keepers(const std::vector<int>& before) const {
     if (!before.empty())
       runtime::log_info(
           " the states of process {}'s ranks (host '{}') are kept in process {} (host '{}') from "
-          "now on, no more in process {} (host '{}'): processes have moved",
+          "now on, instead of process {} (host '{}'): processes have moved",
           p,
           own.host,
           keepers[p],
@@ -262,7 +262,7 @@ void supervisor_state::lose_connection(const messages::taken_for_dead& x,
 
 void supervisor_state::carry_out(const order_exchange& x) {
   runtime::log_warning(
-      "process:{} is exchanged: it lives, but {}, not for the first time", x.process, x.why);
+      "process:{} is exchanged although it lives: {}, repeatedly", x.process, x.why);
   forget_process(x.process);
   tell_of_shard_writer(x.process);
   context_->messages->send(

@@ -255,7 +255,7 @@ void supervisor_state::carry_out(const order_forgo&) {
   monitor_ = nullptr;
   without_monitor_ = true;
   runtime::log_warning(
-      "the monitor has died again and again: the run goes on without console lines and logs");
+      "the monitor died repeatedly: the run continues without console lines and logs");
   if (concluding_)
     shut_down();
 }

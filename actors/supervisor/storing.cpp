@@ -67,10 +67,9 @@ void supervisor_state::leave_out(int process, std::uint64_t step) {
     return;
   const auto& x = processes_[std::size_t(process)];
   runtime::log_warning(
-      "the local disk of process {} (host '{}') is slow, or hangs: the states of process {}'s "
-      "ranks "
-      "after iteration {} are still being written there, and those after iteration {} are left out "
-      "everywhere ({}); `checkpoints.local_interval` could be longer",
+      "the local disk of process {} (host '{}') is slow or hangs: it is still writing the states "
+      "of process {}'s ranks after iteration {}, so those after iteration {} are skipped on all "
+      "disks ({}); consider a longer `checkpoints.local_interval`",
       x.kept_in,
       processes_[std::size_t(x.kept_in)].host,
       process,

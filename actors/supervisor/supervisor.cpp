@@ -86,13 +86,13 @@ void supervisor_state::begin(const succession& after) {
   if (job_->job.recovery.verify_fraction > 0 && job_->replicas() == 1
       && (after.epoch == 0 || after.is_cold))
     runtime::log_warning(
-        "`recovery.verify_fraction`: there is one replica, so that each pass is computed again by "
-        "who computed it first: what is wrong each time is not found");
+        "`recovery.verify_fraction`: there is one replica, so each pass is computed again in the "
+        "same place: errors that repeat are not found");
   saves_
       = {!where.save.empty(), ledger.newest_saved().value_or(told_.iteration), where.save_interval};
   if (processes > 1 && !context_->agent)
     throw runtime::input_error(
-        "the job asks for {} processes beside this one, and nothing here starts any: ask for one",
+        "the job needs {} processes besides this one, but no launcher is set up: use one process",
         processes);
   processes_.resize(std::size_t(processes));
   slow_.emplace(straggler_rule{.ratio = job_->job.watch.straggler_ratio});
@@ -324,13 +324,12 @@ void supervisor_state::finish() {
             const auto turn = take_turn("error");
             if (e != caf::sec::request_timeout)
               return;
-            auto why = fmt::format("it did not conclude in {} s", monitor_patience.count());
+            auto why = fmt::format("it did not finish within {} s", monitor_patience.count());
             if (job_->job.recovery.on && !std::exchange(has_waited_for_monitor_, true))
               return lose({monitor_.address(),
                            messages::make_error(messages::ec::protocol_violated, std::move(why))});
             runtime::log_warning(
-                "the monitor did not conclude in {} s: the last lines of the "
-                "log may be missing",
+                "the monitor did not finish within {} s; the last log lines may be missing",
                 monitor_patience.count());
             shut_down();
           });

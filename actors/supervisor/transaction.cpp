@@ -144,7 +144,7 @@ void supervisor_state::receive(const messages::applied& x) {
   if (x.generation != generation() || !begun_)
     return;
   runtime::ensure(now_ && decided_ && x.step == now_->step,
-                  "STEP-1: nobody updates before everybody has voted");
+                  "STEP-1: no replica updates before all have voted");
   const bool early = context_->bug == planted_bug::decide_before_kept && replicas_.size() > 1;
   if (!complete(applied_,
                 x,

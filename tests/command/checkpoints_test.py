@@ -15,8 +15,8 @@ def check_resume(folder):
     saved, log = folder / "run", folder / "log.jsonl"
     train = ["train", "gpt", *SMALL, *MOCK]
     mine = [*train, "--save", saved, "--load", saved, "--log-file", log, "--save-interval", 2]
-    refuses("neither a manifest.json", *train, "--load", folder / "gone")
-    refuses("neither a manifest.json", *train, "--save", folder / "none", "--load", folder / "none",
+    refuses("no manifest.json of a checkpoint", *train, "--load", folder / "gone")
+    refuses("no manifest.json of a checkpoint", *train, "--save", folder / "none", "--load", folder / "none",
             "--exit-on-missing-checkpoint")
     refuses("--exit-on-missing-checkpoint needs --load", *train, "--exit-on-missing-checkpoint")
     if folder.joinpath("gone").exists() or folder.joinpath("run").exists():
@@ -67,7 +67,7 @@ def check_finetune(folder):
     works(*train, "--save", folder / "base")
     tune = [*train, "--finetune", "--load", folder / "base", "--lr", 3e-3]
     refuses("--finetune needs --load", *train, "--finetune")
-    refuses("neither a manifest.json", *train, "--finetune", "--load", folder / "gone", "--save",
+    refuses("no manifest.json of a checkpoint", *train, "--finetune", "--load", folder / "gone", "--save",
             folder / "gone")
     refuses("--finetune begins again at 0", *tune, "--save", folder / "base")
     refuses("hidden: checkpoint 32, this run 64", *tune, "--hidden-size", 64)

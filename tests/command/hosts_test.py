@@ -159,7 +159,7 @@ def check_supervisor_killed(folder):
     require_same_processes(one, nodes, before)
     one.goes_on(wanted, "two deaths of the supervisor's process")
     for at in nodes:
-        if at.text().count("goes on with the run") != 2:
+        if at.text().count("continues the run") != 2:
             raise wrong(f"a node does not tell of two successors:\n{at.text()}")
     frees(nodes)
 
@@ -226,7 +226,7 @@ def check_supervisor_in_vain(folder):
     if one.process.wait(PATIENCE) != 130:
         raise one.fails("a second Ctrl-C does not end it")
     is_free()
-    if any("nobody goes on with the run" in x.text() for x in nodes):
+    if any("no process continues the run" in x.text() for x in nodes):
         raise one.fails("a node has waited for a successor that was not to come")
     wanted = job(folder, *PIPELINE, "--train-iters", 4, *few, processes=1).ends()
     one = job(folder, *endless, *over(nodes, credentials))
@@ -234,8 +234,9 @@ def check_supervisor_in_vain(folder):
     while one.left():  # a successor may be on its way, which the nodes serve then
         one.stop()
     for at in nodes:
-        at.until("its launcher is gone", lambda: "is held for its successor" in at.text().rpartition(" serves process ")[2]
-                 and "goes on with the run" not in at.text().rpartition("is held for its successor")[2])
+        held = "are held for its successor"
+        at.until("its launcher is gone", lambda: held in at.text().rpartition(" serves process ")[2]
+                 and "continues the run" not in at.text().rpartition(held)[2])
     one = job(folder, *PIPELINE, "--train-iters", 4, *few, *over(nodes, credentials)).ends()
     require_same(one, wanted, "afterwards")  # it has waited for them
     is_free()

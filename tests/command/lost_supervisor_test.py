@@ -56,7 +56,8 @@ def state_of(copy):
 def taken_over(nodes, times=1):
     """The folder in which a host goes on with the run."""
     def find():
-        if any(len(re.findall(r"incarnation \d+ of the supervisor's process goes on", at.text())) < times for at in nodes):
+        continued = r"incarnation \d+ of the supervisor's process continues"
+        if any(len(re.findall(continued, at.text())) < times for at in nodes):
             return None
         found = [x for at in nodes for x in (at.run / "runs").glob("*") if state_of(x) == "running"]
         return found and found[0]
@@ -228,7 +229,7 @@ def check_nothing_decides(folder):
     """What decides is gone when it is needed: nobody goes on, each host says why, and nothing is left."""
     one, nodes = started(folder)
     for at in nodes:
-        if "cannot go on with it" in at.text():
+        if "if the supervisor's host is lost" in at.text():
             raise wrong(f"a node that sees the folder says\n{at.text()}")
     arbiter, = (folder / "save" / ".succession").iterdir()
     arbiter.rename(folder / "hidden")
@@ -238,7 +239,7 @@ def check_nothing_decides(folder):
         waits(nodes, "it says why", lambda: "decides which host continues the run" in tried[0].read_text())
     for at in nodes:
         at.until("it is free", lambda: at.left() == [at.process.pid])
-        if "nobody goes on with the run" not in at.text() or re.search("incarnation .* goes on", at.text()):
+        if "no process continues the run" not in at.text() or re.search("incarnation .* continues", at.text()):
             raise wrong(f"a node that does not see what decides says\n{at.text()}")
         # The copy goes when the process that was started from it has ended.
         at.until("nothing is left of it", lambda: not any((at.run / "runs").glob("*")))

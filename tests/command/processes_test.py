@@ -71,7 +71,7 @@ def check_memory(folder):
         forecast = dict(re.findall(r"process (\d+) .*two newest states of process \d+'s ranks (.*?), and", said))
         one = job(folder, *words).ends()
         logs = {x.stem.removeprefix("node-"): x.read_text() for x in (one.run / "logs").glob("node-*.log")}
-        kept = {p: "".join(re.findall(r"kept of another process's ranks: (.*), their two newest states", text))
+        kept = {p: "".join(re.findall(r"kept states of another process's ranks: (.*), the two newest of each", text))
                 for p, text in logs.items()}
         if len(kept) != 2 or kept != forecast:
             raise one.fails(f"the forecast is {forecast}, and kept is {kept}:\n{said}")

@@ -91,7 +91,7 @@ def check_what_cannot_go_along(folder):
         refuses([how, 2, run], *told, "own_program", "`main`")
     refuses(["does-not-ask", 2, run], "program.take_part()", "`main`")
     refuses(["alone", 2], "own_program")
-    refuses(["troupe:node"], "started by a run, and not by hand", "'run'")
+    refuses(["troupe:node"], "for processes that a run starts", "'run'")
     refuses(["troupe:agent", "run", run, "patience", "soon"], "patience 'soon'")
     if run.exists():
         raise wrong("a refused run created its folder")
