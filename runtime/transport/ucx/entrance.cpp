@@ -177,7 +177,7 @@ void entrance::make_room() {
   end(oldest,
       handshake_fault::crowded,
       std::to_string(most_unknown_)
-          + " callers have not shown who they are, and the one who has taken longest makes room");
+          + " callers have not authenticated yet; the oldest one is disconnected");
 }
 
 void entrance::attend(visitors::iterator x) {
@@ -277,7 +277,7 @@ void entrance::expire() {
   for (const auto number : late)
     end(visitors_.find(number),
         handshake_fault::silent,
-        "it has not shown within " + std::to_string(patience_.count()) + " ms who it is");
+        "it did not authenticate within " + std::to_string(patience_.count()) + " ms");
 }
 
 void entrance::warn_once(const std::string& kind, const std::string& what) {
