@@ -13,7 +13,7 @@ using namespace troupe::tests;
 using Catch::Matchers::ContainsSubstring;
 namespace fs = std::filesystem;
 
-TEST_CASE("a checkpoint is read back as it was saved", "[checkpoint]") {
+TEST_CASE("a checkpoint survives a round trip", "[checkpoint]") {
   const scratch_folder dir;
   const auto folder = save(dir.path(), 100);
   CHECK(folder == dir / "iter_0000100");
@@ -39,7 +39,7 @@ TEST_CASE("a checkpoint is read back as it was saved", "[checkpoint]") {
   CHECK_THROWS_WITH(reader->extents("b"), ContainsSubstring("no tensor 'b'"));
 }
 
-TEST_CASE("the same state gives the same bytes of a checkpoint", "[checkpoint]") {
+TEST_CASE("the same state gives the same checkpoint, byte by byte", "[checkpoint]") {
   const scratch_folder one, two;
   save(one.path(), 3);
   save(two.path(), 3);
@@ -47,7 +47,7 @@ TEST_CASE("the same state gives the same bytes of a checkpoint", "[checkpoint]")
     CHECK(read_text(one / ("iter_0000003/" + name)) == read_text(two / ("iter_0000003/" + name)));
 }
 
-TEST_CASE("what was not committed leaves nothing behind", "[checkpoint]") {
+TEST_CASE("a save that was not committed leaves no files", "[checkpoint]") {
   const scratch_folder dir;
   save(dir.path(), 1);
   {
@@ -60,7 +60,7 @@ TEST_CASE("what was not committed leaves nothing behind", "[checkpoint]") {
   CHECK(names_in(dir.path()) == names{"iter_0000001", tracker});
 }
 
-TEST_CASE("nothing of a generation that has ended becomes visible", "[checkpoint]") {
+TEST_CASE("a save of an ended generation does not become visible", "[checkpoint]") {
   const scratch_folder dir;
   const cancel_token token;
   {
@@ -90,7 +90,7 @@ TEST_CASE("a checkpoint of the same iteration is replaced by the newer one", "[c
   CHECK(has_elements_of(dir / "iter_0000005", 6));
 }
 
-TEST_CASE("shards are written by several threads at once", "[checkpoint]") {
+TEST_CASE("several threads can write shards at the same time", "[checkpoint]") {
   const scratch_folder dir;
   checkpoint_writer writer(dir.path(), 1, generation_id{1});
   checkpoint_manifest manifest;
@@ -114,7 +114,7 @@ TEST_CASE("shards are written by several threads at once", "[checkpoint]") {
   }
 }
 
-TEST_CASE("a shard that the manifest forgets breaks a promise", "[checkpoint]") {
+TEST_CASE("a shard that the manifest lacks breaks a promise", "[checkpoint]") {
   const scratch_folder dir;
   checkpoint_writer writer(dir.path(), 1, generation_id{1});
   writer.write_shard("model-00001-of-00001.safetensors", {});
@@ -149,7 +149,7 @@ TEST_CASE("damage is reported with its file and its tensor", "[checkpoint]") {
   CHECK(out == elements(8));
 }
 
-TEST_CASE("a manifest that was changed by one bit is refused", "[checkpoint]") {
+TEST_CASE("a manifest with a flipped bit is refused", "[checkpoint]") {
   const scratch_folder dir;
   const auto folder = save(dir.path(), 7);
   const auto text = read_text(folder / "manifest.json");
@@ -166,7 +166,7 @@ TEST_CASE("a manifest that was changed by one bit is refused", "[checkpoint]") {
     CHECK_THROWS_AS(manifest_from_json(text.substr(0, size), "'it'"), input_error);
 }
 
-TEST_CASE("shards of two checkpoints do not make one", "[checkpoint]") {
+TEST_CASE("shards of two checkpoints cannot be mixed", "[checkpoint]") {
   const scratch_folder dir;
   const auto one = save(dir.path(), 1), two = save(dir.path(), 2);
   fs::copy_file(one / "model-00001-of-00001.safetensors",
@@ -181,7 +181,7 @@ TEST_CASE("shards of two checkpoints do not make one", "[checkpoint]") {
   CHECK_THROWS_WITH(open_checkpoint(two), ContainsSubstring("No such file"));
 }
 
-TEST_CASE("a manifest is not believed whatever it says of its model", "[checkpoint]") {
+TEST_CASE("impossible values of the model in a manifest are refused", "[checkpoint]") {
   checkpoint_manifest x;
   x.model = tiny_model();
   x.shards = {{.file = "a.safetensors", .bytes = 1000, .sha256 = std::string(64, '0')}};
@@ -195,7 +195,7 @@ TEST_CASE("a manifest is not believed whatever it says of its model", "[checkpoi
   CHECK_THROWS_WITH(manifest_from_json(to_json(x), "'it'"), ContainsSubstring("its model"));
 }
 
-TEST_CASE("an identity may be long, and is not endless", "[checkpoint][unsanitized]") {
+TEST_CASE("an identity can be long, up to a limit", "[checkpoint][unsanitized]") {
   checkpoint_manifest x;
   x.model = tiny_model();
   x.identity = R"({"y":")" + std::string(4'000'000, 'x') + "\"}";
@@ -212,7 +212,7 @@ TEST_CASE("an identity may be long, and is not endless", "[checkpoint][unsanitiz
   CHECK_THROWS_WITH(manifest_from_json(to_json(x), "'it'"), ContainsSubstring("beside 'shards'"));
 }
 
-TEST_CASE("a loss scale comes back from a manifest, and is a number above 0", "[checkpoint]") {
+TEST_CASE("a loss scale survives a manifest, and must be above 0", "[checkpoint]") {
   checkpoint_manifest x;
   x.iteration = 5;
   x.consumed_samples = 40;
@@ -229,8 +229,7 @@ TEST_CASE("a loss scale comes back from a manifest, and is a number above 0", "[
   }
 }
 
-TEST_CASE("algorithms of products come back from a manifest, where there are some",
-          "[checkpoint]") {
+TEST_CASE("algorithms of products survive a manifest, if there are any", "[checkpoint]") {
   checkpoint_manifest x;
   x.model = tiny_model();
   CHECK_THAT(to_json(x), !ContainsSubstring("products"));
@@ -238,7 +237,7 @@ TEST_CASE("algorithms of products come back from a manifest, where there are som
   CHECK(manifest_from_json(to_json(x), "'it'") == x);
 }
 
-TEST_CASE("skipped steps come back from a manifest, and cannot be more than there were",
+TEST_CASE("the number of skipped steps survives a manifest, and is limited by the iterations",
           "[checkpoint]") {
   checkpoint_manifest x;
   x.iteration = 5;

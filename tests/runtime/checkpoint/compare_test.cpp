@@ -28,7 +28,7 @@ fs::path save_parts(const fs::path& dir, const std::vector<shard_to_write>& part
 
 }  // namespace
 
-TEST_CASE("tensors are compared across cuts, however little memory there is", "[checkpoint]") {
+TEST_CASE("tensors with different pieces are compared within any memory limit", "[checkpoint]") {
   const scratch_folder one, two;
   auto x = elements(1, 60), y = x;
   y[7] += 0.5F;
@@ -64,8 +64,7 @@ TEST_CASE("tensors are compared across cuts, however little memory there is", "[
   CHECK_BREAKS("COMPARE-1", compare(a, shorter, "w"));
 }
 
-TEST_CASE("elements that are no numbers, zeros with signs and other types are compared",
-          "[checkpoint]") {
+TEST_CASE("NaN, signed zeros and other types are compared", "[checkpoint]") {
   constexpr auto nan = std::numeric_limits<float>::quiet_NaN();
   const scratch_folder one, two;
   const float x[] = {0, nan, nan, 1}, y[] = {-0.0F, nan, 1, 1};
@@ -95,11 +94,11 @@ TEST_CASE("elements that are no numbers, zeros with signs and other types are co
   CHECK(compare(a, b, "empty").elements == 0);
 }
 
-TEST_CASE("a folder tells its checkpoints, the tracked one and what is wrong", "[checkpoint]") {
+TEST_CASE("a folder is listed with its checkpoints, the tracked one and errors", "[checkpoint]") {
   const scratch_folder dir;
   CHECK_THROWS_WITH(list_checkpoints(dir.path()), ContainsSubstring("has no checkpoint"));
   CHECK_THROWS_WITH(list_checkpoints(dir / "gone"), ContainsSubstring("there is no folder"));
-  const auto own = R"({"extension":"own"})";  // whose parameters nobody else knows
+  const auto own = R"({"extension":"own"})";  // an extension whose parameters are unknown here
   for (const int iteration : {1, 2, 3})
     save(dir.path(), iteration, 64, own);
   write_text(dir / tracker, "2\n");

@@ -20,7 +20,7 @@ std::string fault(const shape& whole, const std::vector<box>& pieces) {
   return cover_fault(whole, pieces).value_or("");
 }
 
-/// Every way to be wrong, element by element: the judge of small tensors.
+/// Checks small tensors by counting each element.
 bool covers_by_counting(const shape& of, const std::vector<box>& pieces) {
   const auto all = whole(of);
   std::vector<std::uint8_t> counts(std::size_t(of.size()));
@@ -36,13 +36,13 @@ bool covers_by_counting(const shape& of, const std::vector<box>& pieces) {
 
 }  // namespace
 
-TEST_CASE("pieces that cover a tensor once are accepted, whatever the cut", "[checkpoint]") {
+TEST_CASE("pieces that cover a tensor once are accepted, for any split", "[checkpoint]") {
   CHECK_BREAKS("COVER-1", fault({7}, {{{3}, {5}}}));
   CHECK(fault({}, {{{}, {}}}) == "");
   CHECK(fault({7}, {{{0}, {7}}}) == "");
   CHECK(fault({0, 5}, {{{0, 0}, {0, 5}}}) == "");
   CHECK(fault({4, 6}, {{{0, 0}, {4, 3}}, {{0, 3}, {2, 3}}, {{2, 3}, {2, 3}}}) == "");
-  // Five boxes around a middle: no cut goes through without splitting one.
+  // Five boxes around a centre: every straight cut splits one.
   CHECK(fault({3, 3},
               {{{0, 0}, {1, 2}},
                {{0, 2}, {2, 1}},
@@ -58,7 +58,7 @@ TEST_CASE("pieces that cover a tensor once are accepted, whatever the cut", "[ch
   CHECK(fault({3, 4, 5}, all) == "");
 }
 
-TEST_CASE("a gap is named as the box that is missing", "[checkpoint]") {
+TEST_CASE("a gap is reported as the missing box", "[checkpoint]") {
   CHECK(fault({7}, {}) == "[0:7] is in none of its 0 pieces");
   CHECK(fault({8, 8}, {{{0, 0}, {4, 8}}, {{4, 4}, {4, 4}}})
         == "[4:8, 0:4] is in none of its 2 pieces");
@@ -71,7 +71,7 @@ TEST_CASE("a gap is named as the box that is missing", "[checkpoint]") {
   CHECK(fault({}, {}) == "[] is in none of its 0 pieces");
 }
 
-TEST_CASE("what is there twice is named", "[checkpoint]") {
+TEST_CASE("a duplicate part is reported", "[checkpoint]") {
   CHECK(fault({7}, {{{0}, {7}}, {{0}, {7}}}) == "[0:7] is in two pieces");
   CHECK(fault({4, 4}, {{{0, 0}, {3, 4}}, {{2, 0}, {2, 4}}})
         == "its pieces [0:3, 0:4] and [2:4, 0:4] overlap");
@@ -86,7 +86,7 @@ TEST_CASE("random boxes are judged as by counting", "[checkpoint]") {
     const shape of = {1 + std::int64_t(random() % 4),
                       1 + std::int64_t(random() % 4),
                       1 + std::int64_t(random() % 3)};
-    // Cut by random planes, then perhaps spoil one box.
+    // Splits at random planes, then sometimes changes one box.
     std::vector<box> pieces = {whole(of)};
     for (int cuts = int(random() % 6); cuts > 0; --cuts) {
       const auto which = random() % pieces.size();

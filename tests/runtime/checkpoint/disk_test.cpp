@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Again and again over the same iterations, until killed.
+/// Saves the same iterations again and again until killed.
 [[noreturn]] void save_for_ever(const fs::path& dir) {
   try {
     const directory_lock lock(dir);
@@ -32,7 +32,8 @@ namespace {
 
 }  // namespace
 
-TEST_CASE("a writer killed at any moment leaves a valid latest checkpoint", "[checkpoint]") {
+TEST_CASE("a writer that is killed at any moment leaves a valid latest checkpoint",
+          "[checkpoint]") {
   const scratch_folder dir;
   save(dir.path(), 1);
   for (int attempt = 0; attempt < 20; ++attempt) {
@@ -55,7 +56,7 @@ TEST_CASE("a writer killed at any moment leaves a valid latest checkpoint", "[ch
     CHECK((name == ".lock" || name == tracker || iteration_of_folder(name)));
 }
 
-TEST_CASE("a file that may not grow is an error that leaves the older checkpoint", "[checkpoint]") {
+TEST_CASE("a limit on file sizes is an error and keeps the older checkpoint", "[checkpoint]") {
   const scratch_folder dir;
   save(dir.path(), 1);
   rlimit before = {};
@@ -79,13 +80,13 @@ TEST_CASE("a file that may not grow is an error that leaves the older checkpoint
   std::signal(SIGXFSZ, old_action);
 }
 
-TEST_CASE("a full disk is an error that leaves the older checkpoint", "[checkpoint]") {
+TEST_CASE("a full disk is an error and keeps the older checkpoint", "[checkpoint]") {
   const scratch_folder around;
   const auto dir = around / "full";
   const small_disk disk(dir, "1m");
   UNSCOPED_INFO(disk.way());
   save(dir, 1);
-  for (const std::size_t n : {100000, 150000, 400000}) {  // 0.4, 0.6 and 1.6 MB a tensor
+  for (const std::size_t n : {100000, 150000, 400000}) {  // 0.4, 0.6 and 1.6 MB per tensor
     if (!disk.mounted())
       plant({.below = dir.string(),
              .nth = 3 + n / 100000,
@@ -105,12 +106,11 @@ TEST_CASE("a full disk is an error that leaves the older checkpoint", "[checkpoi
     CHECK(names_in(dir) == names{"iter_0000001", tracker});
     CHECK(latest_checkpoint(dir).folder == dir / "iter_0000001");
   }
-  save(dir, 2);  // there is space again
+  save(dir, 2);  // after space was freed
   CHECK(latest_checkpoint(dir).folder == dir / "iter_0000002");
 }
 
-TEST_CASE("a disk that is mounted for reading only is an error that leaves what is there",
-          "[checkpoint]") {
+TEST_CASE("a read-only disk is an error and keeps its checkpoints", "[checkpoint]") {
   const scratch_folder around;
   const auto dir = around / "read_only";
   const small_disk disk(dir, "1m");

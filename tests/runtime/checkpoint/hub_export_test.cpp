@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The folder of a golden case, as transformers would have saved it.
+/// Writes the folder of a reference case as transformers does, and opens it.
 hub_model golden(const std::string& name, const fs::path& to) {
   const auto command = "python3 " + troupe::tests::source_dir() + "/tests/golden/gpt/hf_model.py "
                        + name + " " + to.string() + " > /dev/null";
@@ -61,7 +61,7 @@ gpt_config llama() {
   return x;
 }
 
-/// As hub_config gives it back.
+/// The configuration as hub_config reads it.
 gpt_config as_read(gpt_config x) {
   x.sequence = x.positions;
   x.padded_vocabulary = x.vocabulary;
@@ -69,7 +69,7 @@ gpt_config as_read(gpt_config x) {
   return x;
 }
 
-/// Elements that tell their place: of the parameter, and in it.
+/// Elements that encode the parameter and their position.
 void numbered(const std::string& name, const box& part, std::span<float> to) {
   const auto columns = part.extents.rank() == 1 ? 1 : part.extents[1];
   for (std::size_t i = 0; i < to.size(); ++i)
@@ -78,7 +78,7 @@ void numbered(const std::string& name, const box& part, std::span<float> to) {
 
 }  // namespace
 
-TEST_CASE("a model that was imported is exported as the same bytes", "[checkpoint][unthreaded]") {
+TEST_CASE("a model that was imported is exported with the same bytes", "[checkpoint][unthreaded]") {
   const std::string name = GENERATE("gpt2_learned_tied",
                                     "llama_untied_gqa",
                                     "llama_tied_rope_theta",
@@ -104,7 +104,7 @@ TEST_CASE("a model that was imported is exported as the same bytes", "[checkpoin
   CHECK(read_hub_model(dir / "ours").config() == model.config());
 }
 
-TEST_CASE("what the hub can say of a model is read back as the same model", "[checkpoint]") {
+TEST_CASE("a model in the hub's format is read back as the same model", "[checkpoint]") {
   const auto check = [](gpt_config x, const char* kind) {
     INFO(kind);
     const auto text = hub_config_json(x, 3);
@@ -147,7 +147,7 @@ TEST_CASE("what the hub can say of a model is read back as the same model", "[ch
   CHECK(nlohmann::json::parse(hub_config_json(x))["eos_token_id"].is_null());
 }
 
-TEST_CASE("a model that the hub has not is refused with every reason at once", "[checkpoint]") {
+TEST_CASE("a model without a hub format is refused with all reasons", "[checkpoint]") {
   const auto refusal = [](const gpt_config& x) {
     try {
       hub_config_json(x);
@@ -174,7 +174,7 @@ TEST_CASE("a model that the hub has not is refused with every reason at once", "
   CHECK_FALSE(fs::exists(dir / "out"));
 }
 
-TEST_CASE("large models go into several files with an index", "[checkpoint]") {
+TEST_CASE("large models are split into several files with an index", "[checkpoint]") {
   const scratch_folder dir;
   auto x = llama();
   x.qkv_bias = true;
@@ -220,7 +220,7 @@ TEST_CASE("elements are rounded to bfloat16 on request", "[checkpoint]") {
       write_hub_model(dir / "i32", {.model = llama(), .type = stored_type::i32}, numbered));
 }
 
-TEST_CASE("elements are rounded to float16 on request, and what is beyond it is refused",
+TEST_CASE("elements are rounded to float16 on request, and larger ones are refused",
           "[checkpoint]") {
   const scratch_folder dir;
   hub_export what{.model = llama(), .type = stored_type::f16};
@@ -245,7 +245,7 @@ TEST_CASE("elements are rounded to float16 on request, and what is beyond it is 
   CHECK_FALSE(std::filesystem::exists(dir / "large"));
 }
 
-TEST_CASE("gains that are stored less one are written as they act", "[checkpoint]") {
+TEST_CASE("gains that are stored minus one are exported in full", "[checkpoint]") {
   const scratch_folder dir;
   auto x = llama();
   x.gain_offset = 1;
@@ -265,7 +265,7 @@ TEST_CASE("gains that are stored less one are written as they act", "[checkpoint
   CHECK(weight == std::vector<float>(8 * 12, 0.25F));
 }
 
-TEST_CASE("a folder with something in it is not written into, and a failure leaves none",
+TEST_CASE("a folder with files is refused as output, and a failure leaves no folder",
           "[checkpoint]") {
   const scratch_folder dir;
   fs::create_directory(dir / "out");
@@ -279,7 +279,7 @@ TEST_CASE("a folder with something in it is not written into, and a failure leav
                                   }),
                   input_error);
   CHECK(std::distance(fs::directory_iterator(dir.path()), {}) == 1);
-  // Of ones that were killed: one a day ago and one that had our pid, and a folder of the user's.
+  // Leftovers of killed processes: one a day old, one with this process's pid; and a user's folder.
   const auto old = fs::file_time_type::clock::now() - surely_dead - std::chrono::hours(1);
   for (const auto& part : {dir / ".slash.partial-7",
                            dir / fmt::format(".slash.partial-{}", ::getpid()),
@@ -297,7 +297,7 @@ TEST_CASE("a folder with something in it is not written into, and a failure leav
   fs::create_directory(dir / "empty");
   write_hub_model(dir / "empty", {.model = llama()}, numbered);
   CHECK(fs::exists(dir / "empty" / "config.json"));
-  // Of a process of our pid, on a host that does not see our lock: it may write there now.
+  // A process on another host with the same pid may be writing there now.
   const auto another = dir / fmt::format(".shared.partial-{}", ::getpid());
   fs::create_directory(another);
   write_text(another / "half.safetensors", "half");
@@ -307,8 +307,7 @@ TEST_CASE("a folder with something in it is not written into, and a failure leav
   CHECK_FALSE(fs::exists(dir / "shared" / "half.safetensors"));
 }
 
-TEST_CASE("an export is alone in its folder, also where the folder around that was not there",
-          "[checkpoint]") {
+TEST_CASE("an export locks its folder, also if the parent folder is new", "[checkpoint]") {
   const scratch_folder dir;
   int refused = 0;
   write_hub_model(dir / "new/model",

@@ -22,14 +22,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The folder of a golden case, written by tests/golden/gpt/hf_model.py.
+/// Writes the folder of a reference case with tests/golden/gpt/hf_model.py.
 void write_golden(const std::string& name, const fs::path& to) {
   const auto command = "python3 " + troupe::tests::source_dir() + "/tests/golden/gpt/hf_model.py "
                        + name + " " + to.string() + " > /dev/null";
   REQUIRE(std::system(command.c_str()) == 0);
 }
 
-/// Element `index` of the tensor called `name` of a golden case: the formula of hf_model.py.
+/// Element `index` of the tensor `name` of a reference case: the formula in hf_model.py.
 float golden(const std::string& name, double offset, int shift, std::uint64_t index) {
   std::uint64_t seed = 0xCBF29CE484222325;
   for (const char c : name)
@@ -41,7 +41,7 @@ float golden(const std::string& name, double offset, int shift, std::uint64_t in
   return float(offset + std::ldexp(double(z >> 44) - double(1 << 19), -19 - shift));
 }
 
-// Of hf_model.py: SHIFTS, and the shifts of the cases used here.
+// From hf_model.py: SHIFTS, and the shifts of the cases used here.
 constexpr int tied_embedding = 4, padded_embedding = 2, gqa_head = 5, input = 2, output = 3,
               gain = 4, bias = 4;
 
@@ -82,7 +82,7 @@ nlohmann::json llama_json() {
           {"rope_scaling", nullptr}};
 }
 
-/// Tensors that are named and shaped as the recipes want them, in BF16, all ones.
+/// Tensors with the expected names and shapes, in BF16, all ones.
 std::vector<shard_to_write> needed_by(const gpt_config& config, const std::string& prefix) {
   static const std::vector<std::uint16_t> ones(4096, 0x3f80);
   std::vector<shard_to_write> out;
@@ -210,7 +210,7 @@ TEST_CASE("a tied Llama with another rotary base has no output layer", "[checkpo
   CHECK_FALSE(model.has("output_layer.weight"));
 }
 
-TEST_CASE("settings of a config.json that we cannot compute are refused by name", "[checkpoint]") {
+TEST_CASE("unsupported settings in config.json are refused by name", "[checkpoint]") {
   const auto refused = [](nlohmann::json config, const char* key, const nlohmann::json& value) {
     config[key] = value;
     INFO(key);
@@ -257,8 +257,7 @@ TEST_CASE("settings of a config.json that we cannot compute are refused by name"
   CHECK_THAT(refusal("{"), ContainsSubstring("not JSON"));
 }
 
-TEST_CASE("a size that no model has is refused, whichever field tells it and however it is written",
-          "[checkpoint][malicious]") {
+TEST_CASE("an impossible size is refused, in any field and notation", "[checkpoint][malicious]") {
   const auto refused = [](const nlohmann::json& config, std::initializer_list<const char*> fields) {
     for (const auto* field : fields)
       for (const std::string written : {"-1",
@@ -291,8 +290,7 @@ TEST_CASE("a size that no model has is refused, whichever field tells it and how
            "max_position_embeddings"});
 }
 
-TEST_CASE("the rotary base is found where either version of the hub's library puts it",
-          "[checkpoint]") {
+TEST_CASE("the rotary base is read in both formats of transformers", "[checkpoint]") {
   auto config = llama_json();
   CHECK(hub_config(config.dump(), "it").rotary_base == 10000);
   config["rope_theta"] = 500000;
@@ -301,7 +299,7 @@ TEST_CASE("the rotary base is found where either version of the hub's library pu
   CHECK(hub_config(config.dump(), "it").rotary_base == 1e6);
 }
 
-TEST_CASE("stretched wavelengths of the hub are its library's", "[checkpoint][golden]") {
+TEST_CASE("rotary scaling of the hub equals that of transformers", "[checkpoint][golden]") {
   const auto golden = nlohmann::json::parse(
       read_text(troupe::tests::source_dir() + "/tests/golden/rotary/golden.json"));
   int seen = 0;
@@ -321,7 +319,7 @@ TEST_CASE("stretched wavelengths of the hub are its library's", "[checkpoint][go
       CHECK(rotary_concentration(rotary_of(x)) == Catch::Approx(c["concentration"].get<double>()));
     };
     check();
-    config["rope_theta"] = config["rope_parameters"]["rope_theta"];  // as version 4 writes it
+    config["rope_theta"] = config["rope_parameters"]["rope_theta"];  // the format of version 4
     config["rope_parameters"].erase("rope_theta");
     config["rope_scaling"] = config["rope_parameters"];
     config.erase("rope_parameters");
@@ -330,7 +328,7 @@ TEST_CASE("stretched wavelengths of the hub are its library's", "[checkpoint][go
   CHECK(seen == 5);
 }
 
-TEST_CASE("a Qwen 3 is a Llama whose queries and keys are normalised", "[checkpoint]") {
+TEST_CASE("a Qwen 3 is a Llama with normalised queries and keys", "[checkpoint]") {
   auto config = llama_json();
   config["model_type"] = "qwen3";
   config["head_dim"] = 4;
@@ -355,7 +353,7 @@ TEST_CASE("a Qwen 3 is a Llama whose queries and keys are normalised", "[checkpo
   CHECK_THAT(refusal(config.dump()), ContainsSubstring("'head_dim' is missing"));
 }
 
-TEST_CASE("a Llama with biases everywhere is imported with them", "[checkpoint]") {
+TEST_CASE("a Llama with all biases is imported with them", "[checkpoint]") {
   auto config = llama_json();
   config["attention_bias"] = config["mlp_bias"] = true;
   const scratch_folder dir;
@@ -391,8 +389,7 @@ TEST_CASE("a model in several files is read through its index", "[checkpoint]") 
   CHECK_THROWS_WITH(read_hub_model(dir.path()), ContainsSubstring("same folder"));
 }
 
-TEST_CASE("a model of the hub is asked for parameters that it has, as large as they are",
-          "[checkpoint]") {
+TEST_CASE("a hub model checks names and shapes of requested parameters", "[checkpoint]") {
   const scratch_folder dir;
   write_text(dir / "config.json", gpt2_json().dump());
   write_safetensors(dir / "model.safetensors", needed_by(hub_config(gpt2_json().dump(), "it"), ""));
@@ -402,7 +399,7 @@ TEST_CASE("a model of the hub is asked for parameters that it has, as large as t
   CHECK_BREAKS("HUB-2", model.read("embedding.word_embeddings.weight", few));
 }
 
-TEST_CASE("a folder that is not exactly the model is refused", "[checkpoint]") {
+TEST_CASE("a folder that does not match the model exactly is refused", "[checkpoint]") {
   const scratch_folder dir;
   CHECK_THROWS_WITH(read_hub_model(dir.path()), ContainsSubstring("config.json"));
   write_text(dir / "config.json", gpt2_json().dump());

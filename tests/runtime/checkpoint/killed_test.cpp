@@ -1,4 +1,4 @@
-// A save that dies, or is refused, at each call that changes something on the disk.
+// Saves that die, or fail, at each call that modifies the disk.
 
 #include "runtime/core/error.hpp"
 #include "tests/runtime/checkpoint/saved.hpp"
@@ -21,11 +21,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What is done to a folder of checkpoints, and what may be found in it if it dies.
+/// An operation on a checkpoint folder, and the checkpoints that can be there after its death.
 struct deed {
   const char* what;
   std::function<void(const fs::path&)> before, act;
-  std::optional<std::int64_t> older;  ///< the checkpoint that was there
+  std::optional<std::int64_t> older;  ///< the checkpoint before it
   std::int64_t newer;
 };
 
@@ -103,7 +103,7 @@ std::optional<std::int64_t> valid_in(const fs::path& dir) {
   return iteration;
 }
 
-/// The next run finds the older or the newer one, nothing else beside them, and can save.
+/// The next run finds the older or the newer checkpoint, without leftovers, and can save.
 void check_next(const fs::path& dir, const deed& x) {
   std::optional<directory_lock> lock(dir);
   const auto found = valid_in(dir);
@@ -118,9 +118,7 @@ void check_next(const fs::path& dir, const deed& x) {
 }  // namespace
 
 TEST_CASE(
-    "CHECKPOINT-VISIBLE: a process that dies at any call of a save leaves what was there or what "
-    "was "
-    "saved",
+    "CHECKPOINT-VISIBLE: a process that dies at any call of a save leaves the old or the new state",
     "[checkpoint][unthreaded]") {
   const auto& x = deeds()[GENERATE(range(std::size_t{0}, deeds().size()))];
   CAPTURE(x.what);
@@ -140,12 +138,12 @@ TEST_CASE(
     }
     check_next(dir.path(), x);
   }
-  // Two shards, a manifest and a tracker, each opened, written, synced and renamed, and their
+  // Two shards, a manifest and a tracker are each opened, written, synced and renamed; so are their
   // folders.
   CHECK(call > 20);
 }
 
-TEST_CASE("whichever call of a save is refused, the older checkpoint stays",
+TEST_CASE("after a failure of any call of a save the older checkpoint stays",
           "[checkpoint][unthreaded]") {
   const auto& x = deeds()[GENERATE(range(std::size_t{0}, deeds().size()))];
   const int error = GENERATE(ENOSPC, EIO, EROFS, ESTALE);

@@ -25,13 +25,14 @@ TEST_CASE("the latest checkpoint is the one that the tracker names", "[checkpoin
   auto found = latest_checkpoint(dir.path());
   CHECK(found.folder == dir / "iter_0000002");
   CHECK(found.warnings.empty());
-  write_text(dir / tracker, "1");  // a run went back: what is newer was left behind
+  write_text(dir / tracker, "1");  // a run went back and left a newer checkpoint
   found = latest_checkpoint(dir.path());
   CHECK(found.folder == dir / "iter_0000001");
   CHECK(found.warnings.empty());
 }
 
-TEST_CASE("a damaged latest checkpoint gives way to an older one, never silently", "[checkpoint]") {
+TEST_CASE("a damaged latest checkpoint is replaced by an older one, with a report",
+          "[checkpoint]") {
   const scratch_folder dir;
   for (const int iteration : {1, 2, 3})
     save(dir.path(), iteration);
@@ -52,7 +53,7 @@ TEST_CASE("a damaged latest checkpoint gives way to an older one, never silently
   CHECK_THROWS_WITH(latest_checkpoint(dir.path()), ContainsSubstring("no checkpoint"));
 }
 
-TEST_CASE("a checkpoint that the disk cannot read gives way to an older one, too", "[checkpoint]") {
+TEST_CASE("an unreadable latest checkpoint is replaced by an older one, too", "[checkpoint]") {
   const scratch_folder dir;
   for (const int iteration : {1, 2})
     save(dir.path(), iteration);
@@ -71,7 +72,7 @@ TEST_CASE("a checkpoint that the disk cannot read gives way to an older one, too
   }
 }
 
-TEST_CASE("a tracker that is missing or says nonsense is reported", "[checkpoint]") {
+TEST_CASE("a missing or invalid tracker is reported", "[checkpoint]") {
   const scratch_folder dir;
   save(dir.path(), 1);
   save(dir.path(), 2);
@@ -85,7 +86,7 @@ TEST_CASE("a tracker that is missing or says nonsense is reported", "[checkpoint
   CHECK_THAT(found.warnings.at(0), ContainsSubstring("is missing"));
 }
 
-TEST_CASE("only the newest checkpoints are kept, and the tracked one always", "[checkpoint]") {
+TEST_CASE("the newest checkpoints and the tracked one are kept", "[checkpoint]") {
   const scratch_folder dir;
   for (const int iteration : {1, 2, 3, 4, 5})
     save(dir.path(), iteration);
@@ -99,7 +100,7 @@ TEST_CASE("only the newest checkpoints are kept, and the tracked one always", "[
   CHECK_BREAKS("CHECKPOINT-4", remove_all_but_latest(dir.path(), 0));
 }
 
-TEST_CASE("checkpoints of iterations that are multiples stay beside the newest", "[checkpoint]") {
+TEST_CASE("checkpoints at multiples of an interval are kept besides the newest", "[checkpoint]") {
   const scratch_folder dir;
   for (const int iteration : {2, 4, 6, 8, 10, 12})
     save(dir.path(), iteration);
@@ -120,7 +121,7 @@ TEST_CASE("two runs cannot save into one folder", "[checkpoint]") {
   const directory_lock again(dir / "new");
 }
 
-TEST_CASE("ONE-WRITER: a run whose folder was removed has its lock again unless another has it",
+TEST_CASE("ONE-WRITER: a run whose folder was removed regains its lock unless another run has it",
           "[checkpoint]") {
   const scratch_folder dir;
   const auto saves = dir / "new";
@@ -141,8 +142,7 @@ TEST_CASE("ONE-WRITER: a run whose folder was removed has its lock again unless 
   CHECK(mine.regain());
 }
 
-TEST_CASE("who was not let lock a folder takes it when it is free and then keeps it",
-          "[checkpoint]") {
+TEST_CASE("a refused lock is taken once it is free, and kept", "[checkpoint]") {
   const scratch_folder dir;
   save_lock mine(dir.path());
   {
@@ -156,7 +156,7 @@ TEST_CASE("who was not let lock a folder takes it when it is free and then keeps
   CHECK(mine.regain());
 }
 
-TEST_CASE("what dead writers left is cleared away at the next start, and nothing else",
+TEST_CASE("leftovers of dead writers are removed at the next start, and nothing else",
           "[checkpoint]") {
   const scratch_folder dir;
   save(dir.path(), 1);
@@ -177,7 +177,8 @@ TEST_CASE("what dead writers left is cleared away at the next start, and nothing
   }
   std::ofstream(dir / (tracker + ".partial-123")) << "3";
   std::ofstream(dir / (tracker + ".partial-mine")) << "3";
-  fs::rename(dir / "iter_0000001", dir / ".iter_0000001.replaced");  // died between two renames
+  // As after a death between two renames.
+  fs::rename(dir / "iter_0000001", dir / ".iter_0000001.replaced");
   const directory_lock lock(dir.path());
   CHECK(names_in(dir.path())
         == names{".iter_0000003.generation-.partial",

@@ -1,4 +1,4 @@
-// Files made to harm: each attack by its name.
+// Malicious files, one test per attack.
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/hash.hpp"
@@ -60,7 +60,7 @@ std::string sealed(std::string text) {
   return text.replace(at, digits, hash.hex());
 }
 
-/// A checkpoint whose manifest was changed by somebody who can put its hash right.
+/// The refusal of a checkpoint whose manifest was changed, with a correct hash.
 std::string refusal_of_manifest(const std::string& from, const std::string& to) {
   const scratch_folder dir;
   const auto path = save(dir.path(), 1) / "manifest.json";
@@ -115,8 +115,7 @@ TEST_CASE("tensors that overlap are refused", "[checkpoint][malicious]") {
       ContainsSubstring("begin at byte"));
 }
 
-TEST_CASE("gaps between tensors, where anything could hide, are refused",
-          "[checkpoint][malicious]") {
+TEST_CASE("gaps between tensors are refused", "[checkpoint][malicious]") {
   CHECK_THAT(
       refusal("{" + tensor("x", "U8", "1", "0,1") + "," + tensor("y", "U8", "1", "2,3") + "}", 3),
       ContainsSubstring("begin at byte"));
@@ -124,7 +123,7 @@ TEST_CASE("gaps between tensors, where anything could hide, are refused",
              ContainsSubstring("belong to no tensor"));
 }
 
-TEST_CASE("a header that nests a million deep is refused", "[checkpoint][malicious]") {
+TEST_CASE("a header that is nested a million deep is refused", "[checkpoint][malicious]") {
   const std::string deep(1000000, '[');
   CHECK_THAT(refusal("{\"x\":" + deep), ContainsSubstring("deeper"));
   std::string objects = "{\"x\":";
@@ -133,7 +132,7 @@ TEST_CASE("a header that nests a million deep is refused", "[checkpoint][malicio
   CHECK_THAT(refusal(objects), ContainsSubstring("deeper"));
 }
 
-TEST_CASE("a key that is there twice is refused", "[checkpoint][malicious]") {
+TEST_CASE("a duplicate key is refused", "[checkpoint][malicious]") {
   const auto x = tensor("x", "U8", "1", "0,1");
   CHECK_THAT(refusal("{" + x + "," + x + "}", 1), ContainsSubstring("twice"));
   CHECK_THAT(refusal(R"({"x":{"dtype":"U8","dtype":"F32","shape":[1],"data_offsets":[0,1]}})", 1),
@@ -143,7 +142,7 @@ TEST_CASE("a key that is there twice is refused", "[checkpoint][malicious]") {
              ContainsSubstring("twice"));
 }
 
-TEST_CASE("names that would lead elsewhere are names and no paths", "[checkpoint][malicious]") {
+TEST_CASE("tensor names are not used as paths", "[checkpoint][malicious]") {
   const scratch_folder folder;
   const std::string header = "{" + tensor("../../etc/passwd", "U8", "1", "0,1") + ","
                              + tensor("a\\u0000b", "U8", "1", "1,2") + "}";
@@ -155,13 +154,13 @@ TEST_CASE("names that would lead elsewhere are names and no paths", "[checkpoint
   CHECK(names_in(folder.path()) == names{"x"});
 }
 
-TEST_CASE("zero extents hold nothing, and may not claim bytes", "[checkpoint][malicious]") {
+TEST_CASE("a tensor of size zero has no bytes, and cannot claim any", "[checkpoint][malicious]") {
   CHECK_THAT(refusal("{" + tensor("x", "F32", "0,7", "0,4") + "}", 4),
              ContainsSubstring("needs 0 bytes"));
   CHECK(refusal("{" + tensor("x", "F32", "0,7", "0,0") + "}") == "it was accepted");
 }
 
-TEST_CASE("negative and broken numbers are refused", "[checkpoint][malicious]") {
+TEST_CASE("negative and malformed numbers are refused", "[checkpoint][malicious]") {
   for (const char* extents :
        {"-1", "-9223372036854775808", "1.5", "1e2", "\"1\"", "null", "true", "[1]"})
     CHECK_THAT(refusal("{" + tensor("x", "F32", extents, "0,4") + "}", 4),
@@ -178,14 +177,14 @@ TEST_CASE("a tensor with a thousand axes is refused", "[checkpoint][malicious]")
              ContainsSubstring("at most 4"));
 }
 
-TEST_CASE("a type that is not known, or of another size, is refused", "[checkpoint][malicious]") {
+TEST_CASE("an unknown type, or one with another size, is refused", "[checkpoint][malicious]") {
   for (const char* dtype : {"F128", "", "f32", "OBJECT", "F32 "})
     CHECK_THAT(refusal("{" + tensor("x", dtype, "1", "0,4") + "}", 4), ContainsSubstring("type"));
   CHECK_THAT(refusal("{" + tensor("x", "F64", "1", "0,4") + "}", 4),
              ContainsSubstring("needs 8 bytes"));
 }
 
-TEST_CASE("a header that is no UTF-8 is refused", "[checkpoint][malicious]") {
+TEST_CASE("a header that is not UTF-8 is refused", "[checkpoint][malicious]") {
   for (const char* name : {"\xff", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\\ud800"})
     CHECK_THAT(refusal("{" + tensor(name, "U8", "1", "0,1") + "}", 1),
                ContainsSubstring("not JSON"));
@@ -216,13 +215,13 @@ TEST_CASE("a manifest that claims more elements than its shards have is refused"
           != "it was accepted");
 }
 
-TEST_CASE("a shard that is a link, a FIFO or a folder is read or refused, never waited for",
+TEST_CASE("a link, a FIFO or a folder as shard is read or refused without a wait",
           "[checkpoint][malicious]") {
   const scratch_folder dir;
   const auto shard = save(dir.path(), 1) / "model-00001-of-00001.safetensors";
   fs::rename(shard, dir / "elsewhere");
   fs::create_symlink(dir / "elsewhere", shard);
-  CHECK(has_elements_of(dir / "iter_0000001", 1));  // a disk of one's own choice
+  CHECK(has_elements_of(dir / "iter_0000001", 1));  // a link of the user's own
   const auto refused = [&] { CHECK_THROWS_AS(open_checkpoint(dir / "iter_0000001"), input_error); };
   for (const char* target :
        {"/dev/zero", "/dev/null", "nowhere", "model-00001-of-00001.safetensors"}) {
@@ -239,7 +238,7 @@ TEST_CASE("a shard that is a link, a FIFO or a folder is read or refused, never 
   refused();
 }
 
-TEST_CASE("a folder of an iteration that is a link is no checkpoint of this run",
+TEST_CASE("a link as folder of an iteration is not a checkpoint of this run",
           "[checkpoint][malicious]") {
   const scratch_folder dir, other;
   save(other.path(), 5);

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What a box of a whole tensor holds.
+/// The elements of a box of a whole tensor.
 template <class T>
 std::vector<T> part_of(const std::vector<T>& all, const shape& of, const box& part) {
   std::vector<T> out(std::size_t(part.size()));
@@ -28,7 +28,7 @@ std::vector<T> part_of(const std::vector<T>& all, const shape& of, const box& pa
   return out;
 }
 
-/// Boxes that cover a tensor: halves by rows, by columns, by ranges, cut again and again.
+/// Boxes that cover a tensor: split repeatedly by rows, columns or ranges.
 std::vector<box> random_cut(const shape& of, std::mt19937& random, int cuts) {
   std::vector<box> out = {whole(of)};
   for (; cuts > 0; --cuts) {
@@ -87,7 +87,7 @@ std::vector<tensor> tensors() {
   return out;
 }
 
-/// Spread over `shards` files by chance.
+/// Distributes the pieces over `shards` files at random.
 fs::path save_in_parts(const fs::path& dir,
                        const std::vector<tensor>& all,
                        std::mt19937& random,
@@ -116,7 +116,7 @@ fs::path save_in_parts(const fs::path& dir,
 
 }  // namespace
 
-TEST_CASE("what was saved in some parts is read in others, bit for bit", "[checkpoint]") {
+TEST_CASE("a checkpoint saved in some pieces is read in others, bit for bit", "[checkpoint]") {
   std::mt19937 random(7);
   const auto all = tensors();
   for (int round = 0; round < 12; ++round) {
@@ -140,7 +140,7 @@ TEST_CASE("what was saved in some parts is read in others, bit for bit", "[check
   }
 }
 
-TEST_CASE("parts have their box in the name they have in the file", "[checkpoint]") {
+TEST_CASE("the names of pieces in a file include their boxes", "[checkpoint]") {
   const scratch_folder dir;
   const float x[] = {1, 2, 3, 4, 5, 6};
   const shard_to_write parts[] = {{"w", {2, 3}, {{0, 0}, {2, 2}}, {stored_type::f32, x}},
@@ -165,7 +165,7 @@ TEST_CASE("parts have their box in the name they have in the file", "[checkpoint
 }
 
 // CHECKPOINT-COVER
-TEST_CASE("a checkpoint with a gap or an overlap is not made visible", "[checkpoint]") {
+TEST_CASE("a checkpoint with a gap or an overlap does not become visible", "[checkpoint]") {
   const scratch_folder dir;
   const float x[12] = {};
   const auto commit = [&](const std::vector<shard_to_write>& parts) {
@@ -187,7 +187,7 @@ TEST_CASE("a checkpoint with a gap or an overlap is not made visible", "[checkpo
   CHECK_FALSE(fs::exists(dir / "iter_0000001"));
 }
 
-TEST_CASE("a damaged part is named, and the others are still read", "[checkpoint]") {
+TEST_CASE("a damaged piece is named, and the others can be read", "[checkpoint]") {
   const scratch_folder dir;
   const float x[] = {1, 2, 3, 4, 5, 6, 7, 8};
   checkpoint_manifest manifest;
@@ -228,7 +228,7 @@ TEST_CASE("a checkpoint of thousands of pieces is written and read", "[checkpoin
   CHECK(out == values);
 }
 
-TEST_CASE("boxes are read by several threads at once", "[checkpoint]") {
+TEST_CASE("several threads can read boxes at the same time", "[checkpoint]") {
   std::mt19937 random(3);
   const scratch_folder dir;
   const auto all = tensors();
@@ -250,7 +250,7 @@ TEST_CASE("boxes are read by several threads at once", "[checkpoint]") {
 
 namespace {
 
-/// A manifest with this list in place of its pieces, and a seal that is right.
+/// A manifest with these pieces and a valid seal.
 std::string manifest_with(const std::string& pieces, int version = 2) {
   checkpoint_manifest x;
   x.model = tiny_model();
@@ -284,7 +284,7 @@ std::string refusal(const std::string& pieces, int version = 2) {
 
 }  // namespace
 
-TEST_CASE("a manifest whose pieces cannot be is refused, saying what is wrong", "[checkpoint]") {
+TEST_CASE("a manifest with impossible pieces is refused with the reason", "[checkpoint]") {
   const auto list = [](const std::string& all) { return "\"pieces\": [" + all + "]"; };
   CHECK(refusal(list("")) == "");
   CHECK(refusal(list(piece("[4, 8]", "[0, 0]", "[4, 8]"))) == "");
@@ -332,7 +332,7 @@ TEST_CASE("a manifest whose pieces cannot be is refused, saying what is wrong", 
   CHECK_THAT(refusal(list(""), 0), ContainsSubstring("version 0"));
 }
 
-TEST_CASE("manifest and header must agree on each part", "[checkpoint]") {
+TEST_CASE("manifest and header must agree on each piece", "[checkpoint]") {
   const scratch_folder dir;
   const float x[8] = {};
   const auto save_cut = [&](std::int64_t iteration, std::int64_t at) {
@@ -350,7 +350,7 @@ TEST_CASE("manifest and header must agree on each part", "[checkpoint]") {
                     ContainsSubstring("'w[0:5]' is in the manifest but not in the file"));
 }
 
-TEST_CASE("checkpoints of format version 1 are still read", "[checkpoint]") {
+TEST_CASE("checkpoints of format version 1 can be read", "[checkpoint]") {
   // Built as version 1 wrote them: whole tensors, a map of them, the seal over all.
   const scratch_folder dir;
   const auto folder = dir / "iter_0000003";

@@ -26,14 +26,14 @@ std::string file_with(const std::string& header, std::size_t body) {
   return out + header + std::string(body, '\1');
 }
 
-/// Why the reader refuses these bytes; empty when it does not.
+/// The error of the reader; empty if it accepts these bytes.
 std::string refusal(const troupe::tests::scratch_folder& folder, const std::string& bytes) {
-  // Not durably: thousands of files are made here.
+  // Without fsync: there are thousands of files.
   std::ofstream(folder / "x.safetensors", std::ios::binary) << bytes;
   try {
     const safetensors_file file(folder / "x.safetensors");
     for (const auto& x : file.tensors())
-      hash64(file.bytes(x).data(), x.bytes);  // whatever was accepted can be touched
+      hash64(file.bytes(x).data(), x.bytes);  // accepted bytes can be read
     return "";
   } catch (const input_error& failure) {
     return failure.what();
@@ -60,7 +60,7 @@ std::string small_file(const troupe::tests::scratch_folder& folder) {
 
 }  // namespace
 
-TEST_CASE("tensors are read back as they were written, in their order", "[checkpoint]") {
+TEST_CASE("tensors survive a round trip in order", "[checkpoint]") {
   const troupe::tests::scratch_folder folder;
   small_file(folder);
   const safetensors_file file(folder / "small.safetensors");
@@ -86,15 +86,14 @@ TEST_CASE("tensors are read back as they were written, in their order", "[checkp
                     ContainsSubstring("'b'") && ContainsSubstring("U64"));
 }
 
-TEST_CASE("a type that is none has neither name nor size, and integers are no floats",
-          "[checkpoint]") {
+TEST_CASE("an invalid type has no name and size, and integers are not floats", "[checkpoint]") {
   CHECK_BREAKS("STORED-1", size_of(stored_type(99)));
   const std::byte bytes[4] = {};
   float one[1];
   CHECK_BREAKS("STORED-2", to_f32(stored_type::i32, bytes, one));
 }
 
-TEST_CASE("the bytes of a file are those of the format", "[checkpoint]") {
+TEST_CASE("the bytes of a file follow the format", "[checkpoint]") {
   const troupe::tests::scratch_folder folder;
   const std::uint16_t x[] = {0x3c00};
   const shard_to_write tensors[] = {whole_tensor("x", stored_type::f16, {1}, x)};
@@ -108,7 +107,7 @@ TEST_CASE("the bytes of a file are those of the format", "[checkpoint]") {
   CHECK(safetensors_file(folder / "none").tensors().empty());
 }
 
-TEST_CASE("half floats become the floats of the same value", "[checkpoint]") {
+TEST_CASE("half floats are converted to floats of the same value", "[checkpoint]") {
   const std::uint16_t in[]
       = {0x0000, 0x8000, 0x3c00, 0xc000, 0x7bff, 0x0400, 0x0001, 0x83ff, 0x3555};
   const float expected[] = {0, -0.0f, 1, -2, 65504, 0x1p-14f, 0x1p-24f, -0x1.ff8p-15f, 0x1.554p-2f};
@@ -122,7 +121,7 @@ TEST_CASE("half floats become the floats of the same value", "[checkpoint]") {
   CHECK(std::isnan(out[2]));
 }
 
-TEST_CASE("elements may begin at an odd byte", "[checkpoint]") {
+TEST_CASE("elements can start at an odd byte", "[checkpoint]") {
   const troupe::tests::scratch_folder folder;
   const auto bytes = file_with(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}   )", 8);
   REQUIRE((bytes.size() - 8) % 4 != 0);
@@ -133,7 +132,7 @@ TEST_CASE("elements may begin at an odd byte", "[checkpoint]") {
   CHECK(out[0] == out[1]);
 }
 
-TEST_CASE("a header that cannot be true is refused, saying what is wrong", "[checkpoint]") {
+TEST_CASE("an invalid header is refused with the reason", "[checkpoint]") {
   const troupe::tests::scratch_folder folder;
   const auto tensor
       = [](const std::string& dtype, const std::string& extents, const std::string& offsets) {
@@ -185,7 +184,7 @@ TEST_CASE("a header that cannot be true is refused, saying what is wrong", "[che
   CHECK_THAT(refusal(folder, std::string(8, '\xff')), ContainsSubstring("cut off"));
 }
 
-TEST_CASE("a file cut off anywhere is refused", "[checkpoint]") {
+TEST_CASE("a file truncated anywhere is refused", "[checkpoint]") {
   const troupe::tests::scratch_folder folder;
   const auto bytes = small_file(folder);
   for (std::size_t size = 0; size < bytes.size(); ++size)
@@ -193,7 +192,7 @@ TEST_CASE("a file cut off anywhere is refused", "[checkpoint]") {
       FAIL_CHECK("accepted when cut off after byte " << size);
 }
 
-TEST_CASE("whatever happens to a byte of the header, the reader refuses or reads", "[checkpoint]") {
+TEST_CASE("after any change of a byte of the header, the reader refuses or reads", "[checkpoint]") {
   const troupe::tests::scratch_folder folder;
   const auto bytes = small_file(folder);
   std::uint64_t header = 0;

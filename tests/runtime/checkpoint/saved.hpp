@@ -1,4 +1,4 @@
-// Small checkpoints whose elements follow from their iteration.
+// Small checkpoints whose elements depend on their iteration.
 
 #pragma once
 
@@ -25,7 +25,7 @@ inline gpt_config tiny_model() {
   return x;
 }
 
-/// Elements of the tensors of an iteration: other iterations have others.
+/// Elements of the tensors of an iteration; they differ between iterations.
 inline std::vector<float> elements(std::int64_t iteration, std::size_t n = 64) {
   return normal<float>(n, std::uint32_t(iteration));
 }

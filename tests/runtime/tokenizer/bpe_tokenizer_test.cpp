@@ -26,8 +26,7 @@ bpe_vocabulary some_vocabulary() {
   return trainer.train({.vocabulary_size = 300});
 }
 
-/// GPT-2's own description of encoding a word: the pair of lowest rank, everywhere, again and
-/// again.
+/// Encodes a word by GPT-2's definition: merges the pair of lowest rank everywhere, repeatedly.
 ids encode_slowly(const bpe_vocabulary& x, std::string_view word) {
   ids pieces;
   for (const char byte : word)
@@ -63,7 +62,7 @@ TEST_CASE("BPE-1: no pair of a vocabulary's merges occurs twice", "[tokenizer]")
   CHECK_BREAKS("BPE-1", bpe_tokenizer(vocabulary));
 }
 
-TEST_CASE("a word is merged by rank, as worked out by hand", "[tokenizer]") {
+TEST_CASE("a word is merged by rank, as computed by hand", "[tokenizer]") {
   bpe_trainer trainer;
   trainer.add("aab aab ab");  // merges: a b -> 256, a ab -> 257
   const bpe_tokenizer t(trainer.train({.vocabulary_size = 300}));
@@ -76,7 +75,7 @@ TEST_CASE("a word is merged by rank, as worked out by hand", "[tokenizer]") {
   CHECK(t.vocabulary_size() == 259);
 }
 
-TEST_CASE("any bytes come back as they were", "[tokenizer]") {
+TEST_CASE("any bytes survive a round trip", "[tokenizer]") {
   const bpe_tokenizer t(some_vocabulary());
   std::mt19937 random(3);
   for (std::size_t size = 0; size < 300; ++size) {
@@ -90,15 +89,14 @@ TEST_CASE("any bytes come back as they were", "[tokenizer]") {
   CHECK(t.decode(t.encode("ä\xC3 中\xE4\xB8 <|endoftext|>")) == "ä\xC3 中\xE4\xB8 <|endoftext|>");
 }
 
-TEST_CASE("what is not UTF-8 encodes byte by byte", "[tokenizer]") {
+TEST_CASE("invalid UTF-8 is encoded byte by byte", "[tokenizer]") {
   const auto vocabulary = some_vocabulary();
   const bpe_tokenizer t(vocabulary);
   CHECK(t.encode("the\xC3 the").size() == 3);
   CHECK(t.encode("the\xC3 the")[1] == vocabulary.byte_ids[0xC3]);
 }
 
-TEST_CASE("encoding equals GPT-2's description, also for merges that no training made",
-          "[tokenizer]") {
+TEST_CASE("encoding equals GPT-2's definition, also for merges without training", "[tokenizer]") {
   std::mt19937 random(7);
   for (int round = 0; round < 30; ++round) {
     auto vocabulary = some_vocabulary();
@@ -111,12 +109,12 @@ TEST_CASE("encoding equals GPT-2's description, also for merges that no training
         word += "abthe"[random() % (i % 2 == 0 ? 2 : 5)];
       const auto expected = encode_slowly(vocabulary, word);
       CHECK(t.encode(word) == expected);
-      CHECK(t.encode(word) == expected);  // now from the cache
+      CHECK(t.encode(word) == expected);  // from the cache
     }
   }
 }
 
-TEST_CASE("<|endoftext|> is special only where the caller asks", "[tokenizer]") {
+TEST_CASE("<|endoftext|> is special on request only", "[tokenizer]") {
   const bpe_tokenizer t(some_vocabulary());
   const std::string text = "the<|endoftext|><|endoftext|> the<|endoftext|>";
   const auto plain = t.encode(text);
@@ -129,7 +127,7 @@ TEST_CASE("<|endoftext|> is special only where the caller asks", "[tokenizer]") 
   CHECK(t.decode(ids{t.end_of_document()}) == "<|endoftext|>");
 }
 
-TEST_CASE("append keeps what is there, and ids outside the vocabulary are refused", "[tokenizer]") {
+TEST_CASE("append keeps earlier ids, and ids outside the vocabulary are refused", "[tokenizer]") {
   const bpe_tokenizer t(some_vocabulary());
   ids found{1, 2};
   t.append("the", found);
@@ -139,15 +137,16 @@ TEST_CASE("append keeps what is there, and ids outside the vocabulary are refuse
   CHECK_THROWS_AS(t.decode(ids{-1}), input_error);
 }
 
-TEST_CASE("a word of a megabyte takes no quadratic time", "[tokenizer]") {
+TEST_CASE("a word of a megabyte does not take quadratic time", "[tokenizer]") {
   const bpe_tokenizer t(some_vocabulary());
   std::string text;
   while (text.size() < 1'000'000)
     text += "abaaababbaaaaaab";
-  CHECK(t.decode(t.encode(text)) == text);  // quadratic: some 10^12 steps, beyond the test's limit
+  // Quadratic: some 10^12 steps, beyond the test's time limit.
+  CHECK(t.decode(t.encode(text)) == text);
 }
 
-TEST_CASE("several threads encode at once as one does", "[tokenizer][threads]") {
+TEST_CASE("several threads encode at the same time with the same result", "[tokenizer][threads]") {
   const bpe_tokenizer t(some_vocabulary());
   std::mt19937 random(23);
   std::vector<std::string> texts;
@@ -168,7 +167,7 @@ TEST_CASE("several threads encode at once as one does", "[tokenizer][threads]") 
   CHECK(wrong == std::vector<int>(4));
 }
 
-TEST_CASE("a fingerprint stands for tokens, ids and the order of merges", "[tokenizer]") {
+TEST_CASE("a fingerprint depends on tokens, ids and the order of merges", "[tokenizer]") {
   const auto vocabulary = some_vocabulary();
   const bpe_tokenizer t(vocabulary);
   const troupe::tests::scratch_folder folder;

@@ -38,9 +38,9 @@ std::string random_word(std::mt19937& random, unsigned letters) {
 
 }  // namespace
 
-TEST_CASE("merges of a tiny text are those worked out by hand", "[tokenizer]") {
+TEST_CASE("the merges of a tiny text equal those computed by hand", "[tokenizer]") {
   // Words aab, _aab, _ab: (a,b) 3 times, (a,a) and (_,a) twice. Merged to a ab, _ a ab, _ ab:
-  // (a,ab) twice, the rest once. Merged to aab, _ aab, _ ab: nothing twice.
+  // (a,ab) twice, the rest once. Merged to aab, _ aab, _ ab: no pair twice.
   const auto made = trained({"aab aab ab"}, {.vocabulary_size = 1000});
   CHECK(merge_lines(made) == lines{"a b", "a ab"});
   CHECK(made.tokens.size() == 259);
@@ -51,7 +51,7 @@ TEST_CASE("merges of a tiny text are those worked out by hand", "[tokenizer]") {
   CHECK(made.byte_ids['a'] == 64);
 }
 
-TEST_CASE("BPE-ORDER: of equal counts the smaller left id goes first, then the smaller right id",
+TEST_CASE("BPE-ORDER: with equal counts the smaller left id is first, then the smaller right id",
           "[tokenizer]") {
   CHECK(merge_lines(trained({"dc", "ba"}, {.vocabulary_size = 300, .minimum_count = 1}))
         == lines{"b a", "d c"});
@@ -68,7 +68,7 @@ TEST_CASE("overlapping pairs are merged from the left", "[tokenizer]") {
         == lines{"a a", "aa a", "aa aaa"});
 }
 
-TEST_CASE("the vocabulary has the size asked for, no less than 257", "[tokenizer]") {
+TEST_CASE("the vocabulary has the requested size, at least 257", "[tokenizer]") {
   CHECK(trained({"abc abc abc"}, {.vocabulary_size = 258}).tokens.size() == 258);
   CHECK(trained({"abc abc abc"}, {.vocabulary_size = 257}).merges.empty());
   CHECK(trained({}, {.vocabulary_size = 500}).tokens.size() == 257);
@@ -81,7 +81,7 @@ TEST_CASE("no word spans two documents, and invalid bytes are never merged", "[t
   CHECK(trained({"\xFF\xFE\xFF\xFE\xFF\xFE"}, {.vocabulary_size = 300}).merges.empty());
 }
 
-TEST_CASE("the order of the documents does not matter", "[tokenizer]") {
+TEST_CASE("the order of documents does not matter", "[tokenizer]") {
   std::mt19937 random(11);
   lines documents;
   for (int i = 0; i < 500; ++i)
@@ -91,7 +91,7 @@ TEST_CASE("the order of the documents does not matter", "[tokenizer]") {
   CHECK(trained(documents, {.vocabulary_size = 400}) == made);
 }
 
-TEST_CASE("counts kept along the way equal counts made anew for each merge", "[tokenizer]") {
+TEST_CASE("incremental counts equal counts computed again for each merge", "[tokenizer]") {
   std::mt19937 random(13);
   for (int round = 0; round < 20; ++round) {
     lines documents;
@@ -128,7 +128,7 @@ TEST_CASE("counts kept along the way equal counts made anew for each merge", "[t
   }
 }
 
-TEST_CASE("BPE-UNIQUE: no token comes about by two merges", "[tokenizer]") {
+TEST_CASE("BPE-UNIQUE: no token results from two merges", "[tokenizer]") {
   std::mt19937 random(17);
   for (unsigned round = 0; round < 60; ++round) {
     lines words;
@@ -157,7 +157,7 @@ TEST_CASE("memory is bounded by dropping the rarest words", "[tokenizer]") {
   CHECK(trainer.distinct_words() <= 1);
 }
 
-TEST_CASE("training tells how far it is", "[tokenizer]") {
+TEST_CASE("training reports its progress", "[tokenizer]") {
   std::vector<std::uint64_t> told;
   trained({"abc abc abc"}, {.vocabulary_size = 259, .progress = [&](auto done, auto total) {
                               CHECK(total == 259);

@@ -16,7 +16,7 @@ using json = nlohmann::json;
 
 namespace {
 
-/// A good pair of files that each test spoils in one place.
+/// A valid pair of files; each test damages one place.
 struct saved_vocabulary {
   saved_vocabulary() {
     bpe_trainer trainer;
@@ -51,7 +51,7 @@ struct saved_vocabulary {
 
 }  // namespace
 
-TEST_CASE("a saved vocabulary loads as it was, and saves as the same bytes", "[tokenizer]") {
+TEST_CASE("a saved vocabulary loads unchanged, and saves as the same bytes", "[tokenizer]") {
   const saved_vocabulary saved;
   const auto loaded = saved.load();
   CHECK(loaded == saved.made);
@@ -60,7 +60,7 @@ TEST_CASE("a saved vocabulary loads as it was, and saves as the same bytes", "[t
     CHECK(read_text(saved.folder / name) == read_text(saved.folder / "deeper/again" / name));
 }
 
-TEST_CASE("the files are those of docs/formats/tokenizer.md", "[tokenizer]") {
+TEST_CASE("the files follow docs/formats/tokenizer.md", "[tokenizer]") {
   const saved_vocabulary saved;
   CHECK(read_text(saved.merge_file) == "#version: 0.2\na b\na ab\n");
   const auto vocab = read_text(saved.vocab_file);
@@ -68,7 +68,7 @@ TEST_CASE("the files are those of docs/formats/tokenizer.md", "[tokenizer]") {
   CHECK(vocab.ends_with("\"\u0143\": 255, \"ab\": 256, \"aab\": 257, \"<|endoftext|>\": 258}\n"));
 }
 
-TEST_CASE("a missing, empty or broken vocabulary file is refused by name", "[tokenizer]") {
+TEST_CASE("a missing, empty or damaged vocabulary file is refused by name", "[tokenizer]") {
   const saved_vocabulary saved;
   CHECK_THROWS_WITH(load_bpe_vocabulary(saved.folder / "none.json", saved.merge_file),
                     ContainsSubstring("none.json") && ContainsSubstring("No such file"));
@@ -99,7 +99,7 @@ TEST_CASE("ids must be the numbers from 0, each once", "[tokenizer]") {
   CHECK_THAT(with_id(257), ContainsSubstring("have the same id 257"));
 }
 
-TEST_CASE("a vocabulary has all bytes and an end of document", "[tokenizer]") {
+TEST_CASE("a vocabulary needs all bytes and an end of document", "[tokenizer]") {
   const saved_vocabulary saved;
   const auto renamed = [&](const std::string& from) {
     auto spoilt = saved.tokens;
@@ -111,7 +111,7 @@ TEST_CASE("a vocabulary has all bytes and an end of document", "[tokenizer]") {
   CHECK_THAT(renamed("<|endoftext|>"), ContainsSubstring("for the end of a document"));
 }
 
-TEST_CASE("a merge that is wrong is refused with its line", "[tokenizer]") {
+TEST_CASE("an invalid merge is refused with its line", "[tokenizer]") {
   const saved_vocabulary saved;
   const auto with
       = [&](const std::string& merges) { return saved.complaint_of(saved.tokens.dump(), merges); };

@@ -8,7 +8,7 @@
 
 using namespace troupe::runtime;
 
-TEST_CASE("256 bytes have 256 characters and come back from them", "[tokenizer]") {
+TEST_CASE("256 bytes map to 256 characters and back", "[tokenizer]") {
   std::set<std::string_view> distinct;
   for (unsigned byte = 0; byte < 256; ++byte) {
     const std::string alone(1, static_cast<char>(byte));
@@ -36,7 +36,7 @@ TEST_CASE("ids 0 to 255 follow the characters, as in GPT-2's vocab.json", "[toke
   CHECK(order[255] == 0xAD);
 }
 
-TEST_CASE("characters that stand for no byte are told", "[tokenizer]") {
+TEST_CASE("characters that represent no byte are recognised", "[tokenizer]") {
   CHECK_FALSE(to_bytes("a b"));
   CHECK_FALSE(to_bytes("\u0144"));
   CHECK_FALSE(to_bytes("\u4e2d"));

@@ -1,4 +1,4 @@
-// Prompts against those of transformers (tests/golden/template/make.py), and the files of a folder.
+// Prompts, compared with transformers (tests/golden/template/make.py), and files of a folder.
 
 #include "runtime/tokenizer/chat_template.hpp"
 
@@ -72,8 +72,7 @@ std::string prompt_in(const std::filesystem::path& folder,
 
 }  // namespace
 
-TEST_CASE("conversations become the prompts that transformers makes of them",
-          "[tokenizer][golden]") {
+TEST_CASE("conversations become the same prompts as in transformers", "[tokenizer][golden]") {
   const auto& settings = golden_prompts().at("settings");
   std::size_t prompts = 0;
   for (const auto& [name, by_conversation] : golden_prompts().at("prompts").items()) {
@@ -91,7 +90,7 @@ TEST_CASE("conversations become the prompts that transformers makes of them",
   CHECK(prompts > 200);
 }
 
-TEST_CASE("what the assistant says is known by its bytes", "[tokenizer][golden]") {
+TEST_CASE("the assistant's text is located by bytes", "[tokenizer][golden]") {
   std::size_t ranges = 0;
   for (const auto& [name, by_conversation] : golden_prompts().at("generations").items())
     for (const auto& [which, expected] : by_conversation.items()) {
@@ -106,7 +105,7 @@ TEST_CASE("what the assistant says is known by its bytes", "[tokenizer][golden]"
   CHECK(ranges >= 3);
 }
 
-TEST_CASE("a folder's template is found where the hub puts it", "[tokenizer]") {
+TEST_CASE("a folder's template is found in all places of the hub's format", "[tokenizer]") {
   const troupe::tests::scratch_folder scratch;
   const auto folder = scratch.path() / "model";
   put(folder / "tokenizer_config.json",
@@ -131,7 +130,7 @@ TEST_CASE("a folder's template is found where the hub puts it", "[tokenizer]") {
                        MessageMatches(ContainsSubstring("only default, rag")));
 }
 
-TEST_CASE("folders and conversations that are none are refused", "[tokenizer]") {
+TEST_CASE("invalid folders and conversations are refused", "[tokenizer]") {
   const troupe::tests::scratch_folder scratch;
   CHECK_THROWS_MATCHES(prompt_in(scratch.path()),
                        input_error,

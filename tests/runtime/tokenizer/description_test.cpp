@@ -35,7 +35,7 @@ TEST_CASE("a tokenizer is found again after its files were moved away", "[tokeni
   const auto original = make_tokenizer(choice);
   const auto description = describe(choice, *original);
   keep_tokenizer(description, folder / "run");
-  const auto part = folder / "run/tokenizer/merges.txt.partial-7";  // of a process that was killed
+  const auto part = folder / "run/tokenizer/merges.txt.partial-7";  // of a killed process
   write_text(part, "half");
   std::filesystem::last_write_time(
       part, std::filesystem::file_time_type::clock::now() - surely_dead - std::chrono::hours(1));
@@ -47,7 +47,7 @@ TEST_CASE("a tokenizer is found again after its files were moved away", "[tokeni
   CHECK(found->encode("aab abab") == original->encode("aab abab"));
 }
 
-TEST_CASE("the files of a tokenizer may lie at a path that is not UTF-8", "[tokenizer]") {
+TEST_CASE("the files of a tokenizer can have a path that is not UTF-8", "[tokenizer]") {
   const scratch_folder folder;
   const auto choice = saved(folder / "first \xff", "aab aab abab");
   const auto original = make_tokenizer(choice);
@@ -59,7 +59,7 @@ TEST_CASE("the files of a tokenizer may lie at a path that is not UTF-8", "[toke
         == original->fingerprint());
 }
 
-TEST_CASE("another tokenizer is neither taken for it nor put over it", "[tokenizer]") {
+TEST_CASE("another tokenizer is not confused with it and does not overwrite it", "[tokenizer]") {
   const scratch_folder folder;
   const auto first = saved(folder / "first", "aab aab abab");
   const auto second = saved(folder / "second", "xyz xyz xyxy");
@@ -73,7 +73,7 @@ TEST_CASE("another tokenizer is neither taken for it nor put over it", "[tokeniz
                     ContainsSubstring("fingerprint"));
 }
 
-TEST_CASE("a damaged copy is written again where checkpoints know the tokenizer", "[tokenizer]") {
+TEST_CASE("a damaged copy is written again if checkpoints know the tokenizer", "[tokenizer]") {
   const scratch_folder folder;
   const auto choice = saved(folder / "first", "aab aab abab");
   const auto original = make_tokenizer(choice);
@@ -86,7 +86,7 @@ TEST_CASE("a damaged copy is written again where checkpoints know the tokenizer"
   CHECK(described_tokenizer(description, folder / "run")->fingerprint() == original->fingerprint());
 }
 
-TEST_CASE("descriptions are of one tokenizer wherever its files are", "[tokenizer]") {
+TEST_CASE("descriptions of one tokenizer are equal wherever its files are", "[tokenizer]") {
   const scratch_folder folder;
   const auto described = [&](const char* name, const char* text) {
     const auto choice = saved(folder / name, text);
@@ -97,8 +97,7 @@ TEST_CASE("descriptions are of one tokenizer wherever its files are", "[tokenize
   CHECK_FALSE(describe_the_same(one, described("other", "xyz xyz xyxy")));
 }
 
-TEST_CASE("chat templates are kept beside the tokenizer, and those that are kept stay",
-          "[tokenizer]") {
+TEST_CASE("chat templates are stored with the tokenizer, and stored ones stay", "[tokenizer]") {
   const scratch_folder folder;
   const auto choice = saved(folder / "first", "aab aab abab");
   write_text(folder / "first/chat_template.jinja", "first");
@@ -117,7 +116,7 @@ TEST_CASE("chat templates are kept beside the tokenizer, and those that are kept
   CHECK(kept.special_tokens["eos_token"] == "</s>");
 }
 
-TEST_CASE("numbers need no files, and rubbish is refused", "[tokenizer]") {
+TEST_CASE("a NullTokenizer needs no files, and invalid descriptions are refused", "[tokenizer]") {
   const scratch_folder folder;
   const tokenizer_choice choice{.type = "NullTokenizer", .vocabulary_size = 50};
   const auto description = describe(choice, *make_tokenizer(choice));

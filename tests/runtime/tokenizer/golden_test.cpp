@@ -1,4 +1,4 @@
-// Our words, merges and encodings against HuggingFace's: tests/golden/tokenizer/make.py.
+// Words, merges and encodings, compared with Hugging Face's (tests/golden/tokenizer/make.py).
 
 #include "runtime/core/file.hpp"
 #include "runtime/tokenizer/bpe_tokenizer.hpp"
@@ -29,7 +29,7 @@ bpe_vocabulary trained() {
 
 }  // namespace
 
-TEST_CASE("training makes the tokens and merges that HuggingFace makes", "[tokenizer][golden]") {
+TEST_CASE("training gives the same tokens and merges as Hugging Face's", "[tokenizer][golden]") {
   const auto made = trained();
   CHECK(made.tokens == golden().at("tokens").get<std::vector<std::string>>());
   std::vector<std::string> merges;
@@ -39,7 +39,7 @@ TEST_CASE("training makes the tokens and merges that HuggingFace makes", "[token
   CHECK(merges == golden().at("merges").get<std::vector<std::string>>());
 }
 
-TEST_CASE("words are cut as GPT-2's expression cuts them", "[tokenizer][golden]") {
+TEST_CASE("words are split as by GPT-2's expression", "[tokenizer][golden]") {
   REQUIRE(golden().at("cases").size() == 64);
   const pre_tokenizer rule;
   for (const auto& one : golden().at("cases")) {
@@ -53,7 +53,7 @@ TEST_CASE("words are cut as GPT-2's expression cuts them", "[tokenizer][golden]"
   }
 }
 
-TEST_CASE("texts encode to the ids that HuggingFace gives", "[tokenizer][golden]") {
+TEST_CASE("texts are encoded to Hugging Face's ids", "[tokenizer][golden]") {
   const bpe_tokenizer t(trained());
   for (const auto& one : golden().at("cases")) {
     const auto text = one.at("text").get<std::string>();

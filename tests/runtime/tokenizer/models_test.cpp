@@ -1,4 +1,4 @@
-// Tokenizers of all kinds of models against those who made the kinds:
+// Tokenizers of all kinds of models, compared with their original libraries:
 // tests/golden/tokenizer/make_models.py.
 
 #include "runtime/core/base64.hpp"
@@ -55,7 +55,7 @@ std::string readable(const tokenizer& by, ids from) {
   return by.decode(from);
 }
 
-/// As the libraries write what is no UTF-8.
+/// Replaces invalid UTF-8 as the libraries do.
 std::string as_utf8(const std::string& text) {
   return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace));
 }
@@ -102,7 +102,7 @@ TEST_CASE("models of all kinds give Hugging Face's ids and texts", "[tokenizer][
   }
 }
 
-TEST_CASE("models of SentencePiece give its library's ids and texts", "[tokenizer][golden]") {
+TEST_CASE("SentencePiece models give its library's ids and texts", "[tokenizer][golden]") {
   for (const auto& [kind, one] : all().at("sentencepiece").items()) {
     const scratch_folder folder;
     write_text(folder / "tokenizer.model", from_base64(one.at("model").get<std::string>()));
@@ -132,7 +132,7 @@ TEST_CASE("models of SentencePiece give its library's ids and texts", "[tokenize
   }
 }
 
-TEST_CASE("files of tiktoken in both forms give its ids", "[tokenizer][golden]") {
+TEST_CASE("tiktoken files in both formats give its ids", "[tokenizer][golden]") {
   const auto& golden = all().at("tiktoken");
   const scratch_folder folder;
   write_text(folder / "cl100k_base.tiktoken", lines_of(golden.at("tokens")));
@@ -158,14 +158,14 @@ TEST_CASE("files of tiktoken in both forms give its ids", "[tokenizer][golden]")
   CHECK(by_lines->vocabulary_size() == 100277);
   CHECK(by_list->end_of_document() == 2);
   CHECK(by_list->vocabulary_size() == size);
-  // Kept with a run, with the pattern that the file does not name.
+  // Stored with a run, including the pattern, which is not in the file.
   const auto description = describe(lines, *by_lines);
   keep_tokenizer(description, folder / "run");
   std::filesystem::remove(lines.model);
   CHECK(described_tokenizer(description, folder / "run")->fingerprint() == by_lines->fingerprint());
 }
 
-TEST_CASE("what a file of tiktoken must be is said", "[tokenizer]") {
+TEST_CASE("an invalid tiktoken file is refused with the reason", "[tokenizer]") {
   const scratch_folder folder;
   const auto file = folder / "x.tiktoken";
   const auto with = [&](const std::string& content, const std::string& pattern) {
@@ -202,7 +202,7 @@ TEST_CASE("what a file of tiktoken must be is said", "[tokenizer]") {
   CHECK_THAT(with(list.dump(), "v2"), ContainsSubstring("it is not 3: ranks ascend by one"));
 }
 
-TEST_CASE("BERT's vocab.txt gives what its tokenizer.json gives", "[tokenizer]") {
+TEST_CASE("BERT's vocab.txt gives the same ids as its tokenizer.json", "[tokenizer]") {
   for (const auto* kind : {"bert", "bert cased"}) {
     const auto& file = all().at("kinds").at(kind).at("file");
     std::vector<std::string> tokens(file.at("model").at("vocab").size());
@@ -232,8 +232,7 @@ TEST_CASE("BERT's vocab.txt gives what its tokenizer.json gives", "[tokenizer]")
   }
 }
 
-TEST_CASE("a folder's other files decide which tokenizer it is, or that it is none",
-          "[tokenizer]") {
+TEST_CASE("the other files of a folder decide which tokenizer it is, if any", "[tokenizer]") {
   const auto with = [](const char* main, const char* name, const char* text) -> std::string {
     const scratch_folder folder;
     write_text(folder / main, "x\n");
@@ -275,7 +274,7 @@ TEST_CASE("characters that a model does not know are unknown, left out or refuse
   CHECK(by->encode("t\u4e2dh") == by->encode("th"));
 }
 
-TEST_CASE("files that the library reads otherwise than they look are refused", "[tokenizer]") {
+TEST_CASE("files with a surprising meaning in the library are refused", "[tokenizer]") {
   auto file = all().at("kinds").at("llama2 new").at("file");
   file["normalizer"] = {{"type", "Strip"}, {"strip_left", true}, {"strip_right", true}};
   CHECK_THROWS_WITH(hub_tokenizer(file, "</s>"), ContainsSubstring("take what a text begins with"));
@@ -303,7 +302,7 @@ TEST_CASE("files that the library reads otherwise than they look are refused", "
   CHECK_THROWS_WITH(hub_tokenizer(file, "[SEP]"), ContainsSubstring("more than 4096 bytes"));
 }
 
-TEST_CASE("pieces that each place of a text is compared with are not too long", "[tokenizer]") {
+TEST_CASE("pieces that are compared at each place of a text have a limited length", "[tokenizer]") {
   const std::string piece(2000, 'a');
   auto file = all().at("kinds").at("bert").at("file");
   file["model"]["vocab"][piece] = file["model"]["vocab"].size();
@@ -313,8 +312,7 @@ TEST_CASE("pieces that each place of a text is compared with are not too long", 
   CHECK_THROWS_WITH(hub_tokenizer(file, "</s>"), ContainsSubstring("has 2000 bytes, more than"));
 }
 
-TEST_CASE("an added token decodes to its own characters where words are those of bytes",
-          "[tokenizer]") {
+TEST_CASE("an added token decodes to its own characters in a byte-level model", "[tokenizer]") {
   for (const bool by_normalizer : {false, true}) {
     const auto& kind = all().at("kinds").at(by_normalizer ? "bytes first" : "falcon");
     json file = kind.at("file");
@@ -331,7 +329,7 @@ TEST_CASE("an added token decodes to its own characters where words are those of
   }
 }
 
-TEST_CASE("what decides ids is in the fingerprint, decoder and post-processor are not",
+TEST_CASE("the fingerprint covers what decides ids, without decoder and post-processor",
           "[tokenizer]") {
   const auto with = [](const std::string& kind, const char* at, const json& value) {
     auto file = all().at("kinds").at(kind).at("file");

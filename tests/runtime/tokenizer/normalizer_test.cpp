@@ -16,7 +16,7 @@ std::string by(normalizer::step step, std::string_view text) {
   return normalizer({std::move(step)}).apply(text);
 }
 
-/// What added tokens leave of a text: stretches in brackets, ids between them.
+/// The text between added tokens in brackets, and the ids of added tokens.
 std::string split(const added_tokens& tokens, std::string_view text, bool with_special = true) {
   std::string out;
   tokens.split(
@@ -54,7 +54,7 @@ TEST_CASE("NORMAL-1: a normalizer is given valid UTF-8", "[tokenizer]") {
   CHECK_BREAKS("NORMAL-1", by(lowercase(), "\xFF"));
 }
 
-TEST_CASE("forms are Unicode's", "[tokenizer]") {
+TEST_CASE("normal forms equal Unicode's", "[tokenizer]") {
   CHECK(by(unicode_form::nfc, "e\u0301") == "\u00e9");
   CHECK(by(unicode_form::nfd, "\u00e9") == "e\u0301");
   CHECK(by(unicode_form::nfkc, "\ufb01 e\u0301\u00b2") == "fi \u00e92");
@@ -62,7 +62,7 @@ TEST_CASE("forms are Unicode's", "[tokenizer]") {
   CHECK(by(unicode_form::nfc, "\ufb01") == "\ufb01");
 }
 
-TEST_CASE("NORMAL-2: every character has its forms, which are those of themselves",
+TEST_CASE("NORMAL-2: every character has its normal forms, which are their own normal forms",
           "[tokenizer][unthreaded]") {
   const normalizer nfc({unicode_form::nfc}), nfd({unicode_form::nfd}), nfkc({unicode_form::nfkc}),
       nfkd({unicode_form::nfkd});
@@ -80,9 +80,8 @@ TEST_CASE("NORMAL-2: every character has its forms, which are those of themselve
   CHECK((nfkd.apply(nfkc.apply(all)) == compatible));
 }
 
-TEST_CASE("marks come in the order of their classes, those of one class as they stood",
-          "[tokenizer]") {
-  // Classes 220, 230, 230, 202, 129 and 130 of what a character of class 0 is made of.
+TEST_CASE("marks are sorted by class, and stay in order within a class", "[tokenizer]") {
+  // Classes 220, 230, 230, 202; then 129 and 130, from the decomposition of a character of class 0.
   CHECK(by(unicode_form::nfd, "a\u0301\u0316\u0308\u0327") == "a\u0327\u0316\u0301\u0308");
   CHECK(by(unicode_form::nfd, "\u0f73\u0f73") == "\u0f71\u0f71\u0f72\u0f72");
   CHECK(by(unicode_form::nfc, "a\u0316\u0301") == "\u00e1\u0316");
@@ -90,7 +89,7 @@ TEST_CASE("marks come in the order of their classes, those of one class as they 
   CHECK(by(unicode_form::nfd, "\u0301\u0316a\u0301\u0316") == "\u0316\u0301a\u0316\u0301");
 }
 
-TEST_CASE("a run of a million marks takes no quadratic time", "[tokenizer]") {
+TEST_CASE("a run of a million marks does not take quadratic time", "[tokenizer]") {
   constexpr int pairs = 500'000;
   std::string text = "a", acute, grave_below;
   for (int i = 0; i < pairs; ++i) {
@@ -102,7 +101,7 @@ TEST_CASE("a run of a million marks takes no quadratic time", "[tokenizer]") {
   CHECK((by(unicode_form::nfc, text) == "\u00e1" + grave_below + acute.substr(2)));
 }
 
-TEST_CASE("steps of a normalizer follow each other", "[tokenizer]") {
+TEST_CASE("the steps of a normalizer run in order", "[tokenizer]") {
   CHECK(by(lowercase(), "\u0130\u00c4\u03a3 A") == "i\u0307\u00e4\u03c3 a");
   CHECK(by(replaced{expression("a+"), "b"}, "aaxa") == "bxb");
   CHECK(by(replaced{expression("x*"), "-"}, "axb") == "-a-b-");
@@ -112,7 +111,7 @@ TEST_CASE("steps of a normalizer follow each other", "[tokenizer]") {
   CHECK(normalizer({prepended{" A"}, lowercase(), stripped{true, false}}).apply("B ") == "ab ");
 }
 
-TEST_CASE("an added token may want room, and take it", "[tokenizer]") {
+TEST_CASE("an added token can require word boundaries and take white space", "[tokenizer]") {
   CHECK(split({.id = 7, .content = "on"}, "on stone") == "7[ st]7[e]");
   CHECK(split({.id = 7, .content = "on", .single_word = true}, "on stone, on") == "7[ stone, ]7");
   CHECK(split({.id = 7, .content = "on", .single_word = true}, "\u00e9on on_") == "[\u00e9on on_]");
@@ -124,10 +123,10 @@ TEST_CASE("an added token may want room, and take it", "[tokenizer]") {
   CHECK(split({.id = 7, .content = "on"}, "") == "");
 }
 
-TEST_CASE("white space that a token took may begin another", "[tokenizer]") {
+TEST_CASE("white space that one token took can start another", "[tokenizer]") {
   const added_tokens all({{.id = 1, .content = "on", .rstrip = true}, {.id = 2, .content = "\n"}});
-  CHECK(split(all, "on \n b") == "12[ b]");  // as Hugging Face's
-  // Time does not grow with the square of a text.
+  CHECK(split(all, "on \n b") == "12[ b]");  // as in Hugging Face's
+  // The time is not quadratic in the text.
   std::int64_t found = 0;
   const std::string tabs(300000, '\t');
   for (const bool left : {false, true})
@@ -137,16 +136,17 @@ TEST_CASE("white space that a token took may begin another", "[tokenizer]") {
   CHECK(found == 600000);
 }
 
-TEST_CASE("of added tokens the longest counts", "[tokenizer]") {
-  const added_tokens all({{.id = 1, .content = "<"},
-                          {.id = 2, .content = "<a>"},
-                          {.id = 3, .content = "<a><b>"},
-                          {.id = 4, .content = "<a>"},  // counts: as one before
-                          {.id = 5, .content = ""}});
+TEST_CASE("of several matching added tokens the longest counts", "[tokenizer]") {
+  const added_tokens all(
+      {{.id = 1, .content = "<"},
+       {.id = 2, .content = "<a>"},
+       {.id = 3, .content = "<a><b>"},
+       {.id = 4, .content = "<a>"},  // replaces the earlier one with the same content
+       {.id = 5, .content = ""}});
   CHECK(split(all, "<a<a><a><b<a><b>") == "1[a]441[b]3");
 }
 
-TEST_CASE("classes of an expression are Unicode's", "[tokenizer]") {
+TEST_CASE("character classes of an expression equal Unicode's", "[tokenizer]") {
   CHECK(matches(R"(^\s$)", "\u0085"));
   CHECK_FALSE(matches(R"(^\s$)", "\u180e"));
   CHECK(matches(R"(^[\s]$)", "\u2003"));
@@ -195,7 +195,7 @@ TEST_CASE("classes of an expression are Unicode's", "[tokenizer]") {
   CHECK_THROWS_WITH(expression("a(b"), ContainsSubstring("'a(b': missing closing parenthesis"));
 }
 
-TEST_CASE("an expression that tries too many ways is stopped", "[tokenizer]") {
+TEST_CASE("an expression that backtracks too often is stopped", "[tokenizer]") {
   const expression slow(R"((?:a|aa)+[0-9])");
   expression_search search(slow);
   CHECK_THROWS_WITH(search.find(std::string(5000, 'a'), 0),

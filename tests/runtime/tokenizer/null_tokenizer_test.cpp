@@ -19,7 +19,7 @@ TEST_CASE("a NullTokenizer reads decimal ids between white space", "[tokenizer]"
   CHECK(t.end_of_document() == 99);
 }
 
-TEST_CASE("a NullTokenizer refuses what is no id of its vocabulary", "[tokenizer]") {
+TEST_CASE("a NullTokenizer refuses texts that are not ids of its vocabulary", "[tokenizer]") {
   const null_tokenizer t(100);
   CHECK_THROWS_AS(t.encode("1 100"), input_error);
   CHECK_THROWS_WITH(t.encode("1 100"), ContainsSubstring("id 100 at byte 2"));
@@ -31,7 +31,8 @@ TEST_CASE("a NullTokenizer refuses what is no id of its vocabulary", "[tokenizer
   CHECK_THROWS_AS(null_tokenizer(0), input_error);
 }
 
-TEST_CASE("a tokenizer is made from its configuration or says what is missing", "[tokenizer]") {
+TEST_CASE("a tokenizer is made from its configuration, or the missing part is named",
+          "[tokenizer]") {
   const auto made = make_tokenizer({.type = "NullTokenizer", .vocabulary_size = 7});
   CHECK(made->kind() == "NullTokenizer");
   CHECK(made->vocabulary_size() == 7);

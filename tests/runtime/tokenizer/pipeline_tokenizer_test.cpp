@@ -1,4 +1,4 @@
-// tokenizer.json against Hugging Face's tokenizers: tests/golden/tokenizer/make_json.py.
+// tokenizer.json, compared with Hugging Face's tokenizers: tests/golden/tokenizer/make_json.py.
 
 #include "runtime/tokenizer/pipeline_tokenizer.hpp"
 
@@ -34,7 +34,7 @@ const json& golden() {
   return loaded;
 }
 
-/// The whole file of a kind.
+/// The complete file of a kind.
 json file_of(const std::string& kind) {
   json out = golden().at("kinds").at(kind).at("file");
   json vocab;
@@ -45,7 +45,7 @@ json file_of(const std::string& kind) {
   return out;
 }
 
-/// Of the folder that `prepare` filled.
+/// The error for a folder that `prepare` filled.
 std::string refusal(const std::function<void(const std::filesystem::path&)>& prepare) {
   const scratch_folder folder;
   prepare(folder.path());
@@ -57,7 +57,7 @@ std::string refusal(const std::function<void(const std::filesystem::path&)>& pre
   return "none";
 }
 
-/// Of GPT-2's file with one thing changed.
+/// The error for GPT-2's file with one change.
 std::string refusal_with(const char* pointer, const json& value) {
   return refusal([&](const auto& folder) {
     auto file = file_of("gpt2");
@@ -68,7 +68,7 @@ std::string refusal_with(const char* pointer, const json& value) {
 
 }  // namespace
 
-TEST_CASE("texts encode to the ids that Hugging Face gives, with special tokens and without",
+TEST_CASE("texts are encoded to Hugging Face's ids, with and without special tokens",
           "[tokenizer][golden]") {
   REQUIRE(golden().at("kinds").size() == 10);
   for (const auto& [kind, parts] : golden().at("kinds").items()) {
@@ -89,8 +89,7 @@ TEST_CASE("texts encode to the ids that Hugging Face gives, with special tokens 
   }
 }
 
-TEST_CASE("a tokenizer.json that does what GPT-2's two files do has their fingerprint",
-          "[tokenizer]") {
+TEST_CASE("a tokenizer.json that equals GPT-2's two files has their fingerprint", "[tokenizer]") {
   const auto t = hub_tokenizer(file_of("gpt2"));
   CHECK(t->kind() == "HuggingFaceTokenizer");
   const auto loaded = [] {
@@ -103,7 +102,7 @@ TEST_CASE("a tokenizer.json that does what GPT-2's two files do has their finger
   CHECK(t->fingerprint() == bpe_tokenizer(loaded).fingerprint());
   for (const auto* other : {"roberta", "llama3", "qwen2", "deepseek", "parts"})
     CHECK_FALSE(hub_tokenizer(file_of(other))->fingerprint() == t->fingerprint());
-  // Merges that no training made are applied in another order.
+  // Merges that are not from training are applied in another order.
   auto swapped = file_of("gpt2");
   std::reverse(swapped["model"]["merges"].begin(), swapped["model"]["merges"].end());
   const auto reversed = hub_tokenizer(swapped);
@@ -115,7 +114,7 @@ TEST_CASE("a tokenizer.json that does what GPT-2's two files do has their finger
     return bpe_tokenizer(file.vocabulary).fingerprint();
   }();
   CHECK_FALSE(reversed->fingerprint() == by_two_files);
-  // What is not done to a text is no part of it.
+  // Settings that do not change ids are not in the fingerprint.
   auto file = file_of("qwen2");
   const auto before = hub_tokenizer(file)->fingerprint();
   file["truncation"] = {{"max_length", 5}};
@@ -124,7 +123,7 @@ TEST_CASE("a tokenizer.json that does what GPT-2's two files do has their finger
   CHECK_FALSE(hub_tokenizer(file)->fingerprint() == before);
 }
 
-TEST_CASE("the fingerprint before tokens were added is that of the tokenizer without them",
+TEST_CASE("the fingerprint before added tokens equals that of the tokenizer without them",
           "[tokenizer]") {
   for (const auto* kind : {"gpt2", "llama3", "qwen2"}) {
     INFO(kind);
@@ -137,12 +136,12 @@ TEST_CASE("the fingerprint before tokens were added is that of the tokenizer wit
     REQUIRE(after->vocabulary_size() == size + 1);
     CHECK_FALSE(after->fingerprint() == before->fingerprint());
     CHECK(after->fingerprint_before_adding(size) == before->fingerprint());
-    CHECK_FALSE(after->fingerprint_before_adding(size + 1));    // nothing was added there
+    CHECK_FALSE(after->fingerprint_before_adding(size + 1));    // there are no added tokens
     CHECK_FALSE(after->fingerprint_before_adding(size - 100));  // the vocabulary has these
   }
 }
 
-TEST_CASE("what is not UTF-8 encodes byte by byte, and comes back", "[tokenizer]") {
+TEST_CASE("invalid UTF-8 is encoded byte by byte, and survives a round trip", "[tokenizer]") {
   for (const auto* kind : {"gpt2", "llama3", "o200k"}) {
     const auto t = hub_tokenizer(file_of(kind));
     const std::string text = "the\xC3 stage\xE4\xB8 \xFF<|endoftext|>\xF0\x9F";
@@ -165,7 +164,7 @@ TEST_CASE("ids without a token decode to nothing, ids beyond the vocabulary are 
   CHECK_THROWS_WITH(t->decode(ids{end + 8}), ContainsSubstring("the vocabulary ends at"));
 }
 
-TEST_CASE("the folder says which token ends a document", "[tokenizer]") {
+TEST_CASE("the folder decides which token ends a document", "[tokenizer]") {
   const auto end_with = [](const char* name, const char* text) {
     const scratch_folder folder;
     write_hub_tokenizer(folder.path(), file_of("qwen2"));
@@ -190,7 +189,7 @@ TEST_CASE("the folder says which token ends a document", "[tokenizer]") {
              ContainsSubstring("nothing says which token ends a document"));
 }
 
-TEST_CASE("parts of a tokenizer.json that are not supported are named", "[tokenizer]") {
+TEST_CASE("unsupported parts of a tokenizer.json are named", "[tokenizer]") {
   for (const auto& [pointer, value, says] :
        std::initializer_list<std::tuple<const char*, json, const char*>>{
            {"/model/type", "Ngram", "model: the model 'Ngram' is not supported"},
@@ -290,7 +289,7 @@ TEST_CASE("parts of a tokenizer.json that are not supported are named", "[tokeni
              ContainsSubstring("more than 64 deep"));
 }
 
-TEST_CASE("what a file leaves to its defaults does not change the fingerprint", "[tokenizer]") {
+TEST_CASE("explicit default values do not change the fingerprint", "[tokenizer]") {
   const auto file = file_of("qwen2");
   const auto before = hub_tokenizer(file)->fingerprint();
   auto shorter = file;
@@ -302,7 +301,7 @@ TEST_CASE("what a file leaves to its defaults does not change the fingerprint", 
   CHECK_FALSE(hub_tokenizer(shorter)->fingerprint() == before);
 }
 
-TEST_CASE("of a merge that is listed twice the last place counts", "[tokenizer]") {
+TEST_CASE("of a duplicate merge the last place counts", "[tokenizer]") {
   auto file = file_of("gpt2");
   auto& merges = file["model"]["merges"];
   const auto first = merges[0];
@@ -315,8 +314,7 @@ TEST_CASE("of a merge that is listed twice the last place counts", "[tokenizer]"
     CHECK(t->encode(text.get<std::string>()) == by->encode(text.get<std::string>()));
 }
 
-TEST_CASE("two files are not taken for GPT-2's where the folder is of another model",
-          "[tokenizer]") {
+TEST_CASE("two files are not read as GPT-2's if the folder has another model", "[tokenizer]") {
   const auto with = [](const char* name, const char* text) {
     return refusal([&](const std::filesystem::path& folder) {
       const auto file = file_of("gpt2");
@@ -342,7 +340,7 @@ TEST_CASE("two files are not taken for GPT-2's where the folder is of another mo
   CHECK_THAT(refusal([](const auto&) {}), ContainsSubstring("neither tokenizer.json, nor"));
 }
 
-TEST_CASE("a tokenizer.json is kept with the run, and what says its end of documents",
+TEST_CASE("a tokenizer.json is stored with the run, with the file that names the end of documents",
           "[tokenizer]") {
   const scratch_folder folder;
   write_hub_tokenizer(folder / "hub", file_of("qwen2"));
@@ -351,7 +349,7 @@ TEST_CASE("a tokenizer.json is kept with the run, and what says its end of docum
   const auto original = make_tokenizer(choice);
   const auto description = describe(choice, *original);
   keep_tokenizer(description, folder / "run");
-  // What else a configuration says may change: templates of chats, for one.
+  // Other settings may change, such as chat templates.
   write_text(folder / "hub/tokenizer_config.json", R"({"eos_token": "<|im_start|>", "x": 1})");
   keep_tokenizer(description, folder / "run");
   write_text(folder / "hub/tokenizer_config.json", R"({"eos_token": "<|endoftext|>"})");
@@ -367,8 +365,7 @@ TEST_CASE("a tokenizer.json is kept with the run, and what says its end of docum
 }
 
 TEST_CASE(
-    "a damaged copy of what says the end of documents is written again where checkpoints know the "
-    "tokenizer",
+    "a damaged copy of the end-of-document file is rewritten if checkpoints know the tokenizer",
     "[tokenizer]") {
   const auto damage
       = GENERATE(as<std::string>{}, "", "{", "{}", R"({"eos_token": "<|endoftext|>"})");
@@ -398,7 +395,7 @@ TEST_CASE(
   CHECK(read_text(kept) == changed);
 }
 
-TEST_CASE("a copy that was changed and is not the damaged one stays", "[tokenizer]") {
+TEST_CASE("only the damaged copy is rewritten; one that the user changed stays", "[tokenizer]") {
   const scratch_folder folder;
   const auto config = folder / "run/tokenizer/tokenizer_config.json",
              map = folder / "run/tokenizer/special_tokens_map.json";
@@ -419,7 +416,8 @@ TEST_CASE("a copy that was changed and is not the damaged one stays", "[tokenize
   CHECK(read_text(map) == (in_config ? also_mine : end));
 }
 
-TEST_CASE("what names an end of documents beside a copy alone is told and stays", "[tokenizer]") {
+TEST_CASE("a copy with an extra end-of-document file is refused, and the file stays",
+          "[tokenizer]") {
   const scratch_folder folder;
   write_hub_tokenizer(folder / "hub", file_of("qwen2"));
   std::filesystem::rename(folder / "hub/tokenizer_config.json",

@@ -36,19 +36,19 @@ std::string utf8(char32_t c) {
 
 }  // namespace
 
-TEST_CASE("a word takes the space before it", "[tokenizer]") {
+TEST_CASE("a word includes the space before it", "[tokenizer]") {
   CHECK(cut("Hello world") == words{"Hello", " world"});
   CHECK(cut("x = 10;") == words{"x", " =", " 10", ";"});
   CHECK(cut("a\nb") == words{"a", "\n", "b"});
 }
 
-TEST_CASE("English contractions are cut off, in small letters only", "[tokenizer]") {
+TEST_CASE("English contractions are split off, in small letters only", "[tokenizer]") {
   CHECK(cut("we've I'm he'd") == words{"we", "'ve", " I", "'m", " he", "'d"});
   CHECK(cut("WE'VE") == words{"WE", "'", "VE"});
   CHECK(cut("o'clock") == words{"o", "'", "clock"});
 }
 
-TEST_CASE("of several blanks the last goes with the word that follows", "[tokenizer]") {
+TEST_CASE("of several spaces the last belongs to the next word", "[tokenizer]") {
   CHECK(cut("a   b") == words{"a", "  ", " b"});
   CHECK(cut("a \n b") == words{"a", " \n", " b"});
   CHECK(cut("a\t\tb") == words{"a", "\t", "\t", "b"});
@@ -56,7 +56,7 @@ TEST_CASE("of several blanks the last goes with the word that follows", "[tokeni
   CHECK(cut("   ") == words{"   "});
 }
 
-TEST_CASE("letters and numbers are those of Unicode", "[tokenizer]") {
+TEST_CASE("letters and numbers are Unicode's", "[tokenizer]") {
   CHECK(cut("Öl ½٣x") == words{"Öl", " ½٣", "x"});
   CHECK(cut("幕が、上がる") == words{"幕が", "、", "上がる"});
   CHECK(cut("e\u0301a") == words{"e", "\u0301", "a"});  // a combining mark is neither
@@ -69,7 +69,7 @@ TEST_CASE("white space is Unicode's, without U+180E and U+200B", "[tokenizer]") 
   CHECK(cut("a \u200b\u0085") == words{"a", " \u200b", "\u0085"});
 }
 
-TEST_CASE("a byte that is not UTF-8 is a word of its own", "[tokenizer]") {
+TEST_CASE("an invalid byte is a word of its own", "[tokenizer]") {
   CHECK(cut("ab\xFF"
             "cd")
         == words{"ab", "\xFF", "cd"});
@@ -78,7 +78,7 @@ TEST_CASE("a byte that is not UTF-8 is a word of its own", "[tokenizer]") {
   CHECK(cut("a  \xFF b") == words{"a", "  ", "\xFF", " b"});
 }
 
-TEST_CASE("UTF-8 is checked as RFC 3629 says", "[tokenizer]") {
+TEST_CASE("UTF-8 is validated as in RFC 3629", "[tokenizer]") {
   for (const char* valid : {"",
                             "plain",
                             "\xC2\x80",
@@ -103,7 +103,7 @@ TEST_CASE("UTF-8 is checked as RFC 3629 says", "[tokenizer]") {
     CHECK(valid_utf8_prefix(std::string("12345678") + invalid) == 8);
 }
 
-TEST_CASE("the words of any bytes, joined, are those bytes", "[tokenizer]") {
+TEST_CASE("the words of any bytes join to the same bytes", "[tokenizer]") {
   std::mt19937 random(5);
   for (int round = 0; round < 200; ++round) {
     std::string text;
@@ -130,7 +130,7 @@ TEST_CASE("WORDS-1: a word begins at every character of Unicode", "[tokenizer]")
   std::size_t characters = 0;
   for (char32_t c = 0; c <= 0x10FFFF; ++c)
     if (c < 0xD800 || c > 0xDFFF) {
-      text += '\xFF' + utf8(c);  // between bytes that are not UTF-8 each is a text of its own
+      text += '\xFF' + utf8(c);  // between invalid bytes each character is a text of its own
       ++characters;
     }
   const pre_tokenizer rule;

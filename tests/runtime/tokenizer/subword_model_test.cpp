@@ -7,7 +7,7 @@
 
 using namespace troupe::runtime;
 
-TEST_CASE("a worker goes back to its pool after an exception, too", "[tokenizer]") {
+TEST_CASE("a worker returns to its pool, also after an exception", "[tokenizer]") {
   worker_pool pool;
   int made = 0;
   const auto make = [&made] {
@@ -29,7 +29,7 @@ TEST_CASE("a worker goes back to its pool after an exception, too", "[tokenizer]
   CHECK(made == 2);
 }
 
-TEST_CASE("a worker that waits keeps no room for a long word", "[tokenizer]") {
+TEST_CASE("a waiting worker does not keep the memory of a long word", "[tokenizer]") {
   worker_pool pool;
   const auto make = [] { return std::make_unique<bpe_worker>(); };
   const auto room_after = [&](std::size_t pieces) {

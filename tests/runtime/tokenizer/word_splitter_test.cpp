@@ -1,5 +1,4 @@
-// What an empty match does to a text: it cuts. Words as Hugging Face's tokenizers 0.23.3 gives
-// them.
+// Empty matches split a text. The expected words are those of Hugging Face's tokenizers 0.23.3.
 
 #include "runtime/tokenizer/word_splitter.hpp"
 
@@ -23,7 +22,7 @@ words cut(const char* pattern, split_behavior behavior, bool inverted, const cha
 
 }  // namespace
 
-TEST_CASE("an empty match cuts a text, by every behavior and inverted", "[tokenizer]") {
+TEST_CASE("an empty match splits a text, with every behavior and inverted", "[tokenizer]") {
   using enum split_behavior;
   constexpr auto thousands = R"((?=(\d{3})+(?!\d)))";
   for (const auto behavior :
