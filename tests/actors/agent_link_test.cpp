@@ -1,5 +1,5 @@
-// Links with real host agents, whose processes only sleep: takeover of an agent, and recovery after
-// its death.
+// Links with real host agents (their processes only sleep): takeover of an agent, and recovery
+// after its death.
 
 #include "actors/process/agent_link.hpp"
 

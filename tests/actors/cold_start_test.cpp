@@ -199,7 +199,7 @@ TEST_CASE("a run with a damaged or missing ledger starts", "[actors]") {
   CHECK_FALSE(it.again());
 }
 
-TEST_CASE("a run whose ledger cannot be replaced starts", "[actors]") {
+TEST_CASE("a run starts although its ledger cannot be replaced", "[actors]") {
   dead_run it;
   // Writes use a temporary name; a folder of that name makes them fail for every user.
   std::filesystem::create_directory(it.run / fmt::format("ledger.jsonl.partial-{}", ::getpid()));

@@ -31,7 +31,7 @@ runtime::step_report step(std::uint64_t iteration) {
   return {.iteration = iteration, .consumed_samples = 8 * iteration};
 }
 
-/// A run with committed and logged steps whose process is gone.
+/// A run with committed and logged steps, but without its process.
 struct left_run {
   tests::scratch_folder above;
   runtime::training_job job = tests::tiny_job(1, 2);

@@ -93,7 +93,7 @@ TEST_CASE("a process without a front ends when its node hangs", "[actors]") {
   CHECK_THAT(it.reasons.front(), ContainsSubstring("node has shown no progress for"));
 }
 
-TEST_CASE("HANG-4: a run whose front hangs ends with that reason", "[actors]") {
+TEST_CASE("HANG-4: a run with a hung front ends with that reason", "[actors]") {
   watching it;
   it.hang({.who = "front", .actor = it.front->id(), .shares_thread = true});
   it.pass(3);

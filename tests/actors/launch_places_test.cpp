@@ -322,7 +322,7 @@ TEST_CASE("a host that refuses at the start refuses the run, even as a spare", "
   }
 }
 
-TEST_CASE("a spare whose refusal is late counts as a lost host", "[actors]") {
+TEST_CASE("a spare with a late refusal counts as a lost host", "[actors]") {
   launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
   it.stand(0);
   it.stand(1);
@@ -344,7 +344,7 @@ TEST_CASE("the launcher ends with the agents of all hosts", "[actors]") {
   CHECK(of<launch_action::quit>(it.machine.agent_gone(2, "it has ended")).size() == 1);
 }
 
-TEST_CASE("a successor finds moved places, and moves one whose host is gone", "[actors]") {
+TEST_CASE("a successor finds moved places, and moves a place without its host", "[actors]") {
   launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
   it.machine.take_over({.who = {0, 4}, .agent = 2, .which = 7, .pid = 104, .watched = true});
   it.machine.take_over({.who = {1, 3}, .agent = 1});

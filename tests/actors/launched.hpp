@@ -1,4 +1,4 @@
-// A launcher with host agents whose processes only sleep or end. The test plays the supervisor and
+// A launcher with host agents; their processes only sleep or end. The test plays the supervisor and
 // those processes.
 
 #pragma once

@@ -147,7 +147,7 @@ TEST_CASE("a place does not move while the leader is unknown", "[actors]") {
   CHECK(it.moves());
 }
 
-TEST_CASE("a launcher whose run is unknown to its arbiter ends", "[actors]") {
+TEST_CASE("a launcher ends if its arbiter does not know its run", "[actors]") {
   contested it(2);
   const runtime::arbiter next(it.save(), "fedcba9876543210");
   next.open(it.other);

@@ -107,7 +107,8 @@ TEST_CASE("a successor keeps a process on another host and replaces it there", "
   it.stand(2);
 }
 
-TEST_CASE("a successor replaces a process whose host was lost with the supervisor's", "[actors]") {
+TEST_CASE("a successor replaces a process of a host that was lost with the supervisor's",
+          "[actors]") {
   launched it(sleeps, 2, false, true);
   it.want();
   it.stand(1);

@@ -186,7 +186,7 @@ TEST_CASE("MEMBER-7: the process that breaks with two others is exchanged",
   it.formed(it.end());  // the guilty one is unknown
   it.keeps(9);
   it.breaks(3, 4);
-  it.formed(it.end());  // nor is it known here
+  it.formed(it.end());  // the guilty one is unknown here, too
   it.keeps(11);
   it.breaks(1, 2);
   CHECK(it.exchanged(it.end()) == 1);
@@ -208,7 +208,7 @@ TEST_CASE("MEMBER-7: two breaks of one generation name their common process",
   CHECK(told[0].who == "connection:0-2");
 }
 
-TEST_CASE("MEMBER-7: a process whose state has no keeper is not exchanged",
+TEST_CASE("MEMBER-7: a process without a keeper's copy of its state is not exchanged",
           "[actors][membership]") {
   linked it(2);
   it.breaks(0, 1);

@@ -23,7 +23,7 @@ TEST_CASE("breaks before the first listener are reported to it", "[actors]") {
   CHECK(heard == std::vector<std::string>{"second", "third"});
 }
 
-TEST_CASE("a listener can name another actor to be told of a broken connection", "[actors]") {
+TEST_CASE("a listener can name another actor that is told of a broken connection", "[actors]") {
   broken_connections all;
   int heard = 0;
   all.tell_to([&](const broken_connection&) {

@@ -271,7 +271,7 @@ TEST_CASE("a report of a hang outside the node's ranks or generation is ignored"
   CHECK(it.may_deposit());
 }
 
-TEST_CASE("a node whose supervisor dies stops its actors and ends", "[actors]") {
+TEST_CASE("after the death of its supervisor a node stops its actors and ends", "[actors]") {
   hosting it;
   const auto answer = it.ask<messages::loader_spawned>(
       messages::spawn_loader{first_generation, it.prepared->description});

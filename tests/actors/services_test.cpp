@@ -189,7 +189,7 @@ TEST_CASE("a failing loader ends with a reason that names it", "[actors]") {
 
 namespace {
 
-/// A source whose reads fail.
+/// A source with failing reads.
 class broken_source final : public runtime::batch_source {
  public:
   runtime::micro_batch microbatch(const runtime::microbatch_address&) const override {

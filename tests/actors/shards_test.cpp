@@ -213,7 +213,7 @@ TEST_CASE("a failed write is reported once all writers have stopped, and the nex
       for (const auto& shard : *some)
         it.prepared->node->transport->take_back(std::array{shard.elements});
   it.save(2);
-  it.answer(late);  // of the failed attempt, whose files and folder are removed
+  it.answer(late);  // of the failed attempt; its files and folder are removed
   CHECK(it.heard<messages::saved>() == 0);
   REQUIRE(orders.size() == 4);
   it.answer(orders[2]);

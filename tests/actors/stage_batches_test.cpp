@@ -69,7 +69,7 @@ TEST_CASE("a stage requests the next step's batches once it has all of the curre
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("a stage does not request again what it requested ahead", "[actors]") {
+TEST_CASE("a stage does not repeat its requests ahead", "[actors]") {
   staged it(0);
   it.answers = GENERATE(true, false);
   it.system.tell(it.stage, staged::followed(1));

@@ -206,7 +206,7 @@ TEST_CASE("STAGE-2: the completion of unknown work ends the stage", "[actors]") 
   CHECK_THAT(it.end->text(), ContainsSubstring("STAGE-2"));
 }
 
-TEST_CASE("a stage whose lane fails ends with the lane's error", "[actors]") {
+TEST_CASE("after a failure of its lane a stage ends with the lane's error", "[actors]") {
   staged it(0, "lane:0.0@1");
   it.system.tell(it.stage, staged::step(1));
   it.system.tell(it.stage, it.gradient(0));

@@ -1,4 +1,4 @@
-// A standing node with a host agent whose processes only sleep; the test plays launchers.
+// A standing node with a host agent; its processes only sleep, and the test plays launchers.
 
 #include "actors/process/standing_node.hpp"
 
@@ -329,7 +329,7 @@ TEST_CASE("STANDING-1: a superseded launcher is refused, even while no launcher 
   CHECK(third.take_over(third.order_of(3)) == std::vector{before});
 }
 
-TEST_CASE("a run whose front reports its end frees its own node only", "[actors]") {
+TEST_CASE("a front's report of the end frees the run's own node only", "[actors]") {
   waiting it;
   player front(it), other(it);
   auto order = front.order();

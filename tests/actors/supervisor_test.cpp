@@ -277,7 +277,8 @@ TEST_CASE("STEP-6: a replica with different copies of a parameter ends the job",
   CHECK(it.committed.empty());
 }
 
-TEST_CASE("VERIFY-1: with two replicas the repeated step names the guilty one", "[actors]") {
+TEST_CASE("VERIFY-1: with two replicas a supervisor names the guilty one after the repeated step",
+          "[actors]") {
   const int guilty = GENERATE(0, 1);
   supervised it(100, false, true);
   it.all_ready();

@@ -15,7 +15,7 @@
 
 namespace troupe::tests {
 
-/// A type whose serializer forgets a field.
+/// A type with a serializer that forgets a field.
 struct forgetful {
   int kept = 0, forgotten = 0;
 

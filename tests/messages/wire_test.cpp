@@ -50,7 +50,7 @@ TEST_CASE_METHOD(wire,
 }
 
 TEST_CASE_METHOD(wire,
-                 "MESSAGE-1: a message whose serializer forgets a field is refused",
+                 "MESSAGE-1: a message is refused if its serializer forgets a field",
                  "[messages]") {
   CHECK(through_bytes(system, tests::forgetful{3, 0}) == tests::forgetful{3, 0});
   CHECK_THROWS_WITH(through_bytes(system, tests::forgetful{3, 4}),

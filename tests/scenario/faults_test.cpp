@@ -152,7 +152,7 @@ TEST_CASE("an early request to end finishes the step, saves, and is not a failur
 
 namespace {
 
-/// A source whose samples from a given one on cannot be read.
+/// A source with unreadable samples from a given one on.
 class damaged_source final : public runtime::batch_source {
  public:
   damaged_source(std::shared_ptr<const runtime::batch_source> from, std::uint64_t first)

@@ -127,7 +127,7 @@ TEST_CASE("a stopped run in fp16 continues with its scale, bit for bit", "[scena
       CHECK(seen.at(iteration)[same] == x[same]);
 }
 
-TEST_CASE("fp16 whose scale cannot fall further ends the run with the reason",
+TEST_CASE("an fp16 run ends with the reason if its scale cannot fall further",
           "[scenario][fp16][fault]") {
   auto job = fp16_job(2, 1);
   job.training.scaling = {.initial = 4, .minimum = 2, .hysteresis = 1};

@@ -1,5 +1,5 @@
-// STEP-7: a step whose loss or gradient is not finite changes no state: all ranks skip it, or the
-// job ends.
+// STEP-7: a step with a loss or gradient that is not finite changes no state: all ranks skip it, or
+// the job ends.
 
 #include "tests/support/saved_job.hpp"
 #include "tests/support/scratch_folder.hpp"

@@ -1,4 +1,4 @@
-// Jobs whose tensors go over a wire, as between processes.
+// Jobs that send tensors over a wire, as between processes.
 
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "tests/support/scratch_folder.hpp"

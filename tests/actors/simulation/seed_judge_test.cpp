@@ -358,7 +358,7 @@ TEST_CASE("wrong bits are found before they are committed", "[simulation]") {
   CHECK((moment == "reduce" ? says(why, "STEP-2") : says(why, "STEP-5") || says(why, "STEP-6")));
 }
 
-TEST_CASE("a damaged kept state is replaced by a checkpoint, whose first read can fail",
+TEST_CASE("a damaged kept state is replaced by a checkpoint, even if its first read fails",
           "[simulation]") {
   const quiet here;
   const auto x = run_with({{.what = disturbance::kind::kill_actor,

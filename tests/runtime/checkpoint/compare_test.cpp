@@ -98,7 +98,7 @@ TEST_CASE("a folder is listed with its checkpoints, the tracked one and errors",
   const scratch_folder dir;
   CHECK_THROWS_WITH(list_checkpoints(dir.path()), ContainsSubstring("has no checkpoint"));
   CHECK_THROWS_WITH(list_checkpoints(dir / "gone"), ContainsSubstring("there is no folder"));
-  const auto own = R"({"extension":"own"})";  // an extension whose parameters are unknown here
+  const auto own = R"({"extension":"own"})";  // an extension with unknown parameters
   for (const int iteration : {1, 2, 3})
     save(dir.path(), iteration, 64, own);
   write_text(dir / tracker, "2\n");

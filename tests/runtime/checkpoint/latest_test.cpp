@@ -121,8 +121,9 @@ TEST_CASE("two runs cannot save into one folder", "[checkpoint]") {
   const directory_lock again(dir / "new");
 }
 
-TEST_CASE("ONE-WRITER: a run whose folder was removed regains its lock unless another run has it",
-          "[checkpoint]") {
+TEST_CASE(
+    "ONE-WRITER: after its folder was removed a run regains its lock unless another run has it",
+    "[checkpoint]") {
   const scratch_folder dir;
   const auto saves = dir / "new";
   save_lock mine(saves);

@@ -60,7 +60,7 @@ std::string sealed(std::string text) {
   return text.replace(at, digits, hash.hex());
 }
 
-/// The refusal of a checkpoint whose manifest was changed, with a correct hash.
+/// The refusal of a checkpoint with a changed manifest and a correct hash.
 std::string refusal_of_manifest(const std::string& from, const std::string& to) {
   const scratch_folder dir;
   const auto path = save(dir.path(), 1) / "manifest.json";
@@ -97,7 +97,7 @@ TEST_CASE("offsets near 2 to the 64 are refused", "[checkpoint][malicious]") {
                ContainsSubstring("data_offsets"));
 }
 
-TEST_CASE("extents whose product overflows are refused", "[checkpoint][malicious]") {
+TEST_CASE("extents with an overflowing product are refused", "[checkpoint][malicious]") {
   for (const std::string& extents : {std::string(largest),
                                      std::string("9223372036854775807,2"),
                                      std::string("4294967296,4294967296"),

@@ -1,4 +1,4 @@
-// Small checkpoints whose elements depend on their iteration.
+// Small checkpoints; their elements depend on their iteration.
 
 #pragma once
 

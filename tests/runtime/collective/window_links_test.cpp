@@ -1,4 +1,4 @@
-// Groups between processes whose connection breaks while both are alive.
+// Groups between living processes after a break of their connection.
 
 #include "runtime/collective/window/windows.hpp"
 #include "runtime/core/error.hpp"

@@ -244,7 +244,7 @@ TEST_CASE("WINDOW-8: bytes of a process that reuses the pid of a dead one are no
                                       && ContainsSubstring("in process 7")));
 }
 
-TEST_CASE("a late rank still reads the progress of a rank whose group is gone", "[collective]") {
+TEST_CASE("a late rank still reads the progress of a rank without its group", "[collective]") {
   const auto mine = window_board::make();
   const auto seen = window_board::open(address_of(*mine, 1));
   const int channel = mine->take("g@1", 3);

@@ -66,7 +66,7 @@ std::multiset<std::string> judged(int size, int first, int ranks) {
 
 }  // namespace
 
-TEST_CASE("operations between processes have the bits of the local group",
+TEST_CASE("operations between real processes have the bits of the local group",
           "[collective][unsanitized]") {
   const std::string kind = GENERATE("shared", "wire", "refused", "mixed");
   const auto [count, ranks] = GENERATE(std::pair(2, 1), std::pair(3, 1), std::pair(2, 2));

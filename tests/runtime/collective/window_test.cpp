@@ -1,4 +1,4 @@
-// Groups whose ranks are in several processes, compared with the local group. Here each process is
+// Groups with ranks in several processes, compared with the local group. Here each process is
 // a `windows` object of this process: memory is still read through the kernel, and sanitizers see
 // all sides. The wire consists of queues. Real processes over UCX: window_processes_test.cpp.
 

@@ -93,7 +93,7 @@ TEST_CASE("work and its completion run on the lane's own thread, with its stream
   CHECK(std::string(name.c_str()) == "lane:0.1-and-mo");
 }
 
-TEST_CASE("after a failure, later work is skipped and told the failure", "[device]") {
+TEST_CASE("after a failure, later work is skipped with the same error", "[device]") {
   const make_lane make = GENERATE(&make_thread_lane, &make_inline_lane);
   const bool fails_in_before_each = GENERATE(false, true);
   std::atomic<bool> broken = false;

@@ -236,7 +236,7 @@ TEST_CASE("chunks that are evicted before they are read make room for read-ahead
   CHECK(tests::soon([&] { return server.requests() == 15; }));
 }
 
-TEST_CASE("a chunk whose read-ahead failed is requested again by its read", "[object]") {
+TEST_CASE("after a failed read-ahead a chunk is requested again by its read", "[object]") {
   const tests::answering_server server("0123456789ab");
   const object_store store({.endpoint = server.address()},
                            {.chunk = 4, .memory = 400, .ahead = 8, .attempts = 2});

@@ -195,7 +195,7 @@ TEST_CASE("a parameter can be sharded along several axes, each element once", "[
   CHECK(numbers == std::vector<int>{0, 1, 2, 3, 4, 5});
 }
 
-TEST_CASE("the placement of a parameter decides who sums and who reports it", "[parameters]") {
+TEST_CASE("the placement of a parameter decides which ranks sum and report it", "[parameters]") {
   using sums = std::vector<axis>;
   const auto plain = matrix(replicated), norm = matrix(partial_gradient()), cut = matrix(rows);
   auto expert = matrix(replicated);

@@ -37,7 +37,7 @@ bool tells(const agent_actions& all, peer_id to) {
   return false;
 }
 
-/// An agent whose owner is the supervisor's process.
+/// An agent with the supervisor's process as its owner.
 struct led {
   agent_state agent{{.owner_patience = 100s}, {}};
   agent_state::time now{};

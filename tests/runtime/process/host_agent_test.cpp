@@ -91,7 +91,7 @@ void all_gone(const std::vector<pid_t>& pids) {
     CHECK(soon([&] { return is_gone(pid); }));
 }
 
-/// A run whose agent was started by a process that is now killed.
+/// A run with an agent that was started by a now killed process.
 struct killed_owner {
   scratch_folder above;
   held_run_folder run{above / "run", "test", {"test"}};
@@ -193,7 +193,7 @@ TEST_CASE("a killed agent or guard leaves no processes and files", "[process]") 
   }
 }
 
-TEST_CASE("an agent whose owner is gone ends with all its processes", "[process]") {
+TEST_CASE("an agent without its owner ends with all its processes", "[process]") {
   constexpr int impatient = 3000;  // ms
   std::vector<pid_t> all;
   scratch_folder above;
@@ -214,14 +214,14 @@ TEST_CASE("an agent whose owner is gone ends with all its processes", "[process]
   CHECK_FALSE(std::filesystem::exists(run.sockets() / agent_name()));
 }
 
-TEST_CASE("an agent whose owner was killed ends with all its processes", "[process]") {
+TEST_CASE("after a kill of its owner an agent ends with all its processes", "[process]") {
   const killed_owner x(3000);  // ms
   CHECK(soon([&] { return is_gone(x.guard); }));
   all_gone(x.below);
   CHECK_FALSE(std::filesystem::exists(x.run.sockets() / agent_name()));
 }
 
-TEST_CASE("an agent whose owner was killed serves a successor", "[process]") {
+TEST_CASE("after a kill of its owner an agent serves a successor", "[process]") {
   const killed_owner x(patient);
   const auto& run = x.run;
   auto successor = agent_client::connect(run.path());

@@ -94,7 +94,7 @@ struct led_run {
     REQUIRE(agent);
     ::kill(agent->pid, SIGKILL);
   }
-  /// What the newest successor reported, once it differs from `before`.
+  /// The newest successor's report, once it differs from `before`.
   std::string said_other_than(const std::string& before) const {
     const auto file = above / "said";
     const auto text
@@ -359,7 +359,7 @@ TEST_CASE("nested guards end with the outermost one on a kill of the whole part"
 }
 
 TEST_CASE(
-    "AGENT-4: a process whose main thread alone has ended is killed before its successor starts",
+    "AGENT-4: a process that has lost only its main thread is killed before its successor starts",
     "[process]") {
   const scratch_folder above;
   const held_run_folder run(above / "run", "test", {"test"});

@@ -28,7 +28,7 @@ run_status status(const run_folder& x) {
   return status_of(x, [](const std::string& damage) { FAIL(damage); });
 }
 
-/// A run whose supervisor is another process that ends on request.
+/// A run with its supervisor in another process, which ends on request.
 struct with_supervisor {
   scratch_folder above;
   std::optional<held_run_folder> run{
@@ -120,7 +120,7 @@ TEST_CASE("waiting for a run returns its end, or reports that it has none", "[pr
                   cancelled);
 }
 
-TEST_CASE("waiting for a run whose folder disappears returns its end if it was seen before",
+TEST_CASE("waiting returns the end of a run with a removed folder if it was seen before",
           "[process]") {
   with_supervisor x;
   int looks = 0;

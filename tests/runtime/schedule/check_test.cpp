@@ -197,7 +197,7 @@ TEST_CASE("PLAN-1: inconsistent sizes are reported before anything else", "[sche
   CHECK_THAT(said(plan{"none", 0, 0, true, {}, {}}), StartsWith("PLAN-1: a plan has at least one"));
 }
 
-TEST_CASE("huge numbers cost neither time nor memory", "[schedule]") {
+TEST_CASE("huge numbers cost no time and no memory", "[schedule]") {
   plan x{"sparse", 1'000'000, 1'000'000, true, std::vector<int>(1'000'000, 0), {{of(F, 0, 0)}}};
   CHECK(said(x)
         == "PLAN-1: 1000000 stages and 1000000 micro-batches are 1000000000000 forwards, and the "

@@ -165,7 +165,7 @@ TEST_CASE("PLAN-6: with its own credits no named schedule deadlocks or gets slow
   }
 }
 
-TEST_CASE("PLAN-6: with few credits exactly the plans whose rows deadlock are refused",
+TEST_CASE("PLAN-6: with few credits exactly the plans with a deadlock are refused",
           "[schedule][invariant]") {
   int refused = 0, sound = 0;
   for (const auto& x : plans())

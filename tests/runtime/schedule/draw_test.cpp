@@ -296,7 +296,7 @@ TEST_CASE("an executed order that differs from the plan is reported with the fir
             "rank 1: from its 2nd action on the order differs from the plan: 1B0, planned 1F1"});
 }
 
-TEST_CASE("pairs whose actions ran one after the other are counted, in either order",
+TEST_CASE("pairs of actions that ran one after the other are counted, in either order",
           "[schedule]") {
   const auto x = generate("dualpipe", {4, 0, 12});
   const auto together = executed_from_trace(trace_of(x, simulate(x, {}), 1, 1), "t", x, 1);

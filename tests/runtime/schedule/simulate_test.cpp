@@ -262,7 +262,7 @@ TEST_CASE("a plan that deadlocks or lacks an action is not simulated", "[schedul
 
 namespace {
 
-/// Start times of all actions, computed by delaying actions until none starts too early. The code
+/// Start times of all actions, computed by delaying actions that start too early. The code
 /// is independent of the simulator.
 class slow_clock {
  public:

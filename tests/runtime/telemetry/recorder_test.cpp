@@ -21,7 +21,7 @@ struct got {
   std::mutex mutex;
   std::vector<std::uint64_t> iterations;
   bool finished = false;
-  std::atomic<std::uint64_t> fails_at = 0;  ///< iteration whose write fails
+  std::atomic<std::uint64_t> fails_at = 0;  ///< iteration with a failing write
   std::atomic<int> tries = 0;               ///< number of failed writes
   std::promise<void> gate;                  ///< the sink waits for it before each record
   std::shared_future<void> opened = gate.get_future().share();
@@ -95,7 +95,7 @@ TEST_CASE("a sink that hangs loses only the oldest records and does not block", 
   CHECK(to->taken() == std::vector<std::uint64_t>{1, 7, 8, 9, 10});
 }
 
-TEST_CASE("a file whose opening hangs blocks only the recorder's thread", "[recorder]") {
+TEST_CASE("a file that hangs while it is opened blocks only the recorder's thread", "[recorder]") {
   const auto to = std::make_shared<got>();
   recorder by([to] {
     to->opened.wait();
@@ -130,7 +130,7 @@ TEST_CASE("a failed write is reported once, retried, and finally written", "[rec
   CHECK(to->finished);
 }
 
-TEST_CASE("records whose writes keep failing are counted", "[recorder]") {
+TEST_CASE("records that cannot be written until the end are counted", "[recorder]") {
   const auto to = std::make_shared<got>();
   to->gate.set_value();
   to->fails_at = 2;

@@ -136,7 +136,7 @@ TEST_CASE("a continued log is appended to; any other starts again", "[log]") {
   }
 }
 
-TEST_CASE("lines give their iteration, or none", "[log]") {
+TEST_CASE("lines give their iteration, if they have one", "[log]") {
   CHECK(iteration_of_json(R"({"iteration":12,"lm_loss":1})") == 12);
   for (const auto* none :
        {"", "{}", "12", "[1]", R"({"iteration":-1})", R"({"iteration":"1"})", R"({"iteration":1)"})

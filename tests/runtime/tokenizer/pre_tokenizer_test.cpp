@@ -59,7 +59,7 @@ TEST_CASE("of several spaces the last belongs to the next word", "[tokenizer]") 
 TEST_CASE("letters and numbers are Unicode's", "[tokenizer]") {
   CHECK(cut("Öl ½٣x") == words{"Öl", " ½٣", "x"});
   CHECK(cut("幕が、上がる") == words{"幕が", "、", "上がる"});
-  CHECK(cut("e\u0301a") == words{"e", "\u0301", "a"});  // a combining mark is neither
+  CHECK(cut("e\u0301a") == words{"e", "\u0301", "a"});  // a combining mark is not a letter
 }
 
 TEST_CASE("white space is Unicode's, without U+180E and U+200B", "[tokenizer]") {

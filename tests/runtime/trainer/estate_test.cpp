@@ -336,7 +336,7 @@ TEST_CASE("ESTATE-6: damage is reported where another copy on the rank shows it"
   CHECK_THROWS_AS(two_copies(settings, estates), damaged_state);
 }
 
-TEST_CASE("a worker whose state was never sealed begins as a new one", "[estate]") {
+TEST_CASE("a worker without a sealed state begins as a new one", "[estate]") {
   auto settings = settings_of(tied);
   settings.precision = types[std::size_t(GENERATE(0, 2))];
   settings.chunks = {{chunk_id(0), {0, 2, true, true}}};

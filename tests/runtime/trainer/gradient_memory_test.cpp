@@ -46,7 +46,7 @@ std::int64_t bytes_of_gradients(const worker& x) {
   return sum;
 }
 
-/// Bytes of the values whose memory gradients reuse.
+/// Bytes of the values that share memory with gradients.
 std::int64_t bytes_of_passing_values(const worker& x) {
   std::int64_t sum = 0;
   for (const auto& array : x.value_arrays())
@@ -371,7 +371,7 @@ TEST_CASE("stages without a reduction drop values, too, but not those of a tied 
   }
 }
 
-TEST_CASE("a rank whose embedding is only padding keeps it", "[trainer][memory]") {
+TEST_CASE("a rank keeps an embedding of padding only", "[trainer][memory]") {
   auto config = tiny_gpts(2).at("rope, rms norm, swiglu, no biases, untied, 2 groups");
   config.vocabulary = 15;
   config.padded_vocabulary = 32;

@@ -63,7 +63,7 @@ TEST_CASE("a valid job has no complaints", "[job]") {
   CHECK(validate(good()).empty());
 }
 
-TEST_CASE("a job whose batch and layout have different replicas is refused", "[job]") {
+TEST_CASE("a job with different replicas in batch and layout is refused", "[job]") {
   auto job = good();
   job.training.batch.data_parallel = 1;
   CHECK_BREAKS("JOB-1", validate(job));

@@ -209,7 +209,7 @@ TEST_CASE("LOAN-1: bytes read after the end of a loan are not used", "[transport
   CHECK(look_at(first) == lent_bytes::gone);
 }
 
-TEST_CASE("LOAN-1: a redeemer whose holder ended the loan reports a lost peer", "[transport]") {
+TEST_CASE("LOAN-1: a redeemer reports a lost peer after its holder ended the loan", "[transport]") {
   lender of;
   const auto bytes = std::make_shared<std::vector<std::byte>>(lent * 4);
   stranger holder;

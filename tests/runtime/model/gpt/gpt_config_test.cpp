@@ -125,7 +125,7 @@ TEST_CASE("numbers that are not finite are refused", "[model]") {
   CHECK(validate(x).size() == 5);
 }
 
-TEST_CASE("a model whose number of parameters overflows is refused", "[model]") {
+TEST_CASE("a model with an overflowing number of parameters is refused", "[model]") {
   auto x = gpt2(12, 768, 12);
   x.layers = x.hidden = std::numeric_limits<std::int32_t>::max();
   CHECK_THAT(only_complaint(x), ContainsSubstring("parameters"));
