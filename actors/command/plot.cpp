@@ -151,6 +151,23 @@ std::vector<curve> curves_of(const named_run& run,
   return out;
 }
 
+/// One mark for each restart, where --x can place it. Many marks have no labels.
+std::vector<runtime::plot_mark> restarts_of(const named_run& run, const plot_flags& flags) {
+  constexpr std::size_t most_labels = 6;
+  std::vector<runtime::plot_mark> out;
+  for (const auto& event : run.table.events())
+    if (event.kind == "restart")
+      for (const auto& at : placed({{double(event.iteration), 0}}, run, flags.x))
+        out.push_back({at.x,
+                       event.seconds
+                           ? fmt::format("{}; next step after {:.1f} s", event.why, *event.seconds)
+                           : event.why});
+  if (out.size() > most_labels)
+    for (auto& mark : out)
+      mark.label.clear();
+  return out;
+}
+
 std::string number_or_dash(std::optional<double> x, const char* format) {
   return x ? fmt::format(fmt::runtime(format), *x) : "-";
 }
@@ -198,6 +215,7 @@ void print_table(const std::vector<named_run>& runs) {
 int plot_runs(const plot_flags& flags) {
   const auto runs = read_runs(flags);
   std::vector<curve> curves;
+  std::vector<runtime::plot_mark> marks;
   for (std::size_t r = 0; r < runs.size(); ++r) {
     auto some = curves_of(runs[r], int(r), runs.size() == 1, flags);
     if (some.empty())
@@ -207,6 +225,8 @@ int plot_runs(const plot_flags& flags) {
           flags.y == "loss" ? "it has no losses yet" : fmt::format("it has no '{}'", flags.y),
           listed(runs[r].table.fields()));
     std::move(some.begin(), some.end(), std::back_inserter(curves));
+    const auto more = restarts_of(runs[r], flags);
+    marks.insert(marks.end(), more.begin(), more.end());
   }
   auto x = x_label(flags.x);
   if (flags.smooth > 1)
@@ -214,7 +234,8 @@ int plot_runs(const plot_flags& flags) {
   const auto title = !flags.title.empty() ? flags.title
                      : flags.y == "loss"  ? std::string("Loss")
                                           : flags.y;
-  const auto picture = runtime::svg_plot({title, x, y_label(flags.y), flags.logarithmic}, curves);
+  const auto picture
+      = runtime::svg_plot({title, x, y_label(flags.y), flags.logarithmic}, curves, marks);
   if (flags.output == "-") {
     print_data(picture);
     return 0;
@@ -264,7 +285,8 @@ void add_plot(command_line& program) {
              text(flags->title));
   line.note(
       "A table on standard output has, for each run, its newest iteration and loss, its best "
-      "validation, the median of tokens per second, and how many steps were skipped.");
+      "validation, the median of tokens per second, and how many steps were skipped. Dashed red "
+      "lines in the picture are restarts.");
   line.runs([flags] { return plot_runs(*flags); });
 }
 

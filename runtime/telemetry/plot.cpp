@@ -224,6 +224,34 @@ std::string drawn(const curve& c, const frame& f, int number) {
                      dots);
 }
 
+constexpr double label_row = 15;
+
+/// A label stands right of its line, or left of it where the right edge is near.
+std::string drawn(const plot_mark& mark, const frame& f, int row) {
+  if (mark.x < f.x.low || mark.x > f.x.high)
+    return "";
+  constexpr const char* ink = "#b00020";
+  const double x = f.at_x(mark.x), y = top + label_row * (row + 1);
+  const bool near_edge = x > left + 0.7 * inner_width;
+  auto out = fmt::format(
+      "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\" stroke=\"{3}\" "
+      "stroke-dasharray=\"3 3\"/>\n",
+      x,
+      top,
+      top + inner_height,
+      ink);
+  if (!mark.label.empty())
+    out += fmt::format(
+        "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" font-size=\"11\" "
+        "fill=\"{}\">{}</text>\n",
+        x + (near_edge ? -6 : 6),
+        y,
+        near_edge ? "end" : "start",
+        ink,
+        escaped(shortened(mark.label, 60)));
+  return out;
+}
+
 /// An entry of the legend and its place below the plot.
 struct legend_entry {
   std::size_t curve;
@@ -323,7 +351,9 @@ std::vector<double> round_ticks(double low, double high, int count) {
   return out;
 }
 
-std::string svg_plot(const plot_text& text, const std::vector<curve>& curves) {
+std::string svg_plot(const plot_text& text,
+                     const std::vector<curve>& curves,
+                     const std::vector<plot_mark>& marks) {
   const auto f = frame_of(curves, text.logarithmic);
   const auto entries = legend_of(curves);
   const double height
@@ -339,6 +369,9 @@ std::string svg_plot(const plot_text& text, const std::vector<curve>& curves) {
     for (std::size_t i = 0; i < curves.size(); ++i)
       if (curves[i].pale == pale)
         out += drawn(curves[i], f, number_of(curves, i));
+  int row = 0;
+  for (const auto& mark : marks)
+    out += drawn(mark, f, mark.label.empty() ? row : row++);
   for (const auto& x : entries)
     out += drawn(x, curves);
   return out + "</svg>\n";

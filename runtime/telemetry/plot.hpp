@@ -20,6 +20,12 @@ struct curve {
   bool pale = false;  ///< drawn faintly behind the others
 };
 
+/// A vertical line with a label at its upper end.
+struct plot_mark {
+  double x = 0;
+  std::string label;  ///< UTF-8; empty: the line alone
+};
+
 struct plot_text {
   std::string title;
   std::string x_label;
@@ -30,8 +36,10 @@ struct plot_text {
 /// One white page with axes, ticks at round numbers and a light grid. With several curves, a legend
 /// below. Labels that are longer than the page are shortened in the middle. Points that are not
 /// finite are omitted. Curves with very many points are reduced to the lowest and highest point per
-/// pixel column.
-std::string svg_plot(const plot_text& text, const std::vector<curve>& curves);
+/// pixel column. Labels of marks stand one below the other; marks outside the curves are omitted.
+std::string svg_plot(const plot_text& text,
+                     const std::vector<curve>& curves,
+                     const std::vector<plot_mark>& marks = {});
 
 /// Round numbers that divide [low, high] into about `count` parts; requires low < high.
 std::vector<double> round_ticks(double low, double high, int count);

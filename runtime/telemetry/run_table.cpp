@@ -50,6 +50,21 @@ std::optional<T> number_in(const std::string& cell) {
   return is_one ? std::optional(out) : std::nullopt;
 }
 
+std::string text_in(const nlohmann::json& entry, const char* field) {
+  const auto at = entry.find(field);
+  return at != entry.end() && at->is_string() ? at->get<std::string>() : "";
+}
+
+logged_event event_in(const nlohmann::json& entry) {
+  logged_event out{entry.at("iteration").get<std::uint64_t>(),
+                   text_in(entry, "event"),
+                   text_in(entry, "why"),
+                   std::nullopt};
+  if (const auto at = entry.find("seconds"); at != entry.end() && at->is_number())
+    out.seconds = at->get<double>();
+  return out;
+}
+
 bool ends_like_a_log(const fs::path& x) {
   return x.extension() == ".jsonl" || x.extension() == ".csv";
 }
@@ -81,6 +96,8 @@ void run_table::read_json(std::string_view text) {
     const auto at = entry.is_object() ? entry.find("iteration") : entry.end();
     if (!entry.is_object() || at == entry.end() || !at->is_number_unsigned())
       return skipped_.push_back(number);
+    if (entry.contains("event"))
+      return events_.push_back(event_in(entry));
     for (const auto& [field, value] : entry.items())
       if (value.is_number() && field != "iteration")
         fields_[field][at->get<std::uint64_t>()] = value.get<double>();

@@ -13,6 +13,14 @@
 
 namespace troupe::runtime {
 
+/// An event of a run: a restart, a straggler, a step that was left out.
+struct logged_event {
+  std::uint64_t iteration = 0;
+  std::string kind;  ///< as `event` in the log: "restart", ...
+  std::string why;   ///< begins with the actor or process
+  std::optional<double> seconds = {};
+};
+
 /// Numbers by field and iteration. Skipped and torn records are left out.
 class run_table {
  public:
@@ -27,6 +35,8 @@ class run_table {
   std::optional<double> at(const std::string& field, std::uint64_t iteration) const;
   std::vector<std::string> fields() const;  ///< fields with numbers, sorted, without the iteration
   std::uint64_t last_iteration() const;
+  /// In the order of the log. Empty for tables, which have no events.
+  const std::vector<logged_event>& events() const { return events_; }
 
   const std::vector<std::size_t>& skipped() const { return skipped_; }  ///< line numbers
 
@@ -35,6 +45,7 @@ class run_table {
   void read_table(std::string_view text);
 
   std::map<std::string, std::map<std::uint64_t, double>> fields_;
+  std::vector<logged_event> events_;
   std::vector<std::size_t> skipped_;
 };
 

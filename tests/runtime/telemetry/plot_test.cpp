@@ -38,6 +38,14 @@ TEST_CASE("each curve is drawn, with a legend when there are several", "[telemet
   CHECK(count(both, "<circle") == 2);  // on the curve and in the legend
 }
 
+TEST_CASE("a mark is a vertical line with its label, inside the curves alone", "[telemetry]") {
+  const curve training{"training", {{1, 3}, {9, 2}}};
+  const auto page
+      = svg_plot({"", "", ""}, {training}, {{3, "process:1 <killed>"}, {4, ""}, {10, "later"}});
+  CHECK(count(page, "stroke-dasharray=\"3 3\"") == 2);
+  CHECK_THAT(page, ContainsSubstring(">process:1 &lt;killed><") && !ContainsSubstring("later"));
+}
+
 TEST_CASE("points that are not finite are left out", "[telemetry]") {
   const auto page = svg_plot({"", "", ""},
                              {{"x",

@@ -35,6 +35,24 @@ TEST_CASE("both formats of a log give the same numbers", "[log]") {
   }
 }
 
+TEST_CASE("events are listed apart from the numbers of steps", "[log]") {
+  const scratch_folder folder;
+  write_text(
+      folder / "a",
+      "{\"iteration\":1,\"lm_loss\":4.5}\n"
+      "{\"iteration\":1,\"event\":\"restart\",\"why\":\"process:1: killed\",\"seconds\":0.5}\n"
+      "{\"iteration\":2,\"event\":\"straggler\",\"why\":3}\n");
+  const run_table x(folder / "a");
+  CHECK(x.fields() == names{"lm_loss"});
+  CHECK(x.skipped().empty());
+  REQUIRE(x.events().size() == 2);
+  CHECK(x.events()[0].kind == "restart");
+  CHECK(x.events()[0].why == "process:1: killed");
+  CHECK(x.events()[0].seconds == 0.5);
+  CHECK(x.events()[1].iteration == 2);
+  CHECK(x.events()[1].why.empty());
+}
+
 TEST_CASE("invalid lines are counted, and a file without a record is refused", "[log]") {
   const scratch_folder folder;
   write_text(folder / "some", "{\"iteration\":1,\"lm_loss\":1}\n[]\n{\"iteration\":-1}\n");
@@ -50,7 +68,7 @@ TEST_CASE("invalid lines are counted, and a file without a record is refused", "
   CHECK(run_table(folder / "numbers").by_iteration("lm_loss").size() == 1);
   CHECK(run_table(folder / "numbers").by_iteration("grad_norm").size() == 1);
   write_text(folder / "none", "Chapter 1\n");
-  CHECK_THROWS_WITH(run_table(folder / "none"), ContainsSubstring("line 1 is no JSON object"));
+  CHECK_THROWS_WITH(run_table(folder / "none"), ContainsSubstring("line 1 is not a JSON object"));
   write_text(folder / "empty", "");
   CHECK_THROWS_WITH(run_table(folder / "empty"), ContainsSubstring("no steps yet"));
   CHECK_THROWS_AS(run_table(folder / "gone"), input_error);
