@@ -1,4 +1,4 @@
-// Beside the tester (op_tester_test.cpp): activations far from zero, and of what is not a number.
+// Cases beyond the operation tester (op_tester_test.cpp): activations far from zero and of NaN.
 
 #include "tests/support/device_ops.hpp"
 
@@ -15,7 +15,7 @@ using tests::on_device;
 
 namespace {
 
-// A dozen roundings of 6e-8, the largest of them of the exponential's argument.
+// A dozen roundings of 6e-8; the largest is that of the exponential's argument.
 constexpr double rounding = 2e-6;
 
 activation any_kind() {
@@ -24,7 +24,7 @@ activation any_kind() {
 
 }  // namespace
 
-TEST_CASE("activations on a device are finite for every large number and keep what is not a number",
+TEST_CASE("activations on a device are finite for large numbers and propagate NaN",
           "[kernels][cuda]") {
   const auto kind = any_kind();
   activation_memory<float> m{.R = 1, .N = 8, .kind = kind};

@@ -1,5 +1,5 @@
-// Beside the tester (op_tester_test.cpp): that what is rounded are the new parameters' own bits,
-// that pieces have the bits of single steps, and that fingerprints are those of what is left.
+// Cases beyond the operation tester (op_tester_test.cpp): the bits of rounded parameters, pieces
+// against single steps, and fingerprints of the results.
 
 #include "tests/support/device_ops.hpp"
 #include "tests/support/fingerprinted.hpp"
@@ -21,7 +21,7 @@ void check_rounded(const adamw_memory<float, Narrow>& m) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("AdamW on a device rounds what it wrote",
+TEMPLATE_TEST_CASE("AdamW on a device rounds the parameters that it wrote",
                    "[kernels][cuda]",
                    kernels::bf16,
                    kernels::f16) {
@@ -33,7 +33,7 @@ TEMPLATE_TEST_CASE("AdamW on a device rounds what it wrote",
   check_rounded(m);
 }
 
-TEMPLATE_TEST_CASE("AdamW on a device rounds to where vectors cannot be stored",
+TEMPLATE_TEST_CASE("AdamW on a device rounds to misaligned memory",
                    "[kernels][cuda]",
                    kernels::bf16,
                    kernels::f16) {
@@ -48,11 +48,11 @@ TEMPLATE_TEST_CASE("AdamW on a device rounds to where vectors cannot be stored",
   check_rounded(m);
 }
 
-TEMPLATE_TEST_CASE("AdamW of many arrays on a device has the bits of each alone",
+TEMPLATE_TEST_CASE("AdamW on a device gives the same bits for many arrays and for each alone",
                    "[kernels][cuda]",
                    kernels::bf16,
                    kernels::f16) {
-  const std::size_t count = GENERATE(0, 1, 7, 150);  // one launch holds 40 or so
+  const std::size_t count = GENERATE(0, 1, 7, 150);  // one launch holds about 40
   using memory = adamw_memory<float, TestType>;
   std::vector<memory> alone;
   std::vector<device_array<float>> x, m, v, dx;
@@ -101,12 +101,11 @@ TEMPLATE_TEST_CASE("AdamW of many arrays on a device has the bits of each alone"
   }
 }
 
-// Grains of one element, odd ones, odd ones of more than a tile, even ones whose beginnings are
-// no multiple of a vector, and the usual one; beside the old state, in place, and where no vector
-// can be stored. The bits of the state are those without fingerprints. Of grains of one element
-// there are fewer: each is a block of threads. Sanitizers see the same kernels below, where grains
-// are fewer.
-TEST_CASE("AdamW on a device takes the fingerprints of what it leaves in the same pass",
+// Grains: one element, odd, odd and larger than a tile, even but misaligned, and the default.
+// Updates are out of place, in place, and to misaligned memory. The state has the same bits as
+// without fingerprints. Grains of one element have fewer elements, because each grain is a block of
+// threads. Sanitizers run the same kernels in the next test, with fewer grains.
+TEST_CASE("AdamW on a device fingerprints its results in the same pass",
           "[kernels][cuda][unsanitized]") {
   const std::int64_t grain = GENERATE(1, 61, 2051, 4098, 65536);
   const std::size_t shift = GENERATE(0, 1);
@@ -154,9 +153,8 @@ TEST_CASE("AdamW on a device takes the fingerprints of what it leaves in the sam
   CHECK(results.download() == all.expected());
 }
 
-TEST_CASE(
-    "AdamW on a device takes fingerprints of more arrays than a launch holds and of an empty one",
-    "[kernels][cuda]") {
+TEST_CASE("AdamW on a device fingerprints an empty array and more arrays than one launch holds",
+          "[kernels][cuda]") {
   const int count = GENERATE(1, 90);  // the first has no elements
   std::vector<adamw_memory<float>> some;
   for (int i = 0; i < count; ++i) {

@@ -7,7 +7,7 @@ using troupe::kernels::cuda::code_for;
 using troupe::kernels::cuda::device_code;
 using troupe::kernels::cuda::runs_on;
 
-TEST_CASE("code runs on later devices of its major number, PTX on all later ones") {
+TEST_CASE("code runs on later devices of its major version, PTX on all later ones") {
   CHECK(runs_on("80-real", 8, 0));
   CHECK(runs_on("80-real", 8, 9));
   CHECK_FALSE(runs_on("86-real", 8, 0));
@@ -17,13 +17,13 @@ TEST_CASE("code runs on later devices of its major number, PTX on all later ones
   CHECK_FALSE(runs_on("90-virtual", 8, 9));
 }
 
-TEST_CASE("what is made for one architecture alone runs on that") {
+TEST_CASE("architecture-specific code runs only on that architecture") {
   CHECK(runs_on("90a-real", 9, 0));
   CHECK_FALSE(runs_on("90a-real", 10, 0));
   CHECK_FALSE(runs_on("90a", 10, 0));
 }
 
-TEST_CASE("what is made for a family runs on its later devices, and on no other family's") {
+TEST_CASE("family-specific code runs on later devices of that family only") {
   for (const auto* const made : {"100f", "100f-real", "100f-virtual"}) {
     CHECK(runs_on(made, 10, 0));
     CHECK(runs_on(made, 10, 3));
@@ -34,7 +34,7 @@ TEST_CASE("what is made for a family runs on its later devices, and on no other 
   CHECK_FALSE(runs_on("103f-real", 10, 0));
 }
 
-TEST_CASE("one of several architectures suffices, and a name without a number says nothing") {
+TEST_CASE("one matching architecture suffices; a name without a number is accepted") {
   const auto* const usual = "80-real,90a-real,90-virtual";
   for (const int capability : {80, 86, 89, 90, 100, 120})
     CHECK(runs_on(usual, capability / 10, capability % 10));
@@ -42,7 +42,7 @@ TEST_CASE("one of several architectures suffices, and a name without a number sa
   CHECK(runs_on("native", 8, 6));
 }
 
-TEST_CASE("a device runs the newest code that it can and PTX only where there is none") {
+TEST_CASE("a device runs the newest matching code, and PTX only without such code") {
   const auto* const usual = "80-real,90a-real,90-virtual";
   for (const int capability : {80, 86, 89})
     CHECK(code_for(usual, 8, capability % 10) == device_code{80, false});
@@ -58,7 +58,7 @@ TEST_CASE("a device runs the newest code that it can and PTX only where there is
   CHECK(code_for("native", 9, 0) == device_code{});
 }
 
-TEST_CASE("devices that are older than what kernels use are refused by name whatever was built") {
+TEST_CASE("devices that are too old for the kernels are refused by name") {
   CHECK_FALSE(runs_on("70-virtual", 7, 5));
   CHECK_FALSE(runs_on("all", 7, 5));
   CHECK(architecture_obstacle(7, 5)

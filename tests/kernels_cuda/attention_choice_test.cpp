@@ -1,4 +1,4 @@
-// Which attention is used: ours, or that of a library in a plug-in.
+// Tests of the choice of attention: our own kernels or a library in a plug-in.
 
 #include "kernels/cuda/attention_choice.hpp"
 
@@ -36,7 +36,7 @@ tests::attention_memory<T> one_sequence(std::int64_t D) {
   return {.H = 2, .G = 1, .D = D, .query_lengths = {9}, .key_lengths = {9}};
 }
 
-/// As every sequence of training is.
+/// Marks all sequences as equally long, as in training.
 template <class Op>
 Op uniform(Op op) {
   op.shape.uniform = true;
@@ -45,7 +45,7 @@ Op uniform(Op op) {
 
 }  // namespace
 
-TEST_CASE("TROUPE_ATTENTION is own, scalar, cudnn, or cudnn,own, and another word is refused",
+TEST_CASE("TROUPE_ATTENTION accepts own, scalar, cudnn and cudnn,own, and refuses other words",
           "[attention]") {
   CHECK(attention_wish_of(nullptr) == attention_wish::library_if_there);
   CHECK(attention_wish_of("") == attention_wish::library_if_there);
@@ -61,7 +61,8 @@ TEST_CASE("TROUPE_ATTENTION is own, scalar, cudnn, or cudnn,own, and another wor
                        && ContainsSubstring("'own', 'scalar', 'cudnn' or 'cudnn,own'")));
 }
 
-TEST_CASE("without a library attention is ours, unless the library is asked for", "[attention]") {
+TEST_CASE("without a library our own attention is used, unless the library is requested",
+          "[attention]") {
   CHECK(attention_by(attention_wish::library_if_there, absent) == nullptr);
   CHECK(attention_by(attention_wish::library_then_own, absent) == nullptr);
   CHECK(attention_by(attention_wish::own, absent) == nullptr);
@@ -73,7 +74,7 @@ TEST_CASE("without a library attention is ours, unless the library is asked for"
                      && ContainsSubstring("Unset it")));
 }
 
-TEST_CASE("a library that opens is taken, unless ours is asked for", "[attention]") {
+TEST_CASE("an available library is used, unless our own attention is requested", "[attention]") {
   auto* const library = attention_by(attention_wish::library_if_there, for_tests);
   REQUIRE(library != nullptr);
   CHECK(library->version() == "a library for tests");
@@ -83,7 +84,7 @@ TEST_CASE("a library that opens is taken, unless ours is asked for", "[attention
   CHECK(attention_by(attention_wish::scalar, for_tests) == nullptr);
 }
 
-TEST_CASE("which attention it is says whose bits they are", "[attention]") {
+TEST_CASE("the version of attention names the library or our own kernels", "[attention]") {
   auto* const library = attention_by(attention_wish::library, for_tests);
   CHECK(attention_version(attention_wish::library, library) == "attention by a library for tests");
   CHECK(attention_version(attention_wish::library_if_there, nullptr) == "attention by troupe");
@@ -95,7 +96,7 @@ TEST_CASE("which attention it is says whose bits they are", "[attention]") {
         == "attention by troupe on tensor cores");
 }
 
-TEST_CASE("tensor cores compute what no library does where they are asked for", "[attention]") {
+TEST_CASE("our attention uses tensor cores only if requested", "[attention]") {
   CHECK(own_by(attention_wish::own) == own_kernels::tensor_cores);
   CHECK(own_by(attention_wish::library_then_own) == own_kernels::tensor_cores);
   CHECK(own_by(attention_wish::library_if_there) == own_kernels::scalar);
@@ -103,18 +104,18 @@ TEST_CASE("tensor cores compute what no library does where they are asked for", 
   CHECK(own_by(attention_wish::scalar) == own_kernels::scalar);
 }
 
-TEST_CASE("PLUGIN-1: a function that a plug-in does not have is a broken promise", "[attention]") {
+TEST_CASE("PLUGIN-1: a missing function of a plug-in is a broken promise", "[attention]") {
   REQUIRE(for_tests());
   CHECK_THROWS_MATCHES(for_tests().function<void()>("troupe_no_such_function"),
                        std::logic_error,
                        MessageMatches(ContainsSubstring("PLUGIN-1")));
 }
 
-TEST_CASE("the library runs what it serves, ours all the rest", "[attention]") {
+TEST_CASE("the library runs the shapes that it serves, our kernels all others", "[attention]") {
   auto* const library = attention_by(attention_wish::library, for_tests);
   auto m = one_sequence<bf16>(64);
   CHECK(library_for(uniform(m.forward()), library) == library);
-  CHECK(library_for(m.forward(), library) == nullptr);  // does not say that it is uniform
+  CHECK(library_for(m.forward(), library) == nullptr);  // not declared uniform
   CHECK(library_for(uniform(m.forward()), nullptr) == nullptr);
   CHECK(library_for(uniform(one_sequence<bf16>(72).forward()), library) == nullptr);
   auto empty = uniform(m.forward());
@@ -136,12 +137,14 @@ TEST_CASE("the library runs what it serves, ours all the rest", "[attention]") {
   queue.wait();
   for (std::size_t i = 0; i < m.o.size(); ++i)
     REQUIRE(o.download()[i].bits == 0x4242);
-  op.o = o.data() + 1;  // not aligned
+  op.o = o.data() + 1;  // misaligned
   CHECK_FALSE(run_by_library(op, library, in, op.o, q.data()));
 }
 
-TEST_CASE("what the library should serve and cannot is ours, or an error where it is asked for",
-          "[attention]") {
+TEST_CASE(
+    "a shape that the library lacks goes to our kernels, or is an error if the library is "
+    "requested",
+    "[attention]") {
   auto* const library = attention_by(attention_wish::library, for_tests);
   CHECK(library_for(one_sequence<bf16>(80).forward(), library) == nullptr);  // not uniform
   CHECK(library->missing().empty());
@@ -175,7 +178,7 @@ TEST_CASE("ATTENTION-1: attention on a device knows the extents of its rows", "[
   }
 }
 
-TEST_CASE("heads that are too large for our kernels are refused", "[attention]") {
+TEST_CASE("heads above the limit of our kernels are refused", "[attention]") {
   auto m = one_sequence<float>(257);
   CHECK_THROWS_MATCHES(
       run(m.forward(), {}),

@@ -1,4 +1,4 @@
-// Attention on tensor cores against the judge, for all that attention knows.
+// Compares attention on tensor cores with the reference, for all options of attention.
 
 #include "tests/support/attention_on_device.hpp"
 #include "tests/support/device_tolerance.hpp"
@@ -44,7 +44,7 @@ void check_passes(const attention_memory<T>& m) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("tensor cores attend to packed sequences of grouped queries",
+TEMPLATE_TEST_CASE("attention on tensor cores handles packed sequences of grouped queries",
                    "[attention]",
                    bf16,
                    f16) {
@@ -56,10 +56,11 @@ TEMPLATE_TEST_CASE("tensor cores attend to packed sequences of grouped queries",
                                           .fused = true});
 }
 
-TEMPLATE_TEST_CASE("tensor cores attend to more keys than queries and to later keys",
-                   "[attention]",
-                   bf16,
-                   f16) {
+TEMPLATE_TEST_CASE(
+    "attention on tensor cores handles more keys than queries, with and without a mask",
+    "[attention]",
+    bf16,
+    f16) {
   attention_memory<TestType> m{
       .H = 2, .G = 1, .D = 80, .query_lengths = {40, 3}, .key_lengths = {135, 20}};
   check_passes(m);
@@ -67,7 +68,7 @@ TEMPLATE_TEST_CASE("tensor cores attend to more keys than queries and to later k
   check_passes(m);
 }
 
-TEMPLATE_TEST_CASE("tensor cores attend through a window", "[attention]", bf16, f16) {
+TEMPLATE_TEST_CASE("attention on tensor cores handles a window", "[attention]", bf16, f16) {
   attention_memory<TestType> m{.H = 1,
                                .G = 1,
                                .D = 128,
@@ -77,13 +78,13 @@ TEMPLATE_TEST_CASE("tensor cores attend through a window", "[attention]", bf16, 
   check_passes(m);
 }
 
-TEST_CASE("tensor cores attend with heads of every size", "[attention]") {
+TEST_CASE("attention on tensor cores handles all head sizes", "[attention]") {
   const std::int64_t D = GENERATE(8, 24, 72, 136, 256);
   check_passes(attention_memory<bf16>{
       .H = 2, .G = 1, .D = D, .query_lengths = {67}, .key_lengths = {67}, .fused = true});
 }
 
-TEST_CASE("tensor cores drop what the scalar kernels drop", "[attention]") {
+TEST_CASE("tensor cores and scalar kernels drop the same weights", "[attention]") {
   const std::int64_t D = GENERATE(64, 128, 256);
   attention_memory<f16> m{.H = 2,
                           .G = 1,
@@ -92,14 +93,14 @@ TEST_CASE("tensor cores drop what the scalar kernels drop", "[attention]") {
                           .key_lengths = {17, 66},
                           .p_drop = 0.3f,
                           .first_head = 5};
-  for (auto& position : m.key_position)  // words of four neighbours are not those of four keys
+  for (auto& position : m.key_position)  // groups of four random words do not align with four keys
     position += 3;
   for (auto& position : m.query_position)
     position += 3;
   check_passes(m);
 }
 
-TEST_CASE("attention on tensor cores has the same bits again", "[attention]") {
+TEST_CASE("attention on tensor cores has reproducible bits", "[attention]") {
   const attention_memory<bf16> m{
       .H = 2, .G = 1, .D = 128, .query_lengths = {130}, .key_lengths = {130}, .p_drop = 0.1f};
   const auto mine = attended(m), again = attended(m);
@@ -110,7 +111,7 @@ TEST_CASE("attention on tensor cores has the same bits again", "[attention]") {
   CHECK(mine.dv == again.dv);
 }
 
-TEST_CASE("on tensor cores a query that sees no key gets zeros and minus infinity", "[attention]") {
+TEST_CASE("on tensor cores a query without keys gets zeros and minus infinity", "[attention]") {
   attention_memory<bf16> m{.H = 1, .G = 1, .D = 64, .query_lengths = {70}, .key_lengths = {70}};
   for (auto& position : m.key_position)
     position += 10;
@@ -122,8 +123,7 @@ TEST_CASE("on tensor cores a query that sees no key gets zeros and minus infinit
   check_passes(m);
 }
 
-TEST_CASE("on tensor cores a number that is none reaches the result of its row alone",
-          "[attention]") {
+TEST_CASE("on tensor cores a NaN reaches only the result of its own row", "[attention]") {
   attention_memory<bf16> m{
       .H = 1, .G = 1, .D = 64, .query_lengths = {100}, .key_lengths = {100}, .window = 20};
   m.q[75 * 64] = bf16(std::numeric_limits<float>::quiet_NaN());
@@ -137,7 +137,7 @@ TEST_CASE("on tensor cores a number that is none reaches the result of its row a
   CHECK(std::isnan(float(mine.dk[60 * 64])));
 }
 
-TEST_CASE("what tensor cores do not take the scalar kernels compute", "[attention]") {
+TEST_CASE("scalar kernels compute the shapes that tensor cores do not support", "[attention]") {
   const auto refused = [](auto m, std::size_t shift = 0) {
     if (shift == 0) {
       CHECK_FALSE(tensor_cores_take(m.forward()));
@@ -154,9 +154,9 @@ TEST_CASE("what tensor cores do not take the scalar kernels compute", "[attentio
         .H = 1, .G = 1, .D = D, .query_lengths = {rows}, .key_lengths = {rows}};
   };
   refused(sized(float{}, 64, 20));
-  refused(sized(bf16{}, 12, 20));  // rows that are no multiple of 16 bytes
-  refused(sized(bf16{}, 64, 15));  // few queries
+  refused(sized(bf16{}, 12, 20));  // rows are not a multiple of 16 bytes
+  refused(sized(bf16{}, 64, 15));  // too few queries
   const auto m = sized(bf16{}, 64, 20);
-  const auto scalar = refused(m, 3);  // not aligned
-  CHECK(scalar.o != attended(m).o);   // the other bits of the others
+  const auto scalar = refused(m, 3);  // misaligned
+  CHECK(scalar.o != attended(m).o);   // the two kernels have different bits
 }

@@ -1,5 +1,5 @@
-// Beside the tester (op_tester_test.cpp): our own attention for devices where rows see no key,
-// where bits are another case's, where numbers are none; how it divides its work.
+// Cases beyond the operation tester (op_tester_test.cpp): our own attention with rows without keys,
+// equal bits of different cases, NaN, and its division of work.
 
 #include "tests/support/attention_on_device.hpp"
 
@@ -24,7 +24,7 @@ bool same_bits(const tests::attention_memory<T>& a, const tests::attention_memor
 
 }  // namespace
 
-TEST_CASE("attention on a device spreads many keys of few queries, and keeps many queries together",
+TEST_CASE("attention on a device splits the keys of few queries, not those of many",
           "[attention]") {
   for (const std::int32_t keys : {257, 641}) {
     memory few{.H = 2, .G = 1, .D = 24, .query_lengths = {1, 0, 3}, .key_lengths = {keys, 7, 70}};
@@ -34,7 +34,7 @@ TEST_CASE("attention on a device spreads many keys of few queries, and keeps man
   CHECK(kernels::cuda::scratch(many.forward()) == 0);
 }
 
-TEST_CASE("on a device a query that sees no key gets zeros and minus infinity", "[attention]") {
+TEST_CASE("on a device a query without keys gets zeros and minus infinity", "[attention]") {
   memory m{.H = 1, .G = 1, .D = 16, .query_lengths = {70}, .key_lengths = {70}};
   for (std::size_t j = 0; j < m.key_position.size(); ++j)
     m.key_position[j] = std::int32_t(j) + 10;
@@ -45,7 +45,7 @@ TEST_CASE("on a device a query that sees no key gets zeros and minus infinity", 
   CHECK(mine.lse[10] > -infinity);
 }
 
-TEST_CASE("on a device a window of the whole sequence is none, to the bit", "[attention]") {
+TEST_CASE("on a device a window over the whole sequence changes no bit", "[attention]") {
   memory m{.H = 2, .G = 1, .D = 24, .query_lengths = {130}, .key_lengths = {130}, .p_drop = 0.1f};
   memory windowed = m;
   windowed.window = 129;
@@ -56,8 +56,7 @@ TEST_CASE("on a device a window of the whole sequence is none, to the bit", "[at
   CHECK_FALSE(same_bits(attended_on_device(windowed), attended_on_device(m)));
 }
 
-TEST_CASE("attention on a device takes pointers that vectors cannot be loaded from",
-          "[attention]") {
+TEST_CASE("attention on a device accepts misaligned pointers", "[attention]") {
   const memory m{.H = 2, .G = 1, .D = 64, .query_lengths = {66}, .key_lengths = {66}};
   CHECK(same_bits(attended_on_device(m), attended_on_device(m, 1)));  // other loads, the same sums
   const tests::attention_memory<bf16> narrow{
@@ -65,7 +64,7 @@ TEST_CASE("attention on a device takes pointers that vectors cannot be loaded fr
   CHECK(same_bits(attended_on_device(narrow), attended_on_device(narrow, 3)));
 }
 
-TEST_CASE("on a device a number that is none reaches the result of its row alone", "[attention]") {
+TEST_CASE("on a device a NaN reaches only the result of its own row", "[attention]") {
   memory m{.H = 1, .G = 1, .D = 16, .query_lengths = {200}, .key_lengths = {200}, .window = 64};
   m.q[75 * 16] = std::numeric_limits<float>::quiet_NaN();
   memory mine = attended_on_device(m);
@@ -79,6 +78,6 @@ TEST_CASE("on a device a number that is none reaches the result of its row alone
   m.v[0] = m.k[0] = std::numeric_limits<float>::quiet_NaN();
   mine = attended_on_device(m);
   CHECK(std::isnan(mine.o[64 * 16]));
-  for (std::size_t i = 128 * 16; i < mine.o.size(); ++i)  // rows that never see its tile
+  for (std::size_t i = 128 * 16; i < mine.o.size(); ++i)  // rows that do not read its tile
     REQUIRE(std::isfinite(mine.o[i]));
 }

@@ -1,4 +1,4 @@
-// Which candidate is the fastest, by times that the test makes up.
+// Tests of the choice of the fastest candidate, with made-up times.
 
 #include "kernels/cuda/candidate_choice.hpp"
 
@@ -16,11 +16,11 @@ namespace {
 constexpr double none = std::numeric_limits<double>::infinity();
 constexpr double plenty = 1e9;
 
-/// Candidates that take these times, again and again, but for one run of one of them.
+/// Candidates with constant times, except for one run of one candidate.
 struct made_up {
   std::vector<double> usual;
   std::size_t odd = 99;
-  int odd_run = 0;  ///< from 0, the uncounted one
+  int odd_run = 0;  ///< 0: the first run, which does not count
   double odd_time = 0;
   std::vector<int> runs = std::vector<int>(usual.size());
 
@@ -35,7 +35,7 @@ struct made_up {
 
 }  // namespace
 
-TEST_CASE("the fastest candidate is chosen, and told with its time", "[products]") {
+TEST_CASE("the fastest candidate is chosen and reported with its time", "[products]") {
   made_up one{{500, 400, 450}};
   const auto chosen = one.fastest();
   REQUIRE(chosen);
@@ -44,25 +44,25 @@ TEST_CASE("the fastest candidate is chosen, and told with its time", "[products]
   CHECK(one.runs == std::vector<int>{6, 6, 6});
 }
 
-TEST_CASE("of candidates that are about as fast the library's favourite is chosen", "[products]") {
+TEST_CASE("among equally fast candidates the library's first is chosen", "[products]") {
   CHECK(made_up{{507, 500, 500}}.fastest()->which == 0);
   CHECK(made_up{{515, 500, 500}}.fastest()->which == 1);
 }
 
-TEST_CASE("one time that is far off changes no choice", "[products]") {
+TEST_CASE("a single outlier changes no choice", "[products]") {
   for (int run = 1; run < 6; ++run) {
     CHECK(made_up{{500, 400, 450}, 0, run, 10}.fastest()->which == 1);
-    if (run > 1)  // after the first that counts, which decides who takes part
+    if (run > 1)  // the first counted run excludes slow candidates
       CHECK(made_up{{500, 400, 450}, 1, run, 5000}.fastest()->which == 1);
   }
 }
 
-TEST_CASE("the first time of a candidate loads it and does not count", "[products]") {
+TEST_CASE("the first run of a candidate loads it and does not count", "[products]") {
   CHECK(made_up{{500, 400, 450}, 1, 0, 90000}.fastest()->which == 1);
   CHECK(made_up{{500, 400, 450}, 0, 0, 1}.fastest()->which == 1);
 }
 
-TEST_CASE("candidates that are far slower are not run again, short ones are run more often",
+TEST_CASE("much slower candidates are not repeated, short ones are repeated more often",
           "[products]") {
   made_up far{{950, 400, 450}};
   CHECK(far.fastest()->which == 1);
@@ -75,7 +75,7 @@ TEST_CASE("candidates that are far slower are not run again, short ones are run 
   CHECK(tiny.runs == std::vector<int>{21, 21});
 }
 
-TEST_CASE("a candidate that is refused is never chosen, whenever that is", "[products]") {
+TEST_CASE("a candidate that is refused in any run is never chosen", "[products]") {
   for (int run = 0; run < 6; ++run) {
     made_up one{{500, 400, 450}, 1, run, none};
     CHECK(one.fastest()->which == 2);
@@ -85,12 +85,12 @@ TEST_CASE("a candidate that is refused is never chosen, whenever that is", "[pro
   CHECK(!made_up{{}}.fastest());
 }
 
-TEST_CASE("measuring ends when its budget does, with what is known by then", "[products]") {
+TEST_CASE("measuring ends with its budget and uses the times known by then", "[products]") {
   made_up nothing{{none, 700, 400}};
   CHECK(nothing.fastest(0)->which == 1);
   CHECK(nothing.fastest(0)->microseconds == 0);
   CHECK(nothing.runs[2] == 0);
-  made_up loads{{500, 400, 450}};  // all are loaded, one is timed
+  made_up loads{{500, 400, 450}};  // loads all, times one
   CHECK(loads.fastest(450)->which == 0);
   CHECK(loads.all_runs() == 4);
   made_up many{std::vector<double>(32, 2300)};

@@ -30,7 +30,7 @@ std::vector<float> widened(const std::vector<T>& x, std::size_t shift) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("every narrow number is widened and narrowed to itself on a device",
+TEMPLATE_TEST_CASE("widening and narrowing on a device keeps each narrow number",
                    "[kernels][cuda]",
                    kernels::bf16,
                    kernels::f16) {
@@ -49,13 +49,13 @@ TEMPLATE_TEST_CASE("every narrow number is widened and narrowed to itself on a d
   }
 }
 
-TEMPLATE_TEST_CASE("floats are narrowed on a device as the header rounds, however many",
+TEMPLATE_TEST_CASE("a device narrows any number of floats like the host",
                    "[kernels][cuda]",
                    kernels::bf16,
                    kernels::f16) {
   const std::size_t n = GENERATE(0, 1, 7, 8, 61, 4099), shift = GENERATE(0, 3);
   auto x = tests::normal<float>(n, std::uint32_t(n));
-  // Middles between two numbers of either type, the largest, what is beyond, and denormals.
+  // Midpoints between two numbers of either type, the largest numbers, larger ones, and denormals.
   const std::vector<float> special{1 + 0x1p-8f,
                                    1 + 0x3p-8f,
                                    1 + 0x1p-11f,

@@ -1,5 +1,4 @@
-// Products of the tests of how algorithms are chosen: sizes that are their own, names, choices, and
-// how the process chooses.
+// Products for tests of the choice of algorithms: sizes, names, choices and settings.
 
 #pragma once
 
@@ -19,7 +18,7 @@ inline kernels::cuda::products& all_products() {
   return kernels::cuda::products::of_process();
 }
 
-/// Chosen algorithms stay for the life of the process: every test has sizes of its own.
+/// A choice lasts for the life of the process, so each test uses its own sizes.
 struct chosen_product {
   std::int64_t R, N, K;
   std::vector<float> dz = normal<float>(std::size_t(R * N), 1);
@@ -34,7 +33,7 @@ struct chosen_product {
   std::string sizes() const {
     return std::to_string(R) + " x " + std::to_string(N) + " x " + std::to_string(K);
   }
-  /// The choice for it, of which there is one.
+  /// The only choice for this product.
   kernels::product_choice choice() const {
     const auto known = all_products().choices();
     const auto found = std::find_if(known.begin(), known.end(), [&](const auto& x) {
@@ -56,7 +55,7 @@ struct chosen_product {
   std::string name() const {
     return kernels::cuda::name_of(key(), device_name(), all_products().version());
   }
-  /// What the library proposes for it.
+  /// The algorithms that the library proposes for this product.
   std::vector<std::string> candidates() const {
     device_array<float> at(1);
     cublasLtHandle_t library = nullptr;
@@ -72,7 +71,7 @@ struct chosen_product {
   }
 };
 
-/// Products are computed so while it stands.
+/// Sets the product settings for its lifetime.
 class product_choosing {
  public:
   explicit product_choosing(const kernels::product_settings& chosen) {

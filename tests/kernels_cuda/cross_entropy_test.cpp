@@ -1,5 +1,5 @@
-// Beside the tester (op_tester_test.cpp): cross-entropy of logits that are large, infinite, not a
-// number or sure, of very many rows, and gradients that begin elsewhere than logits.
+// Cases beyond the operation tester (op_tester_test.cpp): logits that are large, infinite, NaN or
+// near certainty, very many rows, and gradients with another alignment than the logits.
 
 #include "kernels/reference/reference.hpp"
 #include "tests/support/emulated.hpp"
@@ -22,7 +22,7 @@ using tests::relative_error;
 
 namespace {
 
-// A sum of floats has few terms (a thread's, then a tree of doubles) and each is known to 2e-7.
+// Float sums have few terms (those of a thread; the rest is a tree of doubles), each exact to 2e-7.
 constexpr double rounding = 1e-6;
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
@@ -58,7 +58,7 @@ void backward_on_device(cross_entropy_memory<T>& m, std::size_t shift = 0) {
   m.dlogits = dlogits.download();
 }
 
-/// Over the logits.
+/// Writes the gradients over the logits.
 template <class T>
 void both_passes_on_device(cross_entropy_memory<T>& m) {
   device_array<T> logits(m.logits);
@@ -94,7 +94,7 @@ double away(const std::vector<T>& mine, const std::vector<double>& exact) {
     return tests::beyond_rounding(mine, exact);
 }
 
-/// Logits that make some words sure.
+/// Logits with some near-certain words.
 template <class T>
 cross_entropy_memory<T> drawn(std::int64_t R, std::int64_t V, std::int64_t n, std::uint32_t seed) {
   cross_entropy_memory<T> m{.R = R, .V = V, .vocabulary = n};
@@ -106,7 +106,7 @@ cross_entropy_memory<T> drawn(std::int64_t R, std::int64_t V, std::int64_t n, st
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("gradients of logits on a device may begin elsewhere than their logits",
+TEMPLATE_TEST_CASE("on a device gradients and logits may have different alignments",
                    "[cross_entropy]",
                    float,
                    bf16,
@@ -121,7 +121,7 @@ TEMPLATE_TEST_CASE("gradients of logits on a device may begin elsewhere than the
   CHECK(away(m.dlogits, judge.dlogits) < rounding);
 }
 
-TEST_CASE("cross-entropy on a device with a block for each long row", "[cross_entropy]") {
+TEST_CASE("cross-entropy on a device uses one block per long row", "[cross_entropy]") {
   auto m = drawn<bf16>(530, 8200, 8197, 3);
   auto judge = judge_of(m);
   kernels::reference::run(judge.forward());
@@ -130,15 +130,15 @@ TEST_CASE("cross-entropy on a device with a block for each long row", "[cross_en
   CHECK(relative_error(m.lse, judge.lse) < rounding);
 }
 
-TEMPLATE_TEST_CASE("both passes of cross-entropy on a device with a block for each long row",
+TEMPLATE_TEST_CASE("both passes of cross-entropy on a device use one block per long row",
                    "[cross_entropy]",
                    float,
                    bf16,
                    f16) {
-  // More rows than processors, so that none has several blocks; of more than one part.
+  // More rows than multiprocessors, so each row has one block; each row has several parts.
   const std::int64_t V = sizeof(TestType) == 4 ? 8301 : 16602;
   auto m = drawn<TestType>(133, V, V - 4, 5);
-  m.target[0] = std::int32_t(V);  // none of these
+  m.target[0] = std::int32_t(V);  // outside the row
   auto judge = judge_of(m);
   kernels::reference::run(judge.forward());
   both_passes_on_device(m);
@@ -149,7 +149,7 @@ TEMPLATE_TEST_CASE("both passes of cross-entropy on a device with a block for ea
   CHECK(away(m.dlogits, judge.dlogits) < rounding);
 }
 
-TEST_CASE("both passes of cross-entropy on a device: a masked row has no gradient and a loss",
+TEST_CASE("both passes of cross-entropy on a device: a masked row has a loss and zero gradient",
           "[cross_entropy]") {
   cross_entropy_memory<float> m{.R = 3, .V = 67, .vocabulary = 65};
   m.logits[2 * 67 + 5] = -infinity;
@@ -172,27 +172,26 @@ TEST_CASE("cross-entropy on a device keeps a small loss beside large logits", "[
   auto judge = judge_of(m);
   kernels::reference::run(judge.forward());
   forward_on_device(m);
-  // The sum, 1.005, is a float; lse, 1010, as a float would be known to 3e-5.
+  // The sum, 1.005, is a float; lse, 1010, would have an error of 3e-5 as a float.
   for (std::size_t r = 0; r < 2; ++r)
     CHECK(std::abs(m.loss[r] - judge.loss[r]) < 3e-7);
 }
 
-TEST_CASE("cross-entropy on a device keeps a small slope where the model is sure",
-          "[cross_entropy]") {
+TEST_CASE("cross-entropy on a device keeps a small gradient near certainty", "[cross_entropy]") {
   cross_entropy_memory<float> m{.R = 1, .V = 65, .vocabulary = 65};
   const auto target = std::size_t(m.target[0]);
   m.logits[target] = 20;
   m.dloss = {1};
   auto judge = judge_of(m);
   forward_on_device(m);
-  m.lse[0] = 20.0F + 4e-6F;  // p is 1 - 4e-6, which a float would know to 1.5 %
+  m.lse[0] = 20.0F + 4e-6F;  // p is 1 - 4e-6; as a float, 1 - p would have an error of 1.5 %
   judge.lse = m.lse;
   kernels::reference::run(judge.backward());
   backward_on_device(m);
   CHECK(std::abs(double(m.dlogits[target]) / judge.dlogits[target] - 1) < rounding);
 }
 
-TEST_CASE("cross-entropy on a device: a masked row has no gradient, whatever it holds",
+TEST_CASE("cross-entropy on a device: a masked row has zero gradient for any contents",
           "[cross_entropy]") {
   cross_entropy_memory<float> m{.R = 3, .V = 67, .vocabulary = 65};
   m.logits[2 * 67 + 5] = infinity;
@@ -202,10 +201,10 @@ TEST_CASE("cross-entropy on a device: a masked row has no gradient, whatever it 
   CHECK(std::vector<float>(m.dlogits.begin() + 2 * 67, m.dlogits.end()) == std::vector<float>(67));
 }
 
-TEST_CASE("cross-entropy on a device takes words that cannot be and tells of what is no number",
+TEST_CASE("cross-entropy on a device accepts impossible words and propagates NaN",
           "[cross_entropy]") {
   cross_entropy_memory<float> m{.R = 2, .V = 9001, .vocabulary = 9001};
-  std::fill(m.logits.begin(), m.logits.begin() + 8990, -infinity);  // all of most threads
+  std::fill(m.logits.begin(), m.logits.begin() + 8990, -infinity);  // most threads have only these
   m.target[0] = 9000;
   m.logits[9001 + 17] = std::numeric_limits<float>::quiet_NaN();
   auto judge = judge_of(m);
@@ -215,8 +214,7 @@ TEST_CASE("cross-entropy on a device takes words that cannot be and tells of wha
   CHECK(std::isnan(m.loss[1]));
 }
 
-TEST_CASE("merging on a device keeps far parts, infinities and what is not a number",
-          "[cross_entropy]") {
+TEST_CASE("merging on a device handles distant parts, infinities and NaN", "[cross_entropy]") {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   const device_array<float> a(std::vector<float>{1000, -infinity, -infinity, nan, -1000, 3});
   const device_array<float> b(std::vector<float>{-1000, 5, -infinity, 1, 90, nan});

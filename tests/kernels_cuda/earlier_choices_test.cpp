@@ -1,4 +1,4 @@
-// Choices that are given: taken, replaced where the library does not take them, or refused.
+// Tests of given choices: they are used, replaced if the library does not accept them, or refused.
 
 #include "tests/kernels_cuda/chosen_product.hpp"
 
@@ -16,7 +16,7 @@ using kernels::cuda::products;
 
 namespace {
 
-/// A product with GELU, of 8 elements' rows.
+/// A product with GELU; its rows are multiples of 8 elements.
 struct gelu_product {
   std::int64_t R = 8, N, K;
 
@@ -40,8 +40,7 @@ struct gelu_product {
   }
 };
 
-/// What was said of a product whose earlier choice could not be taken; nothing: it was not
-/// replaced.
+/// The report of a replaced choice; empty if it was not replaced.
 std::optional<kernels::replaced_choice> replaced(const std::string& name) {
   for (const auto& one : all_products().report().replaced)
     if (one.before.product == name)
@@ -51,11 +50,11 @@ std::optional<kernels::replaced_choice> replaced(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("that there is no algorithm for an epilogue is a choice, and held to when given",
+TEST_CASE("the lack of an algorithm for an epilogue is a choice and is kept if given",
           "[cuda][products]") {
   const gelu_product here{.N = 112, .K = 24}, elsewhere{.N = 120, .K = 24};
   elsewhere.run();
-  REQUIRE(choice_of(elsewhere.name("gelu+z ")));  // the library has one
+  REQUIRE(choice_of(elsewhere.name("gelu+z ")));  // the library has an algorithm
   CHECK(choice_of(elsewhere.name("gelu+z "))->algorithm != kernels::no_algorithm);
   CHECK(!choice_of(elsewhere.name("")));
   const product_choice none{here.name("gelu+z "), kernels::no_algorithm, 0, 0};
@@ -68,7 +67,7 @@ TEST_CASE("that there is no algorithm for an epilogue is a choice, and held to w
                     ContainsSubstring("before the first product"));
 }
 
-TEST_CASE("that there is no algorithm for a bias is a choice, and held to when given",
+TEST_CASE("the lack of an algorithm for a bias is a choice and is kept if given",
           "[cuda][products]") {
   constexpr std::int64_t R = 8, N = 128, K = 24;
   device_array<bf16> x(normal<bf16>(std::size_t(R * K), 1)),
@@ -84,7 +83,7 @@ TEST_CASE("that there is no algorithm for a bias is a choice, and held to when g
   CHECK(choice_of(named.name(""))->algorithm.size() == 128);
 }
 
-TEST_CASE("a product without an epilogue is measured where the choice of no algorithm is given",
+TEST_CASE("a product without an epilogue is measured if the given choice is no algorithm",
           "[cuda][products]") {
   const chosen_product one{.R = 8, .N = 168, .K = 16};
   all_products().give({{one.name(), kernels::no_algorithm, 0, 0}});
@@ -94,8 +93,9 @@ TEST_CASE("a product without an epilogue is measured where the choice of no algo
   CHECK(replaced(one.name())->why == "only products with a bias or GELU have none");
 }
 
-// A real library promises nothing for an algorithm that it did not make.
-TEST_CASE("a choice that the library cannot take is measured again, and it is said",
+// Emulated only: the behaviour of a real library is undefined for an algorithm that it did not
+// make.
+TEST_CASE("a choice that the library refuses is measured again and reported",
           "[cuda][products][emulated]") {
   const auto whose = GENERATE(kernels::choices_of::others, kernels::choices_of::this_run);
   const chosen_product one{.R = 8, .N = 80 + 512 * std::int64_t(whose), .K = 16};
@@ -110,7 +110,7 @@ TEST_CASE("a choice that the library cannot take is measured again, and it is sa
   CHECK(replaced(one.name())->before == none_of_its);
   CHECK(replaced(one.name())->whose == whose);
   CHECK_THAT(replaced(one.name())->why, ContainsSubstring("CUBLAS_STATUS_"));
-  // A run that goes on in the same process from what names it is not ended either.
+  // A later run in the same process that names this choice does not fail.
   const auto said = all_products().report().replaced.size();
   CHECK_NOTHROW(all_products().give({none_of_its}, whose));
   one.run();
@@ -118,7 +118,7 @@ TEST_CASE("a choice that the library cannot take is measured again, and it is sa
   CHECK(all_products().report().replaced.size() == said);
 }
 
-TEST_CASE("a product that adds is measured in full where its earlier choice cannot be taken",
+TEST_CASE("an accumulating product is fully measured if its earlier choice is refused",
           "[cuda][products][emulated]") {
   constexpr std::int64_t R = 8, N = 1104, K = 16;
   device_array<float> dweight(std::vector<float>(N * K, 2)), dz(std::vector<float>(R * N, 1)),
@@ -135,7 +135,7 @@ TEST_CASE("a product that adds is measured in full where its earlier choice cann
   CHECK(chosen_product{.R = R, .N = N, .K = K}.choice().microseconds > 0);
 }
 
-TEST_CASE("where the same bits are asked for the run's own choice is taken or refused, each time",
+TEST_CASE("with strict identity a run's own choice is used, or refused each time",
           "[cuda][products][emulated]") {
   const chosen_product one{.R = 8, .N = 640, .K = 16}, cached{.R = 8, .N = 648, .K = 16};
   const product_choosing strict({.strict = true});
@@ -146,15 +146,15 @@ TEST_CASE("where the same bits are asked for the run's own choice is taken or re
                       ContainsSubstring(one.name()) && ContainsSubstring("cannot be taken")
                           && ContainsSubstring("CUBLAS_STATUS_")
                           && ContainsSubstring("strict_identity"));
-  CHECK_NOTHROW(cached.run());  // nobody's bits depend on it
+  CHECK_NOTHROW(cached.run());  // no bits depend on a cached choice
   all_products().give({{one.name(), one.candidates()[1], 1, 8}}, kernels::choices_of::this_run);
   CHECK_NOTHROW(one.run());
   CHECK(one.choice().algorithm == one.candidates()[1]);
 }
 
-TEST_CASE("every algorithm that the library proposes can be given as an earlier run's choice",
+TEST_CASE("each algorithm that the library proposes can be given as an earlier choice",
           "[cuda][products]") {
-  // Each for a product of its own, because what a process has chosen stays.
+  // Each for its own product, because a process keeps its choices.
   for (std::size_t i = 0, proposed = 1; i < proposed; ++i) {
     const chosen_product one{.R = 8, .N = 232 + 8 * std::int64_t(i), .K = 16};
     const auto algorithms = one.candidates();
@@ -167,7 +167,7 @@ TEST_CASE("every algorithm that the library proposes can be given as an earlier 
   }
 }
 
-TEST_CASE("a choice that the library's check refuses is taken if its product runs",
+TEST_CASE("a choice that the library's check refuses is used if its product runs",
           "[cuda][products][emulated]") {
   const chosen_product one{.R = 8, .N = 320, .K = 16};
   const auto given = one.candidates().back();
@@ -179,7 +179,7 @@ TEST_CASE("a choice that the library's check refuses is taken if its product run
   CHECK(one.choice().algorithm == given);
 }
 
-TEST_CASE("the first product by an earlier run's choice is added once", "[cuda][products]") {
+TEST_CASE("the first product with an earlier choice is added exactly once", "[cuda][products]") {
   constexpr std::int64_t R = 8, N = 328, K = 16;
   device_array<float> dweight(std::vector<float>(N * K, 2)), dz(std::vector<float>(R * N, 1)),
       x(std::vector<float>(R * K, 3));
@@ -198,7 +198,7 @@ TEST_CASE("the first product by an earlier run's choice is added once", "[cuda][
   CHECK(dweight.download() == std::vector<float>(N * K, 2 + 3 * R));
 }
 
-TEST_CASE("a choice that is no algorithm, or comes too late, is refused", "[cuda][products]") {
+TEST_CASE("a malformed or late choice is refused", "[cuda][products]") {
   for (const std::string& text : {std::string(), std::string(127, '0'), std::string(128, 'x')})
     CHECK_THROWS_WITH(all_products().give({{"a product", text, 1, 8}}),
                       ContainsSubstring("a product") && ContainsSubstring("hexadecimal"));

@@ -1,4 +1,5 @@
-// Beside the tester (op_tester_test.cpp): the order in which a device adds rows, to the bit.
+// Cases beyond the operation tester (op_tester_test.cpp): the exact order in which a device adds
+// rows.
 
 #include "tests/support/device_ops.hpp"
 
@@ -20,8 +21,8 @@ struct shape {
   std::int64_t R, C, V, P;
 };
 
-// One element; primes; whole packs; few tokens many times, more than a warp takes at once; more
-// rows than one tile of keys, than two, and than four.
+// One element; primes; whole packs; few tokens, each more often than a warp takes at once; more
+// rows than one, two and four tiles of keys.
 const auto shapes = {shape{1, 1, 1, 1},
                      {7, 5, 11, 3},
                      {61, 24, 13, 61},
@@ -30,7 +31,7 @@ const auto shapes = {shape{1, 1, 1, 1},
                      {5003, 3, 2, 1024},
                      {8200, 2, 300, 50}};
 
-/// dtable[row[r]] += dy[r] as a device adds them: the definition, by plain loops.
+/// dtable[row[r]] += dy[r] in the order of a device, as plain loops.
 template <class T>
 void add_in_parts(const embedding_memory<T>& m,
                   std::vector<kernels::accumulator<T>>& table,
@@ -53,8 +54,8 @@ void add_in_parts(const embedding_memory<T>& m,
 
 }  // namespace
 
-// What is not in parts has the judge's own bits.
-TEMPLATE_TEST_CASE("the gradient of an embedding on a device has the bits of rows added in order",
+// Rows that are not added in parts have the bits of the reference.
+TEMPLATE_TEST_CASE("the embedding gradient on a device has the bits of rows added in order",
                    "[kernels][cuda]",
                    float,
                    kernels::bf16,
@@ -68,7 +69,7 @@ TEMPLATE_TEST_CASE("the gradient of an embedding on a device has the bits of row
   auto judge = m;
   const tests::emulated_seed order(int(R) + 1);
   on_device(m, m.backward(), shift);
-  // In parts, as the operation says; the judge has few that come so often.
+  // The parts are those of the operation's definition.
   add_in_parts(judge, judge.dtable, judge.id);
   if (positions)
     add_in_parts(judge, judge.dposition_table, judge.position);
@@ -76,14 +77,13 @@ TEMPLATE_TEST_CASE("the gradient of an embedding on a device has the bits of row
   CHECK(m.dposition_table == judge.dposition_table);
 }
 
-// Lengths around whole parts; what comes before the hot row moves its parts.
-TEST_CASE("rows of a table that most tokens are of are added in parts, at every length",
-          "[kernels][cuda]") {
+// The counts are around multiples of a part; rows before the hot one shift its parts.
+TEST_CASE("a table row with most tokens is added in parts, for all counts", "[kernels][cuda]") {
   const std::int64_t before = GENERATE(0, 1, 255, 300);
   const std::int64_t hot = GENERATE(256, 257, 512, 513, 3000);
   embedding_memory<float> m{
       .R = before + hot + 7, .C = 8, .V = 300, .P = 3, .with_positions = false};
-  for (std::int64_t r = 0; r < m.R; ++r)  // each once, but for the hot one and a last of 7
+  for (std::int64_t r = 0; r < m.R; ++r)  // each id once, except the hot one and the last (7 times)
     m.id[std::size_t(r)] = std::int32_t(r < before ? r % 290 : r < before + hot ? 295 : 299);
   std::shuffle(m.id.begin(), m.id.end(), std::mt19937(5));
   auto by_parts = m, judge = m;
@@ -91,6 +91,6 @@ TEST_CASE("rows of a table that most tokens are of are added in parts, at every 
   add_in_parts(by_parts, by_parts.dtable, by_parts.id);
   CHECK(m.dtable == by_parts.dtable);
   kernels::reference::run(judge.backward());
-  // Thousands of sums of numbers around 1, in another order: 6e-8 each of sums of about 60.
+  // Thousands of additions of numbers near 1 in another order: 6e-8 each, of sums near 60.
   CHECK(tests::relative_error(m.dtable, judge.dtable) < 1e-5);
 }

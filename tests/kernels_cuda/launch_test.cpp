@@ -1,5 +1,5 @@
-// A launch that fails says whose it was: the operation, its extents, the grid, what CUDA said, and
-// what to do.
+// Tests of the error of a failed launch: it names the operation, its extents, the grid, CUDA's
+// error and what to do.
 
 #include "tests/support/emulated.hpp"
 
@@ -19,7 +19,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// The text of what a norm whose first launch fails throws; empty: nothing.
+/// The error text of a norm whose first launch fails; empty if it throws nothing.
 std::string said_of_norm(const std::string& error) {
   constexpr std::int64_t R = 5, C = 24;
   const device_array<float> x(std::vector<float>(R * C, 1)), gain(std::vector<float>(C, 1));
@@ -36,13 +36,13 @@ std::string said_of_norm(const std::string& error) {
     said = e.what();
   }
   emulator::plant_faults("");
-  CHECK(cudaGetLastError() == cudaSuccess);  // the next call is not told once more
+  CHECK(cudaGetLastError() == cudaSuccess);  // the error is consumed
   return said;
 }
 
 }  // namespace
 
-TEST_CASE("a launch that fails names its operation, extents, grid, and what CUDA said",
+TEST_CASE("the error of a failed launch names its operation, extents, grid and CUDA's error",
           "[cuda][launch][emulated]") {
   const auto said = said_of_norm("701");
   CHECK_THAT(said, ContainsSubstring("norm_forward<float> of R 5 C 24: "));
@@ -51,14 +51,14 @@ TEST_CASE("a launch that fails names its operation, extents, grid, and what CUDA
   CHECK_THAT(said, ContainsSubstring("cudaErrorLaunchOutOfResources, "));
 }
 
-TEST_CASE("a launch that fails says what to do", "[cuda][launch][emulated]") {
+TEST_CASE("the error of a failed launch says what to do", "[cuda][launch][emulated]") {
   CHECK_THAT(said_of_norm("701"), ContainsSubstring("please report this line"));
   CHECK_THAT(said_of_norm("209"), ContainsSubstring("-DTROUPE_CUDA_ARCHITECTURES="));
   CHECK_THAT(said_of_norm("2"), ContainsSubstring("batch.micro"));
   CHECK_THAT(said_of_norm("304"), ContainsSubstring("CUDA_LAUNCH_BLOCKING=1"));
 }
 
-TEST_CASE("a product that fails names its operation, its extents, and the product",
+TEST_CASE("the error of a failed product names its operation, its extents and the product",
           "[cuda][launch][emulated]") {
   kernels::linear_backward_input<float> op{.R = 8, .N = 680, .K = 16};
   const device_array<float> dz(std::vector<float>(std::size_t(op.R * op.N), 1)),

@@ -1,5 +1,5 @@
-// Beside the tester (op_tester_test.cpp): that fingerprints are those of what is left, and that it
-// has the bits that it has without them.
+// Cases beyond the operation tester (op_tester_test.cpp): fingerprints of the results, and equal
+// bits with and without fingerprints.
 
 #include "tests/support/device_ops.hpp"
 #include "tests/support/written_fingerprints.hpp"
@@ -11,8 +11,7 @@ using namespace troupe;
 using tests::device_array;
 using tests::normal;
 
-TEST_CASE("an update with one moment on a device takes the fingerprints of what it leaves",
-          "[kernels][cuda]") {
+TEST_CASE("an update with one moment on a device fingerprints its results", "[kernels][cuda]") {
   const auto rule = GENERATE(kernels::momentum_rule::sgd, kernels::momentum_rule::lion);
   const std::int64_t grain = GENERATE(1, 61, 2051, 4098, 65536);
   const std::int64_t n = GENERATE_COPY(0, 1, 7, grain == 1 ? 301 : 5003);  // a grain is a block
@@ -40,7 +39,7 @@ TEST_CASE("an update with one moment on a device takes the fingerprints of what 
   CHECK(results.download() == tests::fingerprints_of(left[1], keys, grain));
 }
 
-TEST_CASE("a scaled sum on a device takes the fingerprint of what it leaves", "[kernels][cuda]") {
+TEST_CASE("a scaled sum on a device fingerprints its result", "[kernels][cuda]") {
   const std::int64_t grain = GENERATE(1, 61, 4098, 65536);
   const std::int64_t n = GENERATE_COPY(0, 1, 7, grain == 1 ? 301 : 5003);
   const bool two = GENERATE(false, true);

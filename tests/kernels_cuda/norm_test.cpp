@@ -1,5 +1,5 @@
-// Beside the tester (op_tester_test.cpp): rows whose mean is far from zero, a residual that alone
-// is not aligned, statistics that nobody wants, a workspace that is too small.
+// Cases beyond the operation tester (op_tester_test.cpp): rows with a mean far from zero, a
+// misaligned residual, omitted statistics, a workspace that is too small.
 
 #include "tests/support/device_ops.hpp"
 
@@ -17,8 +17,8 @@ using tests::in_double;
 using tests::norm_memory;
 using tests::on_device;
 
-TEST_CASE("norm on a device keeps a row whose mean is far from zero", "[kernels][cuda]") {
-  // In registers, read twice by vectors, and read twice one by one.
+TEST_CASE("norm on a device is precise for a row with a mean far from zero", "[kernels][cuda]") {
+  // Rows in registers, rows read twice with vector loads, and rows read twice element by element.
   const std::int64_t C = GENERATE(768, 20480, 769);
   norm_memory<float> m{.R = 4, .C = C};
   for (auto& value : m.x)
@@ -26,12 +26,12 @@ TEST_CASE("norm on a device keeps a row whose mean is far from zero", "[kernels]
   auto exact = in_double(m);
   kernels::reference::run(exact.forward());
   on_device(m, m.forward());
-  // The mean is known to 1e-4 of a standard deviation: a float at 1000, and the sum of them.
+  // The error of the mean is 1e-4 of a standard deviation: floats near 1000 and their sum.
   CHECK(error_of(m.y, exact.y) < 2e-4);
   CHECK(tests::relative_error(m.rstd, exact.rstd) < 1e-5);
 }
 
-TEST_CASE("norm on a device takes a residual that alone is not aligned", "[kernels][cuda]") {
+TEST_CASE("norm on a device accepts a residual that alone is misaligned", "[kernels][cuda]") {
   norm_memory<float> m{.R = 5, .C = 24, .with_residual = true};
   m.residual = tests::normal<float>(std::size_t(m.R * m.C) + 1, 9);
   auto exact = in_double(m);
@@ -47,7 +47,7 @@ TEST_CASE("norm on a device takes a residual that alone is not aligned", "[kerne
   CHECK(error_of(m.dx, exact.dx) < 1e-5);
 }
 
-TEST_CASE("norm on a device leaves out the statistics that nobody wants", "[kernels][cuda]") {
+TEST_CASE("norm on a device omits statistics with a null pointer", "[kernels][cuda]") {
   const std::int64_t C = GENERATE(19, 24);
   norm_memory<float> a{.R = 3, .C = C}, b = a;
   on_device(a, a.forward());
@@ -59,13 +59,13 @@ TEST_CASE("norm on a device leaves out the statistics that nobody wants", "[kern
   CHECK(b.mean.front() == tests::unwritten);
 }
 
-TEMPLATE_TEST_CASE("a sum that norm makes on a device has the bits of one that was made before",
+TEMPLATE_TEST_CASE("on a device norm's own residual sum has the bits of a separate addition",
                    "[kernels][cuda]",
                    float,
                    kernels::bf16,
                    kernels::f16) {
   const auto kind = GENERATE(kernels::normalization::layer, kernels::normalization::rms);
-  // In registers, of rows that vectors cannot load, and of rows that are read twice.
+  // Rows in registers, rows without vector loads, and rows that are read twice.
   const std::int64_t C = GENERATE(136, 131, 20480);
   norm_memory<TestType> a{.R = 3, .C = C, .kind = kind};
   a.x[0] = a.residual[0] = TestType(-0.0F);
@@ -89,10 +89,10 @@ TEMPLATE_TEST_CASE("a sum that norm makes on a device has the bits of one that w
   CHECK(same(a.rstd, b.rstd));
 }
 
-// Terms so small that each sum is a zero with a sign: added to a cleared array it has none.
-TEST_CASE(
-    "sums over rows on a device that are written have the bits of those that are added to zeros",
-    "[kernels][cuda]") {
+// The terms are so small that each sum is a signed zero; adding it to a cleared array removes the
+// sign.
+TEST_CASE("sums over rows on a device have the same bits when written and when added to zeros",
+          "[kernels][cuda]") {
   const std::int64_t C = GENERATE(19, 24);
   norm_memory<float> a{.R = 65, .C = C};
   for (std::int64_t i = 0; i < a.R * a.C; ++i) {

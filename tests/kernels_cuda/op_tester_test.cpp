@@ -1,4 +1,4 @@
-// Operations on a device, by the cases of their families: see tests/kernels/op_tester.hpp.
+// Runs the operation tester (tests/kernels/op_tester.hpp) on a device.
 
 #include "tests/kernels/op_tester.hpp"
 
@@ -56,8 +56,8 @@ class on_device final : public tested_backend {
     const emulated_seed order(7);
     run(op, threads);
   }
-  /// The fast exponential and division are wrong by some units in the last place, and a score's
-  /// exponent to base 2 is rounded twice.
+  /// The fast exponential and division have errors of a few units in the last place, and the base-2
+  /// exponent of a score is rounded twice.
   double allowance(operation_name name) const override {
     switch (name) {
       case operation_name::activation_forward:
@@ -74,13 +74,13 @@ class on_device final : public tested_backend {
         return 1;
     }
   }
-  /// Products of narrow factors are tensor cores', and GELU's slope there may be by a coarse tanh.
-  /// GELU itself is within what cases have for a sum that is rounded before it: for its largest
-  /// result 2^-11 of it, in either type.
+  /// Products of narrow factors run on tensor cores, and their GELU gradient may use a coarse tanh.
+  /// GELU itself is covered by the allowance of cases for a sum that is rounded before it: 2^-11 of
+  /// the largest result, in either type.
   double roundings_of_products(const array& result, kernels::element_type type) const override {
     if (type == kernels::element_type::f32 || result.products == 0)
       return 0;
-    // Of squares an error counts twice, as in the cases.
+    // The error counts twice because results may be squares, as in the cases.
     return 2 * roundings_on_tensor_cores(result.products)
            + (result.gelu_slope ? roundings_of_gelu_slope : 0);
   }
@@ -92,8 +92,9 @@ class on_device final : public tested_backend {
   }
 
  private:
-  /// One for all, because every product wants 32 MiB. Of these the rest is not written, so that its
-  /// pages exist only where they are used: the emulated device opens and closes all that do.
+  /// One workspace for all operations, because each product needs 32 MiB. Poisons only its
+  /// beginning: the emulated device opens and closes all existing pages, and unwritten pages do not
+  /// exist.
   std::span<std::byte> poisoned_scratch(std::size_t bytes) {
     constexpr std::size_t most = 1 << 20;
     if (bytes > scratch_bytes_) {
@@ -112,7 +113,7 @@ class on_device final : public tested_backend {
   std::size_t scratch_bytes_ = 0;
 };
 
-/// Algorithms of products are the library's first guess: measuring takes many products for each.
+/// Makes products use the library's first proposal, because measuring runs many products.
 class unmeasured {
  public:
   unmeasured() { kernels::cuda::troupe_cuda_library()->set_products({.measure = false}); }
@@ -121,8 +122,8 @@ class unmeasured {
   unmeasured& operator=(const unmeasured&) = delete;
 };
 
-/// With sanitizers a case takes many times as long: they see one in four of an operation's, each
-/// time another one of the four, as families repeat what they vary.
+/// Sanitizers make cases much slower, so they run one in four of each operation. The offset changes
+/// from group to group, because families vary their options periodically.
 bool is_passed_over(int number_in_operation) {
 #ifdef TROUPE_SANITIZED
   return (number_in_operation + number_in_operation / 4) % 4 != 0;
@@ -147,10 +148,10 @@ void ask(const std::string& name) {
 
 }  // namespace
 
-#define TROUPE_ASK(family)                                                       \
-  TEST_CASE("operations on a device are what they are declared to be: " #family, \
-            "[kernels][cuda][operations][" #family "]") {                        \
-    ask(#family);                                                                \
+#define TROUPE_ASK(family)                                          \
+  TEST_CASE("operations on a device match the reference: " #family, \
+            "[kernels][cuda][operations][" #family "]") {           \
+    ask(#family);                                                   \
   }
 TROUPE_EVERY_FAMILY(TROUPE_ASK)
 #undef TROUPE_ASK

@@ -1,6 +1,6 @@
-// Beside the tester (op_tester_test.cpp): matrix products by cuBLASLt on the emulated device where
-// the library refuses, has no algorithm or measures, and of arrays that begin anywhere. Where it is
-// not said, algorithms are the library's first guess: measuring takes many products for each.
+// Cases beyond the operation tester (op_tester_test.cpp): products by cuBLASLt on the emulated
+// device when the library refuses, has no algorithm or measures, and with misaligned arrays. By
+// default tests use the library's first proposal, because measuring runs many products.
 
 #include "kernels/backend/backend.hpp"
 #include "kernels/cuda/products.hpp"
@@ -26,8 +26,8 @@ using kernels::f16;
 
 namespace {
 
-/// Sums of at most 300 products of numbers around 1 in fp32, in whatever order: 2^-24 each time,
-/// relative to sums of about 17; of narrow factors, what tensor cores lose beside.
+/// Error of sums of at most 300 products of numbers near 1 in fp32, in any order: 2^-24 per
+/// addition, relative to sums near 17. For narrow factors the loss of tensor cores is added.
 template <class T>
 double noise(std::int64_t products) {
   const double lost = std::is_same_v<T, float> ? 0 : roundings_on_tensor_cores(products);
@@ -73,7 +73,7 @@ linear_memory<double> judged(const linear_memory<T>& m) {
   return out;
 }
 
-/// Products are computed so while it stands.
+/// Sets whether products are measured, for its lifetime.
 class measuring {
  public:
   explicit measuring(bool is) { kernels::cuda::products::of_process().configure({.measure = is}); }
@@ -82,7 +82,7 @@ class measuring {
   measuring& operator=(const measuring&) = delete;
 };
 
-/// The memory of a product on the device; results are poisoned.
+/// Device memory of a product; results begin poisoned.
 template <class T>
 struct linear_on_device {
   using sums = kernels::accumulator<T>;
@@ -133,8 +133,8 @@ linear_memory<T> computed(const linear_memory<T>& m, std::size_t shift = 0) {
   return linear_on_device<T>{m, shift}.run();
 }
 
-/// The worst |mine - judge| in units of what may be: `noise` of the largest, and `units` roundings
-/// of the value and of what it was made of.
+/// The largest |mine - judge|, relative to the allowed error: `noise` of the largest number, plus
+/// `units` roundings of the value and of the numbers in `made_of`.
 template <class T>
 double worst(const std::vector<T>& mine,
              const std::vector<double>& judge,
@@ -163,7 +163,7 @@ void check(const linear_memory<T>& m,
   const auto judge = judged(m);
   const measuring first(measured);
   const auto mine = computed(m, shift);
-  // Where a kernel adds the bias, what it is added to was rounded, too.
+  // If a kernel adds the bias, the sum without bias was also rounded.
   const bool by_kernel
       = m.with_bias && (refused_bias || m.N % 8 != 0 || shift * sizeof(T) % 16 != 0);
   const double times = by_kernel ? 2 : 1;
@@ -172,7 +172,7 @@ void check(const linear_memory<T>& m,
     parts[i] = std::abs(parts[i]) + std::abs(judge.bias[i % judge.bias.size()]);
   if (m.with_z)
     CHECK(worst(mine.z, judge.z, parts, noise<T>(m.K), times * 0.51) < 1);
-  // GELU's slope is below 1.13; where z is stored, y may be made of what was rounded.
+  // GELU's slope is below 1.13. If z is stored, y may be computed from the rounded z.
   const double slope = 1.13;
   CHECK(worst(mine.y,
               judge.y,
@@ -180,13 +180,13 @@ void check(const linear_memory<T>& m,
               noise<T>(m.K),
               times * (m.activation == epilogue::none ? 0.51 : slope))
         < 1);
-  // The sum that the slope comes to may be rounded, too.
+  // The sum that the slope multiplies may also be rounded.
   auto sums = judge;
   sums.made_x = epilogue::none;
   kernels::run(kernels::backend::reference, sums.backward_input(), {});
   for (double& x : sums.dx)
     x *= m.made_x == epilogue::none ? 1 : slope;
-  // And the slope is by a library's tanh.
+  // The slope uses the tanh of the library.
   const double by_tanh = m.made_x == epilogue::gelu_tanh && rounding<T> > 0
                              ? tanh_errors_of_slope * error_of_tanh / rounding<T>
                              : 0;
@@ -205,8 +205,8 @@ void check(const linear_memory<T>& m,
 
 }  // namespace
 
-/// How many products of these sizes and this type have an algorithm, and how many have none: these
-/// have an epilogue, and those none.
+/// Numbers of choices for products of these sizes and this type: those with an algorithm, and those
+/// with "no algorithm" for an epilogue.
 template <class T>
 std::pair<int, int> chosen(const std::string& sizes) {
   const std::string type = std::is_same_v<T, bf16> ? " bf16 " : " fp16 ";
@@ -222,11 +222,11 @@ std::pair<int, int> chosen(const std::string& sizes) {
   return out;
 }
 
-TEMPLATE_TEST_CASE("a device without an algorithm for an epilogue has a product and a kernel",
+TEMPLATE_TEST_CASE("an epilogue without an algorithm runs as a product and a kernel",
                    "[cuda][linear][emulated]",
                    bf16,
                    f16) {
-  // Sizes of this test alone: what there is no algorithm for is remembered.
+  // Sizes that no other test uses, because the process remembers missing algorithms.
   const linear_memory<TestType> m{
       .R = 11, .N = 64, .K = 72, .activation = epilogue::gelu_tanh, .made_x = epilogue::gelu_tanh};
   emulator::plant_faults("cublasLtMatmulAlgoGetHeuristic@1=15,cublasLtMatmulAlgoGetHeuristic@3=15");
@@ -236,16 +236,15 @@ TEMPLATE_TEST_CASE("a device without an algorithm for an epilogue has a product 
   CHECK(chosen<TestType>(" 11 x 64 x 72,") == std::pair{3, 2});
 }
 
-// The first guess is not measured: what is proposed may be refused when it is run.
-TEMPLATE_TEST_CASE(
-    "an epilogue that the library proposes and then refuses is a kernel, measured or not",
-    "[cuda][linear][emulated]",
-    bf16,
-    f16) {
+// The first proposal is not measured and may be refused when it runs.
+TEMPLATE_TEST_CASE("an epilogue that the library proposes and then refuses runs as a kernel",
+                   "[cuda][linear][emulated]",
+                   bf16,
+                   f16) {
   linear_memory<TestType> m{
       .R = 11, .N = 80, .K = 88, .activation = epilogue::gelu_tanh, .made_x = epilogue::gelu_tanh};
-  // Forward with GELU, forward, backward with its gradient: CUBLAS_STATUS_NOT_SUPPORTED, and
-  // CUBLAS_STATUS_INVALID_VALUE. A bias is tried, too.
+  // Refuses the forward product with GELU (CUBLAS_STATUS_NOT_SUPPORTED) and the backward product
+  // with its gradient (CUBLAS_STATUS_INVALID_VALUE).
   emulator::plant_faults("cublasLtMatmul@1=15,cublasLtMatmul@4=7");
   check(m);
   emulator::plant_faults("");
@@ -253,7 +252,7 @@ TEMPLATE_TEST_CASE(
   CHECK(chosen<TestType>(" 11 x 80 x 88,") == std::pair{3, 2});
 }
 
-/// Of the product with a bias: whether there is an algorithm; nothing: it was not asked for.
+/// Whether the product with a bias has an algorithm; empty if there is no choice for it.
 std::optional<bool> has_bias(const std::string& sizes) {
   for (const auto& choice : kernels::cuda::products::of_process().choices()) {
     if (choice.product.find(sizes) != std::string::npos
@@ -263,7 +262,7 @@ std::optional<bool> has_bias(const std::string& sizes) {
   return std::nullopt;
 }
 
-TEMPLATE_TEST_CASE("a bias that the library does not add is added by a kernel",
+TEMPLATE_TEST_CASE("a kernel adds the bias if the library does not",
                    "[cuda][linear][emulated]",
                    float,
                    bf16,
@@ -277,9 +276,9 @@ TEMPLATE_TEST_CASE("a bias that the library does not add is added by a kernel",
     return has_bias(sizes(N));
   };
   CHECK(one(240) == true);
-  CHECK(!one(244));     // no multiple of 8
-  CHECK(!one(248, 1));  // not aligned
-  // It has none; it refuses, plainly or not.
+  CHECK(!one(244));     // not a multiple of 8
+  CHECK(!one(248, 1));  // misaligned
+  // The library has no algorithm, or refuses it with one of two statuses.
   for (const auto* fault :
        {"cublasLtMatmulAlgoGetHeuristic@1=15", "cublasLtMatmul@1=15", "cublasLtMatmul@1=13"}) {
     static std::int64_t N = 256;
@@ -291,11 +290,8 @@ TEMPLATE_TEST_CASE("a bias that the library does not add is added by a kernel",
   }
 }
 
-TEMPLATE_TEST_CASE("products on a device take pointers that vectors cannot be loaded from",
-                   "[cuda][linear]",
-                   float,
-                   bf16,
-                   f16) {
+TEMPLATE_TEST_CASE(
+    "products on a device accept misaligned pointers", "[cuda][linear]", float, bf16, f16) {
   const auto activation = GENERATE(epilogue::none, epilogue::gelu_tanh);
   for (const std::size_t shift : {1, 2, 4})
     check(
@@ -304,14 +300,14 @@ TEMPLATE_TEST_CASE("products on a device take pointers that vectors cannot be lo
         shift);
 }
 
-TEMPLATE_TEST_CASE("products on a device give the same bits again, measured or not",
+TEMPLATE_TEST_CASE("products on a device have reproducible bits, measured or not",
                    "[cuda][linear]",
                    float,
                    bf16,
                    f16) {
   const linear_memory<TestType> m{
       .R = 33, .N = 40, .K = 48, .activation = epilogue::gelu_tanh, .made_x = epilogue::gelu_tanh};
-  const auto first = computed(m);  // measures
+  const auto first = computed(m);  // also measures
   const emulated_seed other(7);
   const auto second = computed(m);
   CHECK(first.y == second.y);
@@ -322,13 +318,13 @@ TEMPLATE_TEST_CASE("products on a device give the same bits again, measured or n
 }
 
 TEMPLATE_TEST_CASE(
-    "the first product of a step is written by the algorithm that adds those after it",
+    "the product that writes the first gradient of a step uses the algorithm of those that add",
     "[cuda][linear]",
     float,
     bf16,
     f16) {
   const bool measured = GENERATE(false, true);
-  // Sizes of this test alone, of each type and way: which is computed first decides nothing.
+  // Sizes that no other test uses, so the order of tests does not matter.
   const std::int64_t K = measured ? 104 : 96;
   const linear_memory<TestType> m{.R = 28, .N = 40, .K = K};
   const measuring chosen(measured);
@@ -361,7 +357,7 @@ TEMPLATE_TEST_CASE(
   CHECK(choices == 1);
 }
 
-TEMPLATE_TEST_CASE("measuring a product on a device leaves no trace in its result",
+TEMPLATE_TEST_CASE("measuring a product on a device does not change its result",
                    "[cuda][linear]",
                    float,
                    bf16,
@@ -374,7 +370,7 @@ TEMPLATE_TEST_CASE("measuring a product on a device leaves no trace in its resul
         true);
 }
 
-TEMPLATE_TEST_CASE("products of nothing on a device are the bias, zero or what was there",
+TEMPLATE_TEST_CASE("empty products on a device give the bias, zero or the old value",
                    "[cuda][linear]",
                    float,
                    bf16,

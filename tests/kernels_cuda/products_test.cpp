@@ -1,4 +1,4 @@
-// Which algorithm computes a product: measured, named, kept.
+// Tests of the choice of a product's algorithm: measuring, names, reuse.
 
 #include "tests/kernels_cuda/chosen_product.hpp"
 
@@ -13,7 +13,7 @@ using kernels::bf16;
 using kernels::product_choice;
 using kernels::cuda::products;
 
-TEST_CASE("a product's choice is measured among all candidates and named in full",
+TEST_CASE("a product's algorithm is measured among all candidates and named in full",
           "[cuda][products]") {
   const chosen_product one{.R = 16, .N = 24, .K = 40};
   one.run();
@@ -29,7 +29,7 @@ TEST_CASE("a product's choice is measured among all candidates and named in full
   CHECK(std::count(candidates.begin(), candidates.end(), choice.algorithm) == 1);
 }
 
-TEST_CASE("epilogues, types and alignments are in a product's name", "[cuda][products]") {
+TEST_CASE("a product's name contains its epilogue, type and alignments", "[cuda][products]") {
   const std::int64_t R = 8, N = 56, K = 24;
   const std::size_t matrix = std::size_t(N * K);
   device_array<bf16> x(normal<bf16>(std::size_t(R * K), 1)), weight(normal<bf16>(matrix, 2)),
@@ -44,12 +44,12 @@ TEST_CASE("epilogues, types and alignments are in a product's name", "[cuda][pro
                                             N,
                                             K,
                                             kernels::epilogue::gelu_tanh});
-  // Of an activation that the library does not have only the product is its own.
+  // The library lacks this activation and computes only the product.
   run_product(kernels::linear_forward<bf16>{
       y.data(), z.data(), x.data(), weight.data(), nullptr, R, N, K, kernels::epilogue::gelu_erf});
   run_product(kernels::linear_forward<bf16>{
       y.data(), nullptr, x.data(), weight.data(), bias.data(), R, N, K});
-  // A product with such a bias has none.
+  // A misaligned bias: the product has no choice with bias.
   run_product(kernels::linear_forward<bf16>{
       y.data(), nullptr, x.data(), weight.data(), unaligned.data(), R, N, K});
   device_array<bf16> dz(normal<bf16>(std::size_t(R * N), 4), 1), dx(std::size_t(R * K));
@@ -80,14 +80,14 @@ TEST_CASE("epilogues, types and alignments are in a product's name", "[cuda][pro
   CHECK(names.contains("backward_weight tf32 8 x 56 x 24, aligned 16 16 16 16"));
 }
 
-// Of the emulated library all three algorithms have bits of their own.
-TEST_CASE("the same product by another algorithm has other bits, which a given choice decides",
+// The three algorithms of the emulated library have different bits.
+TEST_CASE("another algorithm gives a product other bits, and a given choice selects them",
           "[cuda][products][emulated]") {
   const chosen_product one{.R = 32, .N = 304, .K = 48};
   const auto algorithms = one.candidates();
   REQUIRE(algorithms.size() == 3);
   std::set<std::vector<float>> bits;
-  for (std::int64_t less = 0; less < 3; ++less) {  // other names, and the first rows are the same
+  for (std::int64_t less = 0; less < 3; ++less) {  // different names, equal first rows
     auto other = one;
     other.R -= less;
     other.dz.resize(std::size_t(other.R * other.N));
@@ -101,14 +101,14 @@ TEST_CASE("the same product by another algorithm has other bits, which a given c
   CHECK(bits.size() > 1);
 }
 
-TEST_CASE("without measuring a product takes the library's first guess", "[cuda][products]") {
+TEST_CASE("without measuring a product uses the library's first proposal", "[cuda][products]") {
   const product_choosing guess({.measure = false});
   const chosen_product one{.R = 8, .N = 72, .K = 16};
   one.run();
   CHECK(one.choice() == product_choice{one.name(), one.candidates()[0], 0, 1});
 }
 
-TEST_CASE("a candidate that the library refuses is not taken", "[cuda][products][emulated]") {
+TEST_CASE("a candidate that the library refuses is not chosen", "[cuda][products][emulated]") {
   // Not supported, invalid value, another architecture, not launched.
   std::int64_t N = 400;
   for (const std::string status : {"15", "7", "8", "13"}) {
@@ -122,7 +122,7 @@ TEST_CASE("a candidate that the library refuses is not taken", "[cuda][products]
   }
 }
 
-TEST_CASE("memory to try candidates in is asked for while a product may be measured, only",
+TEST_CASE("memory to try candidates is declared only while a product may be measured",
           "[cuda][products]") {
   constexpr std::int64_t R = 8, K = 16;
   std::int64_t N = 200;
@@ -148,7 +148,7 @@ TEST_CASE("memory to try candidates in is asked for while a product may be measu
   REQUIRE(N == 216);
   given.product.replace(given.product.find(sizes), sizes.size(), " x 216 x ");
   all_products().give({given});
-  CHECK(kernels::cuda::scratch(other) > always);  // it may turn out that it cannot be taken
+  CHECK(kernels::cuda::scratch(other) > always);  // the given choice may still be refused
   run_product(other);
   CHECK(choice_of(given.product) == given);
   CHECK(kernels::cuda::scratch(other) == always);
@@ -162,16 +162,15 @@ TEST_CASE("memory to try candidates in is asked for while a product may be measu
   CHECK(kernels::cuda::scratch(another()) == always);
 }
 
-// What is in the cache of a device would make who reads much as fast as who reads little.
-TEST_CASE("candidates are measured with operands that are not in the cache",
-          "[cuda][products][emulated]") {
+// With cached operands, candidates that read much would seem as fast as those that read little.
+TEST_CASE("candidates are measured with uncached operands", "[cuda][products][emulated]") {
   const chosen_product one{.R = 8, .N = 656, .K = 16};  // 42 kB
   const auto candidates = one.candidates().size();
   const auto before = emulator::calls_so_far();
   one.run();
   const auto after = emulator::calls_so_far();
   CHECK(after.products - before.products >= 6 * candidates + 1);
-  CHECK(after.warm_products - before.warm_products == 1);  // the product itself, after them
+  CHECK(after.warm_products - before.warm_products == 1);  // the product itself, after measuring
   const auto ran = emulator::calls_so_far();
   one.run();
   CHECK(emulator::calls_so_far().products - ran.products == 1);
@@ -179,7 +178,7 @@ TEST_CASE("candidates are measured with operands that are not in the cache",
   CHECK(all_products().report().seconds > 0);
 }
 
-TEST_CASE("lanes that ask for a new product at once get one choice and the same bits",
+TEST_CASE("concurrent lanes with a new product get one choice and the same bits",
           "[cuda][products]") {
   const emulated_delay late(50);
   const chosen_product one{.R = 24, .N = 96, .K = 16}, two{.R = 24, .N = 104, .K = 16};
@@ -198,13 +197,13 @@ TEST_CASE("lanes that ask for a new product at once get one choice and the same 
           == 1);
 }
 
-// Nor does it ask for memory: a run that fits does not fail because its first step is measured.
-TEST_CASE("a product that adds is measured without touching what it adds to",
+// Measuring also allocates no memory, so it cannot make a run fail that fits.
+TEST_CASE("measuring an accumulating product does not change its target",
           "[cuda][products][emulated]") {
   const planted_refusal nothing_left("cudaMallocAsync@1=2");
   constexpr std::int64_t R = 8, K = 16, rows_there_is_room_for = 5;
   std::int64_t N = 112;
-  // All rows, some, none: then the library's first is taken.
+  // Scratch for all rows, some, none; with none the library's first proposal is used.
   for (const std::int64_t rows : {N, rows_there_is_room_for, std::int64_t{0}}) {
     N += 8;  // another product
     const auto before = normal<float>(std::size_t(N * K), 3);

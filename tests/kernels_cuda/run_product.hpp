@@ -5,7 +5,7 @@
 
 namespace troupe::tests {
 
-/// Not written by the host, so that its pages exist only where they are used.
+/// Device memory that is not initialised, so that unused pages do not exist.
 inline std::span<std::byte> new_workspace() {
   const std::size_t bytes = kernels::cuda::product_workspace
                             + kernels::cuda::product_workspace_alignment
@@ -15,7 +15,7 @@ inline std::span<std::byte> new_workspace() {
   return {static_cast<std::byte*>(out), bytes};
 }
 
-/// As run_on_device, with one workspace of the thread: every product wants 32 MiB.
+/// Like run_on_device, but with one workspace per thread: each product needs 32 MiB.
 template <class Op>
 void run_product(const Op& op) {
   thread_local const auto workspace = new_workspace();

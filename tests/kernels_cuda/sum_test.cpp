@@ -1,5 +1,5 @@
-// Beside the tester (op_tester_test.cpp): a norm of more blocks than a device adds at once, and
-// fingerprints beside norms.
+// Cases beyond the operation tester (op_tester_test.cpp): a norm over more blocks than a device
+// adds at once, and norms with fingerprints.
 
 #include "tests/support/device_ops.hpp"
 #include "tests/support/written_fingerprints.hpp"
@@ -11,7 +11,7 @@ using namespace troupe;
 using tests::device_array;
 using tests::normal;
 
-TEST_CASE("the blocks of a long array are added in their order on a device", "[kernels][cuda]") {
+TEST_CASE("a device adds the blocks of a long array in order", "[kernels][cuda]") {
   const std::int64_t n = 4096 * 2100 + 5;  // three chunks of blocks
   auto x = normal<float>(1000, 5);
   x.resize(std::size_t(n));
@@ -26,8 +26,8 @@ TEST_CASE("the blocks of a long array are added in their order on a device", "[k
   CHECK(result.download().front() == expected);
 }
 
-// Nothing, one element, odd and more than a block; more arrays than a launch holds.
-TEST_CASE("square norms on a device take the fingerprints of what they read", "[kernels][cuda]") {
+// Sizes: empty, one element, odd, more than a block; also more arrays than one launch holds.
+TEST_CASE("square norms on a device fingerprint their inputs", "[kernels][cuda]") {
   std::vector<std::int64_t> sizes = GENERATE(std::vector<std::int64_t>{0},
                                              std::vector<std::int64_t>{0, 1, 7, 4097, 20011},
                                              std::vector<std::int64_t>(130, 37));

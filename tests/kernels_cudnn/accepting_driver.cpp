@@ -1,12 +1,12 @@
-// A driver that takes code and never runs it: cuDNN makes its plans on a machine without a device.
-// Everything that would touch a device is refused.
+// A fake CUDA driver that accepts code and never runs it. cuDNN can then make plans on a machine
+// without a device. Calls that need a device are refused.
 
 #include <cstddef>
 
 namespace {
 
 constexpr int success = 0, not_supported = 801;
-int something;  // what handles point to
+int something;  // target of all handles
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Plans of attention for a device that is not here: cuDNN recognises the graphs, finds engines for
-// an H200, and compiles their kernels. That they compute what they should only a device shows.
+// Tests of attention plans without a device: cuDNN recognises the graphs, finds engines for an H200
+// and compiles their kernels. Their results can be tested only on a device.
 
 #include "kernels/cudnn/attention_faults.hpp"
 #include "kernels/cudnn/attention_plans.hpp"
@@ -18,7 +18,8 @@ using namespace troupe::tests;
 
 namespace {
 
-/// What cuDNN says of itself here, and what an earlier and a later one would.
+/// A Hopper device with the installed cuDNN; below, other devices with an older and a newer
+/// version.
 device_kind hopper() {
   return {9, cudnnGetVersion()};
 }
@@ -31,20 +32,20 @@ attention_plans& plans() {
 
 }  // namespace
 
-TEST_CASE("cuDNN makes plans of attention for an H200 where there is none", "[cudnn][attention]") {
+TEST_CASE("cuDNN makes attention plans for an H200 without the device", "[cudnn][attention]") {
   const auto x = GENERATE(sizes{8, 12, 12, 1024, 64},                // GPT-2
                           sizes{1, 32, 8, 2048, 128},                // Llama-3
                           sizes{4, 16, 4, 512, 128, false},          // groups, not fused
                           sizes{2, 3, 3, 77, 64},                    // odd
                           sizes{3, 4, 4, 256, 64, true, false},      // not causal
                           sizes{2, 4, 4, 512, 64, true, true, 100},  // a window
-                          sizes{32, 12, 12, 1024, 64},               // GPT-2, all that fits
+                          sizes{32, 12, 12, 1024, 64},               // GPT-2, largest that fits
                           sizes{1, 40, 40, 4096, 64},                // cut by heads
                           sizes{2, 66, 6, 4096, 128},                // by odd groups
                           sizes{6, 24, 2, 4096, 128},                // by sequences
                           sizes{2, 4, 4, 512, 136},                  // large heads
                           sizes{2, 8, 2, 512, 256});
-  const bool half = x.H == 3;  // the odd one; types differ in nothing else
+  const bool half = x.H == 3;  // f16 for the odd one only; types differ in nothing else
   const auto shape = shape_of(x);
   INFO("S " << x.S << " H " << x.H << " G " << x.G << " T " << x.T << " D " << x.D);
   REQUIRE(sayable(shape, hopper(), true));
@@ -58,7 +59,7 @@ TEST_CASE("cuDNN makes plans of attention for an H200 where there is none", "[cu
   const plan* const backward = plans().find(split.problem, true).by;
   REQUIRE(backward);
   CHECK(backward->facts().same_bits);
-  // ds, and dk and dv of each query head.
+  // Memory of ds, and of dk and dv per query head.
   const auto& p = split.problem;
   const std::int64_t longest = (p.T + 127) / 128 * 128;
   CHECK(backward->facts().workspace
@@ -66,7 +67,7 @@ TEST_CASE("cuDNN makes plans of attention for an H200 where there is none", "[cu
   CHECK(plans().find(split.problem, true).by == backward);
 }
 
-TEST_CASE("cuDNN makes plans of attention for an A100 where there is none", "[cudnn][attention]") {
+TEST_CASE("cuDNN makes attention plans for an A100 without the device", "[cudnn][attention]") {
   attention_plans there(properties_from_text(a100));
   const auto shape = shape_of({8, 12, 12, 1024, 64});
   CHECK(there.find(forward_split(shape, false).problem, false).by);
@@ -75,7 +76,7 @@ TEST_CASE("cuDNN makes plans of attention for an A100 where there is none", "[cu
   CHECK(there.find(forward_split(shape_of({2, 4, 4, 512, 256}), false).problem, false).by);
 }
 
-TEST_CASE("gradients that may have other bits each time need no square of the length",
+TEST_CASE("gradients without reproducible bits need no memory quadratic in the length",
           "[cudnn][attention]") {
   auto shape = shape_of(GENERATE(sizes{8, 12, 12, 1024, 64},
                                  sizes{1, 32, 8, 32768, 128},
@@ -86,12 +87,12 @@ TEST_CASE("gradients that may have other bits each time need no square of the le
   const auto split = backward_split(shape, false, dq_sum::any_order);
   const plan* const found = plans().find(split.problem, true).by;
   REQUIRE(found);
-  // dk and dv of each query head.
+  // Memory of dk and dv per query head.
   const auto& p = split.problem;
   CHECK(found->facts().workspace <= std::size_t(4 * p.B * p.H * (p.S + 128) * p.D + (1 << 20)));
 }
 
-TEST_CASE("gradients of the same bits are summed in order where their square is too large",
+TEST_CASE("reproducible gradients are summed in order if the quadratic memory is too large",
           "[cudnn][attention]") {
   if (cudnnGetVersion() < new_hopper.version)
     SKIP("this needs the libraries of cuDNN 9.25 or later, and these are of "
@@ -113,8 +114,7 @@ TEST_CASE("gradients of the same bits are summed in order where their square is 
   CHECK(found->facts().workspace <= std::size_t(4 * p.B * p.H * (p.S + 128) * p.D + (1 << 20)));
 }
 
-TEST_CASE("what the sum of a gradient takes is bounded, or another computes it",
-          "[cudnn][attention]") {
+TEST_CASE("the memory of a gradient's sum selects how it is computed", "[cudnn][attention]") {
   const auto way = [](const sizes& x, const device_kind& on, bool same_bits = true) {
     auto shape = shape_of(x);
     shape.same_bits = same_bits;
@@ -133,7 +133,7 @@ TEST_CASE("what the sum of a gradient takes is bounded, or another computes it",
   CHECK(way(beyond, new_hopper) == dq_sum::in_order);
 }
 
-TEST_CASE("shapes that cuDNN computes wrongly are not asked of it", "[cudnn][attention]") {
+TEST_CASE("cuDNN does not get shapes that it computes wrongly", "[cudnn][attention]") {
   const auto trusts = [](bool causal, std::int64_t T, std::int64_t S, bool backward) {
     auto a = shape_of({2, 4, 4, T, 64, true, causal});
     a.longest_key = S;
@@ -144,14 +144,14 @@ TEST_CASE("shapes that cuDNN computes wrongly are not asked of it", "[cudnn][att
   CHECK(trusts(true, 2, 2, true));
   CHECK(trusts(true, 77, 77, true));
   CHECK(trusts(true, 64, 77, true));
-  CHECK_FALSE(trusts(true, 78, 77, true));  // whose last query sees behind the last key's tile
+  CHECK_FALSE(trusts(true, 78, 77, true));  // the last query is beyond the tile of the last key
   CHECK(trusts(true, 78, 77, false));
   CHECK_FALSE(trusts(false, 64, 192, true));
   CHECK(trusts(false, 64, 192, false));
   CHECK(trusts(false, 64, 256, true));
 }
 
-TEST_CASE("an engine whose code cannot be compiled is refused, and nothing else that fails inside",
+TEST_CASE("only missing prerequisites and failed compilation count as a refusal by an engine",
           "[cudnn][attention]") {
   CHECK(is_refusal(CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING));
   CHECK(is_refusal(CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED));
@@ -160,9 +160,9 @@ TEST_CASE("an engine whose code cannot be compiled is refused, and nothing else 
   CHECK_FALSE(is_refusal(CUDNN_STATUS_EXECUTION_FAILED));
 }
 
-TEST_CASE("what cuDNN has no engine for is served by nobody there", "[cudnn][attention]") {
+TEST_CASE("a graph without an engine has no plan in cuDNN", "[cudnn][attention]") {
   auto problem = forward_split(shape_of({2, 4, 4, 128, 64}), false).problem;
-  problem.D = 1000;  // a head size that none has
+  problem.D = 1000;  // no engine has this head size
   attention_plans there(properties_from_text(h200));
   for (int times = 0; times < 2; ++times) {
     const auto found = there.find(problem, true);
@@ -171,7 +171,7 @@ TEST_CASE("what cuDNN has no engine for is served by nobody there", "[cudnn][att
   }
 }
 
-TEST_CASE("what cuDNN cannot say is not asked of it", "[cudnn][attention]") {
+TEST_CASE("cuDNN does not get shapes that its graphs cannot express", "[cudnn][attention]") {
   const auto good = shape_of({2, 4, 4, 128, 64});
   CHECK(sayable(good, old_hopper, true));
   const auto changed = [&](auto change) {
@@ -185,13 +185,13 @@ TEST_CASE("what cuDNN cannot say is not asked of it", "[cudnn][attention]") {
   CHECK_FALSE(changed([](auto& a) { a.D = 264; }));
   CHECK_FALSE(changed([](auto& a) { a.query_row += 4; }));
   CHECK_FALSE(changed([](auto& a) { a.key_group += 4; }));
-  CHECK_FALSE(changed([](auto& a) {  // queries that see no key
+  CHECK_FALSE(changed([](auto& a) {  // some queries have no key
     a.window = 5;
     a.longest_key = 64;
   }));
 }
 
-TEST_CASE("heads above 128 go backward by cuDNN on Hopper alone, and forward everywhere",
+TEST_CASE("cuDNN supports heads above 128 backward only on Hopper, forward everywhere",
           "[cudnn][attention]") {
   const auto large = shape_of({2, 4, 4, 128, 256});
   CHECK(sayable(large, old_hopper, true));
@@ -202,7 +202,7 @@ TEST_CASE("heads above 128 go backward by cuDNN on Hopper alone, and forward eve
 
 namespace {
 
-/// What a head of a row is: where it lies in q, k, o and lse.
+/// The offsets of one head of one row in q, k, o and lse.
 using place = std::array<std::int64_t, 4>;
 
 std::set<place> places_of(const attention_shape& a) {
@@ -222,7 +222,7 @@ std::set<place> places_of(const attention_shape& a) {
   return out;
 }
 
-/// Of one launch.
+/// The places of one launch.
 std::vector<place> places_of(const attention_problem& p, const attention_offsets& from) {
   std::vector<place> out;
   for (std::int64_t b = 0; b < p.B; ++b) {
@@ -247,7 +247,7 @@ std::int64_t square_of(const attention_problem& p) {
 
 }  // namespace
 
-TEST_CASE("launches of a plan touch every head of every row once, where it lies and as aligned",
+TEST_CASE("the launches of a plan cover each head of each row once, with valid alignment",
           "[cudnn][attention]") {
   const auto x = GENERATE(sizes{3, 4, 4, 5, 8},
                           sizes{6, 6, 2, 3, 8},
@@ -282,13 +282,14 @@ TEST_CASE("launches of a plan touch every head of every row once, where it lies 
   }
 }
 
-TEST_CASE("a launch of a backward pass takes as much as there is room for", "[cudnn][attention]") {
+TEST_CASE("a launch of the backward pass takes as many heads as the workspace allows",
+          "[cudnn][attention]") {
   const auto launches = [](const sizes& x) {
     const auto split = backward_split(shape_of(x), false, dq_sum::at_once);
     return std::pair(split.sequences * split.groups, split.problem.B * split.problem.H);
   };
   using both = std::pair<std::int64_t, std::int64_t>;       // launches, heads of each
-  CHECK(launches({1, 32, 8, 4096, 128}) == both{1, 32});    // Llama-3: exactly all
+  CHECK(launches({1, 32, 8, 4096, 128}) == both{1, 32});    // Llama-3: uses the whole workspace
   CHECK(launches({32, 12, 12, 1024, 64}) == both{1, 384});  // GPT-2
   CHECK(launches({2, 16, 16, 4096, 128}) == both{1, 32});
   CHECK(launches({4, 16, 16, 4096, 128}) == both{2, 32});
@@ -298,5 +299,6 @@ TEST_CASE("a launch of a backward pass takes as much as there is room for", "[cu
   CHECK(launches({1, 12, 12, 16384, 64}) == both{6, 2});
   CHECK(launches({32, 32, 8, 1024, 128}) == both{32, 32});  // groups of a sequence
   const auto in_order = backward_split(shape_of({2, 16, 16, 65536, 128}), false, dq_sum::in_order);
-  CHECK(in_order.problem.B * in_order.problem.H == 32);  // 32 heads of 32 MiB: exactly all
+  CHECK(in_order.problem.B * in_order.problem.H
+        == 32);  // 32 MiB per head: uses the whole workspace
 }

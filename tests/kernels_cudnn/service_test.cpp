@@ -1,4 +1,4 @@
-// Which of cuDNN's plans serves an operation, and what a trial says of those that are not there.
+// Tests of which cuDNN plan serves an operation, and of how a trial reports missing plans.
 
 #include "kernels/cudnn/attention_service.hpp"
 #include "tests/kernels_cudnn/shapes.hpp"
@@ -19,7 +19,7 @@ using Catch::Matchers::StartsWith;
 
 namespace {
 
-/// None: the forward pass.
+/// Empty: the forward pass.
 using kind = std::optional<dq_sum>;
 
 constexpr device_kind old_hopper = {9, 91900}, new_hopper = {9, 92500}, ampere = {8, 92500};
@@ -28,11 +28,11 @@ constexpr const char* no_engine = "cuDNN has no engine for the graph: none is kn
 const std::vector<kind> every_kind
     = {std::nullopt, dq_sum::at_once, dq_sum::in_order, dq_sum::any_order};
 
-/// cuDNN on an H200 that has no plan of some kinds, with a record of what was asked of it.
+/// cuDNN on an H200 without plans of some kinds; records the requested kinds.
 struct lacking {
   std::vector<kind> asked = {}, absent;
-  std::map<kind, const char*> reasons = {};  ///< else no_engine
-  kind fails = {};                           ///< in another way; none: all goes well
+  std::map<kind, const char*> reasons = {};  ///< default: no_engine
+  kind fails = {};                           ///< the kind that throws device_failure; empty: none
   attention_service service;
 
   lacking(const device_kind& on, const std::vector<kind>& kinds)
@@ -53,7 +53,7 @@ struct lacking {
     if (std::find(absent.begin(), absent.end(), wanted) != absent.end())
       throw not_supported(reasons.contains(wanted) ? reasons[wanted] : no_engine);
     if (wanted == dq_sum::in_order && cudnnGetVersion() < new_hopper.version)
-      x.sum = dq_sum::at_once;  // in the place of what only a later one has
+      x.sum = dq_sum::at_once;  // replaces a plan that only newer versions have
     return make_plan(x, backward, to);
   }
 };
@@ -66,8 +66,7 @@ attention_shape any_bits(const sizes& x) {
 
 }  // namespace
 
-TEST_CASE("a trial makes every kind of plan ready that training may ask for",
-          "[cudnn][attention]") {
+TEST_CASE("a trial prepares each kind of plan that training may need", "[cudnn][attention]") {
   lacking all(new_hopper, {});
   CHECK(all.service.trial().empty());
   CHECK(all.asked == every_kind);
@@ -75,12 +74,11 @@ TEST_CASE("a trial makes every kind of plan ready that training may ask for",
   for (const auto& on : {old_hopper, ampere}) {
     lacking none(on, every_kind);
     none.service.trial();
-    CHECK(none.asked == before);  // what there is
+    CHECK(none.asked == before);  // the kinds of this version
   }
 }
 
-TEST_CASE("a trial says which plan is not there, why, and what computes instead",
-          "[cudnn][attention]") {
+TEST_CASE("a trial names the missing plan, the reason and the replacement", "[cudnn][attention]") {
   lacking x(new_hopper, {dq_sum::in_order, dq_sum::any_order});
   x.reasons = {{dq_sum::any_order, "there is no faster one"}};
   const std::string other = std::string(" cannot be made ready: ") + no_engine;
@@ -92,7 +90,7 @@ TEST_CASE("a trial says which plan is not there, why, and what computes instead"
                  " time");
 }
 
-TEST_CASE("a trial tells apart what computes instead where the reason is one",
+TEST_CASE("a trial keeps different replacements apart if the reason is the same",
           "[cudnn][attention]") {
   lacking x(new_hopper, {dq_sum::in_order, dq_sum::any_order});
   CHECK_THAT(x.service.trial(),
@@ -101,7 +99,7 @@ TEST_CASE("a trial tells apart what computes instead where the reason is one",
                  && ContainsSubstring("then cuDNN's usual one computes"));
 }
 
-TEST_CASE("a trial says each reason for itself, and a failure of another kind, too",
+TEST_CASE("a trial reports each reason separately, including other failures",
           "[cudnn][attention]") {
   lacking x(new_hopper, every_kind);
   x.reasons = {{std::nullopt, "one"}, {dq_sum::at_once, "two"}, {dq_sum::any_order, "four"}};
@@ -117,15 +115,14 @@ TEST_CASE("a trial says each reason for itself, and a failure of another kind, t
                + own);
 }
 
-TEST_CASE("plans that are not there for one reason are told of in one line", "[cudnn][attention]") {
+TEST_CASE("plans missing for the same reason share one line", "[cudnn][attention]") {
   CHECK(lacking(old_hopper, every_kind).service.trial()
         == "the forward pass, the backward pass and the faster backward pass (of other bits each"
            " time) cannot be made ready: "
                + std::string(no_engine) + "; then attention is troupe's own, which is slower");
 }
 
-TEST_CASE("sums in order that the library does not have are named in a trial",
-          "[cudnn][attention]") {
+TEST_CASE("a trial reports that an older library lacks sums in order", "[cudnn][attention]") {
   attention_service here({9, new_hopper.version}, properties_from_text(h200));
   const auto said = here.trial();
   if (cudnnGetVersion() >= new_hopper.version)
@@ -136,7 +133,7 @@ TEST_CASE("sums in order that the library does not have are named in a trial",
                           " ready: cuDNN has no engine for the graph: "));
 }
 
-TEST_CASE("where cuDNN has no faster backward pass its usual one computes, and that is told",
+TEST_CASE("without a faster backward pass cuDNN's usual one is used and reported",
           "[cudnn][attention]") {
   lacking x(old_hopper, {dq_sum::any_order});
   const auto shape = any_bits({2, 4, 4, 512, 64});
@@ -157,8 +154,7 @@ TEST_CASE("where cuDNN has no faster backward pass its usual one computes, and t
   CHECK(x.asked == std::vector<kind>{dq_sum::any_order, dq_sum::at_once});  // once each
 }
 
-TEST_CASE("a faster backward pass that is there is taken, and nothing is told",
-          "[cudnn][attention]") {
+TEST_CASE("an available faster backward pass is used without a report", "[cudnn][attention]") {
   lacking x(old_hopper, {});
   const auto found = x.service.find(any_bits({2, 4, 4, 512, 64}), false, true, backward_workspace);
   REQUIRE(found.by);
@@ -169,7 +165,7 @@ TEST_CASE("a faster backward pass that is there is taken, and nothing is told",
   CHECK(x.service.missing().empty());
 }
 
-TEST_CASE("the usual backward pass in place of a faster one keeps its bound of memory",
+TEST_CASE("a usual backward pass that replaces a faster one keeps its memory bound",
           "[cudnn][attention]") {
   const auto long_one = any_bits({1, 8, 4, 32768, 128});
   lacking none(old_hopper, {dq_sum::any_order});
@@ -185,15 +181,14 @@ TEST_CASE("the usual backward pass in place of a faster one keeps its bound of m
                  && ContainsSubstring("; the backward pass of long sequences"));
 }
 
-TEST_CASE("the first plan that should serve and is not there is named, with the pass",
-          "[cudnn][attention]") {
+TEST_CASE("the first missing plan that was needed is named with its pass", "[cudnn][attention]") {
   lacking x(old_hopper, {std::nullopt, dq_sum::at_once});
   const auto shape = shape_of({2, 4, 4, 128, 64});
   CHECK(x.service.find(shape, true, false, backward_workspace).by == nullptr);
   CHECK(x.service.find(shape, true, true, backward_workspace).by == nullptr);
   CHECK_THAT(x.service.missing(), StartsWith("the forward pass cannot be made ready: "));
   auto packed = shape;
-  packed.uniform = false;  // which it should not
+  packed.uniform = false;  // cuDNN should not serve this shape
   lacking y(old_hopper, {std::nullopt});
   CHECK(y.service.find(packed, true, false, backward_workspace).by == nullptr);
   CHECK(y.service.missing().empty());

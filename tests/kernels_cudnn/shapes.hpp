@@ -1,4 +1,4 @@
-// Devices that are not here, and shapes of attention for them.
+// Device descriptions and attention shapes for tests without a device.
 
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace troupe::tests {
 
-/// As cuDNN writes the properties of a device down. Public figures of an H200.
+/// Device properties in cuDNN's format, with public figures of an H200.
 inline constexpr const char* h200 = R"({
   "deviceName": "NVIDIA H200", "deviceVer": 900, "driverVer": 13000, "cudaDeviceId": 0,
   "multiProcessorCount": 132, "warpSize": 32, "regsPerBlock": 65536, "maxRegistersPerSM": 65536,
@@ -17,7 +17,7 @@ inline constexpr const char* h200 = R"({
   "smClockRateKHz": 1980000, "memClockRateKHz": 3201000, "memoryBusWidth": 6144,
   "pciDeviceId": 0, "isTccDriver": 0, "supportCoopLaunch": 1})";
 
-/// Of an A100.
+/// The same for an A100.
 inline constexpr const char* a100 = R"({
   "deviceName": "NVIDIA A100-SXM4-80GB", "deviceVer": 800, "driverVer": 13000, "cudaDeviceId": 0,
   "multiProcessorCount": 108, "warpSize": 32, "regsPerBlock": 65536, "maxRegistersPerSM": 65536,
@@ -35,7 +35,7 @@ struct sizes {
   std::int32_t window = -1;
 };
 
-/// [q .. q k v] per group, or three matrices.
+/// Layout: [q .. q k v] per group if fused, otherwise three matrices.
 inline kernels::attention_shape shape_of(const sizes& x) {
   const std::int64_t per_group = x.H / x.G;
   const std::int64_t query_group = (x.fused ? per_group + 2 : per_group) * x.D;

@@ -1,4 +1,5 @@
-// cuDNN's attention on a real device against the judge. Skipped where cuDNN does not compute.
+// Compares cuDNN's attention on a real device with the reference. Skipped if cuDNN is not
+// available.
 
 #include "kernels/cuda/attention_choice.hpp"
 #include "tests/support/attention_on_device.hpp"
@@ -18,14 +19,14 @@ using tests::judged;
 
 namespace {
 
-// cuDNN rounds weights and their gradients to 16 bits before it multiplies them, and the gradients
-// of a key head's queries before it adds them: three roundings where ours has one.
+// cuDNN rounds weights and their gradients to 16 bits before each product, and the gradients of a
+// key head's queries before their sum: three roundings, our kernels have one.
 template <class T>
 constexpr double tolerance = 3 * 0x1p-8;
 template <>
 constexpr double tolerance<f16> = 3 * 0x1p-11;
 
-/// The library, or the test is skipped.
+/// The library; skips the test if there is none.
 attention_library* library() {
   auto* const chosen = kernels::cuda::chosen_attention();
   if (chosen == nullptr)
@@ -33,7 +34,7 @@ attention_library* library() {
   return chosen;
 }
 
-/// Bytes of workspace that launches of backward passes are cut to while it stands.
+/// Limits the workspace of a backward launch, in bytes, for its lifetime.
 class limit {
  public:
   explicit limit(std::int64_t bytes) { set(bytes); }
@@ -48,7 +49,7 @@ class limit {
   }
 };
 
-/// Of one head of up to 128 queries and keys.
+/// Workspace bytes of one head with up to 128 queries and keys.
 constexpr std::int64_t of_a_head = 2 * 128 * 128;
 
 template <class T>
@@ -88,7 +89,8 @@ void check(const tests::attention_memory<T>& m) {
     worst = std::max(worst,
                      std::abs(double(mine.lse[i]) - double(judge.lse[i]))
                          / std::max(8.0, std::abs(double(judge.lse[i]))));
-  // Of sums in fp32 and approximate exponents and logarithms, far below what 16 bits tell apart.
+  // Error of sums in fp32 and of approximate exponentials and logarithms; far below a 16-bit
+  // rounding.
   CHECK(worst < 2e-5);
   check_close(mine.dq, judge.dq);
   check_close(mine.dk, judge.dk);
@@ -108,7 +110,7 @@ std::vector<std::int32_t> lengths(std::size_t S, std::int32_t T) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("cuDNN's attention agrees with the judge, and has the same bits again",
+TEMPLATE_TEST_CASE("cuDNN's attention agrees with the reference and has reproducible bits",
                    "[cudnn][attention]",
                    bf16,
                    f16) {
@@ -127,13 +129,13 @@ TEMPLATE_TEST_CASE("cuDNN's attention agrees with the judge, and has the same bi
                   .fused = fused};
   };
   check(sized(2, 3, 3, 77, 64, true));     // odd
-  check(sized(1, 8, 2, 256, 128, true));   // groups as the batch
-  check(sized(5, 6, 2, 64, 64, true));     // a group of all sequences at once
-  check(sized(2, 8, 2, 300, 128, false));  // heads of one stride
+  check(sized(1, 8, 2, 256, 128, true));   // groups become the batch
+  check(sized(5, 6, 2, 64, 64, true));     // one launch per group, for all sequences
+  check(sized(2, 8, 2, 300, 128, false));  // all heads have one stride
   check(sized(3, 2, 2, 130, 80, true));
 }
 
-TEMPLATE_TEST_CASE("cuDNN's attention agrees with the judge through a window, and without a mask",
+TEMPLATE_TEST_CASE("cuDNN's attention agrees with the reference with a window and without a mask",
                    "[cudnn][attention]",
                    bf16,
                    f16) {
@@ -151,9 +153,9 @@ TEMPLATE_TEST_CASE("cuDNN's attention agrees with the judge through a window, an
   check(m);
 }
 
-// Where padded keys are taken for scores of 0, their weights are infinite: only negative scores,
-// and a length behind which a tile has such keys, show it.
-TEMPLATE_TEST_CASE("cuDNN's attention takes scores far below zero",
+// If padded keys counted with a score of 0, their weights would be infinite. Only large negative
+// scores and a length with such keys in its last tile show this.
+TEMPLATE_TEST_CASE("cuDNN's attention handles scores far below zero",
                    "[cudnn][attention]",
                    bf16,
                    f16) {
@@ -163,12 +165,12 @@ TEMPLATE_TEST_CASE("cuDNN's attention takes scores far below zero",
       .H = 2, .G = 2, .D = 64, .query_lengths = lengths(1, T), .key_lengths = lengths(1, T)};
   for (std::size_t i = 0; i < m.q.size(); i += 64) {
     m.q[i] = TestType(1.0);
-    m.k[i] = TestType(-120.0 * 8);  // of which the scale leaves an eighth
+    m.k[i] = TestType(-120.0 * 8);  // the scale is 1 / 8
   }
   check(m);
 }
 
-TEMPLATE_TEST_CASE("cuDNN's attention is cut into launches that agree with the judge",
+TEMPLATE_TEST_CASE("cuDNN's attention in several launches agrees with the reference",
                    "[cudnn][attention]",
                    bf16,
                    f16) {
@@ -182,7 +184,7 @@ TEMPLATE_TEST_CASE("cuDNN's attention is cut into launches that agree with the j
                   .key_lengths = lengths(S, T),
                   .fused = true};
   };
-  // Pointers to lse that are aligned to 4 bytes only are among them.
+  // Some launches have pointers to lse with an alignment of only 4 bytes.
   for (const std::int64_t heads : {8, 4, 2, 1}) {  // two sequences, one, halves, heads
     INFO("room for heads " << heads);
     const limit cut(heads * of_a_head);
@@ -196,12 +198,12 @@ TEMPLATE_TEST_CASE("cuDNN's attention is cut into launches that agree with the j
   }
 }
 
-TEMPLATE_TEST_CASE("cuDNN's gradients of queries that are summed in order agree with the judge",
+TEMPLATE_TEST_CASE("cuDNN's query gradients summed in order agree with the reference",
                    "[cudnn][attention]",
                    bf16,
                    f16) {
   auto* const by = library();
-  const limit none(1);  // no head has room for what is summed at once
+  const limit none(1);  // too little for a sum at once
   tests::attention_memory<TestType> m{.H = 8,
                                       .G = 2,
                                       .D = 128,
@@ -215,7 +217,7 @@ TEMPLATE_TEST_CASE("cuDNN's gradients of queries that are summed in order agree 
   check(m);
 }
 
-TEMPLATE_TEST_CASE("cuDNN's gradients of queries that are summed in any order agree with the judge",
+TEMPLATE_TEST_CASE("cuDNN's query gradients summed in any order agree with the reference",
                    "[cudnn][attention]",
                    bf16,
                    f16) {

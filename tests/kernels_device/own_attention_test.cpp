@@ -1,5 +1,5 @@
-// Our attention on the tensor cores of a real device against the judge, in sizes that take too long
-// on the emulated one.
+// Compares our attention on the tensor cores of a real device with the reference, in sizes that
+// take too long on the emulated device.
 
 #include "tests/support/attention_on_device.hpp"
 #include "tests/support/device_tolerance.hpp"
@@ -40,7 +40,7 @@ void check_on_device(const attention_memory<T>& m) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("on a device tensor cores attend as the judge and with the same bits again",
+TEMPLATE_TEST_CASE("attention on a device's tensor cores agrees with the reference, reproducibly",
                    "[attention]",
                    bf16,
                    f16) {
