@@ -20,7 +20,7 @@ if(TEST examples/11_two_hosts)  # skipped where the user may not make namespaces
 endif()
 
 troupe_script_test(readme/commands readme/readme_test.py
-                   $<TARGET_FILE:troupe> ${PROJECT_SOURCE_DIR}/README.md NEEDS troupe UNSANITIZED)
+                   $<TARGET_FILE:troupe> ${PROJECT_SOURCE_DIR}/docs/guides/first_run.md NEEDS troupe UNSANITIZED)
 
 troupe_script_test(package/install package/install_test.py
                    ${CMAKE_COMMAND} ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}

@@ -1,11 +1,10 @@
-"""Does what README.md says under "Your own run", line by line, in an empty folder. Run by ctest:
+"""Runs every command of docs/guides/first_run.md, in an empty folder. Run by ctest:
 
-    readme_test.py PROGRAM README
+    readme_test.py PROGRAM PAGE
 
-Every command there that begins with `troupe` is run in the order of the page, in blocks and in the
-text. A command with --dry-run is then run without; a block of flags alone replaces the line of
---world-size in the last training command. Only sizes are others, by the table below, which must be
-true of the page.
+Commands begin with `troupe`, in blocks or in the text, and run in the order of the page. A command with --dry-run then runs
+without it; a block of flags alone replaces the line of --world-size in the last training command. The table below makes
+sizes smaller; each of its rows must occur on the page.
 """
 
 import pathlib
@@ -20,9 +19,8 @@ SMALL = {"--vocab-size 8192": "--vocab-size 300", "--num-layers 6": "--num-layer
          "--train-iters 2000": "--train-iters 4", "--lr-warmup-iters 100": "--lr-warmup-iters 1",
          "--eval-interval 200": "--eval-interval 2", "--eval-iters 10": "--eval-iters 1",
          "--save-interval 200": "--save-interval 2", "--tokens 200": "--tokens 5"}
-HEADING = "## Your own run\n"
-WITH_THE_SAME_FLAGS = ["troupe memory"]  # as the page says of it
-AT_LEAST = 8  # commands; fewer mean that this reader no longer understands the page
+WITH_THE_SAME_FLAGS = ["troupe memory"]  # the page says so
+AT_LEAST = 8  # commands; if fewer are found, this test no longer understands the page
 
 
 def pieces(section):
@@ -62,8 +60,8 @@ def corpus(words):
                        for i in range(120))
 
 
-def main(program, readme):
-    section = readme.read_text().split(HEADING)[1].split("\n### ")[0].split("\n## ")[0]
+def main(program, page):
+    section = page.read_text().split("\n## ")[0]
     wrong = [f"the table of sizes has '{x}', which is not on the page" for x in SMALL if x not in section]
     ran = 0
     with tempfile.TemporaryDirectory() as scratch:
