@@ -1,19 +1,18 @@
-"""A table of digests: what the program computes, to the last bit, so that a change can show that it
-changed none.
+"""Makes a table of digests of the program's results, to show that a change alters no bit.
 
     python3 -B tests/digests/digests.py --bin build/release/bin --output before.txt
     ... the change ...
     python3 -B tests/digests/digests.py --bin build/release/bin --output after.txt --against before.txt
 
-Every row is what the program itself tells: the digest of weights and moments after the last step
-(docs/formats/log.md), the last loss and gradient norm to the last digit, the hashes of a checkpoint's
-tensors, a generated text. --against prints the rows that differ and ends with 1 if there are any.
---only TEXT runs the rows whose name contains TEXT, --list names all.
+Each row holds outputs of the program: the digest of weights and moments after the last step
+(docs/formats/log.md), the last loss and gradient norm with all digits, hashes of a checkpoint's tensors,
+or hashes of generated texts. --against prints the rows that differ and exits with 1 if there are any.
+--only TEXT runs the rows whose name contains TEXT, --list prints all names.
 
-The rows: the arrangements that the matrix selects (tests/matrix), every pipeline schedule, runs that
-were stopped and resumed, also under another layout, and texts. Digests compare on one machine alone,
-whose instruction set and libraries decide bits. About 200 runs of less than a second; one thread a
-worker, so that the number of cores decides nothing.
+The rows: the arrangements that the matrix selects (tests/matrix), all pipeline schedules, runs that were
+stopped and resumed, also with another layout, and texts. Compare digests only on one machine: its
+instruction set and libraries decide bits. There are about 200 runs of less than a second each. Each worker
+has one thread, so the number of cores does not matter.
 """
 
 import argparse
@@ -51,7 +50,7 @@ class program:
         return done.stdout
 
     def trained(self, folder, *words):
-        """The last line of the log of `troupe train gpt`: digest, loss, norm."""
+        """Digest, loss and norm from the last line of the log of `troupe train gpt`."""
         log = folder / "log.jsonl"
         self("train", "gpt", *words, *COMMON, "--log-file", log)
         last = [x for x in map(json.loads, log.read_text().splitlines()) if "state_digest" in x][-1]
@@ -72,18 +71,18 @@ def is_possible(row):
     workers = int(x["TP"]) * int(x["PP"]) * (2 if x["DP"] == "2" else 1)
     if workers > 8 or (x["rows"] == "sequence" and x["TP"] == "1"):
         return False
-    return x["optimizer"] == "whole" or x["DP"] == "2"  # one rank has nothing to share or to overlap
+    return x["optimizer"] == "whole" or x["DP"] == "2"  # one rank has nothing to shard or to overlap
 
 
 def selection():
-    """Greedily the arrangement that shows most threes that have not met, until all have: what
-    tests/matrix/arrangements.hpp selects, in its order."""
+    """Greedily selects the arrangement with the most new triples of choices, until all triples are covered.
+    Gives the selection of tests/matrix/arrangements.hpp, in its order."""
     def threes(row):
         return set(itertools.combinations(enumerate(row), 3))
     rows = [row[::-1] for row in itertools.product(*reversed(FACTORS.values()))]
     rows = [row for row in rows if is_possible(row)]
     missing = set().union(*map(threes, rows))
-    # What a row can add only shrinks: its last count bounds it from above.
+    # The number of new triples in a row only shrinks, so its last count is an upper bound.
     heap = [(-len(threes(row)), at) for at, row in enumerate(rows)]
     heapq.heapify(heap)
     while missing:
@@ -168,7 +167,7 @@ LAYOUTS = {"one": [],
 
 
 def tensors_of(iteration):
-    """One hash for all pieces of a checkpoint, by name and box, whatever shard they lie in."""
+    """One hash over all pieces of a checkpoint, by name and box, independent of shards."""
     pieces = [(x["name"], x["first"], x["extents"], x["xxh3"])
               for shard in json.loads((iteration / "manifest.json").read_text())["shards"]
               for x in shard["pieces"]]
@@ -239,16 +238,16 @@ def main():
     say = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     say.add_argument("--bin", type=pathlib.Path, help="folder of the program")
     say.add_argument("--output", type=pathlib.Path, help="file for the table")
-    say.add_argument("--against", type=pathlib.Path, help="an earlier table; differences are printed")
-    say.add_argument("--only", default="", help="rows whose name contains this")
-    say.add_argument("--list", action="store_true", help="name the rows and end")
+    say.add_argument("--against", type=pathlib.Path, help="earlier table to compare with")
+    say.add_argument("--only", default="", help="run only rows whose name contains this text")
+    say.add_argument("--list", action="store_true", help="print the names of the rows and exit")
     asked = say.parse_args()
     rows = [(name, row) for name, row in all_rows() if asked.only in name]
     if asked.list:
         print(*(name for name, _ in rows), sep="\n")
         return 0
     if not asked.bin or not rows:
-        say.error("give --bin, and rows that exist")
+        say.error("--bin is missing, or no row matches --only")
     run = program(asked.bin / "troupe")
     table = {}
     for name, row in rows:

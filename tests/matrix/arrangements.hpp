@@ -1,4 +1,4 @@
-// The arrangements of workers and options that the matrix knows, and the job of each.
+// The arrangements of workers and options in the matrix, and their jobs.
 
 #pragma once
 
@@ -36,7 +36,7 @@ inline const std::vector<factor>& factors() {
 }
 
 enum at : std::size_t { TP, PP, DP, rows, optimizer, recompute, model, tied, dropout, type };
-using choice = std::vector<int>;  ///< of each factor
+using choice = std::vector<int>;  ///< one choice per factor
 
 inline int extent(const choice& x, at which) {
   return which == DP ? (x[DP] == 1 ? 2 : 1) : 1 << x[which];
@@ -49,7 +49,7 @@ inline bool is_possible(const choice& x) {
   return x[optimizer] == 0 || x[DP] == 1;  // one rank has nothing to shard or to overlap
 }
 
-/// A line of the table: `cell` of each factor, as wide as its widest choice.
+/// A line of the table: cell(f) for each factor f, padded to its widest choice.
 template <class Cell>
 std::string line(const Cell& cell) {
   std::string out;
@@ -85,7 +85,7 @@ inline std::vector<choice> every_choice() {
   }
 }
 
-/// Calls visit(number) for every three choices that meet in an arrangement.
+/// Calls visit(number) for each triple of choices in an arrangement.
 template <class Visit>
 void for_each_three(const choice& x, const Visit& visit) {
   constexpr int most = 8;  // choices of a factor
@@ -97,7 +97,8 @@ void for_each_three(const choice& x, const Visit& visit) {
         visit(std::size_t((number(a) * all + number(b)) * all + number(c)));
 }
 
-/// Greedily the arrangement that shows most threes that have not met, until all that can have met.
+/// Greedily selects the arrangement with the most new triples, until all possible triples are
+/// covered.
 inline std::vector<choice> covering_selection() {
   const auto all = every_choice();
   std::vector<char> missing;
@@ -139,7 +140,7 @@ inline runtime::training_job job_of(const choice& x) {
   job.training.precision = x[type] == 0   ? runtime::dtype::f32
                            : x[type] == 1 ? runtime::dtype::bf16
                                           : runtime::dtype::f16;
-  job.training.scaling.initial = 65536;  // no step overflows: what is left out says nothing
+  job.training.scaling.initial = 65536;  // no step overflows: a skipped step tests nothing
   job.layout.tensor = extent(x, TP);
   job.layout.replicas_per_worker = x[DP] == 2 ? 2 : 1;
   job.layout.world = extent(x, TP) * extent(x, PP) * extent(x, DP);

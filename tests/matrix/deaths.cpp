@@ -1,17 +1,15 @@
-// Everybody dies at every moment, in every arrangement: each run must end as if nobody had.
+// Plants a death of each actor and lane, at each moment of a step, in each arrangement. Each run
+// must give the results of the undisturbed run.
 //
-//   deaths             a selection in which, in each arrangement, everybody dies once and every
-//   moment
-//                      comes: what CI runs
-//   deaths --all       everybody at every moment
-//   deaths --how HOW   throw (if not given), hang or wrong-bits: those who may die so
-//   deaths --only TEXT of those, the arrangements whose name contains TEXT
-//   deaths --who TEXT  of those, who contains TEXT
-//   deaths --each N    of those, the first of every N: for sanitizers
-//   deaths --stop      ends with the first that fails
+//   deaths             a selection: each actor dies once, and each moment occurs (run by CI)
+//   deaths --all       all actors at all moments
+//   deaths --how HOW   throw (default), hang or wrong-bits; only actors that can fail this way
+//   deaths --only TEXT only arrangements whose name contains TEXT
+//   deaths --who TEXT  only actors whose name contains TEXT
+//   deaths --each N    only the first of every N deaths: for sanitizers
+//   deaths --stop      stops at the first failure
 //
-// What is shown of a death: recovery_judge.hpp. A cell is "ok", "FAIL", or "." where none was
-// planted.
+// recovery_judge.hpp checks each death. A cell is "ok", "FAIL", or "." if no death was planted.
 
 #include "runtime/core/log.hpp"
 #include "tests/matrix/mortals.hpp"

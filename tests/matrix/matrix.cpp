@@ -1,18 +1,18 @@
-// Every layout, the same training: arrangements of workers and options against the reference
-// trainer.
+// Compares arrangements of workers and options with the reference trainer.
 //
-//   matrix           a selection in which every three choices meet: what CI runs
-//   matrix --all     every possible arrangement of up to 8 workers
-//   matrix --only TEXT   of those, the ones whose row contains TEXT
-//   matrix --each N  of those, the first of every N: for sanitizers
-//   matrix --stop    ends with the first that fails
+//   matrix               a selection that covers all triples of choices (run by CI)
+//   matrix --all         all possible arrangements of up to 8 workers
+//   matrix --only TEXT   all arrangements whose row contains TEXT
+//   matrix --each N      only the first of every N: for sanitizers
+//   matrix --stop        stops at the first failure
 //
-// What is shown of an arrangement:
-//   init    its initial weights are the reference trainer's, bit for bit
-//   twice   20 steps give the same states twice, the second time with delays on lanes and messages
-//   loss, norm   steps that begin with the reference trainer's state, which every layout can load,
-//           are as near to its as the format allows (tolerance.hpp); and the share that was used of
-//           what is allowed
+// Columns for each arrangement:
+//   init         its initial weights equal the reference trainer's, bit for bit
+//   twice        two runs of 20 steps give the same states, the second one with delays of lanes and
+//                messages
+//   loss, norm   the largest difference of steps that begin with the reference trainer's state; the
+//                format bounds it (tolerance.hpp)
+//   of allowed   the used share of the tolerance
 
 #include "tests/matrix/arrangements.hpp"
 #include "tests/matrix/tolerance.hpp"
@@ -35,8 +35,7 @@ namespace {
 
 using arrays = std::map<std::string, std::vector<float>>;  ///< whole tensors, row-major
 
-/// Steps that are compared from one state: without moments, after the warm-up, with a trained
-/// state.
+/// The steps that are compared: without moments, after the warm-up, with a trained state.
 constexpr std::uint64_t compared[] = {1, steps / 2, steps};
 
 /// The reference trainer's run.
@@ -46,10 +45,10 @@ struct reference_run {
     runtime::training_position at;
     arrays tensors;  ///< parameters and moments
   };
-  std::map<std::uint64_t, state> before;  ///< each step of `compared`
+  std::map<std::uint64_t, state> before;  ///< the state before each step of `compared`
 };
 
-/// A run of actors, as its log tells it.
+/// A run with actors, read from its log.
 struct actors_run {
   std::vector<double> loss, norm;
   std::vector<std::string> digest;
@@ -89,7 +88,7 @@ const reference_run& reference_of(const choice& x) {
   return out;
 }
 
-/// Throws when the run ends otherwise than well.
+/// Throws if the run fails.
 actors_run run(const std::shared_ptr<actors::prepared_job>& prepared) {
   actors_run out;
   const auto end = actors::run(prepared);
@@ -105,7 +104,7 @@ actors_run run(const std::shared_ptr<actors::prepared_job>& prepared) {
   return out;
 }
 
-/// All steps, from initial weights.
+/// Runs all steps from initial weights.
 actors_run run_freely(const choice& x, bool delayed) {
   const tests::scratch_folder folder;
   auto job = job_of(x);
@@ -115,7 +114,7 @@ actors_run run_freely(const choice& x, bool delayed) {
   const auto prepared = tests::tiny_prepared(job);
   std::mutex mutex;
   arrays initial;
-  prepared->node->restore = [&](runtime::worker& by) {  // only looks
+  prepared->node->restore = [&](runtime::worker& by) {  // only reads
     const std::lock_guard lock(mutex);
     add(by.parameters(), initial);
   };
@@ -124,7 +123,7 @@ actors_run run_freely(const choice& x, bool delayed) {
   return out;
 }
 
-/// One step, from the reference trainer's state before it.
+/// Runs one step from the reference trainer's state before it.
 actors_run run_step(const choice& x, std::uint64_t step, const reference_run::state& from) {
   const tests::scratch_folder folder;
   auto job = job_of(x);
@@ -156,7 +155,7 @@ double relative(double expected, double found) {
   return std::abs(found - expected) / std::max(std::abs(expected), 1e-30);
 }
 
-/// The largest differences of the steps that are compared from one state.
+/// The largest differences over the compared steps.
 tolerance differences(const choice& x, const reference_run& expected) {
   tolerance out;
   for (const auto& [step, state] : expected.before) {
@@ -235,7 +234,7 @@ int main(int argc, char** argv) {
     if (stop && failed > 0)
       break;
   }
-  std::printf("%d arrangements, %d failed; at most %.1f %% of what is allowed was used\n",
+  std::printf("%d arrangements, %d failed; at most %.1f %% of the tolerance was used\n",
               done,
               failed,
               used * 100);

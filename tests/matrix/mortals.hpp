@@ -1,4 +1,4 @@
-// The arrangements in which actors and lanes are made to die, who there is in each, and when.
+// The arrangements with planted deaths, the actors and lanes of each, and the moments of death.
 
 #pragma once
 
@@ -29,7 +29,7 @@ inline runtime::training_job small_steps(const std::string& schedule, int data =
   return watched_job(job);
 }
 
-/// Takes gradients when there are any: what it does depends on what has come.
+/// Prefers input gradients, so its order depends on the arrival of messages.
 class eager final : public runtime::behaviour {
  public:
   std::optional<runtime::action> next(const runtime::stage_view& now) override {
@@ -40,7 +40,7 @@ class eager final : public runtime::behaviour {
   }
 };
 
-/// Reads its first scale of the loss down on the way: some steps are left out.
+/// Begins with a loss scale that is too large, so some steps are skipped.
 inline runtime::training_job scaled(bool distributed) {
   auto job = tiny_job(2, 2);
   job.training.precision = runtime::dtype::f16;
@@ -85,7 +85,7 @@ inline arrangement decided_in_cpp() {
   return {"behaviour in C++", job};
 }
 
-/// Goes on from iteration 1 of another run, which `folder` keeps.
+/// Resumes from iteration 1 of another run, whose checkpoint is in `folder`.
 inline arrangement resumed(const tests::scratch_folder& folder) {
   auto job = watched_job(tiny_job(2, 2));
   return {"resumed", job, [&folder](const runtime::training_job& x) {
@@ -96,12 +96,12 @@ inline arrangement resumed(const tests::scratch_folder& folder) {
             first.exit_interval = 1;
             if (!runtime::latest_checkpoint(first.checkpoints.save).folder)
               if (const auto end = actors::run(tests::tiny_prepared(first)); end.exit_code != 0)
-                throw std::runtime_error("the run to go on from: " + end.reason);
+                throw std::runtime_error("the run to resume from failed: " + end.reason);
             return tests::going_on(x, *runtime::latest_checkpoint(first.checkpoints.save).folder);
           }};
 }
 
-/// `folder`: lives as long as they do.
+/// `folder` must outlive the result.
 inline std::vector<arrangement> mortal_arrangements(const tests::scratch_folder& folder) {
   using enum runtime::dtype;
   using enum runtime::recompute_granularity;
@@ -128,7 +128,7 @@ inline std::vector<arrangement> mortal_arrangements(const tests::scratch_folder&
           resumed(folder)};
 }
 
-/// Every actor, lane and wire of a job, by name.
+/// The names of all actors, lanes and wires of a job.
 inline std::vector<std::string> mortals(const runtime::training_job& job) {
   std::vector<std::string> out{"supervisor", "node", "loader:0", "checkpointer:0", "monitor:0"};
   const auto replicas
@@ -144,9 +144,9 @@ inline std::vector<std::string> mortals(const runtime::training_job& job) {
   return out;
 }
 
-/// WHO@STEP:MOMENT[:HOW] at a step where that moment comes: step 4 is saved, step 3 is followed by
-/// a validation, and only the `first` is begun by building. What is written beside the training is
-/// that of step 2: who then dies of the next thing that he does still has something to do.
+/// WHO@STEP:MOMENT[:HOW], at a step in which the moment occurs: step 4 is saved, a validation
+/// follows step 3, and only step `first` begins with building. The checkpoint of step 2 is written
+/// during the training, so an actor that dies at its next action still has work.
 inline std::string death_of(std::string_view who,
                             std::string_view moment,
                             std::string_view how,
@@ -159,15 +159,15 @@ inline std::string death_of(std::string_view who,
       "{}@{}:{}{}", who, step, moment, how == "throw" ? "" : fmt::format(":{}", how));
 }
 
-/// Whether it may be planted in this job.
+/// Whether this death can be planted in the job.
 inline bool may_die(runtime::training_job job, const std::string& death) {
   job.faults.death = death;
-  job.checkpoints.save = "checkpoints";  // as `live` has it
+  job.checkpoints.save = "checkpoints";  // as in `live`
   return validate_faults(job).empty();
 }
 
-/// Cell (who, moment) of the arrangement with this number is of the selection: a diagonal, another
-/// one in each, on which everybody dies once and every moment comes.
+/// Whether the selection contains cell (who, moment) of this arrangement. The selection is a
+/// diagonal, shifted in each arrangement: each actor dies once, and each moment occurs.
 inline bool is_selected(std::size_t number, std::size_t whos, std::size_t who, std::size_t moment) {
   const auto moments = runtime::moment_names().size();
   for (std::size_t i = 0; i < std::max(whos, moments); ++i)
@@ -176,7 +176,7 @@ inline bool is_selected(std::size_t number, std::size_t whos, std::size_t who, s
   return false;
 }
 
-/// Lives once undisturbed, and dies as often as it is asked to.
+/// Runs an arrangement once undisturbed, then with each requested death.
 class mortal_run {
  public:
   explicit mortal_run(arrangement what) : what_(std::move(what)), calm_(tests::live(what_)) {}
@@ -184,15 +184,15 @@ class mortal_run {
   const arrangement& what() const { return what_; }
   std::uint64_t first() const { return calm_.iterations.empty() ? 1 : calm_.iterations.front(); }
 
-  /// Of the undisturbed run.
+  /// Complaints about the undisturbed run.
   tests::sentences look() const {
     auto out = tests::look_at_whole(calm_, what_.job);
     if (!calm_.events.empty() || calm_.restarts > 0)
-      out.push_back("somebody died");
+      out.push_back("the undisturbed run has deaths");
     return out;
   }
 
-  /// What is not as it must be where this one dies.
+  /// Complaints about a run with this death.
   tests::sentences look(const std::string& death) const {
     auto what = what_;
     const auto planted = runtime::planted_death_from(death);

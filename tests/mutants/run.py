@@ -1,14 +1,13 @@
-"""Plants one fault after the other in a copy of the tree, and says which check finds it.
+"""Plants faults one by one in a copy of the tree and reports which check finds each.
 
-    run.py                 all of mutants.py and kernels.py; a table on standard output
-    run.py --set NAME      composition: mutants.py alone; kernels: kernels.py alone
-    run.py --only TEXT     those whose description contains TEXT
-    run.py --texts         only looks whether what they replace is there: at once
-    run.py --folder DIR    where the copy and its build lie (default: build/mutants); kept for
-                           the next time
+    run.py                 all faults of mutants.py and kernels.py; prints a table
+    run.py --set NAME      composition: only mutants.py; kernels: only kernels.py
+    run.py --only TEXT     only faults whose description contains TEXT
+    run.py --texts         only checks that each text to replace exists; takes no time
+    run.py --folder DIR    folder of the copy and its build, kept for the next run. Default: build/mutants
 
-Exits with 1 if a fault is not found, 2 if the tree as it is does not pass. Some minutes: each fault
-costs the compilation of one file. Standard library only.
+Exits with 1 if a fault is not found, with 2 if the unchanged tree fails. Takes some minutes: each fault
+compiles one file. Needs only the standard library.
 """
 
 import argparse
@@ -23,8 +22,8 @@ import kernels
 import mutants
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HANGS = 240  # seconds; a test that waits for ever is found, too
-# In this order: most faults are found by the first, and then the others are not built.
+HANGS = 240  # seconds until a test counts as hung, which also finds the fault
+# The first check finds most faults; the others are then not built.
 COMPOSITION = [("matrix", ["--stop"]), ("test_runtime_trainer", ["--abort"]),
                ("test_scenario", ["--abort", "[scenario]"])]
 KERNELS = "test_kernels_cuda"
@@ -32,7 +31,7 @@ SETS = {"composition": mutants.MUTANTS, "kernels": kernels.MUTANTS}
 
 
 def checks_of(which, files):
-    """Who is to find faults of a set in these files."""
+    """The checks that must find the faults of a set in these files."""
     if which == "composition":
         return COMPOSITION
     tests = ",".join(sorted({f"[#{kernels.TESTS[file]}]" for file in files}))
@@ -40,7 +39,7 @@ def checks_of(which, files):
 
 
 def copy_tree(to):
-    """What git knows, without what it ignores; only what has changed, so that little is rebuilt."""
+    """Copies the files that git does not ignore. Writes only changed ones, so that little is rebuilt."""
     listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                             cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
     for name in filter(None, listed):
@@ -56,7 +55,7 @@ def copy_tree(to):
 
 
 def build(tree, target):
-    """Empty, or what the compiler says."""
+    """Returns the compiler's first error, or an empty string."""
     done = subprocess.run(["ninja", "-j2", "-C", tree / "build/release", target], capture_output=True, text=True)
     if done.returncode == 0:
         return ""
@@ -65,7 +64,7 @@ def build(tree, target):
 
 
 def first_complaint(text):
-    """The row of the matrix, or the name of the test and the first of what it expected."""
+    """The failed row of the matrix, or the name of the failed test."""
     for line in text.splitlines():
         if "FAILED: " in line:  # a row of the matrix that ended early
             return line.split("FAILED: ")[1]
@@ -76,12 +75,12 @@ def first_complaint(text):
 
 
 def verdict(tree, program, options):
-    """Empty, or how the program finds the fault."""
+    """Returns how the program finds the fault, or an empty string."""
     try:
         done = subprocess.run([tree / "build/release/bin" / program, *options], capture_output=True, text=True,
                               timeout=HANGS, cwd=tree)
     except subprocess.TimeoutExpired:
-        return f"{program}: somebody waits for ever"
+        return f"{program}: timeout"
     if done.returncode == 0:
         return ""
     if done.returncode < 0:
@@ -90,7 +89,7 @@ def verdict(tree, program, options):
 
 
 def judge(tree, checks):
-    """Empty, or who finds what is planted in the tree."""
+    """Returns which check finds the planted fault, or an empty string."""
     for program, options in checks:
         wrong = build(tree, program)
         if wrong:
@@ -102,7 +101,7 @@ def judge(tree, checks):
 
 
 def misplaced(tree, mutant):
-    """Empty, or why the fault cannot be planted."""
+    """Returns why the fault cannot be planted, or an empty string."""
     what, file, text, _ = mutant
     times = (tree / file).read_text().count(text) if (tree / file).is_file() else 0
     return "" if times == 1 else f"the text to replace is {times} times in {file}: {what}"
@@ -145,17 +144,17 @@ def main():
     for which in dict.fromkeys(which for which, _ in chosen):
         wrong = judge(tree, checks_of(which, [x[1] for w, x in chosen if w == which]))
         if wrong:
-            print(f"the tree as it is does not pass: {wrong}", file=sys.stderr)
+            print(f"the unchanged tree fails: {wrong}", file=sys.stderr)
             return 2
     print("| fault | file | found by | s |\n|---|---|---|---|")
     missed = 0
     for which, mutant in chosen:
         began = time.monotonic()
         found = plant(tree, which, mutant)
-        # What the compiler refuses was never tried.
+        # A fault that does not compile was not tested.
         untried = found.startswith(("does not build", "the text to replace"))
         missed += not found or untried
-        print(f"| {mutant[0]} | `{mutant[1]}` | {found or 'NOBODY'} | {time.monotonic() - began:.0f} |", flush=True)
+        print(f"| {mutant[0]} | `{mutant[1]}` | {found or 'NOT FOUND'} | {time.monotonic() - began:.0f} |", flush=True)
     print(f"\n{len(chosen)} faults, {len(chosen) - missed} found")
     return 1 if missed or not chosen else 0
 
