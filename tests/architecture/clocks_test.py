@@ -1,5 +1,8 @@
-"""Nothing is decided by the time of day: it jumps. Only what dates lines and pages may ask for it. Actors
-ask the clock of their actor system and no other, so that it can be simulated. Run by ctest."""
+"""Checks which sources read which clock. Run by ctest.
+
+The time of day can jump, so only sources that print dates may read it. Actors read only the clock of their
+actor system, which can be simulated.
+"""
 
 import pathlib
 import re
@@ -10,21 +13,21 @@ from sources import sources
 
 TIME_OF_DAY = re.compile(r"system_clock|high_resolution_clock|CLOCK_REALTIME|gettimeofday|\bstd::time\(|[^_\w.>]::time\(|\btime\(nullptr\)")
 
-# source -> what it dates
+# source -> its use of the date
 DATES = {
     "actors/monitor/": "lines of the console",
     "runtime/telemetry/": "records of the logs",
-    "runtime/process/run_folder": "when a run began and ended, for people",
-    "runtime/checkpoint/listing": "when a checkpoint was written, for people",
-    "actors/command/checkpoint_pages": "when a checkpoint was written, for people",
-    "actors/command/tokenizer_chat": "prompts whose template tells the date",
-    "actors/command/conversations": "conversations whose template tells the date",
-    "actors/command/generate_chat": "prompts whose template tells the date",
+    "runtime/process/run_folder": "printed start and end of a run",
+    "runtime/checkpoint/listing": "printed date of a checkpoint",
+    "actors/command/checkpoint_pages": "printed date of a checkpoint",
+    "actors/command/tokenizer_chat": "prompts with a date in their template",
+    "actors/command/conversations": "conversations with a date in their template",
+    "actors/command/generate_chat": "prompts with a date in their template",
 }
 
 STEADY = re.compile(r"steady_clock::now\b|\bnow_ns\(\)")
 ACTORS = re.compile(r"actors/(supervisor|replica|stage|loader|checkpointer|node|support)/")
-BEGINS = "actors/node/context.hpp"  # when a process began; a simulation says so itself
+BEGINS = "actors/node/context.hpp"  # the start of a process; a simulation sets it itself
 
 
 def complaints(root):
@@ -32,12 +35,12 @@ def complaints(root):
         if ACTORS.match(path.as_posix()) and path.as_posix() != BEGINS:
             for number, line in enumerate(lines, 1):
                 if STEADY.search(line):
-                    yield f"{path}:{number}: an actor asks the clock of its actor system"
+                    yield f"{path}:{number}: an actor may read only the clock of its actor system"
         if any(path.as_posix().startswith(place) for place in DATES):
             continue
         for number, line in enumerate(lines, 1):
             if TIME_OF_DAY.search(line):
-                yield f"{path}:{number}: asks for the time of day; durations are of a steady clock"
+                yield f"{path}:{number}: reads the time of day; use a steady clock for durations"
 
 
 def main(root):
@@ -49,10 +52,10 @@ def main(root):
         planted.parent.mkdir(parents=True)
         planted.write_text("auto t = std::chrono::steady_clock::now();\nauto u = self->home_system().clock().now();\n")
         if len(list(complaints(pathlib.Path(tmp)))) != 2:
-            print("clocks_test.py does not find what it plants itself")
+            print("clocks_test.py does not find its own planted faults")
             return 1
     wrong = list(complaints(root))
-    print("\n".join(wrong) or "nobody decides by the time of day")
+    print("\n".join(wrong) or "only dates are read from the time of day")
     return len(wrong) != 0
 
 

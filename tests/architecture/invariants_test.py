@@ -1,9 +1,7 @@
-"""Every promise with a name has a check and a test, and the table of docs/invariants.md is all of them.
-Run by ctest.
+"""Compares docs/invariants.md with the code: each named promise has a check and a test. Run by ctest.
 
-From the code to the table: what the code ensures has a name, and each name a row, and one row. From the table to the
-code: a row names files that are there and that name the promise, and tests that are there and that
-name it.
+Each ensure() in the code has a name, and each name has exactly one row in the table. Each row names existing
+sources and tests that contain the name.
 """
 
 import collections
@@ -22,7 +20,7 @@ FILE = re.compile(r"`([\w/]+\.\w+)`")
 
 
 def names_in(cell):
-    """'A-1, -2, B-1 to -3, A-WORD' is A-1, A-2, B-1, B-2, B-3, A-WORD."""
+    """Expands 'A-1, -2, B-1 to -3, A-WORD' to A-1, A-2, B-1, B-2, B-3, A-WORD."""
     out, stem, last = [], None, 0
     for found in NAME.finditer(cell):
         if found[1]:
@@ -37,7 +35,7 @@ def names_in(cell):
 
 
 def table_of(root):
-    """(names, files of the check, files of the tests or None where there is no test yet) of each row."""
+    """Yields (names, files of the check, files of the tests) for each row; None instead of files for "no test yet"."""
     for line in (root / TABLE).read_text().splitlines():
         cells = [x.strip() for x in line.strip().strip("|").split("|")]
         if line.startswith("|") and len(cells) == 4 and names_in(cells[0]):
@@ -46,7 +44,7 @@ def table_of(root):
 
 
 def checked_in(root):
-    """The file of each name that the code checks."""
+    """Maps each name that the code checks to its file."""
     out = {}
     for room in ROOMS:
         for path in sorted((root / room).rglob("*")):
@@ -57,7 +55,7 @@ def checked_in(root):
 
 
 def unnamed_in(root):
-    """Where the code ensures what has no name. A promise that is no literal there is one elsewhere."""
+    """Yields the places of ensure() calls whose literal has no name. Other arguments are literals elsewhere."""
     for room in ROOMS:
         for path in sorted((root / room).rglob("*")):
             if path.suffix not in SOURCES:
@@ -81,7 +79,7 @@ def complaints(root):
         if name not in listed:
             yield f"{name}, checked in {file}, is not in {TABLE}"
     for file, line in unnamed_in(root):
-        yield f"{file}:{line}: what is ensured has no name"
+        yield f"{file}:{line}: the promise of this ensure() has no name"
     for names, checks, tests in table:
         for what, files in (("check", checks), ("test", tests)):
             if files is None:
@@ -89,7 +87,7 @@ def complaints(root):
             if not files:
                 yield f"{names[0]}: {TABLE} names no {what}"
             gone = [file for file in files if not (root / file).is_file()]
-            yield from (f"{names[0]}: {TABLE} names {file}, which is not there" for file in gone)
+            yield from (f"{names[0]}: {TABLE} names {file}, which does not exist" for file in gone)
             texts = [(root / file).read_text() for file in files if file not in gone]
             for name in names:
                 if texts and not any(mentions(text, name) for text in texts):
@@ -97,14 +95,14 @@ def complaints(root):
 
 
 def planted(root):
-    """What is found in a small tree with one mistake of each kind."""
+    """Returns the findings for a small tree with one mistake of each kind."""
     for file, text in {
             "actors/a.cpp": 'ensure(x, "A-1: right"); ensure(y, "A-2: no row");',
             "actors/e.cpp": 'ensure(x.empty(),\n "of no name: here"); ensure(y, promise); ensure(z, "A-1: again");',
-            "tests/a_test.cpp": "A-1, and nothing of B",
+            "tests/a_test.cpp": "A-1",
             TABLE: "| name | promise | checked in | test |\n|---|---|---|---|\n"
                    "| A-1 | right | `actors/a.cpp` | `tests/a_test.cpp` |\n"
-                   "| B-1, -2 | nobody checks these | `actors/a.cpp` | `tests/a_test.cpp` |\n"
+                   "| B-1, -2 | unchecked | `actors/a.cpp` | `tests/a_test.cpp` |\n"
                    "| C-1 | no such files | `actors/c.cpp` | `tests/c_test.cpp` |\n"
                    "| A-1 | again | `actors/a.cpp` | `tests/a_test.cpp` |\n"
                    "| D-WORD | no files | by construction | exercised |\n"}.items():
@@ -121,11 +119,11 @@ def main(root):
     with tempfile.TemporaryDirectory() as folder:
         found = planted(pathlib.Path(folder))
     if found != ["A-1", "A-2", "B-1", "B-1", "B-2", "B-2", "C-1", "C-1", "D-WORD", "D-WORD", "actors/e.cpp"]:
-        print(f"invariants_test.py does not find the mistakes that it plants itself: {found}")
+        print(f"invariants_test.py does not find its own planted mistakes: {found}")
         return 1
     wrong = list(complaints(root))
     count = sum(len(names) for names, _, _ in table_of(root))
-    print("\n".join(wrong) or f"{count} invariants: each is checked, and each has its test")
+    print("\n".join(wrong) or f"{count} invariants: each has a check and a test")
     return len(wrong) != 0 or count == 0
 
 

@@ -1,4 +1,4 @@
-"""Every test has the label of a room that `tests/run.sh --room` selects, and of a tier (tests/tiers.cmake).
+"""Checks that each test has the label of one room of `tests/run.sh --room` and of one tier (tests/tiers.cmake).
 Run by ctest: labels_test.py ROOT BUILD_FOLDER CTEST"""
 
 import json
@@ -12,7 +12,7 @@ TIERS = ["change", "full"]
 
 
 def rooms_of(root):
-    """The rooms that run.sh lists when it refuses an unknown one."""
+    """The rooms in run.sh's error for an unknown room."""
     said = subprocess.run(["bash", root / "tests/run.sh", "--room", "nonsense"],
                           capture_output=True, text=True)
     listed = re.search(r"no room 'nonsense' of tests; there are: (.*)", said.stderr)
@@ -34,9 +34,9 @@ def complaints(root, tests, rooms):
     for name, labels in tests:
         used.update(labels)
         if len([x for x in labels if x in rooms]) != 1:
-            yield f"{name}: has {labels}: not one room of tests/run.sh"
+            yield f"{name}: its labels {labels} do not name exactly one room of tests/run.sh"
         if len([x for x in labels if x in TIERS]) != 1:
-            yield f"{name}: has {labels}: not one tier of {TIERS}"
+            yield f"{name}: its labels {labels} do not name exactly one tier of {TIERS}"
         if unknown := [x for x in labels if x not in rooms + TIERS]:
             yield f"{name}: has unknown labels {unknown}"
     for tier in TIERS:
@@ -44,11 +44,11 @@ def complaints(root, tests, rooms):
             yield f"no test is in the tier '{tier}'"
     for room in rooms:
         if room not in used and any((root / "tests" / room).glob("*_test.py")):
-            yield f"tests/run.sh knows the room '{room}', in which no test is"
+            yield f"no test is in the room '{room}' of tests/run.sh"
 
 
 def own_faults(root):
-    """True if it overlooks a planted fault."""
+    """True if the check misses a planted fault."""
     planted = [("a", []), ("b", ["nowhere", "full"]), ("c", ["kernels", "change"]), ("d", ["kernels"])]
     return len(list(complaints(root / "nothing", planted, ["kernels"]))) != 5
 
@@ -56,7 +56,7 @@ def own_faults(root):
 def main():
     root, build, ctest = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     if own_faults(root):
-        raise SystemExit("labels_test.py does not find what is planted")
+        raise SystemExit("labels_test.py does not find its own planted faults")
     tests = list(tests_of(ctest, build))
     if len(tests) < 100:
         raise SystemExit(f"ctest lists only {len(tests)} tests")

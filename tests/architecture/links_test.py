@@ -1,5 +1,5 @@
-"""Documentation points at what is there: every relative link and every path of ours, on every page, and
-every page and path that a source names. Run by ctest."""
+"""Checks that all relative links and all of the project's paths exist, on pages and in the comments of sources.
+Run by ctest."""
 
 import pathlib
 import re
@@ -11,7 +11,7 @@ FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 ROOMS = ("actors/", "docs/", "examples/", "kernels/", "messages/", "runtime/", "tests/")
 NOT_OURS = ("build", "runs", ".git")
 SOURCES = (".hpp", ".cpp", ".cu", ".cuh", ".h", ".py", ".sh", ".cmake", ".txt", ".lua")
-PLANTED = ("tests/architecture", "tests/golden", "tests/fuzz/corpus")  # names of files that are not meant
+PLANTED = ("tests/architecture", "tests/golden", "tests/fuzz/corpus")  # these contain names of other files
 PAGE = re.compile(r"(?<![\w/.<>-])((?:[\w-]+/)*[\w-]+\.md)\b(?!#)")
 PATH = re.compile(r"(?<![\w/.<>\"-])((?:actors|docs|examples|kernels|messages|runtime|tests)/[\w/-]+\.\w+)\b")
 
@@ -25,17 +25,17 @@ def anchors(text):
 def broken_links(root, page, text):
     for target in LINK.findall(CODE.sub("", FENCE.sub("", text))):
         if re.match(r"[a-z]+:", target):
-            continue  # another site: not ours to check
+            continue  # another site
         path, _, anchor = target.partition("#")
         there = page if not path else (page.parent / path)
         if not there.exists() or not there.resolve().is_relative_to(root.resolve()):
-            yield f"{page.relative_to(root)}: the link ({target}) leads nowhere"
+            yield f"{page.relative_to(root)}: the target of the link ({target}) does not exist"
         elif anchor and there.suffix == ".md" and anchor not in anchors(there.read_text()):
-            yield f"{page.relative_to(root)}: ({target}): there is no such heading"
+            yield f"{page.relative_to(root)}: the heading of the link ({target}) does not exist"
 
 
 def missing_paths(root, page, text):
-    """What stands in backticks and begins like a path of ours is one, or one without its suffix."""
+    """Checks words in backticks that begin like a path of the project; the suffix may be missing."""
     for word in CODE.findall(FENCE.sub("", text)):
         if word.startswith(ROOMS) and not re.search(r"[ <>*{]", word):
             path = root / word.split(":")[0]
@@ -44,8 +44,8 @@ def missing_paths(root, page, text):
 
 
 def comments_of(path, text):
-    """What a source says beside its code, with line numbers kept."""
-    if path.suffix in (".txt", ".cmake"):  # whose paths begin at their own folder
+    """The comments of a source, on their original lines."""
+    if path.suffix in (".txt", ".cmake"):  # their paths begin at their own folder
         return ""
     if path.suffix in (".hpp", ".cpp", ".cu", ".cuh", ".h"):
         return "\n".join(line[line.index("//"):] if "//" in line else "" for line in text.splitlines())
@@ -57,7 +57,7 @@ def missing_in_source(root, path, pages):
         where = f"{path.relative_to(root)}:{number}"
         for word in PAGE.findall(line):
             if word not in pages and not any(word.endswith("/" + page) for page in pages):
-                yield f"{where}: there is no page {word}"
+                yield f"{where}: the page {word} does not exist"
         for word in PATH.findall(line):
             there = root / word
             if not word.endswith(".md") and not there.exists():
@@ -82,7 +82,7 @@ def complaints(root):
 
 
 def self_test(root):
-    """The test that cannot fail is refused: planted mistakes must be found, and nothing else."""
+    """True if the check finds exactly its own planted mistakes."""
     (root / "docs").mkdir()
     (root / "docs" / "a.md").write_text(
         "# The head, *first*\n[good](b.md) [gone](c.md) [here](#the-head-first) [no](b.md#x)\n"
@@ -97,10 +97,10 @@ def main(root):
     import tempfile
     with tempfile.TemporaryDirectory() as tmp:
         if not self_test(pathlib.Path(tmp)):
-            print("links_test.py does not find the mistakes that it plants itself")
+            print("links_test.py does not find its own planted mistakes")
             return 1
     wrong = list(complaints(root))
-    print("\n".join(wrong) or "every link leads somewhere")
+    print("\n".join(wrong) or "all links and paths exist")
     return len(wrong) != 0
 
 

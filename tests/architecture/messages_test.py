@@ -1,5 +1,8 @@
-"""Messages are values, and leave an actor on one path. In messages/ nothing points into a process and
-every handle has a type; in actors/ only actors/support/message_path.hpp sends. Run by ctest."""
+"""Checks that messages are values and that actors send them in one place. Run by ctest.
+
+messages/ contains no pointers into a process and no untyped handles. In actors/ only
+actors/support/message_path.hpp sends.
+"""
 
 import pathlib
 import re
@@ -21,15 +24,15 @@ def complaints(root):
         seen += 1
         for number, line in enumerate(path.read_text().splitlines(), 1):
             if found := SHARED.search(line.split("//")[0]):
-                yield f"{path.relative_to(root)}:{number}: {found[0]} is no value that can travel"
+                yield f"{path.relative_to(root)}:{number}: {found[0]} is not a value and cannot be sent"
     for path in sources(root, "actors"):
         here, text = path.relative_to(root).as_posix(), path.read_text()
         for found in SENDS.finditer(text):
-            # The end of an actor is CAF's own message.
+            # CAF's own exit message is allowed.
             statement = text[found.end():text.find(";", found.end())]
             if here != PATH and "caf::exit_msg" not in statement:
                 number = text.count("\n", 0, found.start()) + 1
-                yield f"{here}:{number}: {found[1]} passes by {PATH}"
+                yield f"{here}:{number}: {found[1]} bypasses {PATH}"
     if seen == 0:
         yield f"{root}: no messages found, so nothing was checked"
 
@@ -49,10 +52,10 @@ def finds_what_it_plants():
 
 def main(root):
     if not finds_what_it_plants():
-        print("messages_test.py does not find what it plants itself")
+        print("messages_test.py does not find its own planted faults")
         return 1
     wrong = list(complaints(root))
-    print("\n".join(wrong) or "messages are values, and leave on one path")
+    print("\n".join(wrong) or "messages are values, and one file sends them")
     return len(wrong) != 0
 
 

@@ -1,4 +1,4 @@
-"""docs/guides/new_activation.md lists every file that an activation touches, a dozen at most. Run by
+"""Checks that docs/guides/new_activation.md lists all files that an activation touches, at most twelve. Run by
 ctest."""
 
 import pathlib
@@ -10,12 +10,12 @@ PAGE = "docs/guides/new_activation.md"
 EXAMPLE = re.compile(r"squared[ _-]relu", re.I)
 MOST = 12
 SUFFIXES = {".inc", ".cpp", ".hpp", ".cu", ".cuh", ".py", ".md", ".txt", ".cmake", ".yaml", ".json"}
-# What is built, measured or generated names it without being written for it.
+# Built, measured or generated files that may name the activation.
 NOT_WRITTEN = ("build", ".git", "docs/benchmarks/", "docs/decisions/", "tests/architecture/")
 
 
 def naming(root):
-    """Files that name the activation that the page walks along."""
+    """Files that name the example activation of the page."""
     for path in sorted(root.rglob("*")):
         here = path.relative_to(root).as_posix()
         if here == PAGE or here.startswith(NOT_WRITTEN) or path.suffix not in SUFFIXES or not path.is_file():
@@ -25,7 +25,7 @@ def naming(root):
 
 
 def listed(page, heading):
-    """Files in the section of that heading: of its list, not of what it says about them."""
+    """Files in the list of the section with this heading."""
     section = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", page, re.M | re.S)
     items = re.findall(r"^(?:\d+\.|\*) .*?(?=^\S|^$|\Z)", section[1], re.M | re.S) if section else []
     return {name for item in items for name in re.findall(r"`([\w./-]+\.[a-z]+)`", item) if "/" in name or name == "README.md"}
@@ -33,12 +33,12 @@ def listed(page, heading):
 
 def complaints(root):
     page = (root / PAGE).read_text()
-    takes, others = listed(page, "What it takes"), listed(page, "Who else names this one")
+    takes, others = listed(page, "What it takes"), listed(page, "Other files that name this activation")
     found = set(naming(root))
     if not takes:
         yield f"{PAGE} lists no file that an activation takes"
     if len(takes) > MOST:
-        yield f"{PAGE}: an activation takes {len(takes)} files, more than a dozen: {', '.join(sorted(takes))}"
+        yield f"{PAGE}: an activation takes {len(takes)} files, at most {MOST} allowed: {', '.join(sorted(takes))}"
     for name in sorted(found - takes - others):
         yield f"{name} names squared ReLU and is not in {PAGE}"
     for name in sorted((takes | others) - found):
@@ -46,11 +46,11 @@ def complaints(root):
 
 
 def self_test():
-    """What is planted must be found: a file that is not listed, one that is and names nothing."""
+    """True if the check finds its planted faults: an unlisted file, and a listed file without the name."""
     with tempfile.TemporaryDirectory() as tmp:
         root = pathlib.Path(tmp)
         for name, text in {PAGE: "## What it takes\n\n1. `a/a.cpp`: its code\n   and `a/b.cpp`\n\nSee `a/e.cpp`.\n\n"
-                                 "## Who else names this one\n\n* `a/c.cpp`\n",
+                                 "## Other files that name this activation\n\n* `a/c.cpp`\n",
                            "a/a.cpp": "squared_relu", "a/b.cpp": "", "a/c.cpp": "Squared ReLU",
                            "a/d.cpp": "--squared-relu"}.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ def self_test():
 
 def main(root):
     if not self_test():
-        print("new_activation_test.py does not find what it plants itself")
+        print("new_activation_test.py does not find its own planted faults")
         return 1
     wrong = list(complaints(root))
     print("\n".join(wrong) or f"an activation takes {len(listed((root / PAGE).read_text(), 'What it takes'))} files")

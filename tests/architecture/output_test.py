@@ -1,5 +1,8 @@
-"""One source writes standard output for all commands, so that no name in a page steers the terminal: the others
-say whether what they print is a page, JSON or data. Run by ctest."""
+"""Checks that one source writes standard output for all commands. Run by ctest.
+
+That source escapes control characters in pages, so that no printed name can control the terminal. The other
+sources pass it a page, JSON or data.
+"""
 
 import pathlib
 import re
@@ -12,10 +15,10 @@ WRITES = re.compile(r"\bfmt::print\(|\bstd::(cout|puts|putchar|v?printf|print(ln
                     r"\bwrite\(\s*(1|STDOUT_FILENO)\b|\bstdout\b")
 ASKS = re.compile(r"std::(fflush|ferror|clearerr)\(stdout\)")
 
-# source -> what it writes there
+# source -> its use of standard output
 WRITERS = {
-    "actors/command/print.cpp": "what commands print",
-    "actors/command/program.cpp": "a byte, to hear why what was printed is lost",
+    "actors/command/print.cpp": "the output of commands",
+    "actors/command/program.cpp": "one byte, to get the reason of a failed write",
 }
 
 
@@ -25,7 +28,7 @@ def complaints(root):
             continue
         for number, line in enumerate(lines, 1):
             if WRITES.search(ASKS.sub("", line)):
-                yield f"{path}:{number}: what is printed goes through actors/command/print.hpp"
+                yield f"{path}:{number}: writes standard output; use actors/command/print.hpp"
 
 
 def main(root):
@@ -35,13 +38,13 @@ def main(root):
         planted.write_text('fmt::print("{}", x);\nstd::fputs(x, stdout);\nstd::cout << x;\nstd::puts(x);\n'
                            "std::fflush(stdout);\nprint_page(x);\n")
         if len(list(complaints(pathlib.Path(tmp)))) != 4:
-            print("output_test.py does not find what it plants itself")
+            print("output_test.py does not find its own planted faults")
             return 1
         if [x for x in WRITERS if not (root / x).is_file()]:
-            print(f"one of these is not there any more: {list(WRITERS)}")
+            print(f"one of these files does not exist: {list(WRITERS)}")
             return 1
     wrong = list(complaints(root))
-    print("\n".join(wrong) or "what commands print goes through one source")
+    print("\n".join(wrong) or "commands print through one source")
     return len(wrong) != 0
 
 

@@ -1,4 +1,4 @@
-"""The build that a program and its plug-ins name changes with every header between them. Run by ctest:
+"""Checks that the build identity of program and plug-ins changes with each header that they share. Run by ctest:
 plugin_build_test.py SOURCES CMAKE"""
 
 import pathlib
@@ -13,7 +13,7 @@ ROOTS = re.search(r"hash headers\s+([^)]+)\)", (SOURCES / "cmake/plugin_build.cm
 
 
 def ask(root):
-    """The hash, and the headers it is of."""
+    """Returns the hash and the hashed headers."""
     script = root / "ask.cmake"
     script.write_text("cmake_minimum_required(VERSION 3.25)\n"
                       f"include({SOURCES}/cmake/hash_of_headers.cmake)\n"
@@ -30,7 +30,7 @@ def expect(condition, what):
 
 
 def sides(*folders):
-    """What the sources of those folders include, but for headers of their own."""
+    """Headers that the sources of these folders include from other folders."""
     found = set()
     for folder in folders:
         for source in sorted((SOURCES / folder).iterdir()):
@@ -47,19 +47,19 @@ with tempfile.TemporaryDirectory() as folder:
             shutil.copy(header, to)
     first, headers = ask(root)
     expect(set(ROOTS) <= set(headers) and "kernels/op/norm.hpp" in headers, f"headers are followed: {headers}")
-    expect(ask(root) == (first, headers), "the same twice")
+    expect(ask(root) == (first, headers), "two calls give the same hash")
     seen = {first}
     for header in headers:
         with (root / header).open("a") as file:
             file.write("// changed\n")
         seen.add(ask(root)[0])
-    expect(len(seen) == len(headers) + 1, "every header changes it")
+    expect(len(seen) == len(headers) + 1, "each header changes the hash")
     (root / "runtime/device/lane.hpp").write_text("")
-    expect(ask(root)[0] in seen, "what plug-ins do not include does not change it")
+    expect(ask(root)[0] in seen, "a header that plug-ins do not include does not change the hash")
 
-# Whatever plug-ins include from elsewhere is between them and the program, or they agree on it alone.
+# All headers that plug-ins include from elsewhere are hashed, except these, which plug-ins use alone.
 alone = {"kernels/backend/plugin.hpp", "kernels/cuda/architecture.hpp", "runtime/core/hmac.hpp",
          "runtime/transport/handshake.hpp"}
 beside = sides("kernels/cuda", "kernels/cudnn", "runtime/device/cuda", "runtime/collective/nccl",
                "runtime/transport/ucx") - set(headers) - alone
-expect(not beside, f"plug-ins include headers that the hash does not know: {sorted(beside)}")
+expect(not beside, f"plug-ins include headers that are not in the hash: {sorted(beside)}")

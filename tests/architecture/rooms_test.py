@@ -1,10 +1,10 @@
-"""Every line of code knows its room: which room may include what. Run by ctest."""
+"""Checks which folders may include which headers and libraries. Run by ctest."""
 
 import pathlib
 import re
 import sys
 
-# room -> what it may include besides itself and the standard library
+# folder -> allowed includes besides its own headers and the standard library
 MAY = {
     "kernels": ["cpuid.h", "immintrin.h", "cuda", "cublas", "cudnn", "dnnl", "oneapi/", "hwy/", "omp.h", "dlfcn.h"],
     "runtime": ["linux/futex.h", "boost/", "sanitizer/", "kernels/", "cuda", "nccl", "ucp/", "uct/", "ucs/", "spdlog/", "fmt/", "nlohmann/", "openssl/", "xxhash.h", "pcre2.h", "utf8proc.h", "sentencepiece_processor.h", "lua.hpp", "omp.h", "zlib.h", "zstd.h", "unicode/", "curl/"],
@@ -14,7 +14,7 @@ MAY = {
     "tests": ["linux/", "boost/", "cuda", "cublas", "nccl", "sanitizer/", "omp.h", "dlfcn.h", "kernels/", "runtime/", "messages/", "actors/", "caf/", "catch2/", "fmt/", "hwy/", "nlohmann/", "oneapi/", "openssl/", "zlib.h", "zstd.h"],
 }
 
-# library -> the only folders that may name it
+# library -> the only folders that may include it
 ONLY = {
     "caf/": ["messages/", "actors/", "tests/", "examples/"],
     "CLI/": ["actors/command/"],
@@ -46,19 +46,19 @@ ONLY = {
     "xxhash.h": ["runtime/core/"],
 }
 
-# what messages/ may take from runtime/: values only
+# headers of runtime/ that messages/ may include: values only
 VALUES = re.compile(r"^runtime/(core|layout|schedule|telemetry)/|^runtime/tensor/(box|dtype|shape|shard|ticket)\.hpp$")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 STANDARD = re.compile(r"^[a-z_0-9]+$|^(sys|arpa|net|netinet|linux)/|^(unistd|fcntl|dirent|signal|spawn|poll|netdb|pthread|dlfcn|sched|ifaddrs|elf|link|cxxabi)\.h$")
 
 
-# what only its own rooms see: the arguments of operations. Others pass on handles of them
+# Arguments of operations are visible only in kernels and runtime. Other folders use handles.
 OPERATIONS = "kernels/op/every_op.hpp"
 HANDLES = {"kernels/op/registry.hpp"}
 
 
-# nlohmann's reader and writer take a compiler seconds in every source that uses them
+# nlohmann's reader and writer cost seconds of compilation in each source that uses them.
 JSON = re.compile(r"json::parse\(|(?:\.|->)dump\(")
 JSON_TEXTS = "runtime/core/json_text.cpp"
 
@@ -68,7 +68,7 @@ def included(path):
 
 
 def seen_from(root, room):
-    """Headers of ours by what a source of the room sees of them, with one that includes each."""
+    """Maps each project header that the folder includes, directly or not, to a file that includes it."""
     by = {}
     waiting = [path for path in sorted((root / room).rglob("*")) if path.suffix in (".hpp", ".cpp")]
     while waiting:
@@ -82,7 +82,7 @@ def seen_from(root, room):
 
 def seen_operations(root):
     if not (root / OPERATIONS).is_file():
-        yield f"{OPERATIONS} is not there, so nobody knows which headers are operations'"
+        yield f"{OPERATIONS} does not exist, so the headers of operations are unknown"
         return
     operations = {x for x in included(root / OPERATIONS) if x.startswith("kernels/op/")} - HANDLES
     for room in ("messages", "actors"):
@@ -102,13 +102,13 @@ def complaints(root):
             here = path.relative_to(root).as_posix()
             for number, line in enumerate(path.read_text().splitlines(), 1):
                 if room not in ("examples", "tests") and here != JSON_TEXTS and JSON.search(line):
-                    yield f"{here}:{number}: JSON is read and written by runtime/core/json_text.hpp"
+                    yield f"{here}:{number}: reads or writes JSON text; use runtime/core/json_text.hpp"
                 found = INCLUDE.match(line)
                 if not found or STANDARD.match(found[1]):
                     continue
                 name = found[1]
                 allowed = any(name.startswith(p) for p in [room + "/"] + may)
-                if room == "examples" and "/" not in name:  # they are also built alone
+                if room == "examples" and "/" not in name:  # examples are also built outside of the tree
                     allowed = (path.parent / name).exists()
                 if room == "messages" and name.startswith("runtime/"):
                     allowed = VALUES.match(name) is not None
@@ -122,7 +122,7 @@ def complaints(root):
 
 
 def self_test(tmp):
-    """The test that cannot fail is refused: a planted edge must be found."""
+    """True if the check finds its own planted includes."""
     planted = {"kernels/a.hpp": "runtime/core/ids.hpp", "runtime/core/b.hpp": "caf/all.hpp",
                "messages/c.hpp": "runtime/model/gpt.hpp", "actors/d.hpp": "kernels/op/philox.hpp",
                "runtime/data/e.cpp": "spdlog/spdlog.h", "examples/f.cpp": "kernels/op/norm.hpp",
@@ -135,7 +135,7 @@ def self_test(tmp):
         path.write_text(f'#include "{include}"\n')
     (tmp / "runtime/core/b.hpp").open("a").write("auto x = nlohmann::json::parse(y);\n")
     (tmp / "runtime/core/json_text.cpp").write_text("auto x = nlohmann::json::parse(y);\n")
-    # Of the last four files the first alone does wrong: it sees an operation.
+    # Of the last four files only the first is wrong: it sees an operation.
     return len(list(complaints(tmp))) == len(planted) - 3 + 1
 
 
@@ -143,10 +143,10 @@ def main(root):
     import tempfile
     with tempfile.TemporaryDirectory() as tmp:
         if not self_test(pathlib.Path(tmp)):
-            print("rooms_test.py does not find the edges that it plants itself")
+            print("rooms_test.py does not find its own planted includes")
             return 1
     wrong = list(complaints(root))
-    print("\n".join(wrong) or "every line knows its room")
+    print("\n".join(wrong) or "all includes are allowed")
     return len(wrong) != 0
 
 

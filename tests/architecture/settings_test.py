@@ -1,5 +1,7 @@
-"""The library speaks of settings, the program of flags: below actors/command no text and no comment
-names a flag, and every setting that a text names in backticks has one. Run by ctest."""
+"""Checks that only the program (actors/command) names flags. Run by ctest.
+
+Strings and comments of the library name settings instead. Each setting in backticks in a string has a flag.
+"""
 
 import pathlib
 import re
@@ -28,10 +30,10 @@ def complaints(root):
                     continue
                 line = text.count("\n", 0, found.start()) + 1
                 if FLAG.search(found[0]):
-                    yield f"{here}:{line}: names a flag; name the setting, as `layout.tensor`"
+                    yield f"{here}:{line}: names a flag; name the setting, such as `layout.tensor`"
                 for setting in SETTING.findall(found[0]) if found[0][0] == '"' else []:
                     if setting not in known:
-                        yield f"{here}:{line}: `{setting}` is no setting of a command"
+                        yield f"{here}:{line}: no command has the setting `{setting}`"
     if seen == 0:
         yield f"{root}: no sources found, so nothing was checked"
 
@@ -50,7 +52,7 @@ def finds_what_it_plants():
 
 def main(root):
     if not finds_what_it_plants():
-        print("settings_test.py does not find what it plants itself")
+        print("settings_test.py does not find its own planted faults")
         return 1
     wrong = list(complaints(root))
     print("\n".join(wrong) or "the library names settings, the program flags")

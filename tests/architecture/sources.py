@@ -1,10 +1,10 @@
-"""The lines of the project's own sources, for checks that look for what must not be there."""
+"""Reads the project's own sources, for checks that search them for forbidden code."""
 
 ROOMS = ["kernels", "runtime", "messages", "actors"]
 
 
 def sources(root):
-    """(path relative to root, its lines without comments) of every source; exits when there are none."""
+    """Yields (path relative to root, lines without comments) for each source; exits if there are none."""
     found = [path for room in ROOMS for path in sorted((root / room).rglob("*.[ch]pp"))]
     if not found:
         raise SystemExit(f"{root}: no sources found, so nothing was checked")

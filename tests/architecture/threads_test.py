@@ -1,5 +1,7 @@
-"""Threads of ours are asked for by start_thread, which says what the system said when it refuses; what
-starts one by itself ends the process instead. Run by ctest."""
+"""Checks that start_thread starts all of the project's threads. Run by ctest.
+
+start_thread reports the system's error if the system refuses a thread; std::thread would end the process.
+"""
 
 import pathlib
 import re
@@ -10,10 +12,10 @@ from sources import sources
 
 STARTS = re.compile(r"\bstd::thread\b(?!::)|\bstd::jthread\b(?: \w+)?[({](?!\)|const )|\bstd::async\b"
                     r"|\bpthread_create\b|\bmake_(?:unique|shared)<std::j?thread>")
-# A thread, or several of them, that has a name: it is started by start_thread, or moved there.
+# Thread variables and containers: their threads come from start_thread or std::move.
 NAMED = re.compile(r"\bstd::jthread>?\s+(\w+)\s*(?:;|=|\{\})")
 MAY = {"runtime/core/thread.cpp": "start_thread itself",
-       "runtime/refused_threads/refused_threads.cpp": "stands between libraries and the system"}
+       "runtime/refused_threads/refused_threads.cpp": "intercepts the thread starts of libraries"}
 
 
 def complaints(root):
@@ -40,10 +42,10 @@ def main(root):
                            "std::vector<std::jthread> h;\nh.emplace_back([] {});\nh.push_back(start_thread(name, f));\n"
                            "e = std::move(g);\ntype::type() : e([] {}) {}\nauto i = std::make_unique<std::jthread>(f);\n")
         if len(found := list(complaints(pathlib.Path(tmp)))) != 8:
-            print(f"threads_test.py does not find what it plants itself: {found}")
+            print(f"threads_test.py does not find its own planted faults: {found}")
             return 1
     wrong = list(complaints(root))
-    print("\n".join(wrong) or "every thread of ours is asked for by start_thread")
+    print("\n".join(wrong) or "start_thread starts all threads")
     return len(wrong) != 0
 
 

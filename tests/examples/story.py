@@ -1,8 +1,9 @@
-"""Runs a story and compares what it prints with the expected output in its source. Run by ctest:
+"""Runs an example and compares its output with the expected output in its source. Run by ctest:
 
     story.py PROGRAM SOURCE
 
-A source that is a script is run, with the program; it ends with 77 where it cannot be."""
+If SOURCE is a script, runs it with PROGRAM as its argument. The script exits with 77 if it cannot run here.
+"""
 
 import difflib
 import itertools
@@ -16,10 +17,10 @@ SKIPPED = 77
 
 
 def expected_of_script(source):
-    """On its top: lines of its first comment."""
+    """The expected output of a script: lines of its first comment."""
     text = source.read_text()
     if text.count(MARK_OF_SCRIPT) != 1:
-        sys.exit(f"{source}: a script has its expected output on top, after one line '{MARK_OF_SCRIPT.strip()}'")
+        sys.exit(f"{source}: needs exactly one line '{MARK_OF_SCRIPT.strip()}' at its top, before the expected output")
     lines = itertools.takewhile(lambda line: line.startswith("#   "), text.split(MARK_OF_SCRIPT)[1].splitlines())
     return [line[len("#   "):] for line in lines]
 
@@ -29,15 +30,15 @@ def expected(source):
         return expected_of_script(source)
     text = source.read_text()
     if text.count(MARK) != 1:
-        sys.exit(f"{source}: a story ends with its expected output, after one line '{MARK.strip()}'")
+        sys.exit(f"{source}: needs exactly one line '{MARK.strip()}', with the expected output after it")
     lines = text.split(MARK)[1].splitlines()
     if not lines or not all(line.startswith("//   ") for line in lines):
-        sys.exit(f"{source}: expected output is lines that begin with '//   ', to the end of the file")
+        sys.exit(f"{source}: the expected output must be lines that begin with '//   ', up to the end of the file")
     return [line[len("//   "):] for line in lines]
 
 
 def complaints(program, source):
-    """What is wrong with a run of the story; nothing when it is as expected."""
+    """Runs the example; yields nothing if the output is as expected."""
     command = ["bash", source, program] if source.suffix == ".sh" else [program]
     run = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     if source.suffix == ".sh" and run.returncode == SKIPPED:
@@ -51,5 +52,5 @@ def complaints(program, source):
 
 if __name__ == "__main__":
     wrong = list(complaints(sys.argv[1], pathlib.Path(sys.argv[2])))
-    print("\n".join(wrong) or f"{sys.argv[1]} prints what it should")
+    print("\n".join(wrong) or f"{sys.argv[1]}: the output is as expected")
     sys.exit(len(wrong) != 0)

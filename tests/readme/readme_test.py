@@ -1,10 +1,10 @@
-"""Runs every command of docs/guides/first_run.md, in an empty folder. Run by ctest:
+"""Runs all commands of docs/guides/first_run.md in an empty folder. Run by ctest:
 
     readme_test.py PROGRAM PAGE
 
-Commands begin with `troupe`, in blocks or in the text, and run in the order of the page. A command with --dry-run then runs
-without it; a block of flags alone replaces the line of --world-size in the last training command. The table below makes
-sizes smaller; each of its rows must occur on the page.
+Commands begin with `troupe`, in blocks or in the text, and run in the order of the page. A command with --dry-run runs
+again without that flag. A block of flags replaces the --world-size line of the last training command. The table SMALL
+reduces sizes; each of its entries must occur on the page.
 """
 
 import pathlib
@@ -20,11 +20,11 @@ SMALL = {"--vocab-size 8192": "--vocab-size 300", "--num-layers 6": "--num-layer
          "--eval-interval 200": "--eval-interval 2", "--eval-iters 10": "--eval-iters 1",
          "--save-interval 200": "--save-interval 2", "--tokens 200": "--tokens 5"}
 WITH_THE_SAME_FLAGS = ["troupe memory"]  # the page says so
-AT_LEAST = 8  # commands; if fewer are found, this test no longer understands the page
+AT_LEAST = 8  # minimum number of commands; fewer mean that this test no longer understands the page
 
 
 def pieces(section):
-    """Commands and blocks of flags, in the order of the page."""
+    """Yields commands and blocks of flags in the order of the page."""
     block = re.compile(r"\n\n((?: {4,}.*\n)+)")
     code = re.compile(r"`([^`]+)`")
     numbered = re.compile(r"^(\d+\. )", re.MULTILINE)
@@ -62,7 +62,7 @@ def corpus(words):
 
 def main(program, page):
     section = page.read_text().split("\n## ")[0]
-    wrong = [f"the table of sizes has '{x}', which is not on the page" for x in SMALL if x not in section]
+    wrong = [f"'{x}' of the table SMALL is not on the page" for x in SMALL if x not in section]
     ran = 0
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
@@ -78,9 +78,9 @@ def main(program, page):
             ran += 1
             print(f"{done.returncode}  {small}")
             if done.returncode != 0:
-                wrong.append(f"'{command}', as '{small}', ended with {done.returncode}:\n{done.stderr}")
+                wrong.append(f"'{command}', run as '{small}', exited with {done.returncode}:\n{done.stderr}")
     if ran < AT_LEAST:
-        wrong.append(f"only {ran} commands were found on the page")
+        wrong.append(f"found only {ran} commands on the page, at least {AT_LEAST} expected")
     print("\n".join(wrong) or f"all {ran} commands of the page work")
     return len(wrong) != 0
 
