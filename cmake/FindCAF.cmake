@@ -1,8 +1,8 @@
-# CAF 0.17 as Debian has it: headers and libraries without a package file.
+# Finds CAF 0.17 of Debian, whose package has no CMake files.
 #
-#   find_package(CAF REQUIRED COMPONENTS core)   gives CAF::core
+#   find_package(CAF REQUIRED COMPONENTS core)   defines CAF::core
 #
-# Used to build Troupe, and installed for programs that use it.
+# Used by Troupe's build, and installed for programs that use Troupe.
 find_package(Threads REQUIRED)
 find_path(CAF_INCLUDE_DIR caf/actor_system.hpp)
 foreach(part ${CAF_FIND_COMPONENTS})

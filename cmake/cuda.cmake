@@ -1,17 +1,17 @@
-# The plug-ins for NVIDIA's devices (kernels/backend/plugin.hpp): built where nvcc is, opened at run
-# time where a driver is. The program itself links none of this.
+# The plug-ins for NVIDIA devices (kernels/backend/plugin.hpp). They are built if nvcc is found and opened at run
+# time if there is a driver. The program itself does not link CUDA.
 #
-#   TROUPE_CUDA   AUTO (default): where nvcc is found; ON: it must be; OFF: not even then
+#   TROUPE_CUDA   AUTO (default): build if nvcc is found; ON: fail without nvcc; OFF: do not build
 
 set(TROUPE_CUDA "AUTO" CACHE STRING "Build the CUDA plug-ins: AUTO, ON or OFF")
 set(TROUPE_CUDA_ARCHITECTURES "80-real;90a-real;90-virtual" CACHE STRING
-    "As CMake's CUDA_ARCHITECTURES: 8.0 and what runs its code (8.6, 8.9), 9.0, and PTX for what comes after")
+    "CMake's CUDA_ARCHITECTURES. Default: code for 8.0 (also runs on 8.6 and 8.9) and 9.0, PTX for later devices")
 
 string(REPLACE ";" "," architectures "${TROUPE_CUDA_ARCHITECTURES}")
 set(TROUPE_ARCHITECTURES_DEFINITION "TROUPE_CUDA_ARCHITECTURES=\"${architectures}\"")
 
 set(TROUPE_CUDA_BUILT OFF)
-if(NOT TROUPE_CUDA STREQUAL "OFF" AND NOT TROUPE_SANITIZE)  # which know nothing of devices
+if(NOT TROUPE_CUDA STREQUAL "OFF" AND NOT TROUPE_SANITIZE)  # sanitizers do not support devices
   find_package(CUDAToolkit 12.0 QUIET)
   if(CUDAToolkit_FOUND AND CUDAToolkit_NVCC_EXECUTABLE)
     set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE} CACHE FILEPATH "nvcc")
@@ -20,7 +20,7 @@ if(NOT TROUPE_CUDA STREQUAL "OFF" AND NOT TROUPE_SANITIZE)  # which know nothing
       set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
     endif()
     enable_language(CUDA)
-    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc has it
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know nvcc's C++20 option
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION --std=c++20)
       set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION --std=c++20)
     endif()
@@ -29,8 +29,8 @@ if(NOT TROUPE_CUDA STREQUAL "OFF" AND NOT TROUPE_SANITIZE)  # which know nothing
     set(CMAKE_CUDA_EXTENSIONS OFF)
     set(TROUPE_CUDA_BUILT ON)
   elseif(TROUPE_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "TROUPE_CUDA is ON, but no CUDA toolkit of version 12 or later with nvcc "
-                        "was found: install one, or say where it is with -DCUDAToolkit_ROOT=...")
+    message(FATAL_ERROR "TROUPE_CUDA is ON, but no CUDA toolkit 12 or later with nvcc was found; "
+                        "install one or set -DCUDAToolkit_ROOT=FOLDER")
   endif()
 endif()
 

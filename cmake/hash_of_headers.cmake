@@ -1,5 +1,5 @@
-# troupe_hash_of_headers(<root> <hash> <all> <header>...): one hash of these headers of ours, paths
-# below <root>, and of <all> that they include.
+# troupe_hash_of_headers(<root> <hash> <all> <header>...): sets <hash> to a hash of these headers and of all project
+# headers that they include. Paths are relative to <root>. Sets <all> to the list of hashed headers.
 
 function(troupe_hash_of_headers root hash all)
   set(found ${ARGN})

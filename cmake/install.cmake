@@ -1,4 +1,4 @@
-# What `cmake --install` puts where. Components: program, development.
+# Install rules. Components: program, development.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/troupe)
@@ -40,8 +40,8 @@ install(PROGRAMS examples/draw_trace.py examples/quickstart.sh examples/install_
 
 # --- development -------------------------------------------------------------------------------
 
-# By rooms, as our own sources include them. What only a room's own sources need stays here: the
-# backends behind kernels/backend, and the program.
+# Headers keep their folders, so programs include them as the project's sources do. Internal headers are not
+# installed: the backends behind kernels/backend, and the program.
 install(DIRECTORY kernels/op kernels/backend DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe/kernels
         COMPONENT development FILES_MATCHING PATTERN *.hpp)
 install(DIRECTORY runtime messages DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
@@ -64,7 +64,7 @@ install(TARGETS ${libraries} EXPORT troupe COMPONENT development
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe)
 install(CODE [[
-  if(CMAKE_INSTALL_DO_STRIP)  # which leaves archives alone
+  if(CMAKE_INSTALL_DO_STRIP)  # CMake does not strip archives
     file(GLOB archives $ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/lib*/libtroupe_*.a
                        $ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/lib/*/libtroupe_*.a)
     execute_process(COMMAND strip --strip-debug --enable-deterministic-archives ${archives})
@@ -73,7 +73,7 @@ install(EXPORT troupe NAMESPACE troupe:: FILE troupe-targets.cmake DESTINATION $
         COMPONENT development)
 configure_package_config_file(cmake/troupe-config.cmake.in troupe-config.cmake
                               INSTALL_DESTINATION ${package_dir})
-# Before 1.0 every minor version may change what it likes.
+# Before 1.0 each minor version may change the API.
 write_basic_package_version_file(troupe-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/troupe-config.cmake
               ${PROJECT_BINARY_DIR}/troupe-config-version.cmake cmake/FindCAF.cmake
@@ -81,7 +81,7 @@ install(FILES ${PROJECT_BINARY_DIR}/troupe-config.cmake
 
 # --- links ---------------------------------------------------------------------------------------
 
-# At the end: then everything that a page may link to is there.
+# Runs last, when all possible targets of links are installed.
 set(drop_dead_links "
   set(documents \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DOCDIR}\")
   include(\"${CMAKE_CURRENT_SOURCE_DIR}/cmake/installed_links.cmake\")")

@@ -1,5 +1,5 @@
-# Of the installed documents: a link to what is not installed (sources, tests) becomes its text alone.
-# Included by what `cmake --install` runs; documents, a folder, is set.
+# Replaces links to files that are not installed (sources, tests) by their text, in all installed documents.
+# `cmake --install` includes this file and sets `documents`, the folder.
 file(GLOB_RECURSE pages ${documents}/*.md)
 foreach(page ${pages})
   file(READ ${page} rest)

@@ -1,4 +1,4 @@
-# Debian packages: `cpack -G DEB` in the build folder makes troupe (the program) and troupe-dev.
+# Debian packages: run `cpack -G DEB` in the build folder to make troupe (the program) and troupe-dev.
 # tests/package/run.sh installs them on a bare machine.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME troupe)
@@ -19,10 +19,10 @@ other layout loads, and generates text. Flags and files are Megatron-LM's.")
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME troupe-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
-set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "Headers, static libraries and the CMake package, for programs with models,
-layers, losses and actors of their own. Stories to begin with are in
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "Headers, static libraries and the CMake package, for programs with their
+own models, layers, losses and actors. Examples are in
 /usr/share/doc/troupe/examples.")
-# What find_package(troupe) looks for; see troupe-config.cmake.in.
+# Dependencies of find_package(troupe); see troupe-config.cmake.in.
 string(JOIN ", " CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
        libcaf-dev libspdlog-dev libfmt-dev libdnnl-dev ocl-icd-opencl-dev libhwy-dev
        nlohmann-json3-dev libssl-dev libxxhash-dev libpcre2-dev libutf8proc-dev libsentencepiece-dev liblua5.4-dev

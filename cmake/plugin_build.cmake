@@ -1,5 +1,5 @@
-# Of which build a program or plug-in is (kernels/backend/plugin.hpp): they are compiled apart and
-# meet at run time, so both say the version, the compiler, and a hash of every header between them.
+# The build identity of a program or plug-in (kernels/backend/plugin.hpp). They are compiled separately and meet at
+# run time, so both contain the version, the compiler and a hash of all shared headers.
 
 include(cmake/hash_of_headers.cmake)
 troupe_hash_of_headers(${PROJECT_SOURCE_DIR} hash headers
@@ -11,7 +11,7 @@ troupe_hash_of_headers(${PROJECT_SOURCE_DIR} hash headers
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${headers})
 set(TROUPE_PLUGIN_BUILD "${PROJECT_VERSION} ${TROUPE_COMMIT} ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}, headers ${hash}")
 
-# In each plug-in. Alone, so that another commit does not compile kernels again.
+# Linked into each plug-in. A separate object, so that a new commit does not recompile kernels.
 add_library(plugin_build OBJECT EXCLUDE_FROM_ALL kernels/backend/plugin_build.cpp)
 set_target_properties(plugin_build PROPERTIES POSITION_INDEPENDENT_CODE ON
                       CXX_VISIBILITY_PRESET hidden)

@@ -2,9 +2,8 @@
 
 add_custom_target(plugins ALL)
 
-# troupe_plugin(<name> <source>... COMPONENT <package> LIBRARIES <library>...): libtroupe_<name>.so
-# beside the programs.
-# The program exports nothing to it: but for headers it has all that it uses, and may open others.
+# troupe_plugin(<name> <source>... COMPONENT <package> LIBRARIES <library>...): makes libtroupe_<name>.so beside the
+# programs. The program exports no symbols, so a plug-in contains all code that it uses. It may open other plug-ins.
 function(troupe_plugin name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "COMPONENT" "LIBRARIES")
   if(NOT arg_UNPARSED_ARGUMENTS)
@@ -21,7 +20,7 @@ function(troupe_plugin name)
     $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wno-missing-field-initializers>
     $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--Werror=cross-execution-space-call;-Xcompiler=-Wall>)
   target_link_libraries(plugin_${name} PRIVATE ${arg_LIBRARIES})
-  # Clang's sanitizers are in the program alone.
+  # Clang's sanitizer runtime is only in the program.
   if(NOT TROUPE_SANITIZE)
     target_link_options(plugin_${name} PRIVATE LINKER:--no-undefined)
   endif()

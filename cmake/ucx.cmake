@@ -1,7 +1,7 @@
-# The plug-in for wires between processes (runtime/transport/wire.hpp): UCX is in Debian, so it is
-# always built, and opened where a run asks for it. Sanitizers see it, too.
+# The plug-in for wires between processes (runtime/transport/wire.hpp). It is always built, because UCX is in Debian,
+# and opened if a run needs it. Sanitizer builds instrument it.
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/transport/ucx/*.cpp)
-# What the handshake needs is compiled into it, too: the program exports nothing.
+# Contains the sources of the handshake, because the program exports no symbols.
 troupe_plugin(ucx ${sources} ${PROJECT_SOURCE_DIR}/runtime/core/hmac.cpp
               ${PROJECT_SOURCE_DIR}/runtime/transport/handshake.cpp
               COMPONENT program LIBRARIES troupe_options ucx::ucp ucx::ucs OpenSSL::Crypto

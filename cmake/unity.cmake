@@ -1,21 +1,20 @@
-# Sources compiled several at once. Half of what a source costs is its headers, which are read once
-# for all that are compiled together: a build from nothing takes less than a third of the time. A
-# change of one source compiles its group again: TROUPE_UNITY=OFF is for those who change one source
-# again and again, and for clang-tidy.
+# Unity builds: compile several sources at once. Half of a source's cost is its headers, which are then read once per
+# group. A build from scratch takes less than a third of the time. A change recompiles its whole group; use
+# TROUPE_UNITY=OFF for repeated changes of one source, and for clang-tidy.
 
 option(TROUPE_UNITY "Compile many sources of a library or test program at once" ON)
 set(TROUPE_UNITY_SIZE 24)
 if(TROUPE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  # GCC warns of anonymous namespaces in whatever is included, and here sources are.
+  # GCC warns of anonymous namespaces in included files; here these are sources.
   set(TROUPE_UNITY_OPTIONS -Wshadow=local -Wno-subobject-linkage)
 endif()
 
-# An optimiser takes as long as all else, so some targets do with less of it in the presets.
+# Optimisation takes half of the compile time, so the presets reduce it for some targets:
 #   QUICK      commands, and tests that compute a little themselves
-#   TEST       all other tests, and stories, whose work the libraries do
-#   GLUE       what orders computation and hardly computes: actors, some rooms of the runtime
-#   CHECKED    with sanitizers: further rooms that hardly compute
-#   COMPUTING  with sanitizers: kernels, data and schedules, which every test waits for
+#   TEST       all other tests, and examples; the libraries do their work
+#   GLUE       code that orders computation and hardly computes: actors, some folders of runtime/
+#   CHECKED    with sanitizers: further folders that hardly compute
+#   COMPUTING  with sanitizers: kernels, data and schedules, which all tests need
 if(TROUPE_SANITIZE)
   set(TROUPE_QUICK_OPTIONS -O0)
   set(TROUPE_TEST_OPTIONS -O0)
@@ -28,23 +27,23 @@ elseif(CMAKE_BUILD_TYPE STREQUAL "None" AND CMAKE_CXX_FLAGS MATCHES "-O2")
   set(TROUPE_GLUE_OPTIONS -O1)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  # kB. GCC collects its garbage from 128 MB on; collecting later takes a tenth less time, and up to a
-  # third more memory.
+  # In kB. By default GCC collects garbage from 128 MB on. Later collection takes a tenth less time and up to a third
+  # more memory.
   target_compile_options(troupe_options INTERFACE
                          $<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=500000>)
 endif()
 
-# troupe_unity(<target>): of a library. Names in anonymous namespaces must differ within a room.
-# A source with options or definitions of its own is compiled alone.
+# troupe_unity(<target>): makes a library a unity build. Names in anonymous namespaces must differ within a library.
+# A source with its own options or definitions is compiled alone.
 function(troupe_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${TROUPE_UNITY}
                         UNITY_BUILD_BATCH_SIZE ${TROUPE_UNITY_SIZE})
   target_compile_options(${target} PRIVATE ${TROUPE_UNITY_OPTIONS})
 endfunction()
 
-# troupe_unity_of_tests(<variable> <name> <source>...): what to compile instead of these sources.
-# Each is in a namespace of its own, so that tests need not know of each other's helpers; one that
-# opens a namespace of the library is compiled alone.
+# troupe_unity_of_tests(<variable> <name> <source>...): sets <variable> to the sources to compile instead of these.
+# Each test source gets its own namespace, so names of helpers may repeat. A source that opens a namespace of the
+# library is compiled alone.
 function(troupe_unity_of_tests variable name)
   if(NOT TROUPE_UNITY)
     set(${variable} ${ARGN} PARENT_SCOPE)
@@ -53,7 +52,7 @@ function(troupe_unity_of_tests variable name)
   set(made)
   set(rest)
   foreach(source ${ARGN})
-    # What follows is decided anew when the source changes.
+    # Reconfigures when the source changes.
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
     file(STRINGS ${source} opened REGEX "^namespace [a-z_:]+ {|^CAF_BEGIN")
     if(opened)

@@ -1,6 +1,6 @@
-# Writes OUT, a source that includes the SOURCES below ROOT, each within a namespace of its own.
-# Their headers come first and outside of it; guarded as they are, they are empty when the sources
-# ask for them again. By paths below ROOT, so that checkouts share what is compiled.
+# Writes OUT, a source that includes the SOURCES below ROOT, each in its own namespace. Includes their headers first,
+# outside of these namespaces; include guards make the later includes empty. Paths are relative to ROOT, so that
+# checkouts share compiler caches.
 cmake_policy(SET CMP0057 NEW)
 set(headers "")
 set(bodies "")

@@ -1,4 +1,4 @@
-// What comes over a connection to a host agent, from its first byte: frames of requests.
+// Fuzzes the bytes of a connection to a host agent: frames of requests.
 
 #include "runtime/process/agent_messages.hpp"
 #include "runtime/process/frames.hpp"
@@ -44,19 +44,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::accepted([&] {
     frame_reader reader;
     const auto bytes = fuzz::text_of(data, size);
-    // In two pieces, as it may arrive.
+    // Feeds two pieces, because a frame may arrive in parts.
     for (const auto piece : {bytes.substr(0, size / 2), bytes.substr(size / 2)}) {
       reader.feed(piece);
       while (const auto text = reader.next()) {
         const auto x = read_request(*text);
-        fuzz::require(read_request(text_of(x)) == x, "a request is written as it was read");
+        fuzz::require(read_request(text_of(x)) == x, "a request survives a round trip");
         if (const auto* const start = std::get_if<start_process>(&x))
           fuzz::require(is_process_name(start->name) && !start->command.empty(),
                         "a process has a name and a program");
       }
     }
     if (reader.is_amid())
-      throw input_error("it ends amid a message");
+      throw input_error("the input ends inside a message");
   });
   return 0;
 }

@@ -1,4 +1,4 @@
-// The words of a blend of data sets, and the JSON with those of each part.
+// Fuzzes the words of a blend of data sets, and the JSON with one blend per part.
 
 #include "runtime/data/blend.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -31,7 +31,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       return;
     const auto order = build_blend(normalized(x.weights), 50);
     for (const auto set : order.dataset)
-      fuzz::require(std::size_t(set) < x.prefixes.size(), "a sample is of a data set of the blend");
+      fuzz::require(std::size_t(set) < x.prefixes.size(),
+                    "a sample belongs to a data set of the blend");
   };
   fuzz::accepted([&] { check(blend_from_text(text)); });
   fuzz::accepted([&] {

@@ -1,4 +1,4 @@
-// vocab.json, merges.txt, and a text to encode.
+// Fuzzes vocab.json, merges.txt and a text to encode.
 
 #include "runtime/tokenizer/bpe_tokenizer.hpp"
 #include "runtime/tokenizer/bpe_trainer.hpp"
@@ -40,13 +40,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto found = load_bpe_vocabulary(vocab, merges);
     const bpe_tokenizer with(found);
     const auto ids = with.encode(parts[2]);
-    fuzz::require(with.decode(ids) == parts[2], "any bytes decode to what they were");
+    fuzz::require(with.decode(ids) == parts[2], "any bytes survive encoding and decoding");
     with.encode(parts[2], special_tokens::recognised);
     with.save(fuzz::folder() / "again");
     fuzz::require(load_bpe_vocabulary(fuzz::folder() / "again/vocab.json",
                                       fuzz::folder() / "again/merges.txt")
                       == found,
-                  "a vocabulary is written again as it was");
+                  "a vocabulary survives a round trip");
   });
   return 0;
 }

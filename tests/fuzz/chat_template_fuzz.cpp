@@ -1,4 +1,4 @@
-// A chat template and a conversation.
+// Fuzzes a chat template and a conversation.
 
 #include "runtime/core/json_text.hpp"
 #include "runtime/tokenizer/chat_template.hpp"
@@ -69,7 +69,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
            {"messages",
             messages.is_array() ? ordered_json_value(parts[1]) : nlohmann::ordered_json::array()}};
     const auto first = read.render(given, 0), second = read.render(given, 0);
-    fuzz::require(first.text == second.text, "a template gives the same text again");
+    fuzz::require(first.text == second.text, "a template always gives the same text");
     for (const auto& range : first.generations)
       fuzz::require(range.begin <= range.end && range.end <= first.text.size(),
                     "the assistant's texts lie within the prompt");

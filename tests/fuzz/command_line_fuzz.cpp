@@ -1,4 +1,5 @@
-// The words of a command line, one on each line: parsed and resolved, not carried out.
+// Fuzzes the words of a command line, one per line: parses and resolves them, but does not run the
+// command.
 
 #include "actors/command/commands.hpp"
 #include "actors/command/flags.hpp"

@@ -1,4 +1,4 @@
-// A text as it is, or in members of gzip or frames of Zstandard.
+// Fuzzes a plain text, gzip members or Zstandard frames.
 
 #include "runtime/data/inflating_file.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -11,7 +11,7 @@ using namespace troupe::tests;
 
 namespace {
 
-/// Some kilobytes may stand for gigabytes, which are read a piece at a time and never all.
+/// The test stops reading here: a few kilobytes may expand to gigabytes.
 constexpr std::size_t most = std::size_t{1} << 20;
 
 std::string text_in(const std::filesystem::path& path, std::size_t at_once) {
@@ -22,14 +22,14 @@ std::string text_in(const std::filesystem::path& path, std::size_t at_once) {
     const auto had = out.size();
     out.resize(had + at_once);
     got = file.read(out.data() + had, at_once);
-    fuzz::require(got <= at_once, "no more is read than there is room for");
+    fuzz::require(got <= at_once, "a read fits into its buffer");
     out.resize(had + got);
     fuzz::require(file.taken() >= before && file.taken() <= file.size(),
-                  "bytes that were taken only grow");
+                  "the count of consumed bytes only grows");
     before = file.taken();
   }
   fuzz::require(file.compressed() || out.size() >= most || out == fuzz::get(path),
-                "what is not compressed is read as it is");
+                "an uncompressed file is read unchanged");
   return out;
 }
 
@@ -64,13 +64,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::accepted([&] {
     const auto whole = text_in(path, 65536);
     if (whole.size() < most)
-      fuzz::require(text_in(path, 777) == whole, "the pieces make one text");
+      fuzz::require(text_in(path, 777) == whole, "reading in pieces gives the same text");
     inflating_file again(path);
     again.skip(whole.size() / 2);
     std::string rest(1, '\0');
     if (whole.size() / 2 < whole.size()) {
       fuzz::require(again.read(rest.data(), 1) == 1 && rest[0] == whole[whole.size() / 2],
-                    "what lies ahead is skipped to");
+                    "skipping reaches the right byte");
     }
   });
   return 0;

@@ -1,4 +1,4 @@
-// A YAML file of --config.
+// Fuzzes a YAML file of --config.
 
 #include "actors/command/configuration.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -37,10 +37,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                             .words = entry.words});
       const auto again
           = command::parse_configuration(command::configuration_text(settings, {}), "y");
-      fuzz::require(again.entries.size() == found.entries.size(), "no key is lost or made");
+      fuzz::require(again.entries.size() == found.entries.size(), "a round trip keeps all keys");
       for (std::size_t i = 0; i < found.entries.size(); ++i)
         fuzz::require(again.entries[i].words == found.entries[i].words,
-                      "what was read is written so that it is read again");
+                      "a round trip keeps all values");
     } catch (const command::usage_error& refusal) {
       throw runtime::input_error("{}", refusal.what());
     }

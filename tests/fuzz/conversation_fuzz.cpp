@@ -1,4 +1,4 @@
-// A line of a file of conversations.
+// Fuzzes a line of a file of conversations.
 
 #include "runtime/data/conversation.hpp"
 #include "tests/fuzz/fuzz.hpp"

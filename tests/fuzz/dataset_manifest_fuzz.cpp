@@ -1,4 +1,4 @@
-// <prefix>.manifest.json beside a data set.
+// Fuzzes <prefix>.manifest.json beside a data set.
 
 #include "runtime/data/dataset_manifest.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -45,11 +45,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::put(manifest_path(prefix), fuzz::text_of(data, size));
   fuzz::accepted([&] {
     const auto found = read_manifest(prefix);
-    fuzz::require(found.has_value(), "a manifest that is there is read");
-    fuzz::require(!have_other_ids(*found, *found), "a data set has its own ids");
+    fuzz::require(found.has_value(), "an existing manifest is read");
+    fuzz::require(!have_other_ids(*found, *found), "a data set has the same ids as itself");
     to_text(*found);
     write_manifest(prefix, found);
-    fuzz::require(read_manifest(prefix) == found, "a manifest is written again as it was");
+    fuzz::require(read_manifest(prefix) == found, "a manifest survives a round trip");
   });
   return 0;
 }

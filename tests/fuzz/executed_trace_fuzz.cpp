@@ -1,4 +1,4 @@
-// The trace of a run, of which `troupe schedule draw` takes what was executed.
+// Fuzzes the trace of a run, from which `troupe schedule draw` takes the executed actions.
 
 #include "runtime/schedule/draw.hpp"
 #include "runtime/schedule/generators.hpp"
@@ -38,7 +38,7 @@ std::vector<std::string> fuzz::seeds() {
         continue;
       }
       for (const auto half : {action_kind::input_gradients, action_kind::weight_gradients}) {
-        what.kind = half;  // a run carries out B as I, then W
+        what.kind = half;  // a run executes B as I, then W
         add(rank, what);
       }
     }
@@ -73,8 +73,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::require(found.what.ranks.size() == planned().ranks.size(), "a row for each rank");
     for (std::size_t rank = 0; rank < planned().ranks.size(); ++rank)
       fuzz::require(found.what.ranks[rank].actions.size() == planned().ranks[rank].size(),
-                    "every planned action was executed");
-    fuzz::require(!std::isnan(found.what.makespan), "a step took a time");
+                    "each planned action was executed");
+    fuzz::require(!std::isnan(found.what.makespan), "a step has a duration");
   });
   return 0;
 }

@@ -1,11 +1,9 @@
-// FOREIGN-BYTES, as fuzz targets: bytes from strangers go into a parser, and either they are
-// accepted, and then whatever they describe can be used and means the same after a round trip, or
-// they are refused with input_error. Everything else is a fault: another exception, a crash, a
-// request for 256 MB, 20 seconds.
+// FOREIGN-BYTES, as fuzz targets. A parser gets untrusted bytes. Either it accepts them, and the
+// result is usable and survives a round trip, or it throws input_error. All else is a fault:
+// another exception, a crash, an allocation of 256 MB, 20 seconds of CPU time.
 //
-// A target is one source, <what>_fuzz.cpp, that defines the three functions below. It is built
-// twice: with run_corpus.cpp in every build (ctest), and with libFuzzer where the preset `fuzz` is
-// used.
+// A target is one source, <what>_fuzz.cpp, which defines the three functions below. Each build
+// links it with run_corpus.cpp (ctest), or with libFuzzer if TROUPE_FUZZ is set.
 
 #pragma once
 
@@ -26,10 +24,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace troupe::tests::fuzz {
 
-/// Inputs that must be accepted, as far as possible written by the program's own writers.
+/// Inputs that must be accepted. The program's own writers make them if possible.
 std::vector<std::string> seeds();
 
-/// Words that mean something to the parser.
+/// Tokens with a meaning for the parser.
 std::vector<std::string> dictionary();
 
 struct counters {
@@ -37,7 +35,7 @@ struct counters {
 };
 inline counters counted;
 
-/// Runs `use` on what may be refused; whether it was accepted.
+/// Runs `use`; false if it throws input_error.
 template <class Use>
 bool accepted(Use&& use) {
   try {
@@ -50,7 +48,7 @@ bool accepted(Use&& use) {
   }
 }
 
-/// Ends the process, for the driver to keep the input, when something accepted is not what it says.
+/// Aborts if a property of an accepted input does not hold; the driver then keeps the input.
 inline void require(bool kept, const char* what) {
   if (kept)
     return;
@@ -64,8 +62,8 @@ inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
 
 inline constexpr std::string_view section_mark = "\n====\n";
 
-/// An input for a parser of several files: cut at the marks into exactly `count` parts, the missing
-/// ones empty.
+/// Splits an input for a parser of several files at the marks into exactly `count` parts; missing
+/// parts are empty.
 inline std::vector<std::string_view> sections(std::string_view all, std::size_t count) {
   std::vector<std::string_view> out;
   while (out.size() + 1 < count) {
@@ -84,7 +82,7 @@ inline std::string joined(const std::vector<std::string>& parts) {
   return out;
 }
 
-/// A folder for the whole process, in memory where there is such a place.
+/// A folder for the whole process, in memory if the system has such a folder.
 inline const std::filesystem::path& folder() {
   static const scratch_folder it = [] {
     std::error_code failure;
@@ -95,7 +93,7 @@ inline const std::filesystem::path& folder() {
   return it.path();
 }
 
-/// Not durably: thousands of files are made.
+/// Writes without fsync, because targets write thousands of files.
 inline void put(const std::filesystem::path& path, std::string_view bytes) {
   std::ofstream(path, std::ios::binary).write(bytes.data(), std::streamsize(bytes.size()));
 }

@@ -1,5 +1,5 @@
-// The cached index of a data set: documents, bounds, order, description. A damaged one is built
-// again; one whose digests were made to fit must still not lead outside the data.
+// Fuzzes the cached index of a data set: documents, bounds, order, description. A damaged index is
+// rebuilt. An index with forged digests must not cause reads outside of the data.
 
 #include "runtime/core/hash.hpp"
 #include "runtime/data/gpt_dataset.hpp"
@@ -45,7 +45,7 @@ gpt_dataset opened() {
                       .cache = fuzz::folder() / "cache"});
 }
 
-/// In the order of the sections.
+/// The files in the order of the sections.
 const std::vector<std::filesystem::path>& files() {
   static const auto them = [] {
     opened();
@@ -73,7 +73,7 @@ std::vector<std::int32_t> all_samples(const gpt_dataset& data) {
   return out;
 }
 
-/// The description with the digests of the arrays as they are now.
+/// The description with the digests of the current arrays.
 std::string sealed(std::string text) {
   for (std::size_t i = 0; i < 3; ++i) {
     const auto bytes = fuzz::get(files()[i]);
@@ -117,7 +117,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::put(files()[3], seal ? sealed(std::string(parts[3])) : std::string(parts[3]));
   fuzz::accepted([&] {
     const auto found = all_samples(opened());
-    fuzz::require(seal || found == expected, "a cached index is the one that would be built");
+    fuzz::require(seal || found == expected, "a cached index equals a newly built one");
   });
   return 0;
 }

@@ -1,6 +1,6 @@
-// WIRE-3: what comes over a connection of a wire before anybody knows who it is from. The first
-// byte says who is spoken to: a caller or a listener. Nonces are always the same, so that whole
-// handshakes are among the seeds.
+// WIRE-3: fuzzes the bytes of a wire connection before its peer is authenticated. The first byte
+// selects the receiver: caller or listener. Nonces are fixed, so the seeds contain complete
+// handshakes.
 
 #include "runtime/transport/handshake.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -62,7 +62,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const bool calls = data[0] == 'c';
     auto x = one(calls);
     auto rest = fuzz::text_of(data, size).substr(1);
-    // As it is sent: a message, and the other side waits for its answer.
+    // Feeds one message at a time, because each side waits for an answer.
     while (!rest.empty() && !x.has_failed() && !x.is_done()) {
       std::uint32_t announced = 0;
       if (rest.size() >= 12)
@@ -73,12 +73,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       rest.remove_prefix(piece.size());
       if (x.awaits_payload())
         x.welcome("listener's UCX");
-      fuzz::require(x.take_output().size() < 2 * longest_payload, "what it says is short");
+      fuzz::require(x.take_output().size() < 2 * longest_payload, "an answer is short");
     }
     if (!x.is_done() || !rest.empty())
       throw input_error("{}", x.why());
     fuzz::require(x.payload() == (calls ? "listener's UCX" : "caller's UCX") && x.process() == 7,
-                  "what is proven is what was said");
+                  "an authenticated payload is unchanged");
   });
   return 0;
 }

@@ -1,4 +1,4 @@
-// config.json of a Hugging Face model.
+// Fuzzes config.json of a Hugging Face model.
 
 #include "runtime/checkpoint/hub_export.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -42,17 +42,17 @@ std::vector<std::string> fuzz::dictionary() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::accepted([&] {
     const auto found = hub_config(fuzz::text_of(data, size), "config.json");
-    fuzz::require(validate(found).empty(), "a model that is accepted can be built");
+    fuzz::require(validate(found).empty(), "an accepted model can be built");
     fuzz::require(parameter_count(found) > 0, "its parameters can be counted");
     fuzz::require(gpt_config_from_json(to_json(found)) == found,
-                  "the shape of a model is written again as it was");
+                  "the shape of a model survives a round trip");
     std::string exported;
     try {
       exported = hub_config_json(found);
-    } catch (const input_error&) {  // the hub reads more than we write
+    } catch (const input_error&) {  // import supports more than export
     }
     fuzz::require(exported.empty() || hub_config(exported, "exported") == found,
-                  "what is exported is imported as it was");
+                  "an exported model is imported unchanged");
     if (found.layers <= 100)
       hub_recipes(found, "");
   });

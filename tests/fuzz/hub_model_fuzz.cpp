@@ -1,4 +1,4 @@
-// A Hugging Face model folder: config.json, the index, and a file of tensors.
+// Fuzzes a Hugging Face model folder: config.json, the index and a file of tensors.
 
 #include "runtime/checkpoint/hub.hpp"
 #include "tests/fuzz/fuzz.hpp"

@@ -1,4 +1,4 @@
-// x.idx and x.bin of an indexed data set.
+// Fuzzes x.idx and x.bin of an indexed data set.
 
 #include "runtime/data/indexed_dataset_builder.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -47,7 +47,8 @@ std::string written(std::int64_t vocabulary,
   return fuzz::joined({fuzz::get(idx_path(prefix)), fuzz::get(bin_path(prefix))});
 }
 
-/// What the program itself could have written comes back to the byte.
+/// Writes the data set again and compares the bytes, if the program could have written the
+/// original.
 void write_again(const indexed_dataset& data, const std::vector<sequence>& all) {
   std::int32_t least = 0, most = 0;
   for (const auto& ids : all)
@@ -65,7 +66,7 @@ void write_again(const indexed_dataset& data, const std::vector<sequence>& all) 
   write(prefix, vocabulary, all, ends);
   fuzz::require(fuzz::get(idx_path(prefix)) == fuzz::get(idx_path(data.prefix()))
                     && fuzz::get(bin_path(prefix)) == fuzz::get(bin_path(data.prefix())),
-                "an indexed data set is written again as it was");
+                "an indexed data set survives a round trip");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// ledger.jsonl in the folder of a run.
+// Fuzzes ledger.jsonl in the folder of a run.
 
 #include "runtime/trainer/step_ledger.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -55,7 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     complaints_of(all);
     for (const auto& one : all)
       fuzz::require(text_of(read_ledger_record(text_of(one), "it")) == text_of(one),
-                    "what was read is written and read again as the same");
+                    "a record survives a round trip");
   });
   return 0;
 }

@@ -1,4 +1,4 @@
-// manifest.json of a checkpoint, with the hash of itself put right, which any stranger can do.
+// Fuzzes manifest.json of a checkpoint. Corrects its hash, as an attacker can.
 
 #include "runtime/checkpoint/manifest.hpp"
 #include "runtime/core/hash.hpp"
@@ -72,7 +72,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       fuzz::require(shard.file.find('/') == std::string::npos && !shard.file.starts_with('.'),
                     "a shard lies beside its manifest");
     fuzz::require(manifest_from_json(to_json(found), "again") == found,
-                  "a manifest is written again as it was");
+                  "a manifest survives a round trip");
     scheduler_values_in(found.identity, "the manifest");
   });
   return 0;

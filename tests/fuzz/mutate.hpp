@@ -1,4 +1,4 @@
-// Inputs that nearly make sense: a few small changes of one that does.
+// Makes nearly valid inputs by small changes of valid ones.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace troupe::tests::fuzz {
 
-/// One thread. The same seed and the same calls give the same inputs.
+/// Not thread-safe. The same seed and the same calls give the same inputs.
 class mutator {
  public:
   mutator(std::uint64_t seed,
@@ -74,7 +74,7 @@ class mutator {
       x.insert(below(x.size() + 1), words_[below(words_.size())]);
   }
 
-  /// A field of 1, 2, 4 or 8 bytes, as lengths and counts are.
+  /// Overwrites a field of 1, 2, 4 or 8 bytes, such as a length or a count.
   void set_integer(std::string& x) {
     constexpr std::array<std::uint64_t, 12> edges = {0,
                                                      1,
@@ -98,7 +98,7 @@ class mutator {
     std::memcpy(x.data() + at, &value, width);
   }
 
-  /// A number written in digits.
+  /// Replaces a decimal number.
   void set_number(std::string& x) {
     static const std::array<std::string, 12> edges = {"0",
                                                       "-1",

@@ -1,4 +1,5 @@
-// What an S3 service and the files of the AWS tools say: profiles, errors, ranges, addresses.
+// Fuzzes texts from an S3 service and from files of the AWS tools: profiles, errors, ranges,
+// addresses.
 
 #include "runtime/object/object_request.hpp"
 #include "runtime/object/object_service.hpp"
@@ -44,9 +45,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::accepted([&] { parse_profiles(text, "fuzz"); });
   const auto refusal = parse_refusal(text);
   for (const auto& said : {refusal.code, refusal.message}) {
-    fuzz::require(said.size() <= 200, "what a service says is short");
+    fuzz::require(said.size() <= 200, "the text of a service is short");
     for (const unsigned char c : said)
-      fuzz::require(c >= 0x20 && c < 0x7f, "what a service says is printable");
+      fuzz::require(c >= 0x20 && c < 0x7f, "the text of a service is printable");
   }
   object_answer head;
   for (std::size_t at = 0; at < text.size();) {
@@ -56,19 +57,20 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   for (const auto& said : {head.etag, head.content_range, head.bucket_region})
     for (const unsigned char c : said)
-      fuzz::require(c >= 0x20 && c < 0x7f, "what a header says is printable");
-  fuzz::require(head.status == 0 && head.body.empty(), "a header is no status and no body");
+      fuzz::require(c >= 0x20 && c < 0x7f, "the text of a header is printable");
+  fuzz::require(head.status == 0 && head.body.empty(), "a header sets no status and no body");
   const auto range = parse_content_range(text);
   fuzz::accepted([&] {
     if (refusal.code.empty() && !range && head.etag.empty())
-      throw input_error("neither a refusal nor a range nor the head of an answer");
+      throw input_error("the text is not an error, a range or a header of an answer");
   });
   if (range)
     fuzz::require(range->first <= range->last && range->last < range->whole,
-                  "a range is in its object");
+                  "a range lies in its object");
   fuzz::accepted([&] {
     const auto object = parse_object_url(text);
-    fuzz::require(parse_object_url(to_string(object)) == object, "an object's name is read again");
+    fuzz::require(parse_object_url(to_string(object)) == object,
+                  "an object's URL survives a round trip");
     const auto address = address_of({}, object);
     for (const unsigned char c : address)
       fuzz::require(c > 0x20 && c < 0x7f, "an address is printable");

@@ -1,4 +1,4 @@
-// Megatron-LM's layout string for pipeline stages.
+// Fuzzes Megatron-LM's layout string for pipeline stages.
 
 #include "runtime/model/stages.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::accepted([&] {
     const auto found = stages_from_text(fuzz::text_of(data, size), layers, stages);
     fuzz::require(stages_from_text(to_text(found), layers, stages) == found,
-                  "a layout is written again as it was");
+                  "a layout survives a round trip");
   });
   return 0;
 }

@@ -1,4 +1,4 @@
-// <output prefix>.journal, which a preprocess that was killed left.
+// Fuzzes <output prefix>.journal, which a killed preprocess leaves.
 
 #include "runtime/data/preprocess_journal.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -69,12 +69,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto found = journal.read();
     if (!found)
       return;
-    fuzz::require(found->input < 2 && found->by_key.size() == 2, "it is of this run's inputs");
+    fuzz::require(found->input < 2 && found->by_key.size() == 2, "the journal matches the inputs");
     for (const auto number : numbers_of(*found))
       fuzz::require(number >= 0, "no number is negative");
     journal.write(*found);
     fuzz::require(numbers_of(journal.read().value()) == numbers_of(*found),
-                  "a journal is written again as it was");
+                  "a journal survives a round trip");
   });
   return 0;
 }

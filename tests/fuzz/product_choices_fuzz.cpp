@@ -1,4 +1,4 @@
-// The file of product choices of a GPU.
+// Fuzzes the file of product choices of a GPU.
 
 #include "runtime/device/product_choices.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -42,11 +42,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     auto found = load_product_choices(path);
     for (const auto& x : found)
       fuzz::require(!x.product.empty() && std::isfinite(x.microseconds) && x.microseconds >= 0,
-                    "a choice is of a product, and took some time");
+                    "a choice names its product and has a valid time");
     lack_gelu_gradient(found);
     add_product_choices(again, found);
-    std::ranges::sort(found, {}, &product_choice::product);  // as they are written
-    fuzz::require(load_product_choices(again) == found, "choices are written again as they were");
+    std::ranges::sort(found, {}, &product_choice::product);  // the order in the file
+    fuzz::require(load_product_choices(again) == found, "choices survive a round trip");
   });
   return 0;
 }

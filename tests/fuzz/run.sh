@@ -1,18 +1,17 @@
 #!/usr/bin/env bash
-# Runs every fuzz target under libFuzzer, as many at once as there are cores.
+# Runs all fuzz targets under libFuzzer, one per core at a time.
 #
-#   bash tests/fuzz/run.sh             20 seconds each
+#   bash tests/fuzz/run.sh             20 seconds per target
 #   bash tests/fuzz/run.sh 600 text    600 seconds, only targets whose name contains "text"
-#   bash tests/fuzz/run.sh 5 "" 1      5 seconds each, the inputs of libFuzzer's seed 1: what a change
-#                                      is judged by, so that the same sources get the same inputs; a
-#                                      search for new faults leaves the seed to chance
+#   bash tests/fuzz/run.sh 5 "" 1      5 seconds per target with libFuzzer's seed 1. Use a fixed seed to check a change:
+#                                      the same sources then get the same inputs. Default: a random seed
 #
-# An input that breaks a target stays in build/dev/<target>-crash-...; so do timeouts and leaks.
+# Keeps inputs that break a target as build/dev/<target>-crash-...; also those with a timeout or a leak.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-20}
 only=${2:-}
-seed=${3:-0}  # 0: by chance
+seed=${3:-0}  # 0: random
 
 bash examples/install_packages.sh build test fuzz
 cmake --preset dev -DTROUPE_TESTS=ON >/dev/null
@@ -20,7 +19,7 @@ cmake --build --preset dev --target tests_fuzz
 shopt -s nullglob
 targets=(build/dev/bin/fuzz_*"$only"*)
 if ((${#targets[@]} == 0)); then
-  echo "tests/fuzz/run.sh: no target's name contains '$only'" >&2
+  echo "tests/fuzz/run.sh: no target name contains '$only'" >&2
   exit 2
 fi
 
@@ -33,7 +32,7 @@ one() {
     echo "$name: $(grep -o 'Done .*' "$log" || true)"
   else
     tail -n 30 "$log"
-    echo "$name: BROKEN; its output is $log, the input build/dev/$name-*"
+    echo "$name: BROKEN; output: $log, input: build/dev/$name-*"
     rm -rf "$fresh"
     return 1
   fi

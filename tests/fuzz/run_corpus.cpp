@@ -1,9 +1,9 @@
 // Runs a fuzz target without a fuzzer: on its seeds, on the kept inputs, and on a fixed number of
-// mutations of them, the same ones each time.
+// reproducible mutations of them.
 //
-//   fuzz_<what> [MUTATIONS] [FOLDER or FILE]...      (10000 mutations, no folders)
+//   fuzz_<what> [MUTATIONS] [FOLDER or FILE]...      default: 10000 mutations, no folders
 //
-// When an input breaks the target it lies in "<what>.crash" in the current folder afterwards.
+// If an input breaks the target, writes it to "<what>.crash" in the current folder.
 
 #include "runtime/core/log.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -20,7 +20,7 @@ using namespace troupe::tests;
 namespace {
 
 constexpr rlim_t most_memory = rlim_t{256} << 20;
-constexpr int most_seconds = 20;  // of processor time, so that a busy machine fails nothing
+constexpr int most_seconds = 20;  // of CPU time, so that a busy machine causes no failure
 
 std::string crash_file;
 const std::string* input = nullptr;
@@ -37,7 +37,7 @@ extern "C" void keep_input(int signal) {
 }
 
 void limit_memory() {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they reserve all there is
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // these reserve huge ranges
   std::ifstream about("/proc/self/statm");
   rlim_t pages = 0;
   about >> pages;
@@ -51,7 +51,7 @@ void run(const std::string& x) {
   input = &x;
   const itimerval limit = {{0, 0}, {most_seconds, 0}};
   ::setitimer(ITIMER_PROF, &limit, nullptr);
-  // Its own memory, so that reading one byte too many is seen.
+  // A separate allocation of exactly this size, so that sanitizers see a read past its end.
   const std::vector<std::uint8_t> bytes(x.begin(), x.end());
   LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
 }
@@ -88,11 +88,10 @@ int main(int argc, char** argv) {
   for (const auto& x : corpus)
     run(x);
   if (fuzz::counted.accepted < corpus.size()) {
-    std::fprintf(
-        stderr,
-        "fuzz: only %llu of %zu seeds are accepted: the target does not see what it should\n",
-        static_cast<unsigned long long>(fuzz::counted.accepted),
-        corpus.size());
+    std::fprintf(stderr,
+                 "fuzz: only %llu of %zu seeds were accepted; all seeds must be valid inputs\n",
+                 static_cast<unsigned long long>(fuzz::counted.accepted),
+                 corpus.size());
     return 1;
   }
   const auto kept = read_inputs({words.begin() + (words.empty() ? 0 : 1), words.end()});

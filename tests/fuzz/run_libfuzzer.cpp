@@ -1,8 +1,8 @@
-// Runs a fuzz target under libFuzzer, beginning with its seeds and its dictionary.
+// Runs a fuzz target under libFuzzer with its seeds and its dictionary.
 //
-//   fuzz_<what> [LIBFUZZER OPTION]... [FOLDER]...    new inputs go into the first folder
+//   fuzz_<what> [LIBFUZZER OPTION]... [FOLDER]...    writes new inputs to the first folder
 //
-// Limits of memory and time are those of fuzz.hpp unless options say otherwise.
+// Default limits of memory and time: those of fuzz.hpp.
 
 #include "runtime/core/log.hpp"
 #include "tests/fuzz/fuzz.hpp"

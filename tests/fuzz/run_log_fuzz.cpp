@@ -1,4 +1,4 @@
-// The log of a run, JSON lines or a table.
+// Fuzzes the log of a run: JSON lines or a table.
 
 #include "runtime/telemetry/run_log.hpp"
 #include "runtime/telemetry/run_table.hpp"
@@ -58,10 +58,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const auto points = found.by_iteration(field);
       fuzz::require(!points.empty(), "a field has a number");
       for (std::size_t i = 0; i < points.size(); ++i) {
-        fuzz::require(std::isfinite(points[i].y), "infinities are no numbers of a log");
+        fuzz::require(std::isfinite(points[i].y), "all numbers of a log are finite");
         fuzz::require(points[i].x >= 0 && points[i].x <= double(last)
                           && (i == 0 || points[i - 1].x <= points[i].x),
-                      "numbers ascend by their iterations");
+                      "points are in the order of their iterations");
       }
     }
   });

@@ -1,4 +1,4 @@
-// A safetensors file.
+// Fuzzes a safetensors file.
 
 #include "runtime/checkpoint/safetensors.hpp"
 #include "runtime/core/hash.hpp"
@@ -34,13 +34,13 @@ void write_again(const safetensors_file& file) {
   const safetensors_file again(path);
   fuzz::require(
       again.metadata() == file.metadata() && again.tensors().size() == file.tensors().size(),
-      "a file of tensors is written again with all that it has");
+      "a round trip keeps metadata and number of tensors");
   for (const auto& x : file.tensors()) {
     const auto* y = again.find(x.name);
     fuzz::require(
         y != nullptr && y->type == x.type && y->extents == x.extents
             && std::equal(file.bytes(x).begin(), file.bytes(x).end(), again.bytes(*y).begin()),
-        "a tensor is written again as it was");
+        "a tensor survives a round trip");
   }
 }
 

@@ -1,4 +1,4 @@
-// Plans as CSV, and whatever the checker makes of one that can be read.
+// Fuzzes plans as CSV; checks and simulates the plans that can be read.
 
 #include "runtime/schedule/check.hpp"
 #include "runtime/schedule/csv.hpp"
@@ -32,9 +32,9 @@ std::vector<std::string> fuzz::dictionary() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::accepted([&] {
     const auto x = plan_from_csv(fuzz::text_of(data, size), "input");
-    fuzz::require(plan_from_csv(to_csv(x), "input") == x, "a plan is read as it was written");
+    fuzz::require(plan_from_csv(to_csv(x), "input") == x, "a plan survives a round trip");
     if (check_plan(x).is_sound())
-      fuzz::require(simulate(x, {}).makespan >= 0, "a sound plan comes to its end");
+      fuzz::require(simulate(x, {}).makespan >= 0, "a sound plan finishes");
   });
   return 0;
 }

@@ -1,4 +1,4 @@
-// Schedules as Lua scripts: whatever a text does, it ends, and is a plan or a refusal.
+// Fuzzes schedules as Lua scripts: each script ends with a plan or a refusal.
 
 #include "runtime/schedule/check.hpp"
 #include "runtime/script/schedule_script.hpp"
@@ -95,7 +95,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const schedule_script script("fuzz.lua", std::string(fuzz::text_of(data, size)), small);
     const auto first = plan_of(script);
     validate(first);
-    fuzz::require(plan_of(script) == first, "a script gives the same plan every time");
+    fuzz::require(plan_of(script) == first, "a script always gives the same plan");
   });
   return 0;
 }

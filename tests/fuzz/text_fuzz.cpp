@@ -1,4 +1,4 @@
-// A text file in one of the four formats; the first byte says which.
+// Fuzzes a text file in one of four formats; the first byte selects the format.
 
 #include "runtime/data/text_reader.hpp"
 #include "runtime/data/utf8.hpp"
@@ -17,7 +17,7 @@ std::vector<std::string> documents(const std::filesystem::path& path, text_forma
   const auto size = std::filesystem::file_size(path);
   for_each_document(path, {.format = format}, [&](std::string_view text, std::uint64_t done) {
     fuzz::require(first_invalid_utf8(text) == text.npos, "a document is UTF-8");
-    fuzz::require(before <= done && done <= size, "bytes that are done only grow");
+    fuzz::require(before <= done && done <= size, "the count of processed bytes only grows");
     before = done;
     out.emplace_back(text);
   });
@@ -58,7 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       lines += nlohmann::json{{"text", text}}.dump() + "\n";
     fuzz::put(again, lines);
     fuzz::require(documents(again, text_format::jsonl) == found,
-                  "documents that are written as JSON lines come back");
+                  "documents survive a round trip as JSON lines");
   });
   return 0;
 }

@@ -1,4 +1,4 @@
-// What a checkpoint says of its tokenizer.
+// Fuzzes the description of the tokenizer in a checkpoint.
 
 #include "runtime/tokenizer/description.hpp"
 #include "tests/fuzz/fuzz.hpp"

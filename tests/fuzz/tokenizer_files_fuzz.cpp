@@ -1,4 +1,4 @@
-// BERT's vocab.txt, a file of tiktoken in either form, and a text to encode.
+// Fuzzes BERT's vocab.txt, a tiktoken file in either form, and a text to encode.
 
 #include "runtime/tokenizer/tokenizer.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -10,7 +10,7 @@ using namespace troupe::tests;
 
 namespace {
 
-/// RFC 4648, of up to three bytes.
+/// Base64 (RFC 4648) of up to three bytes.
 std::string base64(std::string_view bytes) {
   constexpr std::string_view alphabet
       = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -1,4 +1,4 @@
-// tokenizer.json, what lies beside it, and a text to encode.
+// Fuzzes tokenizer.json, the files beside it, and a text to encode.
 
 #include "runtime/core/json_text.hpp"
 #include "runtime/tokenizer/byte_alphabet.hpp"

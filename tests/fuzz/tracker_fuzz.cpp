@@ -1,4 +1,4 @@
-// latest_checkpointed_iteration.txt beside two checkpoints.
+// Fuzzes latest_checkpointed_iteration.txt beside two checkpoints.
 
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/runtime/checkpoint/saved.hpp"
@@ -27,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::require(
         saved && found.folder
             && (*found.folder == dir / "iter_0000003" || *found.folder == dir / "iter_0000012"),
-        "a valid checkpoint is found whatever the tracker says");
+        "a valid checkpoint is found with any tracker");
   });
   return 0;
 }

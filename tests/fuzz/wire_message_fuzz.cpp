@@ -1,4 +1,4 @@
-// The header of a message that came over a wire between transports.
+// Fuzzes the header of a message between transports.
 
 #include "runtime/transport/wire_message.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -51,10 +51,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto& x = std::get<wire_message>(read);
     const auto again = bytes_of(x);
     fuzz::require(again.size() == size && std::memcmp(again.data(), data, size) == 0,
-                  "a message is written as it was read");
+                  "a message survives a round trip");
     const auto all = bytes_of(x.what);
     fuzz::require(all && x.begin <= x.end && x.end <= *all && (x.begin < x.end || *all == 0),
-                  "its bytes lie in its tensor");
+                  "the bytes of a message lie in its tensor");
   });
   return 0;
 }
