@@ -61,16 +61,7 @@ if(NOT TROUPE_SANITIZE)
   set_tests_properties(bench/gpu_operations bench/gpu_run PROPERTIES
                        ENVIRONMENT "TROUPE_PLUGINS=${PROJECT_BINARY_DIR}/emulated")
 endif()
-foreach(check verdicts batches missing room quick broken exception untested time page stopped losses sanitizer ended)
-  troupe_script_test(bench/gpu_run_${check} bench/gpu_run_test.py ${check} UNSANITIZED)
-endforeach()
-foreach(check source header refusals release tests older stale prebuilt)
-  troupe_script_test(bench/gpu_rebuild_${check} bench/gpu_rebuild_test.py ${check} UNSANITIZED)
-endforeach()
-if(TARGET plugin_cuda)
-  troupe_script_test(bench/gpu_rebuild_real bench/gpu_rebuild_test.py real $<TARGET_FILE:troupe>
-                     ${PROJECT_BINARY_DIR} NEEDS troupe plugins)
-endif()
+troupe_script_test(bench/gpu_verdicts bench/gpu_run_test.py UNSANITIZED)
 foreach(check same_bits choices lost_choices older_gradients refusals memory memory_estimate failing_device several_devices refused_choices saving
               occupied missing_attention preferred_attention scalar_attention rounding)
   troupe_script_test(command/gpu_${check} command/gpu_test.py

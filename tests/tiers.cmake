@@ -110,7 +110,6 @@ set(TROUPE_UNSANITIZED
 # tests that compute.
 set(TROUPE_CORE 2)
 set(TROUPE_WAITING
-  bench/gpu_rebuild_prebuilt bench/gpu_run_room bench/gpu_run_sanitizer bench/gpu_run_stopped bench/gpu_run_time
   command/console_signals command/disks_silent command/hosts_cut_off command/hosts_node_killed command/hosts_one_way
   command/hosts_supervisor_in_vain command/lost_supervisor_nothing_decides command/lost_supervisor_twice
   command/lost_supervisor_gone command/lost_supervisor_typed_again command/lost_supervisor_wakes command/disks_read_only

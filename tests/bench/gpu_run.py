@@ -1,24 +1,11 @@
-"""What a machine with a GPU is to show, after the programs are there: called by gpu.sh.
+"""Measures troupe on a machine with a GPU and compares it with PyTorch. gpu.sh calls it; PARTS lists what it does.
 
-    gpu_run.py --bin FOLDER --out FOLDER [--part PART,...] [--peer FILE] [--peer-python FILE] [--save FOLDER]
-               [--libraries PATH] [--smoke] [--seconds N]
-
-quick       whether all of it works: first what is right or wrong (doctor, tests of kernels, first losses of every
-            model and digests of two runs, by cuDNN's attention and by ours), then what is fast or slow, then the peer
-losses      against the CPU, and two runs alike
-gpt2, 1.3b, llama    training steps against PyTorch; with gpt2 two stages on one GPU against one
-kernels     the tests with nothing beside them, every operation's speed
-sanitizer   compute-sanitizer on the tests of our own kernels
-
-Every command has a limit of its own, every part has one, and --seconds is the most that all of them take; what
-fails or does not fit in is said, and the rest goes on. Logs, and the table as it grows, lie in --out
-below the part's name; --save FOLDER is given one archive and the table of each part after each command.
-Only Python's standard library is used; the peer is a script that trains the same models with PyTorch and
-prints one JSON object.
+Every command has a limit, every part has one, and --seconds limits all of them together. A command that fails or has no
+time becomes a row, and the rest goes on. Needs only Python's standard library; --peer is a script that trains the same
+models with PyTorch and prints one JSON object.
 """
 
 import argparse
-import functools
 import json
 import math
 import os
@@ -29,8 +16,16 @@ import sys
 import time
 
 from gpu_models import (ceilings, device_words, kinds_of_peer, models_of, one_model, peer_words, told_by_peer,
-                        tokens_per_second, train, trains_on_devices, why_not)
-from gpu_session import objects, session
+                        tokens_per_second, train, why_not)
+from gpu_session import guarded, objects, session
+
+
+def machine(b):
+    text = b.run("machine", ["sh", "-c", "nvidia-smi || true; nproc; head -3 /proc/meminfo; df -h / /dev/shm; uname -a"], 20)
+    total = re.search(r"MemTotal: *(\d+)", text or "")
+    b.row("machine", f"{os.cpu_count()} processors, {int(total[1]) / 2**20 if total else 0:.0f} GiB")
+    commit = b.bin / "commit"  # gpu_carry.sh wrote it.
+    b.row("programs", f"carried, of commit {commit.read_text().strip()}" if commit.exists() else "built here")
 
 
 def doctor(b):
@@ -39,7 +34,7 @@ def doctor(b):
         return
     found = next((x["gpu"] for x in objects(text) if "gpu" in x), None)
     if found is None:
-        return b.failure("doctor", "there is no JSON in what it said")
+        return b.failure("doctor", "no JSON in its output")
     for x in found.get("seen", []):
         b.row(f"device {x['number']}", f"{x['name']}, {x['compute_capability']}, {x['memory'] / 2**30:.0f} GiB")
     if found.get("cuda"):
@@ -48,45 +43,21 @@ def doctor(b):
     b.row("attention", found["attention"] or "none")
 
 
-def machine(b):
-    """For later readers of the figures."""
-    text = b.run("machine", ["sh", "-c", "nvidia-smi || true; nproc; head -3 /proc/meminfo; df -h / /dev/shm; uname -a"], 20)
-    total = re.search(r"MemTotal: *(\d+)", text or "")
-    b.row("machine", f"{os.cpu_count()} processors, {int(total[1]) / 2**20 if total else 0:.0f} GiB")
-
-
-def carried(b):
-    """What gpu_rebuild.py wrote of plug-ins that were built elsewhere: of which text they are, and why there are no tests."""
-    file = b.bin / "kernels.txt"
-    return dict(line.split(": ", 1) for line in file.read_text().splitlines()[:3]) if file.exists() else {}
-
-
-def kernels(b):
-    """Which kernels the figures of this part are of."""
-    told = carried(b)
-    if told:
-        shutil.copy(b.bin / "kernels.txt", b.out)
-    b.row("kernels", told.get("kernels", "of this build"), told.get("differs", ""), False if told.get("differs") else None)
-
-
 def program_of_tests(b):
-    """None, and a failure, where there is none; of another text than the sources it is run all the same."""
+    program = b.bin / "test_kernels_device"
     if b.o.smoke:
-        return b.left_out("tests of kernels", "on the emulated device CTest runs them")
-    program, why = b.bin / "test_kernels_device", carried(b).get("tests")
-    if why or not program.exists():
-        b.failure("tests of kernels: of these sources", why or f"there is no {program}: build the target test_kernels_device")
-    return program if program.exists() else None
+        return b.left_out("tests of kernels", "CTest runs them on the emulated device")
+    return program if program.exists() else b.failure("tests of kernels", f"there is no {program}")
 
 
-def begin_kernel_tests(b, limit):
+def begin_kernel_tests(b):
     program = program_of_tests(b)
-    return program and b.begin("test_kernels_device", [program, "~[emulated]", "--durations", "yes"], limit)
+    return program and b.begin("test_kernels_device", [program, "~[emulated]", "--durations", "yes"], 150)
 
 
 def failed_tests(log):
-    """The names of cases that failed, and how, in order. Catch2 writes the name between two rules, with sections below
-    it, before whatever it has to say of a case: also of one that is skipped, or only warns."""
+    """The cases that failed, in order, and how. Catch2 writes a case's name between two rules, above its messages; a case
+    that is skipped or warns has such a title, too."""
     _, *found = re.split(r"^-{79}\n(.+)(?:\n.+)*?\n-{79}$", log, flags=re.MULTILINE)
     cases = {}
     for name, said in zip(found[::2], found[1::2]):
@@ -101,31 +72,24 @@ def end_kernel_tests(b, command):
     text = b.end(command, ok=(0, 77))
     if text is not None:
         return b.row("tests of kernels", text.strip().splitlines()[-1][:80], "all pass", "SKIPPED" not in text, must=True)
-    if command is None:
-        return None
-    log = b.log("test_kernels_device")
-    cases = list(failed_tests(log).items())
+    cases = list(failed_tests(b.log("test_kernels_device")).items()) if command else []
     for name, how in cases[:12]:
         b.row(f"  {name[:90]}", how, "passes", False)
     if cases[12:]:
         b.row(f"  and {len(cases) - 12} more", "fail", "pass", False)
-    if b.codes["test_kernels_device"] is None:
-        ended = re.findall(r"^[0-9.]+ s: (.+)$", log, re.MULTILINE)
-        b.row("tests of kernels: the last that ended", ended[-1][:90] if ended else "none")
 
 
 def kernel_tests(b):
-    end_kernel_tests(b, begin_kernel_tests(b, 150))
+    end_kernel_tests(b, begin_kernel_tests(b))
 
 
 def operations(b):
-    smoke = ["--smoke"] if b.o.smoke else []
+    program = [b.bin / "bench_gpu", *(["--smoke"] if b.o.smoke else [])]
     file = b.out / "bench_gpu.json"
-    b.run("bench_gpu", [b.bin / "bench_gpu", *smoke, "--json", file], 200)
+    b.run("bench_gpu", [*program, "--json", file], 200)
     if file.exists():
         tell_operations(b, json.loads(file.read_text()))
-    b.run("bench_gpu_own", [b.bin / "bench_gpu", *smoke, "--only", "attention", "--json", b.out / "bench_gpu_own.json"], 60,
-          env={"TROUPE_ATTENTION": "own"})
+    b.run("bench_gpu_own", [*program, "--only", "attention", "--json", b.out / "bench_gpu_own.json"], 60, env={"TROUPE_ATTENTION": "own"})
 
 
 def tell_operations(b, found):
@@ -144,37 +108,36 @@ def tell_operations(b, found):
             b.row(f"{x['operation']} {x['model']}{order}", f"{100 * x['share']:.0f} % of the matrix rate")
 
 
+def slow_but_clean(text, code):
+    """The sanitizer is slow: being stopped is no failure if it reported no error so far."""
+    if code is None and not re.search(r"^========= (?!COMPUTE-SANITIZER)", text, re.MULTILINE):
+        return f"stopped; tests without an error: {len(re.findall(r'^[0-9.]+ s: ', text, re.MULTILINE))}"
+
+
 def sanitizer(b):
     if not shutil.which("compute-sanitizer"):
         return b.left_out("compute-sanitizer", "it is not on the path")
     program = program_of_tests(b)
-    if program is None:
-        return
-
-    def so_far(text, code):
-        """Of a run that was stopped: it is slow, and what it has not come to says nothing."""
-        if code is None and not re.search(r"^========= (?!COMPUTE-SANITIZER)", text, re.MULTILINE):
-            return f"stopped; tests without an error: {len(re.findall(r'^[0-9.]+ s: ', text, re.MULTILINE))}"
-
-    for tool in ["memcheck", "racecheck"]:
-        # The libraries' own calls and kernels are not ours to judge.
+    for tool in ["memcheck", "racecheck"] if program else []:
+        # Reported API errors and products are cuBLAS's own.
         text = b.run(f"sanitizer_{tool}", ["compute-sanitizer", "--tool", tool, "--error-exitcode", "9", "--report-api-errors", "no",
-                                           program, "~[emulated]~[linear]~[products]", "--durations", "yes"], 200, excuse=so_far)
+                                           program, "~[emulated]~[linear]~[products]", "--durations", "yes"], 200, excuse=slow_but_clean)
         if text is not None:
             b.row(f"compute-sanitizer {tool}", "no errors", "no errors", True)
 
 
 def far(a, c, n):
+    """The largest relative difference of losses over the first n steps."""
     return max(abs(x["lm_loss"] - y["lm_loss"]) / abs(x["lm_loss"]) for x, y in zip(a["lines"][:n], c["lines"][:n]))
 
 
 def tell_digests(b, name, one, two, steps):
     same = [x["state_digest"] == y["state_digest"] for x, y in zip(one["lines"], two["lines"])]
-    b.row(f"digests of two runs, {name}", f"{sum(same)} of {len(same)} alike", "all", all(same) and len(same) == steps, must=True)
+    b.row(f"digests of two runs, {name}", f"{sum(same)} of {len(same)} equal", "all", all(same) and len(same) == steps, must=True)
 
 
 def losses(b):
-    """The GPT of the first issue: on the GPU as on the CPU, and twice alike."""
+    """The small GPT on the GPU against the CPU, and two runs against each other."""
     m = dict(hidden=384, heads=6, T=256, vocab=65)
     layers, batch, steps = 6, 12, 100
     if b.o.smoke:
@@ -195,21 +158,18 @@ def losses(b):
 
 
 def few_steps(b, name, model, layers=None, n=2, more=(), env=None):
-    """Whether it trains at all: the first loss is that of weights which know nothing."""
+    """Trains n steps; the first loss must be that of random weights."""
     m = models_of(b)[model]
-    words = [model, m, layers or m["layers"][-1], m["batches"][0], n]
-    flags = [*device_words(b), "--bf16", *more]
-    # No speed is read off these runs, and one that is stuck is not to take the time of the others.
-    run = train(b, name, *words, 60, flags, env)
+    words = [model, m, layers or m["layers"][-1], m["batches"][0], n, 60, [*device_words(b), "--bf16", *more]]
+    run = train(b, name, *words, env)
     if run is None:
-        # A kernel's failure is often noticed by a later operation: one at a time, by its own. Once, for
-        # the others most likely fail alike.
+        # A later operation often reports a kernel's failure. With blocking launches the kernel itself does. Once is enough.
         if b.codes.get(name) is not None and not any(x.endswith("one_by_one") for x in b.codes):
-            if train(b, f"{name}_one_by_one", *words, 60, flags, {**(env or {}), "CUDA_LAUNCH_BLOCKING": "1"}):
-                b.row(f"{name}: one kernel at a time", "trains: what fails depends on the order of things", "trains either way", False)
+            if train(b, f"{name}_one_by_one", *words, {**(env or {}), "CUDA_LAUNCH_BLOCKING": "1"}):
+                b.row(f"{name}: one kernel at a time", "trains: the failure depends on order", "trains either way", False)
         return None
     found = [x["lm_loss"] for x in run["lines"]]
-    # Logits have a variance of hidden x 0.02^2, half of which the logarithm of their sum gains.
+    # Logits have the variance hidden x 0.02^2; the logarithm of their sum grows by half of it.
     first = math.log(m["vocab"]) + m["hidden"] * 2e-4
     b.row(f"{name}: loss", ", ".join(f"{x:.3f}" for x in found), f"{first:.1f} at first",
           len(found) == n and abs(found[0] - first) < 0.5, must=True)
@@ -219,7 +179,7 @@ def few_steps(b, name, model, layers=None, n=2, more=(), env=None):
 
 
 def by_each_attention(b, n=3):
-    """GPT-2 twice by the library's attention and twice by ours on tensor cores: each alike, and both near each other."""
+    """Trains GPT-2 twice by our attention on tensor cores and twice by cuDNN's: equal digests each, near losses of both."""
     found = {}
     for by, env in [("own", {"TROUPE_ATTENTION": "own"}), ("cudnn", {"TROUPE_ATTENTION": "" if b.o.smoke else "cudnn"})]:
         found[by] = guarded(b, few_steps, f"quick_gpt2_{by}", "gpt2", n=n, env=env)
@@ -231,29 +191,8 @@ def by_each_attention(b, n=3):
         b.row("loss by cuDNN's attention, from ours", f"{value:.1e}", "1e-02", value <= 1e-2, must=True)
 
 
-def begin_peers(b):
-    """One compiled, the other by cuDNN's attention: between them they touch all that the peer needs."""
-    kinds = [x for x in kinds_of_peer(b) if x in ("compile", "eager_cudnn")] or kinds_of_peer(b)
-    m = models_of(b)["gpt2"]
-    return {kind: b.begin(f"peer_{kind}", peer_words(b, "gpt2", m, 1, m["batches"][0], 5, kind), 100) for kind in kinds}
-
-
-def end_peers(b, commands):
-    for kind, command in commands.items():
-        text = b.end(command, excuse=why_not(kind))
-        said = told_by_peer(text)
-        if text is not None and said is None:
-            b.failure(f"peer, one layer, {kind}", "there is no JSON with tokens_per_second in what it said")
-        elif said:
-            b.row(f"peer, one layer, {kind}", f"runs, PyTorch {said.get('torch', 'of no name')}")
-
-
-def peers_run(b):
-    end_peers(b, begin_peers(b))
-
-
 def quick_speed(b):
-    """With products that are chosen while nothing else runs."""
+    """Chooses the algorithms of products anew, as nothing else runs now."""
     m = models_of(b)["gpt2"]
     run = train(b, "quick_speed", "gpt2", m, m["layers"][-1], m["batches"][0], b.steps, 40,
                 [*device_words(b, choices="products_alone.json"), "--bf16"])
@@ -261,21 +200,25 @@ def quick_speed(b):
         b.row("quick_speed: tokens/s of gpt2", f"{tokens_per_second(b, run):.0f}")
 
 
-def guarded(b, step, *words, **more):
-    """What an exception ends is that step; the rest is to be measured all the same."""
-    try:
-        return step(b, *words, **more)
-    except Exception as e:
-        b.failure(" ".join([step.__name__, *(x for x in words if isinstance(x, str))]), f"{type(e).__name__}: {e}")
+def peers_run(b):
+    """Runs one layer of PyTorch compiled and by cuDNN's attention at once: together they need all that the peer needs."""
+    m, kinds = models_of(b)["gpt2"], kinds_of_peer(b)
+    commands = {kind: b.begin(f"peer_{kind}", peer_words(b, "gpt2", m, 1, m["batches"][0], 5, kind), 100)
+                for kind in kinds if kind in ("compile", "eager_cudnn") or len(kinds) == 1}
+    for kind, command in commands.items():
+        text = b.end(command, excuse=why_not(kind))
+        said = told_by_peer(text)
+        if said:
+            b.row(f"peer, one layer, {kind}", f"runs, PyTorch {said.get('torch', 'of unknown version')}")
+        elif text is not None:
+            b.failure(f"peer, one layer, {kind}", "no JSON with tokens_per_second in its output")
 
 
 def quick(b):
-    """Everything once, right before fast: where the time does not suffice, it is speed that is not known. The tests of
-    kernels go on beside the first runs, and the peer's variants beside each other: of neither a time is told. What is
-    timed has the machine to itself."""
+    """Runs everything once, correctness before speed. Kernel tests run beside the first losses; what is timed runs alone."""
     guarded(b, machine)
     guarded(b, doctor)
-    tests = guarded(b, begin_kernel_tests, 150)
+    tests = guarded(b, begin_kernel_tests)
     guarded(b, by_each_attention)
     guarded(b, few_steps, "quick_1.3b", "1.3b")
     guarded(b, few_steps, "quick_llama", "llama", layers=2 if b.o.smoke else 4)
@@ -287,29 +230,20 @@ def quick(b):
     guarded(b, peers_run)
 
 
-def trainable(part):
-    @functools.wraps(part)
-    def run(b):
-        if trains_on_devices(b):
-            return part(b)
-        b.left_out(b.part, "this build trains on processors only")
-    return run
-
-
 def steps(b):
     one_model(b, b.part)
 
 
-# What each does, and the seconds that it may take. `quick` asks what is right or wrong before what is fast or slow; after
-# it the order is free.
+# The steps of each part and its limit in seconds.
 PARTS = {
     "quick": ([quick], 240),
-    "losses": ([doctor, trainable(losses)], 300),
-    **{model: ([doctor, trainable(steps)], seconds) for model, seconds in [("gpt2", 400), ("1.3b", 400), ("llama", 560)]},
+    "losses": ([doctor, losses], 300),
+    "gpt2": ([doctor, steps], 400),
+    "1.3b": ([doctor, steps], 400),
+    "llama": ([doctor, steps], 560),
     "kernels": ([doctor, kernel_tests, operations], 420),
     "sanitizer": ([sanitizer], 410),
 }
-# Tiny models: the third one differs from the others in its numbers alone.
 SMOKE_PARTS = ["quick", "losses", "gpt2", "llama", "kernels"]
 
 
@@ -322,16 +256,15 @@ def parts_of(text):
 
 
 def measure(o, part, ends):
-    """How many things failed."""
+    """Runs one part and returns the number of failures. The smoke run has no goals of speed, so a missed goal is one."""
     pieces, seconds = PARTS[part]
     b = session(o, part, min(ends, time.monotonic() + (300 if o.smoke else seconds)))
     try:
-        for piece in [kernels, *pieces]:
+        for piece in pieces:
             guarded(b, piece)
     finally:
         b.close()
-    # Of tiny models times say nothing, and so no goal of theirs is in the table.
-    return b.failed + (sum(r[3] == "NO" for r in b.rows) if o.smoke else 0)
+    return sum(r[3] == "NO" for r in b.rows) if o.smoke else b.failed
 
 
 def main():
@@ -340,14 +273,14 @@ def main():
     a.add_argument("--out", required=True)
     a.add_argument("--part", type=parts_of)
     a.add_argument("--peer", default="")
-    a.add_argument("--peer-python", default=sys.executable, help="the Python that has the newest PyTorch")
+    a.add_argument("--peer-python", default=sys.executable, help="the Python with the newest PyTorch")
     a.add_argument("--save", default="")
     a.add_argument("--libraries", default="", help="LD_LIBRARY_PATH of our programs")
     a.add_argument("--seconds", type=int, default=86400)
     a.add_argument("--smoke", action="store_true")
     o = a.parse_args()
     ends = time.monotonic() + o.seconds
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of close()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # Runs close(), which saves the logs.
     return 1 if sum(measure(o, part, ends) for part in o.part or (SMOKE_PARTS if o.smoke else PARTS)) else 0
 
 

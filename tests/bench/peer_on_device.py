@@ -1,11 +1,10 @@
-"""Runs a PyTorch script, unchanged, whose model is made on the device.
+"""Runs a PyTorch script, unchanged, and makes its model on the device.
 
     peer_on_device.py DEVICE SCRIPT [ARGUMENT...]
 
-A script that says `Model().to("cuda")` draws its weights on one core of the host and copies them: more than
-a minute for five billion. Here tensors are made on DEVICE until the first `to` of a module; then all is
-as the script has it, so that its steps are the ones that it takes alone. The weights are other random
-numbers of the same distribution.
+A script with `Model().to("cuda")` draws its weights on one core of the host and copies them: more than a minute for five
+billion. Here tensors are made on DEVICE until the first `to` of a module; steps are not affected. The weights are other
+random numbers of the same distribution.
 """
 
 import runpy
