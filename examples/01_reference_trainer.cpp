@@ -1,7 +1,7 @@
-// Training on one page: a recipe, data, steps. No actor, one thread.
+// Training in one page: a recipe, data and steps, in one thread and without actors.
 //
-// This trainer is the judge: whatever actors do with the same recipe must give the same states, bit
-// for bit.
+// This is the reference trainer: actors must produce the same states from the same recipe, bit for
+// bit.
 
 #include "small.hpp"
 
@@ -12,7 +12,7 @@ using namespace troupe::runtime;
 int main() {
   const auto recipe = story::small_recipe();
 
-  // A stream is where operations run: a backend, a number of threads, a pool of memory.
+  // A stream runs operations: it has a backend, a number of threads and a memory pool.
   stream stream(backend_kind::cpu, 1, memory_pool());
   reference_trainer trainer(recipe, std::make_shared<story::counting>(recipe), stream);
 
@@ -26,10 +26,10 @@ int main() {
                  now.lm_loss);
   }
 
-  // After two digits there is no doubt about the third; after one there is: ones or twos?
+  // The minimum loss: the second digit may be one or two above the first, all others are certain.
   const auto doubt = std::log(2.0) / double(recipe.model.sequence);
   const double loss = trainer.evaluate(story::counting(recipe), 4);
-  fmt::print("at most 0.05 above the best that is possible: {}\n", loss < doubt + 0.05);
+  fmt::print("at most 0.05 above the minimum loss: {}\n", loss < doubt + 0.05);
 }
 
 // Expected output:
@@ -37,4 +37,4 @@ int main() {
 //   iteration  50  samples  400  learning rate 0.0082  loss 0.1
 //   iteration 100  samples  800  learning rate 0.0058  loss 0.1
 //   iteration 200  samples 1600  learning rate 0.0010  loss 0.0
-//   at most 0.05 above the best that is possible: true
+//   at most 0.05 above the minimum loss: true

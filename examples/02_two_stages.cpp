@@ -1,8 +1,9 @@
-// Two pipeline stages by hand: what stage actors do, without the actors.
+// Two pipeline stages by hand: the work of stage actors, without actors.
 //
-// A chunk is some layers of a model. The first stage hands its output on; the last computes the
-// loss and hands the gradient of its input back. Backward is two actions, because schedules need
-// them apart: I gives the gradient of the input, W adds those of the weights.
+// A chunk is a range of layers of a model. The first stage passes its output on. The last stage
+// computes the loss and passes the gradient of its input back. The backward pass has two parts,
+// which schedules order separately: I computes the gradient of the input, W adds the gradients of
+// the weights.
 
 #include "hand_made_stage.hpp"
 #include "small.hpp"
@@ -32,19 +33,19 @@ int main() {
 
       bundle inputs;
       add_inputs(inputs, batch);
-      bundle hidden = f->forward(inputs);  // F: activations, with their positions and samples
+      bundle hidden = f->forward(inputs);  // F: activations, with positions and sample numbers
       add_labels(hidden, batch);
       l->forward(hidden);
       loss.total += l->loss().total;
       loss.tokens += l->loss().tokens;
 
-      const bundle gradient = l->input_gradients({}, 0);  // I: could be sent off at once
-      l->weight_gradients(0);                             // W: while the other stage works
+      const bundle gradient = l->input_gradients({}, 0);  // I: the result can be sent at once
+      l->weight_gradients(0);                             // W: can overlap with the other stage
       f->input_gradients(gradient, 0);
       f->weight_gradients(0);
     }
 
-    // A step is a transaction: all norms first, then one decision, then everybody updates.
+    // A step is a transaction: all norms, then one decision, then all updates.
     auto norms = first.optimizer.norms(stream);
     add_to(norms, last.optimizer.norms(stream));
     const auto verdict = decide(
@@ -56,7 +57,7 @@ int main() {
     auto state = first.optimizer.digests(stream).own;
     state.merge(last.optimizer.digests(stream).own);
     const auto judge = whole.step();
-    fmt::print("step {}: loss {:.2f}, of the whole model {:.2f}; the same state to the bit: {}\n",
+    fmt::print("step {}: loss {:.2f}, reference trainer {:.2f}; the same bits of the state: {}\n",
                n,
                loss.total / loss.tokens,
                judge.lm_loss,
@@ -65,8 +66,8 @@ int main() {
 }
 
 // Expected output:
-//   step 1: loss 2.29, of the whole model 2.29; the same state to the bit: true
-//   step 2: loss 2.30, of the whole model 2.30; the same state to the bit: true
-//   step 3: loss 2.24, of the whole model 2.24; the same state to the bit: true
-//   step 4: loss 2.15, of the whole model 2.15; the same state to the bit: true
-//   step 5: loss 2.06, of the whole model 2.06; the same state to the bit: true
+//   step 1: loss 2.29, reference trainer 2.29; the same bits of the state: true
+//   step 2: loss 2.30, reference trainer 2.30; the same bits of the state: true
+//   step 3: loss 2.24, reference trainer 2.24; the same bits of the state: true
+//   step 4: loss 2.15, reference trainer 2.15; the same bits of the state: true
+//   step 5: loss 2.06, reference trainer 2.06; the same bits of the state: true

@@ -1,5 +1,5 @@
-// A layer and a loss of your own. The layer: a feed-forward sublayer with a gate that Troupe does
-// not have. The loss: cross-entropy with smoothed labels. docs/guides/own_layer.md explains the
+// Your own layer and loss. The layer is a feed-forward sublayer with ReGLU, which Troupe does not
+// have. The loss is cross-entropy with label smoothing. docs/guides/own_layer.md explains the
 // steps.
 
 #include "runtime/autograd/parts.hpp"
@@ -14,12 +14,12 @@
 
 using namespace troupe::runtime;
 
-/// max(g, 0) u for x = [g | u], features (.., 2 N) -> (.., N), f32; with its gradient. Shazeer:
-/// "GLU Variants Improve Transformer", 2020.
+/// Computes max(g, 0) u for x = [g | u], (.., 2 N) -> (.., N), f32, and records the gradient.
+/// Shazeer: "GLU Variants Improve Transformer", 2020.
 variable reglu(tape& tape, const variable& x) {
   require_placement(x, placement::feature_sharded, "reglu");
   const auto N = channels_of(x.data) / 2;
-  // Element i of the output has its gate at gate(i) of the input, and what it gates N further on.
+  // Element i of the output: g is input element gate(i), u is N elements later.
   const auto gate = [N](std::int64_t i) { return i / N * 2 * N + i % N; };
   auto y = tensor::empty<float>(tape.stream(), with_channels(x.data.extents(), N));
   tape.stream().run([&] {
@@ -43,7 +43,7 @@ variable reglu(tape& tape, const variable& x) {
   return out;
 }
 
-// --- a sublayer of it: parameters and segments ---
+// --- the sublayer: parameters and segments ---
 
 void reglu_sublayer(module_builder& to, const feed_forward_spec& in_place_of) {
   const auto C = in_place_of.hidden, N = in_place_of.ffn,
@@ -73,9 +73,9 @@ void reglu_sublayer(module_builder& to, const feed_forward_spec& in_place_of) {
   });
 }
 
-/// Cross-entropy with smoothed labels, 0.9 at the label and 0.1 / V everywhere: the loss of a row
-/// is log sum exp - 0.9 logit[label] - 0.1 mean logit, its gradient softmax - target. Szegedy et
-/// al., 2016. Logits (B, T, V and padding) f32.
+/// Cross-entropy with label smoothing: the target is 0.9 at the label plus 0.1 / V everywhere. The
+/// loss of a row is log sum exp - 0.9 logit[label] - 0.1 mean logit, its gradient is softmax -
+/// target. Szegedy et al., 2016. Logits: (B, T, V and padding), f32.
 tensor smooth_loss(tape& tape,
                    variable logits,
                    const tensor& labels,
@@ -83,7 +83,7 @@ tensor smooth_loss(tape& tape,
                    std::int64_t V,
                    loss_average average) {
   if (tape.group_size() > 1)
-    throw input_error("smooth_loss needs the whole vocabulary: set --tensor-model-parallel-size 1");
+    throw input_error("smooth_loss needs the whole vocabulary; set --tensor-model-parallel-size 1");
   loss_value out;
   const auto counts = mask.elements<float>();
   auto gradient = tensor::empty<float>(tape.stream(), logits.data.extents());
@@ -111,10 +111,10 @@ tensor smooth_loss(tape& tape,
   return loss_sums(tape.stream(), out);
 }
 
-// --- the judge of both: finite differences ---
+// --- a check of both: finite differences ---
 
-/// Largest difference between the gradients of one micro-batch and the slopes of its loss, relative
-/// to the largest gradient; of some elements of each parameter.
+/// Largest difference between gradients and finite differences of the loss of one micro-batch,
+/// relative to the largest gradient. Checks some elements of each parameter.
 double check_gradients(const recipe& recipe) {
   stream stream(backend_kind::reference, 1, memory_pool());  // sums in double
   const chunk model(spec_of(recipe), {0, recipe.model.layers, true, true});
@@ -150,10 +150,10 @@ double check_gradients(const recipe& recipe) {
 
 int main() {
   auto recipe = story::small_recipe();
-  // The name goes into every checkpoint: without the extension it is not loaded.
+  // Checkpoints store the name; only a program with this extension loads them.
   recipe.own = {
       .name = "story 3: ReGLU, smoothing 0.1", .feed_forward = reglu_sublayer, .loss = smooth_loss};
-  fmt::print("gradients are the slopes of the loss to 1 %: {}\n", check_gradients(recipe) < 0.01);
+  fmt::print("gradients match finite differences to 1 %: {}\n", check_gradients(recipe) < 0.01);
 
   stream stream(backend_kind::cpu, 1, memory_pool());
   reference_trainer trainer(recipe, std::make_shared<story::counting>(recipe), stream);
@@ -168,7 +168,7 @@ int main() {
 }
 
 // Expected output:
-//   gradients are the slopes of the loss to 1 %: true
+//   gradients match finite differences to 1 %: true
 //   decoder.layers.0.mlp.norm.weight (32)
 //   decoder.layers.0.mlp.up.weight (128, 32)
 //   decoder.layers.0.mlp.down.weight (32, 64)

@@ -1,8 +1,8 @@
-// The two stages of story 2 as actors. Each owns what it computes with and waits for messages: an
-// activation, a gradient, a decision. Who comes when is nobody's loop. Troupe's own stage actors do
-// the same by a plan and on lanes (actors/stage/); here it is small enough to read at once.
+// The two stages of example 2 as actors. Each owns its parameters and reacts to messages:
+// activations, gradients, decisions. Troupe's own stage actors follow a plan and compute on lanes
+// (actors/stage/); this is a minimal version.
 //
-// Messages carry tickets; the tensors stay with the transport until the ticket is redeemed.
+// Messages carry tickets. The transport holds the tensors until the receiver redeems the ticket.
 
 #include "hand_made_stage.hpp"
 #include "messages/protocol/actors.hpp"
@@ -30,7 +30,7 @@ using conductor_actor
     = caf::typed_actor<caf::reacts_to<messages::vote>, caf::reacts_to<messages::applied>>;
 using watcher_actor = caf::typed_actor<caf::reacts_to<messages::committed>>;
 
-/// What the actors of this process share: safe for any thread.
+/// Shared by the actors of this process; thread-safe.
 struct shared_things {
   recipe training = story::small_recipe();
   story::counting data{training};
@@ -38,12 +38,12 @@ struct shared_things {
   std::int64_t microbatches = training.batch.global / training.batch.micro;
 };
 
-/// Of one stage. The actor runs one message at a time, so nothing here is locked.
+/// The state of one stage. An actor handles one message at a time, so it needs no lock.
 struct stage_state {
   troupe::runtime::stream stream{backend_kind::cpu, 1, memory_pool()};
   std::unique_ptr<story::stage> part;
-  stage_actor next;                                             ///< of the first
-  std::map<microbatch_id, std::unique_ptr<chunk_pass>> passes;  ///< forward, and not back yet
+  stage_actor next;                                             ///< only in the first stage
+  std::map<microbatch_id, std::unique_ptr<chunk_pass>> passes;  ///< waiting for their backward pass
   messages::run_step step;
   loss_value loss;
   std::int64_t done = 0;  ///< micro-batches of this step
@@ -62,7 +62,7 @@ stage_actor::behavior_type stage(stage_actor::stateful_pointer<stage_state> self
     return *(state.passes[m] = state.part->pass(value(state.step.step), shared->microbatches));
   };
   const auto end_pass = [=, &state](microbatch_id m) {
-    state.passes.at(m)->weight_gradients(0);  // W, after the gradient was sent off
+    state.passes.at(m)->weight_gradients(0);  // W, after the input gradient was sent
     state.passes.erase(m);
     if (++state.done < shared->microbatches)
       return;
@@ -124,7 +124,7 @@ stage_actor::behavior_type stage(stage_actor::stateful_pointer<stage_state> self
   };
 }
 
-/// A step is a transaction: all votes, one decision, all updates. Only then it is committed.
+/// A step is a transaction: all votes, one decision, all updates, then the commit.
 struct conductor_state {
   std::vector<stage_actor> stages;
   step_report report;
@@ -196,7 +196,7 @@ conductor_actor::behavior_type conductor(conductor_actor::stateful_pointer<condu
   };
 }
 
-/// An actor of your own that only looks: the reference trainer beside what was committed.
+/// A watching actor: compares each committed step with the reference trainer.
 struct watcher_state {
   troupe::runtime::stream stream{backend_kind::cpu, 1, memory_pool()};
   std::unique_ptr<reference_trainer> judge;
@@ -208,7 +208,7 @@ watcher_actor::behavior_type watcher(watcher_actor::stateful_pointer<watcher_sta
       shared->training, std::make_shared<story::counting>(shared->training), self->state.stream);
   return {[self](const messages::committed& x) {
     const auto& report = x.report;
-    fmt::print("step {}: loss {:.2f}; the state of the trainer without actors: {}\n",
+    fmt::print("step {}: loss {:.2f}; the state equals the reference trainer's: {}\n",
                report.iteration,
                report.lm_loss,
                self->state.judge->step().state == report.state);
@@ -223,13 +223,13 @@ int main() {
   const auto shared = std::make_shared<shared_things>();
   system.spawn(conductor, shared, system.spawn(watcher, shared));
   system.await_all_actors_done();
-  fmt::print("tickets that nobody redeemed: {}\n", shared->transport.leased());
+  fmt::print("open tickets: {}\n", shared->transport.leased());
 }
 
 // Expected output:
-//   step 1: loss 2.29; the state of the trainer without actors: true
-//   step 2: loss 2.30; the state of the trainer without actors: true
-//   step 3: loss 2.24; the state of the trainer without actors: true
-//   step 4: loss 2.15; the state of the trainer without actors: true
-//   step 5: loss 2.06; the state of the trainer without actors: true
-//   tickets that nobody redeemed: 0
+//   step 1: loss 2.29; the state equals the reference trainer's: true
+//   step 2: loss 2.30; the state equals the reference trainer's: true
+//   step 3: loss 2.24; the state equals the reference trainer's: true
+//   step 4: loss 2.15; the state equals the reference trainer's: true
+//   step 5: loss 2.06; the state equals the reference trainer's: true
+//   open tickets: 0

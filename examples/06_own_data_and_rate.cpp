@@ -1,5 +1,6 @@
-// Data and a learning rate of your own. The data set is Megatron-LM's indexed format, as `troupe
-// preprocess` writes it: made here, read back, split, shuffled, dealt out. The rate is a function.
+// Your own data and learning rate. The data set has Megatron-LM's indexed format, like the output
+// of `troupe preprocess`: it is written, read back, split, shuffled and sampled here. The learning
+// rate is a function.
 
 #include "runtime/data/gpt_dataset.hpp"
 #include "runtime/data/indexed_dataset.hpp"
@@ -11,7 +12,7 @@
 
 using namespace troupe::runtime;
 
-/// 300 documents of digits: 0 1 2 ..., each as long as a sample or longer. 9 ends a document.
+/// Writes 300 documents of digits, 0 1 2 ..., each at least as long as a sample. 9 ends a document.
 void write_documents(const std::filesystem::path& prefix) {
   indexed_dataset_builder to(prefix, 10);
   for (int document = 0; document < 300; ++document) {
@@ -22,10 +23,11 @@ void write_documents(const std::filesystem::path& prefix) {
     to.add_sequence(ids);
     to.end_document();
   }
-  to.finish();  // visible under its name only now
+  to.finish();  // the files get their final names only now
 }
 
-/// Warm-up, stable, decay: up over 80 samples, then flat, then down to 0 over the last 400 of 1600.
+/// Warm-up, stable, decay: rises over 80 samples, stays constant, falls to 0 over the last 400 of
+/// 1600.
 double warm_up_stable_decay(std::int64_t consumed) {
   const double up = double(consumed) / 80, down = double(1600 - consumed) / 400;
   return 1e-2 * std::clamp(std::min(up, down), 0.0, 1.0);

@@ -1,5 +1,5 @@
-// From a job to text: four workers train and save; their checkpoint is loaded as one model, which
-// goes on counting. Any layout loads what any other saved.
+// From training to text: four workers train and save a checkpoint, which is then loaded as one
+// model that continues to count. Each layout can load the checkpoints of all other layouts.
 
 #include "actors/job/prepare.hpp"
 #include "actors/job/run.hpp"
@@ -34,11 +34,11 @@ int main() {
   const auto end = actors::run(actors::prepare(job));
   fmt::print("trained, exit code {}{}\n", end.exit_code, end.reason);
 
-  loaded_model model({.from = folder / "run"});  // verified: every hash, every extent
+  loaded_model model({.from = folder / "run"});  // verifies all hashes and extents
   fmt::print(
       "iteration {}, {} parameters\n", model.manifest().iteration, parameter_count(model.config()));
 
-  std::vector<generation_request> prompts;  // continued together, a token of each at a time
+  std::vector<generation_request> prompts;  // generated as one batch, token by token
   for (const auto* text : {"1 2 3", "5"})
     prompts.push_back({.prompt = model.text().encode(text),
                        .tokens = 4,
@@ -51,7 +51,7 @@ int main() {
                              prompts,
                              [&](std::size_t which, std::int32_t id) {
                                said[which].push_back(id);
-                               return true;  // false would end this text
+                               return true;  // false ends this text
                              });
   for (std::size_t i = 0; i < prompts.size(); ++i)
     fmt::print("{} -> {}{}\n",

@@ -1,6 +1,6 @@
-// A pipeline schedule of your own: a behaviour that decides while the step runs, by what has
-// arrived. It is rehearsed and proved, then it trains, to the bits that 1F1B trains to.
-// docs/guides/write_a_schedule.md has the same as a script.
+// Your own pipeline schedule: a behaviour that decides during the step, from the messages that have
+// arrived. It is rehearsed and checked, then used for training, with the same bits as 1F1B.
+// docs/guides/write_a_schedule.md shows the same as a script.
 
 #include "actors/job/prepare.hpp"
 #include "actors/job/run.hpp"
@@ -21,8 +21,8 @@ using namespace troupe::runtime;
 namespace actors = troupe::actors;
 namespace messages = troupe::messages;
 
-/// Gradients first, for which another stage waits; forwards as far as memory reaches, here as far
-/// as 1F1B's; weight gradients, for which nobody waits, while nothing else is there.
+/// Runs input gradients first, because another stage waits for them. Runs forward passes up to the
+/// memory limit, here that of 1F1B. Runs weight gradients when nothing else is ready.
 class eager final : public behaviour {
  public:
   std::optional<action> next(const stage_view& now) override {
@@ -35,15 +35,15 @@ class eager final : public behaviour {
     if (const auto& f = ready[std::size_t(action_kind::forward)];
         f && done.forward - done.weight_gradients < now.ranks)
       return f;
-    return ready[std::size_t(action_kind::weight_gradients)];  // or nothing: wait
+    return ready[std::size_t(action_kind::weight_gradients)];  // empty: wait
   }
 };
 
-/// Ten steps by two stages; the digest of weights and moments after the last.
+/// Trains ten steps with two stages; returns the digest of weights and moments after the last one.
 std::string trained_by(const schedule_settings& schedule) {
   training_job job;
   job.training = story::small_recipe();
-  job.training.batch = {.micro = 2, .global = 16};  // 8 micro-batches a step
+  job.training.batch = {.micro = 2, .global = 16};  // 8 micro-batches per step
   job.data.mock = true;
   job.data.end_of_document = 0;
   job.layout = {.world = 2, .pipeline = 2};
@@ -58,7 +58,8 @@ std::string trained_by(const schedule_settings& schedule) {
               [](const messages::validated&) {}};
     });
   };
-  const auto end = actors::run(actors::prepare(job), {}, {attend});  // returns when all have ended
+  const auto end
+      = actors::run(actors::prepare(job), {}, {attend});  // returns when all actors ended
   return end.exit_code == 0 ? out : end.reason;
 }
 
@@ -67,27 +68,27 @@ int main() {
   const behaviour_factory own{"eager",
                               [](int, int, int, int) { return std::make_unique<eager>(); }};
 
-  // Two stages, four micro-batches: what they decide when everything takes equally long.
+  // The decisions of two stages with four micro-batches, if all actions take equally long.
   fmt::print("{}", to_csv(rehearse(own, 2, 4)));
 
-  // Four stages, of which the third is slow. The record of the rehearsal is a plan, and is judged
-  // as every plan is, before any worker starts.
+  // Four stages; the third is slow. The record of the rehearsal is a plan and is checked like all
+  // plans, before any worker starts.
   cost_model uneven;
   uneven.costs = {{1, 1, 1}, {1, 1, 1}, {1.5, 1.6, 1.2}, {1, 1, 1}};
   uneven.transfer = 0.2;
   const auto decided = rehearse(own, 4, 12, uneven);
-  fmt::print("can be carried out: {}\n", check_plan(decided).is_sound());
+  fmt::print("the plan is sound: {}\n", check_plan(decided).is_sound());
   fmt::print("takes {:.1f}, 1F1B {:.1f}\n",
              simulate(decided, uneven).makespan,
              simulate(one_forward_one_backward(4, 12), uneven).makespan);
 
-  // Two workers decide as they go. Micro-batches ascend whatever is chosen: the bits are the same.
-  fmt::print("the bits of 1F1B: {}\n", trained_by({.own = own}) == trained_by({.source = "1f1b"}));
+  // Two workers decide during training. The micro-batches stay in order, so the bits are the same.
+  fmt::print("same bits as 1F1B: {}\n", trained_by({.own = own}) == trained_by({.source = "1f1b"}));
 }
 
 // Expected output:
 //   0F0,0F1,0I0,0W0,0I1,0F2,0W1,0F3,0I2,0W2,0I3,0W3
 //   1F0,1I0,1F1,1I1,1W0,1W1,1F2,1I2,1F3,1I3,1W2,1W3
-//   can be carried out: true
+//   the plan is sound: true
 //   takes 54.0, 1F1B 60.9
-//   the bits of 1F1B: true
+//   same bits as 1F1B: true

@@ -1,5 +1,5 @@
-// A stage is killed in the middle of training, and comes back; the weights are those of a run in
-// which nobody died. The log has a line for it.
+// A stage dies during training and restarts; the weights equal those of an undisturbed run. The log
+// has one line about it.
 
 #include "actors/job/prepare.hpp"
 #include "actors/job/run.hpp"
@@ -16,8 +16,8 @@ namespace actors = troupe::actors;
 
 namespace {
 
-/// Two stages in two replicas, 20 iterations; `death` as --plant-death says it. What is committed
-/// and who died stand in the ledger; the log has the same.
+/// Trains two stages in two replicas for 20 iterations. `death`: the value of --plant-death. Reads
+/// committed steps and restarts from the ledger; the log has the same records.
 void train(const std::filesystem::path& save, const std::string& death) {
   training_job job;
   job.training = story::small_recipe();
@@ -33,21 +33,21 @@ void train(const std::filesystem::path& save, const std::string& death) {
   const auto prepared = actors::prepare(job);
   const auto end = actors::run(prepared);
   fmt::print(
-      "{}: exit code {}{}\n", death.empty() ? "nobody dies" : death, end.exit_code, end.reason);
+      "{}: exit code {}{}\n", death.empty() ? "undisturbed" : death, end.exit_code, end.reason);
   std::uint64_t steps = 0;
   for (const auto& [number, fact] : prepared->node->ledger->facts())
     if (const auto* const event = std::get_if<run_event>(&fact))
-      fmt::print("  {}: {}\n  each rank goes on from its {} of iteration {}\n",
+      fmt::print("  {}: {}\n  each rank continues from its {} of iteration {}\n",
                  event->kind,
                  event->why,
                  event->from,
                  event->resumed);
     else
       steps += std::holds_alternative<step_report>(fact);
-  fmt::print("  {} iterations were told\n", steps);
+  fmt::print("  {} iterations are in the ledger\n", steps);
 }
 
-/// As `troupe checkpoint diff A B` does.
+/// Compares two checkpoints, like `troupe checkpoint diff A B`.
 void compare_all(const std::filesystem::path& a, const std::filesystem::path& b) {
   const checkpoint_reader one(*latest_checkpoint(a).folder), two(*latest_checkpoint(b).folder);
   std::int64_t elements = 0, different = 0;
@@ -68,16 +68,17 @@ int main() {
   set_log_level(severity::error);
   const story::scratch folder("death");
   train(folder / "calm", "");
-  // It dies when its state 11 stands and nobody has been told: others have theirs or have not.
+  // The stage dies after the update of step 11, before it reports it; other ranks may have updated
+  // or not.
   train(folder / "killed", "stage:0.1@11:updated");
   compare_all(folder / "calm", folder / "killed");
 }
 
 // Expected output:
-//   nobody dies: exit code 0
-//     20 iterations were told
+//   undisturbed: exit code 0
+//     20 iterations are in the ledger
 //   stage:0.1@11:updated: exit code 0
 //     restart: replica:0: stage:0.1: the death planted for stage:0.1@11:updated
-//     each rank goes on from its estate of iteration 10
-//     20 iterations were told
+//     each rank continues from its estate of iteration 10
+//     20 iterations are in the ledger
 //   iteration 20: 0 of 63840 weights and moments differ

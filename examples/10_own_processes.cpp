@@ -1,5 +1,5 @@
-// A program of your own over several processes: its own layer, its own watcher. One process is
-// killed on the way; the weights are, to the bit, those of the same job in one process.
+// Your own program over several processes, with its own layer and watcher. One process is killed
+// during training; the weights equal those of the same job in one process, bit for bit.
 
 #include "actors/job/own_program.hpp"
 #include "actors/job/prepare.hpp"
@@ -25,8 +25,8 @@ using namespace troupe::runtime;
 namespace actors = troupe::actors;
 namespace messages = troupe::messages;
 
-/// In place of SwiGLU a bottleneck: down to a quarter of the width, GELU, up again.
-/// 03_own_layer.cpp explains how a layer is made, and cut over tensor ranks.
+/// Replaces SwiGLU by a bottleneck: down to a quarter of the width, GELU, up again.
+/// 03_own_layer.cpp explains how to write a layer and shard it over tensor ranks.
 void bottleneck(module_builder& to, const feed_forward_spec& in_place_of) {
   const auto C = in_place_of.hidden, N = C / 4;
   const int gain = to.add({.name = "norm.weight", .extents = {C}, .init_constant = 1});
@@ -47,7 +47,7 @@ void bottleneck(module_builder& to, const feed_forward_spec& in_place_of) {
   });
 }
 
-/// 200 iterations of two pipeline stages.
+/// Two pipeline stages, 200 iterations.
 training_job job_over(int processes) {
   training_job job;
   job.training = story::small_recipe();
@@ -63,8 +63,8 @@ training_job job_over(int processes) {
 
 using history = std::vector<step_report>;
 
-/// Told every committed step, in the process that the user has started. From the tenth on it kills
-/// the first process that has the second stage, if there is one.
+/// Gets all committed steps; runs in the process that the user started. After the tenth step it
+/// kills the process of the second stage, if there is one and it is not a replacement.
 messages::viewer_actor::behavior_type watcher(history& seen, const std::filesystem::path& run) {
   return {[&seen, run](const messages::committed& x) {
             seen.push_back(x.report);
@@ -79,7 +79,7 @@ messages::viewer_actor::behavior_type watcher(history& seen, const std::filesyst
 
 history train(int processes, const actors::own_program& program) {
   const story::scratch folder("processes");
-  const auto run = folder / "run";  // for logs and `troupe status`; without it a temporary one
+  const auto run = folder / "run";  // for logs and `troupe status`; default: a temporary folder
   history out;
   const auto attend = [&](caf::actor_system& system, const actors::drain_request&) {
     return system.spawn([&] { return watcher(out, run); });
@@ -98,13 +98,13 @@ history train(int processes, const actors::own_program& program) {
   if (end.exit_code != 0) {
     fmt::print("{}\n", end.reason);
     std::fflush(stdout);
-    std::_Exit(end.exit_code);  // in order or not: a thread of it may hang
+    std::_Exit(end.exit_code);  // no cleanup: a thread may hang
   }
   return out;
 }
 
 int main(int argc, char** argv) {
-  // The other processes are this program, too: they know the job's functions, and end here.
+  // The other processes run this same program: they provide the job's functions and end here.
   actors::own_program program(argc, argv, functions_of(job_over(2)));
   if (const auto code = program.take_part())
     return *code;
@@ -114,11 +114,11 @@ int main(int argc, char** argv) {
   const auto same_state
       = [](const step_report& a, const step_report& b) { return a.state == b.state; };
   const bool same = std::ranges::equal(one, two, same_state);
-  fmt::print("every digest is the same: {}\n", same);
+  fmt::print("all digests are equal: {}\n", same);
   return same ? 0 : 1;
 }
 
 // Expected output:
 //   processes: 1, deaths: 0, iterations: 200, exit code: 0
 //   processes: 2, deaths: 1, iterations: 200, exit code: 0
-//   every digest is the same: true
+//   all digests are equal: true

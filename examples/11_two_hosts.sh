@@ -1,29 +1,29 @@
 #!/usr/bin/env bash
-# Two hosts, and one that stands by. A host is taken away in the middle of training: all that runs there is gone, and so
-# is the way to it. Its part goes on on the spare one, and the weights are those of a run that nobody disturbed, to the bit.
+# Trains on two hosts with a spare one. During training one host disappears, with all its processes and its network. Its
+# ranks move to the spare host, and the weights equal those of an undisturbed run, bit for bit.
 #
 #   bash examples/11_two_hosts.sh [PROGRAM]
 #
-# The hosts are network namespaces of this machine with process namespaces of their own, so that nothing is shared between
-# them but files. It needs root or user namespaces, `unshare` and `nsenter` (util-linux), `ip` (iproute2), and ends with 77
-# where it may not make them. Nothing is left of it. docs/guides/processes.md says what is done here on real hosts.
+# The hosts are network and process namespaces of this machine; they share only files. The script needs root or user
+# namespaces, `unshare` and `nsenter` (util-linux) and `ip` (iproute2). It exits with 77 if it may not make namespaces,
+# and leaves no files or processes. docs/guides/processes.md describes the same on real hosts.
 #
 # Expected output:
 #   undisturbed: 600 iterations
-#   over two hosts, host 2 is taken away: 600 iterations
+#   two hosts, host 2 disappears: 600 iterations
 #   process:1 moves to the node at 10.213.8.3:7000
 #   the run goes on as another process kept it
-#   the weights are the same to the bit
+#   the weights have the same bits
 set -euo pipefail
 top=$(cd "$(dirname "$0")/.." && pwd)
 troupe=${1:-$top/build/release/bin/troupe}
 [[ -x $troupe ]] || troupe=$(command -v troupe) || {
-  echo "11_two_hosts.sh: build Troupe, or name its program: bash examples/11_two_hosts.sh PROGRAM" >&2
+  echo "11_two_hosts.sh: no program found; build Troupe or run: bash examples/11_two_hosts.sh PROGRAM" >&2
   exit 2
 }
 troupe=$(realpath "$troupe")
 
-# Once more, in namespaces that end with whatever was started in them.
+# Runs itself again in namespaces; the end of the namespaces kills all processes in them.
 if [[ -z ${TROUPE_TWO_HOSTS:-} ]]; then
   namespaces=(unshare --net --mount --pid --fork --kill-child --mount-proc)
   ((EUID == 0)) || namespaces=(unshare --user --map-root-user "${namespaces[@]:1}")
@@ -55,7 +55,7 @@ for n in 1 2 3; do
   ip link add "to-$n" type veth peer name eth0 netns "${host[n]}"
   ip link set "to-$n" master br0 up
 done
-on() { # on N COMMAND..., in this folder
+on() { # on N COMMAND...: runs it on host N, in this folder
   local at=${host[$1]}
   shift
   nsenter --target "$at" --net --pid --mount sh -c 'cd "$0" && exec "$@"' "$folder" "$@"
@@ -70,7 +70,7 @@ for n in 1 2 3; do
   on $n ip link set lo up
 done
 
-# --- a node on each, as a user starts them ------------------------------------------------------------
+# --- one node per host, started as a user does ----------------------------------------------------------
 
 "$troupe" credentials keys >/dev/null
 for n in 1 2 3; do
@@ -84,7 +84,7 @@ done
 
 # --- the same training, with and without the loss of a host --------------------------------------------
 
-iterations() { # of the log in FILE
+iterations() { # iterations FILE: number of steps in the log
   cat "$1" 2>/dev/null | grep -c state_digest || true
 }
 train() { # train NAME FLAG...
@@ -107,10 +107,10 @@ until (($(iterations moved.jsonl) >= 20)); do
   kill -0 $run 2>/dev/null || failed moved.txt
   sleep 0.05
 done
-kill -9 "${host[2]}" # the first process of that host: the kernel ends all others with it, and the network
+kill -9 "${host[2]}" # the first process of the namespaces: the kernel then ends all others and the network
 wait $run || failed moved.txt node-*.txt
-echo "over two hosts, host 2 is taken away: $(iterations moved.jsonl) iterations"
+echo "two hosts, host 2 disappears: $(iterations moved.jsonl) iterations"
 grep -o 'process:1 moves to the node at [0-9.:]*[0-9]' moved.txt
 grep -o 'the run goes on from iteration [0-9]* as another process kept it' moved.txt | sed 's/from iteration [0-9]* //'
 "$troupe" checkpoint diff undisturbed moved >diff.txt || failed diff.txt
-echo "the weights are the same to the bit"
+echo "the weights have the same bits"

@@ -1,4 +1,4 @@
-// One pipeline stage: a chunk, its parameters and its optimizer. For the stories of two stages.
+// One pipeline stage for the examples: a chunk, its parameters and its optimizer.
 
 #pragma once
 
@@ -21,12 +21,12 @@ struct stage {
         plan(model, {}),
         store(model.units(), 1, by.pool()),
         optimizer(store, recipe.optimizer, rt::whole_ranges(store), by.pool()) {
-    rt::initialise(store, seed);  // by names: the cut changes no bit
+    rt::initialise(store, seed);  // values depend on names, not on the cut into stages
   }
 
   void begin_step() { store.zero_gradients(); }
 
-  /// One micro-batch of a step that has so many; the gradient is that of the mean over them.
+  /// The passes of one of `microbatches` micro-batches; gradients are those of the mean loss.
   std::unique_ptr<rt::chunk_pass> pass(std::uint64_t step, std::int64_t microbatches) {
     const rt::pass_settings settings{
         .seed = seed, .step = step, .loss_scale = 1 / double(microbatches)};

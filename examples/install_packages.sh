@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Installs the Debian 12 packages that Troupe needs, and only those that are missing.
+# Installs the missing Debian 12 packages that Troupe needs.
 #
 #   bash examples/install_packages.sh build        to build the program
-#   bash examples/install_packages.sh build test   to build and run the tests as well
-#   bash examples/install_packages.sh check        what CI checks format, manual pages and completions with
-#   bash examples/install_packages.sh package      to make Debian packages and try them in a chroot
+#   bash examples/install_packages.sh build test   also to build and run the tests
+#   bash examples/install_packages.sh check        CI's tools to check format, manual pages and completions
+#   bash examples/install_packages.sh package      to make Debian packages and test them in a chroot
 #   bash examples/install_packages.sh fuzz         clang++ with libFuzzer, for the preset dev
 #   bash examples/install_packages.sh text         an English text to train on
 #
-# Why each package was chosen: docs/decisions/0001-dependencies.md.
+# docs/decisions/0001-dependencies.md explains the choice of each package.
 set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config
@@ -31,7 +31,7 @@ for group in "$@"; do
     fuzz) wanted+=("${fuzz[@]}") ;;
     text) wanted+=("${text[@]}") ;;
     *)
-      echo "install_packages.sh: there is no group '$group'; there are: build test check fuzz package text" >&2
+      echo "install_packages.sh: unknown group '$group'; groups: build test check fuzz package text" >&2
       exit 2
       ;;
   esac
@@ -53,7 +53,7 @@ fi
 as_root=()
 if ((EUID != 0)); then
   if ! command -v sudo >/dev/null; then
-    echo "install_packages.sh: these packages are missing and only root can install them:" >&2
+    echo "install_packages.sh: packages are missing and only root can install them; run as root:" >&2
     echo "  apt-get install --no-install-recommends ${missing[*]}" >&2
     exit 2
   fi
@@ -66,12 +66,12 @@ trap 'rm -f "$log"' EXIT
 quietly() {
   if ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "$@" >"$log" 2>&1; then
     tail -n 20 "$log" >&2
-    echo "install_packages.sh: '$*' failed; its last lines stand above" >&2
+    echo "install_packages.sh: '$*' failed; its last lines are above" >&2
     exit 2
   fi
 }
 
-# Debian 12 itself has Catch2 version 2. Version 3 is in the backports of the same mirror.
+# Debian 12 has Catch2 version 2. Version 3 is in the backports of the same mirror.
 if [[ " ${missing[*]} " == *" catch2/"* ]] && ! grep -rqs bookworm-backports /etc/apt/sources.list /etc/apt/sources.list.d; then
   mirror=$(sed -n 's/^URIs: *\([^ ]*\).*/\1/p; s/^deb  *\(\[[^]]*\] *\)\{0,1\}\([^ ]*\) .*/\2/p' \
     /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list /etc/apt/sources.list \

@@ -1,4 +1,4 @@
-// A folder that is gone when the story ends.
+// A temporary folder; removed at the end of an example.
 
 #pragma once
 

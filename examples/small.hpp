@@ -1,4 +1,4 @@
-// What the stories train: a model of some thousand parameters, on sequences that count.
+// The model and data of the examples: some thousand parameters, trained on counting sequences.
 
 #pragma once
 
@@ -10,7 +10,7 @@ namespace story {
 
 namespace rt = troupe::runtime;
 
-/// Two layers as Llama has them, with digits for words.
+/// Two Llama-like layers; the vocabulary is the digits.
 inline rt::gpt_config small_gpt() {
   rt::gpt_config c;
   c.layers = 2;
@@ -29,8 +29,7 @@ inline rt::gpt_config small_gpt() {
   return c;
 }
 
-/// Everything that decides a run: the model, the optimizer, its rate, how samples are dealt out.
-/// Times are counted in samples, as Megatron-LM counts them.
+/// The recipe: model, optimizer, learning rate, batches. Times are in samples, as in Megatron-LM.
 inline rt::recipe small_recipe() {
   rt::recipe recipe;
   recipe.model = small_gpt();
@@ -39,9 +38,8 @@ inline rt::recipe small_recipe() {
   return recipe;
 }
 
-/// Sample n counts from a random digit in ones or in twos: "7 8 9 0 1 ..." or "4 6 8 0 2 ...". What
-/// a micro-batch holds is a function of its address alone, so that nothing depends on who asks
-/// when.
+/// Sample n counts from a random digit in steps of one or two: "7 8 9 0 1 ..." or "4 6 8 0 2 ...".
+/// A micro-batch depends only on its address, not on the order of requests.
 class counting final : public rt::batch_source {
  public:
   explicit counting(const rt::recipe& recipe) : recipe_(recipe) {}

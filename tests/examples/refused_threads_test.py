@@ -1,5 +1,5 @@
-"""A program of a user's own, which links troupe::refused_threads, where the system refuses threads: one that is refused
-for a moment changes nothing, and where all are refused the program ends and says why. Run by ctest:
+"""Runs a user's program that links troupe::refused_threads while the system refuses threads. One refused thread must
+have no effect. If the system refuses all further threads, the program must end and report why. Run by ctest:
 
     refused_threads_test.py STORY THREAD_FAULTS
 
@@ -13,23 +13,24 @@ import subprocess
 import sys
 import tempfile
 
-PATIENCE = 100  # seconds, which only a hang reaches
-WHOLE = "exit code 0; tickets that nobody redeemed: 0"
+PATIENCE = 100  # timeout in seconds; only a hang reaches it
+WHOLE = "exit code 0; open tickets: 0"
 
 
 def complaint(story, faults, nth, count, refused):
-    """What is wrong; nothing when it is as it should be."""
+    """Runs the program; returns a complaint, or None."""
     run = subprocess.run([story], capture_output=True, text=True, timeout=PATIENCE, check=False,
                          env={**os.environ, "LD_PRELOAD": faults, "TROUPE_TEST_THREAD_FAULT": f"{nth} {count} {refused}"})
     out = run.stdout + run.stderr
     if run.returncode == 0 and WHOLE in run.stdout:
         return None
     told = "cannot start the thread" in out and "Resource temporarily unavailable" in out
-    # A library's ends the program; one of Troupe's own the run, or, before it, by an exception that nobody catches.
+    # A refused thread of a library ends the program. One of Troupe's ends the run, or, before the run, the program by
+    # an uncaught exception.
     if count > 1 and (told and run.returncode in (2, -signal.SIGABRT)
                       or run.returncode == 0 and "exit code 2" in run.stdout):
         return None
-    return f"{count} threads refused from number {nth} on: ended with {run.returncode}\n{out}"
+    return f"{count} threads refused from number {nth} on: exit code {run.returncode}\n{out}"
 
 
 def main(story, faults):
@@ -42,7 +43,7 @@ def main(story, faults):
                     break
                 refused.unlink()
             if wrong or nth < 5:
-                print(wrong or f"it started {nth - 1} threads, so this test finds nothing")
+                print(wrong or f"the program started only {nth - 1} threads, too few for this test")
                 return 1
             print(f"{nth - 1} threads, {count} refused")
     return 0
