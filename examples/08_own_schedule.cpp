@@ -58,8 +58,7 @@ std::string trained_by(const schedule_settings& schedule) {
               [](const messages::validated&) {}};
     });
   };
-  const auto end
-      = actors::run(actors::prepare(job), {}, {attend});  // returns when all actors ended
+  const auto end = actors::run(actors::prepare(job), {}, {attend});  // waits for all actors
   return end.exit_code == 0 ? out : end.reason;
 }
 

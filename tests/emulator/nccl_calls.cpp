@@ -108,8 +108,7 @@ ncclResult_t start(group_state::bundle what) {
       by->state = ncclInProgress;
   }
   std::thread([what = std::move(what), finished = std::move(finished)]() mutable {
-    std::this_thread::sleep_for(
-        std::chrono::microseconds(200));  // exposes callers that do not poll
+    std::this_thread::sleep_for(std::chrono::microseconds(200));  // exposes missing polls
     push(what, std::move(finished));
     const nccl_lock lock;
     if (what.by->state == ncclInProgress)

@@ -5,21 +5,22 @@
 //   TROUPE_EMULATED_MEMORY        Bytes per device. Default: 2147483648
 //   TROUPE_EMULATED_DRIVER        Version of the driver; 0: no driver. Default: 13000
 //   TROUPE_EMULATED_PROCESSORS    Multiprocessors per device. Default: 4
-//   TROUPE_EMULATED_ARCHITECTURE  Compute capability, 10 * major + minor; or a list with commas,
-//   one per
-//                                 device, whose last entry holds for all further ones. Default: 90
+//   TROUPE_EMULATED_ARCHITECTURE  Compute capability, 10 * major + minor, of each device. A list
+//                                 with commas; the last entry holds for all further devices.
+//                                 Default: 90
 //   TROUPE_EMULATED_THREADS       Host threads that run blocks. Default: number of cores, at most 4
 //   TROUPE_EMULATED_OCCUPIED      Number of a device that another process uses exclusively.
-//   Default: none TROUPE_EMULATED_SEED          Seed of all random choices. Default: 1
+//                                 Default: no device
+//   TROUPE_EMULATED_SEED          Seed of all random choices. Default: 1
 //   TROUPE_EMULATED_DELAY_US      Longest sleep of a stream before an item, in microseconds.
-//   Default: 0 TROUPE_EMULATED_COARSE        1: products of narrow types sum as tensor cores do,
-//   and approximate
-//                                 functions have the largest errors that a device may have.
 //                                 Default: 0
-//   TROUPE_EMULATED_FAULT         Failing calls: "cudaMalloc@3=2" fails the third cudaMalloc with
-//   error 2,
-//                                 "cudaMalloc@3+=2" all from the third on; several with commas. An
-//                                 error of a kernel (700, 719) breaks the device. Default: none
+//   TROUPE_EMULATED_COARSE        1: products of narrow types sum as tensor cores do, and
+//                                 approximate functions have the largest errors that a device may
+//                                 have. Default: 0
+//   TROUPE_EMULATED_FAULT         Failing calls. "cudaMalloc@3=2": the third cudaMalloc fails with
+//                                 error 2. "cudaMalloc@3+=2": all from the third on fail. Several
+//                                 with commas. An error of a kernel (700, 719) breaks the device.
+//                                 Default: no fault
 //
 // A malformed value ends the process with a message.
 

@@ -299,6 +299,5 @@ TEST_CASE("a launch of the backward pass takes as many heads as the workspace al
   CHECK(launches({1, 12, 12, 16384, 64}) == both{6, 2});
   CHECK(launches({32, 32, 8, 1024, 128}) == both{32, 32});  // groups of a sequence
   const auto in_order = backward_split(shape_of({2, 16, 16, 65536, 128}), false, dq_sum::in_order);
-  CHECK(in_order.problem.B * in_order.problem.H
-        == 32);  // 32 MiB per head: uses the whole workspace
+  CHECK(in_order.problem.B * in_order.problem.H == 32);  // 32 MiB per head: the whole workspace
 }

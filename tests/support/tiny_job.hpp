@@ -62,8 +62,8 @@ inline void make_llama(runtime::gpt_config& m) {
   m.heads = 8;
   m.head_size = 8;
   m.qk_norm = true;
-  m.norm_epsilon
-      = 1e-2;  // heads of size 8 come near zero; with 1e-5 rounding would decide the norm
+  // Heads of size 8 have norms near zero; with 1e-5 rounding errors would decide them.
+  m.norm_epsilon = 1e-2;
   m.window = 9;
   m.linear_bias = false;
 }
