@@ -2,12 +2,34 @@
 #include "runtime/core/openmp_environment.hpp"
 #include "runtime/transport/ucx_wire.hpp"
 
+#include <algorithm>
 #include <csignal>
+#include <string_view>
+
+namespace {
+
+/// False for help, and for commands that only look at a run or print: the settings of OpenMP do not
+/// matter there, and executing the program again takes half of their time.
+bool may_compute(int argc, char** argv) {
+  constexpr std::string_view lookers[] = {
+      "status", "ledger", "wait", "stop", "plot", "layout", "completion", "manual", "credentials"};
+  if (argc < 2 || std::ranges::find(lookers, std::string_view(argv[1])) != std::end(lookers))
+    return false;
+  const auto first_flag
+      = std::find_if(argv + 1, argv + argc, [](const char* word) { return *word == '-'; });
+  if (first_flag == argv + argc)
+    return true;
+  const std::string_view flag = *first_flag;
+  return flag != "--help" && flag != "-h" && flag != "--version";
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
-  ::signal(SIGCHLD, SIG_DFL);  // who ignores it, and starts us, would hide how our children end
-  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the call that writes it
+  ::signal(SIGCHLD, SIG_DFL);  // an inherited SIG_IGN would hide how children end
+  ::signal(SIGXFSZ, SIG_IGN);  // writing beyond the size limit is an error of that call
   troupe::runtime::choose_settings_of_ucx();
-  troupe::runtime::run_with_settings_of_openmp(argv);
+  if (may_compute(argc, argv))
+    troupe::runtime::run_with_settings_of_openmp(argv);
   return troupe::command::run_program({argv + 1, argv + argc});
 }
