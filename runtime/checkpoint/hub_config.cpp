@@ -12,6 +12,8 @@ namespace {
 
 using kernels::activation;
 
+constexpr double usual_rotary_base = 10000;
+
 /// The fields of a config.json. A field that is null counts as absent, as in the hub's own reader.
 class hub_fields {
  public:
@@ -107,7 +109,26 @@ void require_divisible(const hub_fields& in, const char* what, const char* by) {
                       in.size(by));
 }
 
+/// GPT-2's fields have two names in transformers. Where both are there they must agree.
+void refuse_contradicting_names(const hub_fields& in) {
+  constexpr std::pair<const char*, const char*> names[]
+      = {{"n_embd", "hidden_size"},
+         {"n_positions", "max_position_embeddings"},
+         {"n_head", "num_attention_heads"},
+         {"n_layer", "num_hidden_layers"}};
+  for (const auto& [name, alias] : names)
+    if (const auto* one = in.find(name), *other = in.find(alias);
+        one != nullptr && other != nullptr && *one != *other)
+      throw input_error("{}: '{}' is {} and '{}', another name of it, is {}: remove one of the two",
+                        in.where(),
+                        name,
+                        shown(*one),
+                        alias,
+                        shown(*other));
+}
+
 gpt_config gpt2_config(const hub_fields& in) {
+  refuse_contradicting_names(in);
   in.require("scale_attn_weights", true);
   in.require("scale_attn_by_inverse_layer_idx", false);
   in.require("add_cross_attention", false);
@@ -188,19 +209,40 @@ void read_scaling(const hub_fields& in, const hub_fields& rope, gpt_config& x) {
       rope.require(key.c_str(), nullptr);
 }
 
-/// Since version 5 the hub's library writes rope_parameters instead of rope_theta and rope_scaling.
+/// transformers 5 writes rope_parameters, older versions rope_theta and rope_scaling. Where both
+/// are there it takes rope_scaling alone, and so do we; a base that would get lost is refused.
+const char* rotary_field(const hub_fields& in) {
+  const auto* scaling = in.find("rope_scaling");
+  if (scaling == nullptr || scaling->empty())
+    return "rope_parameters";
+  const auto* other = in.find("rope_parameters");
+  if (other == nullptr || !other->is_object() || !other->contains("rope_theta"))
+    return "rope_scaling";
+  const auto* inside = scaling->is_object() ? &*scaling : nullptr;
+  const auto theta = inside != nullptr && inside->contains("rope_theta")
+                         ? inside->at("rope_theta")
+                         : nlohmann::json(in.number("rope_theta", usual_rotary_base));
+  if (theta != other->at("rope_theta"))
+    throw input_error(
+        "{}: 'rope_scaling' and 'rope_parameters' are both there, and their bases differ "
+        "(rope_theta {} and {}): remove one of the two fields",
+        in.where(),
+        shown(theta),
+        shown(other->at("rope_theta")));
+  return "rope_scaling";
+}
+
 void read_rotary(const hub_fields& in, gpt_config& x) {
-  constexpr double usual = 10000;
   in.require("partial_rotary_factor", 1.0);
   x.position = position_embedding::rope;
-  x.rotary_base = in.number("rope_theta", usual);
-  for (const auto* key : {"rope_scaling", "rope_parameters"})
-    if (const auto* fields = in.find(key); fields != nullptr) {
-      const hub_fields rope(*fields, fmt::format("{}, {}", in.where(), key));
-      x.rotary_base = rope.number("rope_theta", x.rotary_base);
-      x.scaling = rope_scaling::none;
-      read_scaling(in, rope, x);
-    }
+  x.rotary_base = in.number("rope_theta", usual_rotary_base);
+  const auto* field = rotary_field(in);
+  const auto* fields = in.find(field);
+  if (fields == nullptr)
+    return;
+  const hub_fields rope(*fields, fmt::format("{}, {}", in.where(), field));
+  x.rotary_base = rope.number("rope_theta", x.rotary_base);
+  read_scaling(in, rope, x);
 }
 
 /// Qwen 2 is a Llama with biases of queries, keys and values; Qwen 3 one whose queries and keys are

@@ -299,6 +299,46 @@ TEST_CASE("the rotary base is read in both formats of transformers", "[checkpoin
   CHECK(hub_config(config.dump(), "it").rotary_base == 1e6);
 }
 
+TEST_CASE("rope_scaling beside rope_parameters is what transformers takes", "[checkpoint]") {
+  auto config = llama_json();
+  config["max_position_embeddings"] = 64;
+  config["rope_theta"] = 500000.0;
+  config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 500000.0}};
+  auto x = hub_config(config.dump(), "it");
+  CHECK(x.scaling == rope_scaling::none);
+  config["rope_scaling"] = nlohmann::json::object();  // false for Python
+  CHECK(hub_config(config.dump(), "it") == x);
+  config["rope_scaling"]
+      = {{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 16}};
+  x = hub_config(config.dump(), "it");
+  CHECK(x.scaling == rope_scaling::yarn);
+  CHECK(x.scaling_factor == 4);
+  CHECK(x.scaling_positions == 16);
+  CHECK(x.rotary_base == 500000);
+
+  config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 2.0}};
+  config["rope_parameters"] = {{"rope_type", "llama3"}, {"factor", 8.0}, {"rope_theta", 500000.0}};
+  x = hub_config(config.dump(), "it");
+  CHECK(x.scaling == rope_scaling::none);
+  CHECK(x.rotary_interpolation == 2);
+
+  config.erase("rope_theta");  // transformers would take 10000
+  CHECK_THAT(refusal(config.dump()),
+             ContainsSubstring("'rope_scaling' and 'rope_parameters'") && ContainsSubstring("10000")
+                 && ContainsSubstring("500000"));
+  config["rope_scaling"]["rope_theta"] = 500000;
+  CHECK(hub_config(config.dump(), "it") == x);
+}
+
+TEST_CASE("two names of one field of a GPT-2 must agree", "[checkpoint]") {
+  auto config = gpt2_json();
+  config["hidden_size"] = 4;
+  CHECK(hub_config(config.dump(), "it") == hub_config(gpt2_json().dump(), "it"));
+  config["hidden_size"] = 8;
+  CHECK_THAT(refusal(config.dump()),
+             ContainsSubstring("'n_embd' is 4") && ContainsSubstring("'hidden_size'"));
+}
+
 TEST_CASE("rotary scaling of the hub equals that of transformers", "[checkpoint][golden]") {
   const auto golden = nlohmann::json::parse(
       read_text(troupe::tests::source_dir() + "/tests/golden/rotary/golden.json"));
