@@ -54,13 +54,19 @@ void find_tokenizer(const runtime::checkpoint_reader& from,
       = flags.tokenizer.empty() ? runtime::described_choice(description, run) : choice_of(given);
   const auto text = runtime::make_tokenizer(choice);
   runtime::require_described(*text, description);
-  what.end_of_document = text->end_of_document();
+  if (text->names_end_of_document())
+    what.end_of_document = text->end_of_document();
   if (runtime::family_of(choice.type) == runtime::tokenizer_family::gpt2) {
     what.vocab_file = choice.vocab_file;
     what.merge_file = choice.merge_file;
   }
+  const bool two_files = !what.vocab_file.empty();  // these are written in another form
   for (const auto& file : runtime::tokenizer_files(choice))
-    what.tokenizer_files.emplace_back(file.path, file.name);
+    if (!two_files || !file.decides)
+      what.tokenizer_files.emplace_back(file.path, file.name);
+  // Without training no document has ended with that token.
+  if (from.manifest().iteration > 0 && choice.type != runtime::null_tokenizer::type_name)
+    what.added_end = what.end_of_document;
 }
 
 int export_to_hub(const export_flags& flags) {
@@ -78,6 +84,8 @@ int export_to_hub(const export_flags& flags) {
               : flags.type == "float16" ? runtime::stored_type::f16
                                         : runtime::stored_type::f32;
   what.shard_bytes = std::uint64_t(flags.shard_gigabytes * 1e9);
+  what.origin
+      = runtime::kept_hub_origin(fs::absolute(from.folder()).lexically_normal().parent_path());
   find_tokenizer(from, flags, what);
   const auto bytes = runtime::hub_bytes(what);
   {
@@ -95,7 +103,8 @@ int export_to_hub(const export_flags& flags) {
              from.manifest().iteration,
              runtime::human_bytes(double(bytes)),
              flags.type,
-             what.tokenizer_files.empty() ? "without a tokenizer" : "with its tokenizer");
+             what.tokenizer_files.empty() && what.vocab_file.empty() ? "without a tokenizer"
+                                                                     : "with its tokenizer");
   return 0;
 }
 
@@ -127,6 +136,7 @@ int import_from_hub(const import_flags& flags) {
   const runtime::directory_lock lock(flags.save);
   runtime::require_no_checkpoints(flags.save);
   runtime::keep_tokenizer(description, flags.save);  // before the checkpoint that needs it is there
+  runtime::keep_hub_origin(flags.hub, flags.save);
   fs::path folder;
   {
     runtime::progress_bar bar("importing", count, "parameters");

@@ -7,6 +7,7 @@
 #include "actors/job/prepare.hpp"
 #include "actors/job/run.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
+#include "runtime/checkpoint/hub_origin.hpp"
 #include "runtime/checkpoint/json.hpp"
 #include "runtime/checkpoint/listing.hpp"
 #include "runtime/checkpoint/save_lock.hpp"
@@ -241,6 +242,15 @@ std::shared_ptr<actors::prepared_job> prepare(const runtime::training_job& job,
   }
 }
 
+/// Keeps what an export writes back of the folder of the hub with which the training began.
+void keep_origin(const runtime::training_job& job, const std::string& start) {
+  const auto& where = job.checkpoints;
+  if (!start.empty())
+    runtime::pass_on_hub_origin(std::filesystem::path(start).parent_path(), where.save);
+  else if (!where.load_hub.empty())
+    runtime::keep_hub_origin(where.load_hub, where.save);
+}
+
 /// Whether the latest checkpoint there is of a run with this tokenizer.
 bool was_saved_with(const std::filesystem::path& save, const std::string& tokenizer) {
   try {
@@ -366,8 +376,10 @@ actors::outcome carry_out(const runtime::training_job& job,
     runtime::keep_tokenizer(job.tokenizer_description, job.checkpoints.save, [&job] {
       return was_saved_with(job.checkpoints.save, job.tokenizer_description);
     });
-  if (!job.checkpoints.save.empty())
+  if (!job.checkpoints.save.empty()) {
+    keep_origin(job, prepared->description.start);
     save_configuration(job.checkpoints.save, request.configuration);
+  }
   const bool any_step = prepared->description.iteration < job.train_iterations && !job.skip_train;
   if (any_step) {
     tell(neediest(groups));

@@ -208,7 +208,11 @@ void write_hub_model(const fs::path& dir,
                      const hub_export& what,
                      const hub_source& read,
                      const std::function<void(std::uint64_t)>& advance) {
-  const auto config = hub_config_json(what.model, what.end_of_document, what.type);
+  const bool returned = describes(what.origin, what.model);
+  const auto config = returned ? returned_config(what.origin, what.model, what.added_end, what.type)
+                               : hub_config_json(what.model, what.end_of_document, what.type);
+  const auto generation
+      = returned ? returned_generation_config(what.origin, what.added_end) : std::string();
   const auto tensors = hub_tensors(what.model);
   const auto files = files_of(tensors, what);
   staged_folder folder(fs::absolute(dir).lexically_normal());
@@ -218,11 +222,14 @@ void write_hub_model(const fs::path& dir,
   if (files.size() > 1)
     write_index(folder.path() / "model.safetensors.index.json", files, done);
   write_text(folder.path() / "config.json", config);
+  if (!generation.empty())
+    write_text(folder.path() / "generation_config.json", generation);
   if (!what.vocab_file.empty())
     write_hub_tokenizer(folder.path(), what);
-  else
-    for (const auto& [file, name] : what.tokenizer_files)
-      write_text(folder.path() / name, read_text(file));
+  for (const auto& [file, name] : what.tokenizer_files) {
+    make_folder((folder.path() / name).parent_path());
+    write_text(folder.path() / name, read_text(file));
+  }
   folder.publish();
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "runtime/checkpoint/hub.hpp"
+#include "runtime/checkpoint/hub_origin.hpp"
 #include "runtime/tensor/box.hpp"
 
 #include <cstdint>
@@ -57,8 +58,11 @@ struct hub_export {
   stored_type type = stored_type::f32;           ///< f32, bf16 or f16, rounded to nearest
   std::uint64_t shard_bytes = 5'000'000'000;     ///< at most so much in a file, one tensor at least
   std::filesystem::path vocab_file, merge_file;  ///< of a byte-level BPE, or none
-  /// Copied as they are, if those two are none: where they are, and their names there.
+  /// Copied as they are: where they are, and their names there. Of a byte-level BPE those beside
+  /// its two files, in place of what write_hub_tokenizer writes.
   std::vector<std::pair<std::filesystem::path, std::string>> tokenizer_files;
+  hub_origin origin = {};                      ///< where it describes the model
+  std::optional<std::int32_t> added_end = {};  ///< one more id to stop at than the origin's
 };
 
 /// vocab.json and merges.txt as they are, and tokenizer.json, the same in the form of the hub's

@@ -58,16 +58,22 @@ bool has_number_of_ids(const std::string& type) {
   return family == tokenizer_family::null || family == tokenizer_family::tiktoken;
 }
 
-/// What lies in a tokenizer's folder and decides no id, but what chats are written with.
-void add_configuration(const fs::path& folder, std::vector<tokenizer_file>& to) {
+/// What lies in a tokenizer's folder and decides no id: what chats are written with, and the same
+/// tokenizer in the forms that other programs read.
+void add_configuration(const fs::path& folder, bool forms, std::vector<tokenizer_file>& to) {
   const auto add = [&](const char* name) {
     std::error_code failure;
-    if (const auto file = folder / name; fs::exists(file, failure))
+    if (const auto file = folder / name;
+        fs::exists(file, failure) && std::ranges::count(to, name, &tokenizer_file::name) == 0)
       to.push_back({file, name, false});
   };
   for (const auto* name : naming_end_of_document)
     add(name);
   add("chat_template.jinja");
+  add("added_tokens.json");
+  if (forms)
+    for (const auto* name : {"vocab.json", "merges.txt", "tokenizer.model"})
+      add(name);
 }
 
 void add_further_templates(const fs::path& folder, std::vector<tokenizer_file>& to) {
@@ -217,8 +223,11 @@ std::vector<tokenizer_file> tokenizer_files(const tokenizer_choice& choice) {
   std::vector<tokenizer_file> out;
   for (const auto& file : files_of(choice.type))
     out.push_back({choice.*file.path, file.kept});
-  if (family_of(choice.type) == tokenizer_family::hub)
-    add_configuration(choice.model.parent_path(), out);
+  if (out.empty())
+    return out;
+  const auto folder = out.front().path.parent_path();
+  add_configuration(folder, family_of(choice.type) == tokenizer_family::hub, out);
+  add_further_templates(folder, out);
   return out;
 }
 
@@ -235,13 +244,9 @@ void keep_tokenizer(const std::string& description,
                     const fs::path& folder,
                     const std::function<bool()>& is_known) {
   const auto from = parsed(description).choice;
-  auto files = tokenizer_files(from);
+  const auto files = tokenizer_files(from);
   if (files.empty())
     return;
-  const auto given = files.front().path.parent_path();
-  if (family_of(from.type) != tokenizer_family::hub)  // of a Hub folder it is there already
-    add_configuration(given, files);
-  add_further_templates(given, files);
   const auto to = folder / kept_folder;
   make_folder(to);
   if (files.back().path.parent_path().filename() == further_templates)

@@ -24,8 +24,8 @@ struct tokenizer_file {
   bool decides = true;  ///< about ids; else it may change but for the end of a document
 };
 
-/// The files that the choice names, and those beside a tokenizer.json that say which token ends a
-/// document and how chats are written.
+/// The files that the choice names, and those beside them that say which token ends a document and
+/// how chats are written; beside a tokenizer.json also the same tokenizer in other forms.
 std::vector<tokenizer_file> tokenizer_files(const tokenizer_choice& choice);
 
 /// Where keep_tokenizer puts files.

@@ -174,6 +174,79 @@ TEST_CASE("a model without a hub format is refused with all reasons", "[checkpoi
   CHECK_FALSE(fs::exists(dir / "out"));
 }
 
+TEST_CASE("an export writes back what the imported folder says and Troupe does not use",
+          "[checkpoint]") {
+  const scratch_folder dir;
+  auto x = llama();
+  x.window = -1;
+  fs::create_directory(dir / "theirs");
+  auto config = nlohmann::json::parse(hub_config_json(x, {}));
+  config.erase("torch_dtype");
+  config["dtype"] = "bfloat16";
+  config["architectures"] = {"TheirModel"};
+  config["auto_map"] = {{"AutoModel", "theirs.TheirModel"}};
+  config["bos_token_id"] = 0;
+  config["eos_token_id"] = {4, 5};
+  config["pad_token_id"] = 6;
+  config["use_cache"] = true;
+  config["attention_dropout"] = 0.25;
+  config["of_a_later_version"] = {{"a", 1}};
+  write_text(dir / "theirs" / "config.json", config.dump());
+  const std::string generation = R"({"eos_token_id": [4, 5], "temperature": 0.6})";
+  write_text(dir / "theirs" / "generation_config.json", generation);
+  keep_hub_origin(dir / "theirs", dir / "run");
+  pass_on_hub_origin(dir / "run", dir / "next");
+
+  hub_export what{.model = x, .end_of_document = 3, .origin = kept_hub_origin(dir / "next")};
+  what.model.hidden_dropout = 0.1;
+  what.model.sequence = 8;
+  write_hub_model(dir / "out", what, numbered);
+  auto expected = config;
+  expected["dtype"] = "float32";
+  expected["architectures"] = {"LlamaForCausalLM"};
+  expected.erase("auto_map");
+  const auto written = [&](const char* folder, const char* file) {
+    return nlohmann::json::parse(read_text(dir / folder / file));
+  };
+  CHECK(written("out", "config.json") == expected);
+  CHECK(read_text(dir / "out" / "generation_config.json") == generation);
+
+  what.added_end = 5;  // the documents of the training ended with it
+  write_hub_model(dir / "trained", what, numbered);
+  CHECK(written("trained", "config.json") == expected);
+  what.added_end = 3;
+  write_hub_model(dir / "further", what, numbered);
+  CHECK(written("further", "config.json")["eos_token_id"] == nlohmann::json({4, 5, 3}));
+  CHECK(written("further", "generation_config.json")["eos_token_id"] == nlohmann::json({4, 5, 3}));
+  CHECK(written("further", "generation_config.json")["temperature"] == 0.6);
+
+  what.model.vocabulary = 8;  // tokens were added
+  write_hub_model(dir / "larger", what, numbered);
+  CHECK(written("larger", "config.json")["vocab_size"] == 8);
+  CHECK(written("larger", "config.json")["pad_token_id"] == 6);
+  what.model.norm_epsilon = 0.5;  // another model
+  write_hub_model(dir / "other", what, numbered);
+  CHECK(written("other", "config.json")["eos_token_id"] == 3);
+  CHECK_FALSE(fs::exists(dir / "other" / "generation_config.json"));
+}
+
+TEST_CASE("one id to stop at stays one number", "[checkpoint]") {
+  auto x = llama();
+  auto config = nlohmann::json::parse(hub_config_json(x, 4));
+  const auto ends = [&](std::optional<std::int32_t> added) {
+    return nlohmann::json::parse(
+        returned_config({.config = config.dump()}, x, added, stored_type::f32))["eos_token_id"];
+  };
+  CHECK(ends({}) == 4);
+  CHECK(ends(4) == 4);
+  CHECK(ends(5) == nlohmann::json({4, 5}));
+  config["eos_token_id"] = nullptr;
+  CHECK(ends({}).is_null());
+  CHECK(ends(5) == 5);
+  config["eos_token_id"] = "end";
+  CHECK_THROWS_WITH(ends(5), ContainsSubstring("'eos_token_id'"));
+}
+
 TEST_CASE("large models are split into several files with an index", "[checkpoint]") {
   const scratch_folder dir;
   auto x = llama();

@@ -1,0 +1,120 @@
+#include "runtime/checkpoint/hub_origin.hpp"
+
+#include "runtime/checkpoint/hub_export.hpp"
+#include "runtime/checkpoint/json.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/core/json_text.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+constexpr const char* kept_folder = "hub";
+constexpr const char* config_file = "config.json";
+constexpr const char* generation_file = "generation_config.json";
+
+bool is_there(const fs::path& file) {
+  std::error_code failure;
+  return fs::exists(file, failure);
+}
+
+std::string text_of(const fs::path& file) {
+  return is_there(file) ? read_text(file) : std::string();
+}
+
+/// The fields in their order.
+ordered_json fields_of(const std::string& text, const char* file) {
+  if (!parse_json(text, fmt::format("the kept {}", file)).is_object())
+    throw input_error("cannot export: the kept {} is no JSON object", file);
+  return ordered_json_value(text);
+}
+
+/// Adds `end` to the ids at which a text stops.
+void add_end(ordered_json& fields, std::int32_t end, const char* file) {
+  auto& ids = fields["eos_token_id"];
+  if (ids.is_null()) {
+    ids = end;
+    return;
+  }
+  if (!ids.is_array())
+    ids = ordered_json::array({ids});
+  if (!std::ranges::all_of(ids, [](const auto& id) { return id.is_number_integer(); }))
+    throw input_error("cannot export: 'eos_token_id' in the kept {} is no id and no list of ids",
+                      file);
+  if (std::ranges::find(ids, ordered_json(end)) == ids.end())
+    ids.push_back(end);
+  if (ids.size() == 1)
+    ids = ordered_json(ids.front());
+}
+
+}  // namespace
+
+void keep_hub_origin(const fs::path& hub, const fs::path& run) {
+  make_folder(run / kept_folder);
+  for (const auto* name : {config_file, generation_file})
+    if (is_there(hub / name))
+      write_text(run / kept_folder / name, read_text(hub / name));
+    else if (is_there(run / kept_folder / name))
+      fs::remove(run / kept_folder / name);
+}
+
+void pass_on_hub_origin(const fs::path& from, const fs::path& run) {
+  if (is_there(from / kept_folder / config_file) && !is_there(run / kept_folder / config_file))
+    keep_hub_origin(from / kept_folder, run);
+}
+
+hub_origin kept_hub_origin(const fs::path& run) {
+  return {.config = text_of(run / kept_folder / config_file),
+          .generation_config = text_of(run / kept_folder / generation_file)};
+}
+
+bool describes(const hub_origin& origin, const gpt_config& model) {
+  if (origin.config.empty())
+    return false;
+  auto there = hub_config(origin.config, "the kept config.json");
+  there.sequence = model.sequence;
+  there.vocabulary = model.vocabulary;
+  there.padded_vocabulary = model.padded_vocabulary;
+  there.hidden_dropout = model.hidden_dropout;
+  there.attention_dropout = model.attention_dropout;
+  there.init_std = model.init_std;
+  there.gain_offset = model.gain_offset;
+  return there == model;
+}
+
+std::string returned_config(const hub_origin& origin,
+                            const gpt_config& model,
+                            std::optional<std::int32_t> end,
+                            stored_type type) {
+  auto fields = fields_of(origin.config, config_file);
+  const auto ours = ordered_json_value(hub_config_json(model, {}, type));
+  fields["architectures"] = ours.at("architectures");
+  fields["vocab_size"] = ours.at("vocab_size");
+  const bool renamed = fields.contains("dtype");  // since version 5 of transformers
+  if (renamed)
+    fields["dtype"] = ours.at("torch_dtype");
+  if (!renamed || fields.contains("torch_dtype"))
+    fields["torch_dtype"] = ours.at("torch_dtype");
+  fields.erase("auto_map");  // names programs that are not exported
+  if (end)
+    add_end(fields, *end, config_file);
+  return json_text(fields, 2) + "\n";
+}
+
+std::string returned_generation_config(const hub_origin& origin, std::optional<std::int32_t> end) {
+  if (origin.generation_config.empty())
+    return {};
+  auto fields = fields_of(origin.generation_config, generation_file);
+  if (!end || !fields.contains("eos_token_id"))
+    return origin.generation_config;
+  add_end(fields, *end, generation_file);
+  return json_text(fields, 2) + "\n";
+}
+
+}  // namespace troupe::runtime
