@@ -99,10 +99,10 @@ void find_parts(const runtime::training_job& job, messages::job_description& out
   out.validates = runtime::has_documents(job, runtime::data_split::valid);
   if (!out.validates)
     runtime::log_warning(
-        "`data.split` {} leaves no document for validation, so none will be done; give validation "
-        "a "
-        "larger share or set `watch.eval_batches` 0",
-        job.data.split);
+        "`data.split` {} leaves {} for validation, so none will be done; give validation a larger "
+        "share or set `watch.eval_batches` 0",
+        job.data.split,
+        job.data.sft ? "no conversation with an answer within `model.sequence`" : "no document");
 }
 
 /// The manifest's model does not prove the extents of its tensors.

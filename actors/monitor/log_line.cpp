@@ -36,7 +36,8 @@ void since_last_line::add(const runtime::step_report& x) {
   ++steps;
   ms += x.elapsed_ms;
   if (!x.was_skipped()) {
-    loss += x.lm_loss;
+    loss += x.has_no_loss() ? 0 : x.lm_loss;
+    losses += x.has_no_loss() ? 0 : 1;
     return;
   }
   ++skipped;
@@ -102,8 +103,8 @@ std::string log_line(const runtime::step_report& x,
                       x.tokens_per_second * speedup,
                       x.learning_rate,
                       x.global_batch_size);
-  if (since.steps > since.skipped)
-    line += fmt::format(" lm loss: {:.6E} |", since.loss / (since.steps - since.skipped));
+  if (since.losses > 0)
+    line += fmt::format(" lm loss: {:.6E} |", since.loss / since.losses);
   if (x.scale.is_used())
     line += fmt::format(" loss scale: {:.1f} |", x.scale.value);
   if (!x.was_skipped())
@@ -129,8 +130,8 @@ std::string short_line(const runtime::step_report& x,
   const double mean_ms = since.ms / since.steps;
   const double speedup = x.elapsed_ms > 0 && mean_ms > 0 ? x.elapsed_ms / mean_ms : 1;
   std::vector<std::string> parts = {fmt::format("iter {}/{}", x.iteration, train_iterations)};
-  if (since.steps > since.skipped)
-    parts.push_back(fmt::format("loss {:.4f}", since.loss / (since.steps - since.skipped)));
+  if (since.losses > 0)
+    parts.push_back(fmt::format("loss {:.4f}", since.loss / since.losses));
   if (since.skipped > 0)
     parts.push_back(fmt::format("skipped {}", since.skipped));
   if (!x.was_skipped())
@@ -149,6 +150,10 @@ std::string short_line(const runtime::step_report& x,
 }
 
 std::string evaluation_line(const runtime::validation_report& x, bool is_short) {
+  if (std::isnan(x.loss))
+    return fmt::format(" {} at iteration {}: no loss, as no token of its samples counts",
+                       x.test ? "test" : "validation",
+                       x.iteration);
   const double perplexity = std::exp(std::min(20.0, x.loss));
   if (is_short)
     return fmt::format(" {} at iteration {}  loss {:.4f}  perplexity {:.4g}",

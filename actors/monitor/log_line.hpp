@@ -12,9 +12,9 @@ namespace troupe::actors {
 
 /// Sums between two lines.
 struct since_last_line {
-  double loss = 0;  ///< of steps with an update
+  double loss = 0;  ///< of steps with an update and a loss
   double ms = 0;
-  int steps = 0, skipped = 0, nan = 0;
+  int steps = 0, losses = 0, skipped = 0, nan = 0;
 
   void add(const runtime::step_report& x);
 };

@@ -133,6 +133,11 @@ void monitor_book::add(const messages::committed& x) {
     executed_ = x;
   }
   record(report);
+  if (report.has_no_loss() && !std::exchange(told_of_no_loss_, true))
+    runtime::log_warning(
+        "iteration {}: no token of its samples counts for the loss, so it has none and teaches "
+        "nothing; such steps are left out of the mean loss, and no later one is reported",
+        report.iteration);
   since_.add(report);
   last_ = report;
   if (has_line(report.iteration))

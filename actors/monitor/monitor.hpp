@@ -86,6 +86,7 @@ class monitor_book {
   pipeline_since_start pipeline_;
   messages::committed executed_;  ///< the newest timed step
   bool concluded_ = false;
+  bool told_of_no_loss_ = false;
 };
 
 class monitor_state {

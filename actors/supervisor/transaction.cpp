@@ -257,9 +257,7 @@ void supervisor_state::end_evaluation_round() {
   // A shortened validation is not reported, because it used other samples.
   if (evaluation_.microbatches == 0) {
     const runtime::validation_report report{
-        at_.iteration,
-        evaluation_.loss.total / std::max(evaluation_.loss.tokens, 1.0),
-        evaluation_.test};
+        at_.iteration, evaluation_.loss.mean(), evaluation_.test};
     const auto fact = [&] {
       const auto by = pen();
       if (evaluation_.test)

@@ -11,7 +11,9 @@
 
 #include "runtime/autograd/tape.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 
 namespace troupe::runtime {
 
@@ -164,6 +166,11 @@ variable cached_attention(tape& tape,
 struct loss_value {
   double total = 0;   ///< sum over the rows that count
   double tokens = 0;  ///< number of rows that count
+
+  /// Per row that counts; NaN where none does.
+  double mean() const {
+    return tokens > 0 ? total / std::max(tokens, 1.0) : std::numeric_limits<double>::quiet_NaN();
+  }
 };
 
 /// The scalar whose gradient a micro-batch computes.

@@ -10,6 +10,12 @@
 
 namespace troupe::runtime {
 
+bool has_label(const conversation_source& source, std::int64_t conversation, std::int64_t length) {
+  return std::ranges::any_of(source.answers(conversation), [&](const token_range& answer) {
+    return std::max(answer.first, 1) < std::min<std::int64_t>(answer.second, length);
+  });
+}
+
 sft_dataset::sft_dataset(std::shared_ptr<const conversation_source> source,
                          const split_matrix& split,
                          data_split part,
@@ -31,6 +37,19 @@ sft_dataset::sft_dataset(std::shared_ptr<const conversation_source> source,
     throw input_error("cannot make the {} data: there is no conversation for them in '{}'",
                       to_string(part),
                       tokens.prefix().string());
+  const auto learnt = [&] {
+    for (auto i = range.begin; i < range.end; ++i)
+      if (has_label(*source_, i, options.sequence_length))
+        return true;
+    return false;
+  };
+  if (!learnt())
+    throw input_error(
+        "cannot make the {} data: no conversation for them in '{}' has a token of an answer within "
+        "the first {}, so there is nothing to learn; give a longer `model.sequence`",
+        to_string(part),
+        tokens.prefix().string(),
+        options.sequence_length);
   starts_ = {0};
   // The last sample may yet grow by the next epoch, and does not count.
   for (std::uint64_t epoch = 0;

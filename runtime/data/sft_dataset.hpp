@@ -27,12 +27,16 @@ struct sft_dataset_options {
   cancel_token stop = {};       ///< looked at while the order is made
 };
 
+/// Whether a token of an answer is the label of one of the first `length` tokens.
+bool has_label(const conversation_source& source, std::int64_t conversation, std::int64_t length);
+
 /// Immutable; any number of threads may read at once. What sample i is depends on the source, the
 /// split, S and the seed alone, not on how many samples were asked for. Memory: 4 bytes a
 /// conversation and epoch, 8 a sample.
 class sft_dataset final : public sample_dataset {
  public:
-  /// The conversations that `split` gives to `part`. Throws input_error when there are none.
+  /// The conversations that `split` gives to `part`. Throws input_error when there are none, and
+  /// when none of them has a label.
   sft_dataset(std::shared_ptr<const conversation_source> source,
               const split_matrix& split,
               data_split part,

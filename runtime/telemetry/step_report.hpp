@@ -5,6 +5,7 @@
 #include "runtime/core/double_bits.hpp"
 #include "runtime/core/hash.hpp"
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 
@@ -52,7 +53,7 @@ struct step_report {
   std::uint64_t consumed_samples = 0;  ///< after this step
   std::uint64_t consumed_tokens = 0;   ///< after this step
   std::int64_t global_batch_size = 0;
-  double lm_loss = 0;        ///< mean over the tokens of the step that count in the loss
+  double lm_loss = 0;        ///< mean over the tokens of the step that count; NaN where none does
   double grad_norm = 0;      ///< before clipping; infinity if not finite
   double learning_rate = 0;  ///< of this step's update
   double elapsed_ms = 0;
@@ -67,13 +68,15 @@ struct step_report {
   pipeline_times pipeline = {};
 
   bool was_skipped() const { return skipped.in_a_row > 0; }
+  /// No token of a step that was updated with counts for the loss.
+  bool has_no_loss() const { return !was_skipped() && std::isnan(lm_loss); }
 
   friend bool operator==(const step_report&, const step_report&) = default;
 };
 
 struct validation_report {
   std::uint64_t iteration = 0;
-  double loss = 0;
+  double loss = 0;    ///< NaN where no token counts
   bool test = false;  ///< on the test set
 
   friend bool operator==(const validation_report&, const validation_report&) = default;

@@ -65,7 +65,7 @@ step_verdict decide(const recipe& recipe, const training_position& at, const ste
     loss.total += part.total;
     loss.tokens += part.tokens;
   }
-  out.loss = loss.total / std::max(loss.tokens, 1.0);
+  out.loss = loss.mean();
   const double mean = mean_of_rows(recipe, at, loss);
   out.grad_norm = total_norm(result.norms) / at.scale.factor() * mean;
   out.fault = fault_of(result);
@@ -89,7 +89,7 @@ step_verdict decide(const recipe& recipe, const training_position& at, const ste
     ++skipped.iterations;
     ++skipped.in_a_row;
     skipped.samples += std::uint64_t(global_batch_size(recipe.batch, std::int64_t(at.consumed)));
-    skipped.nan += std::isfinite(out.loss) ? 0 : 1;
+    skipped.nan += std::isfinite(loss.total) ? 0 : 1;
     return out;
   }
   skipped.in_a_row = 0;

@@ -74,7 +74,7 @@ struct step_verdict {
   std::uint64_t before = 0;
 
   update_decision update;  ///< with a fault: only the learning rate that the step would have had
-  double loss = 0;         ///< mean over the tokens that count
+  double loss = 0;         ///< mean over the tokens that count; NaN where none does
   double grad_norm = 0;    ///< before clipping, without the loss scale
   skipped_steps skipped;   ///< after this step
   loss_scale scale;        ///< after this step

@@ -233,16 +233,37 @@ std::string added_tokens_text(const training_job& job) {
 
 /// "; 3 conversations are longer than 64 tokens and cut there"
 std::string cut_text(const data_settings& data, std::int64_t length) {
-  std::int64_t cut = 0;
+  std::int64_t cut = 0, lost = 0;
   for (const auto& prefix : prefixes_of(data)) {
-    const indexed_dataset tokens(prefix, objects_of(data));
-    for (std::int64_t i = 0; i < tokens.sequences(); ++i)
-      cut += tokens.length(i) > length ? 1 : 0;
+    const conversation_source source(prefix, objects_of(data));
+    for (std::int64_t i = 0; i < source.tokens().sequences(); ++i)
+      if (source.tokens().length(i) > length) {
+        ++cut;
+        lost += has_label(source, i, length) ? 0 : 1;
+      }
   }
+  if (lost > 0)
+    log_warning(
+        "{} whole answer beyond the first {} and {} nothing: give a longer `model.sequence`",
+        counted(lost, "conversation has its", "conversations have their"),
+        counted(length, "token"),
+        lost == 1 ? "teaches" : "teach");
   return cut > 0 ? fmt::format("; {} longer than {} and cut there",
                                counted(cut, "conversation is", "conversations are"),
                                counted(length, "token"))
                  : "";
+}
+
+bool has_labels(const training_job& job,
+                const split_matrix& split,
+                data_split part,
+                const std::filesystem::path& prefix) {
+  const conversation_source source(prefix, objects_of(job.data));
+  const auto range = split.of(part, source.tokens().sequences());
+  for (auto i = range.begin; i < range.end; ++i)
+    if (has_label(source, i, job.training.model.sequence))
+      return true;
+  return false;
 }
 
 std::shared_ptr<const sft_dataset> open_conversations(const training_job& job,
@@ -311,6 +332,12 @@ void validate_data(const training_job& job,
       collect(wrong, [&] { indexed_dataset(prefix, objects_of(data)); });
   if (data.fim.enabled)
     validate_fim(job, unknown, wrong);
+  if (data.end_of_document < 0 && !unknown.tokenizer
+      && (data.mock || data.eod_mask_loss || data.reset_position_ids || data.reset_attention_mask))
+    wrong.emplace_back(
+        "`data.mock`, `data.eod_mask_loss`, `data.reset_position_ids` and "
+        "`data.reset_attention_mask` need a token that ends documents, and the tokenizer names "
+        "none: put a tokenizer_config.json with its \"eos_token\" beside its tokenizer.json");
   collect(wrong, [&] {
     if (!split_matrix(data.split).share(data_split::train))
       throw input_error("`data.split` {} leaves nothing to train on: its first share must not be 0",
@@ -423,6 +450,8 @@ bool has_documents(const training_job& job, data_split part) {
   const auto split = split_for(job.data, part);
   const auto& prefixes = blend_for(job.data, part).prefixes;
   return std::any_of(prefixes.begin(), prefixes.end(), [&](const auto& prefix) {
+    if (job.data.sft)
+      return has_labels(job, split, part, prefix);
     const indexed_dataset tokens(prefix, objects_of(job.data));
     const auto range = split.of(part, tokens.sequences());
     for (auto i = range.begin; i < range.end; ++i)

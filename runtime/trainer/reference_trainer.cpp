@@ -122,7 +122,7 @@ double reference_trainer::evaluate(const batch_source& source, std::int64_t batc
       loss.tokens += part.tokens;
     }
   }
-  return loss.total / std::max(loss.tokens, 1.0);
+  return loss.mean();
 }
 
 void reference_trainer::resume_at(std::uint64_t iteration,

@@ -4,6 +4,8 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <cmath>
+
 using namespace troupe;
 using Catch::Matchers::ContainsSubstring;
 
@@ -45,6 +47,28 @@ TEST_CASE("a short line fits 80 columns with any numbers", "[actors]") {
   actors::since_last_line skipped;
   skipped.add(x);
   CHECK_THAT(actors::short_line(x, skipped, 3, {}), ContainsSubstring("iter 2/3  skipped 1  lr"));
+}
+
+TEST_CASE("steps in which no token counts are left out of the mean loss", "[actors]") {
+  runtime::step_report x{.iteration = 1, .lm_loss = 5};
+  actors::since_last_line since;
+  since.add(x);
+  x.iteration = 2;
+  x.lm_loss = NAN;
+  since.add(x);
+  CHECK_THAT(actors::short_line(x, since, 2, {}), ContainsSubstring("loss 5.0000"));
+  CHECK_THAT(actors::log_line(x, since, 2, {}),
+             ContainsSubstring("lm loss: 5.000000E+00 |")
+                 && ContainsSubstring("number of nan iterations:   0"));
+  actors::since_last_line nothing;
+  nothing.add(x);
+  CHECK_THAT(actors::short_line(x, nothing, 2, {}), !ContainsSubstring("loss"));
+  CHECK_THAT(actors::log_line(x, nothing, 2, {}), !ContainsSubstring("lm loss"));
+}
+
+TEST_CASE("a validation in which no token counts has no loss and no perplexity", "[actors]") {
+  CHECK(actors::evaluation_line({7, NAN, false}, GENERATE(false, true))
+        == " validation at iteration 7: no loss, as no token of its samples counts");
 }
 
 TEST_CASE("a test is distinguished from a validation", "[actors]") {

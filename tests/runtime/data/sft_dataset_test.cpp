@@ -117,6 +117,19 @@ TEST_CASE("a conversation that is too long for a sample keeps its beginning", "[
   CHECK(none.mask == std::vector<float>(S, 0));
 }
 
+TEST_CASE("conversations without an answer in a sample are refused where there are no others",
+          "[data]") {
+  const scratch_folder folder;
+  const auto prefix
+      = write_talks(folder, {"abcdefghijK", "abcdefghL"});  // answers from 8 and 10 on
+  CHECK_THROWS_MATCHES(
+      open(prefix, {}), input_error, MessageMatches(ContainsSubstring("nothing to learn")));
+  const conversation_source source(prefix);
+  CHECK_FALSE(has_label(source, 1, S));
+  CHECK(has_label(source, 1, S + 1));
+  CHECK(open(write_talks(folder, {"abcdefghijK", "abcdefgHL"}), {}).size() == 2);
+}
+
 TEST_CASE("the rest of a sample after its conversations is padding", "[data]") {
   const scratch_folder folder;
   const auto data = open(write_talks(folder, talks), {});

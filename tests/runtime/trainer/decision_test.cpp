@@ -57,6 +57,8 @@ TEST_CASE("a loss per token divides gradients by the step's token count before c
   auto empty = finite();
   empty.losses = {{0, 0}, {0, 0}};
   const auto none = decide(recipe, {.iteration = 3, .consumed = 30}, empty);
+  CHECK(std::isnan(none.loss));  // a mean over nothing is not a perfect loss
+  CHECK(none.fault.empty());
   CHECK(none.grad_norm == 5);
   CHECK(none.update.gradient_scale == 1);
 }
