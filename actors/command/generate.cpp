@@ -42,9 +42,10 @@ runtime::generation_request request_for(const std::string& prompt,
                      && std::equal(before.begin(), before.end(), out.prompt.begin());
   if (flags.framed && !there)
     out.prompt.insert(out.prompt.begin(), before.begin(), before.end());
-  out.end_of_document = text.end_of_document();
+  out.end_of_document = text.names_end_of_document() ? text.end_of_document() : -1;
+  out.ids = text.vocabulary_size();
   if (out.prompt.empty())
-    out.prompt.push_back(out.end_of_document);
+    out.prompt.push_back(text.end_of_document());
   out.tokens = flags.tokens;
   out.sampling = sampling_of(flags);
   out.number = number;

@@ -78,6 +78,12 @@ std::int64_t tokens_allowed(const generation_request& what, const model_spec& mo
   return std::min(what.tokens, model.embedding.positions - std::int64_t(what.prompt.size()) + 1);
 }
 
+/// Number of ids to draw from: the last rows of a padded vocabulary have no token.
+std::int64_t drawn_from(const generation_request& what, const model_spec& model) {
+  const auto all = model.head.vocabulary;
+  return what.ids > 0 ? std::min(what.ids, all) : all;
+}
+
 /// State of one of the texts that grow together.
 struct growing_text {
   const generation_request* what = nullptr;
@@ -220,7 +226,7 @@ std::vector<generation_end> generate(const chunk& whole,
       require_finite(
           own.first(std::size_t(model.head.vocabulary)), what[b].prompt.size() + i, store.type());
       const auto number = uniform(text.key, std::uint64_t(text.drawn++));
-      fresh[b][0] = draw(own, model.head.vocabulary, what[b].sampling, number, drawing);
+      fresh[b][0] = draw(own, drawn_from(what[b], model), what[b].sampling, number, drawing);
       if (fresh[b][0] == what[b].end_of_document)
         text.end = generation_end::end_of_document;
       else if (!visit(b, fresh[b][0]))

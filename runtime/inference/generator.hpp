@@ -36,7 +36,8 @@ enum class generation_end : std::uint8_t {
 struct generation_request {
   std::vector<std::int32_t> prompt;  ///< at least one token
   std::int64_t tokens = 0;           ///< maximum
-  std::int32_t end_of_document = 0;
+  std::int32_t end_of_document = 0;  ///< -1: none
+  std::int64_t ids = 0;              ///< tokens have a smaller id; 0: any id of the vocabulary
   sampling_settings sampling;
   std::uint64_t number = 0;  ///< number of the prompt; keys its random numbers
 };

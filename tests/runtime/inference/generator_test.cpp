@@ -118,6 +118,27 @@ TEST_CASE("decoding in narrow types equals that in float up to rounding", "[infe
   }
 }
 
+TEST_CASE("ids without a token are never drawn", "[inference]") {
+  fresh_model m(small(position_embedding::rope, 2));
+  auto what = request(40, {.temperature = 1, .seed = 1});
+  std::int32_t largest = 0;
+  for (const auto id : m.text(what).first)
+    largest = std::max(largest, id);
+  REQUIRE(largest >= 4);
+  what.ids = 4;
+  const auto found = m.text(what).first;
+  CHECK(found.size() == 40);
+  for (const auto id : found)
+    CHECK(id < 4);
+  what.sampling = greedy();
+  for (const auto id : m.text(what).first)
+    CHECK(id < 4);
+  what.ids = 1 << 20;
+  const auto all = m.text(what).first;
+  what.ids = 0;
+  CHECK(m.text(what).first == all);
+}
+
 TEST_CASE("generation with a cache gives the text of a full computation", "[inference]") {
   const auto position = GENERATE(
       position_embedding::learned_absolute, position_embedding::rope, position_embedding::none);
