@@ -40,21 +40,24 @@ std::vector<std::size_t> borders_in(std::string_view text) {
   return out;
 }
 
-/// Calls permute() for what lies between separators, but for what is empty; for what follows the
-/// last one, even then.
+enum class empty_pieces { dropped, kept };
+
+/// Calls permute() for the pieces between separators that are not empty, and for the piece after
+/// the last separator. A separator behind an empty piece is `dropped` or `kept`.
 template <class F>
 void each_piece(std::span<const std::int32_t> in,
                 std::int32_t separator,
+                empty_pieces empty,
                 std::vector<std::int32_t>& out,
                 F&& permute) {
   std::size_t begin = 0;
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (in[i] != separator)
       continue;
-    if (i > begin) {
+    if (i > begin)
       permute(in.subspan(begin, i - begin));
+    if (i > begin || empty == empty_pieces::kept)
       out.push_back(separator);
-    }
     begin = i + 1;
   }
   permute(in.subspan(begin));
@@ -159,18 +162,19 @@ void fill_in_middle::permute_document(std::span<const std::int32_t> document,
     out.insert(out.end(), document.begin(), document.end());
     return;
   }
-  each_piece(document, split_, out, [&](std::span<const std::int32_t> fragment) {
+  const auto permute_fragment = [&](std::span<const std::int32_t> fragment) {
     permute(fragment, settings_.fragment_rate, draws, out);
-  });
+  };
+  each_piece(document, split_, empty_pieces::kept, out, permute_fragment);
 }
 
 std::size_t fill_in_middle::apply(std::uint64_t sample, std::span<std::int32_t> text) const {
   numpy_random_state draws(std::uint32_t(seed_ + sample));
   tokens out;
   out.reserve(text.size() + 16);
-  each_piece(text, end_, out, [&](std::span<const std::int32_t> document) {
-    permute_document(document, draws, out);
-  });
+  const auto permute_whole
+      = [&](std::span<const std::int32_t> document) { permute_document(document, draws, out); };
+  each_piece(text, end_, empty_pieces::dropped, out, permute_whole);
   const auto size = std::min(out.size(), text.size());
   const auto rest = std::copy_n(out.begin(), size, text.begin());
   std::fill(rest, text.end(), pad_);

@@ -46,7 +46,8 @@ class fill_in_middle {
   std::int32_t end_of_document() const { return end_; }  ///< what it cuts documents at
 
   /// `text` becomes what sample `sample` is trained on. Documents end at the token that ends them;
-  /// one that is empty goes, with its end, unless it is the last. Each that is drawn becomes text,
+  /// one that is empty goes, with its end, unless it is the last. Tokens that end fragments all
+  /// stay. Each that is drawn becomes text,
   /// without its special tokens; two borders are drawn between its characters; the three parts are
   /// tokenized, each by itself. A byte that is no part of valid UTF-8 is a character, or a part of
   /// one with its neighbours (Unicode Standard, section 3.9). What is then too long loses its end;

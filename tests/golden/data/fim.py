@@ -47,11 +47,11 @@ def tokens(text):
     return out
 
 
-def split(ids, at):
-    """What lies between, and whether a separator follows."""
+def split(ids, at, keep):
+    """The pieces between separators, and whether a separator follows. Without `keep` empty pieces go, but the last."""
     begin = 0
     for end, last in [(i, False) for i, x in enumerate(ids) if x == at] + [(len(ids), True)]:
-        if last or end > begin:
+        if last or keep or end > begin:
             yield ids[begin:end], not last
         begin = end + 1
 
@@ -75,14 +75,16 @@ def document(ids, case, rng):
     if not rng.binomial(1, case["rate"]):
         return ids
     out = []
-    for part, follows in split(ids, FILE):
-        out += cut(part, case["fragment_rate"], case, rng) + [FILE] * follows
+    for part, follows in split(ids, FILE, True):  # Megatron-LM drops separators behind nothing
+        if part or not follows:
+            part = cut(part, case["fragment_rate"], case, rng)
+        out += part + [FILE] * follows
     return out
 
 
 def sample(number, ids, case):
     rng, out = numpy.random.RandomState(SEED + number), []
-    for part, follows in split(ids, EOD):
+    for part, follows in split(ids, EOD, False):
         out += document(part, case, rng) + [EOD] * follows
     used = min(len(out), len(ids))
     return out[:used] + [PAD] * (len(ids) - used), used

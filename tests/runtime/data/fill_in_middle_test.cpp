@@ -100,6 +100,28 @@ TEST_CASE("a Bernoulli draw equals numpy's binomial(1, p)", "[data][golden]") {
       CHECK(random.bernoulli(row[0]) == (expected == 1));
 }
 
+TEST_CASE("tokens between fragments all stay", "[data]") {
+  auto settings = always(0);
+  settings.split_sample = "<|endoftext|>";
+  settings.eod_token = "<fim-pad>";
+  settings.pad_token = "th";
+  settings.fragment_rate = 0;  // so a document stays what it was
+  const fill_in_middle fim(settings, fim_tokenizer(), 1);
+  for (const ids& document : {ids{'a', eod, 'b'},
+                              ids{eod, 'a', 'b'},
+                              ids{'a', eod, eod, 'b'},
+                              ids{eod, eod, 'a', eod, eod},
+                              ids{'a', eod, eod, eod, 'b', pad_id, eod, 'c', pad_id}}) {
+    auto text = document;
+    CHECK(fim.apply(0, text) == text.size());
+    CHECK(text == document);
+  }
+  settings.rate = 0;
+  ids ends{pad_id, 'a', pad_id, pad_id, 'b'};  // documents that are empty go
+  CHECK(fill_in_middle(settings, fim_tokenizer(), 1).apply(0, ends) == 3);
+  CHECK(ids(ends.begin(), ends.begin() + 3) == ids{'a', pad_id, 'b'});
+}
+
 TEST_CASE("the three parts make the text, in the order of the special tokens", "[data]") {
   const std::string text = "in the beginning was the w\xC3\xB6rd";
   for (const double spm_rate : {0.0, 1.0}) {
