@@ -108,15 +108,24 @@ void declare(command_line& line, tokenizer_flags& to) {
                       "vocab.txt.",
               .resume = at_resume::told},
              text(to.folder));
-  line.value({.name = "--tiktoken-pattern",
-              .field = "tokenizer.pattern",
-              .type = "NAME",
-              .default_value = "by the file's name; v2 of a JSON file",
-              .help = "How a TikTokenizer cuts a text; v1 and v2 are of Megatron-LM's JSON files.",
-              .megatron = "",
-              .resume = at_resume::told},
-             one_of(to.pattern,
-                    {"r50k_base", "p50k_base", "cl100k_base", "o200k_base", "llama3", "v1", "v2"}));
+  line.value(
+      {.name = "--tiktoken-pattern",
+       .field = "tokenizer.pattern",
+       .type = "NAME",
+       .default_value = "by the file's name; v2 of a JSON file",
+       .help = "How a TikTokenizer cuts a text, and its special tokens; llama3.1 is of Llama "
+               "3.1 and later; v1 and v2 are of Megatron-LM's JSON files.",
+       .megatron = "",
+       .resume = at_resume::told},
+      one_of(to.pattern,
+             {"r50k_base",
+              "p50k_base",
+              "cl100k_base",
+              "o200k_base",
+              "llama3",
+              "llama3.1",
+              "v1",
+              "v2"}));
   line.value({.name = "--tiktoken-num-special-tokens",
               .field = "tokenizer.special_tokens",
               .type = "N",

@@ -51,6 +51,7 @@ struct encoding {
   const char* end;
 };
 
+/// As Meta's tokenizer.py of the first release names them.
 std::vector<special> llama3_specials() {
   std::vector<special> out;
   const auto add = [&out](const std::string& name) {
@@ -72,6 +73,28 @@ std::vector<special> llama3_specials() {
   return out;
 }
 
+/// As models/llama3/tokenizer.py of llama-models 0.3.0: of Llama 3.1 and later.
+std::vector<special> llama3_1_specials() {
+  std::vector<special> out;
+  for (const auto* name : {"begin_of_text",
+                           "end_of_text",
+                           "reserved_special_token_0",
+                           "reserved_special_token_1",
+                           "finetune_right_pad_id",
+                           "step_id",
+                           "start_header_id",
+                           "end_header_id",
+                           "eom_id",
+                           "eot_id",
+                           "python_tag",
+                           "image"})
+    out.push_back({128000 + std::int32_t(out.size()), fmt::format("<|{}|>", name)});
+  for (int reserved = 2; out.size() < 256; ++reserved)
+    out.push_back({128000 + std::int32_t(out.size()),
+                   fmt::format("<|reserved_special_token_{}|>", reserved)});
+  return out;
+}
+
 const std::vector<encoding>& encodings() {
   constexpr auto end = end_of_document_text;
   static const std::vector<encoding> all = {
@@ -89,6 +112,7 @@ const std::vector<encoding>& encodings() {
        end},
       {"o200k_base", false, o200k_words, 199998, {{199999, end}, {200018, "<|endofprompt|>"}}, end},
       {"llama3", false, llama3_words, 128000, llama3_specials(), "<|end_of_text|>"},
+      {"llama3.1", false, llama3_words, 128000, llama3_1_specials(), "<|end_of_text|>"},
       {"v1", true, v1_words, 0, {}, "</s>"},
       {"v2", true, v2_words, 0, {}, "</s>"}};
   return all;
@@ -103,7 +127,7 @@ const encoding& encoding_of(const std::filesystem::path& file, const std::string
       file.string(),
       name.empty() ? "nothing says how it cuts a text" : "the pattern '" + name + "' is not for it",
       json ? "is JSON" : "is lines of a token and its rank",
-      json ? "v1 or v2" : "r50k_base, p50k_base, cl100k_base, o200k_base or llama3");
+      json ? "v1 or v2" : "r50k_base, p50k_base, cl100k_base, o200k_base, llama3 or llama3.1");
 }
 
 /// Bytes by rank. Ranks that no token has are empty.

@@ -14,7 +14,8 @@
 namespace troupe::runtime {
 
 struct tiktoken_choice {
-  /// Of lines: r50k_base, p50k_base, cl100k_base, o200k_base or llama3. Of JSON: v1 or v2.
+  /// Of lines: r50k_base, p50k_base, cl100k_base, o200k_base, llama3 or llama3.1. Of JSON: v1 or
+  /// v2.
   std::string pattern;
   std::int32_t special_tokens = 1000;      ///< JSON: ids before the first rank
   std::int32_t vocabulary_size = 1 << 17;  ///< JSON: special tokens and the first ranks

@@ -81,6 +81,20 @@ void require_gpt2_words(const fs::path& folder) {
     of("one with an added_tokens.json");
 }
 
+/// The pattern of a Llama 3. Version 3.1 and later have other special tokens and stretched
+/// positions, which config.json or Meta's params.json tell.
+const char* llama3_pattern(const fs::path& folder) {
+  const auto config = beside(folder / "config.json"), meta = beside(folder / "params.json");
+  const auto stretched = [&](const char* key) {
+    const auto found = config.find(key);
+    return found != config.end() && found->is_object() && text_of(*found, "rope_type") == "llama3";
+  };
+  const auto scaled = meta.find("use_scaled_rope");
+  const bool later = stretched("rope_scaling") || stretched("rope_parameters")
+                     || (scaled != meta.end() && *scaled == true);
+  return later ? "llama3.1" : "llama3";
+}
+
 /// Of SentencePiece, or a list of tiktoken as Llama 3's: lines of base64 and a rank.
 tokenizer_choice of_model(const fs::path& folder, const fs::path& file) {
   if (is_there(folder / "added_tokens.json"))
@@ -95,7 +109,7 @@ tokenizer_choice of_model(const fs::path& folder, const fs::path& file) {
   if (!is_lines)
     return {.type = "SentencePieceTokenizer", .model = file};
   // Its pattern is not in it. Llama 3 alone names such a file so.
-  return {.type = "TikTokenizer", .model = file, .pattern = "llama3"};
+  return {.type = "TikTokenizer", .model = file, .pattern = llama3_pattern(folder)};
 }
 
 tokenizer_choice of_bert(const fs::path& folder, const fs::path& file) {

@@ -165,6 +165,29 @@ TEST_CASE("tiktoken files in both formats give its ids", "[tokenizer][golden]") 
   CHECK(described_tokenizer(description, folder / "run")->fingerprint() == by_lines->fingerprint());
 }
 
+TEST_CASE("Llama 3.1 has other special tokens than Llama 3 with the same file", "[tokenizer]") {
+  const scratch_folder folder;
+  write_text(folder / "tokenizer.model", lines_of(all().at("tiktoken").at("tokens")));
+  const auto with = [&](const char* pattern) {
+    return make_tokenizer(
+        {.type = "TikTokenizer", .model = folder / "tokenizer.model", .pattern = pattern});
+  };
+  const auto first = with("llama3"), later = with("llama3.1");
+  const auto encoded = [](const tokenizer& by, const char* text) {
+    return by.encode(text, special_tokens::recognised);
+  };
+  CHECK(encoded(*later, "<|finetune_right_pad_id|><|eom_id|><|eot_id|><|python_tag|>")
+        == ids{128004, 128008, 128009, 128010});
+  CHECK(encoded(*later, "<|reserved_special_token_2|>") == ids{128012});
+  CHECK(encoded(*later, "<|reserved_special_token_245|>") == ids{128255});
+  CHECK(encoded(*first, "<|eom_id|>").size() > 1);
+  CHECK(encoded(*first, "<|eot_id|><|reserved_special_token_250|>") == ids{128009, 128255});
+  for (const auto* by : {first.get(), later.get()}) {
+    CHECK(by->vocabulary_size() == 128256);
+    CHECK(by->end_of_document() == 128001);
+  }
+}
+
 TEST_CASE("an invalid tiktoken file is refused with the reason", "[tokenizer]") {
   const scratch_folder folder;
   const auto file = folder / "x.tiktoken";
@@ -254,6 +277,11 @@ TEST_CASE("the other files of a folder decide which tokenizer it is, if any", "[
   write_text(folder / "tokenizer.model", "IQ== 0\nIg== 1\n");
   CHECK(tokenizer_in(folder.path()).type == "TikTokenizer");
   CHECK(tokenizer_in(folder.path()).pattern == "llama3");
+  write_text(folder / "params.json", R"({"use_scaled_rope": true})");
+  CHECK(tokenizer_in(folder.path()).pattern == "llama3.1");
+  std::filesystem::remove(folder / "params.json");
+  write_text(folder / "config.json", R"({"rope_scaling": {"rope_type": "llama3"}})");
+  CHECK(tokenizer_in(folder.path()).pattern == "llama3.1");
 }
 
 TEST_CASE("characters that a model does not know are unknown, left out or refused", "[tokenizer]") {
