@@ -17,22 +17,24 @@ namespace {
 
 using numbers = std::array<float, 3>;
 
-// Jordan's own; those of leloykun's search, five in turn; and Amsel et al.: "The Polar Express",
-// 2025, whose last goes on.
+// The sets of Emerging-Optimizers v0.3.0, which Megatron-LM d98e8a64 uses (muon_utils.py). simple
+// is Jordan's. quintic is from leloykun's search: five sets in turn. polar_express is from Amsel et
+// al., "The Polar Express", 2025 (arXiv:2505.16932), divided by 1.01^degree as in its Algorithm 1;
+// the library divides since 2025-11-11. Its last set repeats.
 constexpr numbers simple[] = {{3.4445F, -4.7750F, 2.0315F}};
 constexpr numbers quintic[] = {{4.0848F, -6.8946F, 2.9270F},
                                {3.9505F, -6.3029F, 2.6377F},
                                {3.7418F, -5.5913F, 2.3037F},
                                {2.8769F, -3.1427F, 1.2046F},
                                {2.8366F, -3.0525F, 1.2012F}};
-constexpr numbers polar_express[] = {{7.2086F, -15.5131F, 9.0178F},
-                                     {3.9623F, -2.5813F, 0.4542F},
-                                     {3.9466F, -2.5765F, 0.4544F},
-                                     {3.8991F, -2.5671F, 0.4566F},
-                                     {3.7186F, -2.5308F, 0.4653F},
-                                     {3.1390F, -2.3073F, 0.4733F},
-                                     {2.1715F, -1.5246F, 0.3885F},
-                                     {1.8648F, -1.2224F, 0.3577F}};
+constexpr numbers polar_express[] = {{8.2051F, -22.9019F, 16.4607F},
+                                     {4.0664F, -2.8612F, 0.5184F},
+                                     {3.9096F, -2.8234F, 0.5250F},
+                                     {3.2856F, -2.4153F, 0.4853F},
+                                     {2.2779F, -1.6198F, 0.3985F},
+                                     {1.8726F, -1.2307F, 0.3585F},
+                                     {1.8564F, -1.2132F, 0.3568F},
+                                     {1.8750F, -1.2500F, 0.3750F}};
 
 const numbers& numbers_of(muon_coefficients which, std::size_t step) {
   switch (which) {

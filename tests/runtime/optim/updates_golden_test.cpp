@@ -63,7 +63,7 @@ TEST_CASE("each optimizer updates as PyTorch and the papers' formulas", "[optim]
       = json::parse(read_text(troupe::tests::source_dir() + "/tests/golden/optim/updates.json"));
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
   CAPTURE(int(where));
-  REQUIRE(golden["cases"].size() == 8);
+  REQUIRE(golden["cases"].size() == 9);
   for (const auto& x : golden["cases"]) {
     CAPTURE(x["kind"].get<std::string>(), x["settings"].dump());
     resident_store store(units_of(golden), 1, {});
