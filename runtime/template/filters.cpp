@@ -17,7 +17,9 @@ namespace {
 template <class Change>
 value changed_text(evaluator& with, const value& to, const arguments& given, Change&& change) {
   const given_arguments got(with, "this filter", given, {});
-  auto out = change(text_of(with.use, to));
+  const auto text = text_of(with.use, to);
+  with.use.look_at(text.size());
+  auto out = change(text);
   return to.is_marked() ? value::marked(std::move(out)) : value(std::move(out));
 }
 
@@ -70,14 +72,15 @@ value indent(evaluator& with, const value& to, const arguments& given) {
                       : repeat_text(with, " ", got.whole(0, 4));
   const bool blank = got.truth(2, false);
   const auto text = text_of(with.use, to) + "\n";  // as Jinja, so that the last line end counts
+  with.use.look_at(text.size());
   std::string out = got.truth(1, false) ? by : "";
-  const auto all = lines(text);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    with.use.make_text(all[i].size() + by.size() + 1);
-    if (i > 0)
-      out += all[i].empty() && !blank ? "\n" : "\n" + by;
-    out += all[i];
-  }
+  bool first = true;
+  for_each_line(text, false, [&](std::string_view line) {
+    with.use.make_text(line.size() + by.size() + 1);
+    if (!std::exchange(first, false))
+      out += line.empty() && !blank ? "\n" : "\n" + by;
+    out += line;
+  });
   return out;
 }
 
@@ -275,6 +278,7 @@ value format_text(evaluator& with, const value& to, const arguments& given) {
 value word_count(evaluator& with, const value& to, const arguments& given) {
   const given_arguments got(with, "|wordcount", given, {});
   const auto text = text_of(with.use, to);
+  with.use.look_at(text.size());
   std::int64_t count = 0;
   bool inside = false;
   for (std::size_t at = 0; at < text.size();) {

@@ -15,7 +15,7 @@ value attribute_path(evaluator& with, const value& of, const value& path) {
     return with.item_of(of, path);
   if (path.text() == nullptr)
     with.use.fail("an 'attribute' must be a name");
-  with.use.make_text(path.text()->size());
+  with.use.make_part(path.text()->size());
   auto out = of;
   std::string_view rest = *path.text();
   for (;;) {
@@ -33,7 +33,8 @@ value attribute_path(evaluator& with, const value& of, const value& path) {
 value folded(evaluator& with, const value& of) {
   if (of.text() == nullptr)
     return of;
-  with.use.make_text(of.text()->size());
+  with.use.make_part(of.text()->size());
+  with.use.look_at(of.text()->size());
   return lower(*of.text());
 }
 
@@ -73,7 +74,8 @@ void sort_keyed(evaluator& with, std::vector<keyed>& all, bool backwards) {
       auto i = left, j = middle;
       for (auto k = left; k < end; ++k) {
         const bool right = i == middle || (j < end && before(from[j], from[i]));
-        to[k] = from[right ? j++ : i++];
+        with.use.step();
+        to[k] = std::move(from[right ? j++ : i++]);
       }
     }
     std::swap(from, to);
@@ -116,10 +118,12 @@ value unique(evaluator& with, const value& to, const arguments& given) {
   const given_arguments got(with, "|unique", given, {"case_sensitive", "attribute"});
   std::map<std::string, bool> seen;
   values out;
-  for (const auto& item : elements_of(with.use, to))
+  for (const auto& item : elements_of(with.use, to)) {
+    with.use.make_part(0);
     if (seen.emplace(key_text(with.use, sort_key(with, item, got[1], got.truth(0, false))), true)
             .second)
       out.push_back(item);
+  }
   return make_sequence(with.use, std::move(out), form::generator);
 }
 

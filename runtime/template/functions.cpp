@@ -17,7 +17,9 @@ std::string tail_of(const std::string& written) {
   auto from = written.size() > most ? written.size() - most : 0;
   while (from < written.size() && (static_cast<unsigned char>(written[from]) & 0xc0) == 0x80)
     ++from;
-  return fmt::format("{}{}", from > 0 ? "..." : "", quoted(std::string_view(written).substr(from)));
+  std::string out = from > 0 ? "..." : "";
+  quote(std::string_view(written).substr(from), [&](std::string_view part) { out += part; });
+  return out;
 }
 
 value raise(evaluator& with, const arguments& given) {
@@ -110,7 +112,7 @@ value range_of(evaluator& with, const arguments& given) {
     if (__builtin_add_overflow(next, step, &next))
       break;
   }
-  with.use.step(out->items.size());
+  with.use.make_elements(out->items.size());
   return value::sequence_pointer(std::move(out));
 }
 

@@ -13,7 +13,7 @@ namespace troupe::runtime::jinja {
 struct limits {
   std::size_t source = std::size_t{1} << 20;  ///< bytes of the template
   std::uint64_t steps = 10'000'000;  ///< expressions, elements and 64ths of bytes looked at
-  std::size_t text = std::size_t{256} << 20;   ///< bytes of all texts made on the way
+  std::size_t text = std::size_t{256} << 20;   ///< bytes of all texts and lists made on the way
   std::size_t output = std::size_t{64} << 20;  ///< bytes of the result
 };
 
@@ -43,9 +43,29 @@ class meter {
   void make_text(std::size_t bytes) {
     text_ += bytes;
     if (text_ > may_.text || bytes > may_.text)
-      fail(fmt::format("the template makes texts of more than {} MiB", may_.text >> 20));
+      fail_text();
     step(1 + bytes / 64);
   }
+
+  /// So many elements of a list are about to be made.
+  void make_elements(std::size_t count) {
+    constexpr std::size_t bytes = 40, of_list = 128;
+    if (count > may_.text)
+      fail_text();
+    text_ += of_list + bytes * count;
+    if (text_ > may_.text)
+      fail_text();
+    step(1 + count);
+  }
+
+  /// A text of so many bytes is about to be made that is an element of a list.
+  void make_part(std::size_t bytes) {
+    constexpr std::size_t of_text = 100;
+    make_text(bytes + of_text);
+  }
+
+  /// The characters of so many bytes are about to be looked at one by one.
+  void look_at(std::size_t bytes) { step(1 + bytes / 8); }
 
   void write(std::size_t before, std::size_t bytes) const {
     if (before + bytes > may_.output)
@@ -70,6 +90,10 @@ class meter {
   };
 
  private:
+  [[noreturn]] void fail_text() const {
+    fail(fmt::format("the template makes texts and lists of more than {} MiB", may_.text >> 20));
+  }
+
   const std::string& name_;
   const limits may_;
   std::uint64_t steps_ = 0;

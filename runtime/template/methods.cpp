@@ -26,6 +26,7 @@ value split_at_spaces(evaluator& with, std::string_view text, std::int64_t most,
   values out;
   auto rest = stripped(text, from_right ? side::right : side::left);
   while (!rest.empty()) {
+    with.use.make_part(0);
     std::size_t begin = 0, end = rest.size();
     if (most >= 0 && std::int64_t(out.size()) >= most) {
       out.emplace_back(rest);
@@ -80,7 +81,7 @@ value split_at(evaluator& with,
     const auto at = first_of(rest, between);
     if (at == std::string_view::npos)
       break;
-    with.use.step();
+    with.use.make_part(at);
     out.emplace_back(turned(rest.substr(0, at)));
     rest.remove_prefix(at + between.size());
   }
@@ -127,6 +128,8 @@ value find_in(evaluator& with, const value& of, const arguments& given, bool las
   if (begin > end)
     return std::int64_t{-1};
   const auto inside = text.substr(begin, end - begin);
+  if (last)
+    with.use.make_text(text.size() + part.size());  // last_of turns both
   const auto at = last ? last_of(inside, part) : first_of(inside, part);
   if (at == std::string_view::npos)
     return std::int64_t{-1};
@@ -247,10 +250,12 @@ value index_in(evaluator& with, const value& of, const arguments& given) {
 
 value lines_in(evaluator& with, const value& of, const arguments& given) {
   const given_arguments got(with, "splitlines()", given, {"keepends"});
-  with.use.make_text(of.text()->size());
+  with.use.look_at(of.text()->size());
   values out;
-  for (auto& line : lines(*of.text(), got.truth(0, false)))
-    out.emplace_back(std::move(line));
+  for_each_line(*of.text(), got.truth(0, false), [&](std::string_view line) {
+    with.use.make_part(line.size());
+    out.emplace_back(line);
+  });
   return make_sequence(with.use, std::move(out));
 }
 
@@ -272,6 +277,7 @@ value padded(evaluator& with, const value& of, const arguments& given, bool left
 value elements_of_dict(evaluator& with, const value& of, const arguments& given, form which) {
   const given_arguments got(with, "items(), keys() and values()", given, {});
   values out;
+  with.use.make_elements(of.dict()->items.size());
   for (const auto& [key, is] : of.dict()->items)
     out.push_back(which == form::keys     ? key
                   : which == form::values ? is
@@ -307,6 +313,7 @@ value same(evaluator&, const value& of, const arguments&) {
     const given_arguments got(with, "a method of str", given, {});        \
     const auto& text = *of.text();                                        \
     with.use.make_text(text.size());                                      \
+    with.use.look_at(text.size());                                        \
     return result;                                                        \
   }
 

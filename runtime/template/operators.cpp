@@ -108,11 +108,11 @@ value repeated(evaluator& with, const value& what, std::int64_t times) {
     return out;
   }
   const auto& items = what.elements()->items;
+  constexpr std::uint64_t most = std::uint64_t{1} << 40;
+  with.use.make_elements(count > most / (items.size() + 1) ? most : items.size() * count);
   values out;
-  for (std::uint64_t i = 0; i < count && !items.empty(); ++i) {
-    with.use.step(items.size());
+  for (std::uint64_t i = 0; i < count && !items.empty(); ++i)
     out.insert(out.end(), items.begin(), items.end());
-  }
   return make_sequence(with.use, std::move(out), what.elements()->is);
 }
 
@@ -124,6 +124,11 @@ bool is_repeatable(const value& of) {
 std::string escaped(evaluator& with, const value& of) {
   if (of.is_marked())
     return *of.text();
+  constexpr std::size_t longest = 5;
+  const auto marks = std::ranges::count_if(*of.text(), [](char c) {
+    return std::string_view("&<>'\"").find(c) != std::string_view::npos;
+  });
+  with.use.make_text(of.text()->size() + longest * std::size_t(marks));
   std::string out;
   for (const char c : *of.text())
     switch (c) {
@@ -145,7 +150,6 @@ std::string escaped(evaluator& with, const value& of) {
       default:
         out.push_back(c);
     }
-  with.use.make_text(out.size());
   return out;
 }
 
@@ -159,6 +163,7 @@ std::optional<value> concatenated(evaluator& with, const value& a, const value& 
   }
   for (const auto which : {form::list, form::tuple})
     if (a.has_form(which) && b.has_form(which)) {
+      with.use.make_elements(a.elements()->items.size() + b.elements()->items.size());
       auto items = a.elements()->items;
       items.insert(items.end(), b.elements()->items.begin(), b.elements()->items.end());
       return make_sequence(with.use, std::move(items), which);
@@ -180,10 +185,11 @@ std::vector<std::size_t> indices(evaluator& with,
   const auto begin = from ? clipped(*from) : step > 0 ? low : high;
   const auto end = to ? clipped(*to) : step > 0 ? high : low;
   step = std::clamp(step, -size - 1, size + 1);
+  const auto stretch = step > 0 ? end - begin : begin - end;
+  with.use.step(stretch > 0 ? std::uint64_t(stretch / std::abs(step)) : 0);
   std::vector<std::size_t> out;
   for (auto at = begin; step > 0 ? at < end : at > end; at += step)
     out.push_back(std::size_t(at));
-  with.use.step(out.size());
   return out;
 }
 
@@ -256,6 +262,8 @@ value sliced(evaluator& with,
     const auto end = at.empty() ? 0 : byte_of(*text, at.back() + 1);
     return std::string_view(*text).substr(begin, end - begin);
   }
+  with.use.make_text(4 * text->size());
+  with.use.look_at(text->size());
   std::u32string all;
   for (std::size_t at = 0; at < text->size();)
     all.push_back(next_character(*text, at));

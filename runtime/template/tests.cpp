@@ -45,6 +45,12 @@ bool is_same(evaluator& with, const value& a, const value& b) {
   return std::string_view(type_name(a)) == type_name(b) && equal(with.use, a, b);
 }
 
+std::string looked_at(evaluator& with, const value& of) {
+  auto out = text_of(with.use, of);
+  with.use.look_at(out.size());
+  return out;
+}
+
 using test = bool (*)(evaluator&, const value&, const arguments&);
 
 #define TROUPE_JINJA_TEST(condition)                                     \
@@ -74,8 +80,8 @@ const std::map<std::string, test, std::less<>>& all_tests() {
         {"even", TROUPE_JINJA_TEST(modulo(with, of, 2) == 0)},
         {"divisibleby",
          TROUPE_JINJA_TEST(modulo(with, of, whole_of(with, other(with, given))) == 0)},
-        {"lower", TROUPE_JINJA_TEST(is_lower(text_of(with.use, of)))},
-        {"upper", TROUPE_JINJA_TEST(is_upper(text_of(with.use, of)))},
+        {"lower", TROUPE_JINJA_TEST(is_lower(looked_at(with, of)))},
+        {"upper", TROUPE_JINJA_TEST(is_upper(looked_at(with, of)))},
         {"in", TROUPE_JINJA_TEST(contains(with.use, other(with, given), of))},
         {"sameas", TROUPE_JINJA_TEST(is_same(with, of, other(with, given)))},
         {"eq", TROUPE_JINJA_TEST(equal(with.use, of, other(with, given)))},

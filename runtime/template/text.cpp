@@ -91,6 +91,30 @@ bool can_be_printed(char32_t c) {
   }
 }
 
+/// A backslash, x, u or U, and 2, 4 or 8 hexadecimal digits.
+void append_escape(std::string& to, char how, char32_t character) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  (to += '\\') += how;
+  for (int shift = how == 'x' ? 4 : how == 'u' ? 12 : 28; shift >= 0; shift -= 4)
+    to += digits[(character >> shift) & 0xf];
+}
+
+/// Hands a text on in pieces, so that it is counted before it has grown.
+struct pieces {
+  explicit pieces(const text_sink& sink) : to(sink) {}
+  void pass_on() {
+    constexpr std::size_t large = 4096;
+    if (text.size() >= large)
+      finish();
+  }
+  void finish() {
+    to(text);
+    text.clear();
+  }
+  const text_sink& to;
+  std::string text = {};
+};
+
 template <class Is>
 bool every(std::string_view text, Is&& is) {
   for (std::size_t at = 0; at < text.size();)
@@ -268,8 +292,9 @@ bool is_letters_or_digits(std::string_view text) {
                [](char32_t c) { return is_letter(c) || category_of(c) == UTF8PROC_CATEGORY_ND; });
 }
 
-std::vector<std::string> lines(std::string_view text, bool keep) {
-  std::vector<std::string> out;
+void for_each_line(std::string_view text,
+                   bool keep,
+                   const std::function<void(std::string_view)>& visit) {
   std::size_t begin = 0;
   for (std::size_t at = 0; at < text.size();) {
     const auto end = at;
@@ -278,12 +303,11 @@ std::vector<std::string> lines(std::string_view text, bool keep) {
       continue;
     if (c == '\r' && at < text.size() && text[at] == '\n')
       ++at;
-    out.emplace_back(text.substr(begin, (keep ? at : end) - begin));
+    visit(text.substr(begin, (keep ? at : end) - begin));
     begin = at;
   }
   if (begin < text.size())
-    out.emplace_back(text.substr(begin));
-  return out;
+    visit(text.substr(begin));
 }
 
 std::string with_plain_newlines(std::string_view text) {
@@ -297,31 +321,29 @@ std::string with_plain_newlines(std::string_view text) {
   return out;
 }
 
-std::string quoted(std::string_view text) {
+void quote(std::string_view text, const text_sink& to) {
   const bool single
       = text.find('\'') == std::string_view::npos || text.find('"') != std::string_view::npos;
-  const char quote = single ? '\'' : '"';
-  std::string out(1, quote);
-  for (std::size_t at = 0; at < text.size();) {
+  const char mark = single ? '\'' : '"';
+  pieces out(to);
+  out.text += mark;
+  for (std::size_t at = 0; at < text.size(); out.pass_on()) {
     const auto c = next_character(text, at);
-    if (c == char32_t(quote) || c == '\\')
-      (out += '\\') += char(c);
+    if (c == char32_t(mark) || c == '\\')
+      (out.text += '\\') += char(c);
     else if (c == '\n')
-      out += "\\n";
+      out.text += "\\n";
     else if (c == '\r')
-      out += "\\r";
+      out.text += "\\r";
     else if (c == '\t')
-      out += "\\t";
+      out.text += "\\t";
     else if (can_be_printed(c))
-      append_character(out, c);
-    else if (c <= 0xff)
-      out += fmt::format("\\x{:02x}", std::uint32_t(c));
-    else if (c <= 0xffff)
-      out += fmt::format("\\u{:04x}", std::uint32_t(c));
+      append_character(out.text, c);
     else
-      out += fmt::format("\\U{:08x}", std::uint32_t(c));
+      append_escape(out.text, c <= 0xff ? 'x' : c <= 0xffff ? 'u' : 'U', c);
   }
-  return out += quote;
+  out.text += mark;
+  out.finish();
 }
 
 std::string real_text(double value) {
@@ -345,32 +367,34 @@ std::string real_text(double value) {
   return std::string(all);
 }
 
-std::string json_quoted(std::string_view text, bool ascii) {
-  std::string out = "\"";
-  for (std::size_t at = 0; at < text.size();) {
+void json_quote(std::string_view text, bool ascii, const text_sink& to) {
+  pieces out(to);
+  out.text += '"';
+  for (std::size_t at = 0; at < text.size(); out.pass_on()) {
     const auto c = next_character(text, at);
     if (c == '"' || c == '\\')
-      (out += '\\') += char(c);
+      (out.text += '\\') += char(c);
     else if (c == '\n')
-      out += "\\n";
+      out.text += "\\n";
     else if (c == '\r')
-      out += "\\r";
+      out.text += "\\r";
     else if (c == '\t')
-      out += "\\t";
+      out.text += "\\t";
     else if (c == '\b')
-      out += "\\b";
+      out.text += "\\b";
     else if (c == '\f')
-      out += "\\f";
-    else if (c < 0x20 || (ascii && c >= 0x7f && c <= 0xffff && c != 0x7f))
-      out += fmt::format("\\u{:04x}", std::uint32_t(c));
-    else if (ascii && c > 0xffff)
-      out += fmt::format("\\u{:04x}\\u{:04x}",
-                         std::uint32_t(0xd800 + ((c - 0x10000) >> 10)),
-                         std::uint32_t(0xdc00 + ((c - 0x10000) & 0x3ff)));
-    else
-      append_character(out, c);
+      out.text += "\\f";
+    else if (c < 0x20 || (ascii && c > 0x7f && c <= 0xffff)) {
+      append_escape(out.text, 'u', c);
+    } else if (ascii && c > 0xffff) {
+      append_escape(out.text, 'u', char32_t(0xd800 + ((c - 0x10000) >> 10)));
+      append_escape(out.text, 'u', char32_t(0xdc00 + ((c - 0x10000) & 0x3ff)));
+    } else {
+      append_character(out.text, c);
+    }
   }
-  return out += '"';
+  out.text += '"';
+  out.finish();
 }
 
 }  // namespace troupe::runtime::jinja

@@ -4,9 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace troupe::runtime::jinja {
 
@@ -57,19 +57,25 @@ bool is_digits(std::string_view text);
 bool is_letters(std::string_view text);
 bool is_letters_or_digits(std::string_view text);
 
-/// str.splitlines: at every line end that Python knows. `keep`: with their ends.
-std::vector<std::string> lines(std::string_view text, bool keep = false);
+/// Calls visit() for each line of str.splitlines: at every line end that Python knows. `keep`: with
+/// their ends.
+void for_each_line(std::string_view text,
+                   bool keep,
+                   const std::function<void(std::string_view)>& visit);
 
 /// \r\n and \r become \n.
 std::string with_plain_newlines(std::string_view text);
 
+/// Takes the next bytes of a text that is written in pieces.
+using text_sink = std::function<void(std::string_view)>;
+
 /// repr() of a text: in quotes, what cannot be printed escaped.
-std::string quoted(std::string_view text);
+void quote(std::string_view text, const text_sink& to);
 
 /// repr() of a float: the shortest digits that read back as the same number.
 std::string real_text(double value);
 
 /// A text as JSON writes it, with quotes; `ascii`: characters beyond ASCII are escaped.
-std::string json_quoted(std::string_view text, bool ascii);
+void json_quote(std::string_view text, bool ascii, const text_sink& to);
 
 }  // namespace troupe::runtime::jinja

@@ -87,7 +87,7 @@ value undefined_because(std::string why) {
 }
 
 value make_sequence(meter& use, values items, form is) {
-  use.step(1 + items.size());
+  use.make_elements(items.size());
   auto out = std::make_shared<sequence>();
   out->is = is;
   for (const auto& item : items)
@@ -97,7 +97,7 @@ value make_sequence(meter& use, values items, form is) {
 }
 
 void dictionary_builder::set(const value& key, const value& to) {
-  use_.step(2);
+  use_.make_elements(2);
   made_->depth = deeper(use_, deeper(use_, made_->depth, key), to);
   const auto [at, is_new] = made_->places.try_emplace(key_text(use_, key), made_->items.size());
   if (is_new)
@@ -261,12 +261,12 @@ values elements_of(meter& use, const value& of) {
   if (const auto* list = of.elements()) {
     if (list->is == form::generator && std::exchange(list->spent, true))
       return {};
-    use.step(list->items.size());
+    use.make_elements(list->items.size());
     return list->items;
   }
   values out;
   if (const auto* dict = of.dict()) {
-    use.step(dict->items.size());
+    use.make_elements(dict->items.size());
     for (const auto& item : dict->items)
       out.push_back(item.first);
     return out;
@@ -276,6 +276,7 @@ values elements_of(meter& use, const value& of) {
     for (std::size_t at = 0; at < text->size();) {
       const auto begin = at;
       next_character(*text, at);
+      use.make_part(at - begin);
       out.emplace_back(std::string_view(*text).substr(begin, at - begin));
     }
     return out;

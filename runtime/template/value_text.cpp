@@ -86,9 +86,10 @@ void write_repr(meter& use, written& out, const value& of) {
   if (const auto* x = of.as<double>())
     return out.add(real_text(*x));
   if (const auto* x = of.text()) {
-    use.make_text(x->size());
-    return out.add(of.is_marked() ? fmt::format("Markup({})", jinja::quoted(*x))
-                                  : jinja::quoted(*x));
+    use.look_at(x->size());
+    out.add(of.is_marked() ? "Markup(" : "");
+    quote(*x, [&](std::string_view part) { out.add(part); });
+    return out.add(of.is_marked() ? ")" : "");
   }
   if (of.elements() != nullptr)
     return write_sequence(use, out, of);
@@ -120,16 +121,19 @@ class json_writer {
       return out_.add(fmt::format("{}", *x));
     if (const auto* x = of.as<double>())
       return out_.add(number(*x));
-    if (const auto* x = of.text()) {
-      use_.make_text(x->size());
-      return out_.add(json_quoted(*x, style_.ascii));
-    }
+    if (const auto* x = of.text())
+      return add_text(*x);
     if (of.has_form(form::list) || of.has_form(form::tuple))
       return add_list(*of.elements(), level);
     if (const auto* x = of.dict())
       return add_object(*x, level);
     use_.fail(of.is<undefined>() ? *of.as<undefined>()->why + ", and cannot become JSON"
                                  : fmt::format("a '{}' cannot become JSON", type_name(of)));
+  }
+
+  void add_text(std::string_view text) {
+    use_.look_at(text.size());
+    json_quote(text, style_.ascii, [&](std::string_view part) { out_.add(part); });
   }
 
   static std::string number(double x) {
@@ -179,6 +183,7 @@ class json_writer {
   void add_object(const dictionary& dict, int level) {
     if (dict.items.empty())
       return out_.add("{}");
+    use_.make_elements(2 * dict.items.size());
     auto items = dict.items;
     if (style_.sort_keys)
       std::stable_sort(items.begin(), items.end(), [&](const auto& a, const auto& b) {
@@ -189,7 +194,7 @@ class json_writer {
       if (i > 0)
         out_.add(style_.between);
       break_line(level + 1);
-      out_.add(json_quoted(key(items[i].first), style_.ascii));
+      add_text(key(items[i].first));
       out_.add(style_.after_key);
       add(items[i].second, level + 1);
     }

@@ -153,7 +153,7 @@ TEST_CASE("an untrusted template ends within its limit of memory", "[template]")
       "endfor %}",
       "MiB");
   refuses_to_render("{{ 'x' * 9999999999 }}", "MiB");
-  refuses_to_render("{{ [1] * 9999999999 }}", "steps");
+  refuses_to_render("{{ [1] * 9999999999 }}", "MiB");
   refuses_to_render("{{ range(1000000) }}", "range()");
   refuses_to_render("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "levels");
   refuses_to_render(
@@ -169,6 +169,45 @@ TEST_CASE("an untrusted template ends within its limit of memory", "[template]")
                     {.output = std::size_t{1} << 20});
   refuses_to_render("{{ 'aaaaaaaaaaaaaaaaaaaa'|indent(99999999999) }}", "MiB");
   CHECK_THROWS_AS(jinja_template(std::string(2000, 'x'), "t", {.source = 1000}), input_error);
+}
+
+TEST_CASE("bytes of lists and work on characters count before they are made and done",
+          "[template]") {
+  // Each is given up by a count: what it asks for takes a hundred times as much.
+  constexpr jinja::limits bytes{.text = std::size_t{1} << 20}, steps{.steps = 2000};
+  const std::string lines = "{% set s = '\\n' * 30000 %}", text = "{% set s = 'a' * 30000 %}",
+                    controls = "{% set s = '\\x01' * 300000 %}";
+  for (const auto* list : {"s.splitlines()",
+                           "s.split('\\n')",
+                           "s.rsplit('\\n')",
+                           "s|list",
+                           "s|batch(2)|list",
+                           "s|map('upper')|list",
+                           "s|unique|list"})
+    refuses_to_render(lines + "{{ " + list + "|length }}", "MiB", bytes);
+  for (const auto* list : {"[1] * 30000",
+                           "(range(9999)|list) * 3",
+                           "range(30000)",
+                           "dict(range(9000)|batch(2))",
+                           "range(9000)|map(attribute='x')|list"})
+    refuses_to_render(std::string("{{ (") + list + ")|length }}", "MiB", bytes);
+  refuses_to_render(lines + "{{ s|indent(40, true, true)|length }}", "MiB", bytes);
+  refuses_to_render(
+      "{% set s = '<' * 300000 %}{{ (('a'|safe) ~ s + 'b'|safe)|length }}", "MiB", bytes);
+  for (const auto* written : {"s|tojson", "[s]|string", "'%r'|format(s)", "{s: 1}|tojson"})
+    refuses_to_render(controls + "{{ (" + written + ")|length }}", "MiB", bytes);
+  for (const auto* looks : {"s.upper()",
+                            "s|title",
+                            "s.isalpha()",
+                            "s|wordcount",
+                            "s is lower",
+                            "s|tojson",
+                            "[s]|string",
+                            "s[::-1]",
+                            "s[1:29999]",
+                            "s.splitlines()"})
+    refuses_to_render(text + "{{ " + looks + " }}", "steps", steps);
+  refuses_to_render("{{ range(190)|sort|sort|sort|length }}", "steps", steps);
 }
 
 TEST_CASE("an expensive untrusted template ends", "[template][unsanitized]") {
