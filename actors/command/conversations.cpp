@@ -3,6 +3,7 @@
 #include "actors/command/signals.hpp"
 #include "actors/command/tokenizer_chat.hpp"
 #include "runtime/core/counted.hpp"
+#include "runtime/core/log.hpp"
 #include "runtime/data/conversation_files.hpp"
 
 #include <algorithm>
@@ -20,6 +21,14 @@ struct conversations_flags {
   std::vector<std::string> set;
   std::optional<std::int64_t> workers;
 };
+
+void tell_unread(const char* what, const std::set<std::string>& fields) {
+  if (!fields.empty())
+    runtime::log_warning(
+        "fields of a {} that are neither known nor named by the template are left out: {}",
+        what,
+        fmt::join(fields, ", "));
+}
 
 int write_all(conversations_flags& flags, const runtime::cancel_token& stop) {
   auto& what = flags.what;
@@ -45,6 +54,8 @@ int write_all(conversations_flags& flags, const runtime::cancel_token& stop) {
                                                   .now = std::time(nullptr),
                                                   .stop = stop},
                                                  what);
+  tell_unread("line", made.unread_of_lines);
+  tell_unread("message", made.unread_of_messages);
   print_page(
       "wrote '{}' and '{}' (.bin and .idx): {}, {}, {} of them in answers; the longest has {}\n",
       made.prefix.string(),

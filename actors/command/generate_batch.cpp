@@ -37,7 +37,7 @@ std::vector<asked_text> objects_of(const std::filesystem::path& from) {
   std::vector<asked_text> out;
   for (runtime::text_record record; reader.next(record);)
     out.push_back({std::string(parser.parse(record, false).front().front()),
-                   runtime::ordered_json_value(record.text)});
+                   runtime::ordered_json_value_of_record(record.text)});
   return out;
 }
 

@@ -3,6 +3,9 @@
 #include "runtime/core/shortened.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <string>
 #include <utility>
 
 namespace troupe::runtime {
@@ -12,6 +15,53 @@ template <class Json>
 std::string replacing(const Json& value, int indent, json_characters characters) {
   return value.dump(
       indent, ' ', characters == json_characters::ascii, Json::error_handler_t::replace);
+}
+
+/// Whether the word is a number of JSON that nlohmann's parser cannot hold.
+bool is_beyond_double(const std::string& word) {
+  char* end = nullptr;
+  const double x = std::strtod(word.c_str(), &end);
+  return end == word.c_str() + word.size() && std::isinf(x)
+         && word.find_first_not_of("+-.0123456789eE") == std::string::npos;
+}
+
+/// Replaces words that Python's json module reads as numbers, and JSON does not have, by null.
+std::string without_python_numbers(std::string_view text) {
+  constexpr std::string_view of_words
+      = "+-.0123456789"
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    std::size_t size = 1;
+    if (text.front() == '"') {
+      while (size < text.size() && text[size] != '"')
+        size += text[size] == '\\' ? 2 : 1;
+      size = std::min(size + 1, text.size());
+    } else if (of_words.find(text.front()) != std::string_view::npos) {
+      size = std::min(text.find_first_not_of(of_words), text.size());
+    }
+    const std::string word(text.substr(0, size));
+    const bool python = word == "NaN" || word == "Infinity" || word == "-Infinity";
+    out += python || is_beyond_double(word) ? "null" : word;
+    text.remove_prefix(size);
+  }
+  return out;
+}
+
+template <class Json>
+Json value_of_record(std::string_view text) {
+  try {
+    return Json::parse(text);
+  } catch (const nlohmann::json::exception&) {
+    const auto changed = without_python_numbers(text);
+    if (changed == text)
+      throw;
+    const auto out = Json::parse(changed, nullptr, false);
+    if (out.is_discarded())
+      throw;  // whose place is that in the text
+    return out;
+  }
 }
 
 }  // namespace
@@ -39,6 +89,14 @@ nlohmann::json json_value(std::string_view text) {
 
 nlohmann::ordered_json ordered_json_value(std::string_view text) {
   return nlohmann::ordered_json::parse(text);
+}
+
+nlohmann::json json_value_of_record(std::string_view text) {
+  return value_of_record<nlohmann::json>(text);
+}
+
+nlohmann::ordered_json ordered_json_value_of_record(std::string_view text) {
+  return value_of_record<nlohmann::ordered_json>(text);
 }
 
 nlohmann::json json_value(std::string_view text, const nlohmann::json::parser_callback_t& keep) {

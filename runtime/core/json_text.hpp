@@ -19,6 +19,11 @@ nlohmann::ordered_json ordered_json_value(std::string_view text);
 /// through.
 nlohmann::json json_value(std::string_view text, const nlohmann::json::parser_callback_t& keep);
 
+/// Parses a record that Python's json module may have written: NaN, Infinity, -Infinity and numbers
+/// that no double holds become null.
+nlohmann::json json_value_of_record(std::string_view text);
+nlohmann::ordered_json ordered_json_value_of_record(std::string_view text);
+
 /// Parses without exceptions: is_discarded() holds for the result if the text is not JSON.
 nlohmann::json json_value_or_discarded(std::string_view text);
 

@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/shortened.hpp"
+#include "runtime/data/conversation_fields.hpp"
 
 #include <algorithm>
 #include <array>
@@ -21,7 +22,7 @@ ordered value_of_line(std::string_view line) {
   if (const int depth = json_depth(line); depth > most_depth)
     throw input_error("its JSON is nested {} deep: {} is the most", depth, most_depth);
   try {
-    return ordered_json_value(line);
+    return ordered_json_value_of_record(line);
   } catch (const nlohmann::json::exception& e) {
     throw input_error("it is not JSON: {}", json_complaint(e));
   }
@@ -78,17 +79,48 @@ ordered message_of(const ordered& from, bool shared, std::size_t number) {
   if (!has_text && !is_full_list(out, "content") && !calls)
     throw input_error(
         "its message {} has no text under \"{}\"", number, shared ? "value" : "content");
-  if (role == "assistant" && has_text && content->get_ref<const std::string&>().empty() && !calls)
-    throw input_error("its message {} is an answer without text: there is nothing to learn",
-                      number);
   return out;
 }
 
+/// Notes what is to be learnt of the message that is added last.
+void add_message(conversation& to, ordered message, std::size_t number) {
+  const auto learnt = is_to_be_learnt(message, number);
+  const bool is_answer = message["role"] == "assistant";
+  if (learnt == true && !is_answer)
+    throw input_error(
+        "its message {} is to be learnt, but its role is {}: only the assistant's are learnt",
+        number,
+        message["role"].get<std::string>());
+  if (learnt == false && is_answer)
+    to.context.push_back(to.messages.size());
+  to.messages.push_back(std::move(message));
+}
+
+bool is_context(const conversation& x, std::size_t message) {
+  return std::ranges::binary_search(x.context, message);
+}
+
+/// An answer without text may stand among others.
 void require_answer(const conversation& x) {
-  if (std::ranges::none_of(x.messages, [](const ordered& m) { return m["role"] == "assistant"; }))
+  bool answer = false, learnt = false;
+  for (std::size_t i = 0; i < x.messages.size(); ++i) {
+    const auto& m = x.messages[i];
+    if (m["role"] != "assistant")
+      continue;
+    answer = true;
+    const auto content = m.find("content");
+    const bool empty = content == m.end() || content->empty()
+                       || (content->is_string() && content->get_ref<const std::string&>().empty());
+    learnt = learnt || (!is_context(x, i) && (!empty || is_full_list(m, "tool_calls")));
+  }
+  if (!answer)
     throw input_error(
         "a conversation in it has no message of the role assistant: there is nothing "
         "to learn");
+  if (!learnt)
+    throw input_error(
+        "a conversation in it has no answer with a text that is to be learnt: there is nothing to "
+        "learn");
 }
 
 // Megatron-LM's named formats say in words what is learnt; here the templates mark it.
@@ -112,20 +144,56 @@ constexpr const char* contents_alone
       "{%- generation -%}{{- m['content'] -}}{%- endgeneration -%}"
       "{%- else -%}{{- m['content'] -}}{%- endif -%}{%- endfor -%}";
 
-std::string render_first(const conversation_rules& by,
-                         const conversation& x,
-                         std::size_t messages,
-                         bool header) {
+rendered_template render_first(const conversation_rules& by,
+                               const conversation& x,
+                               std::size_t messages,
+                               bool header) {
   ordered first = ordered::array();
   for (std::size_t i = 0; i < messages; ++i)
     first.push_back(x.messages[i]);
-  return by.prompt
-      .render({.messages = std::move(first),
-               .tools = x.tools,
-               .variables = by.variables,
-               .add_generation_prompt = header,
-               .now = by.now})
-      .text;
+  return by.prompt.render({.messages = std::move(first),
+                           .tools = x.tools,
+                           .variables = by.variables,
+                           .add_generation_prompt = header,
+                           .now = by.now});
+}
+
+/// Text up to the answer that the conversation begins with. No messages cannot be rendered: the
+/// header of an answer is what a generation prompt adds, and the answer follows the first one.
+std::string before_first(const conversation_rules& by,
+                         const conversation& x,
+                         const std::string& after) {
+  const auto prompted = render_first(by, x, 1, true).text;
+  if (!prompted.starts_with(after))
+    return {};
+  const auto header = prompted.substr(after.size());
+  const auto at = header.empty() ? std::string::npos : after.find(header);
+  return at == std::string::npos ? std::string() : after.substr(0, at + header.size());
+}
+
+/// Leaves out the marked answers that are not to be learnt. How many parts of the text are marked
+/// for a message is told by rendering the messages up to it.
+void drop_context(const conversation_rules& by,
+                  const conversation& x,
+                  std::vector<jinja::text_range>& marked) {
+  std::vector<jinja::text_range> out;
+  std::size_t done = 0;
+  for (std::size_t i = 0; i < x.messages.size(); ++i) {
+    if (x.messages[i]["role"] != "assistant")
+      continue;
+    by.stop.throw_if_cancelled();
+    const auto end = render_first(by, x, i + 1, false).generations.size();
+    if (end < done || end > marked.size())
+      throw input_error(
+          "the template marks other parts of the text once messages follow, so that it cannot be "
+          "told which of them message {} is, which is not to be learnt",
+          i + 1);
+    if (!is_context(x, i))
+      out.insert(
+          out.end(), marked.begin() + std::ptrdiff_t(done), marked.begin() + std::ptrdiff_t(end));
+    done = end;
+  }
+  marked = std::move(out);
 }
 
 /// Bytes [begin, end) of the text that are answers, where the template marks none.
@@ -134,11 +202,11 @@ std::vector<jinja::text_range> answers_by_prefixes(const conversation_rules& by,
                                                    std::string_view whole) {
   std::vector<jinja::text_range> out;
   for (std::size_t i = 0; i < x.messages.size(); ++i) {
-    if (x.messages[i]["role"] != "assistant")
+    if (x.messages[i]["role"] != "assistant" || is_context(x, i))
       continue;
     by.stop.throw_if_cancelled();  // each answer takes the time of the whole
-    const auto before = render_first(by, x, i, true);
-    const auto after = render_first(by, x, i + 1, false);
+    const auto after = render_first(by, x, i + 1, false).text;
+    const auto before = i == 0 ? before_first(by, x, after) : render_first(by, x, i, true).text;
     if (!whole.starts_with(before) || !whole.starts_with(after) || after.size() < before.size())
       throw input_error(
           "the template marks no answers by {{% generation %}}, and writes what stands up to "
@@ -207,13 +275,17 @@ std::vector<conversation> conversations_of(std::string_view line) {
       throw input_error("its \"tools\" are no list");
     tools = *found;
   }
+  refuse_fields_of_line(value);
   std::vector<conversation> out;
+  if (auto system = system_message_of(value); !system.is_null())
+    out.push_back({.messages = ordered::array({std::move(system)}), .tools = tools});
   for (std::size_t i = 0; i < list->size(); ++i) {
     auto message = message_of((*list)[i], shared, i + 1);
     if (out.empty() || message["role"] == "system")
       out.push_back({.messages = ordered::array(), .tools = tools});
-    out.back().messages.push_back(std::move(message));
+    add_message(out.back(), std::move(message), i + 1);
   }
+  out.front().unread = unread_fields_of_line(value, shared ? "conversations" : "messages");
   for (const auto& x : out)
     require_answer(x);
   return out;
@@ -256,10 +328,16 @@ chat_template template_of(conversation_format format) {
 tokenized_conversation tokenize(const conversation_rules& by, const conversation& x) {
   auto rendered = by.prompt.render(
       {.messages = x.messages, .tools = x.tools, .variables = by.variables, .now = by.now});
+  if (by.format == conversation_format::whole && !x.context.empty())
+    throw input_error(
+        "its message {} is not to be learnt, but the format default learns all tokens",
+        x.context.front() + 1);
   if (by.format == conversation_format::whole)
     rendered.generations = {{0, rendered.text.size()}};
   else if (rendered.generations.empty())
     rendered.generations = answers_by_prefixes(by, x, rendered.text);
+  else if (!x.context.empty())
+    drop_context(by, x, rendered.generations);
 
   std::vector<std::size_t> borders;
   for (const auto& range : rendered.generations)

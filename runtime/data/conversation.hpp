@@ -7,6 +7,7 @@
 #include "runtime/tokenizer/tokenizer.hpp"
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,14 +17,19 @@ namespace troupe::runtime {
 struct conversation {
   nlohmann::ordered_json messages;         ///< a list of objects with "role" and "content"
   nlohmann::ordered_json tools = nullptr;  ///< a list, or null
+  /// Numbers from 0, ascending, of the assistant's messages that are not to be learnt.
+  std::vector<std::size_t> context = {};
+  std::set<std::string> unread = {};  ///< names of the fields of its line that nothing reads
 };
 
 /// Of a line: {"messages": [{"role": R, "content": TEXT}, ...]} or {"conversations": [{"from": R,
 /// "value": TEXT}, ...]}, with "tools" or without. Roles: system, developer, user, assistant, tool;
 /// of the second form also human, gpt and function, which become user, assistant and tool. As in
-/// Megatron-LM each system message begins another conversation. Throws input_error for what is no
-/// such object, for an unknown role, for an answer without text and tool calls, and for a
-/// conversation without an answer.
+/// Megatron-LM each system message begins another conversation; a "system" beside the list is the
+/// first message. A message with "weight" 0, or "train", "training" or "loss" false, is not learnt.
+/// Throws input_error for what is no such object, for an unknown role, for other fields that would
+/// change what is learnt, and for a conversation without an answer that has a text or tool calls
+/// and is to be learnt.
 std::vector<conversation> conversations_of(std::string_view line);
 
 /// How a conversation becomes a text.
@@ -56,7 +62,7 @@ struct tokenized_conversation {
 /// What `tokenize` reads; it outlives nothing that it returns.
 struct conversation_rules {
   const tokenizer& text;
-  const chat_template& prompt;
+  const chat_template& prompt;  ///< of the format, or of the folder
   conversation_format format = conversation_format::chat_template;
   nlohmann::ordered_json variables = nlohmann::ordered_json::object();  ///< of the template
   std::time_t now = 0;     ///< for templates that tell the date

@@ -7,6 +7,7 @@
 #include "runtime/core/progress.hpp"
 #include "runtime/core/same_file.hpp"
 #include "runtime/core/thread.hpp"
+#include "runtime/data/conversation_fields.hpp"
 #include "runtime/data/indexed_dataset_builder.hpp"
 #include "runtime/data/record_reader.hpp"
 #include "runtime/data/utf8.hpp"
@@ -21,12 +22,14 @@ namespace {
 
 constexpr std::size_t line_bytes_per_worker = std::size_t{1} << 20;
 constexpr std::uint64_t longest_line = std::uint64_t{256} << 20;
+constexpr std::size_t most_unread = 20;  // names, about
 constexpr std::int64_t most_tokens = std::numeric_limits<std::int32_t>::max();
 
 struct conversation_line {
   std::string text;
   std::uint64_t number = 0;  ///< in its file, from 1
   std::vector<tokenized_conversation> found = {};
+  std::set<std::string> unread = {}, unread_of_messages = {};
   std::exception_ptr failure = {};
 };
 
@@ -71,11 +74,13 @@ class conversation_writer {
   void flush(const std::filesystem::path& path) {
     tokenize_all();
     options_.stop.throw_if_cancelled();
-    for (const auto& line : lines_) {
+    for (auto& line : lines_) {
       if (line.failure)
         fail(path, line);
       for (const auto& x : line.found)
         add(x);
+      note(line.unread, out_.unread_of_lines);
+      note(line.unread_of_messages, out_.unread_of_messages);
     }
     lines_.clear();
   }
@@ -95,6 +100,11 @@ class conversation_writer {
     out_.longest = std::max(out_.longest, std::int64_t(x.ids.size()));
   }
 
+  static void note(std::set<std::string>& names, std::set<std::string>& to) {
+    if (to.size() < most_unread)
+      to.merge(names);
+  }
+
   [[noreturn]] static void fail(const std::filesystem::path& path, const conversation_line& line) {
     try {
       std::rethrow_exception(line.failure);
@@ -107,8 +117,11 @@ class conversation_writer {
     try {
       if (first_invalid_utf8(line.text) != std::string_view::npos)
         throw input_error("it is not UTF-8; convert the file, for example with iconv -t UTF-8");
-      for (const auto& x : conversations_of(line.text))
+      for (auto& x : conversations_of(line.text)) {
         line.found.push_back(tokenize(by_, x));
+        line.unread.merge(x.unread);
+        line.unread_of_messages.merge(unread_fields_of_messages(x.messages, by_.prompt.source()));
+      }
     } catch (...) {
       line.failure = std::current_exception();
     }

@@ -11,6 +11,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace troupe::runtime {
@@ -27,6 +29,8 @@ struct conversation_files_result {
   std::int64_t conversations = 0, tokens = 0;
   std::int64_t answer_tokens = 0;  ///< that are part of an answer
   std::int64_t longest = 0;        ///< tokens of the longest conversation
+  /// Names of fields of lines and of messages that neither Troupe reads nor the template.
+  std::set<std::string> unread_of_lines, unread_of_messages;
 };
 
 /// Tokenizes every conversation; files may be compressed (inflating_file.hpp). The output does not

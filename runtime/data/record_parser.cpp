@@ -92,7 +92,7 @@ void record_parser::json_line(const text_record& record, bool lists) {
         key);
   };
   try {
-    *value_ = json_value(record.text);
+    *value_ = json_value_of_record(record.text);
   } catch (const json::parse_error& e) {
     refuse(fmt::format("at byte {}: {}", e.byte, reason(e)), keys_.front());
   } catch (const json::exception& e) {

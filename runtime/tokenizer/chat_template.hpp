@@ -46,6 +46,8 @@ class chat_template {
   /// Throws input_error for messages that are no conversation, and for what the template refuses.
   rendered_template render(chat_request of) const;
 
+  const std::string& source() const { return source_; }
+
  private:
   nlohmann::ordered_json given_to_template(chat_request of) const;
 

@@ -14,6 +14,22 @@ TEST_CASE("JSON texts keep or sort their keys, and are indented on request", "[c
   CHECK(json_text_replacing(ordered_json_value(text)) == text);
 }
 
+TEST_CASE("numbers that Python's json module writes and JSON does not have are null in records",
+          "[core]") {
+  const auto read = [](const char* text) { return json_text(json_value_of_record(text)); };
+  CHECK(read(R"({"a": NaN, "b": [Infinity, -Infinity], "c": 1e400, "d": -1E+400, "e": 1e-400})")
+        == R"({"a":null,"b":[null,null],"c":null,"d":null,"e":0.0})");
+  CHECK(read(R"({"t": "NaN \" Infinity 1e400", "x": NaN})")
+        == R"({"t":"NaN \" Infinity 1e400","x":null})");
+  CHECK(read(R"({"a": 1})") == R"({"a":1})");
+  CHECK(json_text(ordered_json_value_of_record(R"({"b": NaN, "a": 1})")) == R"({"b":null,"a":1})");
+  for (const auto* broken :
+       {"{\"a\": nan}", "{\"a\": NaN", "{\"a\": +Infinity}", "{\"a\": NaNs}", "{NaN: 1}"}) {
+    INFO(broken);
+    CHECK_THROWS_AS(json_value_of_record(broken), nlohmann::json::exception);
+  }
+}
+
 TEST_CASE("invalid UTF-8 in JSON texts is refused or replaced", "[core]") {
   const nlohmann::json broken = "\xff\xc3\xa9";
   CHECK_THROWS_AS(json_text(broken), nlohmann::json::type_error);

@@ -3,9 +3,11 @@
 #include "runtime/data/conversation.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/data/conversation_fields.hpp"
 #include "tests/support/byte_tokenizer.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -80,6 +82,82 @@ TEST_CASE("ShareGPT's format is read, and a system message starts another conver
         == "s:A;u:b;a:[c;]|s:D;u:e;a:[f;]|");
 }
 
+TEST_CASE("a conversation may begin with the assistant, and have answers without text", "[data]") {
+  constexpr const char* first = R"({"messages": [{"role": "assistant", "content": "hello"},
+    {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})";
+  CHECK(shown(marks, first) == "a:[hello;]u:a;a:[b;]|");
+  CHECK(shown(marks_nothing, first) == "a:[hello;]u:a;a:[b;]|");
+  constexpr const char* with_default
+      = "{% if messages[0]['role'] != 'system' %}{{ 's:be good;' }}{% endif %}"
+        "{% for m in messages %}{{ m['role'][0] + ':' + m['content'] + ';' }}{% endfor %}"
+        "{% if add_generation_prompt %}a:{% endif %}";
+  CHECK(shown(with_default, first) == "s:be good;a:[hello;]u:a;a:[b;]|");
+  constexpr const char* empty = R"({"messages": [{"role": "user", "content": "a"},
+    {"role": "assistant", "content": ""}, {"role": "user", "content": "b"},
+    {"role": "assistant", "content": "c"}]})";
+  CHECK(shown(marks, empty) == "u:a;a:[;]u:b;a:[c;]|");
+  CHECK(shown(marks_nothing, empty) == "u:a;a:[;]u:b;a:[c;]|");
+}
+
+TEST_CASE("messages that other programs mark as not to be learnt are not", "[data]") {
+  const auto line = [](const std::string& first, const std::string& second) {
+    return R"({"messages": [{"role": "user", "content": "a"},
+      {"role": "assistant", "content": "wrong")"
+           + first + R"(}, {"role": "user", "content": "b"},
+      {"role": "assistant", "content": "right")"
+           + second + "}]}";
+  };
+  for (const std::string field :
+       {R"(, "weight": )", R"(, "train": )", R"(, "training": )", R"(, "loss": )"}) {
+    INFO(field);
+    const auto no = field + (field.find("weight") != field.npos ? "0" : "false"),
+               yes = field + (field.find("weight") != field.npos ? "1" : "true");
+    CHECK(shown(marks, line(no, yes)) == "u:a;a:wrong;u:b;a:[right;]|");
+    CHECK(shown(marks_nothing, line(no, yes)) == "u:a;a:wrong;u:b;a:[right;]|");
+    CHECK(shown(marks, line("", no)) == "u:a;a:[wrong;]u:b;a:right;|");
+    CHECK(shown(marks, line(yes, yes)) == "u:a;a:[wrong;]u:b;a:[right;]|");
+    refuses(line(no, no), "no answer with a text that is to be learnt");
+    refuses(line(field + "0.5", yes), "0 and 1 are supported");
+  }
+  refuses(line(R"(, "weight": 0, "train": true)", ""), "contradict");
+  refuses(line(R"(, "train_detail": [{"begin_offset": 0}])", ""), "part of a message");
+  refuses(R"({"messages": [{"role": "user", "content": "a", "train": true},
+                           {"role": "assistant", "content": "b"}]})",
+          "only the assistant's are learnt");
+  CHECK_THROWS_WITH(
+      shown(marks, line(R"(, "weight": 0)", ""), byte_tokenizer(), conversation_format::whole),
+      ContainsSubstring("learns all tokens"));
+}
+
+TEST_CASE("a system text beside the list is the first message", "[data]") {
+  constexpr const char* rest = R"("conversations": [{"from": "human", "value": "x"},
+                                                    {"from": "gpt", "value": "y"}]})";
+  CHECK(shown(marks, std::string(R"({"system": "rhyme", )") + rest) == "s:rhyme;u:x;a:[y;]|");
+  for (const auto* none : {R"({"system": "", )", R"({"system": null, )", R"({"mask": "User", )"})
+    CHECK(shown(marks, std::string(none) + rest) == "u:x;a:[y;]|");
+  refuses(std::string(R"({"system": ["x"], )") + rest, "\"system\" is a JSON array");
+  refuses(std::string(R"({"functions": [{"name": "f"}], )") + rest, "as \"tools\"");
+  refuses(std::string(R"({"mask": "Assistant", )") + rest, "only \"User\"");
+  refuses(std::string(R"({"chat_template_kwargs": {"a": 1}, )") + rest, "by --set");
+  const auto twice = [](const char* text) {
+    return std::string(R"({"system": "rhyme", "messages": [{"role": "system", "content": ")") + text
+           + R"("}, {"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]})";
+  };
+  CHECK(shown(marks, twice("rhyme")) == "s:rhyme;u:x;a:[y;]|");
+  refuses(twice("prose"), "are different");
+}
+
+TEST_CASE("fields that nothing reads are told", "[data]") {
+  const auto line = R"({"id": 7, "score": NaN, "tools": null, "extra": 1e400, "messages": [
+    {"role": "user", "content": "a", "name": "me"},
+    {"role": "assistant", "content": "b", "weight": 1, "mood": "bad", "note": ""}]})";
+  const auto found = conversations_of(line);
+  REQUIRE(found.size() == 1);
+  CHECK(found.front().unread == std::set<std::string>{"id"});  // null for what Python writes
+  CHECK(unread_fields_of_messages(found.front().messages, "{{ m['name'] }}")
+        == std::set<std::string>{"mood"});
+}
+
 TEST_CASE("a token across the border of an answer belongs to it", "[data]") {
   CHECK(shown(marks, talk, byte_tokenizer(":4")) == "u:2+2?;a[:4;]u:And?;a:[No;]|");
   CHECK(shown(marks, talk, byte_tokenizer(";u")) == "u:2+2?;a:[4;u]:And?;a:[No;]|");
@@ -110,7 +188,7 @@ TEST_CASE("a line that is not a conversation with an answer is refused", "[data]
   refuses(R"({"messages": [{"content": "x"}]})", "no text under \"role\"");
   refuses(R"({"messages": [{"role": "user"}]})", "no text under \"content\"");
   refuses(R"({"messages": [{"role": "user", "content": "x"}]})", "no message of the role");
-  refuses(R"({"messages": [{"role": "assistant", "content": ""}]})", "answer without text");
+  refuses(R"({"messages": [{"role": "assistant", "content": ""}]})", "no answer with a text");
   refuses(std::string(200, '['), "nested 200 deep");
 }
 
