@@ -39,7 +39,7 @@ void resolve_model(const training_flags& flags,
   model.padded_vocabulary = 0;
   collect(wrong, [&] {
     const auto tokens = make(flags.tokenizer);
-    job.data.end_of_document = tokens->end_of_document();
+    job.data.end_of_document = tokens->names_end_of_document() ? tokens->end_of_document() : -1;
     job.tokenizer_description = runtime::describe(choice_of(flags.tokenizer), *tokens);
     if (flags.model.hub.empty())
       model.vocabulary = tokens->vocabulary_size();

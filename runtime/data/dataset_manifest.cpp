@@ -47,15 +47,16 @@ dataset_manifest manifest_of(const tokenizer& made_by) {
   return {.tokenizer = made_by.kind(),
           .fingerprint = to_string(made_by.fingerprint()),
           .vocabulary = made_by.vocabulary_size(),
-          .end_of_document = made_by.end_of_document()};
+          .end_of_document = made_by.names_end_of_document() ? made_by.end_of_document() : -1};
 }
 
 std::string to_text(const dataset_manifest& x) {
-  return fmt::format("{} of {} ids (fingerprint {}, documents end with {})",
+  return fmt::format("{} of {} ids (fingerprint {}, {})",
                      x.tokenizer,
                      x.vocabulary,
                      x.fingerprint,
-                     x.end_of_document);
+                     x.end_of_document < 0 ? std::string("no token ends documents")
+                                           : fmt::format("documents end with {}", x.end_of_document));
 }
 
 std::filesystem::path manifest_path(const std::filesystem::path& prefix) {

@@ -17,7 +17,7 @@ struct dataset_manifest {
   std::string tokenizer;             ///< its kind: one of tokenizer_types()
   std::string fingerprint;           ///< as to_string(digest)
   std::int64_t vocabulary = 0;       ///< ids
-  std::int64_t end_of_document = 0;  ///< the id
+  std::int64_t end_of_document = 0;  ///< the id; -1: no token ends documents
 
   friend bool operator==(const dataset_manifest&, const dataset_manifest&) = default;
 };

@@ -13,7 +13,9 @@ gpt_dataset::gpt_dataset(std::shared_ptr<const token_source> source,
                          data_split part,
                          const gpt_dataset_options& options)
     : source_(std::move(source)), options_(options), part_(part) {
-  if (options.vocabulary < 1 || options.end_of_document < 0
+  const bool looks_for_ends = options.eod_mask_loss || options.reset_position_ids
+                              || options.reset_attention_mask || options.fim;
+  if (options.vocabulary < 1 || options.end_of_document < (looks_for_ends ? 0 : -1)
       || options.end_of_document >= options.vocabulary)
     throw input_error(
         "cannot read samples with the end-of-document id {} and a vocabulary of {} ids: give the "

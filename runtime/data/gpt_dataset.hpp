@@ -19,7 +19,7 @@ struct gpt_dataset_options {
   std::optional<std::uint64_t> samples = {};  ///< at least so many; none: one epoch
   std::uint32_t seed = 1234;
   std::int64_t vocabulary = 0;  ///< ids must be below it
-  std::int32_t end_of_document = 0;
+  std::int32_t end_of_document = 0;  ///< -1: no token ends documents
   bool eod_mask_loss = false;                       ///< no loss where the input ends a document
   bool reset_position_ids = false;                  ///< positions start again after each end
   bool reset_attention_mask = false;                ///< attention is cut after each end

@@ -69,8 +69,8 @@ std::int32_t id_of(const std::string& token, const tokenizer_parts& parts) {
   return std::int32_t(found - tokens.begin());
 }
 
-tokenizer_parts with_end(tokenizer_parts parts, const std::string& end) {
-  parts.vocabulary.end_of_document = id_of(end, parts);
+tokenizer_parts with_end(tokenizer_parts parts, const std::optional<std::string>& end) {
+  parts.vocabulary.end_of_document = end ? id_of(*end, parts) : -1;
   return parts;
 }
 
@@ -168,7 +168,7 @@ struct pipeline_tokenizer::call {
 };
 
 pipeline_tokenizer::pipeline_tokenizer(tokenizer_parts parts,
-                                       const std::string& end,
+                                       const std::optional<std::string>& end,
                                        std::string kind)
     : parts_(with_end(std::move(parts), end)),
       kind_(std::move(kind)),
@@ -216,14 +216,23 @@ void pipeline_tokenizer::append(std::string_view text,
   }
 }
 
+std::int32_t pipeline_tokenizer::end_of_document() const {
+  if (!names_end_of_document())
+    throw input_error(
+        "nothing says which token ends a document: the tokenizer.json has no \"{}\", and no "
+        "tokenizer_config.json with an \"eos_token\" lies beside it; put one there",
+        end_of_document_text);
+  return parts_.vocabulary.end_of_document;
+}
+
 bool pipeline_tokenizer::is_special(std::int32_t id) const {
-  return id == end_of_document()
+  return id == parts_.vocabulary.end_of_document
          || (id >= 0 && std::size_t(id) < special_.size() && special_[std::size_t(id)]);
 }
 
 std::optional<digest> pipeline_tokenizer::fingerprint_before_adding(std::int32_t first) const {
   const auto is_new = [first](std::int32_t id) { return id >= first; };
-  if (is_new(end_of_document()) || first >= vocabulary_size()
+  if (is_new(parts_.vocabulary.end_of_document) || first >= vocabulary_size()
       || std::any_of(parts_.own.begin(), parts_.own.end(), [&](const auto& token) {
            return is_new(token.second);
          }))
@@ -258,17 +267,12 @@ std::unique_ptr<const tokenizer> make_json_tokenizer(const std::filesystem::path
   auto end = named_end_of_document(path);
   if (!end) {
     const auto& added = parts.added;
-    if (std::none_of(added.begin(), added.end(), [](const auto& x) {
-          return x.content == end_of_document_text;
-        }))
-      throw input_error(
-          "cannot use '{}': nothing says which token ends a document; put the "
-          "tokenizer_config.json with its \"eos_token\" beside it",
-          path.string());
-    end = end_of_document_text;
+    if (std::ranges::any_of(added,
+                            [](const auto& x) { return x.content == end_of_document_text; }))
+      end = end_of_document_text;
   }
   try {
-    return std::make_unique<pipeline_tokenizer>(std::move(parts), *end);
+    return std::make_unique<pipeline_tokenizer>(std::move(parts), end);
   } catch (const input_error& failure) {
     throw input_error("cannot use '{}': {}", path.string(), failure.what());
   }

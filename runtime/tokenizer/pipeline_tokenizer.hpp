@@ -21,10 +21,10 @@ namespace troupe::runtime {
 /// a character (Unicode Standard, section 3.9).
 class pipeline_tokenizer : public tokenizer {
  public:
-  /// `kind`: as in tokenizer_choice::type. `end_of_document`: the content of a token. Throws
-  /// input_error where there is none.
+  /// `kind`: as in tokenizer_choice::type. `end_of_document`: the content of a token, or nothing
+  /// where none ends documents. Throws input_error where there is no such token.
   pipeline_tokenizer(tokenizer_parts parts,
-                     const std::string& end_of_document,
+                     const std::optional<std::string>& end_of_document,
                      std::string kind = "HuggingFaceTokenizer");
 
   void append(std::string_view text,
@@ -37,7 +37,8 @@ class pipeline_tokenizer : public tokenizer {
   bool is_special(std::int32_t id) const override;
   text_frame frame() const override { return parts_.frame; }
   std::int32_t vocabulary_size() const override { return std::int32_t(texts_.size()); }
-  std::int32_t end_of_document() const override { return parts_.vocabulary.end_of_document; }
+  std::int32_t end_of_document() const override;
+  bool names_end_of_document() const override { return parts_.vocabulary.end_of_document >= 0; }
   std::string kind() const override { return kind_; }
   /// That of a bpe_tokenizer where it does the same.
   digest fingerprint() const override { return fingerprint_; }
@@ -61,7 +62,7 @@ class pipeline_tokenizer : public tokenizer {
 };
 
 /// Of a file tokenizer.json, or of the folder that has one. Throws input_error as
-/// load_tokenizer_json, and when nothing names the token that ends a document.
+/// load_tokenizer_json.
 std::unique_ptr<const tokenizer> make_json_tokenizer(const std::filesystem::path& file_or_folder);
 
 /// The file that is meant: in the folder, or itself.

@@ -55,7 +55,9 @@ class tokenizer {
   virtual text_frame frame() const { return {}; }
 
   virtual std::int32_t vocabulary_size() const = 0;  ///< ids are 0 ... vocabulary_size() - 1
-  virtual std::int32_t end_of_document() const = 0;  ///< the id that ends each document
+  /// The id that ends each document. Throws input_error where the files name none.
+  virtual std::int32_t end_of_document() const = 0;
+  virtual bool names_end_of_document() const { return true; }
   virtual std::string kind() const = 0;              ///< as in tokenizer_choice::type
 
   /// Stands for everything in the tokenizer's files that decides which text becomes which ids: part

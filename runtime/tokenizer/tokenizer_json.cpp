@@ -62,6 +62,53 @@ json parsed(const std::filesystem::path& file) {
   }
 }
 
+/// A setting of tokenizer_config.json, and the field of a part of tokenizer.json that it overrides.
+struct overriding {
+  const char* setting;
+  const char* type;
+  const char* field;
+};
+constexpr overriding all_overriding[]
+    = {{"add_prefix_space", "ByteLevel", "add_prefix_space"},
+       {"do_lower_case", "BertNormalizer", "lowercase"},
+       {"strip_accents", "BertNormalizer", "strip_accents"},
+       {"tokenize_chinese_chars", "BertNormalizer", "handle_chinese_chars"}};
+
+void override_field(json& part, const overriding& by, const json& value) {
+  if (!part.is_object())
+    return;
+  const auto type = part.find("type");
+  if (type != part.end() && *type == by.type)
+    part[by.field] = value;
+  for (const auto* list : {"normalizers", "pretokenizers"})
+    if (const auto found = part.find(list); found != part.end() && found->is_array())
+      for (auto& one : *found)
+        override_field(one, by, value);
+}
+
+/// As transformers 5.24, whose classes for one model build these parts anew, with the settings of
+/// tokenizer_config.json. Its generic classes take them from tokenizer.json.
+void apply_configuration(const std::filesystem::path& path, json& content) {
+  const auto beside = path.parent_path() / "tokenizer_config.json";
+  std::error_code failure;
+  if (!content.is_object() || !std::filesystem::exists(beside, failure))
+    return;
+  const auto config = parsed(beside);
+  const auto type = config.is_object() ? config.find("tokenizer_class") : config.end();
+  if (!config.is_object() || type == config.end() || !type->is_string()
+      || *type == "PreTrainedTokenizerFast" || *type == "PreTrainedTokenizer"
+      || *type == "TokenizersBackend")
+    return;
+  for (const auto& by : all_overriding) {
+    const auto value = config.find(by.setting);
+    if (value == config.end() || !value->is_boolean())
+      continue;
+    for (const auto* part : {"normalizer", "pre_tokenizer"})
+      if (const auto found = content.find(part); found != content.end())
+        override_field(*found, by, *value);
+  }
+}
+
 void require_known_ids(const json_part& file, const tokenizer_parts& x) {
   for (const auto* const ids : {&x.frame.before, &x.frame.after})
     for (const auto id : *ids)
@@ -74,7 +121,8 @@ void require_known_ids(const json_part& file, const tokenizer_parts& x) {
 }  // namespace
 
 tokenizer_parts load_tokenizer_json(const std::filesystem::path& path) {
-  const auto content = parsed(path);
+  auto content = parsed(path);
+  apply_configuration(path, content);
   const json_part file{content, fmt::format("cannot use '{}'", path.string())};
   tokenizer_parts out;
   if (const auto normal = file.maybe("normalizer"))

@@ -38,7 +38,7 @@ struct data_settings {
   bool sft = false;  ///< data sets are conversations; only answers count in the loss
   fim_settings fim;
   sampling order = sampling::single;  ///< order of samples
-  std::int32_t end_of_document = 0;   ///< token id of the tokenizer
+  std::int32_t end_of_document = 0;   ///< token id of the tokenizer; -1: it names none
 };
 
 struct layout_settings {
