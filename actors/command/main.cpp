@@ -1,4 +1,5 @@
 #include "actors/command/commands.hpp"
+#include "runtime/core/open_files.hpp"
 #include "runtime/core/openmp_environment.hpp"
 #include "runtime/transport/ucx_wire.hpp"
 
@@ -28,6 +29,7 @@ bool may_compute(int argc, char** argv) {
 int main(int argc, char** argv) {
   ::signal(SIGCHLD, SIG_DFL);  // an inherited SIG_IGN would hide how children end
   ::signal(SIGXFSZ, SIG_IGN);  // writing beyond the size limit is an error of that call
+  troupe::runtime::raise_limit_of_open_files();
   troupe::runtime::choose_settings_of_ucx();
   if (may_compute(argc, argv))
     troupe::runtime::run_with_settings_of_openmp(argv);

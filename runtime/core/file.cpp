@@ -21,6 +21,7 @@ constexpr std::string_view part_mark = ".partial-";
                       : error_number == EROFS  ? "; choose a folder that is writable"
                       : error_number == EACCES ? "; check its owner and permissions"
                       : error_number == EFBIG  ? "; raise the limit of file sizes (ulimit -f)"
+                      : error_number == EMFILE ? "; raise the limit of open files (ulimit -n)"
                       : error_number == ENXIO && std::filesystem::is_fifo(path, failure)
                           ? "; it is a FIFO without a reader: remove it"
                           : "";
@@ -116,19 +117,22 @@ std::pair<int, std::size_t> open_regular(const std::filesystem::path& path) {
 
 }  // namespace
 
-mapped_file::mapped_file(const std::filesystem::path& path) : path_(path) {
+mapped_file::mapped_file(const std::filesystem::path& path)
+    : path_(path), absolute_(std::filesystem::absolute(path)) {
   const auto [descriptor, size] = open_regular(path);
   if (size == 0) {
     ::close(descriptor);
     return;
   }
+  struct stat about = {};
   void* const at = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
-  if (at == MAP_FAILED) {
-    const int error_number = errno;
-    ::close(descriptor);
+  const int error_number = errno;
+  ::fstat(descriptor, &about);
+  ::close(descriptor);  // the mapping stays: thousands of data sets take no descriptors
+  if (at == MAP_FAILED)
     throw input_error("cannot map '{}': {}", path.string(), system_message(error_number));
-  }
-  descriptor_ = descriptor;
+  device_ = about.st_dev;
+  inode_ = about.st_ino;
   data_ = static_cast<const std::byte*>(at);
   size_ = size;
   try {
@@ -145,9 +149,11 @@ mapped_file::mapped_file(mapped_file&& other) noexcept {
 
 mapped_file& mapped_file::operator=(mapped_file&& other) noexcept {
   std::swap(path_, other.path_);
+  std::swap(absolute_, other.absolute_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
-  std::swap(descriptor_, other.descriptor_);
+  std::swap(device_, other.device_);
+  std::swap(inode_, other.inode_);
   std::swap(guard_, other.guard_);
   return *this;
 }
@@ -158,17 +164,16 @@ mapped_file::~mapped_file() {
 
 void mapped_file::close() {
   guard_.reset();
-  if (data_ != nullptr) {
+  if (data_ != nullptr)
     ::munmap(const_cast<std::byte*>(data_), size_);
-    ::close(descriptor_);
-  }
 }
 
 void mapped_file::require_intact() const {
   if (guard_ == nullptr)
     return;
   struct stat about = {};
-  const bool known = ::fstat(descriptor_, &about) == 0;
+  const bool known
+      = ::stat(absolute_.c_str(), &about) == 0 && about.st_dev == device_ && about.st_ino == inode_;
   if (known && std::size_t(about.st_size) < size_)
     throw input_error(
         "cannot read '{}': it was cut short from {} to {} bytes while it was read; restore it and "

@@ -34,16 +34,18 @@ class mapped_file {
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
 
   /// Throws input_error with path and byte offset if an earlier read touched an unreadable page, or
-  /// if the file has shrunk. Any thread may call it; costs one system call.
+  /// if the file has shrunk. A file that was removed or replaced keeps its mapped bytes. Any thread
+  /// may call it; costs one system call.
   void require_intact() const;
 
  private:
   void close();
 
-  std::filesystem::path path_;
+  std::filesystem::path path_, absolute_;
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
-  int descriptor_ = -1;
+  dev_t device_ = 0;  ///< with inode_: the mapped file, which no descriptor holds open
+  ino_t inode_ = 0;
   std::unique_ptr<mapping_guard> guard_;  ///< null if nothing is mapped
 };
 

@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/hash.hpp"
+#include "runtime/core/open_files.hpp"
 #include "tests/support/disk_faults.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -15,6 +16,7 @@
 #include <string>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <vector>
 
 using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
@@ -61,6 +63,48 @@ TEST_CASE("MAPPED-1: unreadable bytes of a mapped file are zeros and are reporte
   const mapped_file sound(folder / "a");
   CHECK(sound.text().find('\0') == std::string_view::npos);
   CHECK_NOTHROW(sound.require_intact());
+}
+
+TEST_CASE("the soft limit of open files is raised up to the hard one", "[core]") {
+  rlimit before = {}, after = {};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit few = {std::min<rlim_t>(256, before.rlim_max), before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+  raise_limit_of_open_files();
+  CHECK(::getrlimit(RLIMIT_NOFILE, &after) == 0);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  CHECK(after.rlim_cur == std::min<rlim_t>(65'536, before.rlim_max));
+  CHECK(after.rlim_max == before.rlim_max);
+}
+
+TEST_CASE("more files can be mapped than open", "[core]") {
+  const troupe::tests::scratch_folder folder;
+  rlimit before = {};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit few = {64, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+  std::vector<mapped_file> files;
+  std::exception_ptr thrown;
+  try {
+    for (int i = 0; i < 100; ++i) {
+      const auto name = folder / fmt::format("{}", i);
+      write_text(name, std::string(3, char('0' + i % 10)));
+      files.emplace_back(name);
+    }
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  CHECK_FALSE(thrown);
+  REQUIRE(files.size() == 100);
+  CHECK(files[37].text() == "777");
+  CHECK_NOTHROW(files[37].require_intact());
+  std::filesystem::resize_file(folder / "37", 1);
+  CHECK_THROWS_AS(files[37].require_intact(), input_error);
+  std::filesystem::remove(folder / "38");  // the mapping keeps its bytes
+  write_text(folder / "38", "8");
+  CHECK(files[38].text() == "888");
+  CHECK_NOTHROW(files[38].require_intact());
 }
 
 TEST_CASE("MAPPED-1: a truncated mapped file is reported, also within a page", "[core]") {
