@@ -5,6 +5,7 @@
 #include "runtime/core/file.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/core/log.hpp"
 #include "runtime/core/shortened.hpp"
 #include "runtime/data/blended_dataset.hpp"
 #include "runtime/data/dataset_manifest.hpp"

@@ -4,7 +4,6 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
-#include "runtime/data/dataset_manifest.hpp"
 #include "runtime/tokenizer/bpe_tokenizer.hpp"
 #include "runtime/tokenizer/description.hpp"
 #include "runtime/tokenizer/tokenizer_json.hpp"
@@ -198,7 +197,6 @@ TEST_CASE("a tokenizer.json that names no end of a document encodes and decodes"
   const auto found = by->encode("the end<end>", special_tokens::recognised);
   CHECK(by->decode(found) == "the end<end>");
   CHECK(by->is_special(found.back()));
-  CHECK(manifest_of(*by).end_of_document == -1);
   CHECK_THROWS_WITH(by->end_of_document(),
                     ContainsSubstring("nothing says which token ends a document"));
   const auto description = describe(choice, *by);
