@@ -118,7 +118,7 @@ TEST_CASE("MAPPED-1: a truncated mapped file is reported, also within a page", "
     CHECK(std::count(moved.text().begin(), moved.text().end(), 'x') == std::ptrdiff_t(left));
     CHECK_THROWS_WITH(moved.require_intact(),
                       ContainsSubstring("cut short")
-                          && ContainsSubstring(fmt::format("from 40000 bytes to {}", left)));
+                          && ContainsSubstring(fmt::format("from 40000 to {} bytes", left)));
     CHECK_THROWS_AS(other.require_intact(), input_error);
   }
 }
