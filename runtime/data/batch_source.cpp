@@ -19,8 +19,8 @@ micro_batch dataset_source::microbatch(const microbatch_address& at) const {
   const auto B = layout_.micro_batch_size;
   const auto T = data_->sequence_length();
   micro_batch out(std::int64_t(B), T, pool_);
-  // This one, too: its rows are then fetched side by side. Those of the step after this one have
-  // the numbers that further micro-batches of this one would have.
+  // Starts at n = 0, so that the rows of this micro-batch are fetched in parallel. Micro-batches of
+  // the next step are numbered as if this step had more of them.
   for (std::uint64_t n = 0; ahead_ > 0 && n <= ahead_; ++n)
     for (std::uint64_t b = 0; b < B; ++b)
       data_->expect(sampler_.sample({at.consumed, at.microbatch + n, at.replica}, b));

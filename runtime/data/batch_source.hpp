@@ -1,4 +1,4 @@
-// Where micro-batches come from.
+// Sources of micro-batches: an interface, and its implementation over a data set.
 
 #pragma once
 
@@ -15,16 +15,16 @@ class batch_source {
  public:
   virtual ~batch_source() = default;
 
-  /// Throws input_error when a sample is beyond the end of the data set: an order that is not
-  /// cyclic never wraps around. Any thread.
+  /// Throws input_error when a sample is beyond the end of the data set; only cyclic orders wrap
+  /// around. Any thread.
   virtual micro_batch microbatch(const microbatch_address& at) const = 0;
 };
 
-/// From a data set, dealt out as Megatron deals it.
+/// Micro-batches of a data set, distributed over replicas as in Megatron-LM.
 class dataset_source final : public batch_source {
  public:
-  /// `ahead`: so many micro-batches of a replica are said to be read soon when one is asked for,
-  /// those of the next steps among them. What a batch holds does not depend on it.
+  /// `ahead`: the number of micro-batches of a replica to prefetch at each call, across steps. The
+  /// contents of a batch do not depend on it.
   dataset_source(std::shared_ptr<const sample_dataset> data,
                  batch_layout layout,
                  memory_pool pool,

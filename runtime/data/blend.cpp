@@ -15,7 +15,7 @@
 namespace troupe::runtime {
 namespace {
 
-constexpr std::size_t most_data_sets = 32766;  // numbers of data sets are int16
+constexpr std::size_t most_data_sets = 32766;  // data set numbers are int16
 
 std::optional<double> number_in(std::string_view word) {
   double x = 0;
@@ -36,7 +36,8 @@ void require_weight(double weight, const std::string& word, const std::string& p
         prefix);
 }
 
-/// An even number of words: weights and prefixes in turn, or nothing.
+/// Reads an even number of words as alternating weights and prefixes. Returns nullopt when no word
+/// in a weight's place is a number.
 std::optional<data_blend> weighted(std::span<const std::string> words) {
   data_blend out;
   std::size_t numbers = 0;
@@ -59,13 +60,13 @@ std::optional<data_blend> weighted(std::span<const std::string> words) {
   return out;
 }
 
-/// "0,5" and "50%"
+/// True for a mistyped weight such as "0,5" or "50%".
 bool is_meant_as_weight(const std::string& word) {
   return word.find_first_of("0123456789") == 0
          && word.find_first_not_of("0123456789.,%") == std::string::npos;
 }
 
-/// Without weights all are prefixes; one that is a number and no file is a slip.
+/// Without weights, every word is a prefix. Refuses a number that names no existing file.
 void require_prefixes(std::span<const std::string> words) {
   for (const auto& word : words) {
     std::error_code failure;
@@ -75,21 +76,21 @@ void require_prefixes(std::span<const std::string> words) {
       continue;
     if (!is_number)
       throw input_error(
-          "cannot blend: '{}' is no weight, and no data set has this prefix; a weight is a number, "
-          "as 0.5 or 50, and only what they are to each other counts",
+          "cannot blend: '{}' is not a weight, and no data set has this prefix; a weight is a "
+          "number "
+          "such as 0.5 or 50, and only the ratios of weights count",
           word);
     throw input_error(
-        "cannot blend by {}, of which '{}' is a number: weights and prefixes stand in turn, "
-        "WEIGHT "
-        "PREFIX WEIGHT PREFIX, so that their number is even; {}",
+        "cannot blend by {}: '{}' is a number, but weights and prefixes must alternate (WEIGHT "
+        "PREFIX "
+        "WEIGHT PREFIX), so that their number is even; {}",
         counted(words.size(), "word"),
         word,
-        words.size() % 2 == 0 ? "put each weight before its prefix"
-                              : "look for the one that is missing");
+        words.size() % 2 == 0 ? "put each weight before its prefix" : "add the missing word");
   }
 }
 
-/// The sum as numpy adds it up: eight sums side by side in blocks of at most 128.
+/// Sums in numpy's order: eight partial sums in blocks of at most 128 numbers.
 double pairwise_sum(std::span<const double> x) {
   const auto n = x.size();
   if (n < 8) {
@@ -116,7 +117,7 @@ double pairwise_sum(std::span<const double> x) {
 
 std::uint64_t ceiling(double x) {
   if (!(x < 0x1p62))
-    throw input_error("cannot blend {} samples: at most are 2^62", x);
+    throw input_error("cannot blend {} samples: the maximum is 2^62", x);
   return static_cast<std::uint64_t>(std::ceil(x));
 }
 
@@ -135,7 +136,8 @@ data_blend part_in(const nlohmann::json& from, const char* part) {
       all.push_back(json_text(word));
     else
       throw input_error(
-          "'{}' is no list of data sets: give [WEIGHT, PREFIX, ...], [PREFIX, ...] or one text",
+          "'{}' is not a list of data sets: give [WEIGHT, PREFIX, ...], [PREFIX, ...] or one "
+          "string",
           part);
   return blend_from_words(all);
 }
@@ -149,12 +151,12 @@ data_blend blend_from_words(std::span<const std::string> words) {
     out = data_blend{.prefixes = {words.begin(), words.end()}, .weights = {}};
   }
   if (!out->weights.empty())
-    normalized(out->weights);  // their sum may be too large
+    normalized(out->weights);  // throws when their sum is too large
   for (const auto& prefix : out->prefixes)
     if (prefix.empty())
       throw input_error("cannot blend: the prefix of a data set is empty; name its files");
   if (out->prefixes.size() > most_data_sets)
-    throw input_error("cannot blend {} data sets: at most are {}; merge some",
+    throw input_error("cannot blend {} data sets: the maximum is {}; merge some",
                       out->prefixes.size(),
                       most_data_sets);
   return *out;
@@ -172,11 +174,11 @@ std::array<data_blend, 3> blends_from_json(const std::string& text) try {
   const auto from = json_value(text);
   if (!from.is_object())
     throw input_error(
-        R"(it is no object: give {{"train": [WORD, ...], "valid": [WORD, ...], "test": [WORD, ...]}})");
+        R"(it is not an object: give {{"train": [WORD, ...], "valid": [WORD, ...], "test": [WORD, ...]}})");
   constexpr std::array parts = {"train", "valid", "test"};
   for (const auto& [key, value] : from.items())
     if (std::find(parts.begin(), parts.end(), key) == parts.end())
-      throw input_error("'{}' is no part of the data: give train, valid and test", key);
+      throw input_error("'{}' is not a part of the data: give train, valid and test", key);
   std::array<data_blend, 3> out;
   for (std::size_t i = 0; i < parts.size(); ++i)
     out[i] = part_in(from, parts[i]);

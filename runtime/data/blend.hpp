@@ -1,5 +1,5 @@
-// A blend of data sets, in the words of Megatron-LM's scripts, and how many samples each of them
-// gives: megatron-core 0.16, blended_megatron_dataset_builder.py.
+// A weighted blend of data sets: parses Megatron-LM's notation and computes how many samples each
+// data set contributes. Follows megatron-core 0.16, blended_megatron_dataset_builder.py.
 
 #pragma once
 
@@ -14,10 +14,10 @@
 
 namespace troupe::runtime {
 
-/// Prefixes of .bin and .idx, each with a weight or none with one.
+/// Path prefixes of .bin and .idx files, either all with a weight or all without.
 struct data_blend {
   std::vector<std::filesystem::path> prefixes;  ///< empty: no data
-  std::vector<double> weights;  ///< one a prefix, finite and above 0; empty: as large as they are
+  std::vector<double> weights;  ///< one per prefix, finite, above 0; empty: in proportion to size
 
   bool empty() const { return prefixes.empty(); }
   friend bool operator==(const data_blend&, const data_blend&) = default;
@@ -27,29 +27,32 @@ inline data_blend blend_of(std::filesystem::path prefix) {
   return {.prefixes = {std::move(prefix)}, .weights = {}};
 }
 
-/// "PREFIX ..." or "WEIGHT PREFIX ...", Megatron's rule: an even number of words, of which every
-/// other is a number from the first on, are weights and prefixes. Throws input_error, which names
-/// the word: a weight that is not above 0 or not finite, some weights only, a number where a
-/// prefix belongs, an empty prefix; and for weights without a finite sum, and 32767 data sets or
-/// more.
+/// Parses "PREFIX ..." or "WEIGHT PREFIX ...". Megatron's rule: an even number of words that begins
+/// with a number and has a number at every second place is weights and prefixes.
+///
+/// Throws input_error, naming the word, for: a weight that is not finite and above 0, a missing
+/// weight, a number in the place of a prefix, an empty prefix. Also throws input_error when the sum
+/// of the weights is not finite and when there are more than 32766 data sets.
 data_blend blend_from_words(std::span<const std::string> words);
 
-/// Words of a file, between spaces and line ends.
+/// Parses the words of `text`, separated by white space, as blend_from_words does.
 data_blend blend_from_text(std::string_view text);
 
-/// {"train": [WORD, ...], "valid": "WORD WORD", "test": null}: of each part a list, a text or
-/// nothing. Throws input_error.
+/// Parses {"train": [WORD, ...], "valid": "WORD WORD", "test": null}. Each part is a list, a
+/// string, null, or absent. Throws input_error.
 std::array<data_blend, 3> blends_from_json(const std::string& text);
 
-/// Each weight over their sum, which is added up in numpy's order (pairwise, in eights), since the
-/// last bit may decide which data set comes next.
+/// Divides each weight by the sum. The sum uses numpy's order of additions (pairwise, eight at a
+/// time), because the last bit can decide which data set comes next.
 std::vector<double> normalized(std::vector<double> weights);
 
-/// ceil(samples * weight) of each data set: together the blend's size, a little above `samples`.
+/// ceil(samples * weight) per data set. The total is the size of the blend, slightly above
+/// `samples`.
 std::vector<std::uint64_t> blend_sizes(std::span<const double> normalized_weights,
                                        std::uint64_t samples);
 
-/// What is asked of each: 0.5 % more, rounded up (Megatron's mid_level_dataset_surplus).
+/// Samples to request from a data set: 0.5 % more, rounded up (Megatron's
+/// mid_level_dataset_surplus).
 std::uint64_t with_surplus(std::uint64_t samples);
 
 /// Sample i of a blend is sample `sample[i]` of data set `dataset[i]`.
@@ -58,11 +61,11 @@ struct blend_order {
   std::vector<std::int64_t> sample;
 };
 
-/// The next sample is of the data set that lags most behind its weight, of equal ones the first.
-/// 10 bytes a sample; time is samples x data sets. Weights have the sum 1.
+/// Takes each sample from the data set that lags most behind its weight; ties go to the first.
+/// `weights` must sum to 1. Memory: 10 bytes per sample. Time: samples x data sets.
 blend_order build_blend(std::span<const double> weights, std::uint64_t samples);
 
-/// All samples of all data sets, in proportion to their sizes.
+/// Uses every sample of every data set once, interleaved in proportion to their sizes.
 blend_order build_exhaustive_blend(std::span<const std::uint64_t> sizes);
 
 }  // namespace troupe::runtime

@@ -53,7 +53,7 @@ void blended_dataset::order_by_sizes(const data_blend& blend,
     order_ = build_exhaustive_blend(sizes);
 }
 
-// A blend that goes by weights may come out a sample ahead of its surplus when it is very short.
+// A very short blend by weights can need one sample more than the surplus covers.
 void blended_dataset::require_enough(const data_blend& blend) const {
   std::vector<std::uint64_t> taken(sets_.size());
   for (const auto set : order_.dataset)
@@ -61,8 +61,9 @@ void blended_dataset::require_enough(const data_blend& blend) const {
   for (std::size_t d = 0; d < sets_.size(); ++d)
     if (taken[d] > sets_[d]->size())
       throw input_error(
-          "cannot blend: {} samples are needed of '{}', which has {}; give it a smaller weight, or "
-          "train for more steps or fewer",
+          "cannot blend: {} samples of '{}' are needed, but it has {}; give it a smaller weight, "
+          "or "
+          "change the number of steps",
           taken[d],
           blend.prefixes[d].string(),
           sets_[d]->size());
@@ -72,7 +73,7 @@ void blended_dataset::row(std::uint64_t i, const micro_batch_row& out) const {
   if (i >= size())
     throw input_error(
         "cannot read sample {} of a blend of {} samples; train for fewer, or give the data sets "
-        "weights, so that they are passed over more than once",
+        "weights, which allow more than one epoch",
         i,
         size());
   sets_[std::size_t(order_.dataset[i])]->row(std::uint64_t(order_.sample[i]), out);

@@ -1,4 +1,4 @@
-// Samples of several data sets in turn: Megatron's BlendedDataset.
+// A data set that interleaves the samples of several data sets: Megatron's BlendedDataset.
 
 #pragma once
 
@@ -13,16 +13,17 @@
 
 namespace troupe::runtime {
 
-/// Which samples each data set must have at least; nothing: what one pass over it gives.
+/// Opens the data set at `prefix` with at least `samples` samples; nullopt: one epoch.
 using dataset_opener = std::function<std::shared_ptr<const sample_dataset>(
     const std::filesystem::path& prefix, std::optional<std::uint64_t> samples)>;
 
 class blended_dataset final : public sample_dataset {
  public:
-  /// Of at least one data set; all have the same sequence length (BLEND-1). With weights the blend
-  /// has at least `samples` samples. Without weights each data set is passed over once: the blend
-  /// has `samples`, or all that there are when they are fewer, or `samples` is nothing. Throws
-  /// input_error when a data set has no sample, or fewer than the blend takes of it.
+  /// `blend` has at least one data set; all have the same sequence length (BLEND-1). With weights,
+  /// the blend has at least `samples` samples. Without weights, each data set is used for at most
+  /// one epoch: the blend has `samples` samples, or all of them when `samples` is larger or
+  /// nullopt. Throws input_error when a data set has no samples, or fewer than the blend takes from
+  /// it.
   blended_dataset(const data_blend& blend,
                   std::optional<std::uint64_t> samples,
                   const dataset_opener& open);

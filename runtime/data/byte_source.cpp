@@ -39,7 +39,7 @@ class object_bytes final : public byte_source {
   void expect(std::uint64_t offset, std::size_t count) const override {
     store_.expect(object_, offset, count);
   }
-  void require_intact() const override {}  // every answer was checked
+  void require_intact() const override {}  // object_store checks every response
 
  private:
   object_url object_;
@@ -62,8 +62,8 @@ mapped_file open_index(const std::filesystem::path& path, const object_access& o
   const auto object = parse_object_url(path.string());
   if (!objects.cache)
     throw input_error(
-        "cannot open '{}': the index of a data set of objects is kept in a folder, and "
-        "`data.object_cache` names none; give one",
+        "cannot open '{}': the index of a data set in an object store needs a local folder; set "
+        "`data.object_cache`",
         path.string());
   return objects.store.kept(object, *objects.cache);
 }

@@ -89,12 +89,12 @@ def check_blends(folder):
     for weight in ("0", "-1", "nan", "inf", "1e999", "1e-999"):
         refuses(f"the weight {weight} of '{a}'", *train, 1, a, weight, a)
     refuses("'much' stands where the weight", *train, 1, a, "much", a)
-    refuses("look for the one that is missing", *train, 1, a, a)
+    refuses("add the missing word", *train, 1, a, a)
     refuses("put each weight before its prefix", *train, a, 1, a, 2)
     refuses("the sum of the weights is inf", *train, 1e308, a, 1e308, a)
     refuses("is empty", *train, 1, "")
-    refuses("'0,5' is no weight", *train, "0,5", a, "0,5", a)
-    refuses("'50%' is no weight", *train, "50%", a, "50%", a)
+    refuses("'0,5' is not a weight", *train, "0,5", a, "0,5", a)
+    refuses("'50%' is not a weight", *train, "50%", a, "50%", a)
     (folder / "words").write_text(f"1 {a} 0 {a}")
     refuses("the weight 0", *train[:-1], "--data-args-path", folder / "words")
 
