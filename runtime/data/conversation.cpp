@@ -15,12 +15,12 @@ namespace {
 
 using ordered = nlohmann::ordered_json;
 
-/// Deeper is no conversation, and costs stack in every walk.
+/// Limits the stack that recursive traversals need.
 constexpr int most_depth = 64;
 
 ordered value_of_line(std::string_view line) {
   if (const int depth = json_depth(line); depth > most_depth)
-    throw input_error("its JSON is nested {} deep: {} is the most", depth, most_depth);
+    throw input_error("its JSON is nested {} deep: the maximum is {}", depth, most_depth);
   try {
     return ordered_json_value_of_record(line);
   } catch (const nlohmann::json::exception& e) {
@@ -46,8 +46,8 @@ std::string role_of(const ordered& message, const char* key, std::size_t number)
                                 : name;
   if (!is_role(name))
     throw input_error(
-        "the role '{}' of its message {} is none of system, developer, user, "
-        "assistant, tool",
+        "the role '{}' of its message {} is unknown: it must be system, developer, user, assistant "
+        "or tool",
         shortened(name, 80),
         number);
   return name;
@@ -58,10 +58,10 @@ bool is_full_list(const ordered& message, const char* key) {
   return found != message.end() && found->is_array() && !found->empty();
 }
 
-/// What a template is given: "role" and "content", whatever the form was.
+/// Converts a message of either form to the template's form, with "role" and "content".
 ordered message_of(const ordered& from, bool shared, std::size_t number) {
   if (!from.is_object())
-    throw input_error("its message {} is no JSON object", number);
+    throw input_error("its message {} is not a JSON object", number);
   ordered out = from;
   const auto role = role_of(from, shared ? "from" : "role", number);
   if (shared) {
@@ -82,7 +82,7 @@ ordered message_of(const ordered& from, bool shared, std::size_t number) {
   return out;
 }
 
-/// Notes what is to be learnt of the message that is added last.
+/// Appends a message and records whether it has a loss.
 void add_message(conversation& to, ordered message, std::size_t number) {
   const auto learnt = is_to_be_learnt(message, number);
   const bool is_answer = message["role"] == "assistant";
@@ -100,7 +100,7 @@ bool is_context(const conversation& x, std::size_t message) {
   return std::ranges::binary_search(x.context, message);
 }
 
-/// An answer without text may stand among others.
+/// Requires at least one answer to learn; other answers may be empty.
 void require_answer(const conversation& x) {
   bool answer = false, learnt = false;
   for (std::size_t i = 0; i < x.messages.size(); ++i) {
@@ -115,15 +115,14 @@ void require_answer(const conversation& x) {
   }
   if (!answer)
     throw input_error(
-        "a conversation in it has no message of the role assistant: there is nothing "
-        "to learn");
+        "a conversation in it has no message of the role assistant: there is nothing to learn");
   if (!learnt)
     throw input_error(
         "a conversation in it has no answer with a text that is to be learnt: there is nothing to "
         "learn");
 }
 
-// Megatron-LM's named formats say in words what is learnt; here the templates mark it.
+// Megatron-LM's named formats. These templates mark the answers by {% generation %}.
 constexpr const char* h_aligned
     = "{%- for m in messages -%}{%- set text = m['content'].strip() + '\\n' -%}"
       "{%- if m['role'] == 'system' -%}{{- '<SPECIAL_10>System\\n' + text -}}"
@@ -158,8 +157,8 @@ rendered_template render_first(const conversation_rules& by,
                            .now = by.now});
 }
 
-/// Text up to the answer that the conversation begins with. No messages cannot be rendered: the
-/// header of an answer is what a generation prompt adds, and the answer follows the first one.
+/// The text before the answer that begins the conversation. Zero messages cannot be rendered. So
+/// the header is what the generation prompt adds, and the answer begins after its first occurrence.
 std::string before_first(const conversation_rules& by,
                          const conversation& x,
                          const std::string& after) {
@@ -171,8 +170,8 @@ std::string before_first(const conversation_rules& by,
   return at == std::string::npos ? std::string() : after.substr(0, at + header.size());
 }
 
-/// Leaves out the marked answers that are not to be learnt. How many parts of the text are marked
-/// for a message is told by rendering the messages up to it.
+/// Removes the marked ranges of answers without loss. Renders the messages up to each answer to
+/// count its marked ranges.
 void drop_context(const conversation_rules& by,
                   const conversation& x,
                   std::vector<jinja::text_range>& marked) {
@@ -185,8 +184,8 @@ void drop_context(const conversation_rules& by,
     const auto end = render_first(by, x, i + 1, false).generations.size();
     if (end < done || end > marked.size())
       throw input_error(
-          "the template marks other parts of the text once messages follow, so that it cannot be "
-          "told which of them message {} is, which is not to be learnt",
+          "the template marks other parts of the text once messages follow, so the part of message "
+          "{}, which is not to be learnt, cannot be located",
           i + 1);
     if (!is_context(x, i))
       out.insert(
@@ -196,7 +195,7 @@ void drop_context(const conversation_rules& by,
   marked = std::move(out);
 }
 
-/// Bytes [begin, end) of the text that are answers, where the template marks none.
+/// Locates the answers when the template marks none: renders the messages before and after each.
 std::vector<jinja::text_range> answers_by_prefixes(const conversation_rules& by,
                                                    const conversation& x,
                                                    std::string_view whole) {
@@ -204,14 +203,14 @@ std::vector<jinja::text_range> answers_by_prefixes(const conversation_rules& by,
   for (std::size_t i = 0; i < x.messages.size(); ++i) {
     if (x.messages[i]["role"] != "assistant" || is_context(x, i))
       continue;
-    by.stop.throw_if_cancelled();  // each answer takes the time of the whole
+    by.stop.throw_if_cancelled();  // each answer renders the conversation again
     const auto after = render_first(by, x, i + 1, false).text;
     const auto before = i == 0 ? before_first(by, x, after) : render_first(by, x, i, true).text;
     if (!whole.starts_with(before) || !whole.starts_with(after) || after.size() < before.size())
       throw input_error(
-          "the template marks no answers by {{% generation %}}, and writes what stands up to "
-          "message {} in another way once more follows, so that it cannot be told which tokens "
-          "are the answer; give a template that marks them",
+          "the template marks no answers by {{% generation %}}, and renders the text up to message "
+          "{} in another way once more messages follow, so the tokens of the answer cannot be "
+          "located; give a template that marks them",
           i + 1);
     if (after.size() > before.size())
       out.push_back({before.size(), after.size()});
@@ -219,14 +218,14 @@ std::vector<jinja::text_range> answers_by_prefixes(const conversation_rules& by,
   return out;
 }
 
-/// The ids of a text, and how many of them each of its beginnings has.
+/// A tokenized text, with the number of tokens before each border.
 class bordered_text {
  public:
   bordered_text(const tokenizer& with,
                 std::string_view text,
                 const std::vector<std::size_t>& borders)
       : with_(with), text_(text), ids_(with.encode(text, special_tokens::recognised)) {
-    // Mostly the parts give the ids of the whole, and tell the borders at once.
+    // Tokenizing the parts usually gives the ids of the whole text, and then the borders are known.
     std::vector<std::int32_t> joined;
     std::size_t at = 0;
     for (const auto border : borders) {
@@ -240,7 +239,7 @@ class bordered_text {
 
   const std::vector<std::int32_t>& ids() const { return ids_; }
 
-  /// Of border number k, at byte `at`: the tokens before it, and whether one lies across it.
+  /// For border k, at byte `at`: the number of tokens before it, and whether a token crosses it.
   std::pair<std::int32_t, bool> tokens_before(std::size_t k, std::size_t at) const {
     if (parts_)
       return {std::int32_t(counts_[k]), false};
@@ -272,7 +271,7 @@ std::vector<conversation> conversations_of(std::string_view line) {
   ordered tools = nullptr;
   if (const auto found = value.find("tools"); found != value.end() && !found->is_null()) {
     if (!found->is_array())
-      throw input_error("its \"tools\" are no list");
+      throw input_error("its \"tools\" are not a list");
     tools = *found;
   }
   refuse_fields_of_line(value);
@@ -303,7 +302,7 @@ conversation_format conversation_format_from(std::string_view name) {
   if (name == "identity")
     return conversation_format::identity;
   throw input_error(
-      "cannot write conversations in the format '{}': it must be template, default, "
+      "cannot render conversations in the format '{}': it must be template, default, "
       "nemotron-h-aligned, nemotron-nano-v2 or identity",
       name);
 }

@@ -1,4 +1,5 @@
-// Conversations: read from JSON, turned into token ids, with the answers that a model learns from.
+// Conversations for fine-tuning: parses them from JSON and tokenizes them, marking the answers that
+// contribute to the loss.
 
 #pragma once
 
@@ -17,38 +18,41 @@ namespace troupe::runtime {
 struct conversation {
   nlohmann::ordered_json messages;         ///< a list of objects with "role" and "content"
   nlohmann::ordered_json tools = nullptr;  ///< a list, or null
-  /// Numbers from 0, ascending, of the assistant's messages that are not to be learnt.
+  /// Indices of the assistant's messages without loss, ascending.
   std::vector<std::size_t> context = {};
-  std::set<std::string> unread = {};  ///< names of the fields of its line that nothing reads
+  std::set<std::string> unread = {};  ///< names of the ignored fields of its line
 };
 
-/// Of a line: {"messages": [{"role": R, "content": TEXT}, ...]} or {"conversations": [{"from": R,
-/// "value": TEXT}, ...]}, with "tools" or without. Roles: system, developer, user, assistant, tool;
-/// of the second form also human, gpt and function, which become user, assistant and tool. As in
-/// Megatron-LM each system message begins another conversation; a "system" beside the list is the
-/// first message. A message with "weight" 0, or "train", "training" or "loss" false, is not learnt.
-/// Throws input_error for what is no such object, for an unknown role, for other fields that would
-/// change what is learnt, and for a conversation without an answer that has a text or tool calls
-/// and is to be learnt.
+/// Parses a line of JSON. Two forms are accepted, each with optional "tools":
+///   {"messages": [{"role": R, "content": TEXT}, ...]}
+///   {"conversations": [{"from": R, "value": TEXT}, ...]}
+///
+/// Roles: system, developer, user, assistant, tool. The second form also has human, gpt and
+/// function, which become user, assistant and tool. As in Megatron-LM, each system message begins a
+/// new conversation; a "system" field beside the list becomes the first message. A message has no
+/// loss if its "weight" is 0, or its "train", "training" or "loss" is false.
+///
+/// Throws input_error for other JSON, an unknown role, an unsupported field that would change the
+/// loss, and a conversation without an answer to learn (one with text or tool calls).
 std::vector<conversation> conversations_of(std::string_view line);
 
-/// How a conversation becomes a text.
+/// How a conversation is rendered as text.
 enum class conversation_format : std::uint8_t {
-  /// The folder's chat template; answers are what it marks by {% generation %}, or else what an
-  /// assistant's message adds to the text up to the header of an answer.
+  /// The folder's chat template. Answers are the parts marked by {% generation %}. Without marks,
+  /// an answer is the text that an assistant's message adds after the generation prompt.
   chat_template,
-  whole,  ///< "default" of Megatron-LM's formats: the folder's template, every token is learnt
+  whole,  ///< Megatron-LM's "default": the folder's template, loss on every token
   nemotron_h_aligned,
   nemotron_nano_v2,
-  identity,  ///< the contents one after the other
+  identity,  ///< the concatenated contents
 };
 
 /// "template", "default", "nemotron-h-aligned", "nemotron-nano-v2", "identity"; else input_error.
 conversation_format conversation_format_from(std::string_view name);
 
-/// Whether the template is the folder's, or one that the format brings along.
+/// True if the format uses the folder's template; false if it has a built-in one.
 bool uses_own_template(conversation_format format);
-/// Of a format that brings one along.
+/// The built-in template of a format that has one.
 chat_template template_of(conversation_format format);
 
 /// Tokens [begin, end).
@@ -59,20 +63,20 @@ struct tokenized_conversation {
   std::vector<token_range> answers;  ///< ascending, none empty, at least one
 };
 
-/// What `tokenize` reads; it outlives nothing that it returns.
+/// Inputs of `tokenize` that are the same for all conversations. Results do not refer to it.
 struct conversation_rules {
   const tokenizer& text;
-  const chat_template& prompt;  ///< of the format, or of the folder
+  const chat_template& prompt;  ///< the format's or the folder's
   conversation_format format = conversation_format::chat_template;
-  nlohmann::ordered_json variables = nlohmann::ordered_json::object();  ///< of the template
-  std::time_t now = 0;     ///< for templates that tell the date
-  cancel_token stop = {};  ///< looked at before each answer of a template that marks none
+  nlohmann::ordered_json variables = nlohmann::ordered_json::object();  ///< for the template
+  std::time_t now = 0;     ///< for templates that print the date
+  cancel_token stop = {};  ///< checked before each answer that needs an extra rendering
 };
 
-/// The ids are those of the whole text; a token that lies across the border of an answer is part of
-/// the answer, as transformers counts it. Throws input_error for what the template refuses, and
-/// where it does not say which part of the text an answer is: it marks none, and writes an earlier
-/// message in another way once later ones follow; and `cancelled`. Any thread.
+/// Tokenizes the rendered text as a whole. A token that crosses the border of an answer belongs to
+/// the answer, as in Hugging Face Transformers. Throws input_error when the template refuses the
+/// conversation, and when the answers cannot be located: the template marks none and renders a
+/// message differently once others follow. Throws `cancelled`. Any thread.
 tokenized_conversation tokenize(const conversation_rules& by, const conversation& x);
 
 }  // namespace troupe::runtime

@@ -22,7 +22,7 @@ bool has(const Names& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-/// A field that is null or empty says nothing.
+/// The value of a field; nullptr when it is absent, null or empty.
 const ordered* said(const ordered& object, std::string_view key) {
   const auto found = object.find(std::string(key));
   const bool empty = found == object.end() || found->is_null()
@@ -57,7 +57,7 @@ std::optional<bool> is_to_be_learnt(const ordered& message, std::size_t number) 
   for (const auto name : partly)
     if (said(message, name) != nullptr)
       throw input_error(
-          "its message {} has a \"{}\": to learn a part of a message is not supported",
+          "its message {} has a \"{}\": learning a part of a message is not supported",
           number,
           name);
   return out;
@@ -84,8 +84,8 @@ ordered system_message_of(const ordered& line) {
     if (content != nullptr && *content == *text)
       return nullptr;
     throw input_error(
-        "its \"system\" and the system message that its list begins with are different: remove "
-        "one of them");
+        "its \"system\" differs from the system message at the front of its list: remove one of "
+        "them");
   }
   return {{"role", "system"}, {"content", *text}};
 }
@@ -95,12 +95,12 @@ void refuse_fields_of_line(const ordered& line) {
     throw input_error("its \"functions\" are not supported: give them as \"tools\"");
   if (said(line, "chat_template_kwargs") != nullptr)
     throw input_error(
-        "its \"chat_template_kwargs\" are not supported: give variables of the template by --set, "
-        "which then hold for all lines");
+        "its \"chat_template_kwargs\" are not supported: set variables of the template for all "
+        "lines "
+        "by --set");
   if (const auto* const mask = said(line, "mask"); mask != nullptr && *mask != "User")
     throw input_error(
-        "its \"mask\" is {}: only \"User\" is supported, with which the answers of the assistant "
-        "are learnt",
+        "its \"mask\" is {}: only \"User\" is supported, which learns the answers of the assistant",
         shown(*mask));
 }
 

@@ -1,5 +1,4 @@
-// Fields of conversations that other programs write: which are obeyed, which are refused, and which
-// nothing reads.
+// Fields that other programs write into conversations: supported, refused, or ignored.
 
 #pragma once
 
@@ -11,24 +10,25 @@
 
 namespace troupe::runtime {
 
-/// Whether a message is to be learnt: "weight" of OpenAI and Mistral, "train" and "training" of
-/// axolotl, "loss" of ms-swift; nothing where it has none of these. Throws input_error where they
-/// contradict each other or are neither 0 nor 1, and where a part of the message is to be learnt.
+/// Whether a message has a loss. Reads "weight" (OpenAI, Mistral), "train" and "training" (axolotl)
+/// and "loss" (ms-swift); returns nullopt without these fields. Throws input_error when they
+/// contradict each other, when a value is not 0 or 1, and when only a part of the message has a
+/// loss.
 std::optional<bool> is_to_be_learnt(const nlohmann::ordered_json& message, std::size_t number);
 
-/// The message for the system text beside the list of messages, as LLaMA-Factory and NeMo write it;
-/// null where there is none. Throws input_error where it is no text, or another one than that of
-/// the first message.
+/// The message for a "system" field beside the list of messages, as LLaMA-Factory and NeMo write
+/// it; null without the field. Throws input_error when it is not a string, or differs from a system
+/// message at the front of the list.
 nlohmann::ordered_json system_message_of(const nlohmann::ordered_json& line);
 
-/// Throws input_error for a field of a line that changes what is learnt and is not supported.
+/// Throws input_error for an unsupported field of a line that would change the loss.
 void refuse_fields_of_line(const nlohmann::ordered_json& line);
 
-/// Names of fields of a line that nothing reads. `list` has the messages.
+/// Names of the ignored fields of a line. `list` is the name of the field with the messages.
 std::set<std::string> unread_fields_of_line(const nlohmann::ordered_json& line,
                                             std::string_view list);
 
-/// Names of fields of messages that neither Troupe reads nor the template, whose text is given.
+/// Names of the fields of messages that Troupe and the template ignore.
 std::set<std::string> unread_fields_of_messages(const nlohmann::ordered_json& messages,
                                                 std::string_view template_text);
 

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t line_bytes_per_worker = std::size_t{1} << 20;
 constexpr std::uint64_t longest_line = std::uint64_t{256} << 20;
-constexpr std::size_t most_unread = 20;  // names, about
+constexpr std::size_t most_unread = 20;  // field names, approximately
 constexpr std::int64_t most_tokens = std::numeric_limits<std::int32_t>::max();
 
 struct conversation_line {
@@ -33,7 +33,7 @@ struct conversation_line {
   std::exception_ptr failure = {};
 };
 
-/// Gathers lines, tokenizes them on all workers, writes them in the order in which they came.
+/// Collects lines, tokenizes them on all workers, and writes them in input order.
 class conversation_writer {
  public:
   conversation_writer(const conversation_rules& by,
@@ -63,7 +63,8 @@ class conversation_writer {
   conversation_files_result finish() {
     if (out_.conversations == 0)
       throw input_error("there is no conversation in '{}'", options_.inputs.front().string());
-    // Conversations never stand beside the answers of others: first they go, and last they come.
+    // Removes the old index first and writes the new one last, so that conversations are never
+    // visible with the answers of another run.
     remove_file(idx_path(tokens_prefix_));
     answers_.finish();
     tokens_.finish(manifest_of(by_.text));
@@ -138,7 +139,7 @@ class conversation_writer {
       for (unsigned w = 1; w < options_.workers && w < lines_.size(); ++w)
         others.push_back(start_thread("conversations", work));
     } catch (const io_error&) {
-      // The fewer there are, the longer it takes.
+      // Works with fewer threads.
     }
     work();
   }
@@ -166,11 +167,11 @@ conversation_files_result write_conversations(const conversation_rules& by,
         "cannot write conversations into '{}': it must end in a name, not in a folder",
         options.output_prefix.string());
   if (options.workers < 1 || options.workers > 1024)
-    throw input_error("cannot read conversations with {} workers: between 1 and 1024 are possible",
+    throw input_error("cannot read conversations with {} workers: the range is 1 to 1024",
                       options.workers);
   std::uint64_t total = 0, before = 0;
   for (const auto& path : options.inputs)
-    total += inflating_file(path).size();  // and a missing file is known before any work
+    total += inflating_file(path).size();  // also reports a missing file before any work
   if (options.output_prefix.has_parent_path())
     make_folder(options.output_prefix.parent_path());
   const std::filesystem::path prefix = options.output_prefix.string() + "_conversations";
@@ -203,8 +204,8 @@ indexed_dataset open_answers(const std::filesystem::path& prefix, const object_a
     return indexed_dataset(answers_prefix(prefix), objects);
   } catch (const input_error& e) {
     throw input_error(
-        "'{}' is no data set of conversations, which `data.sft` needs and `troupe conversations` "
-        "writes: {}",
+        "'{}' is not a data set of conversations, which `data.sft` needs; write one with `troupe "
+        "conversations`: {}",
         prefix.string(),
         e.what());
   }
@@ -217,8 +218,8 @@ conversation_source::conversation_source(const std::filesystem::path& prefix,
     : tokens_(prefix, objects), answers_(open_answers(prefix, objects)) {
   if (answers_.sequences() != tokens_.sequences())
     throw input_error(
-        "'{}' has {} conversations and '{}' the answers of {}: they do not belong together; write "
-        "both again with `troupe conversations`",
+        "'{}' has {} conversations, but '{}' has the answers of {}; write both again with `troupe "
+        "conversations`",
         prefix.string(),
         tokens_.sequences(),
         answers_prefix(prefix).string(),
@@ -238,7 +239,7 @@ std::vector<token_range> conversation_source::answers(std::int64_t conversation)
   }
   if (!good || at > tokens_.length(conversation))
     throw input_error(
-        "the answers in {} are no ascending parts of {}: write both again with `troupe "
+        "the answers in {} are not ascending ranges of {}: write both again with `troupe "
         "conversations`",
         answers_.place(conversation),
         tokens_.place(conversation));

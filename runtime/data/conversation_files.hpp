@@ -1,7 +1,7 @@
-// Conversations on disk: files of them become two indexed data sets, which training maps.
+// Conversations on disk: converts files of conversations to two indexed data sets, and reads them.
 //
-//   <prefix>_conversations            one sequence of token ids for each conversation
-//   <prefix>_conversations_answers    for each the ends of its answers: begin, end, begin, end ...
+//   <prefix>_conversations            the token ids, one sequence per conversation
+//   <prefix>_conversations_answers    the ranges of its answers: begin, end, begin, end ...
 
 #pragma once
 
@@ -18,46 +18,45 @@
 namespace troupe::runtime {
 
 struct conversation_files_options {
-  std::vector<std::filesystem::path> inputs = {};  ///< of JSON objects a line, in this order
+  std::vector<std::filesystem::path> inputs = {};  ///< JSON lines, read in this order
   std::filesystem::path output_prefix = {};
   unsigned workers = 1;    ///< threads that tokenize, at least 1
-  cancel_token stop = {};  ///< looked at before each conversation
+  cancel_token stop = {};  ///< checked before each conversation
 };
 
 struct conversation_files_result {
-  std::filesystem::path prefix;  ///< of the tokens
+  std::filesystem::path prefix;  ///< of the data set of tokens
   std::int64_t conversations = 0, tokens = 0;
-  std::int64_t answer_tokens = 0;  ///< that are part of an answer
-  std::int64_t longest = 0;        ///< tokens of the longest conversation
-  /// Names of fields of lines and of messages that neither Troupe reads nor the template.
+  std::int64_t answer_tokens = 0;
+  std::int64_t longest = 0;  ///< tokens of the longest conversation
+  /// Names of the fields of lines and messages that Troupe and the template ignore.
   std::set<std::string> unread_of_lines, unread_of_messages;
 };
 
-/// Tokenizes every conversation; files may be compressed (inflating_file.hpp). The output does not
-/// depend on `workers`; memory is some megabytes a worker, thrice the longest line, which has at
-/// most 256 MB, and 24 bytes a conversation. Throws input_error with file and line for what is no
-/// conversation (see conversations_of, tokenize), io_error, and `cancelled`. Then no file of the
-/// output is left behind.
+/// Tokenizes every conversation. Files may be compressed (inflating_file.hpp). The output does not
+/// depend on `workers`. Memory: some megabytes per worker, three times the longest line (at most
+/// 256 MB), and 24 bytes per conversation. Throws input_error with file and line for an invalid
+/// conversation (see conversations_of, tokenize), io_error, and `cancelled`; then removes the
+/// output.
 conversation_files_result write_conversations(const conversation_rules& by,
                                               const conversation_files_options& options);
 
 /// The data set with the answers of the conversations at `prefix`.
 std::filesystem::path answers_prefix(const std::filesystem::path& prefix);
 
-/// Conversations as they were written. Immutable; any thread.
+/// Reads the data sets that write_conversations wrote. Immutable; any thread.
 class conversation_source {
  public:
-  /// Throws input_error when a file is missing or damaged, or the two data sets do not belong
-  /// together.
+  /// Throws input_error when a file is missing or damaged, or the two data sets do not match.
   explicit conversation_source(const std::filesystem::path& prefix,
                                const object_access& objects = {});
 
   const indexed_dataset& tokens() const { return tokens_; }
 
-  /// Throws input_error for answers that are no ascending parts of the conversation.
+  /// Throws input_error when the answers are not ascending ranges within the conversation.
   std::vector<token_range> answers(std::int64_t conversation) const;
 
-  /// Says that its answers and its first tokens, so many, will be read soon.
+  /// Hint: the answers and the first `tokens` tokens will be read soon.
   void expect(std::int64_t conversation, std::size_t tokens) const;
 
  private:

@@ -24,7 +24,7 @@ bool is_there(const std::filesystem::path& path, const object_access& objects) {
              : std::filesystem::exists(path);
 }
 
-/// Of one that is larger than any manifest only the beginning, which is none.
+/// Reads at most `longest` bytes: a longer file is then refused as invalid JSON.
 std::string text_of(const std::filesystem::path& path, const object_access& objects) {
   const auto source = open_bytes(path, objects);
   std::vector<std::byte> scratch;
@@ -36,8 +36,9 @@ std::string text_of(const std::filesystem::path& path, const object_access& obje
 
 [[noreturn]] void refuse_damaged(const std::filesystem::path& manifest) {
   throw input_error(
-      "cannot read '{}': it is damaged; it says by which tokenizer the data set beside it was "
-      "written: copy it again, or remove it if you know",
+      "cannot read '{}': it is damaged; it identifies the tokenizer of the data set beside it: "
+      "copy "
+      "it again, or remove it if you know the tokenizer",
       manifest.string());
 }
 
@@ -55,8 +56,9 @@ std::string to_text(const dataset_manifest& x) {
                      x.tokenizer,
                      x.vocabulary,
                      x.fingerprint,
-                     x.end_of_document < 0 ? std::string("no token ends documents")
-                                           : fmt::format("documents end with {}", x.end_of_document));
+                     x.end_of_document < 0
+                         ? std::string("no token ends documents")
+                         : fmt::format("documents end with {}", x.end_of_document));
 }
 
 std::filesystem::path manifest_path(const std::filesystem::path& prefix) {
@@ -72,7 +74,7 @@ void write_manifest(const std::filesystem::path& prefix, const std::optional<dat
                                         {"fingerprint", x->fingerprint},
                                         {"vocabulary_size", x->vocabulary},
                                         {"end_of_document", x->end_of_document}}}};
-  // Under a name that the next process finds and writes over.
+  // A fixed temporary name: after a crash the next process overwrites the file.
   const auto text = json_text(out, 1) + "\n";
   const std::filesystem::path next = manifest_path(prefix).string() + ".partial";
   {
@@ -92,8 +94,8 @@ std::optional<dataset_manifest> read_manifest(const std::filesystem::path& prefi
     const auto all = json_value(text_of(path, objects));
     if (const auto& format = all.at("format"); format != manifest_format)
       throw input_error(
-          "cannot read '{}': it is of format {}, this program knows {}; it says by which tokenizer "
-          "the data set beside it was written: remove it if you know",
+          "cannot read '{}': it is of format {}, but this program reads {}; it identifies the "
+          "tokenizer of the data set beside it: remove it if you know the tokenizer",
           path.string(),
           json_text(format),
           manifest_format);

@@ -1,5 +1,5 @@
-// What a data set remembers of the tokenizer that made its ids: "<prefix>.manifest.json", beside
-// the .bin and the .idx. Those of Megatron-LM have none. docs/formats/indexed_dataset.md shows one.
+// The manifest of a data set, "<prefix>.manifest.json": identifies the tokenizer that made the ids.
+// Data sets of Megatron-LM have none. Format: docs/formats/indexed_dataset.md.
 
 #pragma once
 
@@ -14,10 +14,10 @@
 namespace troupe::runtime {
 
 struct dataset_manifest {
-  std::string tokenizer;             ///< its kind: one of tokenizer_types()
-  std::string fingerprint;           ///< as to_string(digest)
-  std::int64_t vocabulary = 0;       ///< ids
-  std::int64_t end_of_document = 0;  ///< the id; -1: no token ends documents
+  std::string tokenizer;             ///< one of tokenizer_types()
+  std::string fingerprint;           ///< as printed by to_string(digest)
+  std::int64_t vocabulary = 0;       ///< number of ids
+  std::int64_t end_of_document = 0;  ///< id; -1: no token ends documents
 
   friend bool operator==(const dataset_manifest&, const dataset_manifest&) = default;
 };
@@ -29,15 +29,16 @@ std::string to_text(const dataset_manifest& x);
 
 std::filesystem::path manifest_path(const std::filesystem::path& prefix);
 
-/// Durably; without one, one that is there is removed. Throws io_error.
+/// Writes the manifest durably, or removes it when `x` is nullopt. Throws io_error.
 void write_manifest(const std::filesystem::path& prefix, const std::optional<dataset_manifest>& x);
 
-/// Nothing where there is none. Throws input_error for one that is damaged, and as open_bytes.
+/// Returns nullopt when there is no manifest. Throws input_error when it is damaged, and like
+/// open_bytes.
 std::optional<dataset_manifest> read_manifest(const std::filesystem::path& prefix,
                                               const object_access& objects = {});
 
-/// Whether the same id means something else to each. The ids of a NullTokenizer stand for no text,
-/// so that they are never told from others.
+/// True if an id can mean different texts in `a` and `b`. Always false when one of them is a
+/// NullTokenizer, because its ids have no text.
 bool have_other_ids(const dataset_manifest& a, const dataset_manifest& b);
 
 }  // namespace troupe::runtime

@@ -17,14 +17,14 @@ constexpr const char* of_bin = ".bin";
 constexpr const char* of_idx = ".idx";
 constexpr const char* of_lengths = ".lengths";
 constexpr const char* of_documents = ".documents";
-constexpr const char* of_manifest = ".manifest.json";  // as write_manifest begins it
+constexpr const char* of_manifest = ".manifest.json";  // written by write_manifest
 
-/// Calls `visit` for each value of a file of `count` of them.
+/// Calls `visit` for the first `count` values of the file.
 template <class T, class Visit>
 void for_each_value(const std::filesystem::path& path, std::int64_t count, const Visit& visit) {
   file_reader in(path);
   if (in.size() < std::uint64_t(count) * sizeof(T))
-    throw input_error("cannot go on with '{}': it has {} bytes, {} were written",
+    throw input_error("cannot resume '{}': it has {} bytes, but {} were written",
                       path.string(),
                       in.size(),
                       std::uint64_t(count) * sizeof(T));
@@ -61,7 +61,8 @@ void write_index_part(const std::filesystem::path& prefix,
   out.sync();
 }
 
-/// Another data set of that name may have stood there when somebody removed the parts.
+/// Checks that the published data set is the one that was written. After a manual removal of the
+/// parts it can be an older one of the same name.
 void require_published(const std::filesystem::path& prefix,
                        token_type type,
                        const dataset_progress& written) {
@@ -72,8 +73,9 @@ void require_published(const std::filesystem::path& prefix,
   if (std::filesystem::file_size(bin_path(prefix), failure) != bin
       || std::filesystem::file_size(idx_path(prefix), failure) != idx)
     throw input_error(
-        "cannot go on with '{}': its parts are gone, and the data set of that name is another one; "
-        "begin anew",
+        "cannot resume '{}': its parts are gone, and the data set of that name is another one; "
+        "start "
+        "again",
         prefix.string());
 }
 
@@ -108,8 +110,8 @@ void dataset_parts::add_tokens(std::span<const char> tokens) {
 void dataset_parts::add_lengths(std::span<const std::int32_t> lengths) {
   if (std::int64_t(lengths.size()) > most_sequences - progress_.sequences)
     throw input_error(
-        "cannot write the data set '{}': it would have more than {} sequences, which nobody reads; "
-        "write it as several, and train on a blend of them",
+        "cannot write the data set '{}': it would have more than {} sequences, the maximum of the "
+        "format; write several data sets, and train on a blend of them",
         prefix_.string(),
         most_sequences);
   lengths_.write(lengths.data(), lengths.size_bytes());
@@ -140,7 +142,8 @@ void publish_dataset(const std::filesystem::path& prefix,
                      const dataset_progress& written,
                      const std::optional<dataset_manifest>& made_by) {
   const auto bin = part(prefix, of_bin);
-  // Parts go once the .idx stands, so that a missing one says that it was done before.
+  // Parts are removed after the .idx is visible. So a missing part means that a previous call
+  // published the data set.
   if (!std::filesystem::exists(bin) && std::filesystem::exists(idx_path(prefix))
       && (!std::filesystem::exists(part(prefix, of_documents))
           || !std::filesystem::exists(part(prefix, of_lengths)))) {
@@ -150,8 +153,7 @@ void publish_dataset(const std::filesystem::path& prefix,
   }
   write_index_part(prefix, type, written);
   if (std::filesystem::exists(bin)) {
-    // A crash in between leaves a .bin without an .idx, never an .idx that belongs to another .bin
-    // or manifest.
+    // A crash here leaves a .bin without an .idx, but never an .idx of another .bin or manifest.
     remove_file(idx_path(prefix));
     write_manifest(prefix, made_by);
     rename_part(bin, bin_path(prefix));

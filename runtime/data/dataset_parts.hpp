@@ -1,4 +1,4 @@
-// An indexed data set that is being written and can be gone on with by another process.
+// An unfinished indexed data set on disk, which another process can resume and publish.
 
 #pragma once
 
@@ -15,39 +15,38 @@
 
 namespace troupe::runtime {
 
-/// Of a data set: what counts and numbers them is of 32 bits, here and in Megatron-LM.
+/// The maximum per data set: sequence numbers have 32 bits, here and in Megatron-LM.
 inline constexpr std::int64_t most_sequences = std::numeric_limits<std::int32_t>::max();
 
-/// How much of a data set was written.
+/// The amount of data that was written.
 struct dataset_progress {
   std::int64_t documents = 0;
   std::int64_t sequences = 0;
   std::int64_t tokens = 0;
 };
 
-/// Three files beside the data set: "<prefix>.bin.partial" becomes its .bin; ".lengths.partial"
-/// (int32, the tokens of each sequence) and ".documents.partial" (int64, the sequences up to the
-/// end of each document) become its .idx. Memory does not depend on how many there are. One thread
-/// uses it. Throws io_error.
+/// Writes three files beside the data set. "<prefix>.bin.partial" becomes the .bin. The .idx is
+/// made of ".lengths.partial" (int32, tokens per sequence) and ".documents.partial" (int64, number
+/// of sequences up to the end of each document). Memory use is constant. Single-threaded. Throws
+/// io_error.
 class dataset_parts {
  public:
-  /// Goes on from there, what was written beyond is cut off. Throws input_error where less is
-  /// there.
+  /// Resumes at `from` and truncates the files to it. Throws input_error when they are shorter.
   dataset_parts(std::filesystem::path prefix, token_type type, const dataset_progress& from);
 
-  /// Tokens of the data set's type; the lengths of the sequences that they are; how many sequences
-  /// each document has.
+  /// Adds whole documents: tokens of the data set's type, the length of each sequence, and the
+  /// number of sequences of each document.
   void add(std::span<const char> tokens,
            std::span<const std::int32_t> lengths,
            std::span<const std::int64_t> sequences_of_documents);
 
-  /// The three of them one at a time, in any order; `sync` wants them to agree (BUILDER-1). Throws
-  /// input_error for more sequences than a data set may have.
+  /// Add the three parts separately, in any order; `sync` requires that they agree (BUILDER-1).
+  /// Throws input_error for more than `most_sequences`.
   void add_tokens(std::span<const char> tokens);
   void add_lengths(std::span<const std::int32_t> lengths);
   void add_documents(std::span<const std::int64_t> sequences_of_documents);
 
-  void sync();  ///< what was added is durable
+  void sync();  ///< makes everything durable
   const dataset_progress& progress() const { return progress_; }
 
  private:
@@ -60,16 +59,15 @@ class dataset_parts {
   part_file bin_, lengths_, documents_;
 };
 
-/// The parts of `written`, all durable, become the data set: durable and visible, the manifest
-/// first and the .idx last.
-/// May be called again after it was cut short anywhere; nothing more happens once it is done.
-/// Throws input_error where parts are missing or too short, and no such data set is there.
+/// Turns the durable parts of `written` into a durable, visible data set: the manifest first, the
+/// .idx last. Idempotent: may be called again after an interruption at any point, or after success.
+/// Throws input_error when parts are missing or too short and the data set is not there yet.
 void publish_dataset(const std::filesystem::path& prefix,
                      token_type type,
                      const dataset_progress& written,
                      const std::optional<dataset_manifest>& made_by);
 
-/// Removes what there is of the parts.
+/// Removes the parts that exist.
 void remove_parts(const std::filesystem::path& prefix);
 
 }  // namespace troupe::runtime

@@ -154,7 +154,7 @@ def check_conversations(folder):
         raise wrong(f"how much is padding is not told:\n{said}")
     works(*tuned, "--data-path", folder / "talks_conversations")
     refuses("is a file of conversations", *tuned, "--data-path", folder / "talks.jsonl")
-    refuses("no data set of conversations", *tuned, "--data-path", folder / "talks_conversations_answers")
+    refuses("not a data set of conversations", *tuned, "--data-path", folder / "talks_conversations_answers")
     refuses("--sft", *tuned, "--data-path", folder / "talks_conversations", "--eod-mask-loss")
     works(*tuned, "--data-path", folder / "talks_conversations", "--calculate-per-token-loss")
 

@@ -165,7 +165,8 @@ TEST_CASE("an invalid blend is refused with the wrong argument", "[data]") {
                  && ContainsSubstring("put each weight before its prefix"));
   CHECK_THAT(blend_refusal({"1e308", "a", "1e308", "b"}), ContainsSubstring("the sum"));
   CHECK_THAT(blend_refusal({"1", ""}), ContainsSubstring("is empty"));
-  CHECK_THAT(blend_refusal(std::vector<std::string>(32767, "a")), ContainsSubstring("the maximum is"));
+  CHECK_THAT(blend_refusal(std::vector<std::string>(32767, "a")),
+             ContainsSubstring("the maximum is"));
   CHECK_THROWS_AS(normalized({1e308, 1e308}), input_error);
   CHECK_THROWS_AS(blend_sizes(std::vector<double>{1}, std::uint64_t{1} << 63), input_error);
   for (const auto* text :

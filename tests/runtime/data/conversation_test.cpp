@@ -144,7 +144,7 @@ TEST_CASE("a system text beside the list is the first message", "[data]") {
            + R"("}, {"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]})";
   };
   CHECK(shown(marks, twice("rhyme")) == "s:rhyme;u:x;a:[y;]|");
-  refuses(twice("prose"), "are different");
+  refuses(twice("prose"), "differs from");
 }
 
 TEST_CASE("fields that nothing reads are told", "[data]") {
@@ -183,7 +183,7 @@ TEST_CASE("a line that is not a conversation with an answer is refused", "[data]
   refuses("{\"text\": \"x\"}", "no list of messages");
   refuses(R"({"messages": []})", "list of messages is empty");
   refuses(R"({"messages": "x"})", "no list of messages");
-  refuses(R"({"messages": [3]})", "message 1 is no JSON object");
+  refuses(R"({"messages": [3]})", "message 1 is not a JSON object");
   refuses(R"({"messages": [{"role": "robot", "content": "x"}]})", "'robot'");
   refuses(R"({"messages": [{"content": "x"}]})", "no text under \"role\"");
   refuses(R"({"messages": [{"role": "user"}]})", "no text under \"content\"");

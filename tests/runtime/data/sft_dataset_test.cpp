@@ -260,7 +260,7 @@ TEST_CASE("conversations without their file of answers are refused", "[data]") {
   copy(prefix);  // data instead of answer ranges
   const conversation_source wrong(prefix);
   CHECK_THROWS_MATCHES(
-      wrong.answers(0), input_error, MessageMatches(ContainsSubstring("no ascending parts")));
+      wrong.answers(0), input_error, MessageMatches(ContainsSubstring("not ascending ranges")));
   std::filesystem::remove(idx_path(answers_prefix(prefix)));
   CHECK_THROWS_MATCHES(conversation_source(prefix),
                        input_error,
