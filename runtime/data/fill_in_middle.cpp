@@ -12,7 +12,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// The tokenizer's own reading goes first: a text may be that of several ids.
+/// The id of a token. Several ids can have the same text; prefers the one that `encode` gives.
 std::optional<std::int32_t> id_of(const std::string& token, const tokenizer& by) {
   if (token.empty())
     return {};
@@ -20,7 +20,7 @@ std::optional<std::int32_t> id_of(const std::string& token, const tokenizer& by)
     const auto ids = by.encode(token, special_tokens::recognised);
     if (ids.size() == 1 && by.decode(ids) == token)
       return ids.front();
-  } catch (const input_error&) {  // it cannot encode the text: then no token is
+  } catch (const input_error&) {  // the tokenizer cannot encode this text
   }
   for (std::int32_t id = 0; id < by.vocabulary_size(); ++id)
     if (by.decode(std::array{id}) == token)
@@ -28,7 +28,7 @@ std::optional<std::int32_t> id_of(const std::string& token, const tokenizer& by)
   return {};
 }
 
-/// Where characters begin, and the end.
+/// The offsets of all characters, and the end of the text.
 std::vector<std::size_t> borders_in(std::string_view text) {
   std::vector<std::size_t> out = {0};
   for (std::size_t at = 0; at < text.size();) {
@@ -42,8 +42,8 @@ std::vector<std::size_t> borders_in(std::string_view text) {
 
 enum class empty_pieces { dropped, kept };
 
-/// Calls permute() for the pieces between separators that are not empty, and for the piece after
-/// the last separator. A separator behind an empty piece is `dropped` or `kept`.
+/// Calls permute() for each non-empty piece that ends at a separator, and for the piece after the
+/// last separator. Separators after empty pieces are `dropped` or `kept`.
 template <class F>
 void each_piece(std::span<const std::int32_t> in,
                 std::int32_t separator,
@@ -65,7 +65,7 @@ void each_piece(std::span<const std::int32_t> in,
 
 void require_share(const char* name, double x, std::vector<std::string>& wrong) {
   if (!(x >= 0 && x <= 1))
-    wrong.push_back(fmt::format("`data.fim.{}` {} is no probability: give 0 to 1", name, x));
+    wrong.push_back(fmt::format("`data.fim.{}` {} is not a probability: give 0 to 1", name, x));
 }
 
 }  // namespace
@@ -97,7 +97,8 @@ fill_in_middle::fill_in_middle(const fim_settings& settings,
   if (!missing.empty())
     throw input_error(
         "cannot train to fill in the middle: the {} has no such token: {}; name tokens that it "
-        "has, or add these to its files",
+        "has, "
+        "or add these tokens to its files",
         by_->kind(),
         missing);
   const std::pair<const char*, std::int32_t> all[] = {{"prefix_token", prefix_},

@@ -1,6 +1,6 @@
-// Training to fill in the middle (FIM): a text is cut in three, and the middle comes last (Bavarian
-// et al. 2022, arXiv:2207.14255). Megatron-LM's GPTFIMDataset, but that what is drawn for a sample
-// depends on the seed and its number alone, not on the samples that were read before.
+// Fill-in-the-middle (FIM) samples: cuts a text in three and moves the middle to the end (Bavarian
+// et al. 2022, arXiv:2207.14255). Follows Megatron-LM's GPTFIMDataset, with one difference: the
+// random draws of a sample depend only on the seed and its number, not on earlier reads.
 
 #pragma once
 
@@ -15,14 +15,14 @@
 
 namespace troupe::runtime {
 
-/// The fields are named after Megatron-LM's flags.
+/// The fields have the names of Megatron-LM's flags.
 struct fim_settings {
   bool enabled = false;
-  double rate = 0.5;           ///< of the documents of a sample, how many are cut
-  double spm_rate = 0.5;       ///< of these, how many are suffix, prefix, middle
-  std::string split_sample;    ///< a token that ends a fragment of a document; empty: none does
-  double fragment_rate = 0.5;  ///< of the fragments of a document that `rate` chose
-  std::string no_prefix;       ///< what begins so is left as it is; empty: nothing is
+  double rate = 0.5;           ///< probability that a document is cut
+  double spm_rate = 0.5;       ///< probability of the order suffix, prefix, middle
+  std::string split_sample;    ///< token that ends a fragment of a document; empty: none
+  double fragment_rate = 0.5;  ///< probability that a fragment of a chosen document is cut
+  std::string no_prefix;       ///< texts that begin with this are not cut; empty: none
   std::string prefix_token = "<fim-prefix>", middle_token = "<fim-middle>",
               suffix_token = "<fim-suffix>", pad_token = "<fim-pad>";
   std::string eod_token = "<|endoftext|>";  ///< ends a document
@@ -30,28 +30,30 @@ struct fim_settings {
   friend bool operator==(const fim_settings&, const fim_settings&) = default;
 };
 
-/// Every rule that the settings break by themselves, one sentence each.
+/// Appends one sentence to `wrong` for each invalid setting.
 void validate_fim(const fim_settings& x, std::vector<std::string>& wrong);
 
-/// Immutable; any thread may call at once.
+/// Immutable; any number of threads.
 class fill_in_middle {
  public:
-  /// Throws input_error where a token of the settings is none of the tokenizer's: all of these; and
-  /// where two of them are the same.
+  /// Throws input_error, with all names, when the tokenizer lacks tokens of the settings. Also
+  /// throws input_error when two of them are equal.
   fill_in_middle(const fim_settings& settings,
                  std::shared_ptr<const tokenizer> by,
                  std::uint32_t seed);
 
   std::int32_t vocabulary_size() const { return by_->vocabulary_size(); }
-  std::int32_t end_of_document() const { return end_; }  ///< what it cuts documents at
+  std::int32_t end_of_document() const { return end_; }  ///< the separator of documents
 
-  /// `text` becomes what sample `sample` is trained on. Documents end at the token that ends them;
-  /// one that is empty goes, with its end, unless it is the last. Tokens that end fragments all
-  /// stay. Each that is drawn becomes text,
-  /// without its special tokens; two borders are drawn between its characters; the three parts are
-  /// tokenized, each by itself. A byte that is no part of valid UTF-8 is a character, or a part of
-  /// one with its neighbours (Unicode Standard, section 3.9). What is then too long loses its end;
-  /// what is too short is filled with the padding token. Returns how many tokens are no padding.
+  /// Transforms `text` in place into the training text of sample `sample`. Returns the number of
+  /// tokens before the padding.
+  ///
+  /// Splits `text` at end-of-document tokens. An empty document is dropped together with its end,
+  /// unless it is the last. Tokens that end fragments are all kept. A chosen document or fragment
+  /// is decoded without its special tokens and cut at two random borders between characters; the
+  /// three parts are tokenized separately. Invalid UTF-8 counts as characters as in section 3.9 of
+  /// the Unicode Standard. The result is truncated, or padded with the padding token, to the size
+  /// of `text`.
   std::size_t apply(std::uint64_t sample, std::span<std::int32_t> text) const;
 
  private:

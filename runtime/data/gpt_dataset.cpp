@@ -24,8 +24,8 @@ gpt_dataset::gpt_dataset(std::shared_ptr<const token_source> source,
         options.vocabulary);
   if (options.fim && options.fim->vocabulary_size() > options.vocabulary)
     throw input_error(
-        "cannot fill in the middle: the tokenizer has {} ids, and the model's vocabulary {}; give "
-        "the tokenizer of the model",
+        "cannot fill in the middle: the tokenizer has {} ids, but the model's vocabulary has {}; "
+        "give the tokenizer of the model",
         options.fim->vocabulary_size(),
         options.vocabulary);
   const gpt_index_request request{
@@ -63,15 +63,15 @@ void gpt_dataset::refuse_index(std::uint64_t sample) const {
                          ? fmt::format("the cached index in '{}'", options_.cache->string())
                          : std::string("the index");
   throw input_error(
-      "cannot read sample {} of the {} data: {} leads outside the data; remove the folder, and it "
-      "is "
-      "built again",
+      "cannot read sample {} of the {} data: {} points outside the data; remove the folder to "
+      "build "
+      "it again",
       sample,
       to_string(part_),
       where);
 }
 
-// The index may come from a file whose digest a stranger made fit.
+// Checks every value: a cached index can be forged with a matching digest.
 gpt_dataset::stretch gpt_dataset::stretch_of(std::uint64_t sample) const {
   const auto j = index_.order[sample];
   if (j < 0 || j >= plan_.samples)
@@ -91,8 +91,9 @@ template <class Visit>
 void gpt_dataset::each_part(std::uint64_t i, const Visit& visit) const {
   if (i >= size())
     throw input_error(
-        "cannot read sample {} of the {} data: it has {} samples; ask for more when the data set "
-        "is made, or train for fewer",
+        "cannot read sample {} of the {} data: it has {} samples; request more when the data set "
+        "is "
+        "made, or train for fewer",
         i,
         to_string(part_),
         size());
@@ -133,7 +134,7 @@ void gpt_dataset::expect(std::uint64_t i) const {
     each_part(i, [this](std::int64_t sequence, std::int64_t offset, std::size_t tokens) {
       source_->expect(sequence, offset, tokens);
     });
-  } catch (const input_error&) {  // a damaged index, which its read refuses
+  } catch (const input_error&) {  // the read reports the damaged index
   }
 }
 

@@ -1,4 +1,4 @@
-// Samples for a causal language model, by number: Megatron's GPTDataset.
+// A data set of samples for a causal language model: Megatron's GPTDataset.
 
 #pragma once
 
@@ -16,25 +16,25 @@ namespace troupe::runtime {
 
 struct gpt_dataset_options {
   std::int64_t sequence_length = 0;           ///< S
-  std::optional<std::uint64_t> samples = {};  ///< at least so many; none: one epoch
+  std::optional<std::uint64_t> samples = {};  ///< minimum; nullopt: one epoch
   std::uint32_t seed = 1234;
-  std::int64_t vocabulary = 0;  ///< ids must be below it
-  std::int32_t end_of_document = 0;  ///< -1: no token ends documents
+  std::int64_t vocabulary = 0;                      ///< ids must be below it
+  std::int32_t end_of_document = 0;                 ///< -1: no token ends documents
   bool eod_mask_loss = false;                       ///< no loss where the input ends a document
   bool reset_position_ids = false;                  ///< positions start again after each end
   bool reset_attention_mask = false;                ///< attention is cut after each end
-  bool drop_last_partial_validation = true;         ///< false: the last one is padded
-  std::optional<std::filesystem::path> cache = {};  ///< folder; none: index in memory only
-  std::shared_ptr<const fill_in_middle> fim = {};   ///< what samples become; none: they stay
-  cancel_token stop = {};                           ///< looked at while the index is built
+  bool drop_last_partial_validation = true;         ///< false: the last sample is padded
+  std::optional<std::filesystem::path> cache = {};  ///< folder; nullopt: index in memory only
+  std::shared_ptr<const fill_in_middle> fim = {};   ///< transforms samples; null: unchanged
+  cancel_token stop = {};                           ///< checked while the index is built
 };
 
-/// Immutable; any number of threads may read samples at once. What sample i is depends only on the
-/// source, the split and the options, never on what was read before.
+/// Immutable; any number of threads may read samples at once. Sample i depends only on the source,
+/// the split and the options.
 class gpt_dataset final : public sample_dataset {
  public:
-  /// The part of `source` that `split` gives to `part`. Throws input_error when that part has no
-  /// tokens or the options are wrong, and `cancelled`.
+  /// Uses the part of `source` that `split` assigns to `part`. Throws input_error when that part
+  /// has no tokens or the options are invalid, and `cancelled`.
   gpt_dataset(std::shared_ptr<const token_source> source,
               const split_matrix& split,
               data_split part,
@@ -47,13 +47,13 @@ class gpt_dataset final : public sample_dataset {
 
   bool cuts_attention() const override { return options_.reset_attention_mask; }
 
-  /// The tokens of sample i, S + 1 of them; `padding` where the data ended before. Returns how many
-  /// are no padding, neither of the data nor of what fills in the middle. Throws input_error when
-  /// i >= size(), an id is outside the vocabulary, or a cached index leads outside the data.
+  /// Writes the S + 1 tokens of sample i; `padding` after the end of the data. Returns the number
+  /// of tokens before the padding (of the data or of `fim`). Throws input_error when i >= size(),
+  /// an id is outside the vocabulary, or a cached index points outside the data.
   std::size_t sample(std::uint64_t i, std::span<std::int32_t> text) const;
 
-  /// Sample i as inputs, labels, loss mask and positions. Where a label is padding the mask is 0;
-  /// padding itself becomes token 0.
+  /// Sample i as inputs, labels, loss mask and positions. The mask is 0 where the label is padding;
+  /// padding is written as token 0.
   void row(std::uint64_t i, const micro_batch_row& out) const override;
   void expect(std::uint64_t i) const override;
 
@@ -64,15 +64,15 @@ class gpt_dataset final : public sample_dataset {
                  std::int64_t sequence,
                  std::int64_t offset) const;
 
-  /// A sample: from token `offset` of the stream's document `document` to before token `end` of
-  /// its document `last`.
+  /// A sample's range: from token `offset` of the stream's document `document` up to, excluding,
+  /// token `end` of document `last`.
   struct stretch {
     std::int64_t document, offset, last, end;
   };
   stretch stretch_of(std::uint64_t sample) const;
 
-  /// Calls visit(sequence, offset, tokens) for each part of sample i, one after the other; together
-  /// they have S + 1 tokens at most. Throws as `sample`.
+  /// Calls visit(sequence, offset, tokens) for each part of sample i, in order; the parts have at
+  /// most S + 1 tokens in total. Throws like `sample`.
   template <class Visit>
   void each_part(std::uint64_t i, const Visit& visit) const;
   [[noreturn]] void refuse_index(std::uint64_t sample) const;

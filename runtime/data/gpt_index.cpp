@@ -11,12 +11,12 @@ namespace troupe::runtime {
 namespace {
 
 constexpr std::int64_t extra = 1;             // the label of a sample's last token
-constexpr std::int64_t look_every = 1 << 16;  // samples between two looks at the token
+constexpr std::int64_t look_every = 1 << 16;  // samples between two checks for cancellation
 constexpr std::int64_t most = std::int64_t{1} << 62;
 constexpr std::int64_t most_i32 = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t most_u32 = std::numeric_limits<std::uint32_t>::max();
 
-/// `copies` times the range, shuffled as one.
+/// Appends `copies` copies of the range, shuffled together.
 void add_shuffled(std::vector<std::int32_t>& out,
                   sequence_range range,
                   std::int64_t copies,
@@ -28,8 +28,8 @@ void add_shuffled(std::vector<std::int32_t>& out,
   random.shuffle(std::span(out).subspan(begin));
 }
 
-/// Lengths are asked for once for each sequence that the stream passes, not once for each sample:
-/// of short samples there are many more.
+/// The bounds of all samples. Reads the length of a sequence once per pass, not once per sample,
+/// because there can be many short samples per sequence.
 template <class T>
 std::vector<T> cut(const token_source& source,
                    const std::vector<std::int32_t>& documents,
@@ -54,7 +54,7 @@ std::vector<T> cut(const token_source& source,
       length = source.length(documents[static_cast<std::size_t>(++document)]);
       offset = 0;
     }
-    // The next sample reads this one's last token again.
+    // The next sample begins with the last token of this one.
     offset = std::min(offset + remaining, length) - extra;
     put(document, offset);
   }
@@ -77,7 +77,7 @@ index_shape gpt_index_plan::documents(const gpt_index_request& request) const {
 }
 
 index_shape gpt_index_plan::bounds(const gpt_index_request& request) const {
-  // A sequence's length always fits; the number of sequences over all epochs may not.
+  // Lengths always fit 32 bits; the number of sequences over all epochs may not.
   const bool narrow = epochs * request.range.size() <= most_i32;
   return {narrow ? index_type::i32 : index_type::i64, {samples + 1, 2}};
 }

@@ -12,8 +12,8 @@
 namespace troupe::runtime {
 namespace {
 
-/// Held by one open file at a time, so it excludes threads as well as processes. Where the file
-/// system has no locks everybody builds; all build the same bytes and each file appears whole.
+/// A lock per open file, so it excludes threads as well as processes. On a file system without
+/// locks all processes build the index; this is safe because they write the same bytes atomically.
 class folder_lock {
  public:
   folder_lock() = default;
@@ -28,8 +28,8 @@ class folder_lock {
     descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (descriptor_ < 0)
       throw io_error(
-          "cannot create '{}': {}; give a cache folder that can be written, or none to keep the "
-          "index in memory",
+          "cannot create '{}': {}; give a writable cache folder, or none to keep the index in "
+          "memory",
           path.string(),
           system_message(errno));
     while (::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
@@ -52,7 +52,7 @@ constexpr const char* bounds_file = "sample_index.npy";
 constexpr const char* order_file = "shuffle_index.npy";
 constexpr const char* description_file = "description.txt";
 
-/// The description, then a digest of each array: what tells a whole file from a damaged one.
+/// The description, followed by a digest of each array to detect damage.
 std::string with_digests(const std::string& description, const gpt_index& index) {
   return fmt::format("{}\n{} {}\n{} {}\n{} {}\n",
                      description,
@@ -78,7 +78,7 @@ std::optional<gpt_index> load(const cache_files& files,
     return std::nullopt;
   return index;
 } catch (const input_error&) {
-  return std::nullopt;  // the system cannot read it
+  return std::nullopt;  // the file is unreadable
 }
 
 }  // namespace
@@ -124,7 +124,7 @@ void save(const gpt_index& index,
   index.bounds.save(files.path(bounds_file));
   stop.throw_if_cancelled();
   index.order.save(files.path(order_file));
-  // The description is written last: without it the other files are the rest of a crash.
+  // The description is written last: after a crash the other files are ignored without it.
   write_text(files.path(description_file), with_digests(description, index));
 }
 
@@ -141,9 +141,9 @@ gpt_index load_or_build_gpt_index(const token_source& source,
   name.add(description);
   const cache_files files{
       folder, fmt::format("{}-GPTDataset-{}", to_string(name.result()), to_string(part))};
-  // A disk that cannot keep an index costs time at the next start, nothing now.
+  // A failed save only costs time at the next start.
   const auto tell = [&](const io_error& failure) {
-    log_warning("the index of the {} data is not kept for the next run: {}",
+    log_warning("the index of the {} data is not saved for the next run: {}",
                 to_string(part),
                 failure.what());
   };

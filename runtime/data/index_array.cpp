@@ -54,7 +54,7 @@ std::string index_shape::npy_header() const {
 template <class T>
 index_array::index_array(index_shape shape, std::vector<T> values) : shape_(std::move(shape)) {
   width_ = sizeof(T);
-  data_ = std::as_bytes(std::span(values));  // a moved vector keeps its memory
+  data_ = std::as_bytes(std::span(values));  // stays valid: a move keeps the memory
   if constexpr (std::is_same_v<T, std::int32_t>)
     narrow_ = std::move(values);
   else if constexpr (std::is_same_v<T, std::uint32_t>)
@@ -89,7 +89,7 @@ std::optional<index_array> index_array::open(const std::filesystem::path& npy, i
 void index_array::save(const std::filesystem::path& npy) const {
   file_writer out(npy);
   out.write(shape_.npy_header());
-  constexpr std::size_t piece = std::size_t{1} << 24;  // the writer buffers what it is given
+  constexpr std::size_t piece = std::size_t{1} << 24;  // limits the buffer of the writer
   for (std::size_t at = 0; at < data_.size(); at += piece)
     out.write(data_.data() + at, std::min(piece, data_.size() - at));
   out.commit();

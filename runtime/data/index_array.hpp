@@ -1,4 +1,4 @@
-// Arrays of integers as numpy keeps them in .npy files (version 1.0, little-endian, C order).
+// Arrays of integers in memory or in numpy's .npy files (version 1.0, little-endian, C order).
 
 #pragma once
 
@@ -16,18 +16,18 @@ namespace troupe::runtime {
 
 enum class index_type : std::uint8_t { i32, u32, i64 };
 
-/// Type and extents, outermost first; an index has one or two of them.
+/// Type and extents, outermost first; an index has one or two dimensions.
 struct index_shape {
   index_type type = index_type::i64;
   std::vector<std::int64_t> extents;
 
   std::size_t elements() const;
   std::size_t bytes() const;
-  /// The header of its .npy file, a multiple of 64 bytes; the same bytes as numpy.save writes.
+  /// The header of the .npy file, a multiple of 64 bytes; the same bytes that numpy.save writes.
   std::string npy_header() const;
 };
 
-/// Owned memory, or a .npy file mapped. Movable; read by any number of threads.
+/// Owned memory or a mapped .npy file. Movable; any number of threads may read.
 class index_array {
  public:
   index_array() = default;
@@ -35,18 +35,18 @@ class index_array {
   template <class T>
   index_array(index_shape shape, std::vector<T> values);
 
-  /// The file, mapped; nothing when there is no such file, or it is not exactly of that shape.
-  /// Reading an element of it throws input_error where the system cannot.
+  /// Maps the file. Returns nullopt when it does not exist or has another shape. Later reads throw
+  /// input_error when the system cannot read the file.
   static std::optional<index_array> open(const std::filesystem::path& npy, index_shape shape);
 
   /// Durable and atomic. Throws io_error.
   void save(const std::filesystem::path& npy) const;
 
   std::size_t size() const { return data_.size() / width_; }
-  std::int64_t operator[](std::size_t i) const;  ///< i < size(), else a broken promise (INDEX-1)
+  std::int64_t operator[](std::size_t i) const;  ///< asserts i < size() (INDEX-1)
 
   const index_shape& shape() const { return shape_; }
-  std::string digest() const;  ///< of the elements' bytes, 32 hexadecimal digits
+  std::string digest() const;  ///< of the bytes of the elements, 32 hexadecimal digits
 
  private:
   index_shape shape_;
@@ -54,7 +54,7 @@ class index_array {
   std::vector<std::uint32_t> narrow_unsigned_;
   std::vector<std::int64_t> wide_;
   mapped_file file_;
-  std::span<const std::byte> data_;  ///< into one of the four above
+  std::span<const std::byte> data_;  ///< points into one of the four above
   std::size_t width_ = 8;
 };
 

@@ -16,7 +16,7 @@ using namespace indexed_format;
 constexpr const char* write_again
     = "it was damaged, cut short, or written by something else; run `troupe preprocess` again";
 
-/// The arrays of the file start at byte 34, so nothing in it is aligned.
+/// Reads an unaligned value: the arrays start at byte 34.
 template <class T>
 T load(std::span<const std::byte> bytes, std::size_t at) {
   T value;
@@ -73,7 +73,8 @@ bool known(std::uint8_t code) {
   return (code >= 1 && code <= 5) || code == 8;
 }
 
-/// The path of one of the two. An object says itself that there is none.
+/// The path of the .bin or .idx. Throws when a local file is missing; a missing object is reported
+/// when it is opened.
 std::filesystem::path half(const std::filesystem::path& prefix, const char* extension) {
   std::filesystem::path path = prefix.string() + extension;
   if (!is_object_url(path.string()) && !std::filesystem::exists(path)) {
@@ -150,7 +151,7 @@ void indexed_dataset::check() {
   try {
     check_layout();
   } catch (const input_error&) {
-    idx_.require_intact();  // that is why it makes no sense
+    idx_.require_intact();  // a failed read is the better explanation
     throw;
   }
   idx_.require_intact();
@@ -164,21 +165,21 @@ void indexed_dataset::check_layout() {
   };
 
   if (bytes.size() < lengths_at)
-    refuse(fmt::format("it has {} bytes, its header alone has {}", bytes.size(), lengths_at));
+    refuse(fmt::format("it has {} bytes, but its header alone has {}", bytes.size(), lengths_at));
   if (std::memcmp(bytes.data(), magic.data(), magic.size()) != 0)
     refuse("it does not start with MMIDIDX");
   if (const auto found = load<std::uint64_t>(bytes, version_at); found != version)
-    refuse(fmt::format("it has version {}, known is version {}", found, version));
+    refuse(fmt::format("it has version {}, but only version {} is supported", found, version));
   const auto code = load<std::uint8_t>(bytes, type_at);
   if (code == 6 || code == 7)
-    refuse("its tokens are floating point numbers, which are no token ids");
+    refuse("its tokens are floating point numbers, not token ids");
   if (!known(code))
-    refuse(fmt::format("its token type has code {}, known are 1 to 5 and 8", code));
+    refuse(fmt::format("its token type has code {}, but only 1 to 5 and 8 are supported", code));
   type_ = token_type{code};
 
   const auto lengths = load<std::uint64_t>(bytes, sequence_count_at);
   const auto indices = load<std::uint64_t>(bytes, document_count_at);
-  // Before any product: counts beyond the file's size would overflow it.
+  // Checks the counts before multiplying: forged ones would overflow.
   if (lengths > bytes.size() / 12 || indices > bytes.size() / 8
       || bytes.size() < lengths_at + 12 * lengths + 8 * indices)
     refuse(
@@ -194,10 +195,11 @@ void indexed_dataset::check_layout() {
         "give a data set of text alone",
         path);
   if (bytes.size() != needed)
-    refuse(fmt::format("it has {} bytes, its counts announce {}", bytes.size(), needed));
+    refuse(fmt::format("it has {} bytes, but its counts announce {}", bytes.size(), needed));
   if (lengths > std::uint64_t(std::numeric_limits<std::int32_t>::max()))
     throw input_error(
-        "cannot read the index '{}': it has {} sequences, the most is 2147483647; split the data "
+        "cannot read the index '{}': it has {} sequences, the maximum is 2147483647; split the "
+        "data "
         "set",
         path,
         lengths);
@@ -222,8 +224,8 @@ void indexed_dataset::check_layout() {
   if (const auto size = bin_->size(); size != std::uint64_t(tokens_ * item))
     throw input_error(
         "cannot read the data set '{}': its .bin has {} bytes, but its .idx describes {} tokens of "
-        "{}, which are {} bytes; the two files are not of one writing: copy both again, or run "
-        "`troupe preprocess` again",
+        "{}, which are {} bytes; the two files do not match: copy both again, or run `troupe "
+        "preprocess` again",
         prefix_.string(),
         size,
         tokens_,
@@ -280,7 +282,7 @@ void indexed_dataset::get(std::int64_t sequence,
   bin_->require_intact();
   if (bad < out.size())
     throw input_error(
-        "cannot use token {} of {}: {} does not fit 32 bits, so it is no token id; run `troupe "
+        "cannot use token {} of {}: {} does not fit 32 bits, so it is not a token id; run `troupe "
         "preprocess` again",
         offset + std::int64_t(bad),
         place(sequence),
@@ -293,7 +295,7 @@ void indexed_dataset::expect(std::int64_t sequence, std::int64_t offset, std::si
 }
 
 std::string indexed_dataset::place(std::int64_t sequence) const {
-  std::int64_t low = 0, high = documents_;  // the document d with begin(d) <= sequence < begin(d+1)
+  std::int64_t low = 0, high = documents_;  // finds d with begin(d) <= sequence < begin(d+1)
   while (high - low > 1) {
     const auto middle = low + (high - low) / 2;
     (document_begin(middle) <= sequence ? low : high) = middle;

@@ -1,5 +1,5 @@
-// Tokens on disk in Megatron's indexed format: "<prefix>.bin" holds the tokens, "<prefix>.idx" says
-// where each sequence starts. Byte by byte in docs/formats/indexed_dataset.md.
+// A reader for Megatron's indexed data sets: "<prefix>.bin" holds the tokens, "<prefix>.idx" the
+// positions of the sequences. Format: docs/formats/indexed_dataset.md.
 
 #pragma once
 
@@ -15,32 +15,31 @@
 
 namespace troupe::runtime {
 
-/// The types of tokens; the values are the codes in the file. 6 and 7 are floating point, which
-/// no token is.
+/// The types of tokens; the values are the codes in the file. 6 and 7 are floating-point types,
+/// which tokens cannot have.
 enum class token_type : std::uint8_t { u8 = 1, i8 = 2, i16 = 3, i32 = 4, i64 = 5, u16 = 8 };
 
 std::size_t size_of(token_type type);
-std::string_view to_string(token_type type);  ///< "uint16", as numpy says it
+std::string_view to_string(token_type type);  ///< numpy's name, such as "uint16"
 
-/// The type that is written for a vocabulary: uint16 below 65500 ids, else int32. 65500 and not
-/// 65536 is Megatron's choice, kept so that the same corpus gives the same bytes.
+/// The type to write for a vocabulary: uint16 below 65500 ids, else int32. The limit of 65500 is
+/// Megatron's, so that the same corpus gives the same bytes.
 token_type token_type_for(std::int64_t vocabulary);
 
 /// "<prefix>.bin" and "<prefix>.idx". The prefix may contain dots.
 std::filesystem::path bin_path(const std::filesystem::path& prefix);
 std::filesystem::path idx_path(const std::filesystem::path& prefix);
 
-/// Both files mapped; nothing is copied before `get`, which throws input_error where the system
-/// cannot read them, or they were cut short since they were opened. Of objects (s3://BUCKET/KEY)
-/// the index is copied into a folder, and tokens are read by ranges, where `get` throws as
-/// object_store.
+/// An indexed data set. Maps both files; `get` copies tokens, and throws input_error when the files
+/// cannot be read or were truncated after they were opened. For objects (s3://BUCKET/KEY), copies
+/// the index to a folder and reads tokens by ranges; then `get` throws like object_store.
 ///
-/// The whole index is checked when it is opened, in one pass, so that no later read can leave the
-/// files. The check is stricter than Megatron's: the sequences must fill the .bin one after the
-/// other without a gap, as every known writer lays them.
+/// The constructor checks the whole index in one pass, so that later reads stay within the files.
+/// The check is stricter than Megatron's: the sequences must fill the .bin in order and without
+/// gaps, as all known writers store them.
 class indexed_dataset final : public token_source {
  public:
-  /// Throws input_error when a file is missing, damaged, or the two do not belong together.
+  /// Throws input_error when a file is missing or damaged, or when the two do not match.
   explicit indexed_dataset(std::filesystem::path prefix, const object_access& objects = {});
 
   std::int64_t sequences() const override { return sequences_; }
@@ -49,11 +48,11 @@ class indexed_dataset final : public token_source {
   void expect(std::int64_t sequence, std::int64_t offset, std::size_t count) const override;
   std::string place(std::int64_t sequence) const override;
 
-  /// Documents are runs of sequences: document d is [document_begin(d), document_begin(d + 1)).
+  /// Document d has the sequences [document_begin(d), document_begin(d + 1)).
   std::int64_t documents() const { return documents_; }
   std::int64_t document_begin(std::int64_t document) const;  ///< 0 <= document <= documents()
 
-  /// Throws input_error when lengths or documents that were read before could not be read.
+  /// Throws input_error when earlier reads of lengths or documents failed.
   void require_intact() const { idx_.require_intact(); }
 
   std::int64_t tokens() const { return tokens_; }

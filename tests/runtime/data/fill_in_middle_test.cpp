@@ -203,7 +203,7 @@ TEST_CASE("a vocabulary without the tokenizer's ids is refused", "[data]") {
                                  .vocabulary = 259,
                                  .end_of_document = eod,
                                  .fim = fim}),
-                    ContainsSubstring("264 ids, and the model's vocabulary 259"));
+                    ContainsSubstring("264 ids, but the model's vocabulary has 259"));
 }
 
 TEST_CASE("all tokens that the tokenizer lacks are named", "[data]") {

@@ -162,7 +162,7 @@ TEST_CASE("an index truncated at any byte is refused", "[data]") {
   for (std::size_t size = 0; size < bin.size(); ++size) {
     write_raw(folder / "y", idx, bin.substr(0, size));
     CHECK_THROWS_WITH(indexed_dataset(folder / "y"),
-                      ContainsSubstring("not of one writing") && ContainsSubstring("y"));
+                      ContainsSubstring("do not match") && ContainsSubstring("y"));
   }
 }
 
@@ -219,7 +219,7 @@ TEST_CASE("a damaged data set is refused with the fault and a remedy", "[data]")
   CHECK_THAT(refusal(34, std::int32_t{-3}), ContainsSubstring("sequence 0 has length -3"));
   CHECK_THAT(refusal(54, std::int64_t{8}), ContainsSubstring("sequence 1 starts at byte 8"));
   CHECK_THAT(refusal(62, std::int64_t{1} << 40), ContainsSubstring("sequence 2 starts at byte"));
-  CHECK_THAT(refusal(42, std::int32_t{3}), ContainsSubstring("not of one writing"));
+  CHECK_THAT(refusal(42, std::int32_t{3}), ContainsSubstring("do not match"));
   CHECK_THAT(refusal(70, std::int64_t{1}), ContainsSubstring("document 0 starts at sequence 1"));
   CHECK_THAT(refusal(78, std::int64_t{-1}), ContainsSubstring("document 1 starts at sequence -1"));
   CHECK_THAT(refusal(78, std::int64_t{4}), ContainsSubstring("document 1 starts at sequence 4"));
