@@ -147,7 +147,7 @@ TEST_CASE("an invalid template is refused with its line", "[template]") {
 
 TEST_CASE("an untrusted template ends within its limit of memory", "[template]") {
   refuses_to_render(
-      "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "steps");
+      "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "MiB");
   refuses_to_render(
       "{% set n = namespace(s='xxxxxxxx') %}{% for a in range(99) %}{% set n.s = n.s ~ n.s %}{% "
       "endfor %}",
