@@ -34,7 +34,8 @@ indexed_dataset_builder::indexed_dataset_builder(std::filesystem::path prefix,
 void indexed_dataset_builder::add_sequence(std::span<const std::int32_t> tokens) {
   if (tokens.size() > std::size_t(std::numeric_limits<std::int32_t>::max()))
     throw input_error(
-        "cannot write '{}': its sequence {} has {} tokens, the most is 2147483647; split the text "
+        "cannot write '{}': its sequence {} has {} tokens, the maximum is 2147483647; split the "
+        "text "
         "into smaller documents",
         bin_path(prefix_).string(),
         lengths_.size(),

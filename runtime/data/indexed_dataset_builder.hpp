@@ -1,5 +1,5 @@
-// Writes an indexed data set as a stream: tokens go to the .bin as they come, only one length per
-// sequence and one number per document stay in memory.
+// A streaming writer of indexed data sets: writes tokens to the .bin at once, and keeps only one
+// length per sequence and one number per document in memory.
 
 #pragma once
 
@@ -14,23 +14,23 @@
 
 namespace troupe::runtime {
 
-/// One thread uses it. Nothing is visible under the final names before `finish`; a builder that is
-/// destroyed without it leaves nothing behind.
+/// Single-threaded. The final files become visible in `finish`; a builder that is destroyed before
+/// that removes its temporary files.
 class indexed_dataset_builder {
  public:
-  /// Ids must lie in [0, vocabulary), which also chooses the token type (token_type_for).
+  /// Ids must be in [0, vocabulary). The vocabulary also selects the token type (token_type_for).
   /// Throws io_error when the .bin cannot be created, input_error when vocabulary < 1.
   indexed_dataset_builder(std::filesystem::path prefix, std::int64_t vocabulary);
 
-  /// Throws input_error for an id outside the vocabulary, io_error when the disk refuses.
+  /// Throws input_error for an id outside the vocabulary, io_error when a write fails.
   void add_sequence(std::span<const std::int32_t> tokens);
 
-  /// The sequences since the last call are one document; none is an empty document.
+  /// Ends a document, which has the sequences since the last call. It may be empty.
   void end_document();
 
   /// Makes both files durable and visible. Every sequence must be in an ended document (BUILDER-1).
-  /// An older data set of that name is replaced; a crash in between leaves a .bin without an .idx,
-  /// never an .idx that belongs to another .bin or manifest.
+  /// Replaces an older data set of that name. A crash here leaves a .bin without an .idx, but never
+  /// an .idx of another .bin or manifest.
   void finish(const std::optional<dataset_manifest>& made_by = {});
 
   std::int64_t sequences() const { return static_cast<std::int64_t>(lengths_.size()); }

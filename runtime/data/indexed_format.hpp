@@ -1,4 +1,4 @@
-// The layout of the .idx file, shared by its reader and its writer and nobody else.
+// The layout of the .idx file, for its reader and its writers only.
 
 #pragma once
 

@@ -12,14 +12,14 @@
 
 namespace troupe::runtime {
 
-/// Takes bytes of the file, gives bytes of the text.
+/// Decompresses the bytes of the file.
 struct inflating_file::stream {
   explicit stream(file_reader& from) : file(from), input(std::size_t{1} << 17) {}
   virtual ~stream() = default;
   virtual std::size_t read(char* into, std::size_t size) = 0;
 
  protected:
-  /// More of the file, once all was taken. False at its end.
+  /// Refills the empty input buffer from the file. False at the end.
   bool fill() {
     at = 0;
     filled = file.read(input.data(), input.size());
@@ -36,7 +36,7 @@ struct inflating_file::stream {
   }
   [[noreturn]] void refuse_cut(const char* program) const {
     refuse("it ends in the middle of its compressed data",
-           fmt::format("it was cut: copy or download it again, and try `{} -t` on it", program)
+           fmt::format("it is truncated: copy or download it again, and try `{} -t` on it", program)
                .c_str());
   }
 
@@ -49,7 +49,7 @@ namespace {
 
 struct gzip_stream final : inflating_file::stream {
   explicit gzip_stream(file_reader& from) : stream(from) {
-    if (inflateInit2(&state_, 15 + 16) != Z_OK)  // the largest window; a header of gzip
+    if (inflateInit2(&state_, 15 + 16) != Z_OK)  // 15: the largest window; 16: gzip headers
       throw std::bad_alloc();
   }
   ~gzip_stream() override { inflateEnd(&state_); }
@@ -72,7 +72,7 @@ struct gzip_stream final : inflating_file::stream {
   }
 
  private:
-  /// False where zeros pad the file after its last member, as on tapes.
+  /// Begins the next member. False for zeros that pad the file after its last member, as on tapes.
   bool begin_member() {
     if (members_ > 0 && left().front() == '\0') {
       const auto end = std::find_if(left().begin(), left().end(), [](char c) { return c != 0; });
@@ -81,7 +81,7 @@ struct gzip_stream final : inflating_file::stream {
       return false;
     }
     if (padded_ || left().front() != '\x1f')
-      refuse("what follows its compressed data is no gzip",
+      refuse("the bytes after its compressed data are not gzip",
              "remove it, or download the file again");
     inflateReset(&state_);
     open_ = true;
@@ -106,7 +106,7 @@ struct gzip_stream final : inflating_file::stream {
   }
 
   z_stream state_ = {};
-  bool open_ = false;  ///< within a member
+  bool open_ = false;  ///< inside a member
   bool padded_ = false;
   std::uint64_t members_ = 0;
 };
@@ -122,7 +122,7 @@ struct zstd_stream final : inflating_file::stream {
   std::size_t read(char* into, std::size_t size) override {
     ZSTD_outBuffer out = {into, size, 0};
     while (out.pos == 0 && size > 0) {
-      // It may hold text that had no room, without any more of the file.
+      // The decoder may still hold output that did not fit; then it needs no input.
       if (left().empty() && !full_ && !fill()) {
         if (open_)
           refuse_cut("zstd");
@@ -150,11 +150,11 @@ struct zstd_stream final : inflating_file::stream {
   }
 
   ZSTD_DStream* state_;
-  bool open_ = false;  ///< within a frame
+  bool open_ = false;  ///< inside a frame
   bool full_ = false;
 };
 
-/// What the file begins with.
+/// The first bytes of the file, at most six; rewinds it.
 std::string first_bytes(file_reader& file) {
   std::array<char, 6> first = {};
   std::size_t size = 0;
@@ -168,7 +168,7 @@ std::string first_bytes(file_reader& file) {
 }
 
 bool begins_zstd(std::string_view x) {
-  // A frame, or one to be skipped, which parallel compressors put first.
+  // A frame, or a skippable frame, which parallel compressors write first.
   return x.starts_with("\x28\xb5\x2f\xfd")
          || (x.size() >= 4 && (x[0] & 0xf0) == 0x50 && x.substr(1, 3) == "\x2a\x4d\x18");
 }
@@ -180,12 +180,12 @@ void refuse_others(std::string_view first, const std::filesystem::path& path) {
                                                                  {"PK\x03\x04"sv, "zip"},
                                                                  {"BZh"sv, "bzip2"}};
   for (const auto& [magic, name] : others)
-    // Text may begin with bzip2's letters: behind them and a digit it has those of a block.
+    // Text may begin with "BZh". bzip2 has a digit and the magic of a block after it.
     if (first.starts_with(magic)
         && (magic != "BZh" || (first.size() == 6 && first.ends_with("1A"))))
       throw input_error(
-          "cannot read '{}': it is compressed by {}, and only gzip and Zstandard are read; unpack "
-          "it, or compress it by zstd",
+          "cannot read '{}': it is compressed by {}, but only gzip and Zstandard are supported; "
+          "unpack it, or compress it by zstd",
           path.string(),
           name);
 }
@@ -205,7 +205,7 @@ inflating_file::inflating_file(const std::filesystem::path& path) : file_(path) 
     stream_ = std::make_unique<zstd_stream>(file_);
   else if (named_compressed(path) && first.size() < 4)
     throw input_error(
-        "cannot inflate '{}': it ends within its first bytes; it was cut: copy or download it "
+        "cannot inflate '{}': it ends within its first bytes; it is truncated: copy or download it "
         "again",
         path.string());
 }
@@ -223,7 +223,7 @@ void inflating_file::skip(std::uint64_t bytes) {
   while (bytes > 0) {
     const auto n = read(away.data(), std::size_t(std::min<std::uint64_t>(bytes, away.size())));
     if (n == 0)
-      throw input_error("cannot read '{}': it ends {} bytes before the place to go on from",
+      throw input_error("cannot read '{}': it ends {} bytes before the position to resume at",
                         file_.path().string(),
                         bytes);
     bytes -= n;

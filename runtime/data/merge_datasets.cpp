@@ -36,9 +36,8 @@ std::vector<fs::path> datasets_of(const fs::path& folder) {
   for (const auto& prefix : out)
     if (out.contains(answers_prefix(prefix)))
       throw input_error(
-          "cannot merge the data sets of the folder '{}': '{}' are the answers of '{}', no data "
-          "set of its own; name the prefixes of the conversations, and merge those of their "
-          "answers in the same order",
+          "cannot merge the data sets of the folder '{}': '{}' has the answers of '{}'; name the "
+          "prefixes of the conversations, and merge those of their answers in the same order",
           folder.string(),
           answers_prefix(prefix).filename().string(),
           prefix.filename().string());
@@ -54,7 +53,7 @@ void refuse_output_as_input(const fs::path& input, const fs::path& output) {
                           input.string());
 }
 
-/// What is known of all inputs before the first byte is written.
+/// The facts about all inputs, collected before the first write.
 struct survey {
   merge_result found = {};
   std::optional<dataset_manifest> made_by = {};
@@ -66,9 +65,10 @@ void require_same_ids(const fs::path& first,
                       const std::optional<dataset_manifest>& of_next) {
   if (of_first && of_next && have_other_ids(*of_first, *of_next))
     throw input_error(
-        "cannot merge '{}' and '{}': they were written by different tokenizers, the one by a {}, "
-        "the other by a {}; write one of them again. Where the same ids mean the same all the "
-        "same, remove '{}', which remembers it",
+        "cannot merge '{}' and '{}': they were written by different tokenizers, the first by a {}, "
+        "the second by a {}; write one of them again. If equal ids have equal meanings, remove "
+        "'{}', "
+        "which names the tokenizer",
         first.string(),
         next.string(),
         to_text(*of_first),
@@ -78,7 +78,7 @@ void require_same_ids(const fs::path& first,
 
 survey survey_of(const std::vector<fs::path>& prefixes, const merge_options& options) {
   survey out;
-  std::optional<dataset_manifest> named;  // of the first that has one
+  std::optional<dataset_manifest> named;  // the first manifest
   fs::path named_by;
   bool same = true;
   for (const auto& prefix : prefixes) {
@@ -90,7 +90,7 @@ survey survey_of(const std::vector<fs::path>& prefixes, const merge_options& opt
       all.type = one.type();
     else if (one.type() != all.type)
       throw input_error(
-          "cannot merge '{}' and '{}': tokens of the one are {}, of the other {}; write one of "
+          "cannot merge '{}' and '{}': tokens of the first are {}, of the second {}; write one of "
           "them again for a vocabulary of the other's size",
           prefixes.front().string(),
           prefix.string(),
@@ -101,7 +101,8 @@ survey survey_of(const std::vector<fs::path>& prefixes, const merge_options& opt
     all.tokens += one.tokens();
     if (all.sequences > most_sequences)
       throw input_error(
-          "cannot merge {} data sets: up to '{}' they have {} sequences, the most is {}; train on "
+          "cannot merge {} data sets: up to '{}' they have {} sequences, the maximum is {}; train "
+          "on "
           "a blend of them instead",
           prefixes.size(),
           prefix.string(),
@@ -124,7 +125,7 @@ survey survey_of(const std::vector<fs::path>& prefixes, const merge_options& opt
   return out;
 }
 
-/// One merge: what was surveyed becomes parts, and the parts a data set.
+/// Copies the surveyed data sets into parts.
 class merge_run {
  public:
   merge_run(const merge_options& options, const survey& all)
@@ -154,7 +155,7 @@ class merge_run {
  private:
   static void require(bool unchanged, const fs::path& prefix) {
     if (!unchanged)
-      throw input_error("'{}' was written anew while it was merged: run it again", prefix.string());
+      throw input_error("'{}' changed while it was merged: run it again", prefix.string());
   }
 
   void add_tokens(const fs::path& prefix, const indexed_dataset& from) {
@@ -207,7 +208,7 @@ std::vector<fs::path> datasets_in(const std::vector<fs::path>& inputs) {
   std::vector<fs::path> out;
   for (const auto& input : inputs) {
     std::error_code failure;
-    // "a" may be a folder beside the data set a.bin and a.idx: the files are what is meant.
+    // If "a" is a folder beside a.bin and a.idx, the name means the data set.
     if (!fs::is_directory(input, failure) || fs::exists(idx_path(input), failure)) {
       out.push_back(input);
       continue;
@@ -227,7 +228,7 @@ merge_result merge_datasets(const merge_options& options) {
                       to.string());
   for (const auto& path : options.inputs)
     if (is_object_url(path.string()))
-      throw input_error("cannot merge '{}': data sets of files are merged; copy it into one",
+      throw input_error("cannot merge '{}': only local data sets can be merged; copy it to files",
                         path.string());
   if (is_object_url(to.string()))
     throw input_error("cannot merge into '{}': objects are only read; write files, and copy them",
@@ -237,7 +238,7 @@ merge_result merge_datasets(const merge_options& options) {
   if (to.has_parent_path())
     make_folder(to.parent_path());
   const file_lock lock(to, "write the data set");
-  remove_parts(to);  // of a merge that was killed
+  remove_parts(to);  // left by a killed merge
   try {
     dataset_progress written;
     {

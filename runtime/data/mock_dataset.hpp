@@ -1,4 +1,4 @@
-// Synthetic sequences, the same as Megatron-LM's mock data: no files are needed.
+// Synthetic sequences without files, equal to Megatron-LM's mock data.
 
 #pragma once
 
@@ -8,8 +8,9 @@
 
 namespace troupe::runtime {
 
-/// 100000 sequences of 1 to 4095 tokens (lengths from numpy's default_rng(0)); each is 1, 2, 3, ...
-/// modulo the vocabulary, its last token is the end of document. As megatron-core 0.16.
+/// 100000 sequences of 1 to 4095 tokens (lengths from numpy's default_rng(0)). Each sequence is
+/// 1, 2, 3, ... modulo the vocabulary and ends with the end-of-document token. Follows
+/// megatron-core 0.16.
 class mock_dataset final : public token_source {
  public:
   /// Throws input_error unless 0 <= end_of_document < vocabulary.

@@ -9,8 +9,8 @@
 namespace troupe::runtime {
 namespace {
 
-/// numpy.random.SeedSequence(entropy).generate_state(4, uint64), for an entropy of one word.
-/// The constants are those of O'Neill's seed_seq_fe.
+/// numpy.random.SeedSequence(entropy).generate_state(4, uint64), for one word of entropy. The
+/// constants are from O'Neill's seed_seq_fe.
 std::array<std::uint64_t, 4> seed_sequence(std::uint32_t entropy) {
   std::uint32_t hash_constant = 0x43b0d7e5;
   const auto hash = [&hash_constant](std::uint32_t value) {
@@ -68,7 +68,7 @@ std::uint64_t numpy_random_state::interval(std::uint64_t max) {
   }
 }
 
-// By inversion, of the lesser of p and 1 - p, as numpy draws a binomial number of few successes.
+// Inversion with the smaller of p and 1 - p, as numpy does for small binomial numbers.
 bool numpy_random_state::bernoulli(double p) {
   const double less = p <= 0.5 ? p : 1 - p;
   for (;;) {
@@ -77,7 +77,7 @@ bool numpy_random_state::bernoulli(double p) {
       return p > 0.5;
     if (drawn - none <= less * none / (1 - less))
       return p <= 0.5;
-  }  // beyond both by rounding: drawn again
+  }  // beyond both by rounding: draws again
 }
 
 numpy_generator::numpy_generator(std::uint32_t seed) {

@@ -1,8 +1,8 @@
-// The random numbers of numpy, bit for bit, as far as data sets need them: orders of documents and
-// samples that Megatron drew with numpy can be drawn again here.
+// The random generators of numpy that data sets need, bit for bit: they reproduce Megatron's orders
+// of documents and samples.
 //
-// These are streams, not keyed by position; they order data and touch nothing else. Whatever the
-// model draws comes from the counter-based generator of the core.
+// Use these sequential streams for the order of data only. The random numbers of the model come
+// from the counter-based generator in runtime/core.
 
 #pragma once
 
@@ -26,14 +26,14 @@ class numpy_random_state {
   /// random(): uniform in [0, 1), 53 bits.
   double random();
 
-  /// Uniform in [0, max], by masking and rejection. Draws nothing when max is 0.
+  /// Uniform in [0, max], by masking and rejection. Uses no random bits when max is 0.
   std::uint64_t interval(std::uint64_t max);
 
-  /// binomial(1, p) of a p in [0, 1]: true with probability p. Draws for 0 and 1, too.
+  /// binomial(1, p), p in [0, 1]: true with probability p. Uses random bits for 0 and 1, too.
   bool bernoulli(double p);
 
-  /// shuffle(x) of a one-dimensional array. Draws do not depend on elements, so they are made some
-  /// ahead: a large array waits for memory at every element, and these waits then overlap.
+  /// shuffle(x) of a one-dimensional array. Draws indices ahead and prefetches, so that the cache
+  /// misses of a large array overlap.
   template <class T>
   void shuffle(std::span<T> x) {
     std::array<std::size_t, 64> other;
@@ -60,7 +60,7 @@ class numpy_generator {
   explicit numpy_generator(std::uint32_t seed);
 
   std::uint64_t next64();
-  std::uint32_t next32();  ///< the low half of a draw of 64 bits, next time its high half
+  std::uint32_t next32();  ///< first the low half of a 64-bit draw, then its high half
 
   /// integers(low, high, dtype=int32): uniform in [low, high), low < high, by Lemire's method.
   std::int32_t integer32(std::int32_t low, std::int32_t high);

@@ -29,20 +29,20 @@ constexpr std::size_t records_per_batch = 1 << 14;
 void check(const preprocess_options& options) {
   if (options.inputs.empty())
     throw input_error(
-        "cannot preprocess: there is no input; give `preprocess.input` with text files");
+        "cannot preprocess: there is no input; give text files as `preprocess.input`");
   if (options.output_prefix.filename().empty())
     throw input_error("cannot preprocess into '{}': it must end in a name, not in a folder",
                       options.output_prefix.string());
   for (const auto& path : options.inputs)
     if (is_object_url(path.string()))
-      throw input_error("cannot preprocess '{}': texts are read from files; copy it into one",
+      throw input_error("cannot preprocess '{}': only local files can be read; copy it to a file",
                         path.string());
   if (is_object_url(options.output_prefix.string()))
     throw input_error(
         "cannot preprocess into '{}': objects are only read; write files, and copy them",
         options.output_prefix.string());
   if (options.workers < 1 || options.workers > most_preprocess_workers)
-    throw input_error("cannot preprocess with {} workers: between 1 and {} are possible",
+    throw input_error("cannot preprocess with {} workers: the range is 1 to {}",
                       options.workers,
                       most_preprocess_workers);
   if (options.json_keys.empty())
@@ -54,9 +54,10 @@ void check(const preprocess_options& options) {
           "contain '/'",
           key);
     else if (first_invalid_utf8(key) != std::string::npos)
-      throw input_error("cannot preprocess the JSON key '{}': it is not UTF-8, and JSON is", key);
+      throw input_error("cannot preprocess the JSON key '{}': it is not UTF-8, but JSON is", key);
   if (options.keep_newlines && !options.split_sentences)
-    throw input_error("cannot keep newlines behind sentences: documents are not cut into any");
+    throw input_error(
+        "cannot keep newlines after sentences: documents are not split into sentences");
   const std::set<std::string> unique(options.json_keys.begin(), options.json_keys.end());
   if (unique.size() != options.json_keys.size())
     throw input_error("cannot preprocess: a JSON key is named twice in `preprocess.json_keys`");
@@ -69,7 +70,7 @@ text_format format_of(const std::filesystem::path& path, const preprocess_option
 std::vector<std::uint64_t> sizes_of(const std::vector<std::filesystem::path>& inputs) {
   std::vector<std::uint64_t> out;
   for (const auto& path : inputs)
-    out.push_back(inflating_file(path).size());  // and a missing file is known before any work
+    out.push_back(inflating_file(path).size());  // also reports a missing file before any work
   return out;
 }
 
@@ -84,7 +85,7 @@ nlohmann::json state_of(const std::filesystem::path& path, const preprocess_opti
           int(format_of(path, options))};
 }
 
-/// Everything that decides the output.
+/// Everything that determines the output.
 nlohmann::json identity_of(const tokenizer& with, const preprocess_options& options) {
   nlohmann::json inputs = nlohmann::json::array();
   for (const auto& path : options.inputs)
@@ -110,7 +111,7 @@ std::filesystem::path dataset_prefix(const std::filesystem::path& output,
   return output.string() + "_" + key + (sentences ? "_sentence" : "_document");
 }
 
-/// One run: reads, has it tokenized, writes, and notes how far it is.
+/// One run: reads, tokenizes on workers, writes, and journals its progress.
 class run {
  public:
   run(const tokenizer& with, const preprocess_options& options)
@@ -123,7 +124,7 @@ class run {
     for (const auto& key : options.json_keys)
       prefixes_.push_back(dataset_prefix(options.output_prefix, key, options.split_sentences));
     refuse_output_as_input();
-    locks_.emplace_back(journal_.path(), "write");  // runs of other keys have it, too
+    locks_.emplace_back(journal_.path(), "write");  // shared with runs of other keys
     for (const auto& prefix : prefixes_)
       locks_.emplace_back(prefix, "write the data set");
     at_.by_key.resize(prefixes_.size());
@@ -143,7 +144,7 @@ class run {
     } catch (const input_error&) {
       remove();
       throw;
-    } catch (...) {  // the disk, a signal, no memory: another run may go on
+    } catch (...) {  // the disk, a signal, no memory: another run may resume
       if (!noted_)
         remove();
       throw;
@@ -161,7 +162,7 @@ class run {
       at_ = std::move(*found);
       noted_ = true;
     } else {
-      remove();  // parts that no journal explains
+      remove();  // parts without a journal are useless
     }
   }
 
@@ -171,7 +172,7 @@ class run {
         require_no_input("the output", output, options_.inputs);
   }
 
-  /// Of a run that was killed, perhaps with other keys.
+  /// Removes the parts of a killed run with other keys.
   void remove_parts_left() const {
     const auto left = journal_.identity_left();
     if (!left.is_object() || !left.contains("json_keys") || !left["json_keys"].is_array())
@@ -200,7 +201,7 @@ class run {
     for (std::size_t k = 0; k < prefixes_.size(); ++k)
       parts_.push_back(std::make_unique<dataset_parts>(prefixes_[k], type_, at_.by_key[k].dataset));
     if (!noted_)
-      journal_.write(at_);  // so that the parts are known to be ours
+      journal_.write(at_);  // marks the parts as files of this run
     {
       std::uint64_t done = 0;
       for (std::uint64_t i = 0; i < at_.input; ++i)
@@ -256,8 +257,9 @@ class run {
     }
     if (state_of(path, options_) != identity_["inputs"][input])
       throw input_error(
-          "cannot preprocess '{}': it was written while it was read; wait until it is whole, and "
-          "run it again",
+          "cannot preprocess '{}': it changed while it was read; wait until it is complete, and "
+          "run "
+          "it again",
           path.string());
   }
 
@@ -328,13 +330,12 @@ class run {
   std::vector<std::unique_ptr<dataset_parts>> parts_;
   preprocess_progress at_;
   std::uint64_t in_flight_ = 0, most_ = 0, written_since_ = 0;
-  bool noted_ = false;  ///< the journal on the disk says how to go on
+  bool noted_ = false;  ///< the journal on disk allows to resume
 };
 
 }  // namespace
 
-/// PREPROCESS-A: `read_file` reads no batch beyond the budget, and the reader keeps its last
-/// record.
+/// PREPROCESS-A: `read_file` reads batches within the budget; the reader keeps its last record.
 std::uint64_t preprocess_memory(unsigned workers, std::uint64_t largest) {
   return bytes_per_worker * (workers + 1) + 4 * largest;
 }

@@ -1,4 +1,4 @@
-// Text files to an indexed data set: what Megatron's preprocess_data.py does.
+// Converts text files to indexed data sets, like Megatron's preprocess_data.py.
 
 #pragma once
 
@@ -19,53 +19,51 @@ inline constexpr unsigned most_preprocess_workers = 1024;
 struct preprocess_options {
   std::vector<std::filesystem::path> inputs = {};  ///< read in this order; may be compressed
   std::filesystem::path output_prefix = {};
-  std::optional<text_format> format = {};         ///< none: by the name of each file
-  std::vector<std::string> json_keys = {"text"};  ///< a data set for each
-  bool append_eod = false;                        ///< end each document with the tokenizer's id
-  bool framed = true;            ///< with what the tokenizer puts around a text (tokenizer::frame)
-  bool split_sentences = false;  ///< a sequence for each sentence
-  bool keep_newlines = false;    ///< white space after a sentence is its
+  std::optional<text_format> format = {};         ///< nullopt: by the name of each file
+  std::vector<std::string> json_keys = {"text"};  ///< one data set per key
+  bool append_eod = false;                        ///< append the end-of-document id
+  bool framed = true;                ///< add the tokenizer's special tokens (tokenizer::frame)
+  bool split_sentences = false;      ///< one sequence per sentence
+  bool keep_newlines = false;        ///< keep the white space after a sentence
   std::string language = "english";  ///< of the sentences
   unsigned workers = 1;              ///< threads that tokenize, at least 1
-  bool resume = true;                ///< go on where a run of the same options was killed
-  std::uint64_t journal_interval = std::uint64_t{64} << 20;  ///< bytes of text between two notes
-  std::uint64_t largest_document = std::uint64_t{1} << 30;   ///< bytes; a larger one is refused
-  cancel_token stop = {};  ///< looked at before each document and each megabyte
+  bool resume = true;                ///< resume a killed run with the same options
+  std::uint64_t journal_interval = std::uint64_t{64} << 20;  ///< bytes of text between writes
+  std::uint64_t largest_document = std::uint64_t{1} << 30;   ///< bytes; refuses larger ones
+  cancel_token stop = {};  ///< checked before each document and each megabyte
 };
 
 struct preprocess_result {
-  std::filesystem::path
-      prefix;  ///< of the data set: "<output_prefix>_<key>_document", or _sentence
+  std::filesystem::path prefix;  ///< "<output_prefix>_<key>_document", or _sentence
   std::int64_t documents = 0;
-  std::int64_t empty_documents = 0;  ///< of these, without a token
+  std::int64_t empty_documents = 0;  ///< documents without tokens
   std::int64_t sequences = 0;
   std::int64_t tokens = 0;
   std::uint64_t bytes = 0;                ///< of text
-  std::uint64_t resumed_bytes = 0;        ///< of these, a run before this one had done
-  std::uint64_t most_text_in_memory = 0;  ///< bytes that were read and not yet written, at any time
+  std::uint64_t resumed_bytes = 0;        ///< of these, done by previous runs
+  std::uint64_t most_text_in_memory = 0;  ///< peak of bytes that are read but not written
   double seconds = 0;                     ///< of this run
 };
 
-/// The most text in memory with so many workers where no document (no line of jsonl) is larger than
-/// `largest`: 2 MB for each worker and for the reader, and four times such a document, which the
-/// reader and one worker have at once, with room to grow (PREPROCESS-A).
+/// Upper bound of the bytes of text in memory if no document (no line of jsonl) exceeds `largest`
+/// (PREPROCESS-A). Counts 2 MB for each worker and for the reader, and four times `largest`: the
+/// reader and one worker each hold such a document in a growing buffer.
 std::uint64_t preprocess_memory(unsigned workers, std::uint64_t largest);
 
-/// Tokenizes every document into one sequence, or one for each sentence; an empty one becomes a
-/// document without sequences. The output does not depend on `workers`. Memory: preprocess_memory,
-/// the ids of that text, and nothing that grows with the number of documents. Draws a bar when
-/// standard error is a terminal.
+/// Tokenizes every document into one sequence, or one sequence per sentence; an empty document has
+/// no sequences. The output does not depend on `workers`. Memory: preprocess_memory and the ids of
+/// that text, independent of the number of documents. Shows a progress bar when standard error is a
+/// terminal.
 ///
-/// While it runs, and after it was killed, its parts lie beside the output ("<prefix>.bin.partial"
-/// and others) with a journal, "<output_prefix>.journal". A run with the same tokenizer, inputs and
-/// options goes on from there, and ends with the bytes of one that was never killed (RESUME-A); one
-/// with others is refused, unless `resume` is off: then it begins anew.
+/// During a run, and after it was killed, its parts ("<prefix>.bin.partial" and others) and a
+/// journal ("<output_prefix>.journal") are beside the output. A run with the same tokenizer, inputs
+/// and options resumes there, and gives the bytes of an uninterrupted run (RESUME-A). A run with
+/// other ones is refused, or starts again if `resume` is false.
 ///
-/// Throws input_error for unreadable input (file, line and reason), for an input that is written
-/// meanwhile, when there are no tokens at all, and when another process writes the same output:
-/// then none of the output, nor of its parts, is left behind; io_error when the disk refuses,
-/// `cancelled`, and what else may pass (no memory): then parts are left only where a journal says
-/// how to go on.
+/// Throws input_error for unreadable input (file, line and reason), for an input that changes
+/// meanwhile, when there are no tokens at all, and when another process writes the same output;
+/// then removes the output and its parts. Throws io_error, `cancelled`, and other temporary errors
+/// (no memory); then keeps the parts if a journal allows to resume.
 std::vector<preprocess_result> preprocess(const tokenizer& with, const preprocess_options& options);
 
 }  // namespace troupe::runtime

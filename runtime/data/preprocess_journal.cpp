@@ -26,7 +26,7 @@ json to_json(const preprocess_progress& x) {
           {"by_key", std::move(keys)}};
 }
 
-/// A size or a position, small enough to be multiplied.
+/// A size or a position, below 2^56 so that products do not overflow.
 std::int64_t count_of(const json& x, const char* name) {
   const auto& found = x.at(name);
   if (!found.is_number_unsigned() || found.get<std::uint64_t>() >> 56 != 0)
@@ -54,7 +54,7 @@ bool has_begun(const preprocess_progress& x) {
   return x.read || x.input > 0 || x.at.byte > 0;
 }
 
-/// The names of what differs.
+/// The names of the fields that differ.
 std::string differences(const json& now, const json& then) {
   std::string out;
   for (const auto& [key, value] : now.items())
@@ -74,7 +74,7 @@ std::optional<preprocess_progress> preprocess_journal::read() const {
   try {
     const auto all = json_value(read_text(path_));
     if (all.at("format") != journal_format)
-      throw input_error("it is of format {}, this program writes {}",
+      throw input_error("it is of format {}, but this program writes {}",
                         json_text(all.at("format")),
                         journal_format);
     const auto& then = all.at("identity");
@@ -86,12 +86,12 @@ std::optional<preprocess_progress> preprocess_journal::read() const {
       throw input_error("it was made with another {}", differences(identity_, then));
     return out;
   } catch (const json::exception&) {
-    throw input_error("cannot go on from '{}': it is damaged; remove it to begin anew",
+    throw input_error("cannot resume from '{}': it is damaged; remove it to start again",
                       path_.string());
   } catch (const input_error& e) {
     throw input_error(
-        "cannot go on from '{}', which a run left that did not end: {}; run that command again, or "
-        "remove it to begin anew",
+        "cannot resume from '{}', the journal of an unfinished run: {}; repeat the command of that "
+        "run, or remove the file to start again",
         path_.string(),
         e.what());
   }

@@ -1,4 +1,5 @@
-// How far a `preprocess` is: what the next process needs to go on after it was killed.
+// The journal of `preprocess`: stores its progress, so that another process can resume a killed
+// run.
 
 #pragma once
 
@@ -14,33 +15,33 @@
 
 namespace troupe::runtime {
 
-/// What was written of one data set.
+/// The progress of one data set.
 struct key_progress {
   dataset_progress dataset = {};
   std::uint64_t bytes = 0;           ///< of text
-  std::int64_t empty_documents = 0;  ///< those without a token
+  std::int64_t empty_documents = 0;  ///< documents without tokens
 };
 
 struct preprocess_progress {
-  std::uint64_t input = 0;                ///< the files before this one are done
-  record_position at = {};                ///< in it
-  std::vector<key_progress> by_key = {};  ///< as preprocess_options::json_keys
-  bool read = false;                      ///< all inputs; the data sets wait to be published
+  std::uint64_t input = 0;                ///< the current file; all files before it are done
+  record_position at = {};                ///< position in that file
+  std::vector<key_progress> by_key = {};  ///< in the order of preprocess_options::json_keys
+  bool read = false;                      ///< all inputs are read; publishing is left
 };
 
-/// A file "<output prefix>.journal", JSON, replaced as a whole and durably: what it says of the
-/// parts was durable before (RESUME-A).
+/// The JSON file "<output prefix>.journal". Writes replace it atomically and durably. The caller
+/// makes the parts durable first (RESUME-A).
 class preprocess_journal {
  public:
-  /// `identity`: what decides the output, an object of strings, numbers and lists.
+  /// `identity`: everything that determines the output, an object of strings, numbers and lists.
   preprocess_journal(const std::filesystem::path& output_prefix, nlohmann::json identity);
 
-  /// Where a run of the same identity stopped; nothing without one, or where it had not begun.
-  /// Throws input_error for a run of another identity, which it describes, and for a file that is
-  /// damaged.
+  /// The progress of an interrupted run of the same identity; nullopt if there is none, or if it
+  /// had not begun. Throws input_error for a run of another identity, naming the differences, and
+  /// for a damaged file.
   std::optional<preprocess_progress> read() const;
 
-  /// What decided the output of the run that left it; null without one, and of a damaged one.
+  /// The identity in the file; null if the file is missing or damaged.
   nlohmann::json identity_left() const;
 
   void write(const preprocess_progress& progress) const;  ///< throws io_error

@@ -10,7 +10,7 @@
 
 namespace troupe::runtime {
 
-/// What one thread needs to tokenize.
+/// The state of one thread that tokenizes.
 class preprocess_workers::worker {
  public:
   worker(const tokenizer& with, const preprocess_options& options)
@@ -95,7 +95,7 @@ class preprocess_workers::worker {
   static void require_length(std::size_t tokens) {
     if (tokens > std::size_t(std::numeric_limits<std::int32_t>::max()))
       throw input_error(
-          "it has {} tokens, the most is 2147483647; split the text into smaller documents",
+          "it has {} tokens, the maximum is 2147483647; split the text into smaller documents",
           tokens);
   }
 
@@ -136,7 +136,7 @@ preprocess_workers::preprocess_workers(const tokenizer& with, const preprocess_o
     for (unsigned w = 1; w < options.workers; ++w)
       others_.push_back(start_thread("preprocess", [this] { help(); }));
   } catch (const io_error&) {
-    // The fewer there are, the longer it takes.
+    // Works with fewer threads.
   }
 }
 

@@ -1,4 +1,4 @@
-// Batches of records, tokenized by several threads and handed back in their order.
+// A pool of threads that tokenize batches of records and return them in order.
 
 #pragma once
 
@@ -19,63 +19,63 @@
 
 namespace troupe::runtime {
 
-/// What the records of a batch became under one key.
+/// The tokens of a batch for one key.
 struct tokenized_key {
-  std::string tokens;                   ///< of the data set's type
-  std::vector<std::int32_t> lengths;    ///< of sequences, in tokens
-  std::vector<std::int64_t> sequences;  ///< of each document
+  std::string tokens;                   ///< in the token type of the data set
+  std::vector<std::int32_t> lengths;    ///< tokens per sequence
+  std::vector<std::int64_t> sequences;  ///< sequences per document
   std::uint64_t bytes = 0;              ///< of text
   std::int64_t empty_documents = 0;
 };
 
-/// Records of one file that follow each other.
+/// Successive records of one file.
 struct preprocess_batch {
   const std::filesystem::path* path = nullptr;
   text_format format = text_format::jsonl;
-  std::string text;  ///< of all records, one after the other
+  std::string text;  ///< all records, concatenated
   struct record {
-    std::size_t end;     ///< in the text; it begins where the one before ends
-    std::uint64_t line;  ///< in the file
+    std::size_t end;     ///< offset in `text`; it begins at the end of the previous record
+    std::uint64_t line;  ///< line in the file
   };
   std::vector<record> records;
-  std::uint64_t input = 0;     ///< which file
-  record_position after = {};  ///< in it
+  std::uint64_t input = 0;     ///< number of the file
+  record_position after = {};  ///< the end of the batch in the file
   std::uint64_t file_bytes = 0;
 
   std::vector<tokenized_key> by_key;  ///< filled by a worker
-  std::exception_ptr failure;         ///< of the first record that failed
-  bool done = false;                  ///< by the queue's lock
+  std::exception_ptr failure;         ///< the error of the first failed record
+  bool done = false;                  ///< protected by the lock of the queue
 };
 
-/// A queue with threads behind it. One thread puts and takes, and tokenizes as well while it would
-/// wait; `workers - 1` others help. Where the system gives fewer threads, fewer do.
+/// A queue of batches with worker threads. One thread puts and takes; it tokenizes batches itself
+/// instead of waiting. `workers - 1` more threads tokenize, or fewer if the system refuses them.
 class preprocess_workers {
  public:
   preprocess_workers(const tokenizer& with, const preprocess_options& options);
-  ~preprocess_workers();  ///< what was not taken is dropped
+  ~preprocess_workers();  ///< drops the remaining batches
 
   void put(std::unique_ptr<preprocess_batch> batch);
 
-  /// The oldest, done. There must be one.
+  /// Waits for the oldest batch and returns it. Requires !empty().
   std::unique_ptr<preprocess_batch> take();
 
-  /// The oldest if it is done, else null.
+  /// The oldest batch if it is done, else null.
   std::unique_ptr<preprocess_batch> take_if_done();
 
-  bool empty() const { return queue_.empty(); }  ///< of the one thread's
+  bool empty() const { return queue_.empty(); }  ///< only for the thread that puts and takes
 
  private:
   class worker;
 
   void help();
-  preprocess_batch* next_waiting();  ///< by the lock
+  preprocess_batch* next_waiting();  ///< call with the lock held
 
   const tokenizer& with_;
   const preprocess_options& options_;
   std::mutex guard_;
   std::condition_variable waiting_, finished_;
   std::deque<std::unique_ptr<preprocess_batch>> queue_;
-  std::size_t started_ = 0;  ///< of the queue, how many a worker has
+  std::size_t started_ = 0;  ///< batches at the front of the queue that a worker has taken
   bool quit_ = false;
   std::unique_ptr<worker> own_;
   std::vector<std::jthread> others_;

@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What a file says, as a terminal may have it: short, and without control bytes.
+/// Makes text of a file safe for a terminal: shortens it and replaces control bytes.
 std::string told(std::string text) {
   constexpr std::size_t longest = 300;
   if (text.size() > longest) {
@@ -25,8 +25,8 @@ std::string told(std::string text) {
   return text;
 }
 
-/// The words after "[json.exception...] parse error at line 1, column 7: ": the line is ours to
-/// say.
+/// The reason without "[json.exception...] parse error at line 1, column 7: ". The caller adds the
+/// line of the file.
 std::string reason(const json::parse_error& e) {
   const std::string all = e.what();
   const auto position = all.find("column ");

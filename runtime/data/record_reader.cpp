@@ -35,7 +35,7 @@ record_reader::record_reader(const std::filesystem::path& path,
       line_(from.line) {
   for (auto left = from.byte; left > 0;) {
     stop_.throw_if_cancelled();
-    // What is not compressed needs no time.
+    // A plain file seeks at once.
     const auto step = file_.compressed() ? std::min<std::uint64_t>(left, reading) : left;
     file_.skip(step);
     left -= step;
@@ -75,7 +75,7 @@ void record_reader::require_room(std::uint64_t bytes) const {
         human_bytes(double(largest_)));
 }
 
-/// More of the text behind what is in the buffer; what lies before the last record's end goes.
+/// Appends more text to the buffer, after removing the bytes of finished records.
 bool record_reader::fill() {
   if (ended_)
     return false;
@@ -98,7 +98,7 @@ bool record_reader::fill() {
   return !ended_;
 }
 
-/// The next line with its end, in the buffer.
+/// Finds the next line in the buffer, including its line end.
 bool record_reader::line(std::size_t& begin, std::size_t& end) {
   for (;;) {
     const auto found = buffer_.find('\n', searched_);

@@ -1,4 +1,5 @@
-// Text files as records, and records as documents: the reading is one thread's, the rest anybody's.
+// A reader that splits text files into records, and a parser that turns records into documents.
+// One thread reads; several threads may parse, each with its own parser.
 
 #pragma once
 
@@ -16,35 +17,35 @@
 
 namespace troupe::runtime {
 
-/// A place between two records of a file.
+/// A position between two records of a file.
 struct record_position {
-  std::uint64_t byte = 0;  ///< of the text, inflated
+  std::uint64_t byte = 0;  ///< in the decompressed text
   std::uint64_t line = 0;  ///< lines before it
 };
 
-/// What becomes one document: a line of JSON, a line, a paragraph, a file; not blank.
+/// The source of one document: a line of JSON, a line, a paragraph, or a file; not blank.
 struct text_record {
   std::string_view text;
-  std::uint64_t line = 0;  ///< its first, from 1
+  std::uint64_t line = 0;  ///< its first line, from 1
 };
 
-/// The records of a file in their order. Memory: 1 MB and twice the largest record. One thread uses
-/// it.
+/// Reads the records of a file in order. Memory: 1 MB and twice the largest record.
+/// Single-threaded.
 class record_reader {
  public:
-  /// From the front, or from where another reader of that file was. Throws as inflating_file, and
-  /// `cancelled` here and in `next`: `stop` is looked at each megabyte.
+  /// Starts at the front, or at the position of another reader of the file. Checks `stop` per
+  /// megabyte, here and in `next`. Throws like inflating_file, and `cancelled`.
   record_reader(const std::filesystem::path& path,
                 text_format format,
                 record_position from = {},
                 cancel_token stop = {});
 
-  /// False at the end. The text is valid until the next call. Throws input_error as inflating_file,
-  /// and for a record of more than `largest` bytes.
+  /// Reads a record; false at the end. Its text is valid until the next call. Throws input_error
+  /// like inflating_file, and for a record of more than `largest` bytes.
   bool next(text_record& record, std::uint64_t largest = std::uint64_t(-1));
 
   record_position position() const { return {base_ + begin_, line_}; }  ///< after the last record
-  std::uint64_t file_bytes() const;  ///< of the file, that the records so far stood in, about
+  std::uint64_t file_bytes() const;  ///< approximate bytes of the file that were consumed
   std::uint64_t buffered() const { return buffer_.capacity(); }
 
  private:
@@ -60,25 +61,25 @@ class record_reader {
   text_format format_;
   cancel_token stop_;
   std::string buffer_;
-  std::size_t begin_ = 0;     ///< in the buffer, after the last record
-  std::size_t scan_ = 0;      ///< the next line
-  std::size_t searched_ = 0;  ///< no line ends between scan_ and it
-  std::uint64_t base_ = 0;    ///< of the text, where the buffer begins
+  std::size_t begin_ = 0;     ///< end of the last record in the buffer
+  std::size_t scan_ = 0;      ///< begin of the next line in the buffer
+  std::size_t searched_ = 0;  ///< there is no line end in [scan_, searched_)
+  std::uint64_t base_ = 0;    ///< position of the buffer in the text
   std::uint64_t line_ = 0;
   std::uint64_t largest_ = 0;
   bool ended_ = false;
 };
 
-/// Records to documents. One thread uses it.
+/// Converts records to documents. Single-threaded.
 class record_parser {
  public:
-  /// `keys`: of jsonl; other formats have one document a record.
+  /// `keys`: for jsonl; with other formats each record is one document.
   record_parser(std::filesystem::path path, text_format format, std::vector<std::string> keys);
   ~record_parser();
 
-  /// Per key the strings that the record has under it: one, or those of a list of strings, which
-  /// are taken only where `lists`. Valid until the next call, and as long as the record. Throws
-  /// input_error with file, line and reason: no JSON object with these keys, or no UTF-8.
+  /// The strings of the record, per key: one, or several if the value is a list (allowed only if
+  /// `lists`). Valid until the next call, and as long as the record. Throws input_error with file,
+  /// line and reason for text that is not UTF-8 or not a JSON object with these keys.
   const std::vector<std::vector<std::string_view>>& parse(const text_record& record, bool lists);
 
  private:

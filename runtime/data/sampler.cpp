@@ -25,8 +25,8 @@ std::vector<std::uint32_t> torch_permutation(std::uint64_t n, std::uint32_t seed
   constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max() / 20;
   if (n >= most)
     throw input_error(
-        "cannot shuffle {} samples as PyTorch does, at most {}: take them in the order of the data "
-        "set, which is shuffled, too",
+        "cannot shuffle {} samples like PyTorch, the maximum is {}: take them in the order of the "
+        "data set, which is also shuffled",
         n,
         most - 1);
   std::vector<std::uint32_t> out(n);
@@ -46,8 +46,8 @@ sampler::sampler(sampling how, batch_layout layout, std::uint64_t samples)
   bucket_ = how == sampling::cyclic ? samples / at_once_ * B : samples / B * B;
   if (an_epoch_ == 0)
     throw input_error(
-        "cannot go through {} samples in epochs: a micro-batch on every replica takes {}; give "
-        "more data",
+        "cannot read {} samples in epochs: one micro-batch on every replica takes {}; give more "
+        "data",
         samples,
         at_once_);
   of_epoch(0);
@@ -72,8 +72,8 @@ std::uint64_t sampler::sample(const microbatch_address& at, std::uint64_t row) c
   const auto epoch = before / an_epoch_, within = before % an_epoch_;
   if (within % at_once_ != 0)
     throw input_error(
-        "cannot resume after {} samples in epochs of {}: they are taken {} at a time, a "
-        "micro-batch on every replica; resume with the batch sizes and the layout of before",
+        "cannot resume after {} samples in epochs of {}: they are taken {} at a time, one "
+        "micro-batch on every replica; resume with the previous batch sizes and layout",
         before,
         an_epoch_,
         at_once_);

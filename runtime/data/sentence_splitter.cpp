@@ -14,7 +14,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// Megatron's names are those of NLTK's models.
+/// Megatron's names (of NLTK's models), and the codes of ICU.
 constexpr std::pair<const char*, const char*> languages[] = {{"english", "en"},
                                                              {"czech", "cs"},
                                                              {"danish", "da"},
@@ -42,7 +42,8 @@ std::string code_of(const std::string& language) {
   std::string known;
   for (const auto& [name, code] : languages)
     known += fmt::format("{}{}", known.empty() ? "" : ", ", name);
-  throw input_error("cannot cut sentences of the language '{}': known are {}", language, known);
+  throw input_error(
+      "cannot split sentences of the language '{}': the known languages are {}", language, known);
 }
 
 constexpr const char* white = " \t\r\n\f\v";
@@ -54,7 +55,7 @@ std::string_view without_white(std::string_view text) {
   return text.substr(first, text.find_last_not_of(white) - first + 1);
 }
 
-/// Whether its last mark ends a sentence; quotes and brackets may follow it.
+/// True if the text ends with a mark that ends a sentence; quotes and brackets may follow it.
 bool ends_a_sentence(std::string_view text) {
   auto at = std::int32_t(text.size());
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data());
@@ -70,7 +71,7 @@ bool ends_a_sentence(std::string_view text) {
   return false;
 }
 
-/// The part ends a line, and the text goes on in the next one.
+/// True if the part ends at a line end and its sentence continues on the next line.
 bool goes_on(std::string_view part, std::string_view rest) {
   const auto last = part.find_last_not_of(white);
   if (last == std::string_view::npos)
@@ -92,12 +93,12 @@ struct sentence_splitter::state {
 sentence_splitter::sentence_splitter(const std::string& language)
     : state_(std::make_unique<state>()) {
   UErrorCode status = U_ZERO_ERROR;
-  // Other languages' lists join sentences that end in a word of theirs (ICU 72).
+  // Only for English: the lists of other languages wrongly join sentences (ICU 72).
   const auto code = code_of(language);
   const icu::Locale locale((code == "en" ? "en@ss=standard" : code).c_str());
   state_->breaks.reset(icu::BreakIterator::createSentenceInstance(locale, status));
   if (U_FAILURE(status))
-    throw io_error("cannot cut sentences: ICU says {}; install its data (libicu72)",
+    throw io_error("cannot split sentences: ICU says {}; install its data (libicu72)",
                    u_errorName(status));
 }
 
@@ -110,12 +111,13 @@ void sentence_splitter::split(std::string_view text,
                               bool keep_newlines,
                               std::vector<std::string_view>& out) {
   if (text.size() > std::size_t(INT32_MAX))
-    throw input_error("its {} bytes are too many to cut into sentences: split it", text.size());
+    throw input_error("its {} bytes are too many to split into sentences: give smaller documents",
+                      text.size());
   UErrorCode status = U_ZERO_ERROR;
   utext_openUTF8(&state_->text, text.data(), std::int64_t(text.size()), &status);
   state_->breaks->setText(&state_->text, status);
   if (U_FAILURE(status))
-    throw input_error("it cannot be cut into sentences: ICU says {}", u_errorName(status));
+    throw input_error("it cannot be split into sentences: ICU says {}", u_errorName(status));
   std::size_t begin = 0;
   state_->breaks->first();
   for (auto at = state_->breaks->next(); at != icu::BreakIterator::DONE;
@@ -127,7 +129,7 @@ void sentence_splitter::split(std::string_view text,
     begin = end;
     const auto words = without_white(part);
     if (words.empty()) {
-      // Of blank lines: they belong to the sentence before them.
+      // Blank lines belong to the sentence before them.
       if (keep_newlines && !out.empty() && out.back().data() + out.back().size() == part.data())
         out.back() = {out.back().data(), out.back().size() + part.size()};
       continue;

@@ -1,4 +1,4 @@
-// Documents to sentences, as BERT's data sets want them.
+// Splits documents into sentences, for BERT's data sets.
 
 #pragma once
 
@@ -9,23 +9,22 @@
 
 namespace troupe::runtime {
 
-/// Sentences by Unicode's rules (UAX #29) for the language, and in English with the abbreviations
-/// that CLDR lists ("Mr.", "etc."), both from ICU; but the end of a line ends a sentence only where
-/// the sentence's last mark does (. ! ? and others' like), or where the next line is blank. One
-/// thread uses it.
+/// Splits by Unicode's rules (UAX #29) from ICU, for English also with CLDR's abbreviations ("Mr.",
+/// "etc."). One difference: the end of a line ends a sentence only after a mark such as . ! ?, or
+/// before a blank line. Single-threaded.
 class sentence_splitter {
  public:
-  /// `language`: as Megatron names it, "english", or by its code, "en". Throws input_error for one
-  /// that is not known.
+  /// `language`: Megatron's name, such as "english", or a code, such as "en". Throws input_error
+  /// for an unknown language.
   explicit sentence_splitter(const std::string& language = "english");
   ~sentence_splitter();
 
-  /// Appends the sentences of a text of UTF-8 to `out`, parts of it in its order. White space
-  /// around them is left out; with `keep_newlines` that which follows a sentence is its. Blank ones
-  /// are none. Throws input_error for a text above 2 GB, which ICU does not take.
+  /// Appends the sentences of UTF-8 text to `out`, in order, as parts of `text`. Drops the white
+  /// space around them; with `keep_newlines`, keeps the white space after each. Skips blank
+  /// sentences. Throws input_error for a text above 2 GB, the limit of ICU.
   void split(std::string_view text, bool keep_newlines, std::vector<std::string_view>& out);
 
-  /// What decides besides the text: the version of ICU, which has its data.
+  /// The version of ICU and its data, which determines the result.
   static std::string version();
 
  private:

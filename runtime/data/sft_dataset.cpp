@@ -23,10 +23,10 @@ sft_dataset::sft_dataset(std::shared_ptr<const conversation_source> source,
     : source_(std::move(source)), options_(options), part_(part) {
   const auto& tokens = source_->tokens();
   if (options.sequence_length < 1)
-    throw input_error("cannot pack conversations into samples of {} tokens: 1 is the least",
+    throw input_error("cannot pack conversations into samples of {} tokens: the minimum is 1",
                       options.sequence_length);
   if (tokens.sequences() > std::int64_t{std::numeric_limits<std::uint32_t>::max()})
-    throw input_error("cannot pack the {} conversations of '{}': 2^32 - 1 are the most",
+    throw input_error("cannot pack the {} conversations of '{}': the maximum is 2^32 - 1",
                       tokens.sequences(),
                       tokens.prefix().string());
   const auto range = split.of(part, tokens.sequences());
@@ -51,7 +51,7 @@ sft_dataset::sft_dataset(std::shared_ptr<const conversation_source> source,
         tokens.prefix().string(),
         options.sequence_length);
   starts_ = {0};
-  // The last sample may yet grow by the next epoch, and does not count.
+  // The last sample does not count, because the next epoch may extend it.
   for (std::uint64_t epoch = 0;
        epoch == 0 || (options.samples && starts_.size() <= *options.samples);
        ++epoch)
@@ -118,8 +118,9 @@ void sft_dataset::row(std::uint64_t i, const micro_batch_row& out) const {
          "SFT-1: a row has room for one sequence");
   if (i >= size())
     throw input_error(
-        "cannot read sample {} of the {} data: it has {} samples; ask for more when the data set "
-        "is made, or train for fewer",
+        "cannot read sample {} of the {} data: it has {} samples; request more when the data set "
+        "is "
+        "made, or train for fewer",
         i,
         to_string(part_),
         size());

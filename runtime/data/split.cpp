@@ -49,7 +49,7 @@ split_matrix::split_matrix(std::string_view weights) {
     at = comma + 1;
     if (count == share.size())
       refuse("it has more than three weights");
-    // from_chars alone would also take "inf", "1e9" and "-1".
+    // from_chars also accepts "inf", "1e9" and "-1".
     const bool digits = word.find_first_not_of(".0123456789") == std::string_view::npos;
     const auto [end, failure]
         = std::from_chars(word.data(), word.data() + word.size(), share[count++]);

@@ -1,4 +1,4 @@
-// Which sequences are for training, which for validation, which for testing.
+// The split of a data set into training, validation and test parts.
 
 #pragma once
 
@@ -13,7 +13,7 @@ enum class data_split : std::uint8_t { train, valid, test };
 
 std::string_view to_string(data_split split);  ///< "train", "valid", "test"
 
-/// Shares of the whole, 0 <= begin < end.
+/// A range of fractions of the whole, 0 <= begin < end.
 struct bookends {
   double begin = 0;
   double end = 1;
@@ -30,8 +30,8 @@ struct sequence_range {
   friend bool operator==(const sequence_range&, const sequence_range&) = default;
 };
 
-/// Megatron's split: "969,30,1" are weights for training, validation and test, normalised to sum
-/// 1; missing ones are 0, and a split of weight 0 is absent.
+/// Megatron's split: "969,30,1" are the weights of training, validation and test, normalized to
+/// sum 1. Missing weights are 0; a part of weight 0 is absent.
 class split_matrix {
  public:
   /// Throws input_error for anything but one to three weights, not all zero.
@@ -41,7 +41,7 @@ class split_matrix {
     return shares_[static_cast<std::size_t>(split)];
   }
 
-  /// Of `count` sequences, rounded to the nearest (ties to even). May be empty.
+  /// The part's range of `count` sequences, rounded to nearest (ties to even). May be empty.
   sequence_range of(data_split split, std::int64_t count) const;
 
  private:

@@ -15,7 +15,7 @@ std::size_t at(int a, int b, int c) {
   return at(a, b) * n + std::size_t(c);
 }
 
-/// Calls visit(a, b, c) for each symbol c of the document with the two before it.
+/// Calls visit(a, b, c) for each symbol c of the document and the two symbols before it.
 template <class Visit>
 void walk(std::string_view document, Visit&& visit) {
   int a = trigram_model::end_of_document, b = a;

@@ -1,9 +1,7 @@
-// A byte model that looks two symbols back: what any language model must beat to have learnt
-// something.
+// A trigram model of bytes: a baseline that a trained language model must beat.
 //
-// Symbols are the 256 bytes and the end of a document. Probabilities are interpolated over the
-// orders 2, 1, 0 and the uniform distribution, by Witten and Bell: after a context that was seen n
-// times with t different successors,
+// Symbols are the 256 bytes and the end of a document. Witten-Bell interpolation over the orders 2,
+// 1, 0 and the uniform distribution. For a context seen n times with t different successors:
 //
 //   p(c | ab) = (count(abc) + t * p(c | b)) / (n + t),   likewise p(c | b) from p(c),
 //   p(c) = (count(c) + t / 257) / (n + t).
@@ -18,7 +16,7 @@
 
 namespace troupe::runtime {
 
-/// Counting by one thread; then any thread may ask. Takes about 70 MB.
+/// Only one thread may call `add`; afterwards any thread may read. Takes about 70 MB.
 class trigram_model {
  public:
   static constexpr int symbols = 257;
@@ -26,10 +24,10 @@ class trigram_model {
 
   trigram_model();
 
-  /// Counts the bytes of a document and its end. It begins as if after the end of another.
+  /// Counts the bytes of a document and its end. Its context is the end of another document.
   void add(std::string_view document);
 
-  /// Bits of all bytes of the document and of its end: minus the logarithm of their probability.
+  /// The negative log2 probability of the document and its end.
   double bits(std::string_view document) const;
 
   /// p(c | ab).
@@ -43,7 +41,7 @@ class trigram_model {
 
   void count(int a, int b, int c);
 
-  std::vector<std::uint32_t> triples_, pairs_, singles_;  // by symbols
+  std::vector<std::uint32_t> triples_, pairs_, singles_;  // counts, indexed by symbols
   std::vector<context> after_two_, after_one_;
   context after_none_;
 };

@@ -4,7 +4,7 @@ namespace troupe::runtime {
 
 std::size_t first_invalid_utf8(std::string_view text) {
   const auto byte = [text](std::size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;  // 0 continues nothing
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;  // 0: not a continuation
   };
   for (std::size_t i = 0; i < text.size();) {
     const auto first = byte(i);
@@ -12,7 +12,7 @@ std::size_t first_invalid_utf8(std::string_view text) {
       ++i;
       continue;
     }
-    // The range of the second byte is what excludes overlong forms and surrogates.
+    // The range of the second byte excludes overlong forms and surrogates.
     unsigned low = 0x80, high = 0xbf;
     std::size_t more = 0;
     if (first >= 0xc2 && first <= 0xdf)

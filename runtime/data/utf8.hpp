@@ -1,3 +1,5 @@
+// Validation of UTF-8.
+
 #pragma once
 
 #include <cstddef>
@@ -5,7 +7,7 @@
 
 namespace troupe::runtime {
 
-/// The first byte that does not belong to well-formed UTF-8 (RFC 3629: no surrogates, no overlong
+/// The offset of the first byte that is not well-formed UTF-8 (RFC 3629: no surrogates, no overlong
 /// forms, nothing above U+10FFFF), or npos.
 std::size_t first_invalid_utf8(std::string_view text);
 

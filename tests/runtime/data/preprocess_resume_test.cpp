@@ -129,7 +129,7 @@ TEST_CASE("files of a killed preprocess are not resumed by a different one", "[d
   other.append_eod = false;
   CHECK_THROWS_WITH(preprocess(byte_tokenizer(), other),
                     ContainsSubstring("another append_eod")
-                        && ContainsSubstring("remove it to begin anew")
+                        && ContainsSubstring("remove the file to start again")
                         && ContainsSubstring("c.journal"));
   write_text(folder / "a.jsonl",
              read_text(folder / "a.jsonl") + "{\"text\": \"z\", \"b\": \"\"}\n");
@@ -348,6 +348,6 @@ TEST_CASE("an input that is also the output, and objects, are refused", "[data]"
       ContainsSubstring("objects are only read"));
   CHECK_THROWS_WITH(
       preprocess(byte_tokenizer(), {.inputs = {"s3://lake/a.txt"}, .output_prefix = folder / "c"}),
-      ContainsSubstring("read from files"));
+      ContainsSubstring("only local files"));
   CHECK_FALSE(std::filesystem::exists("s3:"));
 }
