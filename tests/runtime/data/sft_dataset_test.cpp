@@ -257,8 +257,9 @@ TEST_CASE("conversations without their file of answers are refused", "[data]") {
   };
   const auto fewer = write_talks(other, {"aB", "aB"});
   copy(answers_prefix(fewer));
-  CHECK_THROWS_MATCHES(
-      conversation_source(prefix), input_error, MessageMatches(ContainsSubstring("has the answers of")));
+  CHECK_THROWS_MATCHES(conversation_source(prefix),
+                       input_error,
+                       MessageMatches(ContainsSubstring("has the answers of")));
   copy(prefix);  // data instead of answer ranges
   const conversation_source wrong(prefix);
   CHECK_THROWS_MATCHES(
