@@ -58,9 +58,7 @@ void checkpointer_state::receive(const messages::snapshot& x) {
 
 void checkpointer_state::write_if_complete(const save_key& which) {
   const auto expected = expected_.find(which);
-  const int missing = context_->bug == planted_bug::write_incomplete ? 1 : 0;
-  if (expected == expected_.end()
-      || int(parts_[which].size()) < std::max(1, expected->second.parts - missing))
+  if (expected == expected_.end() || int(parts_[which].size()) < expected->second.parts)
     return;
   const auto order = expected->second;
   context_->faults->pass("checkpointer", runtime::value(order.step), runtime::moment_of_step::save);
@@ -150,8 +148,7 @@ void checkpointer_state::require_to_lead() const {
 
 // Waits for all answers, also after a refusal: then no process writes there any more.
 void checkpointer_state::commit_if_written() {
-  const int missing = context_->bug == planted_bug::commit_before_written ? 1 : 0;
-  if (saving_->shards.awaited() > missing)
+  if (saving_->shards.awaited() > 0)
     return;
   const auto now = std::move(*saving_);
   saving_.reset();

@@ -26,8 +26,6 @@ struct simulation_flags {
   std::optional<std::int64_t> seed;
   fs::path trace;
   std::optional<std::int64_t> jobs;
-  std::string mutant;
-  bool list = false;
 };
 
 constexpr std::int64_t most_jobs = 1024;
@@ -43,19 +41,6 @@ void take_seeds(simulation_flags& to, const std::string& flag, const std::string
       || to.last < to.first || to.last > std::uint64_t(largest_count))
     throw usage_error(
         "{} takes seeds as A-B, 1 or more, A not above B; not '{}'", flag, shown(word));
-}
-
-std::vector<std::string> mutant_names() {
-  std::vector<std::string> out;
-  for (const auto& x : actors::planted_bugs)
-    out.emplace_back(x.name);
-  return out;
-}
-
-int list_mutants() {
-  for (const auto& x : actors::planted_bugs)
-    print_page("{:<23}{}\n", x.name, x.about);
-  return 0;
 }
 
 constexpr std::string_view scratch_name = "troupe-simulate-";
@@ -93,26 +78,19 @@ struct scratch_folder {
   }
 };
 
-std::string replay(std::uint64_t seed, const std::string& mutant) {
-  return fmt::format("troupe simulate --seed {}{} --trace seed-{}.txt",
-                     seed,
-                     mutant.empty() ? "" : " --mutant " + mutant,
-                     seed);
-}
-
-int tell_failure(const found_failure& x, const std::string& mutant) {
+int tell_failure(const found_failure& x) {
   print_page("seed {} fails:\n", x.seed);
   for (const auto& text : x.wrong)
     print_page("  {}\n", text);
-  print_page("to see it again: {}\n", replay(x.seed, mutant));
+  print_page("to see it again: troupe simulate --seed {} --trace seed-{}.txt\n", x.seed, x.seed);
   return 1;
 }
 
-int simulate_one(const simulation_flags& flags, actors::planted_bug bug) {
+int simulate_one(const simulation_flags& flags) {
   const scratch_folder folder;
   runtime::set_log_level(runtime::severity::error);
   actors::simulation::seed_judge judge(folder.path);
-  actors::simulation::seed_options options{.bug = bug};
+  actors::simulation::seed_options options;
   // Each line at once: a run that crashes is to be seen up to there.
   const auto close = [](std::FILE* file) { return file == nullptr ? 0 : std::fclose(file); };
   std::unique_ptr<std::FILE, decltype(close)> trace(nullptr, close);
@@ -134,7 +112,7 @@ int simulate_one(const simulation_flags& flags, actors::planted_bug bug) {
     throw runtime::io_error(
         "the trace '{}' is not whole: {}", flags.trace.string(), runtime::system_message(refused));
   if (!verdict.wrong.empty())
-    return tell_failure({seed, verdict.wrong}, flags.mutant);
+    return tell_failure({seed, verdict.wrong});
   print_page("seed {} holds: {} turns, {:.3f} s of virtual time, choices {:016x}\n",
              seed,
              verdict.turns,
@@ -143,7 +121,7 @@ int simulate_one(const simulation_flags& flags, actors::planted_bug bug) {
   return 0;
 }
 
-int simulate_many(const simulation_flags& flags, actors::planted_bug bug) {
+int simulate_many(const simulation_flags& flags) {
   const scratch_folder folder;
   const auto count = flags.last - flags.first + 1;
   const auto jobs = flags.jobs.value_or(runtime::look_at_processor().usable());
@@ -152,11 +130,10 @@ int simulate_many(const simulation_flags& flags, actors::planted_bug bug) {
       = actors::simulation::search({.first = flags.first,
                                     .last = flags.last,
                                     .jobs = int(std::min(std::uint64_t(jobs), count)),
-                                    .bug = bug,
                                     .folder = folder.path,
                                     .progress = [&](std::uint64_t done) { bar.advance_to(done); }});
   if (result.failure)
-    return tell_failure(*result.failure, flags.mutant);
+    return tell_failure(*result.failure);
   print_page(
       "seeds {} to {} hold: {} turns, somebody died in {} of them, a connection broke in {}\n",
       flags.first,
@@ -168,12 +145,9 @@ int simulate_many(const simulation_flags& flags, actors::planted_bug bug) {
 }
 
 int simulate(const simulation_flags& flags) {
-  if (flags.list)
-    return list_mutants();
   if (!flags.trace.empty() && !flags.seed)
     throw usage_error("--trace writes the choices of one seed: give it with --seed");
-  const auto bug = actors::planted_bug_from(flags.mutant).value_or(actors::planted_bug::none);
-  return flags.seed ? simulate_one(flags, bug) : simulate_many(flags, bug);
+  return flags.seed ? simulate_one(flags) : simulate_many(flags);
 }
 
 }  // namespace
@@ -198,13 +172,6 @@ void add_simulate(command_line& program) {
             .type = "N",
             .help = "This seed alone, in this process: what goes wrong in it can be debugged."},
            whole(flags->seed, 1, largest_count));
-  to.value({.name = "--mutant",
-            .type = "NAME",
-            .help = "Plants this bug in every disturbed run: it must be found."},
-           one_of(flags->mutant, mutant_names()));
-  to.toggle("--mutants", "Lists the bugs that can be planted, and exits.", [flags] {
-    flags->list = true;
-  });
   to.group("How");
   to.value({.name = "--trace",
             .type = "FILE",

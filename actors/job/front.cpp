@@ -94,7 +94,7 @@ void front_state::receive(const messages::job_over& x) {
   const bool stands
       = supervisor_
         && supervisor_.address() == caf::actor_cast<caf::actor_addr>(self_->current_sender());
-  if (!over_ && (stands || context_->bug == planted_bug::two_supervisors))
+  if (!over_ && stands)
     over_ = outcome{x.exit_code, x.why};
 }
 
@@ -152,8 +152,6 @@ void front_state::lose(const caf::down_msg& x) {
       end();
     return;
   }
-  if (of_node && context_->bug == planted_bug::two_supervisors)
-    return replace("node", std::exchange(cause_, {}));
   if (supervisor_ || (node_ && node_is_dead))
     return;  // the end of the other one follows
   replace(node_ ? "supervisor" : "node", std::exchange(cause_, {}));
@@ -194,9 +192,8 @@ void front_state::replace(const std::string& who, const caf::error& reason) {
   ++after_.epoch;
   after_.why = why;
   after_.is_cold = false;
-  if (context_->bug != planted_bug::two_supervisors)
-    ledger.belongs_to(after_.epoch);  // LEDGER-3
-  ledger.flush();                     // a later process's epoch is above this one
+  ledger.belongs_to(after_.epoch);  // LEDGER-3
+  ledger.flush();                   // a later process's epoch is above this one
   if (!node_)
     spawn_node();
   spawn_supervisor();

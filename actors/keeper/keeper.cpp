@@ -29,11 +29,6 @@ void keeper_state::start(const messages::spawn_keeper& told,
                                    .patience = context_->stored ? patience_with_disks : 1});
 }
 
-runtime::iteration_range keeper_state::range_of(const messages::keep& x) const {
-  const std::uint64_t late = context_->bug == planted_bug::keep_old_state ? 1 : 0;
-  return {value(x.since) + late, value(x.step) + late};
-}
-
 void keeper_state::receive(const messages::keep& x) {
   forget_others(x);
   try {
@@ -46,7 +41,7 @@ void keeper_state::receive(const messages::keep& x) {
         runtime::flip_bit(came, runtime::random_key(0, name, value(x.step)));
       if (!is_sound(x, came))
         return;
-      context_->kept->put(x.generation, x.rank, range_of(x), std::move(came));
+      context_->kept->put(x.generation, x.rank, {value(x.since), value(x.step)}, std::move(came));
     }
   } catch (const runtime::cancelled&) {
     return;  // its generation has ended; the next one sends its own states
@@ -95,7 +90,7 @@ void keeper_state::tell_if_kept(runtime::generation_id generation, runtime::step
   const auto ranks = job_->placed();
   const bool has_all = context_->kept->has(
       generation, ranks.first_of(process_), ranks.end_of(process_), value(step));
-  if (!has_all && context_->bug != planted_bug::keep_before_all)
+  if (!has_all)
     return;
   messages::kept out{generation, step, process_, told_to_store_};
   if (context_->stored) {

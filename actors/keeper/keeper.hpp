@@ -33,8 +33,6 @@ class keeper_state {
   const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
 
  private:
-  /// The steps that led to the given state.
-  runtime::iteration_range range_of(const messages::keep& x) const;
   /// KEEPER-2. Returns false when the received state differs from the sealed one; its stage has
   /// been told.
   bool is_sound(const messages::keep& x, const runtime::rank_state& came);

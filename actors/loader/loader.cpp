@@ -100,11 +100,8 @@ messages::loader_actor::behavior_type loader(messages::loader_actor::pointer sel
                          const messages::request_batch& x) -> caf::result<messages::batch_ready> {
     context->faults->inject("loader", runtime::value(x.at.step));
     context->faults->hang("loader", runtime::value(x.at.step), runtime::moment_of_step::forward);
-    auto wanted = x;
-    if (context->bug == planted_bug::serve_wrong_sample && runtime::value(x.at.step) == 2)
-      wanted.microbatch = x.microbatch == 0 ? 0 : x.microbatch - 1;
     try {
-      const auto all = read(*recent, source_of(x, *context), wanted);
+      const auto all = read(*recent, source_of(x, *context), x);
       messages::batch_ready answer{
           x.at, runtime::deposit(*context->transport, asked_for(x, all), x.at.generation)};
       if (!self->current_message_id().is_async())

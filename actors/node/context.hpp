@@ -9,7 +9,6 @@
 #include "actors/node/registries.hpp"
 #include "actors/support/fault_injector.hpp"
 #include "actors/support/message_path.hpp"
-#include "actors/support/planted_bug.hpp"
 #include "runtime/data/batch_source.hpp"
 #include "runtime/device/lane.hpp"
 #include "runtime/device/lane_board.hpp"
@@ -122,9 +121,9 @@ struct node_context {
   std::shared_ptr<job_registry> jobs = std::make_shared<job_registry>();
   std::map<std::string, make_viewer> viewers = {};  ///< by name
 
-  /// Of simulations alone, with several processes in one: what their groups meet at, what a
-  /// checkpoint meets on its way to the disk, before each file (it may sleep, or throw io_error),
-  /// and what is planted.
+  /// Of simulations alone, with several processes in one: what their groups meet at, and
+  /// what a checkpoint meets on its way to the disk, before each file (it may sleep, or throw
+  /// io_error).
   std::shared_ptr<group_meeting> meeting = {};
   std::function<void()> before_write = {};
   /// The same: shown what the monitors of this process have taken down.
@@ -133,7 +132,6 @@ struct node_context {
   /// many it may.
   std::function<void(const std::string& who, const runtime::action& what, int leased, int credits)>
       handed_on = {};
-  planted_bug bug = planted_bug::none;
 
   std::function<void(runtime::worker&)> restore
       = {};  ///< fills a new worker; null: initial weights

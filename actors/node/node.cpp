@@ -112,7 +112,7 @@ caf::result<messages::generation_ended> node_state::end(const messages::end_gene
   ended_ = std::max(ended_, x.last);
   if (generation_ <= x.last)
     release_generation();
-  if (context_->neighbours && context_->bug != planted_bug::keep_broken_links)
+  if (context_->neighbours)
     for (const int process : x.broken_with)
       context_->neighbours->renew_connections(process);
   auto promise = self_->make_response_promise<messages::generation_ended>();
@@ -172,8 +172,7 @@ void node_state::answer_if_ended() {
       left_behind.insert(x.rank);
   }
   for (const int rank : left_behind)
-    if (context_->bug != planted_bug::share_estate)
-      context_->estates->leave_behind(rank);
+    context_->estates->leave_behind(rank);
   if (const auto steps = context_->estates->common()) {
     answer.has_state = true;
     answer.ranks = context_->estates->ranks();

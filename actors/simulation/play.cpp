@@ -104,7 +104,6 @@ class played_run {
   node_context told(const small_prepared& job) {
     auto out = *job.job.node;
     out.forget();
-    out.bug = how_.bug;
     out.viewers["simulation"] = [this](caf::actor_system& in, const drain_request& ask) {
       drain_ = ask;
       return in.spawn(simulation_viewer, &out_);

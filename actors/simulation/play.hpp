@@ -24,7 +24,6 @@ struct run_plan {
   mix how = calm();
   int hosts = 1;  ///< of the processes that host ranks, where there are several
   std::vector<disturbance> disturbances = {};
-  planted_bug bug = planted_bug::none;
   std::shared_ptr<turn_trace> trace = std::make_shared<turn_trace>();
 };
 

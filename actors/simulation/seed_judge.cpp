@@ -231,8 +231,7 @@ seed_verdict seed_judge::judge(std::uint64_t seed, const seed_options& options) 
   run_plan how{.seed = seed,
                .how = draw_mix(from),
                .hosts = std::min(hosts, job.layout.processes),
-               .disturbances = draw_disturbances(from, recovers, job.layout.processes),
-               .bug = options.bug};
+               .disturbances = draw_disturbances(from, recovers, job.layout.processes)};
   seed_verdict out;
   const auto once = [&](const std::function<void(std::string_view)>& to) {
     how.trace = std::make_shared<turn_trace>(to);

@@ -27,7 +27,6 @@
 namespace troupe::actors::simulation {
 
 struct seed_options {
-  planted_bug bug = planted_bug::none;
   std::function<void(std::string_view)> trace = {};  ///< takes every line; null: none is made
 };
 

@@ -54,7 +54,7 @@ std::string on_one_line(std::string text) {
     for (auto seed = settings.first + std::uint64_t(number); seed <= settings.last;
          seed += std::uint64_t(settings.jobs)) {
       say(to, fmt::format("begin {}\n", seed));
-      const auto verdict = judge.judge(seed, {.bug = settings.bug});
+      const auto verdict = judge.judge(seed);
       for (const auto& x : verdict.wrong)
         say(to, fmt::format("wrong {} {}\n", seed, on_one_line(x)));
       say(to,

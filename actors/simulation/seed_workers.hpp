@@ -14,8 +14,7 @@ namespace troupe::actors::simulation {
 struct search_settings {
   std::uint64_t first = 1, last = 100;  ///< seeds
   int jobs = 1;                         ///< child processes
-  planted_bug bug = planted_bug::none;
-  std::filesystem::path folder;  ///< each child has a folder of its own in it
+  std::filesystem::path folder;         ///< each child has a folder of its own in it
   /// Called now and then with how many are done.
   std::function<void(std::uint64_t)> progress = {};
 };

@@ -106,11 +106,6 @@ std::optional<ticket_bundle> stage_state::inputs_of(const action& x) {
   for (const auto kind : wanted) {
     auto found = inbox_.extract({kind, at});
     auto& arrived = found.mapped();
-    if (has(planted_bug::keep_old_ticket)) {
-      auto following = at;
-      following.microbatch = runtime::microbatch_id(value(at.microbatch) + 1);
-      inbox_.emplace(inbox_key{kind, following}, arrived);
-    }
     out.names.insert(out.names.end(), arrived.names.begin(), arrived.names.end());
     out.tickets.insert(out.tickets.end(), arrived.tickets.begin(), arrived.tickets.end());
   }
@@ -153,9 +148,6 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
           by = node_->transport,
           g = told_.generation,
           token = groups_->token(),
-          leaks = has(planted_bug::leak_lease),
-          loses = has(planted_bug::lose_gradient) && value(step_) == 2
-                  && int(value(x.microbatch)) == now_->step.microbatches - 1,
           timed = now_->step.timed || now_->policy.has_value(),
           spent = takes_times(),
           verified = is_verified(x),
@@ -202,8 +194,6 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
                if (verified)
                  keep_forward(context, key, from, out);
                handed_on(out);
-               if (leaks)
-                 by->deposit(runtime::tensor(), g);
                break;
              }
              case action_kind::input_gradients: {
@@ -219,8 +209,6 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
                break;
              }
              case action_kind::weight_gradients:
-               if (loses)
-                 break;
                if (flips)
                  worker.flip_added_bit(key.chunk);
                if (verified)

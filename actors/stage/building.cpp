@@ -227,18 +227,6 @@ void fill(stage_context& context,
     worker.seal(step, worker.digests());
 }
 
-/// That of the source; a planted bug takes the other slot's.
-std::uint64_t step_to_go_back_to(const node_context& node,
-                                 int rank,
-                                 const runtime::state_source& source) {
-  const auto step = value(source.step);
-  if (node.bug == planted_bug::undo_wrong_slot)
-    for (const auto other : {step + 1, step - 1})
-      if (node.estates->of(rank)->holds(other))
-        return other;
-  return step;
-}
-
 /// What a rank begins with: a blank one where its state comes from elsewhere.
 std::shared_ptr<runtime::rank_estate> estate_for(
     const node_context& node,
@@ -248,7 +236,7 @@ std::shared_ptr<runtime::rank_estate> estate_for(
     const runtime::cancel_token& until,
     runtime::stream& by) {
   if (source.tier == runtime::state_tier::estate)
-    return node.estates->gone_back(mesh_rank, step_to_go_back_to(node, mesh_rank, source), by);
+    return node.estates->gone_back(mesh_rank, value(source.step), by);
   if (!fetched)
     return node.estates->renewed(mesh_rank);
   return node.estates->replaced(

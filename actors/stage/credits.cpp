@@ -59,7 +59,7 @@ stage_state::handoffs& stage_state::handoffs_of(const action& x) {
 
 bool stage_state::has_credit(const action& x) {
   const int credits = credits_for(x);
-  return credits == 0 || handoffs_of(x).lent < credits || has(planted_bug::ignore_credits);
+  return credits == 0 || handoffs_of(x).lent < credits;
 }
 
 std::shared_ptr<const void> stage_state::lend_credit(const action& x) {
@@ -83,8 +83,6 @@ bool stage_state::take_credit_back(std::uint64_t number) {
   if (found.empty())
     return false;
   const auto& x = found.mapped();
-  if (has(planted_bug::lose_credit) && value(step_) == 2)
-    return true;
   --handoffs_of(x).lent;
   if (!now_)
     return true;

@@ -20,10 +20,10 @@ using moment = runtime::moment_of_step;
 
 namespace {
 
-runtime::update_decision update_of(const messages::decision& x, planted_bug bug) {
+runtime::update_decision update_of(const messages::decision& x) {
   return {.step = x.update,
           .learning_rate = x.learning_rate,
-          .gradient_scale = bug == planted_bug::forget_scale ? 1 : x.gradient_scale,
+          .gradient_scale = x.gradient_scale,
           .decoupled_learning_rate = x.decoupled_learning_rate,
           .weight_decay = x.weight_decay};
 }
@@ -122,16 +122,13 @@ void stage_state::expect_buckets() {
   context_->first_reduction = submitted_ + 1;
   for (int b = 0; b < context_->buckets; ++b)
     after_.emplace(++submitted_, [this] {
-      if (has(planted_bug::vote_early) && !now_)
-        return;
       --now_->unreduced;
       vote_if_done();
     });
 }
 
 void stage_state::vote_if_done() {
-  const bool waits = now_->unreduced > 0 && !has(planted_bug::vote_early);
-  if (now_->finished < now_->length || waits)
+  if (now_->finished < now_->length || now_->unreduced > 0)
     return;
   check_passes();
   if (now_->checked.size() < now_->checks.size() || std::exchange(now_->voting, true))
@@ -266,21 +263,18 @@ void stage_state::decide(const messages::decision& x) {
       x.skip ? "skip" : "update",
       [x,
        result,
-       later = later && !has(planted_bug::open_gate_early),
+       later,
        gathers,
        job = job_,
        faults = node_->faults,
        who = "lane:" + where_,
        with_norm = job_->job.watch.log_params_norm,
-       bug = node_->bug,
        token = groups_->token()](stage_context& context, runtime::stream& by) {
         if (!x.skip && context.saving)
           std::exchange(context.saving, nullptr)->wait(token);
         const auto fate = faults->pass(who, value(x.step), moment::updated);
         if (!x.skip) {
-          context.worker->update(update_of(x, bug));
-          if (bug == planted_bug::update_twice && runtime::value(x.step) == 2)
-            context.worker->update(update_of(x, bug));
+          context.worker->update(update_of(x));
           runtime::keep_product_choices(job->job);
           runtime::tell_attention(job->job);
         }
@@ -299,7 +293,7 @@ void stage_state::decide(const messages::decision& x) {
         wanted.finish();
         if (context.worker->estate() && x.skip)
           context.worker->skip(value(x.step));
-        else if (context.worker->estate() && bug != planted_bug::acknowledge_early)
+        else if (context.worker->estate())
           context.worker->seal(value(x.step), state);
         result->own = std::move(state.own);
         result->copies = std::move(state.copies);
@@ -310,23 +304,8 @@ void stage_state::decide(const messages::decision& x) {
         come_to(moment::updated, result->step);
         node_->messages->send(self_, peers_.replica, *result);
         give_to_keeper(skip);
-        if (has(planted_bug::acknowledge_early))
-          seal_late(result->step);
         come_to(moment::acknowledged, result->step);
       });
-}
-
-// Of a planted bug.
-void stage_state::seal_late(runtime::step_id step) {
-  submit(
-      "seal",
-      [step](stage_context& context, runtime::stream&) {
-        auto& worker = *context.worker;
-        const auto estate = worker.estate();
-        if (estate && !estate->holds(value(step)))
-          worker.seal(value(step), worker.digests());
-      },
-      [] {});
 }
 
 // The next forward pass begins meanwhile, and waits for each layer at its door.

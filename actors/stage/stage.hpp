@@ -84,10 +84,7 @@ class stage_state {
   const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
 
  private:
-  bool has(planted_bug x) const { return node_->bug == x; }
-  bool is_ours(runtime::generation_id x) const {
-    return x == told_.generation || has(planted_bug::forget_generation);
-  }
+  bool is_ours(runtime::generation_id x) const { return x == told_.generation; }
 
   enum class arrival { activation, gradient, batch };
   using inbox_key = std::pair<arrival, messages::pass_id>;
@@ -264,7 +261,6 @@ class stage_state {
   void give_to_keeper(bool unchanged = false);
   void expect_buckets();
   void gather_parameters();
-  void seal_late(runtime::step_id step);
   /// Other processes of the host use what this rank sums and gathers where it lies.
   bool sums_by_mapping() const;
   bool overlaps_gradients() const;

@@ -95,7 +95,7 @@ bool supervisor_state::states_agree() {
                            x.unlike);
   if (!unlike.empty())
     promise = unlike;
-  if (!job_->job.reduction.distributed_optimizer && context_->bug != planted_bug::believe_states) {
+  if (!job_->job.reduction.distributed_optimizer) {
     std::vector<std::vector<runtime::digest>> digests;
     std::set<std::string> parameters;
     for (const auto& x : applied_) {

@@ -73,8 +73,7 @@ void supervisor_state::forget_step() {
   tested_ = context_->ledger->is_tested();
   concluding_ = false;
   replicas_.clear();
-  if (context_->bug != planted_bug::accept_late_death)
-    std::erase_if(watched_, [](const auto& x) { return x.where.role == member_role::rank; });
+  std::erase_if(watched_, [](const auto& x) { return x.where.role == member_role::rank; });
 }
 
 void supervisor_state::carry_out(const order_end& x) {
@@ -157,8 +156,7 @@ void supervisor_state::refuse(const caf::error& reason) {
 }
 
 void supervisor_state::receive(const messages::ready& x) {
-  const bool ours = x.generation == generation() || context_->bug == planted_bug::count_old_ready;
-  if (!ours || members_->now() != membership::phase::forming)
+  if (x.generation != generation() || members_->now() != membership::phase::forming)
     return;
   loss_.transfer = std::max(loss_.transfer, x.transfer);
   if (++ready_ == job_->replicas())
@@ -322,7 +320,7 @@ bool supervisor_state::lose_known(const caf::down_msg& x) {
   if (x.source == node_address_) {
     if (shut_down_)
       self_->quit();
-    else if (context_->bug != planted_bug::two_supervisors)
+    else
       self_->quit(diagnosis_.empty() ? because_of("node", x.reason)
                                      : messages::make_error(messages::ec::refused, diagnosis_));
     return true;
@@ -367,8 +365,7 @@ void supervisor_state::lose(const caf::down_msg& x) {
   const bool known
       = is(x.reason, messages::ec::refused) || is(x.reason, messages::ec::protocol_violated);
   const member_death death{
-      .generation
-      = context_->bug == planted_bug::accept_late_death ? generation() : who->generation,
+      .generation = who->generation,
       .role = where.role,
       .who = where.name,
       .cause = cause_of(x.reason),

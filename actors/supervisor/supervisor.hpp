@@ -262,7 +262,6 @@ class supervisor_state {
   void commit();
   messages::committed commit(runtime::committed_step done);
   messages::committed report_step(const runtime::step_ledger::pen& by);
-  void tell_step(const messages::committed& told);
   void tell(const runtime::run_event& x);
   void come_to(runtime::moment_of_step at, std::uint64_t step) const;
 

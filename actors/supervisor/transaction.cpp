@@ -33,12 +33,7 @@ void supervisor_state::receive(const messages::vote& x) {
   if (x.generation != generation() || !begun_ || gives_up_)
     return;
   runtime::ensure(now_ && x.step == now_->step, "STEP-3: a vote is for the step that is running");
-  const bool early = context_->bug == planted_bug::decide_early && replicas_.size() > 1;
-  if (!complete(votes_,
-                x,
-                &messages::vote::replica,
-                replicas_.size() - (early ? 1 : 0),
-                one_of_each_replica))
+  if (!complete(votes_, x, &messages::vote::replica, replicas_.size(), one_of_each_replica))
     return;
   come_to(now_->validation ? moment::validate : moment::vote, value(x.step));
   if (now_->validation)
@@ -93,7 +88,7 @@ void supervisor_state::take_executed() {
 }
 
 void supervisor_state::decide() {
-  if (!is_kept(at_.iteration) && context_->bug != planted_bug::decide_before_keepers) {
+  if (!is_kept(at_.iteration)) {
     waits_to_decide_ = true;  // otherwise the run could not go back to it
     return;
   }
@@ -145,12 +140,7 @@ void supervisor_state::receive(const messages::applied& x) {
     return;
   runtime::ensure(now_ && decided_ && x.step == now_->step,
                   "STEP-1: no replica updates before all have voted");
-  const bool early = context_->bug == planted_bug::decide_before_kept && replicas_.size() > 1;
-  if (!complete(applied_,
-                x,
-                &messages::applied::replica,
-                replicas_.size() - (early ? 1 : 0),
-                one_of_each_replica))
+  if (!complete(applied_, x, &messages::applied::replica, replicas_.size(), one_of_each_replica))
     return;
   come_to(moment::updated, value(x.step));
   if (!states_agree())
@@ -203,11 +193,8 @@ void supervisor_state::commit() {
     members_->kept(at_.iteration);
     store_if_due();
   }
-  if (!again) {
-    tell_step(commit(std::move(done)));
-  } else if (context_->bug == planted_bug::announce_replay) {
-    tell_step(report_step(pen()));
-  }
+  if (!again)
+    tell_watchers(commit(std::move(done)));
   now_.reset();
   decided_ = false;
   look_at_clock();
@@ -234,12 +221,6 @@ messages::committed supervisor_state::report_step(const runtime::step_ledger::pe
       = runtime::training_flops(model, double(report_.global_batch_size)) / seconds;
   const auto fact = by->tell(report_);
   return {report_, std::exchange(executed_, {}), now_->microbatches, fact, generation()};
-}
-
-void supervisor_state::tell_step(const messages::committed& told) {
-  if (context_->bug == planted_bug::commit_twice && report_.iteration == 2)
-    tell_watchers(told);
-  tell_watchers(told);
 }
 
 void supervisor_state::tell(const runtime::run_event& x) {

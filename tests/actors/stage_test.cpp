@@ -299,30 +299,3 @@ TEST_CASE("gradients of a skipped step are freed before the stage answers", "[ac
   }
   CHECK(answered[1] <= answered[0]);
 }
-
-TEST_CASE("the planted second update uses the gradients of the first", "[actors]") {
-  // SGD without momentum or decay: a second update with zero gradients changes no weight.
-  const auto weights_after_two = [](actors::planted_bug bug) {
-    staged it(0, {}, true, false, [](runtime::training_job& job) {
-      job.training.optimizer
-          = {.weight_decay = 0, .kind = runtime::optimizer_kind::sgd, .sgd_momentum = 0};
-    });
-    it.prepared->node->bug = bug;
-    it.take(staged::step(1));
-    it.take(staged::step(2));
-    it.system.tell(it.stage, messages::take_snapshot{first_generation, runtime::step_id(2)});
-    const auto& given = it.checkpointer.of<messages::snapshot>();
-    REQUIRE(given.size() == 1);
-    std::vector<float> out;
-    for (const auto& x : given.front().parameters) {
-      const auto part = it.prepared->node->transport->redeem(x.elements);
-      const auto all = part.elements<float>();
-      out.insert(out.end(), all.begin(), all.end());
-    }
-    return out;
-  };
-  using enum actors::planted_bug;
-  const auto once = weights_after_two(none);
-  CHECK(once == weights_after_two(none));
-  CHECK(once != weights_after_two(update_twice));
-}

@@ -1,7 +1,7 @@
 """Plants faults one by one in a copy of the tree and reports which check finds each.
 
-    run.py                 all faults of mutants.py and kernels.py; prints a table
-    run.py --set NAME      composition: only mutants.py; kernels: only kernels.py
+    run.py                 all faults of mutants.py, kernels.py and protocol.py; prints a table
+    run.py --set NAME      composition: only mutants.py; kernels: only kernels.py; protocol: only protocol.py
     run.py --only TEXT     only faults whose description contains TEXT
     run.py --texts         only checks that each text to replace exists; takes no time
     run.py --folder DIR    folder of the copy and its build, kept for the next run. Default: build/mutants
@@ -20,6 +20,7 @@ import time
 
 import kernels
 import mutants
+import protocol
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HANGS = 240  # seconds until a test counts as hung, which also finds the fault
@@ -27,15 +28,37 @@ HANGS = 240  # seconds until a test counts as hung, which also finds the fault
 COMPOSITION = [("matrix", ["--stop"]), ("test_runtime_trainer", ["--abort"]),
                ("test_scenario", ["--abort", "[scenario]"])]
 KERNELS = "test_kernels_cuda"
-SETS = {"composition": mutants.MUTANTS, "kernels": kernels.MUTANTS}
 
 
-def checks_of(which, files):
-    """The checks that must find the faults of a set in these files."""
-    if which == "composition":
-        return COMPOSITION
+class Mutant:
+    """A fault: what it is, its places (file, exact text, replacement), and the checks that must find it."""
+
+    def __init__(self, what, places, checks):
+        self.what, self.places, self.checks = what, places, checks
+
+
+def emulated(*files):
+    """The emulated tests of what these kernels compute."""
     tests = ",".join(sorted({f"[#{kernels.TESTS[file]}]" for file in files}))
     return [(KERNELS, ["--abort", "--filenames-as-tags", tests])]
+
+
+def simulation(first):
+    return [("troupe", ["simulate", "--seeds", f"{first}-{first + protocol.SEEDS}", "--jobs", "2"])]
+
+
+SETS = {
+    "composition": [Mutant(what, [place], COMPOSITION) for what, *place in mutants.MUTANTS],
+    "kernels": [Mutant(what, [place], emulated(place[0])) for what, *place in kernels.MUTANTS],
+    "protocol": [Mutant(what, places, simulation(first)) for what, first, places in protocol.MUTANTS],
+}
+
+
+def checks_of_sound(which, chosen):
+    """The checks that must pass before any fault of the set is planted."""
+    if which == "kernels":
+        return emulated(*(file for x in chosen for file, _, _ in x.places))
+    return COMPOSITION if which == "composition" else simulation(1)
 
 
 def copy_tree(to):
@@ -70,6 +93,9 @@ def first_complaint(text):
             return line.split("FAILED: ")[1]
         if line.endswith("FAILED") and "TEST" not in line and ".cpp" not in line:
             return " ".join(line.split())
+    seed = re.match(r"seed \d+ fails:\n(.*)", text)
+    if seed:
+        return seed[0].replace("\n", "").replace(" fails: ", ": ")
     found = re.search(r"^-{70,}\n(.+?)\n-{70,}$", text, re.M | re.S)
     return " ".join(found[1].split()) if found else text[-200:].strip()
 
@@ -102,22 +128,25 @@ def judge(tree, checks):
 
 def misplaced(tree, mutant):
     """Returns why the fault cannot be planted, or an empty string."""
-    what, file, text, _ = mutant
-    times = (tree / file).read_text().count(text) if (tree / file).is_file() else 0
-    return "" if times == 1 else f"the text to replace is {times} times in {file}: {what}"
+    for file, text, _ in mutant.places:
+        times = (tree / file).read_text().count(text) if (tree / file).is_file() else 0
+        if times != 1:
+            return f"the text to replace is {times} times in {file}: {mutant.what}"
+    return ""
 
 
-def plant(tree, which, mutant):
-    _, file, text, other = mutant
-    path = tree / file
-    sound = path.read_text()
-    if sound.count(text) != 1:
-        return misplaced(tree, mutant)
-    path.write_text(sound.replace(text, other))
+def plant(tree, mutant):
+    wrong = misplaced(tree, mutant)
+    if wrong:
+        return wrong
+    sound = {file: (tree / file).read_text() for file, _, _ in mutant.places}
+    for file, text, other in mutant.places:
+        (tree / file).write_text((tree / file).read_text().replace(text, other))
     try:
-        return judge(tree, checks_of(which, [file]))
+        return judge(tree, mutant.checks)
     finally:
-        path.write_text(sound)
+        for file, text in sound.items():
+            (tree / file).write_text(text)
 
 
 def main():
@@ -140,21 +169,21 @@ def main():
     if done.returncode != 0:
         print(done.stdout + done.stderr, file=sys.stderr)
         return 2
-    chosen = [(which, x) for which in args.sets or SETS for x in SETS[which] if args.only in x[0]]
+    chosen = [(which, x) for which in args.sets or SETS for x in SETS[which] if args.only in x.what]
     for which in dict.fromkeys(which for which, _ in chosen):
-        wrong = judge(tree, checks_of(which, [x[1] for w, x in chosen if w == which]))
+        wrong = judge(tree, checks_of_sound(which, [x for w, x in chosen if w == which]))
         if wrong:
             print(f"the unchanged tree fails: {wrong}", file=sys.stderr)
             return 2
     print("| fault | file | found by | s |\n|---|---|---|---|")
     missed = 0
-    for which, mutant in chosen:
+    for _, mutant in chosen:
         began = time.monotonic()
-        found = plant(tree, which, mutant)
+        found = plant(tree, mutant)
         # A fault that does not compile was not tested.
         untried = found.startswith(("does not build", "the text to replace"))
         missed += not found or untried
-        print(f"| {mutant[0]} | `{mutant[1]}` | {found or 'NOT FOUND'} | {time.monotonic() - began:.0f} |", flush=True)
+        print(f"| {mutant.what} | `{mutant.places[0][0]}` | {found or 'NOT FOUND'} | {time.monotonic() - began:.0f} |", flush=True)
     print(f"\n{len(chosen)} faults, {len(chosen) - missed} found")
     return 1 if missed or not chosen else 0
 

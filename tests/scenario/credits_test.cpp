@@ -69,7 +69,7 @@ constexpr int microbatches = 16;
 
 /// Runs all forwards before any gradient: only credits can stop stage 0 from finishing its forwards
 /// early. Stage 1 starts once `enough` results wait, and some time later.
-seen with_slow_receiver(bool wired, int told, int enough, actors::planted_bug bug) {
+seen with_slow_receiver(bool wired, int told, int enough) {
   using namespace std::chrono_literals;
   auto job = tests::tiny_job(2, 1);
   job.transport = wired ? runtime::transports::ucx : runtime::transports::tickets;
@@ -79,7 +79,6 @@ seen with_slow_receiver(bool wired, int told, int enough, actors::planted_bug bu
   job.train_iterations = 2;
   const auto prepared = tests::tiny_prepared(job);
   auto& node = *prepared->node;
-  node.bug = bug;
   const auto counting = std::make_shared<counting_transport>(node.transport);
   node.transport = counting;
   seen out;
@@ -110,17 +109,9 @@ TEST_CASE("PLAN-6: the results that wait for a slow receiver are at most the pla
   const int told = GENERATE(0, 1, 3);
   CAPTURE(wired, told);
   const int expected = told > 0 ? told : 2 + runtime::credits_in_transit;
-  const auto held = with_slow_receiver(wired, told, expected, actors::planted_bug::none);
+  const auto held = with_slow_receiver(wired, told, expected);
   CHECK(held.exit_code == 0);
   CHECK(held.credits == expected);
   CHECK(held.most == expected);
   CHECK(held.leased == 0);
-}
-
-TEST_CASE("without credits all results of a stage wait for its slow receiver", "[scenario]") {
-  const bool wired = GENERATE(false, true);
-  const auto broken
-      = with_slow_receiver(wired, 0, microbatches, actors::planted_bug::ignore_credits);
-  CHECK(broken.exit_code == 0);
-  CHECK(broken.most == microbatches);
 }

@@ -70,18 +70,3 @@ TEST_CASE("the selection of deaths covers every actor and moment in each arrange
     CHECK(come.size() == moments);
   }
 }
-
-TEST_CASE("a ticket that is never redeemed is found when its generation ends",
-          "[scenario][recovery]") {
-  const auto what = tests::two_by_two();
-  const auto x = tests::live(what, {}, {}, actors::planted_bug::leak_lease);
-  CHECK(x.left_at_end() > 0);
-  CHECK(x.leased == 0);
-  CHECK_FALSE(tests::look_at_whole(x, what.job).empty());
-}
-
-TEST_CASE("a wrong sample is detected", "[scenario][recovery]") {
-  const auto what = tests::two_by_two();
-  const auto x = tests::live(what, {}, {}, actors::planted_bug::serve_wrong_sample);
-  CHECK_FALSE(tests::look_at_whole(x, what.job).empty());
-}

@@ -145,15 +145,13 @@ inline nlohmann::json without_times(const nlohmann::json& step) {
 /// --plant-death.
 inline lived live(const arrangement& what,
                   const std::string& death = {},
-                  const std::vector<actors::make_viewer>& viewers = {},
-                  actors::planted_bug bug = actors::planted_bug::none) {
+                  const std::vector<actors::make_viewer>& viewers = {}) {
   const scratch_folder folder(place_in_memory());
   auto job = what.job;
   job.checkpoints.save = folder / "checkpoints";
   job.watch.log_file = folder / "log.jsonl";
   job.faults.death = death;
   const auto prepared = what.prepare(job);
-  prepared->node->bug = bug;
   const auto transport = std::make_shared<watched_transport>(prepared->node->transport);
   prepared->node->transport = transport;
   const auto source = std::make_shared<watched_source>(prepared->node->training, job.training);
