@@ -2,6 +2,8 @@
 
 #include "actors/command/help_text.hpp"
 
+#include <utility>
+
 namespace troupe::command {
 
 word_kind kind_of(const std::string& type) {
@@ -55,6 +57,18 @@ std::string help_page(const command_description& x) {
                                           ? "Prints this, or with -h the flags alone, and exits."
                                           : "Prints this and exits."});
   return format_help(x.path, x.about, sections, x.notes, usage_of(x));
+}
+
+std::string faults_help_page(const command_description& x) {
+  std::vector<help_entry> entries;
+  for (const auto& flag : x.faults)
+    entries.push_back({words_of(flag), full_help(flag)});
+  return format_help(
+      x.path,
+      "flags that inject faults into a run, to try how it detects and survives them.",
+      {{"Faults", std::move(entries)}},
+      {},
+      {});
 }
 
 std::string short_help_page(const command_description& x) {

@@ -47,6 +47,7 @@ struct flag_description {
   at_resume resume = at_resume::free;
   std::vector<std::string> choices = {};  ///< the only words that it takes; empty: not so few
   flag_use use = flag_use::works;
+  bool injects_faults = false;  ///< shown by --help-faults alone
 };
 
 struct flag_group {
@@ -58,6 +59,7 @@ struct command_description {
   std::string path;   ///< "troupe train gpt"
   std::string about;  ///< what it does, a sentence without a subject
   std::vector<flag_group> groups;
+  std::vector<flag_description> faults;  ///< flags that --help-faults shows
   std::vector<flag_description> others;  ///< accepted and refused flags: not in the help
   std::vector<std::string> notes;
   std::vector<command_description> commands;  ///< below it
@@ -87,5 +89,10 @@ std::string help_page(const command_description& x);
 /// Its flags alone, by their groups, without what they do; of a command with commands below it the
 /// help page.
 std::string short_help_page(const command_description& x);
+
+inline constexpr const char* help_faults_flag = "--help-faults";
+
+/// The flags that inject faults, as the help page shows the others.
+std::string faults_help_page(const command_description& x);
 
 }  // namespace troupe::command

@@ -11,11 +11,6 @@
 namespace troupe::command {
 namespace {
 
-/// Not an error: the user asked.
-struct asked_for_help {
-  bool is_short = false;
-};
-
 constexpr int any_number = CLI::detail::expected_max_vector_size;
 
 void take_last(CLI::Option& option) {
@@ -38,10 +33,17 @@ declared_flag& command_line::parts::declare(flag_description what,
       declared_flag{std::move(what), self.groups.size() - 1, std::move(take), std::move(shape)}));
   runtime::ensure(by_name.emplace(flag.what.name, &flag).second,
                   "FLAG-1: a command has one flag of each name");
-  if (flag.what.use == flag_use::works)
-    self.groups.back().flags.push_back(flag.what);
-  else
+  if (flag.what.use != flag_use::works) {
     self.others.push_back(flag.what);
+  } else if (flag.what.injects_faults) {
+    if (self.faults.empty())
+      self.groups.front().flags.push_back(
+          {.name = help_faults_flag,
+           .help = "Prints the flags that inject faults into a run, for tests, and exits."});
+    self.faults.push_back(flag.what);
+  } else {
+    self.groups.back().flags.push_back(flag.what);
+  }
   return flag;
 }
 
@@ -61,11 +63,19 @@ void command_line::parts::tell(CLI::App& library, declared_flag& flag) const {
 }
 
 command_line::parts::help_wanted command_line::parts::cut(std::vector<std::string> all) {
+  struct asked_for_help {
+    help_wanted what;
+  };
   CLI::App library;
   library.set_help_flag("");
   library.allow_extras();
-  library.add_flag_callback("--help", [] { throw asked_for_help(); });
-  library.add_flag_callback("-h", [] { throw asked_for_help{.is_short = true}; });
+  const auto prints = [&library](const char* flag, help_wanted what) {
+    library.add_flag_callback(flag, [what] { throw asked_for_help{what}; });
+  };
+  prints("--help", help_wanted::page);
+  prints("-h", help_wanted::flags);
+  if (!self.faults.empty())
+    prints(help_faults_flag, help_wanted::faults);
   if (words != nullptr)
     library.add_option("words", *words)->expected(0, any_number);
   for (auto& flag : flags)
@@ -81,7 +91,7 @@ command_line::parts::help_wanted command_line::parts::cut(std::vector<std::strin
     left = library.remaining();
     return help_wanted::none;
   } catch (const asked_for_help& wanted) {
-    return wanted.is_short ? help_wanted::flags : help_wanted::page;
+    return wanted.what;
   } catch (const CLI::ArgumentMismatch& failure) {
     throw usage_error("{} needs a value after it", flag_of(failure.what()));
   } catch (const CLI::ParseError& failure) {
@@ -90,7 +100,8 @@ command_line::parts::help_wanted command_line::parts::cut(std::vector<std::strin
 }
 
 bool command_line::parts::knows(const std::string& word) const {
-  return word == "--help" || by_name.contains(word) || refusals.contains(word);
+  return word == "--help" || (word == help_faults_flag && !self.faults.empty())
+         || by_name.contains(word) || refusals.contains(word);
 }
 
 command_line::command_line(std::string name, std::string about)

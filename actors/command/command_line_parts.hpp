@@ -58,7 +58,7 @@ struct command_line::parts {
                          list_reader take,
                          std::function<void(CLI::Option&)> shape = {});
 
-  enum class help_wanted { none, page, flags };
+  enum class help_wanted { none, page, flags, faults };
   /// The library only cuts words apart; they are taken afterwards, configurations first. It is told
   /// only the flags that are among the words: it compares each of its options with all others, and
   /// there are hundreds. Throws usage_error.

@@ -136,7 +136,10 @@ command_line::work command_line::parse_flags(std::vector<std::string> words) {
   const auto wanted = parts_->cut(last_uses(words));
   if (wanted != parts::help_wanted::none)
     return [this, wanted] {
-      print_page(wanted == parts::help_wanted::flags ? short_help() : help());
+      using enum parts::help_wanted;
+      print_page(wanted == flags    ? short_help()
+                 : wanted == faults ? faults_help_page(describe())
+                                    : help());
       return 0;
     };
   take_words();

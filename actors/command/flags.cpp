@@ -25,6 +25,7 @@ void declare(command_line& line, training_flags& to) {
   settings::declare_recovery(line, to);
   settings::declare_device(line, to);
   settings::declare_testing(line, to);
+  settings::declare_faults(line, to);
   declare_table(line, to);
   line.note(
       "Example, with made-up data: troupe train gpt --num-layers 2 --hidden-size 64 "

@@ -8,10 +8,14 @@ namespace {
 using names = std::map<std::string, std::string, std::less<>>;
 
 void add_flags(const command_description& from, names& to) {
-  for (const auto& group : from.groups)
-    for (const auto& flag : group.flags)
+  const auto add = [&to](const std::vector<flag_description>& flags) {
+    for (const auto& flag : flags)
       if (!flag.field.empty())
         to.emplace(flag.field, flag.name);
+  };
+  for (const auto& group : from.groups)
+    add(group.flags);
+  add(from.faults);
   for (const auto& below : from.commands)
     add_flags(below, to);
 }

@@ -76,6 +76,12 @@ def check_help(folder):
             raise wrong(f"-h does not list {flag}:\n{page}")
     if page.count("\n") * 4 > all_of_it.count("\n") or max(map(len, page.splitlines())) > 80:
         raise wrong(f"-h is not short, or wider than 80 columns:\n{page}")
+    faults = works("train", "gpt", "--help-faults")
+    for flag in ["--plant-fault", "--plant-death", "--plant-delays"]:
+        if flag not in faults or flag in page or flag in all_of_it:
+            raise wrong(f"{flag} is shown by --help or -h, or not by --help-faults")
+    if "--help-faults" not in all_of_it or max(map(len, faults.splitlines())) > 80:
+        raise wrong(f"--help does not name --help-faults, or that is wider than 80 columns:\n{faults}")
     works("--version")
     if "--fp16" not in works("train", "gpt", "--help-megatron"):
         raise wrong("--help-megatron does not list --fp16")

@@ -73,6 +73,21 @@ TEST_CASE("a line is read as often as one likes, each time from the beginning", 
   CHECK_THROWS_AS(line.parse({"--of=1"}), usage_error);
 }
 
+TEST_CASE("flags that inject faults are shown by --help-faults alone", "[command]") {
+  command_line line("x", "");
+  std::string word;
+  line.value({.name = "--plant", .type = "WORD", .help = "Breaks.", .injects_faults = true},
+             text(word));
+  line.runs([] { return 7; });
+  for (const auto& page : {line.help(), line.short_help()}) {
+    CHECK_THAT(page, !ContainsSubstring("--plant"));
+    CHECK_THAT(page, ContainsSubstring("--help-faults"));
+  }
+  CHECK_THAT(faults_help_page(line.describe()), ContainsSubstring("--plant WORD"));
+  CHECK(line.parse({"--plant", "a"})() == 7);
+  CHECK(word == "a");
+}
+
 TEST_CASE("a command is found by its name, and its errors name it", "[command]") {
   command_line program("troupe", "");
   auto& train = program.command("train", "trains");

@@ -17,15 +17,20 @@ CODE = re.compile(r"`([^`]+)`")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
-def page(*command):
-    done = subprocess.run([PROGRAM, *command, "--help"], capture_output=True, text=True, timeout=60)
+def page(*command, flag="--help"):
+    done = subprocess.run([PROGRAM, *command, flag], capture_output=True, text=True, timeout=60)
     return done.stdout
+
+
+def flags_of(text):
+    return set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", text, re.MULTILINE))
 
 
 def commands(path=()):
     """Every command with the flags of its help page."""
     text = page(*path)
-    yield path, set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", text, re.MULTILINE))
+    flags = flags_of(text)
+    yield path, flags | flags_of(page(*path, flag="--help-faults")) if "--help-faults" in flags else flags
     first = text.split("\n\n")[1]
     for name in re.findall(r"^  ([a-z][a-z-]*)(?: |$)", first, re.MULTILINE):
         yield from commands((*path, name))

@@ -27,10 +27,15 @@ inline std::vector<flag_description> settings_of_training() {
   command_line line("troupe train gpt", "");
   declare(line, flags);
   std::vector<flag_description> out;
-  for (const auto& group : line.describe().groups)
-    for (const auto& flag : group.flags)
+  const auto add = [&out](const std::vector<flag_description>& all) {
+    for (const auto& flag : all)
       if (!flag.field.empty())
         out.push_back(flag);
+  };
+  const auto about = line.describe();
+  for (const auto& group : about.groups)
+    add(group.flags);
+  add(about.faults);
   return out;
 }
 

@@ -153,6 +153,7 @@ const std::map<std::string, std::string>& no_default() {
 void collect_flags(const command_description& from, std::vector<flag_description>& to) {
   for (const auto& group : from.groups)
     to.insert(to.end(), group.flags.begin(), group.flags.end());
+  to.insert(to.end(), from.faults.begin(), from.faults.end());
   for (const auto& below : from.commands)
     collect_flags(below, to);
 }

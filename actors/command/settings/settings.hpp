@@ -26,5 +26,6 @@ void declare_watching(command_line& line, training_flags& to);     // watching.c
 void declare_recovery(command_line& line, training_flags& to);     // recovery.cpp
 void declare_device(command_line& line, training_flags& to);       // devices.cpp
 void declare_testing(command_line& line, training_flags& to);      // devices.cpp
+void declare_faults(command_line& line, training_flags& to);       // faults.cpp
 
 }  // namespace troupe::command::settings
