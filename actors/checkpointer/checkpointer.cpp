@@ -37,8 +37,6 @@ void checkpointer_state::expect(const messages::save& x) {
   if (x.generation < generation_)
     return;
   generation_ = x.generation;
-  context_->faults->inject("checkpointer", runtime::value(x.step));
-  context_->faults->pass("checkpointer", runtime::value(x.step), runtime::moment_of_step::snapshot);
   const save_key which{x.generation, x.step, x.attempt};
   // The actors that made older parts take their tickets back.
   std::erase_if(parts_, [&](const auto& one) { return std::get<2>(one.first) < x.attempt; });
@@ -61,7 +59,6 @@ void checkpointer_state::write_if_complete(const save_key& which) {
   if (expected == expected_.end() || int(parts_[which].size()) < expected->second.parts)
     return;
   const auto order = expected->second;
-  context_->faults->pass("checkpointer", runtime::value(order.step), runtime::moment_of_step::save);
   auto given = std::move(parts_[which]);
   expected_.erase(expected);
   parts_.erase(which);
@@ -87,12 +84,14 @@ void checkpointer_state::write(const messages::save& order,
   int number = 0;
   for (const auto& x : ranks) {
     ++number;
-    if (context_->before_write)
-      context_->before_write();
-    const auto file
-        = [&](const char* kind) { return runtime::shard_file(kind, number, order.parts); };
-    manifest.shards.push_back(by->write_shard(file("model"), to_write(x.parameters)));
-    manifest.shards.push_back(by->write_shard(file("optimizer"), to_write(x.moments)));
+    const auto write = [&](const char* kind, const shards_in_memory& what) {
+      token_.throw_if_cancelled();
+      const auto file = runtime::shard_file(kind, number, order.parts);
+      by->add_written(file);
+      manifest.shards.push_back(context_->env.write_shard(by->staging(), file, to_write(what)));
+    };
+    write("model", x.parameters);
+    write("optimizer", x.moments);
   }
   tell_saved(order, publish(*by, std::move(manifest)));
 }
@@ -249,20 +248,25 @@ messages::checkpointer_actor::behavior_type checkpointer(
     runtime::cancel_token token) {
   self->state.start(told, std::move(job), std::move(context), std::move(token));
   return {
-      on_board<messages::save>(
-          self, self->state.place(), [self](const messages::save& x) { self->state.expect(x); }),
+      on_board<messages::save>(self,
+                               self->state.path(),
+                               self->state.place(),
+                               [self](const messages::save& x) { self->state.expect(x); }),
       on_board<messages::snapshot>(self,
+                                   self->state.path(),
                                    self->state.place(),
                                    [self](const messages::snapshot& x) { self->state.receive(x); }),
       on_board<messages::use_shard_writer>(
           self,
+          self->state.path(),
           self->state.place(),
           [self](const messages::use_shard_writer& x) { self->state.use(x); }),
       receives<messages::shards_written>(self),
       receives<messages::shards_refused>(self),
-      on_board<messages::abandon>(self, self->state.place(), [self](const messages::abandon& x) {
-        self->state.abandon(x);
-      })};
+      on_board<messages::abandon>(
+          self, self->state.path(), self->state.place(), [self](const messages::abandon& x) {
+            self->state.abandon(x);
+          })};
 }
 
 }  // namespace troupe::actors

@@ -43,6 +43,7 @@ class checkpointer_state {
   void receive(const messages::shards_refused& x);
   void abandon(const messages::abandon& x);
   const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
+  const std::shared_ptr<const message_path>& path() const { return context_->messages; }
 
  private:
   using save_key = std::tuple<runtime::generation_id, runtime::step_id, std::uint64_t>;

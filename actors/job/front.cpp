@@ -29,8 +29,8 @@ void front_state::start(messages::job_description told,
   // Its only wait is for a writer of the ledger, which may hang.
   if (recovery_.on && context_->watches_lanes)
     place_ = context_->lanes->add({.who = name, .actor = self_->id(), .shares_thread = true});
-  self_->set_down_handler(
-      on_board<caf::down_msg>(self_, place_, [this](const caf::down_msg& x) { lose(x); }));
+  self_->set_down_handler(on_board<caf::down_msg>(
+      self_, context_->messages, place_, [this](const caf::down_msg& x) { lose(x); }));
   spawn_node();
   if (context_->agent)
     self_->monitor(context_->agent);
@@ -73,18 +73,8 @@ void front_state::spawn_supervisor() {
       supervisor, node_, told_, context_, messages::front_actor(self_), after_);
   after_.noticed_ns = 0;
   self_->monitor(supervisor_);
-  const auto enlist = [this](const char* who, const caf::actor& actor) {
-    context_->faults->enlist(
-        who, [weak = caf::actor_cast<caf::weak_actor_ptr>(actor), who](const std::string& why) {
-          if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
-            caf::anon_send(caf::actor_cast<caf::actor>(alive),
-                           caf::exit_msg{alive->address(),
-                                         messages::make_error(messages::ec::protocol_violated,
-                                                              std::string(who) + ": " + why)});
-        });
-  };
-  enlist("node", caf::actor_cast<caf::actor>(node_));
-  enlist("supervisor", caf::actor_cast<caf::actor>(supervisor_));
+  context_->messages->introduce(node_, "node");
+  context_->messages->introduce(supervisor_, "supervisor");
   if (drained_)  // requested while there was no supervisor
     context_->messages->send(self_, supervisor_, messages::drain{*drained_});
 }

@@ -45,6 +45,7 @@ class front_state {
   void receive(const messages::suspected& x);
   void receive(const messages::drain& x);
   const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
+  const std::shared_ptr<const message_path>& path() const { return context_->messages; }
 
  private:
   void spawn_node();

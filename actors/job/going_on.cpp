@@ -1,5 +1,6 @@
 #include "actors/job/going_on.hpp"
 
+#include "actors/faults/inject.hpp"
 #include "actors/job/described_job.hpp"
 #include "actors/job/start.hpp"
 #include "runtime/core/error.hpp"
@@ -88,6 +89,7 @@ std::shared_ptr<prepared_job> prepare_to_go_on(const runtime::held_run_folder& f
   const auto& job = node.jobs->open(out->description)->job;
   runtime::prepare_devices(job);
   add_message_path(node, job);
+  inject(node, job.faults);
   add_saved_states(node, out->description);
   go_on_writing(node, job.watch, out->description, folder.ledger());
   return out;

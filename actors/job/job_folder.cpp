@@ -1,5 +1,6 @@
 #include "actors/job/job_folder.hpp"
 
+#include "actors/faults/fault_injector.hpp"
 #include "actors/job/cold_start.hpp"
 #include "actors/job/run.hpp"
 #include "runtime/core/error.hpp"
@@ -74,10 +75,11 @@ void job_folder::follow(const prepared_job& job) {
     return progress_of(*ledger, *living);
   });
   // Opens the folder by name, because this object may end first.
-  job.node->faults->claim_by([folder = runtime::run_folder::open(folder_.path()),
-                              run = folder_.record().id](const runtime::planted_death& x) {
-    return folder.claim(run, x.text);
-  });
+  if (job.node->faults)
+    job.node->faults->claim_by([folder = runtime::run_folder::open(folder_.path()),
+                                run = folder_.record().id](const runtime::planted_death& x) {
+      return folder.claim(run, x.text);
+    });
 }
 
 void job_folder::end(int exit_code, const std::string& reason) {

@@ -1,5 +1,6 @@
 #include "actors/job/prepare.hpp"
 
+#include "actors/faults/inject.hpp"
 #include "actors/job/cold_start.hpp"
 #include "actors/job/start.hpp"
 #include "actors/process/neighbours.hpp"
@@ -310,6 +311,7 @@ std::shared_ptr<node_context> prepare_process(const messages::job_description& t
         differences(told.identity, here, "the run", "this process"));
   add_message_path(*out, job);
   add_data_planes(*out, who, network, true);
+  inject(*out, job.faults);
   add_recorders(*out, job);
   open_parts(job, told, *out, {});
   add_start_state(*out, job, told);
@@ -336,8 +338,7 @@ std::shared_ptr<runtime::transport> make_transport(runtime::transports by, doubl
 }
 
 void add_message_path(node_context& to, const runtime::training_job& job) {
-  to.faults = std::make_shared<fault_injector>(job.faults);
-  to.messages = std::make_shared<message_path>(to.faults, job.check_messages);
+  to.messages = std::make_shared<message_path>(job.check_messages);
 }
 
 std::shared_ptr<prepared_job> prepare(runtime::training_job job,
@@ -352,6 +353,7 @@ std::shared_ptr<prepared_job> prepare(runtime::training_job job,
     node.transport = make_transport(job.transport, job.recovery.suspicion);
     add_recorders(node, job);
   }
+  inject(node, job.faults);
   find_parts(job, out->description);
   open_parts(job, out->description, node, stop);
   runtime::log_info(" data: {}", data_text(job));

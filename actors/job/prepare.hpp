@@ -46,7 +46,7 @@ std::shared_ptr<node_context> prepare_process(const messages::job_description& t
 /// seconds; a handshake has half of it. Throws io_error when UCX is missing.
 std::shared_ptr<runtime::transport> make_transport(runtime::transports by, double suspicion);
 
-/// Adds the message path, with the faults, delays and checks that the job asks for.
+/// Adds the message path, with the checks that the job asks for.
 void add_message_path(node_context& to, const runtime::training_job& job);
 
 /// Sets the source for a rank that has lost its kept states: checkpoints of this run.

@@ -1,5 +1,6 @@
 #include "actors/job/run.hpp"
 
+#include "actors/faults/fault_injector.hpp"
 #include "actors/job/ending.hpp"
 #include "actors/job/front.hpp"
 #include "actors/process/connector.hpp"
@@ -206,7 +207,8 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
   root->attach_functor([tell](const caf::error& reason) { tell(outcome_of(reason)); });
   ask->set(drain_by(root, context->messages));
   auto result = ended->get_future().get();
-  context->faults->release();
+  if (context->faults)
+    context->faults->release();
   if (!have_all_ended(system, *context, recovery)) {
     result.left_behind = true;
     [[maybe_unused]] const auto* const abandoned = here.release();  // hung threads still use it
@@ -214,8 +216,8 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
   }
   if (!alone)
     unpublish(context->agent);
-  context->agent = nullptr;  // the actor system waits for references to detached actors
-  if (alone)                 // else the deaths were planted in other processes
+  context->agent = nullptr;      // the actor system waits for references to detached actors
+  if (alone && context->faults)  // else the deaths were planted in other processes
     for (const auto& death : context->faults->deaths_to_come())
       runtime::log_warning("the death planted for {} never came", death);
   runtime::keep_product_choices(job->opened().job);  // also the choices made after the last update

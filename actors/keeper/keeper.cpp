@@ -5,7 +5,6 @@
 #include "actors/support/on_board.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
-#include "runtime/core/random.hpp"
 #include "runtime/trainer/state_check.hpp"
 
 #include <utility>
@@ -36,9 +35,6 @@ void keeper_state::receive(const messages::keep& x) {
       context_->kept->extend(x.generation, x.rank, value(x.step));
     } else {
       auto came = redeemed(*context_->transport, x.state, {.until = token_});
-      if (context_->faults->pass(name, value(x.step), runtime::moment_of_step::redeem)
-          == fault_injector::fate::wrong_bits)
-        runtime::flip_bit(came, runtime::random_key(0, name, value(x.step)));
       if (!is_sound(x, came))
         return;
       context_->kept->put(x.generation, x.rank, {value(x.since), value(x.step)}, std::move(came));
@@ -98,7 +94,6 @@ void keeper_state::tell_if_kept(runtime::generation_id generation, runtime::step
     out.stored = context_->stored->written(process_);
   }
   context_->messages->send(self_, supervisor_, std::move(out));
-  context_->faults->pass(name, value(step), runtime::moment_of_step::acknowledged);
 }
 
 void keeper_state::receive(const messages::store_kept& x) {

@@ -31,6 +31,7 @@ class keeper_state {
   void receive(const messages::fetch_kept& x);
   void receive(const messages::store_kept& x);
   const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
+  const std::shared_ptr<const message_path>& path() const { return context_->messages; }
 
  private:
   /// KEEPER-2. Returns false when the received state differs from the sealed one; its stage has

@@ -32,7 +32,11 @@ std::vector<runtime::ticket> tickets_of(const messages::state_of_rank& x) {
 runtime::rank_state redeemed(runtime::transport& from,
                              const messages::state_of_rank& x,
                              const runtime::redeemer& by) {
-  auto tensors = from.redeem_all(tickets_of(x), by);
+  return assembled(x, from.redeem_all(tickets_of(x), by));
+}
+
+runtime::rank_state assembled(const messages::state_of_rank& x,
+                              std::vector<runtime::tensor> tensors) {
   runtime::rank_state out{.digests = {x.own, x.copies}};
   auto next = tensors.begin();
   for (const auto& told : x.parts) {

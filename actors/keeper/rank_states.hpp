@@ -18,6 +18,9 @@ messages::state_of_rank deposited(runtime::transport& to,
 runtime::rank_state redeemed(runtime::transport& from,
                              const messages::state_of_rank& x,
                              const runtime::redeemer& by);
+/// `tensors`: those of tickets_of(x).
+runtime::rank_state assembled(const messages::state_of_rank& x,
+                              std::vector<runtime::tensor> tensors);
 std::vector<runtime::ticket> tickets_of(const messages::state_of_rank& x);
 
 }  // namespace troupe::actors

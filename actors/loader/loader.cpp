@@ -98,8 +98,6 @@ messages::loader_actor::behavior_type loader(messages::loader_actor::pointer sel
                                  .patience = patience_with_disks});
   const auto serve = [self, context, place, recent = std::make_shared<recent_batches>()](
                          const messages::request_batch& x) -> caf::result<messages::batch_ready> {
-    context->faults->inject("loader", runtime::value(x.at.step));
-    context->faults->hang("loader", runtime::value(x.at.step), runtime::moment_of_step::forward);
     try {
       const auto all = read(*recent, source_of(x, *context), x);
       messages::batch_ready answer{
@@ -122,7 +120,7 @@ messages::loader_actor::behavior_type loader(messages::loader_actor::pointer sel
       return caf::delegated<messages::batch_ready>();
     }
   };
-  return {on_board<messages::request_batch>(self, place, serve)};
+  return {on_board<messages::request_batch>(self, context->messages, place, serve)};
 }
 
 }  // namespace troupe::actors

@@ -18,7 +18,7 @@ namespace troupe::actors {
 namespace {
 
 // Less in total than the supervisor's patience with the monitor.
-constexpr auto patience = std::chrono::milliseconds(4000);
+constexpr auto patience_with_files = std::chrono::milliseconds(4000);
 
 }  // namespace
 
@@ -217,7 +217,7 @@ void monitor_book::conclude() {
     runtime::log_line(runtime::severity::debug, " " + pipeline_details(pipeline_));
   }
   write_record();
-  const auto until = std::chrono::steady_clock::now() + patience;
+  const auto until = std::chrono::steady_clock::now() + patience_with_files;
   for (auto& to : files_)
     to.recorder->close();
   for (auto& to : files_) {
@@ -258,9 +258,6 @@ void monitor_state::start(const messages::spawn_monitor& told,
 }
 
 void monitor_state::receive(const messages::committed& x) {
-  const auto n = x.report.iteration;
-  context_->faults->inject("monitor", n);
-  context_->faults->pass("monitor", n, runtime::moment_of_step::acknowledged);
   const auto mine = book_->opened();
   if (is_obeyed(x.generation) && (x.fact == 0 || book_->take(x.fact)))
     add(x);
@@ -281,10 +278,11 @@ messages::monitor_actor::behavior_type monitor(
   return {receives<messages::committed>(self),
           receives<messages::validated>(self),
           receives<messages::happened>(self),
-          on_board<messages::conclude>(self, place, [self](const messages::conclude& x) {
-            self->state.conclude();
-            return messages::concluded{x.generation};  // no further check needed
-          })};
+          on_board<messages::conclude>(
+              self, self->state.path(), place, [self](const messages::conclude& x) {
+                self->state.conclude();
+                return messages::concluded{x.generation};  // no further check needed
+              })};
 }
 
 }  // namespace troupe::actors

@@ -107,6 +107,7 @@ class monitor_state {
   void receive(const messages::committed& x);
   void conclude();
   const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
+  const std::shared_ptr<const message_path>& path() const { return context_->messages; }
 
  private:
   /// Messages of a supervisor of an older epoch are ignored.
@@ -117,8 +118,7 @@ class monitor_state {
   template <class Fact>
   void add(const Fact& x) {
     book_->add(x);
-    if (context_->taken_down)
-      context_->taken_down(fact_of(x));
+    context_->env.record(fact_of(x));
   }
   static runtime::watched fact_of(const messages::committed& x) { return x.report; }
   static runtime::watched fact_of(const messages::validated& x) { return x.report; }

@@ -5,12 +5,11 @@
 
 #include "actors/job/opened_job.hpp"
 #include "actors/job/viewer.hpp"
+#include "actors/node/environment.hpp"
 #include "actors/node/holdings.hpp"
 #include "actors/node/registries.hpp"
-#include "actors/support/fault_injector.hpp"
 #include "actors/support/message_path.hpp"
 #include "runtime/data/batch_source.hpp"
-#include "runtime/device/lane.hpp"
 #include "runtime/device/lane_board.hpp"
 #include "runtime/device/lane_reaper.hpp"
 #include "runtime/telemetry/operation_profile.hpp"
@@ -35,6 +34,7 @@ class save_lock;
 
 namespace troupe::actors {
 
+class fault_injector;
 class monitor_book;
 class neighbours;
 
@@ -58,8 +58,7 @@ struct node_context {
   std::shared_ptr<const runtime::batch_source> training = {}, validation = {}, test = {};
   runtime::memory_pool pool = {};  ///< of micro-batches
   std::shared_ptr<pool_registry> pools = std::make_shared<pool_registry>();
-  std::function<std::unique_ptr<runtime::lane>(runtime::lane_settings)> make_lane
-      = runtime::make_thread_lane;
+  environment env = {};
   /// The loader, the keeper, the checkpointer and the monitor block: they have threads of their
   /// own, but not in tests that drive one actor alone.
   bool own_threads = true;
@@ -70,7 +69,6 @@ struct node_context {
 
   std::shared_ptr<runtime::trace_recorder> trace = {};       ///< null: nobody watches
   std::shared_ptr<runtime::operation_profile> profile = {};  ///< null: nobody asked
-  std::shared_ptr<const fault_injector> faults = {};
 
   // What outlives actors: the next of their name go on with it.
   std::shared_ptr<runtime::step_ledger> ledger = std::make_shared<runtime::step_ledger>();
@@ -103,6 +101,8 @@ struct node_context {
   /// The other processes of the run; null: there are none.
   std::shared_ptr<actors::neighbours> neighbours = {};
   std::shared_ptr<const message_path> messages = {};
+  /// What was injected into all of these; null in a real run.
+  std::shared_ptr<const fault_injector> faults = {};
 
   /// For a run that begins anew: nothing is left of another.
   void forget() {
@@ -120,18 +120,6 @@ struct node_context {
   /// The jobs that this process has been told of, with the functions that it knows by name.
   std::shared_ptr<job_registry> jobs = std::make_shared<job_registry>();
   std::map<std::string, make_viewer> viewers = {};  ///< by name
-
-  /// Of simulations alone, with several processes in one: what their groups meet at, and
-  /// what a checkpoint meets on its way to the disk, before each file (it may sleep, or throw
-  /// io_error).
-  std::shared_ptr<group_meeting> meeting = {};
-  std::function<void()> before_write = {};
-  /// The same: shown what the monitors of this process have taken down.
-  std::function<void(const runtime::watched&)> taken_down = {};
-  /// The same: shown how many results like this action's a stage has leased or makes now, and how
-  /// many it may.
-  std::function<void(const std::string& who, const runtime::action& what, int leased, int credits)>
-      handed_on = {};
 
   std::function<void(runtime::worker&)> restore
       = {};  ///< fills a new worker; null: initial weights

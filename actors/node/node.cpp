@@ -19,7 +19,9 @@ namespace {
 template <class Message, class Self, class What>
 auto takes(Self* self, What what) {
   return on_board<Message>(
-      self, self->state.place(), [self, what](const Message& x) { return what(self->state, x); });
+      self, self->state.path(), self->state.place(), [self, what](const Message& x) {
+        return what(self->state, x);
+      });
 }
 
 caf::actor_clock::duration_type seconds(double x) {
@@ -48,7 +50,7 @@ void node_state::start(std::shared_ptr<const node_context> context) {
   });
   self_->set_exit_handler([this](const caf::exit_msg& x) {
     const auto turn = take_turn("exit_msg");
-    if (x.reason && !context_->faults->hang_instead("node"))
+    if (x.reason && context_->messages->arrives(self_, x))
       self_->quit(x.reason);
   });
   held_->services(services_);

@@ -59,6 +59,7 @@ class node_state {
   void close_restored(const messages::all_restored& x);
   void shut_down(const messages::shut_down& x);
   const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
+  const std::shared_ptr<const message_path>& path() const { return context_->messages; }
 
  private:
   enum class kind : std::uint8_t { rank, service };

@@ -62,31 +62,21 @@ caf::error node_state::admit(const Request& x) {
   if (x.generation > generation_) {
     release_generation();
     generation_ = x.generation;
-    groups_ = std::make_shared<group_registry>(runtime::cancel_token(),
-                                               value(generation_),
-                                               opened->job.devices.exchange,
-                                               context_->meeting,
-                                               groups_between_processes(opened->placed()));
+    groups_ = context_->env.make_groups(value(generation_),
+                                        opened->job.devices.exchange,
+                                        groups_between_processes(opened->placed()));
     held_->release_by([groups = groups_, by = context_->transport, generation = generation_] {
       groups->token().cancel();
       by->end_generation(generation);
     });
   }
-  context_->faults->inject("node", x.job.iteration + 1);
   return {};
 }
 
 template <class Answer, class Handle>
 Answer node_state::answer(Handle spawned, kind what, std::string name) {
   const auto actor = caf::actor_cast<caf::actor>(spawned);
-  context_->faults->enlist(
-      name, [weak = caf::actor_cast<caf::weak_actor_ptr>(actor), name](const std::string& why) {
-        if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
-          caf::anon_send(caf::actor_cast<caf::actor>(alive),
-                         caf::exit_msg{alive->address(),
-                                       messages::make_error(messages::ec::protocol_violated,
-                                                            name + ": " + why)});
-      });
+  context_->messages->introduce(actor, name);
   spawned_.push_back({actor, generation_, what, std::move(name)});
   if (!held_->add(actor))  // NODE-3
     self_->send_exit(actor, caf::exit_reason::user_shutdown);

@@ -1,5 +1,6 @@
 #include "actors/process/node_process.hpp"
 
+#include "actors/faults/fault_injector.hpp"
 #include "actors/job/ending.hpp"
 #include "actors/job/prepare.hpp"
 #include "actors/node/hang_watch.hpp"
@@ -138,8 +139,11 @@ class node_process {
                            .run_id = told.run,
                            .suspicion = settings_.suspicion},
                           settings_.functions);
-    context_->faults->claim_by([folder = runtime::run_folder::open(settings_.run), run = told.run](
-                                   const auto& death) { return folder.claim(run, death.text); });
+    if (context_->faults)
+      context_->faults->claim_by(
+          [folder = runtime::run_folder::open(settings_.run), run = told.run](const auto& death) {
+            return folder.claim(run, death.text);
+          });
     const std::shared_ptr<const node_context> shared = context_;
     node_ = system_.spawn(node, shared);
     (*self_)->monitor(node_);
@@ -302,7 +306,8 @@ class node_process {
       return;
     tell_what_is_kept();
     tell_what_was_taken();
-    context_->faults->release();
+    if (context_->faults)
+      context_->faults->release();
     const auto& job = context_->jobs->open(told_)->job;
     if (node_) {
       (*self_)->send_exit(node_, caf::exit_reason::user_shutdown);

@@ -1,7 +1,6 @@
 #include "actors/process/standing_node.hpp"
 
 #include "actors/process/control_plane.hpp"
-#include "actors/support/fault_injector.hpp"
 #include "actors/support/guard.hpp"
 #include "messages/core/error.hpp"
 #include "runtime/core/error.hpp"
@@ -26,16 +25,10 @@ namespace {
 /// Request number for the node's own requests to its agent; no launcher uses it.
 constexpr std::uint64_t adoption = 0;
 
-/// No faults are injected here; they are injected into the job's own processes.
-std::shared_ptr<const message_path> undisturbed() {
-  return std::make_shared<message_path>(
-      std::make_shared<fault_injector>(runtime::fault_settings{}));
-}
-
 }  // namespace
 
 standing_node_state::standing_node_state(messages::standing_node_actor::pointer self)
-    : self_(self), path_(undisturbed()) {}
+    : self_(self), path_(std::make_shared<message_path>()) {}
 
 std::chrono::milliseconds standing_node_state::patience() const {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -268,7 +261,7 @@ int run_standing_node(const standing_node_settings& settings,
       " waits for jobs at {}:{}, {}", settings.address, port, runtime::version_text());
   started([weak = caf::actor_cast<caf::weak_actor_ptr>(node)] {
     if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
-      undisturbed()->send_from_outside(caf::actor_cast<messages::standing_node_actor>(alive),
+      message_path().send_from_outside(caf::actor_cast<messages::standing_node_actor>(alive),
                                        messages::shut_down{});
   });
   int code = 0;

@@ -13,8 +13,6 @@
 
 namespace troupe::actors {
 
-using moment = runtime::moment_of_step;
-
 namespace {
 
 constexpr const char* one_of_each_stage
@@ -153,10 +151,6 @@ runtime::lane_board::place::waiting replica_state::waits_for() const {
   return out;
 }
 
-void replica_state::come_to(runtime::moment_of_step at, runtime::step_id step) const {
-  context_->faults->pass(who_, runtime::value(step), at);
-}
-
 template <class Order>
 void replica_state::pass_down(const Order& x) {
   if (x.generation != told_.generation)
@@ -168,8 +162,6 @@ void replica_state::pass_down(const Order& x) {
 void replica_state::receive(const messages::run_step& x) {
   if (x.generation != told_.generation)
     return;
-  context_->faults->inject(who_, runtime::value(x.step));
-  come_to(x.validation ? moment::validate : moment::forward, x.step);
   awaits_ = awaited::votes;
   step_ = x.step;
   pass_down(x);
@@ -178,8 +170,6 @@ void replica_state::receive(const messages::run_step& x) {
 void replica_state::receive(const messages::decision& x) {
   if (x.generation != told_.generation)
     return;
-  context_->faults->inject(who_, runtime::value(x.step));
-  come_to(moment::decided, x.step);
   awaits_ = awaited::applied;
   pass_down(x);
 }
@@ -187,8 +177,6 @@ void replica_state::receive(const messages::decision& x) {
 void replica_state::receive(const messages::take_snapshot& x) {
   if (x.generation != told_.generation)
     return;
-  context_->faults->inject(who_, runtime::value(x.step));
-  come_to(moment::snapshot, x.step);
   pass_down(x);
 }
 
@@ -229,7 +217,6 @@ void replica_state::receive(const messages::ready& x) {
   ready_.push_back(x);
   if (ready_.size() < stages_.size())
     return;
-  come_to(moment::restore, runtime::next(told_.processes.front().source.step));
   awaits_ = awaited::nothing;
   messages::ready all{told_.generation, told_.replica, 0};
   for (const auto& part : ready_)
@@ -242,7 +229,6 @@ void replica_state::receive(const messages::vote& x) {
       || !complete(
           votes_, x, &messages::vote::stage_index, std::size_t(stages()), one_of_each_stage))
     return;
-  come_to(moment::vote, x.step);
   messages::vote all{.generation = x.generation, .step = x.step, .replica = told_.replica};
   runtime::digester gradients;
   for (auto& part : votes_) {
@@ -282,7 +268,6 @@ void replica_state::receive(const messages::applied& x) {
       || !complete(
           applied_, x, &messages::applied::stage_index, std::size_t(stages()), one_of_each_stage))
     return;
-  come_to(moment::updated, x.step);
   messages::applied all{.generation = x.generation, .step = x.step, .replica = told_.replica};
   for (const auto& part : applied_) {
     for (const auto& [parameter, digest] : part.own)
@@ -294,7 +279,6 @@ void replica_state::receive(const messages::applied& x) {
   applied_.clear();
   awaits_ = awaited::nothing;
   context_->messages->send(self_, told_.supervisor, std::move(all));
-  come_to(moment::acknowledged, x.step);
 }
 
 messages::replica_actor::behavior_type replica(

@@ -36,6 +36,7 @@ class replica_state {
   void receive(const messages::applied& x);
   void receive(const messages::check_pass& x);
   const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
+  const std::shared_ptr<const message_path>& path() const { return context_->messages; }
 
  private:
   /// Stages are indexed by pipeline rank, then tensor rank: pipeline_rank * tensor_ranks +
@@ -51,8 +52,6 @@ class replica_state {
   /// To the stages in that process that were already introduced.
   template <class Order>
   void pass_to_process(const Order& x);
-  /// A point where an injected fault may kill it.
-  void come_to(runtime::moment_of_step at, runtime::step_id step) const;
   void add(int stage_index, const messages::stage_actor& stage);
   void introduce();
   void lose(const caf::down_msg& x);

@@ -38,15 +38,6 @@ std::vector<runtime::shard_to_write> to_write(const shards_in_memory& x) {
   return out;
 }
 
-runtime::shard_record write_file(const std::filesystem::path& folder,
-                                 std::string_view kind,
-                                 int number,
-                                 int parts,
-                                 const shards_in_memory& what) {
-  return runtime::write_shard_file(
-      folder, runtime::shard_file(kind, number, parts), to_write(what));
-}
-
 messages::written_file told(const runtime::shard_record& x) {
   messages::written_file out{.bytes = x.bytes, .sha256 = x.sha256};
   for (const auto& piece : x.pieces)

@@ -8,8 +8,7 @@
 #include "runtime/tensor/tensor.hpp"
 #include "runtime/transport/transport.hpp"
 
-#include <filesystem>
-#include <string_view>
+#include <string>
 #include <vector>
 
 namespace troupe::actors {
@@ -27,16 +26,8 @@ rank_state_to_write redeemed(runtime::transport& from,
                              const told_shards& moments,
                              const runtime::cancel_token& until);
 
-/// Arguments for checkpoint_writer::write_shard; `x` must outlive the result.
+/// Arguments for write_shard_file; `x` must outlive the result.
 std::vector<runtime::shard_to_write> to_write(const shards_in_memory& x);
-
-/// Writes the file of part `number` of `parts`, durably, into the folder of another process's
-/// checkpoint. Throws io_error.
-runtime::shard_record write_file(const std::filesystem::path& folder,
-                                 std::string_view kind,
-                                 int number,
-                                 int parts,
-                                 const shards_in_memory& what);
 
 /// The report about a file to the writer of the manifest, and the record that it makes of it. Names
 /// and boxes come from the snapshot. Throws broken_promise (SHARDS-2) when the number of shards

@@ -72,14 +72,13 @@ std::vector<messages::written_part> shard_writer_state::write(
   std::vector<messages::written_part> out;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     token_.throw_if_cancelled();
-    if (context_->before_write)
-      context_->before_write();
     const auto number = x.ranks[i].number;
-    auto model = told(write_file(x.folder, "model", number, x.parts, ranks[i].parameters));
-    context_->faults->pass(name, value(x.step), runtime::moment_of_step::save);
-    out.push_back({number,
-                   std::move(model),
-                   told(write_file(x.folder, "optimizer", number, x.parts, ranks[i].moments))});
+    const auto write = [&](const char* kind, const shards_in_memory& what) {
+      return told(context_->env.write_shard(
+          x.folder, runtime::shard_file(kind, number, x.parts), to_write(what)));
+    };
+    auto model = write("model", ranks[i].parameters);
+    out.push_back({number, std::move(model), write("optimizer", ranks[i].moments)});
   }
   return out;
 }

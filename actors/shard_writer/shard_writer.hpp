@@ -27,6 +27,7 @@ class shard_writer_state {
              runtime::cancel_token token);
   void receive(const messages::write_shards& x);
   const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
+  const std::shared_ptr<const message_path>& path() const { return context_->messages; }
 
  private:
   std::vector<messages::written_part> write(const messages::write_shards& x) const;

@@ -1,5 +1,6 @@
 #include "actors/simulation/play.hpp"
 
+#include "actors/faults/fault_injector.hpp"
 #include "actors/job/front.hpp"
 #include "actors/simulation/lane_faults.hpp"
 #include "actors/simulation/moments.hpp"
@@ -108,7 +109,13 @@ class played_run {
       drain_ = ask;
       return in.spawn(simulation_viewer, &out_);
     };
-    out.before_write = [this] { meet_disk(); };
+    out.env.write_shard = [this](const std::filesystem::path& folder,
+                                 const std::string& file,
+                                 std::span<const runtime::shard_to_write> shards) {
+      if (file.starts_with("model"))  // once for each rank
+        meet_disk();
+      return runtime::write_shard_file(folder, file, shards);
+    };
     if (out.restore_saved)
       out.restore_saved = [this, read = std::move(out.restore_saved)](runtime::worker& by,
                                                                       std::uint64_t iteration) {
@@ -116,13 +123,7 @@ class played_run {
         read(by, iteration);
       };
     plant(out);
-    out.handed_on
-        = [this](const std::string& who, const runtime::action& what, int leased, int credits) {
-            if (leased > credits)
-              out_.overdrawn.push_back(fmt::format(
-                  "{} at {}: {} of {}", who, runtime::to_string(what, 2), leased, credits));
-          };
-    out.taken_down = [this](const runtime::watched& x) {
+    out.env.record = [this](const runtime::watched& x) {
       if (const auto* const step = std::get_if<runtime::step_report>(&x))
         out_.taken_down.push_back(step->iteration);
       else if (const auto* const event = std::get_if<runtime::run_event>(&x))

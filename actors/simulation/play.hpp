@@ -35,8 +35,6 @@ struct seen_run {
   std::set<std::uint64_t> samples = {};  ///< asked for, of the training set
   std::size_t leased = 0;                ///< at the end
   std::uint64_t dropped = 0;  ///< tickets that nobody had redeemed when their generation ended
-  /// Where a stage had more handed on than its plan has credits.
-  std::vector<std::string> overdrawn = {};
   std::vector<std::string> actors_left = {}, fibers_left = {}, stuck_lanes = {};
   std::map<std::string, std::string> saved = {};  ///< files of weights and moments, by name: hashes
   /// Who was, while the run went on: "stage#12", "lane 0.1".

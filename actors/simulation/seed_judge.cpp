@@ -42,10 +42,6 @@ void look_at_rest(const seen_run& x, std::vector<std::string>& to) {
                     x.outlasts_faults ? "somebody, although nothing fails any more," : "nobody"));
   if (x.leased > 0)
     to.push_back(fmt::format("{} tickets are still leased", x.leased));
-  if (!x.overdrawn.empty())
-    to.push_back(fmt::format("PLAN-6: more is leased than there are credits: {}{}",
-                             x.overdrawn.front(),
-                             x.overdrawn.size() > 1 ? ", and again" : ""));
   if (!x.actors_left.empty())
     to.push_back(fmt::format("actors are left: {}", fmt::join(x.actors_left, ", ")));
   if (!x.fibers_left.empty())

@@ -1,7 +1,7 @@
 // A seed: the job that it draws, what disturbs it, and what must be true of the run nevertheless.
 //
 // Of every run:   it ends; nothing is leased, no actor and no fiber is left, no lane hangs in its
-//                 end; no stage has more leased than its credits; each committed step is told once,
+//                 end; each committed step is told once,
 //                 ascending, with the digest of the undisturbed run. So for the monitor and the
 //                 ledger. Nobody restarts more often than somebody was killed or a connection
 //                 broke: what broke a promise would be hidden by its repair.

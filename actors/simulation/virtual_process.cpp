@@ -1,5 +1,6 @@
 #include "actors/simulation/virtual_process.hpp"
 
+#include "actors/faults/inject.hpp"
 #include "runtime/core/error.hpp"
 
 #include <caf/event_based_actor.hpp>
@@ -38,7 +39,9 @@ class virtual_process::network_end final : public message_network {
  public:
   explicit network_end(virtual_process& of) : of_(of) {}
 
-  std::optional<std::chrono::nanoseconds> transit(caf::actor_id from, caf::actor_id to) override {
+  std::optional<std::chrono::nanoseconds> transit(caf::actor_id from,
+                                                  caf::actor_id to,
+                                                  caf::actor_clock::time_point) override {
     auto& all = of_.network_;
     if (!reaches(from, to))
       return std::nullopt;
@@ -88,16 +91,21 @@ virtual_process::virtual_process(virtual_network& of,
   auto& here = *context_;
   here.transport = std::make_shared<virtual_transport>(*this);
   here.pools = std::make_shared<pool_registry>();
-  here.meeting = of.meeting_;
+  here.env.make_groups = [meeting = of.meeting_](std::uint64_t generation,
+                                                 runtime::collectives by,
+                                                 group_registry::join_between_processes between) {
+    return std::make_shared<group_registry>(
+        runtime::cancel_token(), generation, by, meeting, std::move(between));
+  };
   here.own_threads = false;
   here.reaper = std::make_shared<runtime::lane_reaper>(
       [fibers = of.world_.fibers()](const char* name, std::function<void()> what) {
         fibers->start(name, std::move(what));
       });
   here.began = of.world_.system().clock().now();
-  here.messages = std::make_shared<message_path>(
-      here.faults, told.messages && told.messages->checks(), std::make_shared<network_end>(*this));
-  here.make_lane = [&of, fibers = of.world_.fibers()](runtime::lane_settings settings) {
+  here.messages = std::make_shared<message_path>(told.messages && told.messages->checks(),
+                                                 std::make_shared<network_end>(*this));
+  here.env.make_lane = [&of, fibers = of.world_.fibers()](runtime::lane_settings settings) {
     settings.before_each = [&of, name = settings.name, before = std::move(settings.before_each)] {
       if (before)
         before();
@@ -109,6 +117,8 @@ virtual_process::virtual_process(virtual_network& of,
     };
     return runtime::make_fiber_lane(std::move(settings), fibers);
   };
+  if (here.faults)
+    inject(here, here.faults);
 }
 
 virtual_process::~virtual_process() = default;

@@ -14,19 +14,7 @@ using runtime::action_kind;
 using runtime::chunk_id;
 using runtime::ticket_bundle;
 
-namespace {
-
-using moment = runtime::moment_of_step;
-
-moment moment_of(action_kind x, bool validation) {
-  if (validation)
-    return moment::validate;
-  if (x == action_kind::forward)
-    return moment::forward;
-  return x == action_kind::weight_gradients ? moment::weight_gradient : moment::input_gradient;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 // A stage that plays several logical replicas carries out the micro-batches of one after those of
 // the other; the plan counts them all.
@@ -151,10 +139,6 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
           timed = now_->step.timed || now_->policy.has_value(),
           spent = takes_times(),
           verified = is_verified(x),
-          faults = node_->faults,
-          who = "lane:" + where_,
-          step = value(now_->step.step),
-          validation = now_->step.validation,
           key = key_of(x.chunk, x.microbatch)](stage_context& context, runtime::stream& by_stream) {
            const auto handed_on = [&](const runtime::bundle& parts) {
              done->outputs = deposit(*by, parts, g, std::exchange(done->credit, nullptr));
@@ -166,8 +150,6 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
              const auto waited = without_core();
              if (spent)
                done->times.redeems = by_stream.now();
-             if (!in.tickets.empty())
-               faults->pass(who, step, moment::redeem);
              auto out = redeem(*by, in, {&by_stream, token});
              if (spent) {
                done->times.redeemed = by_stream.now();
@@ -181,16 +163,10 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
            if (timed || spent)
              done->times.begin = by_stream.now();
            auto& worker = *context.worker;
-           const bool has_result = x.kind != action_kind::input_gradients
-                                   || (x.block == 0 && worker.gives_gradient(x.chunk));
-           const bool flips = faults->pass(who, step, moment_of(x.kind, validation), has_result)
-                              == fault_injector::fate::wrong_bits;
            switch (x.kind) {
              case action_kind::forward: {
                const auto from = taken();
                auto out = worker.forward(key, from);
-               if (flips)
-                 worker.flip_output_bit(key, out);
                if (verified)
                  keep_forward(context, key, from, out);
                handed_on(out);
@@ -201,16 +177,12 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
                if (verified)
                  keep_gradient(context, key, from);
                auto out = worker.input_gradients(key, from, x.block);
-               if (flips)
-                 worker.flip_output_bit(key, out);
                if (verified && x.block == 0)
                  keep_input_gradient(context, key, out);
                handed_on(out);
                break;
              }
              case action_kind::weight_gradients:
-               if (flips)
-                 worker.flip_added_bit(key.chunk);
                if (verified)
                  done->check = add_and_keep(context, key, x.block, *by, g);
                else

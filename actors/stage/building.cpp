@@ -15,8 +15,6 @@
 
 namespace troupe::actors {
 
-using moment = runtime::moment_of_step;
-
 stage_state::~stage_state() {
   place_.reset();
   if (groups_)
@@ -46,11 +44,6 @@ void stage_state::start(messages::spawn_stage told,
   end_on_exception(self_, who_);
   context_ = std::make_shared<stage_context>();
   take_places();
-  for (const auto& [kind, track] : {std::pair("lane:", 0), std::pair("wire:", 1)})
-    node_->faults->enlist(kind + where_, [weak = std::weak_ptr(context_), t = track](auto& why) {
-      if (const auto alive = weak.lock())
-        alive->doom(t, why);
-    });
   join_groups();
   auto settings = settings_of_lane("lane " + where_);
   const auto tell_rest = [this](int track) {
@@ -79,9 +72,9 @@ void stage_state::start(messages::spawn_stage told,
     beside.at_end = tell_rest(1);
     if (settings.where == kernels::backend::cuda)
       beside.pool = {};  // a pool serves one queue
-    communication_lane_ = node_->make_lane(beside);
+    communication_lane_ = node_->env.make_lane(beside);
   }
-  lane_ = node_->make_lane(settings);
+  lane_ = node_->env.make_lane(settings);
   if (place_)  // last: it reads all of the above
     place_->describe_by([this] { return waits_for(); });
 }
@@ -92,8 +85,7 @@ runtime::lane_settings stage_state::settings_of_lane(const std::string& called) 
           .threads = job_->job.threads_per_worker,
           .pool = {},
           .device = runtime::device_of(
-              job_->job, job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank)),
-          .before_each = [faults = node_->faults] { faults->delay_lane(); }};
+              job_->job, job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank))};
 }
 
 namespace {
@@ -187,7 +179,6 @@ bool stage_state::overlaps_parameters() const {
 void stage_state::meet(const messages::meet& peers) {
   if (peers.generation != told_.generation)
     return;
-  come_to(moment::restore, runtime::next(told_.source.step));
   peers_ = peers;
   if (told_.source.tier == runtime::state_tier::keeper
       || told_.source.tier == runtime::state_tier::local)
@@ -200,6 +191,7 @@ namespace {
 
 /// The worker, with the state that it is to start from.
 void fill(stage_context& context,
+          const std::string& where,
           runtime::worker_settings settings,
           const runtime::state_source& source,
           const node_context& node,
@@ -208,7 +200,7 @@ void fill(stage_context& context,
           const runtime::worker_groups& groups) {
   const auto step = value(source.step);
   try {
-    context.worker = std::make_unique<runtime::worker>(std::move(settings), by, groups);
+    context.worker = node.env.make_worker({where, step}, std::move(settings), by, groups);
   } catch (const runtime::damaged_state&) {
     node.estates->renewed(mesh_rank);  // nobody goes on from it any more
     throw;
@@ -255,20 +247,15 @@ void stage_state::build() {
   // Called on the lane, within the work that completes a bucket.
   const auto send_off = [lane = communication_lane_.get(),
                          context = std::weak_ptr(context_),
-                         blank = std::move(blank_task),
-                         faults = node_->faults,
-                         name = "wire:" + where_](int b) {
+                         blank = std::move(blank_task)](int b) {
     const auto held = context.lock();
     auto x = blank;
     x.context = held;
     x.label = fmt::format("reduce {}", b);
     x.work = held->first_reduction + std::uint64_t(b);
     x.step = runtime::step_id(held->step.load());
-    x.submit(*lane, [=, step = held->step.load()](stage_context& at, runtime::stream& by) {
-      faults->inject(name, step);
-      faults->pass(name, step, moment::reduce);
-      at.worker->reduce_bucket(b, by);
-    });
+    x.submit(*lane,
+             [b](stage_context& at, runtime::stream& by) { at.worker->reduce_bucket(b, by); });
   };
   submit(
       "build",
@@ -277,12 +264,11 @@ void stage_state::build() {
        rank = told_.pipeline_rank,
        source = told_.source,
        mesh_rank = job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank),
-       who = "lane:" + where_,
+       where = where_,
        fetched = std::move(fetched_),
        token = groups_->token(),
        send_off,
        overlap = overlaps_gradients()](stage_context& context, runtime::stream& by) {
-        node->faults->pass(who, value(source.step) + 1, moment::restore);
         if (node->profile)
           by.time_operations(node->profile);
         runtime::worker_groups groups;
@@ -297,7 +283,7 @@ void stage_state::build() {
           settings.estate = estate_for(*node, mesh_rank, source, fetched, token, by);
         if (fetched)
           context.transfer_ns += runtime::lane_clock_ns() - before;
-        fill(context, std::move(settings), source, *node, mesh_rank, by, groups);
+        fill(context, where, std::move(settings), source, *node, mesh_rank, by, groups);
         context.parameters = context.worker->parameter_count();
         context.buckets = context.worker->buckets();
         context.gather_order = context.worker->gather_order();

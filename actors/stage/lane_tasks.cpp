@@ -23,8 +23,6 @@ void lane_task::submit(runtime::lane& to, lane_work what) const {
                        value(x.step),
                        clock_ns(x.stage),
                        x.label == "build" ? patience_with_disks : 1);
-        if (x.place < 2)
-          x.context->die_if_doomed(x.place);
         if (!x.trace)
           return what(*x.context, by);
         const auto begin = by.now();

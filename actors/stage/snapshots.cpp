@@ -76,7 +76,6 @@ std::vector<runtime::tensor_shard<runtime::tensor>> copied(
 void stage_state::take_snapshot(const messages::take_snapshot& x) {
   if (x.generation != told_.generation)
     return;
-  come_to(runtime::moment_of_step::snapshot, x.step);
   // What of the one before was not fetched is nobody's any more: one is written at a time.
   node_->transport->take_back(std::exchange(snapshot_, {}));
   snapshot_attempt_ = x.attempt;
@@ -85,14 +84,10 @@ void stage_state::take_snapshot(const messages::take_snapshot& x) {
                          .step = x.step,
                          .rank = job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank),
                          .attempt = x.attempt});
-  const auto copy = [result,
-                     by = node_->transport,
-                     token = groups_->token(),
-                     faults = node_->faults,
-                     who = "lane:" + where_](stage_context& context) -> lane_work {
+  const auto copy = [result, by = node_->transport, token = groups_->token()](
+                        stage_context& context) -> lane_work {
     return [=, parameters = context.worker->parameters(), moments = context.worker->moments()](
                stage_context&, runtime::stream& from) {
-      faults->pass(who, value(result->step), runtime::moment_of_step::snapshot);
       const auto take = [&](const std::vector<runtime::state_shard>& shards) {
         std::vector<runtime::tensor_shard<runtime::ticket>> out;
         for (auto& shard : copied(shards, from, token))
@@ -128,7 +123,7 @@ void stage_state::submit_to_saver(std::string label,
                                   std::function<lane_work(stage_context&)> begin,
                                   std::function<void()> after) {
   if (!saver_)
-    saver_ = node_->make_lane(settings_of_lane("save " + where_));
+    saver_ = node_->env.make_lane(settings_of_lane("save " + where_));
   const auto work = ++submitted_;
   after_.emplace(work, std::move(after));
   auto x = task_for(label, 0, work);

@@ -4,7 +4,6 @@
 #include "actors/support/guard.hpp"
 #include "actors/support/on_board.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/random.hpp"
 #include "runtime/schedule/lower.hpp"
 #include "runtime/trainer/device_setup.hpp"
 
@@ -16,7 +15,6 @@ namespace troupe::actors {
 
 using messages::pass_id;
 using runtime::chunk_id;
-using moment = runtime::moment_of_step;
 
 namespace {
 
@@ -28,29 +26,11 @@ runtime::update_decision update_of(const messages::decision& x) {
           .weight_decay = x.weight_decay};
 }
 
-/// Of planted bits: another rank and another step choose other elements.
-std::uint64_t drawn_for(const std::string& who, runtime::step_id step) {
-  return runtime::random_key(0, who, value(step));
-}
-
-runtime::state_array wrong_array(fault_injector::fate x) {
-  using enum runtime::state_array;
-  return x == fault_injector::fate::wrong_moment          ? first_moment
-         : x == fault_injector::fate::wrong_second_moment ? second_moment
-                                                          : weights;
-}
-
 }  // namespace
-
-void stage_state::come_to(moment at, runtime::step_id step) const {
-  node_->faults->pass(who_, value(step), at);
-}
 
 void stage_state::run(const messages::run_step& step) {
   if (step.generation != told_.generation)
     return;
-  node_->faults->inject(who_, runtime::value(step.step));
-  come_to(step.validation ? moment::validate : moment::forward, step.step);
   runtime::ensure(stands_, "STEP-9: a step begins on a worker that is built");
   runtime::ensure(!now_, "STEP-4: a step begins after the one before has ended");
   step_ = step.step;
@@ -72,12 +52,9 @@ void stage_state::run(const messages::run_step& step) {
     expect_buckets();
   submit(
       "begin",
-      [settings, faults = node_->faults, who = "nan:" + where_](stage_context& context,
-                                                                runtime::stream&) {
+      [settings](stage_context& context, runtime::stream&) {
         context.worker->begin_step(settings);
         context.verified.clear();
-        if (settings.training && faults->injects(who, runtime::value(settings.step)))
-          context.worker->inject_nan_gradient();
       },
       [] {});
   expect_checks();
@@ -168,8 +145,6 @@ void stage_state::vote() {
     if (training)
       voted_ = result->step;
     now_.reset();
-    if (training)
-      come_to(moment::vote, result->step);
     node_->messages->send(self_, peers_.replica, *result);
   };
   const auto head = head_copy();
@@ -200,21 +175,16 @@ void stage_state::vote() {
   submit(
       "reduce",
       [=,
-       faults = node_->faults,
        where = where_,
        counts = job_->job.watch.log_zero_gradients,
        compared = job_->replicas() > 1,
        runs_again = job_->job.recovery.on,
        overlapped = overlaps_gradients()](stage_context& context, runtime::stream& by) {
-        faults->inject("lane:" + where, runtime::value(result->step));
-        const auto fate = faults->pass("lane:" + where, value(result->step), moment::reduce);
         context.worker->end_computing_again();
         if (overlapped)
           context.worker->finish_reduction();
         else
           context.worker->reduce();
-        if (fate == fault_injector::fate::wrong_bits)
-          context.worker->flip_gradient_bit(drawn_for(where, result->step));
         runtime::reads wanted(by);
         add_losses(context, wanted);
         if (compared)
@@ -251,7 +221,6 @@ void stage_state::decide(const messages::decision& x) {
   if (!is_ours(x.generation))
     return;
   runtime::ensure(x.step == voted_, "STEP-1: nobody updates before everybody has voted");
-  come_to(moment::decided, x.step);
   const auto result
       = std::make_shared<messages::applied>(messages::applied{.generation = told_.generation,
                                                               .step = x.step,
@@ -266,21 +235,16 @@ void stage_state::decide(const messages::decision& x) {
        later,
        gathers,
        job = job_,
-       faults = node_->faults,
-       who = "lane:" + where_,
        with_norm = job_->job.watch.log_params_norm,
        token = groups_->token()](stage_context& context, runtime::stream& by) {
         if (!x.skip && context.saving)
           std::exchange(context.saving, nullptr)->wait(token);
-        const auto fate = faults->pass(who, value(x.step), moment::updated);
         if (!x.skip) {
           context.worker->update(update_of(x));
           runtime::keep_product_choices(job->job);
           runtime::tell_attention(job->job);
         }
         context.worker->drop_gradients();
-        if (fate != fault_injector::fate::lives && !x.skip)
-          context.worker->flip_state_bit(wrong_array(fate), drawn_for(who, x.step));
         runtime::reads wanted(by);
         runtime::state_digests state;
         if (with_norm)
@@ -301,10 +265,8 @@ void stage_state::decide(const messages::decision& x) {
       [this, result, later, skip = x.skip] {
         if (later)
           gather_parameters();
-        come_to(moment::updated, result->step);
         node_->messages->send(self_, peers_.replica, *result);
         give_to_keeper(skip);
-        come_to(moment::acknowledged, result->step);
       });
 }
 
@@ -325,10 +287,14 @@ messages::stage_actor::behavior_type stage(
     std::shared_ptr<group_registry> groups) {
   self->state.start(std::move(told), std::move(job), std::move(node), std::move(groups));
   return {
-      on_board<messages::meet>(
-          self, self->state.place(), [self](const messages::meet& x) { self->state.meet(x); }),
-      on_board<messages::run_step>(
-          self, self->state.place(), [self](const messages::run_step& x) { self->state.run(x); }),
+      on_board<messages::meet>(self,
+                               self->state.path(),
+                               self->state.place(),
+                               [self](const messages::meet& x) { self->state.meet(x); }),
+      on_board<messages::run_step>(self,
+                                   self->state.path(),
+                                   self->state.place(),
+                                   [self](const messages::run_step& x) { self->state.run(x); }),
       receives<messages::activation>(self),
       receives<messages::gradient>(self),
       receives<messages::batch_ready>(self),
@@ -337,17 +303,21 @@ messages::stage_actor::behavior_type stage(
       receives<messages::chosen>(self),
       on_board<messages::ask_again>(
           self,
+          self->state.path(),
           self->state.place(),
           [self](const messages::ask_again& x) { self->state.ask_again(x); }),
       on_board<messages::decision>(self,
+                                   self->state.path(),
                                    self->state.place(),
                                    [self](const messages::decision& x) { self->state.decide(x); }),
       on_board<messages::take_snapshot>(
           self,
+          self->state.path(),
           self->state.place(),
           [self](const messages::take_snapshot& x) { self->state.take_snapshot(x); }),
       on_board<messages::drop_snapshot>(
           self,
+          self->state.path(),
           self->state.place(),
           [self](const messages::drop_snapshot& x) { self->state.drop_snapshot(x); }),
       receives<messages::use_loader>(self),
@@ -357,6 +327,7 @@ messages::stage_actor::behavior_type stage(
       receives<messages::use_checkpointer>(self),
       on_board<messages::lane_done>(
           self,
+          self->state.path(),
           self->state.place(),
           [self](const messages::lane_done& x) { self->state.finish(x); }),
   };

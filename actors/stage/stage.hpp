@@ -82,6 +82,7 @@ class stage_state {
   void receive(const messages::use_checkpointer& x);
   void finish(const messages::lane_done& x);
   const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
+  const std::shared_ptr<const message_path>& path() const { return node_->messages; }
 
  private:
   bool is_ours(runtime::generation_id x) const { return x == told_.generation; }
@@ -244,8 +245,6 @@ class stage_state {
   int head_copy() const;
 
   void begin_row(const messages::run_step& step);
-  /// Where it may die, if that is planted.
-  void come_to(runtime::moment_of_step at, runtime::step_id step) const;
   void join_groups();
   /// On the board of the process, with its lanes (waiting.cpp).
   void take_places();

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -12,17 +11,6 @@ namespace troupe::actors {
 
 std::uint64_t clock_ns(const messages::stage_actor& of) {
   return std::uint64_t(of.home_system().clock().now().time_since_epoch().count());
-}
-
-void stage_context::doom(int track, const std::string& why) {
-  const std::lock_guard lock(doom_mutex_);
-  doom_[track == 0 ? 0 : 1] = why;
-}
-
-void stage_context::die_if_doomed(int track) {
-  const std::lock_guard lock(doom_mutex_);
-  if (!doom_[track == 0 ? 0 : 1].empty())
-    throw std::runtime_error(doom_[track == 0 ? 0 : 1]);
 }
 
 double stage_context::longest_ms(runtime::moment begin,

@@ -11,7 +11,6 @@
 #include <atomic>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
@@ -33,9 +32,6 @@ struct stage_context : std::enable_shared_from_this<stage_context> {
   std::atomic<std::uint64_t> step = 0;
   /// What the lane, the communication lane and the saver are at.
   std::shared_ptr<runtime::lane_board::place> places[3];
-  /// Its next work on this track throws: a death that was planted elsewhere. Any thread.
-  void doom(int track, const std::string& why);
-  void die_if_doomed(int track);
 
   /// Of the lane's thread.
   runtime::core_wait core;
@@ -65,9 +61,6 @@ struct stage_context : std::enable_shared_from_this<stage_context> {
   void trace_rest(runtime::trace_recorder& to, int track, runtime::stream& by) noexcept;
 
  private:
-  std::mutex doom_mutex_;
-  std::string doom_[2];  ///< of each track: why; empty: it is not
-
   struct late_span {
     runtime::span what;
     runtime::moment begin, end;

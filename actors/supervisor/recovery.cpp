@@ -168,7 +168,6 @@ void supervisor_state::begin_when_ready() {
   if (!expected_.empty() || abandoning_ || members_->now() != membership::phase::running
       || std::exchange(begun_, true))
     return;
-  come_to(runtime::moment_of_step::restore, at_.iteration + 1);
   if (processes_.size() == 1)
     context_->messages->send(self_, node_, messages::all_restored{generation()});
   else

@@ -15,7 +15,6 @@ int supervisor_state::snapshot_parts() const {
 
 void supervisor_state::begin_save() {
   saves_.begin(at_.iteration, is_over());
-  come_to(runtime::moment_of_step::snapshot, at_.iteration);
   pen()->keep_position(at_);
   context_->messages->send(self_,
                            checkpointer_,
@@ -39,7 +38,6 @@ void supervisor_state::receive(const messages::saved& x) {
   pen()->saved(value(x.step));
   if (x.attempt != attempt_ || !saves_.is_writing())
     return;  // from a dead checkpointer; another attempt is running or will come
-  come_to(runtime::moment_of_step::save, value(x.step));
   saves_.succeed();
   unsaved_.clear();
   proceed();

@@ -107,7 +107,7 @@ void supervisor_state::begin(const succession& after) {
   });
   self_->set_exit_handler([this](const caf::exit_msg& x) {
     const auto turn = take_turn("exit_msg");
-    if (x.reason && !context_->faults->hang_instead("supervisor"))
+    if (x.reason && context_->messages->arrives(self_, x))
       self_->quit(x.reason);
   });
   context_->messages->monitor(self_, node_);
@@ -196,8 +196,6 @@ void supervisor_state::look_at_clock() {
 
 void supervisor_state::begin_step() {
   const auto step = at_.iteration + 1;
-  context_->faults->inject("supervisor", step);
-  come_to(runtime::moment_of_step::forward, step);
   const auto& batch = job_->job.training.batch;
   const auto microbatches_after = [&](std::uint64_t consumed) {
     return int(runtime::microbatches(batch, std::int64_t(consumed))) * job_->replicas_each();
@@ -237,7 +235,6 @@ bool supervisor_state::is_timed(std::uint64_t step) const {
 
 void supervisor_state::begin_validation() {
   validated_ = at_.iteration;
-  come_to(runtime::moment_of_step::validate, at_.iteration);
   const auto& job = job_->job;
   const auto& batch = job.training.batch;
   // An evaluation continues where the previous one stopped, as in Megatron-LM.
@@ -371,8 +368,10 @@ messages::supervisor_actor::behavior_type supervisor(
       receives<messages::process_may_move>(self),
       receives<messages::save_again>(self),
       receives<messages::taken_for_dead>(self),
-      on_board<messages::drain>(
-          self, self->state.place(), [self](const messages::drain& x) { self->state.drain(x); }),
+      on_board<messages::drain>(self,
+                                self->state.path(),
+                                self->state.place(),
+                                [self](const messages::drain& x) { self->state.drain(x); }),
   };
 }
 

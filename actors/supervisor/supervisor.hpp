@@ -69,6 +69,7 @@ class supervisor_state {
   void receive(const messages::taken_for_dead& x);  // waiting.cpp
   void drain(const messages::drain& x);
   const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
+  const std::shared_ptr<const message_path>& path() const { return context_->messages; }
 
  private:
   void begin(const succession& after);
@@ -263,7 +264,6 @@ class supervisor_state {
   messages::committed commit(runtime::committed_step done);
   messages::committed report_step(const runtime::step_ledger::pen& by);
   void tell(const runtime::run_event& x);
-  void come_to(runtime::moment_of_step at, std::uint64_t step) const;
 
   template <class Order>
   void tell_replicas(const Order& x) {

@@ -12,8 +12,6 @@
 
 namespace troupe::actors {
 
-using moment = runtime::moment_of_step;
-
 namespace {
 
 constexpr const char* one_of_each_replica = "STEP-8: each replica reports of a step once";
@@ -35,15 +33,10 @@ void supervisor_state::receive(const messages::vote& x) {
   runtime::ensure(now_ && x.step == now_->step, "STEP-3: a vote is for the step that is running");
   if (!complete(votes_, x, &messages::vote::replica, replicas_.size(), one_of_each_replica))
     return;
-  come_to(now_->validation ? moment::validate : moment::vote, value(x.step));
   if (now_->validation)
     end_evaluation_round();
   else
     decide();
-}
-
-void supervisor_state::come_to(moment at, std::uint64_t step) const {
-  context_->faults->pass("supervisor", step, at);
 }
 
 /// Without a distributed optimizer each replica's vote covers everything; with one, its part.
@@ -132,7 +125,6 @@ void supervisor_state::decide() {
       .decoupled_learning_rate = verdict.update.decoupled_learning_rate.value_or(rate),
       .weight_decay = verdict.update.weight_decay.value_or(0),
       .gradient_scale = verdict.update.gradient_scale});
-  come_to(moment::decided, value(now_->step));
 }
 
 void supervisor_state::receive(const messages::applied& x) {
@@ -142,7 +134,6 @@ void supervisor_state::receive(const messages::applied& x) {
                   "STEP-1: no replica updates before all have voted");
   if (!complete(applied_, x, &messages::applied::replica, replicas_.size(), one_of_each_replica))
     return;
-  come_to(moment::updated, value(x.step));
   if (!states_agree())
     return;
   try {
@@ -153,7 +144,6 @@ void supervisor_state::receive(const messages::applied& x) {
   } catch (const runtime::broken_promise& found) {
     return suspect(found.what());
   }
-  come_to(moment::acknowledged, value(x.step));
   proceed();
 }
 

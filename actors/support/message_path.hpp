@@ -2,7 +2,6 @@
 
 #pragma once
 
-#include "actors/support/fault_injector.hpp"
 #include "actors/support/message_network.hpp"
 #include "messages/core/through_bytes.hpp"
 
@@ -12,43 +11,78 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <type_traits>
 #include <utility>
 
 namespace troupe::actors {
 
 /// Of a process, shared by its actors. Any thread.
 ///
-/// A message is delayed where the fault injector is asked to: messages of different senders
-/// overtake each other; between two actors they stay in order, as CAF promises. With
-/// `check_messages` each goes through bytes and back, as if its receiver were in another process,
-/// and what is delivered is the decoded copy; one that does not come back equal ends its sender
-/// (MESSAGE-1). In a simulation a network decides what each message meets on its way; then one
-/// thread uses this.
+/// Between two actors messages stay in order, as CAF promises. With `check_messages` each goes
+/// through bytes and back, as if its receiver were in another process, and what is delivered is the
+/// decoded copy; one that does not come back equal ends its sender (MESSAGE-1). Without a network
+/// CAF delivers messages at once.
 class message_path {
  public:
-  explicit message_path(std::shared_ptr<const fault_injector> faults,
-                        bool checks = false,
-                        std::shared_ptr<message_network> network = {})
-      : faults_(std::move(faults)), checks_(checks), network_(std::move(network)) {}
+  explicit message_path(bool checks = false, std::shared_ptr<message_network> network = {})
+      : checks_(checks), network_(std::move(network)) {}
+
+  const std::shared_ptr<message_network>& network() const { return network_; }
+
+  /// Names an actor of this process to the network.
+  template <class Handle>
+  void introduce(const Handle& who, const std::string& name) const {
+    if (network_)
+      network_->introduce(caf::actor_cast<caf::actor>(who), name);
+  }
+
+  /// False: what has come to this actor is lost.
+  template <class Self, class Message>
+  bool arrives(Self* self, const Message& what) const {
+    return !network_ || network_->arrives(*self, message_view(what));
+  }
+
+  /// Handles a message that has come to this actor as `what` does.
+  template <class Self, class Message, class What>
+  auto handle(Self* self, const Message& x, const What& what) const {
+    if constexpr (std::is_void_v<decltype(what(x))>) {
+      if (!arrives(self, x))
+        return;
+      what(x);
+      if (network_)
+        network_->handled(*self, message_view(x));
+    } else {
+      arrives(self, x);
+      auto out = what(x);
+      if (network_)
+        network_->handled(*self, message_view(x));
+      return out;
+    }
+  }
 
   template <class Self, class Target, class Message>
   void send(Self* self, const Target& to, Message what) const {
     auto sent = checked(self->home_system(), std::move(what));
-    if (network_) {
-      if (const auto after = network_->transit(self->id(), to->id()))
-        deliver(self, to, *after, std::move(sent));
-    } else if (!faults_->delays_messages()) {
-      self->send(to, std::move(sent));
-    } else {
-      const auto now = self->home_system().clock().now();
-      self->delayed_send(to, faults_->message_delay(self->id(), to->id(), now), std::move(sent));
+    if (!network_)
+      return self->send(to, std::move(sent));
+    network_->leaves(*self, message_view(sent));
+    const auto now = self->home_system().clock().now();
+    if (const auto after = network_->transit(self->id(), to->id(), now)) {
+      if (after->count() > 0)
+        self->delayed_send(to, *after, sent);
+      else
+        self->send(to, sent);
     }
+    network_->left(*self, message_view(sent));
   }
 
   /// Never delayed: for what a request or an exit follows, which would overtake it.
   template <class Self, class Target, class Message>
   void send_at_once(Self* self, const Target& to, Message what) const {
     auto sent = checked(self->home_system(), std::move(what));
+    if (network_)
+      network_->leaves(*self, message_view(sent));
     if (!network_ || network_->reaches(self->id(), to->id()))
       self->send(to, std::move(sent));
   }
@@ -63,6 +97,8 @@ class message_path {
   template <class Self, class Target, class Duration, class Message>
   auto request(Self* self, const Target& to, Duration patience, Message what) const {
     auto sent = checked(self->home_system(), std::move(what));
+    if (network_)
+      network_->leaves(*self, message_view(sent));
     if (network_ && !network_->reaches(self->id(), to->id()))
       return self->request(caf::actor_cast<Target>(network_->nowhere()), patience, std::move(sent));
     return self->request(to, patience, std::move(sent));
@@ -98,17 +134,8 @@ class message_path {
   std::uint64_t count() const { return checked_; }
 
  private:
-  template <class Self, class Target, class Message>
-  static void deliver(Self* self, const Target& to, std::chrono::nanoseconds after, Message what) {
-    if (after.count() > 0)
-      self->delayed_send(to, after, std::move(what));
-    else
-      self->send(to, std::move(what));
-  }
-
-  std::shared_ptr<const fault_injector> faults_;
   bool checks_;
-  std::shared_ptr<message_network> network_;  ///< null: the machine decides
+  std::shared_ptr<message_network> network_;  ///< null in a real run
   mutable std::atomic<std::uint64_t> checked_ = 0;
 };
 

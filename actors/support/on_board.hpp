@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "actors/support/message_path.hpp"
 #include "messages/core/type_ids.hpp"
 #include "runtime/device/lane_board.hpp"
 
@@ -36,27 +37,32 @@ std::uint64_t step_of_message(const Message& x) {
     return 0;
 }
 
-/// Handles `Message` as `what` does. Without a place nobody looks, as in simulations and where
-/// nobody is replaced.
+/// Handles `Message` as `what` does, by the message path. Without a place nobody looks, as in
+/// simulations and where nobody is replaced.
 template <class Message, class Self, class What>
-auto on_board(Self* self, const std::shared_ptr<runtime::lane_board::place>& place, What what) {
-  return [self, at = place.get(), what = std::move(what)](const Message& x) {
-    if (at == nullptr)
-      return what(x);
-    const runtime::lane_board::place::at_message told(
-        *at,
-        name_of_message<Message>(),
-        step_of_message(x),
-        std::uint64_t(self->home_system().clock().now().time_since_epoch().count()));
-    return what(x);
-  };
+auto on_board(Self* self,
+              std::shared_ptr<const message_path> path,
+              const std::shared_ptr<runtime::lane_board::place>& place,
+              What what) {
+  return
+      [self, path = std::move(path), at = place.get(), what = std::move(what)](const Message& x) {
+        if (at == nullptr)
+          return path->handle(self, x, what);
+        const runtime::lane_board::place::at_message told(
+            *at,
+            name_of_message<Message>(),
+            step_of_message(x),
+            std::uint64_t(self->home_system().clock().now().time_since_epoch().count()));
+        return path->handle(self, x, what);
+      };
 }
 
 /// The same for an actor whose state receives the message and has the place.
 template <class Message, class Self>
 auto receives(Self* self) {
-  return on_board<Message>(
-      self, self->state.place(), [self](const Message& x) { return self->state.receive(x); });
+  return on_board<Message>(self, self->state.path(), self->state.place(), [self](const Message& x) {
+    return self->state.receive(x);
+  });
 }
 
 }  // namespace troupe::actors

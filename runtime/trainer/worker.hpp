@@ -118,7 +118,8 @@ class copies_differ : public broken_promise {
 /// chunk. Throws copies_differ.
 void merge_digests(state_digests& to, state_digests of_chunk, bool answers);
 
-/// Used by one lane and bound to its stream, except where a member allows other lanes.
+/// Used by one lane and bound to its stream, except where a member allows other lanes. Virtual
+/// members may be overridden to inject faults.
 class worker {
  public:
   /// With a blank estate, or one without a sealed state, the worker draws initial values as without
@@ -127,18 +128,19 @@ class worker {
   /// from the sealed ones. Throws input_error if a custom store cannot exchange its values (see
   /// parameter_store::value_array).
   worker(worker_settings settings, stream& stream, const worker_groups& groups = {});
+  virtual ~worker() = default;
 
   const worker_settings& settings() const { return settings_; }
 
   /// Clears gradients and drops the passes of an abandoned step.
-  void begin_step(const step_settings& step);
+  virtual void begin_step(const step_settings& step);
 
   // The actions of a plan. See chunk_pass for the bundles and blocks. A chunk with both embedding
   // and head computes I together with W, segment by segment, which needs less memory.
-  bundle forward(const pass_key& key, const bundle& in);
+  virtual bundle forward(const pass_key& key, const bundle& in);
   void recompute(const pass_key& key, int block);
-  bundle input_gradients(const pass_key& key, const bundle& in, int block = 0);
-  void weight_gradients(const pass_key& key, int block = 0);
+  virtual bundle input_gradients(const pass_key& key, const bundle& in, int block = 0);
+  virtual void weight_gradients(const pass_key& key, int block = 0);
 
   /// The whole backward pass: for each block, last first, R if it is recomputed, then I and W.
   bundle backward(const pass_key& key, const bundle& in);
@@ -147,7 +149,7 @@ class worker {
 
   /// As weight_gradients, and records what the pass adds to and the result. Breaks WORKER-12 unless
   /// the settings allow verification.
-  void weight_gradients(const pass_key& key, int block, added_gradients& to);
+  virtual void weight_gradients(const pass_key& key, int block, added_gradients& to);
   /// Digest of the output of a pass; on the head also of its loss.
   digest output_digest(const pass_key& key, const bundle& out);
   digest digest_of(const bundle& x);
@@ -190,14 +192,14 @@ class worker {
   /// Thread-safe for other lanes, while the worker's own lane does not touch this bucket. Call it
   /// once per step and bucket, in the same order on all ranks of the data axis. The sum replaces
   /// the gradients of the first replica; with a distributed optimizer only this rank's share.
-  void reduce_bucket(int bucket, stream& stream);
+  virtual void reduce_bucket(int bucket, stream& stream);
 
   /// Call it after all buckets: sums partial gradients of tensor ranks, and the uses of tied
   /// parameters (embedding + head).
-  void finish_reduction();
+  virtual void finish_reduction();
 
   /// Reduces all buckets, then calls finish_reduction.
-  void reduce();
+  virtual void reduce();
 
   /// Norms of the reduced gradients for which this rank accounts. Gradients that are final earlier
   /// were read then: at the unit's last micro-batch, or with the sum of their bucket.
@@ -244,7 +246,7 @@ class worker {
   /// With an estate the new state is written beside the previous one, which stays valid until the
   /// next update begins. Until `seal` the estate holds only the previous state, even if this
   /// throws; then the worker is unusable, and another one resumes from the estate.
-  void update(const update_decision& decision);
+  virtual void update(const update_decision& decision);
   /// The gradients of this step are no longer needed: it was applied or skipped. Frees their memory
   /// if it is temporary. Memory of an abandoned step is freed when the next step begins.
   void drop_gradients();
@@ -257,7 +259,7 @@ class worker {
   /// iteration. `digests` must be those of this state.
   void seal(std::uint64_t iteration, const state_digests& digests);
   /// Marks the iteration as skipped: its state is the previous one.
-  void skip(std::uint64_t iteration);
+  virtual void skip(std::uint64_t iteration);
   /// Gathers the values that other ranks own, with a distributed optimizer. Call it on all ranks of
   /// the data axis, after construction from estates and before the first pass.
   void bring_values() { gather(); }
@@ -276,7 +278,7 @@ class worker {
 
   /// The share of this rank in a checkpoint; over all ranks each element occurs once. The spans
   /// are valid until the next update.
-  std::vector<state_shard> parameters();
+  virtual std::vector<state_shard> parameters();
   std::vector<state_shard> moments();
 
   /// Fills values, masters and, if requested, moments. `read` fills the elements of a shard, in

@@ -158,8 +158,8 @@ void worker::sum_bucket(const chunk_bucket& found, stream& stream) {
 
 void worker::reduce() {
   for (int b = 0; b < buckets(); ++b)
-    reduce_bucket(b, stream_);
-  finish_reduction();
+    worker::reduce_bucket(b, stream_);
+  worker::finish_reduction();
 }
 
 void worker::finish_reduction() {

@@ -1,6 +1,6 @@
 // Planted faults and their targets.
 
-#include "actors/support/fault_injector.hpp"
+#include "actors/faults/fault_injector.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -21,13 +21,15 @@ using tests::first_generation;
 namespace {
 
 struct keeping {
-  explicit keeping(std::uint64_t interval = 0) {
+  /// `death`: as --plant-death says it.
+  explicit keeping(std::uint64_t interval = 0, const std::string& death = {}) {
     auto job = tests::tiny_job(2, 2);  // four ranks: 0 and 1 in the first process
     job.recovery.on = true;
     job.layout.processes = 2;
     job.checkpoints.local_interval = interval;
     if (interval > 0)
       job.checkpoints.local_folder = "states";
+    job.faults.death = death;
     prepared = tests::without_threads(job);
     keeper = system.keep(system.home().spawn(
         actors::keeper,
@@ -88,11 +90,6 @@ struct keeping {
     auto array = moment ? part.kept : part.weights.front();
     reinterpret_cast<std::uint32_t&>(array.data<float>()[1]) ^= 1;
   }
-  /// Plants the fault, as --plant-death does.
-  void plant(const std::string& death) {
-    node().faults
-        = std::make_shared<actors::fault_injector>(runtime::fault_settings{.death = death});
-  }
   std::size_t leased() { return node().transport->leased(); }
 
   runtime::rank_state newest;
@@ -141,8 +138,7 @@ TEST_CASE("KEEPER-2: a keeper refuses a state with a wrong bit and requests it a
 
 TEST_CASE("KEEPER-2: a wrong bit planted in the transfer is refused and requested again",
           "[actors]") {
-  keeping it;
-  it.plant("keeper@5:redeem:wrong-bits");
+  keeping it(0, "keeper@5:redeem:wrong-bits");
   it.give(it.given(0, 5, 1));
   CHECK_FALSE(it.node().kept->find(0, 5));
   REQUIRE(it.asked.of<messages::keep_refused>().size() == 1);
@@ -156,8 +152,7 @@ TEST_CASE("KEEPER-2: a wrong bit planted in the transfer is refused and requeste
 }
 
 TEST_CASE("a keeper that dies after it redeemed a state keeps nothing of it", "[actors]") {
-  keeping it;
-  it.plant("keeper@5:redeem");
+  keeping it(0, "keeper@5:redeem");
   tests::ending end(it.keeper);
   it.give(it.given(0, 4, 1));
   it.give(it.given(1, 4, 2));
@@ -172,8 +167,7 @@ TEST_CASE("a keeper that dies after it redeemed a state keeps nothing of it", "[
 }
 
 TEST_CASE("a keeper that dies after its report leaves the state", "[actors]") {
-  keeping it;
-  it.plant("keeper@5:acknowledged");
+  keeping it(0, "keeper@5:acknowledged");
   tests::ending end(it.keeper);
   it.give(it.given(0, 5, 1));
   CHECK_FALSE(end.has_come());

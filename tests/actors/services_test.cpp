@@ -32,7 +32,10 @@ struct serving {
     return prepared->node->jobs->open(prepared->description);
   }
   messages::loader_actor loader() {
-    return system.keep(system.home().spawn(actors::loader, context(), runtime::generation_id{}));
+    auto out
+        = system.keep(system.home().spawn(actors::loader, context(), runtime::generation_id{}));
+    context()->messages->introduce(out, "loader");
+    return out;
   }
   messages::checkpointer_actor checkpointer() {
     return system.keep(system.home().spawn(

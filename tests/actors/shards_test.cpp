@@ -32,11 +32,19 @@ struct saving {
     job.layout.processes = processes;
     job.checkpoints.save = save;
     prepared = tests::without_threads(job);
-    prepared->node->before_write = [this] {
+    before_write([this] {
       if (refuses)
         throw runtime::io_error("the disk of this test refuses");
-    };
+    });
     spawn_checkpointer();
+  }
+
+  void before_write(std::function<void()> look) {
+    prepared->node->env.write_shard
+        = [look = std::move(look)](const auto& folder, const auto& file, auto shards) {
+            look();
+            return runtime::write_shard_file(folder, file, shards);
+          };
   }
 
   void spawn_checkpointer() {
@@ -312,8 +320,7 @@ TEST_CASE(
   const tests::scratch_folder one, two;
   saving alone(one.path(), 1), it(two.path());
   alone.save();
-  it.prepared->node->faults = std::make_shared<actors::fault_injector>(
-      runtime::fault_settings{.death = "shard_writer@3:save"});
+  actors::inject(*it.prepared->node, runtime::fault_settings{.death = "shard_writer@3:save"});
   const std::array writers{it.writer(0), it.writer(1)};
   const std::array ends{tests::ending(writers[0]), tests::ending(writers[1])};
   for (const int p : {0, 1})
@@ -367,7 +374,7 @@ TEST_CASE("a process that lost the lead during a save does not publish it", "[ac
       throw runtime::io_error("the folder that decides does not answer");
     return leads ? "" : "another host goes on with this run";
   };
-  it.prepared->node->before_write = [&leads] { leads = false; };
+  it.before_write([&leads] { leads = false; });
   if (processes > 1)
     it.use_writers();
   it.save();

@@ -29,6 +29,7 @@ ONLY = {
     "ucp/": ["runtime/transport/ucx/"],
     "uct/": ["runtime/transport/ucx/"],
     "ucs/": ["runtime/transport/ucx/"],
+    "actors/faults/": ["actors/faults/", "actors/job/", "actors/process/", "actors/simulation/", "tests/"],
     "spdlog/": ["runtime/core/"],
     "pcre2.h": ["runtime/tokenizer/"],
     "utf8proc.h": ["runtime/template/", "runtime/tokenizer/"],
@@ -127,6 +128,7 @@ def self_test(tmp):
                "messages/c.hpp": "runtime/model/gpt.hpp", "actors/d.hpp": "kernels/op/philox.hpp",
                "runtime/data/e.cpp": "spdlog/spdlog.h", "examples/f.cpp": "kernels/op/norm.hpp",
                "examples/g.cpp": "gone.hpp",
+               "actors/stage/i.cpp": "actors/faults/inject.hpp",
                "actors/h.hpp": "runtime/h.hpp", "runtime/h.hpp": "kernels/op/norm.hpp",
                OPERATIONS: "kernels/op/norm.hpp", "kernels/op/norm.hpp": "kernels/op/context.hpp"}
     for name, include in planted.items():

@@ -197,7 +197,7 @@ TEST_CASE("a snapshot that the saver of a device reads late is still that of its
   std::filesystem::create_directories(saving.checkpoints.save);
   const auto prepared = tests::tiny_prepared(saving);
   int savers = 0;
-  prepared->node->make_lane = [&savers](runtime::lane_settings settings) {
+  prepared->node->env.make_lane = [&savers](runtime::lane_settings settings) {
     if (settings.name.starts_with("save ")) {
       ++savers;
       settings.before_each = [] { std::this_thread::sleep_for(std::chrono::milliseconds(500)); };

@@ -42,7 +42,7 @@ MUTANTS = [
     ("activations are summed twice over tensor ranks", AXIS,
      ": summed(tape, x.data),", ": summed(tape, summed(tape, x.data)),"),
     ("gradients are summed twice over replicas", REDUCTION,
-     "    reduce_bucket(b, stream_);", "    reduce_bucket(b, stream_), reduce_bucket(b, stream_);"),
+     "    worker::reduce_bucket(b, stream_);", "    worker::reduce_bucket(b, stream_), worker::reduce_bucket(b, stream_);"),
     ("parts of gradients are summed twice over tensor ranks", REDUCTION,
      "  sum_in_place(*home.groups[along], stream_, all.data<float>(), size);",
      "  sum_in_place(*home.groups[along], stream_, all.data<float>(), size);\n"

@@ -30,6 +30,8 @@ def complete(what, message):
 
 MUTANTS = [
     ("lose-gradient: a stage leaves out the weight gradients of its first micro-batch in step 2", 1, [
+        (ACTIONS, "          key = key_of(x.chunk, x.microbatch)]",
+         "          step = value(step_),\n          key = key_of(x.chunk, x.microbatch)]"),
         (ACTIONS, "             case action_kind::weight_gradients:\n",
          "             case action_kind::weight_gradients:\n"
          "               if (step == 2 && value(x.microbatch) == 0)\n                 break;\n")]),

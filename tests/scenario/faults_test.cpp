@@ -91,7 +91,7 @@ TEST_CASE("the death of a lane releases its peers from a sum over tensor ranks",
   CAPTURE(piece, name);
   auto job = tests::tiny_job(2, 1, 2);
   const auto prepared = tests::tiny_prepared(job);
-  prepared->node->make_lane = [=](runtime::lane_settings settings) {
+  prepared->node->env.make_lane = [=](runtime::lane_settings settings) {
     if (settings.name == name)
       settings.before_each = [piece, done = 0]() mutable {
         if (++done == piece)

@@ -1,6 +1,7 @@
 // Forecast and actual memory use, for any schedule.
 
 #include "runtime/trainer/memory_forecast.hpp"
+#include "tests/support/counting_transport.hpp"
 #include "tests/support/tiny_job.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -101,6 +102,30 @@ TEST_CASE("the memory of passes that are recomputed for verification is forecast
   }
 }
 
+namespace {
+
+/// Tells when its backward passes begin.
+class telling_worker final : public runtime::worker {
+ public:
+  telling_worker(std::atomic<bool>& backward,
+                 runtime::worker_settings settings,
+                 runtime::stream& by,
+                 const runtime::worker_groups& groups)
+      : worker(std::move(settings), by, groups), backward_(backward) {}
+
+  runtime::bundle input_gradients(const runtime::pass_key& key,
+                                  const runtime::bundle& in,
+                                  int block) override {
+    backward_ = true;
+    return worker::input_gradients(key, in, block);
+  }
+
+ private:
+  std::atomic<bool>& backward_;
+};
+
+}  // namespace
+
 TEST_CASE("gradients that wait for a slow receiver are forecast", "[scenario]") {
   using namespace std::chrono_literals;
   auto job = tests::tiny_job(2, 1);
@@ -119,20 +144,28 @@ TEST_CASE("gradients that wait for a slow receiver are forecast", "[scenario]") 
   CHECK(bytes == 2 * 64 * job.training.model.hidden * 4);
   CHECK(forecast.left_by_others >= 11 * bytes);
   // Stage 0 takes gradients once the maximum number waits.
+  std::atomic<bool> backward = false;
   std::atomic<int> made = 0;
-  prepared->node->handed_on
-      = [&](const std::string& who, const runtime::action& x, int leased, int) {
-          if (who == "stage:0.1" && x.kind != runtime::action_kind::forward)
-            made = std::max(made.load(), leased);
-        };
-  prepared->node->make_lane = [&](runtime::lane_settings settings) {
+  const auto counting = std::make_shared<tests::counting_transport>(prepared->node->transport);
+  prepared->node->transport = counting;
+  prepared->node->env.make_worker
+      = [&](const actors::worker_place& place,
+            runtime::worker_settings settings,
+            runtime::stream& by,
+            const runtime::worker_groups& groups) -> std::unique_ptr<runtime::worker> {
+    if (place.rank == "0.1")
+      return std::make_unique<telling_worker>(backward, std::move(settings), by, groups);
+    return std::make_unique<runtime::worker>(std::move(settings), by, groups);
+  };
+  prepared->node->env.make_lane = [&](runtime::lane_settings settings) {
     if (settings.name == "lane 0.0")
       settings.before_each = [&, waited = false]() mutable {
-        if (made == 0 || std::exchange(waited, true))
+        if (!backward || std::exchange(waited, true))
           return;
-        for (int i = 0; i < 5000 && made < 12; ++i)
+        for (int i = 0; i < 5000 && counting->held() < 12; ++i)
           std::this_thread::sleep_for(1ms);
-        std::this_thread::sleep_for(50ms);  // the last of them is still in progress
+        std::this_thread::sleep_for(50ms);  // time for one too many
+        made = counting->held();
       };
     return runtime::make_thread_lane(std::move(settings));
   };

@@ -87,7 +87,7 @@ TEST_CASE("gradient reductions start before the backward pass has ended", "[scen
   // than a wire sleeps.
   job.recompute.granularity = runtime::recompute_granularity::full;
   const auto prepared = tests::tiny_prepared(job);
-  prepared->node->make_lane = [](runtime::lane_settings settings) {
+  prepared->node->env.make_lane = [](runtime::lane_settings settings) {
     if (settings.name.starts_with("lane"))
       settings.before_each = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
     return runtime::make_thread_lane(std::move(settings));

@@ -146,7 +146,7 @@ TEST_CASE("a removed checkpoint folder is created again", "[scenario][fault]") {
   const tests::scratch_folder folder;
   auto job = saving_job(folder.path());
   const auto prepared = tests::tiny_prepared(job);
-  prepared->node->make_lane = [&](runtime::lane_settings settings) {
+  prepared->node->env.make_lane = [&](runtime::lane_settings settings) {
     settings.before_each = [&job, done = 0]() mutable {
       if (++done == 60)  // in the middle of the run
         fs::remove_all(job.checkpoints.save);

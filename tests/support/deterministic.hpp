@@ -131,7 +131,7 @@ inline constexpr runtime::generation_id first_generation{1};
 /// Prepares a job without threads: blocking work runs at once, in the caller.
 inline std::shared_ptr<actors::prepared_job> without_threads(const runtime::training_job& job) {
   auto out = tiny_prepared(job);
-  out->node->make_lane = runtime::make_inline_lane;
+  out->node->env.make_lane = runtime::make_inline_lane;
   out->node->own_threads = false;
   out->node->watches_lanes = false;
   return out;

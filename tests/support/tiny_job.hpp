@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "actors/faults/inject.hpp"
 #include "actors/job/prepare.hpp"
 #include "actors/job/run.hpp"
 #include "tests/support/formula_source.hpp"
@@ -81,6 +82,7 @@ inline std::shared_ptr<actors::prepared_job> tiny_prepared(const runtime::traini
   node.transport = actors::make_transport(job.transport, job.recovery.suspicion);
   node.trace = std::make_shared<runtime::trace_recorder>();
   actors::add_message_path(node, job);
+  actors::inject(node, job.faults);
   return out;
 }
 

@@ -182,7 +182,8 @@ inline lived live(const arrangement& what,
   out.samples = source->samples();
   out.left = transport->left();
   out.leased = transport->leased();
-  out.waiting = prepared->node->faults->deaths_to_come();
+  if (prepared->node->faults)
+    out.waiting = prepared->node->faults->deaths_to_come();
   if (const auto found = runtime::latest_checkpoint(job.checkpoints.save).folder)
     out.saved = runtime::checkpoint_reader(*found).manifest().iteration;
   return out;

@@ -114,8 +114,6 @@ TEST_CASE("each oracle complains of its own fault only", "[simulation]") {
   CHECK(wrong_with([](seen_run&) {}).empty());
   CHECK(says(wrong_with([](seen_run& x) { x.end.reset(); }), "does not end"));
   CHECK(says(wrong_with([](seen_run& x) { x.leased = 2; }), "2 tickets are still leased"));
-  CHECK(says(wrong_with([](seen_run& x) { x.overdrawn = {"stage:0.0 at 0F3: 3 of 2"}; }),
-             "PLAN-6: more"));
   CHECK(says(wrong_with([](seen_run& x) { x.dropped = 1; }), "redeemed by nobody"));
   CHECK(says(wrong_with([](seen_run& x) { x.actors_left = {"stage#9"}; }), "stage#9"));
   CHECK(says(wrong_with([](seen_run& x) { x.fibers_left = {"lane 0.1"}; }), "lane 0.1"));

@@ -249,9 +249,10 @@ TEST_CASE("the end of its own generation ends a redeem", "[simulation]") {
 TEST_CASE("ranks of several processes meet, and each is released by its own process",
           "[simulation]") {
   two_hosts at;
-  const runtime::cancel_token of_a, of_b;
-  group_registry at_a(of_a, 1, runtime::collectives::local, at.a->context()->meeting),
-      at_b(of_b, 1, runtime::collectives::local, at.b->context()->meeting);
+  const auto groups_of = [](virtual_process& x) {
+    return x.context()->env.make_groups(1, runtime::collectives::local, {});
+  };
+  const auto at_a = groups_of(*at.a), at_b = groups_of(*at.b);
   std::vector<std::string> seen;
   const auto meet = [&](group_registry& by, int rank, const std::string& name) {
     at.in.fibers()->start(name, [&, rank, name] {
@@ -268,15 +269,15 @@ TEST_CASE("ranks of several processes meet, and each is released by its own proc
       }
     });
   };
-  meet(at_a, 0, "a");
-  meet(at_b, 1, "b");
+  meet(*at_a, 0, "a");
+  meet(*at_b, 1, "b");
   at.run();
   std::sort(seen.begin(), seen.end());
   CHECK(seen == std::vector<std::string>{"a met", "b met"});
-  of_a.cancel();
+  at_a->token().cancel();
   at.run();
   CHECK(seen.size() == 2);  // the other still waits
-  of_b.cancel();
+  at_b->token().cancel();
   at.run();
   CHECK(seen.back() == "b released");
 }

@@ -1,5 +1,5 @@
-// Injected delays and faults. They show that nothing depends on luck; in a normal run all are off
-// and cost one comparison.
+// The fault injector: says which faults and delays a job asks for, and when they strike.
+// `inject` (inject.hpp) puts them between actors and their environment.
 
 #pragma once
 
@@ -20,73 +20,71 @@
 
 namespace troupe::actors {
 
-/// Shared by all actors of a process. Any thread.
+/// Shared by all actors of a process. Thread-safe.
 class fault_injector {
  public:
-  /// Throws input_error when a fault is not of the form WHO@STEP or WHO@FIRST-LAST, and as
+  /// Throws input_error if a fault is not of the form WHO@STEP or WHO@FIRST-LAST; throws as
   /// planted_death_from.
   explicit fault_injector(const runtime::fault_settings& settings) : fault_injector(settings, {}) {}
 
-  /// Of simulations alone.
+  /// For simulations.
   struct simulated {
-    /// Asked when a planted death is about to strike; false: it never does.
+    /// Called when a planted death is about to strike. False: the death is dropped.
     std::function<bool(const runtime::planted_death&)> strikes;
-    /// Hangs where it is called. True: it goes on as if nothing had been, instead of dying.
+    /// Hangs. True: the actor continues afterwards; false: it dies.
     std::function<bool(const runtime::planted_death&)> hang;
   };
   fault_injector(const runtime::fault_settings& settings, simulated how);
 
-  /// Throws when the fault is to be injected into `who` in this step. WHO is "supervisor", "node",
-  /// "loader", "checkpointer", "monitor", "replica:R", "stage:R.P.T", or "lane:R.P.T", which
-  /// throws while the others of its groups wait in the reduction, or "wire:R.P.T", which throws
-  /// in the first bucket that is reduced beside the lane. Tensor rank T may be left out: it is 0.
+  /// Throws if a fault is planted for `who` in this step. WHO is "supervisor", "node", "loader",
+  /// "checkpointer", "monitor", "replica:R", "stage:R.P.T", "lane:R.P.T" (fails in its reduction,
+  /// while its groups wait) or "wire:R.P.T" (fails in the first bucket that the communication lane
+  /// reduces). The default of T, the tensor rank, is 0.
   void inject(const std::string& who, std::uint64_t step) const;
 
-  /// Whether something is to be injected into `who` in this step that is no failure of its own:
-  /// "nan:R.P.T" finds NaN in a gradient; "nan-once:R.P.T" only the first time that this process is
-  /// asked of that step.
+  /// True if a gradient of `who` becomes NaN in this step: "nan:R.P.T" each time that the step
+  /// runs, "nan-once:R.P.T" the first time in this process.
   bool injects(const std::string& who, std::uint64_t step) const;
 
-  /// `who` comes to this moment of the step: it is slow, or dies by throwing if that was planted,
-  /// hangs until `release`, or is told that a bit of its result shall be wrong. Whoever comes here
-  /// first also brings about the deaths that were planted for others at this moment, of those who
-  /// never come to it themselves; but a keeper, which serves another process. `has_result`: without
-  /// one there is no bit to be wrong, and that death waits.
+  /// `who` comes to this moment of the step. If a death is planted for it there, this sleeps,
+  /// throws, hangs until `release`, ends the process, or returns which bit to flip. The first call
+  /// for a moment also kills actors that never come to it themselves; a call for a keeper does not,
+  /// because it serves another process. `has_result`: false if there is no bit to flip; wrong bits
+  /// then wait for the next call.
   enum class fate : std::uint8_t { lives, wrong_bits, wrong_moment, wrong_second_moment };
   fate pass(const std::string& who,
             std::uint64_t step,
             runtime::moment_of_step at,
             bool has_result = true) const;
 
-  /// Only what hangs or is slow, of those who come to no moment: `who` does nothing more, if that
-  /// was planted, until `release`.
+  /// As `pass`, but only sleeps or hangs: for actors that come to no moment.
   void hang(const std::string& who, std::uint64_t step, runtime::moment_of_step at) const;
 
-  /// `who` was told to end. Hangs instead until `release`, if it is one who comes to no moment by
-  /// itself and that was planted for one that has come. True: it goes on as if nothing had been.
+  /// Call it when `who` is told to end. If a hang was planted for it, hangs until `release` instead
+  /// of ending. True: it continues afterwards.
   bool hang_instead(const std::string& who) const;
 
-  /// `who` may be killed by this call from now on: it replaces the one before it of that name. Of
-  /// a node and a supervisor the call also tells that they are to hang (hang_instead).
+  /// From now on `kill` kills `who`; it replaces an earlier actor of that name. For a node or a
+  /// supervisor it also begins a hang (hang_instead).
   void enlist(const std::string& who, std::function<void(const std::string& why)> kill) const;
 
-  /// Asked before a planted death strikes; false: it has struck already, in a process that is no
-  /// more. Nobody is asked before this was said. Any thread calls it.
+  /// `claims` is called before a planted death strikes, by any thread. False: the death has struck
+  /// before, in a process that has ended.
   void claim_by(std::function<bool(const runtime::planted_death&)> claims) const;
 
-  /// Those that hang go on, and end.
+  /// Ends all hangs: the hanging actors die.
   void release() const;
 
-  /// The planted deaths that nobody has died yet, as they were written.
+  /// The planted deaths that have not struck yet, in the words of the job.
   std::vector<std::string> deaths_to_come() const;
 
-  /// Sleeps as long as the seed says. For lanes.
+  /// Sleeps for a time that the seed decides. For lanes.
   void delay_lane() const;
 
   bool delays_messages() const { return settings_.message_delay_us > 0; }
 
-  /// How long the message from one actor to another takes that leaves now, as the seed says: not
-  /// less than what is left of the one before it, so that those between two actors stay in order.
+  /// Delay of a message that leaves now. The seed decides it; it is long enough that messages
+  /// between two actors stay in order.
   std::chrono::nanoseconds message_delay(std::uint64_t from,
                                          std::uint64_t to,
                                          std::chrono::steady_clock::time_point now) const;
@@ -94,12 +92,12 @@ class fault_injector {
  private:
   struct injected_fault {
     std::string text, who = {};
-    std::uint64_t first = 1, last = 0;  ///< the steps in which it is
+    std::uint64_t first = 1, last = 0;  ///< steps
   };
-  /// The first that is to be injected; null: none.
+  /// The first fault of `who` in this step; null: none.
   const injected_fault* find(const std::string& who, std::uint64_t step) const;
 
-  /// Sleeps, if it was planted that `who` is slow there from an earlier step on.
+  /// Sleeps if `who` is slow at this moment, from this step or an earlier one on.
   void delay(const std::string& who, std::uint64_t step, runtime::moment_of_step at) const;
 
   struct death;
@@ -107,9 +105,9 @@ class fault_injector {
   bool is_claimed(const death& x) const;
   struct death {
     runtime::planted_death what;
-    int same_before = 0;  ///< of the same text
+    int same_before = 0;  ///< earlier deaths with the same text
     mutable std::atomic<bool> struck = false;
-    mutable std::atomic<bool> asked = false;  ///< to hang, and does not yet
+    mutable std::atomic<bool> asked = false;  ///< a hang that has not begun
   };
 
   runtime::fault_settings settings_;

@@ -1,4 +1,4 @@
-#include "actors/support/fault_injector.hpp"
+#include "actors/faults/fault_injector.hpp"
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/random.hpp"
@@ -18,12 +18,12 @@ std::chrono::microseconds drawn(std::uint64_t seed, std::uint64_t index, int lon
       runtime::uniform(runtime::random_key(seed, "delay", 0), index) * double(longest_us)));
 }
 
-/// Who comes to a moment by itself; others are killed there by who does.
+/// True if the actor comes to the moment itself; otherwise another one kills it there.
 bool comes_to(const runtime::planted_death& x) {
   using enum runtime::moment_of_step;
   const auto kind = x.kind();
   const auto at = x.at;
-  // Of alike replicas the first gives its state to a checkpoint.
+  // Of equal replicas the first one writes the checkpoint.
   const bool of_first = x.who.size() > kind.size() + 1 && x.who[kind.size() + 1] == '0';
   if (at == snapshot && (kind == "lane" || kind == "stage" || kind == "replica"))
     return of_first;
@@ -44,7 +44,7 @@ bool comes_to(const runtime::planted_death& x) {
   return kind == "shard_writer" && at == save;
 }
 
-/// Told to hang by whoever comes to the moment.
+/// True if another actor that comes to the moment begins the hang.
 bool is_told(const runtime::planted_death& x) {
   return x.how == runtime::death_kind::by_hanging
          && (x.kind() == "node" || (x.kind() == "supervisor" && !comes_to(x)));
@@ -57,7 +57,7 @@ fault_injector::fate fate_of(runtime::death_kind flips) {
                                                       : wrong_second_moment;
 }
 
-/// "loader" for "loader:0": there is one in a process.
+/// "loader" for "loader:0", because a process has one.
 std::string name_of(std::string who) {
   for (const auto* one : {"loader:0", "checkpointer:0", "monitor:0"})
     if (who == one)
@@ -109,7 +109,7 @@ fault_injector::fate fault_injector::pass(const std::string& who,
     return fate::lives;
   const auto name = runtime::without_tensor_zero(who);
   delay(name, step, at);
-  const bool of_others = name == "keeper";  // what it gets is of a step of another process
+  const bool of_others = name == "keeper";  // it gets steps of another process
   for (const auto& x : deaths_) {
     const auto& death = x->what;
     if (death.how == runtime::death_kind::by_delaying || (flips_bit(death.how) && !has_result))
@@ -135,7 +135,7 @@ fault_injector::fate fault_injector::pass(const std::string& who,
           kill = found->second;
       }
       if (!kill) {
-        x->struck = false;  // it is not there yet: the next who comes here
+        x->struck = false;  // the actor does not exist yet: the next call retries
         continue;
       }
       if (!is_claimed(*x))
@@ -187,7 +187,7 @@ void fault_injector::delay(const std::string& who,
     }
 }
 
-// No wait of the house: it looks as if it did something.
+// Not a wait of runtime/core/waiting.hpp: the failure detector must not see a wait.
 void fault_injector::stand_still(const death& x) const {
   released_->wait(false);
   throw std::runtime_error(fmt::format("the death planted for {}", x.what.text));
@@ -214,7 +214,7 @@ void fault_injector::claim_by(std::function<bool(const runtime::planted_death&)>
   claims_ = std::move(claims);
 }
 
-// One that was written twice strikes twice.
+// A death that is planted twice strikes twice.
 bool fault_injector::is_claimed(const death& x) const {
   std::function<bool(const runtime::planted_death&)> claims;
   {

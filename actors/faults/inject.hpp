@@ -1,0 +1,19 @@
+// Puts injected faults between the behaviours of a process and their environment.
+
+#pragma once
+
+#include "actors/faults/fault_injector.hpp"
+#include "actors/node/context.hpp"
+
+#include <memory>
+
+namespace troupe::actors {
+
+/// Wraps the message path, the transport, lanes, workers and the writing of shards. Call it once
+/// the first two are there. A transport that is set later is not wrapped.
+void inject(node_context& to, std::shared_ptr<const fault_injector> faults);
+
+/// The faults that a job asks for; none: changes nothing. Throws as fault_injector.
+void inject(node_context& to, const runtime::fault_settings& settings);
+
+}  // namespace troupe::actors
