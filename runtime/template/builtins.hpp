@@ -1,4 +1,4 @@
-// What templates find by name: filters, tests, functions, the methods of values, and operators.
+// The built-in names of templates: filters, tests, functions, methods of values, and operators.
 
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace troupe::runtime::jinja {
 
-/// The arguments of one call, by the names of its parameters. Each constructor and function throws
-/// input_error that names the call.
+/// Binds the arguments of one call to its parameters. All functions throw input_error, naming the
+/// call, for missing, unknown or mistyped arguments.
 class given_arguments {
  public:
   given_arguments(evaluator& with,
@@ -21,7 +21,7 @@ class given_arguments {
                   const arguments& given,
                   std::initializer_list<const char*> parameters);
 
-  /// nullptr where it was not given.
+  /// nullptr when the argument is not given.
   const value* operator[](std::size_t which) const {
     return found_[which] ? &*found_[which] : nullptr;
   }
@@ -46,15 +46,15 @@ value apply_filter(evaluator& with,
                    const arguments& given);
 bool apply_test(evaluator& with, const std::string& name, const value& of, const arguments& given);
 
-/// raise_exception, strftime_now, namespace, range, dict; nothing for another name.
+/// The function raise_exception, strftime_now, namespace, range or dict; nullopt for other names.
 std::optional<value> global_function(std::string_view name);
 
-/// The method of a text, dictionary or list, bound to it; nothing where its type has none of the
-/// name.
+/// The method of a text, dictionary or list, bound to the value; nullopt if its type does not have
+/// the method.
 std::optional<value> method_of(const value& of, const std::string& name);
 
-/// a + b and the other operators of two numbers, texts or lists. Throws input_error for other
-/// types, and for integers beyond 64 bits.
+/// Applies a binary operator such as a + b to two numbers, texts or lists. Throws input_error for
+/// other types, and for integers beyond 64 bits.
 value combined(evaluator& with, const std::string& by, const value& a, const value& b);
 value negated(evaluator& with, const value& a);
 
@@ -65,7 +65,7 @@ value sliced(evaluator& with,
              const std::optional<std::int64_t>& to,
              const std::optional<std::int64_t>& step);
 
-/// Fails with why `of` is undefined, where it is.
+/// Throws input_error with the reason when `of` is undefined.
 void require_defined(evaluator& with, const value& of);
 
 }  // namespace troupe::runtime::jinja

@@ -17,7 +17,7 @@ std::optional<std::int64_t> bound_of(evaluator& with, const expression* of) {
   return at.whole();
 }
 
-/// Element number `key` of `size`, from the end where it is negative.
+/// The index of element `key`, counted from the end if negative; nullopt beyond `size` elements.
 std::optional<std::size_t> place(std::int64_t key, std::int64_t size) {
   if (key < 0)
     key += size;
@@ -145,8 +145,8 @@ value evaluator::call(const value& callee, const arguments& with) {
   require_defined(*this, callee);
   const auto* function = callee.as<std::shared_ptr<const jinja::function>>();
   if (function == nullptr)
-    use.fail(fmt::format("a '{}' is called, which is no function", type_name(callee)));
-  const auto keep = *function;  // while its name may get another value
+    use.fail(fmt::format("a '{}' is called, but it is not a function", type_name(callee)));
+  const auto keep = *function;  // the call may reassign the name
   return keep->call(*this, with);
 }
 
@@ -220,7 +220,7 @@ value evaluator::loop_attribute(const std::shared_ptr<loop_state>& of, const std
     return index + 1 == size;
   if (name == "length")
     return size;
-  if (name == "depth" || name == "depth0")  // of recursive ones, which there are not
+  if (name == "depth" || name == "depth0")  // constant: recursive loops are not supported
     return std::int64_t(name == "depth");
   if (name == "previtem")
     return index > 0 ? of->items[of->index - 1] : undefined_because("there is no previous item");

@@ -7,7 +7,7 @@
 
 namespace troupe::runtime::jinja {
 
-/// A frame of its own while it lives.
+/// RAII: enters a new scope and leaves it.
 class evaluator::within {
  public:
   within(evaluator& of, std::shared_ptr<frame> outer)
@@ -177,15 +177,14 @@ void evaluator::run_generation(const statement& one) {
 void evaluator::define_macro(const statement& one) {
   auto made = std::make_shared<function>();
   made->name = one.text;
-  // Not a shared pointer: the frame holds the macro.
-  made->call
-      = [&one, where = std::weak_ptr<frame>(frame_)](evaluator& with, const arguments& given) {
-          const auto outer = where.lock();
-          if (outer == nullptr)
-            with.use.fail(fmt::format("the macro {} is called behind the block that it belongs to",
-                                      one.text));
-          return with.call_macro(one, outer, given);
-        };
+  // A weak pointer avoids a cycle: the frame holds the macro.
+  made->call = [&one, where = std::weak_ptr<frame>(frame_)](evaluator& with,
+                                                            const arguments& given) {
+    const auto outer = where.lock();
+    if (outer == nullptr)
+      with.use.fail(fmt::format("the macro {} is called after the end of its block", one.text));
+    return with.call_macro(one, outer, given);
+  };
   set(one.text, std::shared_ptr<const function>(std::move(made)));
 }
 
@@ -284,10 +283,10 @@ void evaluator::assign(const expression& target, const value& to) {
     const auto of = evaluate(*target.parts[0]);
     const auto* names = of.as<name_space*>();
     if (names == nullptr)
-      use.fail(fmt::format("an attribute of a '{}' is assigned to: only a namespace has such",
+      use.fail(fmt::format("cannot assign to an attribute of a '{}': only a namespace allows it",
                            type_name(of)));
     if (target.text.starts_with('_'))
-      use.fail(fmt::format("a namespace takes no name that begins with '_', as '{}'", target.text));
+      use.fail(fmt::format("a namespace takes no name that begins with '_': '{}'", target.text));
     (*names)->attributes[target.text] = to;
     return;
   }

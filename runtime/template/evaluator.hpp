@@ -1,4 +1,4 @@
-// Carries a tree out.
+// The evaluator: renders the syntax tree of a template.
 
 #pragma once
 
@@ -19,7 +19,7 @@ struct text_range {
   std::size_t begin, end;
 };
 
-/// One thread, one rendering.
+/// For one rendering; single-threaded.
 class evaluator {
  public:
   using variables = std::map<std::string, value, std::less<>>;
@@ -27,26 +27,26 @@ class evaluator {
   /// `given` are the variables that the template sees; `now` is the time of strftime_now.
   evaluator(meter& with, variables given, std::time_t now);
 
-  /// Writes the whole template.
+  /// Renders the whole template.
   void run(const statements& all);
 
   std::string& written() { return written_; }
-  std::vector<text_range>& generated() { return generated_; }  ///< by {% generation %}, ascending
+  std::vector<text_range>& generated() { return generated_; }  ///< {% generation %}, ascending
   std::time_t now() const { return now_; }
 
   value evaluate(const expression& of);
   value call(const value& callee, const arguments& with);
-  /// x.name and x[key] as templates mean them: what is not there is undefined.
+  /// Jinja's x.name and x[key]; undefined when missing.
   value attribute_of(const value& of, const std::string& name);
   value item_of(const value& of, const value& key);
-  /// A namespace, which lives as long as the evaluator.
+  /// Creates a namespace, owned by the evaluator.
   value make_name_space();
 
   meter& use;
 
  private:
   enum class flow { on, breaks, continues };
-  /// The variables of one for, macro or block; those of `outer` are seen through it.
+  /// The scope of a for, macro or block; lookups continue in `outer`.
   struct frame {
     std::shared_ptr<frame> outer;
     std::vector<std::pair<std::string, value>> names;

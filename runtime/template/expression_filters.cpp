@@ -1,4 +1,4 @@
-// The part of the expression parser that filters and tests have, and what is assigned to.
+// The expression parser's functions for filters, tests and targets of assignments.
 
 #include "runtime/template/builtins.hpp"
 #include "runtime/template/expression_parser.hpp"

@@ -18,14 +18,14 @@ bool is_one_of(const std::array<std::string_view, Count>& all, std::string_view 
 
 constexpr std::array<std::string_view, 6> comparisons = {"==", "!=", "<", "<=", ">", ">="};
 
-/// Python's methods that templates could ask for, and that are not supported.
+/// Unsupported methods of Python.
 constexpr std::array<std::string_view, 20> other_methods
     = {"casefold",   "center",           "encode",      "expandtabs", "format",
        "format_map", "fromkeys",         "isascii",     "isdecimal",  "isidentifier",
        "isnumeric",  "istitle",          "isprintable", "maketrans",  "swapcase",
        "translate",  "as_integer_ratio", "bit_length",  "is_integer", "hex"};
 
-/// Functions of Jinja that are not supported.
+/// Unsupported functions of Jinja.
 constexpr std::array<std::string_view, 6> other_functions
     = {"caller", "cycler", "joiner", "lipsum", "self", "super"};
 

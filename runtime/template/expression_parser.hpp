@@ -1,4 +1,5 @@
-// Expressions, by Jinja's grammar: what binds loosest first.
+// A recursive-descent parser of expressions in Jinja's grammar; the private functions are in order
+// of ascending precedence.
 
 #pragma once
 
@@ -17,12 +18,13 @@ class expression_parser {
       : name_(name), tokens_(std::move(tokens)) {}
 
  protected:
-  /// Several with commas between are a tuple. `conditional`: may be a if b else c.
+  /// Expressions separated by commas are a tuple. `conditional`: allows "a if b else c".
   expression_pointer tuple(bool conditional = true);
   expression_pointer whole(bool conditional = true);
-  /// | name(...) | ... behind `to`, which is nullptr in a block; `begun`: without the first |.
+  /// Parses "| name(...) | ..." after `to`, which is nullptr in a block. `begun`: the first | is
+  /// already read.
   expression_pointer filters(expression_pointer to, bool begun);
-  /// What is assigned to: a name, several with commas between, or name.attribute.
+  /// The target of an assignment: a name, several names separated by commas, or name.attribute.
   expression_pointer target(bool attributes);
 
   const token& now() const { return tokens_[at_]; }
@@ -39,12 +41,12 @@ class expression_parser {
   [[noreturn]] void fail(int line, const std::string& what) const;
   [[noreturn]] void unexpected(std::string_view wanted) const;
   expression_pointer make(expression_kind kind, int line, std::string text = {}) const;
-  /// Adds a part, within maximum_depth.
+  /// Adds a part. Throws beyond maximum_depth.
   void add(expression& to, expression_pointer part) const;
 
   class level;
 
-  /// Names that have been read: a macro asks for varargs and kwargs.
+  /// Uses of the names varargs and kwargs so far, to detect them in a macro.
   int varargs_ = 0, kwargs_ = 0;
 
  private:
@@ -79,7 +81,7 @@ class expression_parser {
   int depth_ = 0;
 };
 
-/// One level of nesting deeper while it lives, so that the parser's own calls stay bounded.
+/// RAII: counts one level of nesting, to bound the recursion of the parser.
 class expression_parser::level {
  public:
   explicit level(expression_parser& of);

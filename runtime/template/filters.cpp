@@ -1,4 +1,4 @@
-// What stands behind |: texts and numbers. filters_of_lists.cpp has the others.
+// Filters of texts and numbers. filters_of_lists.cpp has the other filters.
 
 #include "runtime/template/filters.hpp"
 
@@ -71,7 +71,7 @@ value indent(evaluator& with, const value& to, const arguments& given) {
                       ? *got[0]->text()
                       : repeat_text(with, " ", got.whole(0, 4));
   const bool blank = got.truth(2, false);
-  const auto text = text_of(with.use, to) + "\n";  // as Jinja, so that the last line end counts
+  const auto text = text_of(with.use, to) + "\n";  // as in Jinja, to keep a final line end
   with.use.look_at(text.size());
   std::string out = got.truth(1, false) ? by : "";
   bool first = true;
@@ -84,8 +84,8 @@ value indent(evaluator& with, const value& to, const arguments& given) {
   return out;
 }
 
-/// Without the underscores that Python allows, each between two digits; nothing: there are others.
-/// `letters`: those are digits, too.
+/// Removes underscores between two digits, which Python allows; nullopt for other underscores.
+/// `letters`: letters count as digits.
 std::optional<std::string> without_underscores(std::string_view text, bool letters) {
   std::string out;
   const auto is_digit = [&](std::size_t i) {
@@ -129,7 +129,7 @@ std::optional<double> parsed_real(std::string_view text) {
     ++begin;
   double out = 0;
   const auto read = std::from_chars(begin, end, out);
-  if (begin == end || read.ptr != end || end[-1] == ')')  // of nan(...)
+  if (begin == end || read.ptr != end || end[-1] == ')')  // nan(...)
     return std::nullopt;
   if (read.ec == std::errc::result_out_of_range)
     return std::strtod(begin, nullptr);  // infinity, or 0
@@ -205,7 +205,7 @@ value round_number(evaluator& with, const value& to, const arguments& given) {
     return *to.whole();
   if (!std::isfinite(x))
     return x;
-  // What is printed is rounded as Python rounds, by the digits of the exact number.
+  // Printing rounds like Python: by the digits of the exact number.
   return std::strtod(fmt::format("{:.{}f}", x, int(precision)).c_str(), nullptr);
 }
 
@@ -241,7 +241,7 @@ value safe(evaluator& with, const value& to, const arguments& given) {
   return value::marked(text_of(with.use, to));
 }
 
-/// |format, as Python's %: of its conversions those that templates use.
+/// |format, like Python's %, with the conversions that templates use.
 value format_text(evaluator& with, const value& to, const arguments& given) {
   if (!given.named.empty())
     with.use.fail("|format takes no arguments by name here");
@@ -261,7 +261,7 @@ value format_text(evaluator& with, const value& to, const arguments& given) {
     if (how != 's' && how != 'r' && how != 'd')
       with.use.fail("|format supports %s, %r, %d and %% only");
     if (used == given.positional.size())
-      with.use.fail("|format has fewer arguments than its text asks for");
+      with.use.fail("|format has fewer arguments than its text needs");
     const auto& one = given.positional[used++];
     if (how == 'd' && !one.whole())
       with.use.fail(fmt::format("|format: %d of a '{}'", type_name(one)));
@@ -270,7 +270,7 @@ value format_text(evaluator& with, const value& to, const arguments& given) {
                         : fmt::format("{}", *one.whole());
   }
   if (used != given.positional.size())
-    with.use.fail("|format has more arguments than its text asks for");
+    with.use.fail("|format has more arguments than its text needs");
   with.use.make_text(out.size());
   return out;
 }

@@ -1,4 +1,4 @@
-// The filters, in two sources.
+// The tables of filters, implemented in filters.cpp and filters_of_lists.cpp.
 
 #pragma once
 
@@ -16,7 +16,7 @@ using filter_table = std::map<std::string, filter, std::less<>>;
 filter_table filters_of_texts();
 filter_table filters_of_lists();
 
-/// A text so many times; none where `times` is negative.
+/// Repeats a text; empty if `times` is negative.
 std::string repeat_text(evaluator& with, std::string_view text, std::int64_t times);
 
 }  // namespace troupe::runtime::jinja

@@ -1,4 +1,4 @@
-// The filters that take a list, or whatever has elements.
+// Filters of lists and other values with elements.
 
 #include "runtime/template/filters.hpp"
 #include "runtime/template/text.hpp"
@@ -9,7 +9,7 @@
 namespace troupe::runtime::jinja {
 namespace {
 
-/// "a.b" or 3 of an element, as Jinja's `attribute` arguments mean it.
+/// Resolves an `attribute` argument of Jinja, such as "a.b" or 3, on an element.
 value attribute_path(evaluator& with, const value& of, const value& path) {
   if (path.whole())
     return with.item_of(of, path);
@@ -38,7 +38,7 @@ value folded(evaluator& with, const value& of) {
   return lower(*of.text());
 }
 
-/// What elements are compared by: themselves or their attribute, without case unless it matters.
+/// The sort key: the element or its attribute, case-folded unless `case_matters`.
 value sort_key(evaluator& with, const value& item, const value* attribute, bool case_matters) {
   if (attribute == nullptr || attribute->is<none>())
     return case_matters ? item : folded(with, item);
@@ -61,7 +61,7 @@ struct keyed {
   value key, item;
 };
 
-/// Merge sort: an order that contradicts itself (of nan) cannot lead it astray.
+/// A merge sort: stays within bounds even for an inconsistent order (nan).
 void sort_keyed(evaluator& with, std::vector<keyed>& all, bool backwards) {
   std::vector<keyed> from = std::move(all), to(from.size());
   const auto before = [&](const keyed& a, const keyed& b) {
@@ -174,7 +174,7 @@ value join(evaluator& with, const value& to, const arguments& given) {
   return out;
 }
 
-/// As these filters of Jinja go through what is false, none for instance: not at all.
+/// The elements, or nothing for a false value such as none, as in these filters of Jinja.
 values elements_or_none(evaluator& with, const value& of) {
   return truth(of) ? elements_of(with.use, of) : values();
 }
@@ -199,7 +199,8 @@ value map(evaluator& with, const value& to, const arguments& given) {
   return make_sequence(with.use, std::move(out), form::generator);
 }
 
-/// |select and its kin: those whose test gives `wanted`; `by`: of an attribute, the first argument.
+/// |select, |reject, |selectattr, |rejectattr: keeps elements if the test gives `wanted`. `by`:
+/// tests the attribute named by the first argument.
 value chosen(evaluator& with, const value& to, const arguments& given, bool by, bool wanted) {
   auto rest = given;
   value path;
@@ -233,7 +234,7 @@ value list(evaluator& with, const value& to, const arguments& given) {
 value items(evaluator& with, const value& to, const arguments& given) {
   const given_arguments got(with, "|items", given, {});
   if (to.dict() == nullptr && !to.is<undefined>())
-    with.use.fail(fmt::format("|items of a '{}': only a dict has such", type_name(to)));
+    with.use.fail(fmt::format("|items of a '{}': only a dict has items", type_name(to)));
   values out;
   if (to.dict() != nullptr)
     for (const auto& [key, is] : to.dict()->items)

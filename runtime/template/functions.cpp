@@ -9,9 +9,9 @@
 namespace troupe::runtime::jinja {
 namespace {
 
-constexpr std::size_t most_of_range = 100'000;  // as Jinja's sandbox
+constexpr std::size_t most_of_range = 100'000;  // as in Jinja's sandbox
 
-/// The end of what was rendered, for a message.
+/// The end of the rendered text, for a message.
 std::string tail_of(const std::string& written) {
   constexpr std::size_t most = 200;
   auto from = written.size() > most ? written.size() - most : 0;
@@ -29,7 +29,7 @@ value raise(evaluator& with, const arguments& given) {
                             tail_of(with.written())));
 }
 
-/// A format of Python's datetime.now(), which knows no zone, for strftime.
+/// Converts a format for Python's datetime.now(), which has no time zone, for strftime.
 std::string without_zone(const std::string& format) {
   std::string out;
   for (std::size_t i = 0; i < format.size(); ++i) {
@@ -37,7 +37,7 @@ std::string without_zone(const std::string& format) {
     if (how == '\0')
       out += format[i];
     else if (how == 'f')
-      out += "000000";  // the time is known in seconds
+      out += "000000";  // the time has a resolution of seconds
     else if (how != 'z' && how != 'Z')
       out.append({'%', how});
   }
@@ -52,7 +52,7 @@ value time_now(evaluator& with, const arguments& given) {
   const auto now = with.now();
   std::tm parts = {};
   if (::localtime_r(&now, &parts) == nullptr)
-    with.use.fail("the time cannot be told");
+    with.use.fail("the local time is not available");
   with.use.make_text(format.size() * 64);
   std::string out(format.size() * 64 + 64, '\0');
   out.resize(std::strftime(out.data(), out.size(), format.c_str(), &parts));
@@ -66,8 +66,8 @@ value name_space_of(evaluator& with, const arguments& given) {
   auto& names = (*out.as<name_space*>())->attributes;
   const auto add = [&](const std::string& name, const value& to) {
     if (name.starts_with('_'))
-      with.use.fail(fmt::format("a namespace takes no name that begins with '_', as '{}'", name));
-    with.use.step(8);  // what it takes stays until the end
+      with.use.fail(fmt::format("a namespace takes no name that begins with '_': '{}'", name));
+    with.use.step(8);  // the memory is kept until the end
     names[name] = to;
   };
   for (const auto& from : given.positional) {

@@ -8,7 +8,7 @@ jinja_template::jinja_template(std::string_view source, std::string name, const 
     : name_(std::move(name)), may_(may) {
   if (source.size() > may_.source)
     throw input_error(
-        "{} has {} bytes: a template may have {} at most", name_, source.size(), may_.source);
+        "{} has {} bytes: the maximum for a template is {}", name_, source.size(), may_.source);
   tree_ = std::make_shared<const jinja::statements>(
       jinja::parse(jinja::tokens_of(source, name_), name_));
 }

@@ -1,10 +1,10 @@
-// A Jinja template of the kind that turns a conversation into a prompt: the part of Jinja2 that
-// such templates use, set up as transformers does (trim_blocks, lstrip_blocks, an immutable
-// sandbox, break and continue, {% generation %}). docs/formats/chat_template.md says what is
-// supported. Nothing here knows what a conversation or a tokenizer is.
+// A Jinja template for chat prompts: the subset of Jinja2 that chat templates use, configured as in
+// Hugging Face Transformers (trim_blocks, lstrip_blocks, an immutable sandbox, break and continue,
+// {% generation %}). Supported constructs: docs/formats/chat_template.md. Independent of
+// conversations and tokenizers.
 //
-// Templates come from strangers: whatever one says, reading and rendering it end within
-// jinja::limits, touch no file, and change nothing but what they return.
+// Templates are untrusted input: parsing and rendering end within jinja::limits, access no files,
+// and have no side effects.
 
 #pragma once
 
@@ -24,17 +24,16 @@ struct rendered_template {
   std::vector<jinja::text_range> generations;  ///< bytes of {% generation %} blocks, ascending
 };
 
-/// Every const method may be called from several threads at once.
+/// Const methods may be called from several threads at once.
 class jinja_template {
  public:
-  /// `name` is how messages call it, "the chat template 'DIR/chat_template.jinja'" for instance.
-  /// Throws input_error that names the construct and its line for what is no template, or not
-  /// supported.
+  /// `name` is used in messages, for example "the chat template 'DIR/chat_template.jinja'". Throws
+  /// input_error with the construct and its line for invalid or unsupported templates.
   jinja_template(std::string_view source, std::string name, const jinja::limits& may = {});
 
-  /// `variables`: an object, the names that the template sees; `now`: the time of strftime_now,
-  /// told in the local time zone. Throws input_error that names the line: for what Jinja refuses,
-  /// for raise_exception with its message, and beyond the limits.
+  /// `variables`: an object with the variables of the template; `now`: the time of strftime_now,
+  /// printed in the local time zone. Throws input_error with the line for errors of Jinja, for
+  /// raise_exception (with its message), and beyond the limits.
   rendered_template render(const nlohmann::ordered_json& variables, std::time_t now) const;
 
   const std::string& name() const { return name_; }

@@ -53,7 +53,7 @@ class lexer {
     go_to(source_.size() - left.size());
   }
 
-  /// Text up to the next tag, and this tag.
+  /// Reads the text up to the next tag, and this tag.
   void text() {
     auto open = at_;
     for (;; ++open) {
@@ -82,7 +82,7 @@ class lexer {
       add(token_kind::text, std::string(text));
   }
 
-  /// What of [from, to) stays before a tag with this sign.
+  /// The part of [from, to) that remains before a tag with this sign.
   std::string_view before_tag(std::size_t from, std::size_t to, char sign, bool output) const {
     const auto text = std::string_view(source_).substr(from, to - from);
     if (sign == '-')
@@ -94,7 +94,7 @@ class lexer {
     return whole_line && is_blank(text.substr(line)) ? text.substr(0, line) : text;
   }
 
-  /// Behind the end of a tag. `trims`: a newline behind it belongs to it.
+  /// Skips white space after a tag. `trims`: drops a newline.
   void after_tag(char sign, bool trims) {
     if (sign == '-')
       return skip_space();
@@ -111,7 +111,7 @@ class lexer {
     after_tag(sign, true);
   }
 
-  /// {% raw %} ... {% endraw %}; false when it is another tag.
+  /// Reads {% raw %} ... {% endraw %}; false for another tag.
   bool raw() {
     const auto begin = at_;
     const auto line = line_;
@@ -211,10 +211,10 @@ class lexer {
   void number() {
     if (source_[at_] == '0' && at_ + 1 < source_.size()
         && std::string_view("xXoObB").find(source_[at_ + 1]) != std::string_view::npos)
-      fail("numbers are read in decimal only");
+      fail("only decimal numbers are supported");
     auto end = digits(at_);
     bool real = false;
-    const bool after_dot = at_ > 0 && source_[at_ - 1] == '.';  // a.0.1
+    const bool after_dot = at_ > 0 && source_[at_ - 1] == '.';  // a.0.1 has two subscripts
     if (!after_dot && end + 1 < source_.size() && source_[end] == '.'
         && is_digit(source_[end + 1])) {
       end = digits(end + 1);
@@ -259,7 +259,7 @@ class lexer {
     return out;
   }
 
-  /// What follows a backslash, at `i`, which is left at its last byte.
+  /// Reads the escape after a backslash; `i` moves from its first to its last byte.
   void escape(std::string& out, std::string_view written, std::size_t& i) const {
     constexpr std::string_view letters = "abfnrtv\\'\"", meanings = "\a\b\f\n\r\t\v\\'\"";
     const char c = written[i];
@@ -294,7 +294,7 @@ class lexer {
     const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), code, base);
     if (digits.size() != count || read.ec != std::errc() || read.ptr != digits.data() + count
         || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-      fail(fmt::format("a string has an escape that is no character, '{}'", digits));
+      fail(fmt::format("a string has an escape that is not a character, '{}'", digits));
     append_character(out, code);
     i += count;
   }
@@ -308,12 +308,12 @@ class lexer {
         size = 2;
     if (size == 0)
       fail(c >= 0 ? fmt::format("'{}' has no meaning here", c)
-                  : "a character beyond ASCII stands outside of strings");
+                  : "a non-ASCII character is outside of a string");
     if (size == 1 && (c == '(' || c == '[' || c == '{'))
       brackets.push_back(c == '(' ? ')' : c == '[' ? ']' : '}');
     if (size == 1 && (c == ')' || c == ']' || c == '}')) {
       if (brackets.empty() || brackets.back() != c)
-        fail(brackets.empty() ? fmt::format("'{}' closes no bracket", c)
+        fail(brackets.empty() ? fmt::format("'{}' has no opening bracket", c)
                               : fmt::format("'{}' where '{}' is expected", c, brackets.back()));
       brackets.pop_back();
     }

@@ -1,6 +1,6 @@
-// A template as tokens, by Jinja's rules with trim_blocks and lstrip_blocks on and
-// keep_trailing_newline off: the newline behind a block tag and the blanks before one that begins
-// its line are not part of the text; a '-' in a tag drops all white space on its side, a '+' none.
+// The lexer: splits a template into tokens by Jinja's rules with trim_blocks and lstrip_blocks on
+// and keep_trailing_newline off. It drops the newline after a block tag, and the blanks before a
+// block tag that begins a line. A '-' in a tag drops all white space on its side; a '+' keeps it.
 
 #pragma once
 
@@ -18,7 +18,7 @@ enum class token_kind {
   block,       ///< {%
   block_end,   ///< %}
   name,
-  string,   ///< its value, escapes read
+  string,   ///< the value, with escapes resolved
   integer,  ///< as written
   real,     ///< as written
   mark,     ///< an operator or a bracket
@@ -31,8 +31,8 @@ struct token {
   int line;
 };
 
-/// The last token is `end`. Comments are left out. `name` is how messages call the template. Throws
-/// input_error for what is no template.
+/// The last token is `end`. Skips comments. `name` is the template's name in messages. Throws
+/// input_error for an invalid template.
 std::vector<token> tokens_of(std::string_view source, const std::string& name);
 
 }  // namespace troupe::runtime::jinja

@@ -1,4 +1,5 @@
-// What a template from a stranger may use, and where it stands when it is refused.
+// The meter of one rendering: limits the work and memory of an untrusted template, and throws
+// errors with the current line.
 
 #pragma once
 
@@ -9,25 +10,25 @@
 
 namespace troupe::runtime::jinja {
 
-/// A template that goes beyond one of these is refused with input_error.
+/// Beyond one of these limits, a template fails with input_error.
 struct limits {
   std::size_t source = std::size_t{1} << 20;  ///< bytes of the template
-  std::uint64_t steps = 10'000'000;  ///< expressions, elements and 64ths of bytes looked at
-  std::size_t text = std::size_t{256} << 20;   ///< bytes of all texts and lists made on the way
+  std::uint64_t steps = 10'000'000;  ///< expressions, elements and units of 64 bytes processed
+  std::size_t text = std::size_t{256} << 20;   ///< bytes of all texts and lists created
   std::size_t output = std::size_t{64} << 20;  ///< bytes of the result
 };
 
-/// Of the tree of a template and of values; and of what is being carried out at once.
+/// Maximum depth of syntax trees and values; maximum depth of recursion during evaluation.
 inline constexpr int maximum_depth = 200, maximum_calls = 500;
 
-/// One thread, one rendering.
+/// For one rendering; single-threaded. Call the functions before the work that they count.
 class meter {
  public:
   meter(const std::string& name, const limits& may) : name_(name), may_(may) {}
 
-  int line = 1;  ///< of what is being evaluated
+  int line = 1;  ///< the line being evaluated
 
-  /// Throws input_error that names the template and the line.
+  /// Throws input_error with the template and the line.
   [[noreturn]] void fail(const std::string& what) const {
     throw input_error("{}, line {}: {}", name_, line, what);
   }
@@ -35,11 +36,10 @@ class meter {
   void step(std::uint64_t count = 1) {
     steps_ += count;
     if (steps_ > may_.steps)
-      fail(fmt::format("the template is given up after {} steps: it repeats itself too often",
-                       may_.steps));
+      fail(fmt::format("the template takes more than {} steps: it repeats too often", may_.steps));
   }
 
-  /// A text of so many bytes is about to be made.
+  /// Counts a new text.
   void make_text(std::size_t bytes) {
     text_ += bytes;
     if (text_ > may_.text || bytes > may_.text)
@@ -47,7 +47,7 @@ class meter {
     step(1 + bytes / 64);
   }
 
-  /// So many elements of a list are about to be made.
+  /// Counts a new list of `count` elements.
   void make_elements(std::size_t count) {
     constexpr std::size_t bytes = 40, of_list = 128;
     if (count > may_.text)
@@ -58,13 +58,13 @@ class meter {
     step(1 + count);
   }
 
-  /// A text of so many bytes is about to be made that is an element of a list.
+  /// Counts a new text that is an element of a list.
   void make_part(std::size_t bytes) {
     constexpr std::size_t of_text = 100;
     make_text(bytes + of_text);
   }
 
-  /// The characters of so many bytes are about to be looked at one by one.
+  /// Counts a scan of a text by characters.
   void look_at(std::size_t bytes) { step(1 + bytes / 8); }
 
   void write(std::size_t before, std::size_t bytes) const {
@@ -72,13 +72,13 @@ class meter {
       fail(fmt::format("the template writes more than {} MiB", may_.output >> 20));
   }
 
-  /// One level deeper while it lives.
+  /// RAII: counts one level of recursion.
   class level {
    public:
     explicit level(meter& of) : of_(of) {
       if (++of_.depth_ > maximum_calls) {
         --of_.depth_;
-        of_.fail(fmt::format("more than {} levels within each other", maximum_calls));
+        of_.fail(fmt::format("more than {} nested levels", maximum_calls));
       }
     }
     ~level() { --of_.depth_; }

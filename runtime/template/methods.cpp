@@ -70,7 +70,7 @@ value split_at(evaluator& with,
                bool from_right) {
   if (mark.empty())
     with.use.fail("split() by an empty text");
-  // From the right: of the text backwards.
+  // From the right: splits the reversed text.
   const auto turned = [from_right](std::string_view x) {
     return from_right ? std::string(x.rbegin(), x.rend()) : std::string(x);
   };
@@ -102,7 +102,7 @@ value split_by(evaluator& with, const value& of, const arguments& given, bool fr
   return split_at(with, text, got.text(0), most, from_right);
 }
 
-/// The characters [start, end) of a search, as bytes.
+/// The byte range of a search's characters [start, end).
 std::pair<std::size_t, std::size_t> stretch(std::string_view text,
                                             const given_arguments& got,
                                             std::size_t first) {
@@ -129,7 +129,7 @@ value find_in(evaluator& with, const value& of, const arguments& given, bool las
     return std::int64_t{-1};
   const auto inside = text.substr(begin, end - begin);
   if (last)
-    with.use.make_text(text.size() + part.size());  // last_of turns both
+    with.use.make_text(text.size() + part.size());  // last_of reverses both
   const auto at = last ? last_of(inside, part) : first_of(inside, part);
   if (at == std::string_view::npos)
     return std::int64_t{-1};
@@ -147,7 +147,7 @@ bool has_affix(evaluator& with, std::string_view text, const value& affix, bool 
   with.use.step(1 + (affix.text() == nullptr ? 0 : affix.text()->size() / 64));
   if (affix.text() == nullptr)
     with.use.fail(
-        fmt::format("startswith() and endswith() need a str or a tuple of such, not a "
+        fmt::format("startswith() and endswith() need a str or a tuple of str, not a "
                     "'{}'",
                     type_name(affix)));
   return at_end ? text.ends_with(*affix.text()) : text.starts_with(*affix.text());
@@ -265,7 +265,7 @@ value padded(evaluator& with, const value& of, const arguments& given, bool left
   const auto& text = *of.text();
   const std::string fill = got[1] != nullptr ? got.text(1) : zeros ? "0" : " ";
   if (length(fill) != 1)
-    with.use.fail("a text is filled up with one character");
+    with.use.fail("a text is padded with exactly one character");
   const auto missing = got.whole(0, 0) - std::int64_t(length(text));
   const auto more = repeat_text(with, fill, missing);
   const bool sign = zeros && !text.empty() && (text[0] == '-' || text[0] == '+');
@@ -294,7 +294,7 @@ value got_from(evaluator& with, const value& of, const arguments& given) {
 }
 
 value changes(evaluator& with, const value& of, const arguments&) {
-  with.use.fail(fmt::format("a '{}' cannot be changed: put another together, or use a namespace",
+  with.use.fail(fmt::format("a '{}' cannot be changed: build another one, or use a namespace",
                             type_name(of)));
 }
 
@@ -307,7 +307,7 @@ value same(evaluator&, const value& of, const arguments&) {
     (void)with, (void)given;                                              \
     return result;                                                        \
   }
-/// Of a text, without arguments.
+/// A method of str without arguments.
 #define TROUPE_JINJA_TEXT(result)                                         \
   [](evaluator& with, const value& of, const arguments& given) -> value { \
     const given_arguments got(with, "a method of str", given, {});        \

@@ -79,7 +79,7 @@ value of_reals(evaluator& with, const std::string& by, double a, double b) {
   if (by == "**") {
     const auto out = std::pow(a, b);
     if (!std::isfinite(out) && std::isfinite(a) && std::isfinite(b))
-      with.use.fail("a power is no number");
+      with.use.fail("a power is not a number");
     return out;
   }
   if (b == 0)
@@ -120,7 +120,7 @@ bool is_repeatable(const value& of) {
   return of.text() != nullptr || of.has_form(form::list) || of.has_form(form::tuple);
 }
 
-/// A text as it is added to one that |safe has marked.
+/// Escapes a text for HTML before it is added to a text marked by |safe.
 std::string escaped(evaluator& with, const value& of) {
   if (of.is_marked())
     return *of.text();
@@ -153,7 +153,7 @@ std::string escaped(evaluator& with, const value& of) {
   return out;
 }
 
-/// Nothing when the two cannot be put together.
+/// nullopt when the two cannot be concatenated.
 std::optional<value> concatenated(evaluator& with, const value& a, const value& b) {
   if (const auto* x = a.text(), *y = b.text(); x != nullptr && y != nullptr) {
     with.use.make_text(x->size() + y->size());
@@ -171,7 +171,7 @@ std::optional<value> concatenated(evaluator& with, const value& a, const value& 
   return std::nullopt;
 }
 
-/// The indices that a slice takes of `size` elements.
+/// The indices that a slice selects from `size` elements.
 std::vector<std::size_t> indices(evaluator& with,
                                  std::int64_t size,
                                  std::optional<std::int64_t> from,

@@ -9,7 +9,7 @@
 namespace troupe::runtime::jinja {
 namespace {
 
-/// Tags of Jinja that chat templates do without: other files, or too rare.
+/// Unsupported tags of Jinja: they read other files, or are rare in chat templates.
 constexpr std::array<std::string_view, 13> other_tags = {"extends",
                                                          "include",
                                                          "import",
@@ -38,8 +38,8 @@ class statement_parser : private expression_parser {
  private:
   using names = std::initializer_list<std::string_view>;
 
-  /// Up to a tag that begins with one of `ends`, whose name is left to be read; of none, to the
-  /// end.
+  /// Parses up to a tag named in `ends`, and leaves its name unread. If `ends` is empty, parses up
+  /// to the end.
   statements body(names ends) {
     const level deeper(*this);
     statements out;
@@ -88,7 +88,7 @@ class statement_parser : private expression_parser {
       return generation(line);
     if (name == "break" || name == "continue") {
       if (loops_ == 0)
-        fail(line, fmt::format("{{% {} %}} stands outside of a for", name));
+        fail(line, fmt::format("{{% {} %}} is outside of a for", name));
       return {.kind = name == "break" ? statement_kind::break_loop : statement_kind::continue_loop,
               .line = line};
     }
@@ -152,7 +152,7 @@ class statement_parser : private expression_parser {
     return out;
   }
 
-  /// What does not go to the result at once: no loop outside is left from here.
+  /// Parses a body whose output is buffered. It cannot break or continue an outer loop.
   statements buffered(std::string_view end) {
     const auto loops = std::exchange(loops_, 0);
     ++buffers_;

@@ -1,5 +1,5 @@
-// From tokens to a tree. Constructs, filters, tests and methods that are not supported are refused
-// here, by name and line, whether they would be reached or not.
+// The parser: builds a syntax tree from tokens. Refuses unsupported constructs, filters, tests and
+// methods with name and line, even in code that never runs.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// What stands behind `is`.
+// The tests of the operator `is`.
 
 #include "runtime/template/builtins.hpp"
 #include "runtime/template/text.hpp"
@@ -17,7 +17,7 @@ const value& other(evaluator& with, const arguments& given) {
 std::int64_t whole_of(evaluator& with, const value& of) {
   require_defined(with, of);
   if (!of.whole())
-    with.use.fail(fmt::format("a test of integers meets a '{}'", type_name(of)));
+    with.use.fail(fmt::format("a test of integers needs an integer, not a '{}'", type_name(of)));
   return *of.whole();
 }
 

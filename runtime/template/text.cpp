@@ -38,7 +38,7 @@ bool is_letter(char32_t c) {
   return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
 }
 
-/// What a character becomes: one, or two, the second of which is 0 where there is none.
+/// The one or two characters that a character maps to; the second is 0 if there is only one.
 using mapped_character = std::array<char32_t, 2>;
 
 constexpr char32_t sharp_s = 0xdf, capital_i_with_dot = 0x130, dot_above = 0x307;
@@ -91,7 +91,7 @@ bool can_be_printed(char32_t c) {
   }
 }
 
-/// A backslash, x, u or U, and 2, 4 or 8 hexadecimal digits.
+/// Appends \xHH, \uHHHH or \UHHHHHHHH; `how` is x, u or U.
 void append_escape(std::string& to, char how, char32_t character) {
   constexpr std::string_view digits = "0123456789abcdef";
   (to += '\\') += how;
@@ -99,7 +99,7 @@ void append_escape(std::string& to, char how, char32_t character) {
     to += digits[(character >> shift) & 0xf];
 }
 
-/// Hands a text on in pieces, so that it is counted before it has grown.
+/// Passes a text on in pieces, so that the sink can count it before it is complete.
 struct pieces {
   explicit pieces(const text_sink& sink) : to(sink) {}
   void pass_on() {

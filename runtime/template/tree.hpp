@@ -1,4 +1,4 @@
-// A template that has been read: what the evaluator walks.
+// The syntax tree of a template. The comments list the members that each kind uses.
 
 #pragma once
 
@@ -22,7 +22,7 @@ enum class expression_kind {
   dict,         ///< parts: key, value, key, value
   attribute,    ///< parts[0].text
   item,         ///< parts[0][parts[1]]
-  slice,        ///< parts[0][parts[1]:parts[2]:parts[3]], nullptr for what is not given
+  slice,        ///< parts[0][parts[1]:parts[2]:parts[3]], nullptr for omitted parts
   call,         ///< parts[0](parts[1], ..., named)
   filter,       ///< parts[0] | text(parts[1], ..., named); parts[0] is nullptr in {% filter %}
   test,         ///< parts[0] is text(parts[1], ..., named)
@@ -55,18 +55,18 @@ enum class statement_kind {
   for_loop,      ///< for target in first if second: body, else: otherwise
   condition,     ///< branches, else: otherwise
   set,           ///< target = first
-  set_block,     ///< target = body, through first where there is one: filters
+  set_block,     ///< target = body, through the filters `first` unless it is nullptr
   macro,         ///< text(parameters): body
-  filter_block,  ///< body through first
-  with,          ///< targets of branches: assignments; body
-  generation,    ///< body: tokens of the assistant
+  filter_block,  ///< body through the filters `first`
+  with,          ///< assignments; body
+  generation,    ///< body: the text of the assistant
   break_loop,
   continue_loop,
 };
 
 struct parameter {
   std::string name;
-  expression_pointer otherwise;  ///< nullptr: undefined when it is not given
+  expression_pointer otherwise;  ///< default value; nullptr: undefined
 };
 
 struct branch {
@@ -87,7 +87,7 @@ struct statement {
   std::vector<assignment> assignments = {};
   std::vector<parameter> parameters = {};
   statements body = {}, otherwise = {};
-  bool takes_more = false, takes_more_named = false;  ///< of a macro: uses varargs, kwargs
+  bool takes_more = false, takes_more_named = false;  ///< the macro uses varargs, kwargs
 };
 
 }  // namespace troupe::runtime::jinja

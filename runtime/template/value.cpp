@@ -138,7 +138,7 @@ std::string key_text(meter& use, const value& key) {
     }
     return out;
   }
-  use.fail(fmt::format("a '{}' cannot be a key or be looked for among keys", type_name(key)));
+  use.fail(fmt::format("a '{}' cannot be a key of a dict", type_name(key)));
 }
 
 const char* type_name(const value& of) {
@@ -284,8 +284,8 @@ values elements_of(meter& use, const value& of) {
   if (of.is<undefined>())
     return out;
   if (const auto* loop = of.as<std::shared_ptr<loop_state>>(); loop != nullptr)
-    use.fail("going through `loop` itself is not supported");
-  use.fail(fmt::format("a '{}' has no elements to go through", type_name(of)));
+    use.fail("iterating over `loop` itself is not supported");
+  use.fail(fmt::format("a '{}' has no elements to iterate over", type_name(of)));
 }
 
 std::int64_t size_of(meter& use, const value& of) {

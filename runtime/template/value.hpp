@@ -1,4 +1,4 @@
-// What a template computes with: Python's values, as far as Jinja's chat templates need them.
+// The values of a template: the subset of Python's values that chat templates need.
 
 #pragma once
 
@@ -24,13 +24,12 @@ class value;
 
 struct none {};
 
-/// A variable or element that is not there. Using it beyond printing and asking is an error: `why`.
+/// A missing variable or element. It can be printed and tested; any other use fails with `why`.
 struct undefined {
   std::shared_ptr<const std::string> why;
 };
 
-/// A list and what behaves like one. `generator`: of a filter such as map, used up when it has been
-/// gone through once.
+/// Kinds of sequences. `generator`: the result of a filter such as map, which can be iterated once.
 enum class form { list, tuple, range, keys, values, items, generator };
 
 struct sequence;
@@ -39,8 +38,9 @@ struct name_space;
 struct loop_state;
 struct function;
 
-/// Immutable but for namespaces and generators, as in the sandbox of transformers. Values of a
-/// template are shared by threads; those of a rendering stay in its thread.
+/// A value. Immutable except for namespaces and generators, as in the sandbox of Hugging Face
+/// Transformers. Constants of a template are shared by threads; other values stay in the thread of
+/// their rendering.
 class value {
  public:
   using sequence_pointer = std::shared_ptr<const sequence>;
@@ -56,7 +56,7 @@ class value {
   value(std::string x) : is_(std::make_shared<const std::string>(std::move(x))) {}
   value(std::string_view x) : value(std::string(x)) {}
   value(const char*) = delete;
-  /// A text that |safe has marked, Jinja's Markup: what is added to it is escaped for HTML.
+  /// A text marked by |safe, Jinja's Markup: concatenation escapes the other text for HTML.
   static value marked(std::string x) {
     value out(std::move(x));
     out.marked_ = true;
@@ -77,13 +77,13 @@ class value {
     return std::holds_alternative<T>(is_);
   }
 
-  /// Nothing where it is no text.
+  /// nullptr for other types.
   const std::string* text() const {
     const auto* pointer = as<text_pointer>();
     return pointer == nullptr ? nullptr : pointer->get();
   }
   bool is_marked() const { return marked_; }
-  /// nullptr where it is none.
+  /// nullptr for other types.
   const sequence* elements() const {
     const auto* pointer = as<sequence_pointer>();
     return pointer == nullptr ? nullptr : pointer->get();
@@ -92,11 +92,11 @@ class value {
     const auto* pointer = as<dictionary_pointer>();
     return pointer == nullptr ? nullptr : pointer->get();
   }
-  /// Of an integer or a boolean.
+  /// The value of an integer or boolean.
   std::optional<std::int64_t> whole() const;
-  /// Of any number.
+  /// The value of any number.
   std::optional<double> real() const;
-  /// A list or another sequence of this form.
+  /// True for a sequence of this form.
   bool has_form(form which) const;
 
  private:
@@ -117,7 +117,7 @@ class value {
 
 using values = std::vector<value>;
 
-/// Owned by the evaluator, because it alone can come to hold itself.
+/// Owned by the evaluator, because a namespace can contain itself.
 struct name_space {
   std::map<std::string, value, std::less<>> attributes;
 };
@@ -125,12 +125,12 @@ struct name_space {
 struct sequence {
   form is = form::list;
   values items;
-  int depth = 1;               ///< of the values within values
-  std::string shown;           ///< of a range: its text
-  mutable bool spent = false;  ///< of a generator
+  int depth = 1;               ///< nesting depth
+  std::string shown;           ///< for a range: its text
+  mutable bool spent = false;  ///< for a generator: already iterated
 };
 
-/// In the order of insertion.
+/// Keeps the order of insertion.
 struct dictionary {
   std::vector<std::pair<value, value>> items;
   std::unordered_map<std::string, std::size_t> places;  ///< by key_text
@@ -147,24 +147,24 @@ struct arguments {
   std::vector<std::pair<std::string, value>> named;
 };
 
-/// A macro, a function or the method of a value.
+/// A macro, a function, or a bound method.
 struct function {
   std::string name;
   std::function<value(evaluator&, const arguments&)> call;
 };
 
-/// `loop` within a for.
+/// The variable `loop` of a for.
 struct loop_state {
   values items;
   std::size_t index = 0;
 };
 
-/// `why` stays as long as the value: names in it are cut by `in_message`.
+/// Shorten names in `why` by `in_message`, because the value stores it.
 value undefined_because(std::string why);
-/// A name as messages show it, the first hundred bytes of it.
+/// The first hundred bytes of a name, for messages.
 std::string in_message(std::string_view name);
 
-/// These throw input_error beyond maximum_depth.
+/// make_sequence and dictionary_builder throw input_error beyond maximum_depth.
 value make_sequence(meter& use, values items, form is = form::list);
 class dictionary_builder {
  public:
@@ -177,9 +177,10 @@ class dictionary_builder {
   std::shared_ptr<dictionary> made_ = std::make_shared<dictionary>();
 };
 
-/// One text for all keys that Python holds for equal. Throws input_error for what has no hash.
+/// A text that is equal for keys that are equal in Python. Throws input_error for unhashable
+/// values.
 std::string key_text(meter& use, const value& key);
-/// The same for a text.
+/// The same for a key that is a text.
 std::string key_text(std::string_view key);
 
 /// Python's name of the type, for messages: 'str', 'dict'.
@@ -187,29 +188,29 @@ const char* type_name(const value& of);
 
 bool truth(const value& of);
 bool equal(meter& use, const value& a, const value& b);
-/// a < b. Throws input_error for types that have no order.
+/// a < b. Throws input_error for types without an order.
 bool less(meter& use, const value& a, const value& b);
 /// `element in all`.
 bool contains(meter& use, const value& all, const value& element);
 
-/// What a for goes through: elements, keys, characters. Throws input_error for what is none.
+/// The iteration of a value: elements, keys or characters. Throws input_error for other types.
 values elements_of(meter& use, const value& of);
-/// len(). Throws input_error for what has none.
+/// len(). Throws input_error for types without a length.
 std::int64_t size_of(meter& use, const value& of);
 
 /// str() and repr().
 std::string text_of(meter& use, const value& of);
 std::string repr_of(meter& use, const value& of);
 
-/// Throws input_error for numbers beyond 64 bits and for too many levels.
+/// Converts JSON. Throws input_error for integers beyond 64 bits, and beyond maximum_depth.
 value value_of(meter& use, const nlohmann::ordered_json& from);
 
 struct json_style {
   bool ascii = false, sort_keys = false;
-  std::optional<std::string> indent;  ///< of one level; none: in one line
+  std::optional<std::string> indent;  ///< per level; nullopt: everything on one line
   std::string between = ", ", after_key = ": ";
 };
-/// json.dumps(). Throws input_error for what is not JSON.
+/// json.dumps(). Throws input_error for values that JSON cannot express.
 std::string json_of(meter& use, const value& of, const json_style& style);
 
 }  // namespace troupe::runtime::jinja

@@ -7,7 +7,7 @@
 namespace troupe::runtime::jinja {
 namespace {
 
-/// Grows within what the meter allows.
+/// A text that grows within the limits of the meter.
 class written {
  public:
   explicit written(meter& use) : use_(use) {}
@@ -39,7 +39,7 @@ void write_list(meter& use, written& out, const sequence& list) {
 void write_sequence(meter& use, written& out, const value& of) {
   const auto& list = *of.elements();
   if (list.is == form::generator)
-    use.fail("a filter's result is printed: put |list or |join behind it");
+    use.fail("a filter's result is printed: put |list or |join after it");
   if (list.is == form::range)
     return out.add(list.shown);
   if (list.is == form::list || list.is == form::tuple)
@@ -242,7 +242,7 @@ value value_of(meter& use, const nlohmann::ordered_json& from) {
     case nlohmann::ordered_json::value_t::number_integer:
       return from.get<std::int64_t>();
     case nlohmann::ordered_json::value_t::number_float:
-      // An integer beyond 64 bits has become a float when it was read.
+      // The JSON parser turns an integer beyond 64 bits into a float.
       if (const auto x = from.get<double>(); std::abs(x) >= 9.2e18 && std::abs(x) < 1e40)
         use.fail(
             fmt::format("the number {} may be an integer of more than 64 bits: write it as a "
