@@ -4,27 +4,30 @@
 #   bash examples/quickstart.sh             trains on the King James Bible (a Debian package)
 #   bash examples/quickstart.sh FILE.txt    trains on your own text, a few megabytes of it
 #
-# Installs what is missing, builds the program, and leaves everything it makes in runs/quickstart.
-# Beside an installed Troupe it takes that program, and makes runs/quickstart where you are.
+# Installs what is missing and builds the program. Makes a new folder for its files: runs/quickstart,
+# or runs/quickstart-2 and so on where that exists. Removes nothing.
+# In a checkout the folder is made there. An installed quickstart.sh uses the installed program and
+# makes the folder in the working directory.
 set -euo pipefail
 top=$(cd "$(dirname "$0")/.." && pwd)
-[[ ! -e $top/CMakeLists.txt ]] || cd "$top"
 started=$SECONDS
-run=runs/quickstart
 say() { printf '\n\033[1m[%3d s] %s\033[0m\n' $((SECONDS - started)) "$*"; }
 [[ -t 1 ]] || say() { printf '\n[%3d s] %s\n' $((SECONDS - started)) "$*"; }
 
 if (($# > 1)) || [[ ${1:-} == -* ]]; then
-  sed -n '2,8s/^# \{0,1\}//p' "$0"
+  sed -n '2,10s/^# \{0,1\}//p' "$0"
   [[ ${1:-} == -h || ${1:-} == --help ]] && exit 0 || exit 2
 fi
 if (($# == 1)) && [[ ! -s $1 ]]; then
   echo "quickstart.sh: '$1' is not a file with text in it" >&2
   exit 2
 fi
+text=${1:-}
+[[ -z $text || $text == /* ]] || text=$PWD/$text  # the working directory changes below
+[[ ! -e $top/CMakeLists.txt ]] || cd "$top"
 
 say "packages and program"
-(($# == 1)) || bash "$top/examples/install_packages.sh" text
+[[ $text ]] || bash "$top/examples/install_packages.sh" text
 if [[ -e $top/CMakeLists.txt ]]; then
   bash examples/install_packages.sh build
   cmake --preset release -DTROUPE_TESTS=OFF >/dev/null
@@ -36,10 +39,19 @@ fi
 "$troupe" --version
 
 say "text"
-rm -rf "$run"
-mkdir -p "$run"
-if (($# == 1)); then
-  cp "$1" "$run/text.txt"
+mkdir -p runs
+run=runs/quickstart
+for ((n = 2; ; n++)); do
+  ! mkdir "$run" 2>/dev/null || break
+  if [[ ! -e $run && ! -L $run ]]; then
+    echo "quickstart.sh: cannot make the folder '$PWD/$run'" >&2
+    exit 2
+  fi
+  run=runs/quickstart-$n
+done
+[[ $run == runs/quickstart ]] || echo "runs/quickstart exists; this run uses $run"
+if [[ $text ]]; then
+  cp "$text" "$run/text.txt"
 else
   # A verse a line, without its number; an empty line between chapters.
   bible -f Gen1:1-Rev22:21 |
@@ -82,7 +94,7 @@ train() {
     --weight-decay 0.1 --clip-grad 1.0 --init-method-std 0.03 \
     --world-size 4 --pipeline-model-parallel-size 2 \
     --data-path "$run/train_text_document" --split 98,2,0 "${tokenizer[@]}" \
-    --log-interval 50 --eval-interval 125 --eval-iters 5 --log-file "$run/log.jsonl" \
+    --log-interval 50 --eval-interval 125 --eval-iters 5 \
     --save "$run/checkpoints" --load "$run/checkpoints" --save-interval 250 "$@"
 }
 say "training: 2 pipeline stages x 2 data-parallel replicas, stopped after 250 iterations"
@@ -91,7 +103,7 @@ say "the same command again: it goes on where it was stopped"
 train
 
 say "the loss curve"
-"$troupe" plot "$run/log.jsonl" --output "$run/loss.svg"
+"$troupe" plot "$run/checkpoints" --output "$run/loss.svg"
 
 say "held-out text: bits per byte, beside a trigram model of bytes"
 "$troupe" eval --load "$run/checkpoints" --input "$run/held_out.txt" \
@@ -101,4 +113,4 @@ say "text sampled from the model"
 "$troupe" generate --load "$run/checkpoints" --prompt "In the beginning" --tokens 100 \
   --temperature 0.8 --top-k 50 --seed 1
 
-say "done. The loss curve is $run/loss.svg; go on with: $troupe train gpt --help"
+say "done. The loss curve is $run/loss.svg; go on with $top/docs/guides/next_steps.md"

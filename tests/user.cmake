@@ -19,6 +19,7 @@ if(TEST examples/11_two_hosts)  # skipped where the user may not make namespaces
   set_tests_properties(examples/11_two_hosts PROPERTIES SKIP_RETURN_CODE 77)
 endif()
 
+troupe_script_test(examples/quickstart examples/quickstart_test.py ${PROJECT_SOURCE_DIR} UNSANITIZED)
 troupe_script_test(readme/commands readme/readme_test.py
                    $<TARGET_FILE:troupe> ${PROJECT_SOURCE_DIR}/docs/guides/first_run.md NEEDS troupe UNSANITIZED)
 

@@ -35,8 +35,14 @@ out=$(cd "$out" && pwd)
 
 if [[ $prebuilt ]]; then
   bin=$out.carried  # Beside the logs: only the logs are brought back.
+  # The mark comes before the files: what an interrupted call has unpacked is known as ours.
+  if [[ -e $bin && ! -f $bin/carried && $(ls -A "$bin") ]]; then
+    echo "gpu.sh: '$bin' has files that no earlier call unpacked; move it, or name another --out" >&2
+    exit 2
+  fi
   rm -rf "$bin"
   mkdir "$bin"
+  touch "$bin/carried"
   tar -xzf "$prebuilt/troupe.tar.gz" -C "$bin" || { echo "gpu.sh: cannot unpack '$prebuilt/troupe.tar.gz'; write it with tests/bench/gpu_carry.sh" >&2; exit 2; }
   libraries=$bin/lib${libraries:+:$libraries}
 else
