@@ -415,6 +415,7 @@ int show_run(const runtime::training_job& job, const run_request& request) {
   signal_name first, second;
   const signal_watch signals(
       [&](const char* name) {
+        runtime::outlive_output_reader();
         first.set(name);
         supervisor.ask_to_end(name);
       },

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
 #include <memory>
@@ -19,6 +20,7 @@
 #include <poll.h>
 #include <string>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -89,6 +91,21 @@ class bottom_line {
   std::string text_;  ///< the latest, drawn or not
 };
 
+bool is_pipe(int file) {
+  struct stat found = {};
+  return ::fstat(file, &found) == 0 && (S_ISFIFO(found.st_mode) || S_ISSOCK(found.st_mode));
+}
+
+std::atomic<bool> outlives_output_reader = false;
+
+void replace_gone_output() {
+  pollfd output{STDOUT_FILENO, 0, 0};
+  if (!outlives_output_reader || ::poll(&output, 1, 0) != 1 || (output.revents & POLLERR) == 0)
+    return;
+  if (::dup2(STDERR_FILENO, STDOUT_FILENO) == STDOUT_FILENO)
+    std::clearerr(stdout);
+}
+
 /// Counts written lines for finish_log.
 class counting_sink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
@@ -98,6 +115,7 @@ class counting_sink final : public spdlog::sinks::base_sink<std::mutex> {
  protected:
   void sink_it_(const spdlog::details::log_msg& line) override {
     above_.pass([&] {
+      replace_gone_output();
       to_->log(line);
       to_->flush();
     });
@@ -269,6 +287,10 @@ void give_log_to(log_reader* to) {
   log.open();
 }
 
+void outlive_output_reader() {
+  outlives_output_reader = true;
+}
+
 bool finish_log(std::chrono::milliseconds patience) {
   auto& log = state();
   if (log.writer == nullptr)
@@ -283,6 +305,7 @@ bool finish_log(std::chrono::milliseconds patience) {
       return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
+  replace_gone_output();  // it may have gone during the last line
   return true;
 }
 
@@ -305,7 +328,7 @@ int status_line_columns() {
     return reader->status_line_columns();
   const char* const kind = std::getenv("TERM");
   if (::isatty(STDERR_FILENO) != 1 || kind == nullptr || *kind == '\0'
-      || std::string_view(kind) == "dumb")
+      || std::string_view(kind) == "dumb" || is_pipe(STDOUT_FILENO))
     return 0;
   constexpr int usual = 80;
   winsize size = {};

@@ -56,8 +56,14 @@ void show_status_line(std::string_view text);
 /// Removes the status line. May wait half a second for a log line in progress.
 void clear_status_line();
 
-/// Width of the terminal of standard error; 0 if it cannot show status lines.
+/// Columns of the terminal that shows status lines. 0: standard error is no such terminal, or
+/// standard output is a pipe. A pipe may end in the same terminal (`| tee log`), where lines would
+/// run into the bar.
 int status_line_columns();
+
+/// From now on, lines of standard output go to standard error once the reader of a pipe there has
+/// gone. For a run that a signal ends: Ctrl-C also ends the `tee` behind it. Any thread.
+void outlive_output_reader();
 
 bool output_is_terminal();
 /// True if standard error is a terminal that shows colours and NO_COLOR is unset.

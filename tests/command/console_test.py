@@ -168,5 +168,34 @@ def check_signals(folder):
         raise wrong("SIGTERM has not saved")
 
 
+def check_tee(folder):
+    """A run behind `| tee log` draws no bar; Ctrl-C, which ends the tee too, leaves the last lines and the exit code."""
+    ours, its = pty.openpty()
+    log = folder / "log"
+    words = [watch_test.PROGRAM, *map(str, [*TRAIN, "--train-iters", 1000000, "--save", folder / "run"])]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=its, stdin=subprocess.DEVNULL,
+                          env={**os.environ, "TERM": "xterm"}) as program:
+        with subprocess.Popen(["tee", str(log)], stdin=program.stdout, stdout=its) as tee:
+            program.stdout.close()
+            os.close(its)
+            text, sent = b"", False
+            try:
+                while more := os.read(ours, 65536):
+                    text += more
+                    if not sent and b" iteration        1/" in text:
+                        sent = True
+                        tee.send_signal(signal.SIGINT)
+                        program.send_signal(signal.SIGINT)
+            except OSError:  # the other end is closed
+                pass
+            code = program.wait(timeout=60)
+    os.close(ours)
+    text = text.decode()
+    if "\x1b[K" in text or "training [" in text:
+        raise wrong(f"a bar beside lines of a pipe: {text!r}")
+    if code != 0 or "Broken pipe" in text or "saved iteration" not in text:
+        raise wrong(f"Ctrl-C of a run before a tee ends with {code}: {text[-600:]!r}")
+
+
 if __name__ == "__main__":
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
