@@ -94,21 +94,32 @@ int stragglers::needed(slowness cause) const {
   return std::max(rule_.in_a_row, int(std::ceil(steps)));
 }
 
-void stragglers::count(known_worker& x, std::size_t cause, bool is_slow) {
+void stragglers::count(known_worker& x, std::size_t cause, bool is_slow, double seconds) {
   auto& seen = chances_[cause];
   seen.all += 1;
   if (is_slow) {
     ++x.slow[cause];
+    x.slow_seconds[cause] += seconds;
     return;
   }
   if (!std::exchange(x.named[cause], false))
     seen.slow += x.slow[cause];
   x.slow[cause] = 0;
+  x.slow_seconds[cause] = 0;
+}
+
+bool stragglers::is_to_be_named(const known_worker& x, std::size_t cause, bool has_others) const {
+  return x.slow[cause] >= needed(slowness(cause + 1))
+         && (has_others || x.slow_seconds[cause] >= rule_.alone);
 }
 
 straggler_news stragglers::judge(const place& of, const std::map<place, times>& now, double work) {
   auto& x = workers_[of];
   const auto& mine = now.at(of);
+  const double seconds = (mine[0] + mine[1] + mine[2]) * work;
+  const bool has_others = std::any_of(now.begin(), now.end(), [&](const auto& other) {
+    return other.first != of && other.first.first == of.first;
+  });
   straggler_news worst{of.second, of.first, slowness::none};
   double most = 0;
   bool slow = false;
@@ -119,11 +130,11 @@ straggler_news stragglers::judge(const place& of, const std::map<place, times>& 
       beside.usual = beside.usual < 0 ? half : std::min(beside.usual, half);
     }
     const bool is = is_slow(mine, cause, beside, work);
-    count(x, cause, is);
+    count(x, cause, is, seconds);
     slow = slow || is;
     // STRAGGLER-1
     const double more = (mine[cause] - beside.usual) * work;
-    if (!is || (!x.named[cause] && x.slow[cause] < needed(slowness(cause + 1))))
+    if (!is || (!x.named[cause] && !is_to_be_named(x, cause, has_others)))
       continue;
     x.named[cause] = true;
     if (more > most) {
@@ -146,7 +157,7 @@ straggler_news stragglers::judge(const place& of, const std::map<place, times>& 
 std::vector<straggler_news> stragglers::compare(const std::vector<worker_times>& step,
                                                 double work) {
   std::vector<straggler_news> out;
-  if (rule_.ratio <= 0 || work <= 0)
+  if (rule_.ratio <= 0 || work <= 0 || step.size() < 2)
     return out;
   for (auto& seen : chances_) {
     seen.slow *= 1 - 1 / rule_.memory;

@@ -4,7 +4,8 @@
 //
 // A worker is compared with those of the same stage in other replicas, in this step and the last
 // few; without others, with its own last steps. Its waits (links, batches) are also compared with
-// its compute time: when all wait alike, all are named.
+// its compute time: when all wait alike, all are named. A run of one worker names none: alone, a
+// slow worker looks like a busy machine.
 //
 // Step times vary where machines are shared. A slow time must exceed the usual one by more than its
 // own variation. A worker is named after so many slow steps in a row that chance would name one
@@ -13,7 +14,7 @@
 //
 //   STRAGGLER-1  A worker that is slow in three consecutive steps is named then, once, until that
 //                changes. Where slow steps come and go, it takes as many as chance does not
-//                explain.
+//                explain. Without others of its stage they also take 10 s together.
 
 #pragma once
 
@@ -48,6 +49,7 @@ struct straggler_rule {
   double share = 0.1;        ///< and more than this share of the worker's compute time
   double spread = 3;         ///< and more than this many median deviations
   int in_a_row = 3;          ///< consecutive steps
+  double alone = 10;         ///< seconds of slow steps of a worker without others of its stage
   double by_chance = 1e-5;   ///< chance per step of naming a worker that is not slow
   double memory = 1000;      ///< approximate number of steps that estimate the rate of chance
   std::size_t recent = 8;    ///< steps of others that define usual
@@ -83,8 +85,9 @@ class stragglers {
   struct known_worker {
     std::deque<times> past;  ///< per unit of work, newest last; without slow steps
     std::array<int, causes> slow = {};
-    std::array<bool, causes> named = {};  ///< the current row of slow steps was reported
-    int fine = 0;                         ///< consecutive steps
+    std::array<double, causes> slow_seconds = {};  ///< time of these steps
+    std::array<bool, causes> named = {};           ///< the current row of slow steps was reported
+    int fine = 0;                                  ///< consecutive steps
     slowness told = slowness::none;
   };
 
@@ -100,7 +103,8 @@ class stragglers {
   reference usual(const place& of, std::size_t cause, const std::map<place, times>& now) const;
   straggler_news judge(const place& of, const std::map<place, times>& now, double work);
   bool is_slow(const times& mine, std::size_t cause, const reference& beside, double work) const;
-  void count(known_worker& x, std::size_t cause, bool is_slow);
+  void count(known_worker& x, std::size_t cause, bool is_slow, double seconds);
+  bool is_to_be_named(const known_worker& x, std::size_t cause, bool has_others) const;
 
   straggler_rule rule_;
   std::map<place, known_worker> workers_;
