@@ -9,6 +9,20 @@
 #include <cmath>
 
 namespace troupe::runtime {
+
+std::vector<std::int32_t> ids_of_documents(std::span<const std::string> documents,
+                                           const tokenizer& text,
+                                           bool framed) {
+  const auto frame = framed ? text.frame() : text_frame();
+  std::vector<std::int32_t> out = {text.end_of_document()};
+  for (const auto& document : documents) {
+    out.insert(out.end(), frame.before.begin(), frame.before.end());
+    text.append(document, out);
+    out.insert(out.end(), frame.after.begin(), frame.after.end());
+    out.push_back(text.end_of_document());
+  }
+  return out;
+}
 namespace {
 
 template <class T>

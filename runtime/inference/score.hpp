@@ -4,6 +4,7 @@
 
 #include "runtime/model/chunk.hpp"
 #include "runtime/parameters/store.hpp"
+#include "runtime/tokenizer/tokenizer.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -12,6 +13,12 @@
 #include <vector>
 
 namespace troupe::runtime {
+
+/// The ids of documents as a data set has them: each with what the tokenizer puts around a text, if
+/// `framed`, and followed by the end of a document, which also begins the whole.
+std::vector<std::int32_t> ids_of_documents(std::span<const std::string> documents,
+                                           const tokenizer& text,
+                                           bool framed);
 
 /// Called with the tokens predicted so far and their total.
 using score_progress = std::function<void(std::uint64_t, std::uint64_t)>;

@@ -95,6 +95,18 @@ generation_request request(std::int64_t tokens, sampling_settings settings) {
 
 }  // namespace
 
+TEST_CASE("documents to be evaluated have around them what a data set puts there", "[inference]") {
+  class framing final : public null_tokenizer {
+   public:
+    framing() : null_tokenizer(10) {}
+    text_frame frame() const override { return {{7}, {8}}; }
+  };
+  const framing text;
+  const std::vector<std::string> documents = {"1 2", "3"};
+  CHECK(ids_of_documents(documents, text, true) == ids{9, 7, 1, 2, 8, 9, 7, 3, 8, 9});
+  CHECK(ids_of_documents(documents, text, false) == ids{9, 1, 2, 9, 3, 9});
+}
+
 TEST_CASE("decoding in narrow types equals that in float up to rounding", "[inference]") {
   const auto precision = GENERATE(dtype::bf16, dtype::f16);
   const auto spec = gpt_spec(small(position_embedding::rope, 2));
