@@ -121,7 +121,7 @@ ordered_json json_of(const std::filesystem::path& file,
 }
 
 struct ledger_flags {
-  std::shared_ptr<std::filesystem::path> run;
+  std::shared_ptr<named_run_folder> run;
   bool json = false, check = false;
 };
 

@@ -4,24 +4,27 @@
 
 namespace troupe::command {
 
-std::shared_ptr<std::filesystem::path> declare_run(command_line& line) {
-  auto out = std::make_shared<std::filesystem::path>();
-  line.value({.name = "--run",
-              .type = "DIR",
-              .help = "The run's folder: that of --run when it was started, or its --save folder, "
-                      "whose .run it is then."},
-             text(*out));
+std::shared_ptr<named_run_folder> declare_run(command_line& line) {
+  auto out = std::make_shared<named_run_folder>();
+  line.words("DIR",
+             "The run's folder: that of --run when it was started, or its --save folder.",
+             out->words);
+  line.value({.name = "--run", .type = "DIR", .help = "The same as a flag."}, text(out->flag));
   return out;
 }
 
-runtime::run_folder open_run(const std::filesystem::path& given) {
-  if (given.empty())
-    throw usage_error("--run is missing: name the run's folder, or its --save folder");
+runtime::run_folder open_run(const named_run_folder& given) {
+  const auto named = given.words.size() + (given.flag.empty() ? 0 : 1);
+  if (named == 0)
+    throw usage_error("the run is missing: name its folder, or its --save folder");
+  if (named > 1)
+    throw usage_error("name one run; there are {}", named);
+  const auto folder = given.flag.empty() ? std::filesystem::path(given.words.front()) : given.flag;
   std::error_code failure;
-  const auto below = given / ".run";
-  const bool is_save_folder = !std::filesystem::exists(given / "run.json", failure)
+  const auto below = folder / ".run";
+  const bool is_save_folder = !std::filesystem::exists(folder / "run.json", failure)
                               && std::filesystem::exists(below / "run.json", failure);
-  return runtime::run_folder::open(is_save_folder ? below : given);
+  return runtime::run_folder::open(is_save_folder ? below : folder);
 }
 
 }  // namespace troupe::command

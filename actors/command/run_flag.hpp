@@ -1,4 +1,4 @@
-// --run DIR of the commands that look at a run from outside.
+// The run's folder, in the commands that look at a run from outside: as a word or as --run DIR.
 
 #pragma once
 
@@ -7,13 +7,20 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace troupe::command {
 
-std::shared_ptr<std::filesystem::path> declare_run(command_line& line);
+struct named_run_folder {
+  std::filesystem::path flag;
+  std::vector<std::string> words;
+};
 
-/// Throws usage_error when it was not given, and as run_folder::open; of a --save folder it is the
-/// run's folder below it.
-runtime::run_folder open_run(const std::filesystem::path& given);
+std::shared_ptr<named_run_folder> declare_run(command_line& line);
+
+/// Takes a --save folder for the run's folder below it. Throws usage_error unless exactly one
+/// folder is named, and as run_folder::open.
+runtime::run_folder open_run(const named_run_folder& given);
 
 }  // namespace troupe::command

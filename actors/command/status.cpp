@@ -3,6 +3,7 @@
 #include "actors/command/run_flag.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/core/progress.hpp"
 #include "runtime/process/run_control.hpp"
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace troupe::command {
@@ -43,6 +45,24 @@ std::string listed_words(const std::vector<std::string>& words) {
   return out;
 }
 
+/// "4212 of 10000, loss 3.5117, 6798 tokens/s, 12 min left"; empty: nobody tells it.
+std::string training_text(const runtime::run_status& x) {
+  for (const auto& one : x.processes) {
+    const auto& training = one.entry.progress.training;
+    if (!training)
+      continue;
+    auto out = fmt::format("{} of {}", one.entry.progress.step, training->steps);
+    if (training->loss)
+      out += fmt::format(", loss {:.4f}", *training->loss);
+    if (training->tokens_per_second)
+      out += fmt::format(", {:.0f} tokens/s", *training->tokens_per_second);
+    if (training->seconds_left && x.condition == runtime::run_condition::runs)
+      out += ", " + runtime::time_left_text(*training->seconds_left);
+    return out;
+  }
+  return "";
+}
+
 std::string status_page(const runtime::run_folder& folder, const runtime::run_status& x) {
   std::string out;
   const auto fact = [&](const char* name, const std::string& value) {
@@ -56,6 +76,8 @@ std::string status_page(const runtime::run_folder& folder, const runtime::run_st
     if (!end->reason.empty())
       fact("reason", end->reason);
   }
+  if (const auto training = training_text(x); !training.empty())
+    fact("step", training);
   fact("command", listed_words(x.record.command));
   fact("program", x.record.program);
   using row = std::array<std::string, 9>;
@@ -90,6 +112,10 @@ std::string status_page(const runtime::run_folder& folder, const runtime::run_st
   return out;
 }
 
+ordered_json json_of(const std::optional<double>& x) {
+  return x ? ordered_json(*x) : ordered_json(nullptr);
+}
+
 ordered_json status_json(const runtime::run_folder& folder, const runtime::run_status& x) {
   ordered_json out = {{"run", std::filesystem::absolute(folder.path()).string()},
                       {"id", x.record.id},
@@ -98,6 +124,7 @@ ordered_json status_json(const runtime::run_folder& folder, const runtime::run_s
                       {"command", x.record.command},
                       {"started", x.record.started},
                       {"ended", nullptr},
+                      {"training", nullptr},
                       {"processes", ordered_json::array()}};
   if (const auto& end = x.record.ended)
     out["ended"] = {{"exit_code", end->exit_code}, {"reason", end->reason}, {"at", end->at}};
@@ -114,6 +141,12 @@ ordered_json status_json(const runtime::run_folder& folder, const runtime::run_s
                                 {"generation", e.progress.generation},
                                 {"step", e.progress.step},
                                 {"running", one.runs ? ordered_json(*one.runs) : nullptr}});
+    if (const auto& training = e.progress.training)
+      out["training"] = {{"step", e.progress.step},
+                         {"steps", training->steps},
+                         {"loss", json_of(training->loss)},
+                         {"tokens_per_second", json_of(training->tokens_per_second)},
+                         {"seconds_left", json_of(training->seconds_left)}};
   }
   return out;
 }
@@ -121,15 +154,19 @@ ordered_json status_json(const runtime::run_folder& folder, const runtime::run_s
 }  // namespace
 
 void add_status(command_line& program) {
-  auto& line = program.command(
-      "status", "shows a run by its folder: whether it runs, its processes, how it ended.");
+  auto& line = program.command("status",
+                               "shows a run by its folder: whether it runs, its step, loss and "
+                               "time left, its processes, how "
+                               "it ended.");
   const auto folder = declare_run(line);
   const auto json = std::make_shared<bool>(false);
   line.toggle("--json", "Prints JSON, for programs.", [json] { *json = true; });
   line.note(
       "States of a run: running; ended, and said how; died: none of its processes runs, and it has "
       "not said how it ended; elsewhere: its supervisor is on another host. Of a process: running, "
-      "gone, elsewhere. The step is at most a second old.");
+      "gone, elsewhere. Steps, loss, tokens/s and time left are at most a second old; the time "
+      "left "
+      "counts the steps alone, at the pace of the newest ones.");
   line.note("Exit code 0 for any run that there is or was, 2 where there is none.");
   line.runs([folder, json] {
     const auto run = open_run(*folder);

@@ -14,6 +14,8 @@
 #include <limits>
 #include <numeric>
 #include <utility>
+#include <variant>
+#include <vector>
 
 namespace troupe::actors {
 namespace {
@@ -31,8 +33,14 @@ runtime::process_entry supervisors_entry_of(const runtime::training_job& job) {
 }
 
 runtime::process_progress progress_of(const runtime::step_ledger& ledger,
-                                      const living_registry& living) {
+                                      const living_registry& living,
+                                      std::uint64_t steps) {
   runtime::process_progress out{.step = ledger.newest()};
+  std::vector<runtime::step_report> reports;
+  for (const auto& [number, fact] : ledger.facts())
+    if (const auto* const report = std::get_if<runtime::step_report>(&fact))
+      reports.push_back(*report);
+  out.training = runtime::training_progress_of(reports, out.step, steps);
   constexpr auto newest = runtime::generation_id(std::numeric_limits<std::uint64_t>::max());
   for (const auto& one : living.until(newest))
     out.generation = std::max(out.generation, std::uint64_t(one.generation));
@@ -71,9 +79,10 @@ void job_folder::follow(const prepared_job& job) {
     keep_ledger_left(folder_.ledger());
     job.node->ledger->write_down(folder_.ledger());
   }
-  entry_->follow([ledger = job.node->ledger, living = job.node->living] {
-    return progress_of(*ledger, *living);
-  });
+  entry_->follow(
+      [ledger = job.node->ledger,
+       living = job.node->living,
+       steps = job.opened().job.train_iterations] { return progress_of(*ledger, *living, steps); });
   // Opens the folder by name, because this object may end first.
   if (job.node->faults)
     job.node->faults->claim_by([folder = runtime::run_folder::open(folder_.path()),

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <unistd.h>
@@ -40,9 +41,56 @@ std::string text_of(const process_entry& x) {
                         {"incarnation", x.incarnation},
                         {"generation", x.progress.generation},
                         {"step", x.progress.step}};
+  if (const auto& training = x.progress.training) {
+    const auto put_number = [&out](const char* name, const std::optional<double>& value) {
+      if (value)
+        out[name] = *value;
+    };
+    out["steps"] = training->steps;
+    put_number("loss", training->loss);
+    put_number("tokens_per_second", training->tokens_per_second);
+    put_number("seconds_left", training->seconds_left);
+  }
   put(out, x.process);
   return json_text_replacing(out, 1) + "\n";
 }
+
+training_progress training_progress_of(std::span<const step_report> reports,
+                                       std::uint64_t step,
+                                       std::uint64_t steps) {
+  training_progress out{.steps = steps};
+  if (!reports.empty() && std::isfinite(reports.back().lm_loss))
+    out.loss = reports.back().lm_loss;
+  double seconds = 0, tokens = 0;
+  for (const auto& x : reports) {
+    seconds += x.elapsed_ms / 1e3;
+    tokens += x.elapsed_ms / 1e3 * x.tokens_per_second;
+  }
+  if (seconds > 0) {
+    out.tokens_per_second = tokens / seconds;
+    out.seconds_left = double(std::max(steps, step) - step) * seconds / double(reports.size());
+  }
+  return out;
+}
+
+namespace {
+
+/// Nothing: the process tells nothing about the training, or is of an older build.
+std::optional<training_progress> training_in(const nlohmann::json& x, const std::string& what) {
+  if (!x.contains("steps"))
+    return std::nullopt;
+  const auto number = [&](const char* name) {
+    constexpr double most = 1e300;
+    return x.contains(name) ? std::optional(number_field(x, name, what, -most, most))
+                            : std::nullopt;
+  };
+  return training_progress{.steps = std::uint64_t(whole_field(x, "steps", what, 0)),
+                           .loss = number("loss"),
+                           .tokens_per_second = number("tokens_per_second"),
+                           .seconds_left = number("seconds_left")};
+}
+
+}  // namespace
 
 process_entry read_process_entry(std::string_view text,
                                  const std::string& name,
@@ -56,7 +104,8 @@ process_entry read_process_entry(std::string_view text,
                     .ranks = {},
                     .incarnation = std::uint64_t(whole_field(x, "incarnation", what, 1)),
                     .progress = {.generation = std::uint64_t(whole_field(x, "generation", what, 0)),
-                                 .step = std::uint64_t(whole_field(x, "step", what, 0))}};
+                                 .step = std::uint64_t(whole_field(x, "step", what, 0)),
+                                 .training = training_in(x, what)}};
   for (const auto& rank : list_field(x, "ranks", what)) {
     if (!rank.is_number_unsigned()
         || rank.get<std::uint64_t>() > std::uint64_t(std::numeric_limits<int>::max()))

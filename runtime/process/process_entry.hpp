@@ -4,12 +4,14 @@
 
 #include "runtime/process/process_id.hpp"
 #include "runtime/process/run_folder.hpp"
+#include "runtime/telemetry/step_report.hpp"
 
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -17,10 +19,25 @@
 
 namespace troupe::runtime {
 
+/// Progress of the training, told by the supervisor.
+struct training_progress {
+  std::uint64_t steps = 0;                  ///< of the whole run
+  std::optional<double> loss;               ///< of the newest step, nats per token; if finite
+  std::optional<double> tokens_per_second;  ///< over the newest steps
+  std::optional<double> seconds_left;       ///< at their pace, without validations and saves
+  bool operator==(const training_progress&) const = default;
+};
+
+/// After `step` of `steps`, by the newest reports, which ascend.
+training_progress training_progress_of(std::span<const step_report> reports,
+                                       std::uint64_t step,
+                                       std::uint64_t steps);
+
 /// Progress of a process.
 struct process_progress {
   std::uint64_t generation = 0;  ///< 0: none yet
   std::uint64_t step = 0;        ///< newest committed step
+  std::optional<training_progress> training;
   bool operator==(const process_progress&) const = default;
 };
 
