@@ -110,14 +110,9 @@ int export_to_hub(const export_flags& flags) {
 
 /// What lies beside the model or where the flag says; without either ids are words.
 std::string tokenizer_of(const import_flags& flags, const runtime::hub_model& model) {
-  runtime::tokenizer_choice choice;
-  const auto folder = flags.tokenizer.empty() ? flags.hub : flags.tokenizer;
-  if (!flags.tokenizer.empty() || runtime::has_tokenizer(folder)) {
-    choice = runtime::tokenizer_in(folder);
-  } else {
-    choice.type = runtime::null_tokenizer::type_name;
-    choice.vocabulary_size = std::int32_t(model.config().vocabulary);
-  }
+  const auto choice = flags.tokenizer.empty()
+                          ? runtime::tokenizer_of_model(flags.hub, model.config().vocabulary)
+                          : runtime::tokenizer_in(flags.tokenizer);
   return describe(choice, *make_tokenizer(choice));
 }
 

@@ -8,11 +8,12 @@ namespace troupe::command {
 
 void declare(command_line& line, model_flags& to) {
   line.group("Model");
-  line.value("--load",
-             "DIR",
-             "The --save folder of a training run (its latest checkpoint), or one checkpoint in "
-             "it.",
-             text(to.load));
+  line.value(
+      "--load",
+      "DIR",
+      "The --save folder of a training run (its latest checkpoint), one checkpoint in it, or "
+      "a model folder of Hugging Face.",
+      text(to.load));
   line.value(
       "--tokenizer",
       "DIR",
@@ -35,7 +36,9 @@ void declare(command_line& line, model_flags& to) {
 
 std::unique_ptr<runtime::loaded_model> load(const model_flags& flags) {
   if (flags.load.empty())
-    throw usage_error("--load DIR is missing: the --save folder of a training run");
+    throw usage_error(
+        "--load DIR is missing: the --save folder of a training run, or a model folder of Hugging "
+        "Face");
   if (flags.bf16 && flags.fp16)
     throw usage_error("--bf16 and --fp16 exclude each other: give one");
   runtime::loading wanted{.from = flags.load,

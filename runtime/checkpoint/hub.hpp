@@ -87,6 +87,9 @@ class hub_model {
   std::map<std::string, tensor_location, std::less<>> sources_;  // by name in the files
 };
 
+/// Whether `dir` is a model folder of Hugging Face: it has a config.json and no checkpoint of ours.
+bool is_hub_folder(const std::filesystem::path& dir);
+
 /// Opens `dir`: config.json with model.safetensors, or with model.safetensors.index.json and the
 /// files that it names. Every tensor that is needed is there with its extents, or input_error says
 /// which is not.

@@ -28,6 +28,12 @@ std::vector<std::span<const hub_recipe>> files_of(std::span<const hub_recipe> al
 
 }  // namespace
 
+bool is_hub_folder(const fs::path& dir) {
+  std::error_code failure;
+  return fs::is_regular_file(dir / "config.json", failure)
+         && !fs::exists(dir / manifest_file, failure) && iterations_in(dir).empty();
+}
+
 void require_no_checkpoints(const fs::path& dir) {
   if (!iterations_in(dir).empty())
     throw input_error("'{}' has checkpoints already: name a folder that has none", dir.string());

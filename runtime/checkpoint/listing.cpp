@@ -2,6 +2,7 @@
 
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/folder.hpp"
+#include "runtime/checkpoint/hub.hpp"
 #include "runtime/checkpoint/own_parameters.hpp"
 #include "runtime/core/error.hpp"
 
@@ -80,6 +81,11 @@ std::vector<listed_checkpoint> list_checkpoints(const fs::path& dir) {
     out.push_back(listed(where / iteration_folder(iteration)));
     out.back().tracked = tracked == iteration;
   }
+  if (out.empty() && is_hub_folder(dir))
+    throw input_error(
+        "'{0}' has no checkpoint, it is a model folder of Hugging Face: make one with `troupe "
+        "checkpoint import --hf {0} --save DIR`",
+        dir.string());
   if (out.empty())
     throw input_error(
         "'{}' has no checkpoint: neither a manifest.json nor folders iter_*; name the "

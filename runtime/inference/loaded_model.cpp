@@ -1,6 +1,7 @@
 #include "runtime/inference/loaded_model.hpp"
 
 #include "runtime/checkpoint/checkpoint.hpp"
+#include "runtime/checkpoint/hub.hpp"
 #include "runtime/checkpoint/json.hpp"
 #include "runtime/checkpoint/own_parameters.hpp"
 #include "runtime/checkpoint/same_extension.hpp"
@@ -21,7 +22,7 @@ std::unique_ptr<checkpoint_reader> open(const fs::path& from) {
   if (!fs::is_directory(from, failure))
     throw input_error(
         "cannot load a model from '{}': there is no such folder; name the `checkpoints.save` "
-        "folder of a training run",
+        "folder of a training run, or a model folder of Hugging Face",
         from.string());
   if (fs::exists(from / "manifest.json", failure))
     return open_checkpoint(from);
@@ -30,8 +31,8 @@ std::unique_ptr<checkpoint_reader> open(const fs::path& from) {
     log_warning("{}", warning);
   if (!found.folder)
     throw input_error(
-        "cannot load a model from '{}': there is no checkpoint in it; name the "
-        "`checkpoints.save` folder of a training run",
+        "cannot load a model from '{}': it has neither a checkpoint nor a config.json; name the "
+        "`checkpoints.save` folder of a training run, or a model folder of Hugging Face",
         from.string());
   return open_checkpoint(*found.folder);
 }
@@ -47,20 +48,11 @@ std::string tokenizer_description(const checkpoint_reader& checkpoint) {
   return json_text(object_member(identity, "tokenizer", where));
 }
 
-void fill(resident_store& store, const checkpoint_reader& from) {
-  for (const auto& e : store.entries()) {
-    if (e.owner >= 0)
-      continue;
-    const auto& name = e.spec.name;
-    std::vector<float> values(std::size_t(from.extents(name).size()));
-    from.read(name, values);
-    store.set(e, 0, values);
-  }
-}
-
 }  // namespace
 
 fs::path kept_tokenizer(const fs::path& from) {
+  if (is_hub_folder(from))
+    return from;
   std::error_code failure;
   const bool is_checkpoint = fs::exists(from / "manifest.json", failure);
   return kept_tokenizer_folder(is_checkpoint ? run_folder(from) : from);
@@ -68,6 +60,13 @@ fs::path kept_tokenizer(const fs::path& from) {
 
 loaded_model::loaded_model(loading wanted)
     : stream_(wanted.backend, wanted.threads, memory_pool()) {
+  if (is_hub_folder(wanted.from))
+    load_hub(wanted);
+  else
+    load_checkpoint(wanted);
+}
+
+void loaded_model::load_checkpoint(loading& wanted) {
   const auto checkpoint = open(wanted.from);
   manifest_ = checkpoint->manifest();
   require_extension(manifest_, wanted.own, checkpoint->folder());
@@ -76,18 +75,40 @@ loaded_model::loaded_model(loading wanted)
                            : described_tokenizer(description, run_folder(checkpoint->folder()));
   require_described(*tokenizer_, description);
   require_parameters(*checkpoint, wanted.own);
+  fill(*checkpoint, wanted);
+}
+
+void loaded_model::load_hub(loading& wanted) {
+  const auto hub = read_hub_model(wanted.from);
+  manifest_.model = hub.config();
+  require_extension(manifest_, wanted.own, wanted.from);
+  tokenizer_ = wanted.with
+                   ? std::move(wanted.with)
+                   : make_tokenizer(tokenizer_of_model(wanted.from, hub.config().vocabulary));
+  fill(hub, wanted);
+}
+
+template <class From>
+void loaded_model::fill(const From& from, const loading& wanted) {
   const auto& config = manifest_.model;
   if (tokenizer_->vocabulary_size() > config.vocabulary)
     throw input_error("the tokenizer has {} tokens, but the model in '{}' knows {}",
                       tokenizer_->vocabulary_size(),
-                      checkpoint->folder().string(),
+                      wanted.from.string(),
                       config.vocabulary);
   auto model = gpt_spec(config, wanted.own);
   const auto range = all_of(model);
   model_ = std::make_unique<chunk>(std::move(model), range);
   // Zero replicas: inference needs no gradients.
   store_ = std::make_unique<resident_store>(model_->units(), 0, stream_.pool(), wanted.precision);
-  fill(*store_, *checkpoint);
+  for (const auto& e : store_->entries()) {
+    if (e.owner >= 0)
+      continue;
+    const auto& name = e.spec.name;
+    std::vector<float> values(std::size_t(from.extents(name).size()));
+    from.read(name, values);
+    store_->set(e, 0, values);
+  }
 }
 
 }  // namespace troupe::runtime

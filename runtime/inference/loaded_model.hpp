@@ -14,8 +14,9 @@
 namespace troupe::runtime {
 
 struct loading {
-  std::filesystem::path
-      from;  ///< the folder of a training run's checkpoints, or one iter_... folder in it
+  /// Folder where a training run saved, one iter_... folder in it, or a model folder of Hugging
+  /// Face.
+  std::filesystem::path from;
   kernels::backend backend = kernels::backend::cpu;
   int threads = 1;
   dtype precision = dtype::f32;  ///< of weights, activations, KV cache and logits
@@ -24,7 +25,8 @@ struct loading {
   extension own = {};  ///< the extension that the model was trained with
 };
 
-/// The folder of the tokenizer that the run kept; `from` as in `loading`.
+/// The folder with the tokenizer of the model in `from`, as in `loading`: a model folder of Hugging
+/// Face itself, or the folder in which the run kept its tokenizer.
 std::filesystem::path kept_tokenizer(const std::filesystem::path& from);
 
 /// The whole model on one stream. One thread.
@@ -36,6 +38,7 @@ class loaded_model {
   explicit loaded_model(loading wanted);
 
   const gpt_config& config() const { return manifest_.model; }
+  /// Of a model folder of Hugging Face: iteration 0, without shards.
   const checkpoint_manifest& manifest() const { return manifest_; }
   const tokenizer& text() const { return *tokenizer_; }
 
@@ -44,6 +47,11 @@ class loaded_model {
   runtime::stream& stream() { return stream_; }
 
  private:
+  void load_checkpoint(loading& wanted);
+  void load_hub(loading& wanted);
+  template <class From>
+  void fill(const From& from, const loading& wanted);
+
   checkpoint_manifest manifest_;
   runtime::stream stream_;
   std::unique_ptr<const tokenizer> tokenizer_;

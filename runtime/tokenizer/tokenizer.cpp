@@ -232,4 +232,10 @@ tokenizer_choice tokenizer_in(const fs::path& folder) {
       folder.string());
 }
 
+tokenizer_choice tokenizer_of_model(const fs::path& folder, std::int64_t vocabulary_size) {
+  if (has_tokenizer(folder))
+    return tokenizer_in(folder);
+  return {.type = null_tokenizer::type_name, .vocabulary_size = std::int32_t(vocabulary_size)};
+}
+
 }  // namespace troupe::runtime

@@ -114,6 +114,11 @@ bool has_tokenizer(const std::filesystem::path& folder);
 /// file, which is not there, decides what its ids are.
 tokenizer_choice tokenizer_in(const std::filesystem::path& folder);
 
+/// `tokenizer_in` of a model's folder; where it has none, ids are words: a NullTokenizer of
+/// `vocabulary_size` ids.
+tokenizer_choice tokenizer_of_model(const std::filesystem::path& folder,
+                                    std::int64_t vocabulary_size);
+
 /// Throws input_error for an unknown type, a field that the type needs and does not have, and
 /// malformed files.
 std::unique_ptr<const tokenizer> make_tokenizer(const tokenizer_choice& choice);

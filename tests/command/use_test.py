@@ -71,8 +71,9 @@ def check_export(folder):
                works(*asked, "--tokenizer", folder / "tok"), "ids by tokenizer.json")
         for words in [["eval", "--json", "--input", folder / "text.txt"],
                       ["generate", "--prompt", "The actor", "--tokens", 8, "--greedy"]]:
-            here, there = (works(*words, "--load", x) for x in (save, back))
-            expect(there.replace('"iteration": 0', '"iteration": 6'), here, f"{name} {words[0]}")
+            here, *there = (works(*words, "--load", x) for x in (save, back, hub))
+            for one in there:
+                expect(one.replace('"iteration": 0', '"iteration": 6'), here, f"{name} {words[0]}")
         code, out, err = run("checkpoint", "diff", "--json", save, back)
         found = [x for x in json.loads(out)["tensors"] if not x["name"].startswith("exp_avg")]
         if code != 1 or not found or any(x["state"] != "equal" for x in found):

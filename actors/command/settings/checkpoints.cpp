@@ -85,9 +85,11 @@ void declare_checkpoints(command_line& line, training_flags& flags) {
       {.name = "--load",
        .field = "checkpoints.load",
        .type = "DIR",
-       .help = "Resumes from the latest checkpoint there, or from one that is named as "
-               "DIR/iter_0000100. With the same folder as --save a run that is started again goes "
-               "on by itself, and starts anew when there is none yet.",
+       .help
+       = "Resumes from the latest checkpoint there, or from one that is named as "
+         "DIR/iter_0000100. With the same folder as --save a run that is started again goes "
+         "on by itself, and starts anew when there is none yet. A model folder of Hugging Face "
+         "is taken as by --load-hf.",
        .megatron
        = "our checkpoints; where there are none, a new run only with the same folder as --save"},
       text(to.load));

@@ -92,9 +92,11 @@ void declare_shape(command_line& line, training_flags& to) {
       {.name = "--load-hf",
        .field = "checkpoints.load_hub",
        .type = "DIR",
-       .help = "Starts from a Hugging Face GPT-2, Llama, Mistral, Qwen 2 or Qwen 3 folder "
-               "(config.json, model.safetensors). The shape comes from there: a flag of this "
-               "section or the next may repeat it, not change it; dropout may be changed."},
+       .help
+       = "Starts from a Hugging Face GPT-2, Llama, Mistral, Qwen 2 or Qwen 3 folder "
+         "(config.json, model.safetensors). Shape and tokenizer come from there: a flag of "
+         "this section or the next may repeat the shape, not change it; dropout and tokenizer "
+         "may be changed."},
       text(m.hub));
 }
 
