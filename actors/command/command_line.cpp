@@ -1,6 +1,7 @@
 #include "actors/command/command_line.hpp"
 
 #include "actors/command/command_line_parts.hpp"
+#include "actors/command/configuration.hpp"
 #include "runtime/core/error.hpp"
 
 #include <CLI/CLI.hpp>
@@ -131,6 +132,11 @@ void command_line::group(std::string title) {
   parts_->self.groups.push_back({std::move(title), {}});
 }
 
+command_line& command_line::begins_with(std::string text) {
+  parts_->self.beginnings.push_back(std::move(text));
+  return *this;
+}
+
 command_line& command_line::note(std::string text) {
   parts_->self.notes.push_back(std::move(text));
   return *this;
@@ -184,6 +190,10 @@ void command_line::accepted(const std::string& flag, int words, const std::strin
 void command_line::refused(const std::string& flag, const std::string& reason) {
   parts_->refusals.emplace(flag, reason);
   parts_->self.others.push_back({.name = flag, .help = reason, .use = flag_use::refused});
+}
+
+void command_line::answers(const std::string& flag, const std::string& instead) {
+  parts_->answers.emplace(key_of(flag), instead);
 }
 
 void command_line::refused_family(const std::string& beginning, const std::string& reason) {

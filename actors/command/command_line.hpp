@@ -45,6 +45,8 @@ class command_line {
 
   /// The flags declared from here on stand under this title in the help.
   void group(std::string title);
+  /// A paragraph before the flags in the help.
+  command_line& begins_with(std::string text);
   /// A paragraph at the end of the help.
   command_line& note(std::string text);
 
@@ -76,6 +78,9 @@ class command_line {
   /// Understood, and refused with this reason; any number of words after it. Not in the help. A
   /// flag that is declared, too, is not refused.
   void refused(const std::string& flag, const std::string& reason);
+  /// A flag of other programs, refused with what to do instead. Not in the help; with _ it is the
+  /// same.
+  void answers(const std::string& flag, const std::string& instead);
   /// Every flag that begins so and is not declared is refused with this reason.
   void refused_family(const std::string& beginning, const std::string& reason);
   /// Words without a flag, any number.

@@ -46,7 +46,8 @@ struct command_line::parts {
   std::map<std::string, declared_flag*, std::less<>> by_name;
   std::map<std::string, std::string> refusals;
   std::vector<std::pair<std::string, std::string>> families;
-  std::vector<std::string> configurations;  ///< files named by --config
+  std::map<std::string, std::string> answers;  ///< by key_of
+  std::vector<std::string> configurations;     ///< files named by --config
   bool configurable = false;
   std::vector<std::string>* rest = nullptr;   ///< where the words behind -- go; null: nowhere
   std::vector<std::string>* words = nullptr;  ///< where those without a flag go; null: nowhere

@@ -260,6 +260,8 @@ void command_line::refuse_command(const std::string& word) const {
 std::string command_line::why_not(const std::string& flag) const {
   if (const auto found = parts_->refusals.find(flag); found != parts_->refusals.end())
     return fmt::format("{} is refused: {}", flag, found->second);
+  if (const auto found = parts_->answers.find(key_of(flag)); found != parts_->answers.end())
+    return fmt::format("{} is not a flag of '{}': {}", flag, path_, found->second);
   for (const auto& [beginning, reason] : parts_->families)
     if (flag.starts_with(beginning))
       return fmt::format("{} is refused: {}", flag, reason);

@@ -1,5 +1,6 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/model_flags.hpp"
+#include "actors/command/other_names.hpp"
 #include "actors/command/print.hpp"
 #include "runtime/checkpoint/safetensors.hpp"
 #include "runtime/core/counted.hpp"
@@ -27,7 +28,7 @@ struct eval_flags {
   std::filesystem::path input, trigram_from, logits;
   std::string format, json_key = "text";
   std::optional<std::int64_t> stride;
-  bool json = false;
+  bool json = false, framed = true;
 };
 
 struct evaluation {
@@ -55,17 +56,6 @@ std::vector<std::string> documents_of(const std::filesystem::path& path, const e
   return out;
 }
 
-/// As in training: documents one after the other, each followed by its end.
-std::vector<std::int32_t> tokens_of(const std::vector<std::string>& documents,
-                                    const runtime::tokenizer& text) {
-  std::vector<std::int32_t> out = {text.end_of_document()};
-  for (const auto& document : documents) {
-    text.append(document, out);
-    out.push_back(text.end_of_document());
-  }
-  return out;
-}
-
 void write_logits(runtime::loaded_model& model,
                   std::span<const std::int32_t> tokens,
                   const std::filesystem::path& to) {
@@ -88,7 +78,7 @@ void measure(const std::vector<std::string>& documents, const eval_flags& flags,
         "--overlapping-eval {} is more than the model's sequence length {}: give less",
         stride,
         longest);
-  const auto tokens = tokens_of(documents, model->text());
+  const auto tokens = runtime::ids_of_documents(documents, model->text(), flags.framed);
   if (!flags.logits.empty())
     write_logits(*model, tokens, flags.logits);
   runtime::progress_bar bar("evaluating", tokens.size() - 1, "tokens");
@@ -209,6 +199,10 @@ void add_eval(command_line& program) {
              text(flags->format));
   line.value({.name = "--json-key", .type = "KEY", .help = "Of jsonl: the field with the text."},
              text(flags->json_key));
+  line.toggle("--tokenizer-hf-no-include-special-tokens",
+              "Without what the tokenizer's file puts around a text, as `troupe preprocess` was "
+              "called for the training.",
+              [flags] { flags->framed = false; });
   line.value("--trigram-from",
              "FILE",
              "Shows beside it a model that knows only how often each byte follows two others in "
@@ -228,6 +222,7 @@ void add_eval(command_line& program) {
              "safetensors file with `tokens` (T) I32 and `logits` (T, vocabulary) F32.",
              text(flags->logits));
   declare(line, flags->model);
+  declare_other_names(line, other_names_of_evaluating());
   line.note(
       "Loss and perplexity count tokens, so they compare only models of one tokenizer; bits per "
       "byte compare all.");

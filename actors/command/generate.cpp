@@ -1,6 +1,7 @@
 #include "actors/command/generate.hpp"
 
 #include "actors/command/commands.hpp"
+#include "actors/command/other_names.hpp"
 #include "actors/command/print.hpp"
 #include "runtime/inference/text_stream.hpp"
 #include "runtime/tokenizer/null_tokenizer.hpp"
@@ -239,6 +240,7 @@ void add_generate(command_line& program) {
              whole(f.batch, 1, 4096));
   declare_sampling(line, f);
   declare(line, f.model);
+  declare_other_names(line, other_names_of_generating());
   line.note(
       "Example: troupe generate --load runs/a/checkpoints --prompt \"Once\" --temperature 0.8");
   line.runs([flags] { return generate_text(*flags); });

@@ -1,6 +1,7 @@
 #include "actors/command/readers.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 namespace troupe::command {
@@ -40,19 +41,25 @@ std::string nearest(std::string_view word, const std::vector<std::string>& names
   std::string best;
   if (word.size() > longest)
     return best;
-  auto least = std::max<std::size_t>(word.size() / 3, 2) + 1;
+  const auto letters = std::size_t(std::count_if(
+      word.begin(), word.end(), [](unsigned char c) { return std::isalnum(c) != 0; }));
+  auto least = std::max<std::size_t>(letters / 3, 1) + 1;
   for (const auto& name : names) {
-    // Levenshtein's distance, row by row.
-    std::vector<std::size_t> row(name.size() + 1);
+    // Optimal string alignment, row by row: Levenshtein's distance, with two neighbours that change
+    // places as one difference.
+    std::vector<std::size_t> before, row(name.size() + 1);
     for (std::size_t j = 0; j <= name.size(); ++j)
       row[j] = j;
     for (std::size_t i = 0; i < word.size(); ++i) {
-      auto diagonal = std::exchange(row[0], i + 1);
+      auto next = row;
+      next[0] = i + 1;
       for (std::size_t j = 0; j < name.size(); ++j) {
-        const auto replaced = diagonal + (word[i] == name[j] ? 0 : 1);
-        diagonal = row[j + 1];
-        row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+        next[j + 1]
+            = std::min({row[j] + (word[i] == name[j] ? 0 : 1), next[j] + 1, row[j + 1] + 1});
+        if (i > 0 && j > 0 && word[i] == name[j - 1] && word[i - 1] == name[j])
+          next[j + 1] = std::min(next[j + 1], before[j - 1] + 1);
       }
+      before = std::exchange(row, std::move(next));
     }
     if (row.back() < least) {
       least = row.back();

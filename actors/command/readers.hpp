@@ -183,8 +183,8 @@ list_reader all(std::vector<T>& to) {
   };
 }
 
-/// The name that differs from `word` in the fewest letters; empty when all differ in more than a
-/// third.
+/// The name that differs from `word` in the fewest characters; empty when all differ in more than a
+/// third of its letters and digits, but at least one.
 std::string nearest(std::string_view word, const std::vector<std::string>& names);
 
 }  // namespace troupe::command

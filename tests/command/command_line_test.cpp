@@ -13,6 +13,9 @@ TEST_CASE("the nearest name is the one with the fewest letters to change", "[com
   CHECK(nearest("--sed", names) == "--seed");
   CHECK(nearest("--seq-lenght", names) == "--seq-length");
   CHECK(nearest("--something-else-entirely", names).empty());
+  CHECK(nearest("tarin", {"train"}) == "train");
+  CHECK(nearest("--model", {"--nodes"}).empty());
+  CHECK(nearest("--ir", {"--lr"}) == "--lr");
 }
 
 TEST_CASE("a flag that is given twice counts as given last", "[command]") {

@@ -1,5 +1,8 @@
 // What flags cannot ask for, and how that is told.
 
+#include "actors/command/commands.hpp"
+#include "actors/command/other_names.hpp"
+#include "runtime/core/error.hpp"
 #include "tests/command/given_flags.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -58,6 +61,53 @@ TEST_CASE("a flag that nobody knows is answered with the nearest", "[command]") 
   CHECK_THAT(tests::refusal_of_flags("gpt3"), ContainsSubstring("'gpt3' is a word too many"));
 }
 
+TEST_CASE("a name of another program is answered with ours", "[command]") {
+  const auto answer = [](const std::string& flag) { return tests::refusal_of_flags(flag); };
+  CHECK_THAT(answer("--learning-rate 1e-3"),
+             ContainsSubstring("--learning-rate is not a flag of 'troupe train gpt': use --lr"));
+  CHECK_THAT(answer("--learning_rate=1e-3"), ContainsSubstring("use --lr"));
+  CHECK_THAT(answer("--epochs 3"), ContainsSubstring("use --train-iters or --train-samples"));
+  CHECK_THAT(answer("--dtype bfloat16"), ContainsSubstring("use --bf16 or --fp16"));
+  CHECK_THAT(answer("--model gpt2"), ContainsSubstring("use --load-hf DIR"));
+  CHECK_THAT(answer("--lora-rank 8"), ContainsSubstring("no adapters (LoRA)"));
+  CHECK_THAT(answer("--training.seq_len 128"), ContainsSubstring("use --seq-length"));
+  CHECK_THAT(answer("--per_device_train_batch_size 8"), ContainsSubstring("--micro-batch-size"));
+}
+
+TEST_CASE("answers to names of other programs name flags that there are", "[command]") {
+  command_line program("troupe", "");
+  add_commands(program);
+  const auto all = program.describe();
+  const auto command = [&all](const std::string& path) {
+    std::vector<command_description> open = all.commands;
+    while (!open.empty()) {
+      const auto next = open.back();
+      open.pop_back();
+      if (next.path == path)
+        return next;
+      open.insert(open.end(), next.commands.begin(), next.commands.end());
+    }
+    throw runtime::broken_promise("there is no command " + path);
+  };
+  for (const auto& [path, rows] : {std::pair("troupe train gpt", other_names_of_training()),
+                                   std::pair("troupe generate", other_names_of_generating()),
+                                   std::pair("troupe eval", other_names_of_evaluating())}) {
+    std::set<std::string> flags;
+    const auto its = command(path);
+    for (const auto& group : its.groups)
+      for (const auto& flag : group.flags)
+        flags.insert(flag.name);
+    for (const auto& row : rows) {
+      INFO(path << ": " << row.names);
+      for (const auto& word : tests::words_of(row.answer))
+        if (word.starts_with("--"))
+          CHECK(flags.contains(word.substr(0, word.find_last_not_of(",;:") + 1)));
+      for (const auto& name : tests::words_of(row.names))
+        CHECK_FALSE(flags.contains("--" + name));
+    }
+  }
+}
+
 TEST_CASE("a bad value is named with its flag and what is allowed", "[command]") {
   const auto refused
       = [](const std::string& more) { return tests::refusal_of_flags(tests::small_run + more); };
@@ -67,7 +117,7 @@ TEST_CASE("a bad value is named with its flag and what is allowed", "[command]")
   CHECK_THAT(refused("--num-layers 99999999999999999999"), ContainsSubstring("whole number"));
   CHECK_THAT(refused("--lr nan"), ContainsSubstring("--lr 'nan': give a number of 0 or more"));
   CHECK_THAT(refused("--lr 1e-3x"), ContainsSubstring("'1e-3x'"));
-  CHECK_THAT(refused("--adam-beta1 2"), ContainsSubstring("from 0 to 1"));
+  CHECK_THAT(refused("--adam-beta1 2"), ContainsSubstring("from 0 to below 1"));
   CHECK_THAT(
       refused("--vocab-size 2147483647"),
       ContainsSubstring("has 2147483648 rows") && ContainsSubstring("a smaller --vocab-size"));

@@ -1,0 +1,23 @@
+// Names that users of nanoGPT, torchtitan, Hugging Face and others type, and ours for them.
+
+#pragma once
+
+#include "actors/command/command_line.hpp"
+
+#include <span>
+
+namespace troupe::command {
+
+struct other_name {
+  const char* names;   ///< without dashes in front, separated by spaces; - and _ are the same
+  const char* answer;  ///< what to do instead
+};
+
+std::span<const other_name> other_names_of_training();
+std::span<const other_name> other_names_of_generating();
+std::span<const other_name> other_names_of_evaluating();
+
+/// From now on `line` answers these names.
+void declare_other_names(command_line& line, std::span<const other_name> rows);
+
+}  // namespace troupe::command
