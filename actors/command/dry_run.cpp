@@ -5,12 +5,14 @@
 #include "actors/job/prepare.hpp"
 #include "actors/job/start.hpp"
 #include "runtime/core/counted.hpp"
+#include "runtime/core/progress.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/layout/mesh.hpp"
 #include "runtime/model/choices.hpp"
 #include "runtime/model/stages.hpp"
 #include "runtime/schedule/csv.hpp"
 #include "runtime/trainer/process_forecast.hpp"
+#include "runtime/trainer/time_forecast.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -149,8 +151,8 @@ std::string steps_text(const training_job& job) {
 std::string start_text(const actors::start_point& start) {
   std::string out;
   for (const auto& warning : start.warnings)
-    out += fmt::format("warning     {}\n", warning);
-  return out + fmt::format("start       {}\n", start.text);
+    out += fmt::format("warning     {}\n", with_flags(warning));
+  return out + fmt::format("start       {}\n", with_flags(start.text));
 }
 
 std::string layout_text(const training_job& job) {
@@ -222,6 +224,22 @@ std::string memory_text(const training_job& job, const std::vector<memory_foreca
     return fmt::format("note        whether devices have so much memory is not known: {}\n",
                        with_flags(missing.what()));
   }
+}
+
+/// How long the run takes here; empty where it would run elsewhere, or does not fit here.
+std::string time_text(const training_job& job,
+                      std::uint64_t from,
+                      bool fits,
+                      const std::vector<std::string>& hosts) {
+  if (!fits || !hosts.empty() || job.skip_train || from >= job.train_iterations)
+    return "";
+  const auto found = measured_forecast(job, from);
+  return found ? fmt::format(
+             "time        about {} here, estimated by matrix products of {:.3g} "
+             "TFLOP/s\n",
+             duration_text(found->seconds),
+             found->matrix_rate / 1e12)
+               : "";
 }
 
 /// What stands in which process, and what that keeps of another one; empty where one hosts all.
@@ -313,8 +331,9 @@ std::string describe(const training_job& given, const std::vector<std::string>& 
   std::int64_t together = 0;
   for (const auto& x : all)
     together += x.peak();
+  const auto short_of = memory_text(given, all);
   out += fmt::format("all ranks   {}\n", human_bytes(together)) + processes_text(job, all, hosts)
-         + memory_text(given, all);
+         + short_of + time_text(job, start.iteration, short_of.empty(), hosts);
   for (const auto& note : pipeline.schedule->notes())
     out += fmt::format("note        {}\n", note);
   if (pipeline.schedule->behaviours())

@@ -43,15 +43,19 @@ std::string progress_text(const std::string& what,
 }
 
 std::string time_left_text(double seconds) {
+  return duration_text(seconds) + " left";
+}
+
+std::string duration_text(double seconds) {
   constexpr std::int64_t minute = 60, hour = 60 * minute, day = 24 * hour, longest = 1000 * day;
   const auto s = std::llround(std::clamp(seconds, 0.0, double(longest)));
   if (s < minute)
-    return fmt::format("{} s left", s);
+    return fmt::format("{} s", s);
   if (s < hour)
-    return fmt::format("{} min left", s / minute);
+    return fmt::format("{} min", s / minute);
   if (s < day)
-    return fmt::format("{} h {} min left", s / hour, s % hour / minute);
-  return fmt::format("{} d {} h left", s / day, s % day / hour);
+    return fmt::format("{} h {} min", s / hour, s % hour / minute);
+  return fmt::format("{} d {} h", s / day, s % day / hour);
 }
 
 progress_bar::progress_bar(std::string what,

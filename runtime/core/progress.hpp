@@ -49,6 +49,9 @@ std::string progress_text(const std::string& what,
                           const std::vector<std::string>& told,
                           int columns);
 
+/// "45 s", "12 min", "3 h 20 min", "2 d 4 h".
+std::string duration_text(double seconds);
+
 /// "45 s left", "12 min left", "3 h 20 min left", "2 d 4 h left".
 std::string time_left_text(double seconds);
 

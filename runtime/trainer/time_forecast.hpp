@@ -1,0 +1,34 @@
+// How long a run will take on this machine, before it runs: its operations by the rate of matrix
+// products here. An estimate within about a factor of 1.5 on processors.
+
+#pragma once
+
+#include "runtime/trainer/job.hpp"
+
+#include <cstdint>
+#include <optional>
+
+namespace troupe::runtime {
+
+/// Floating-point operations from iteration `from` to the end, with the validations.
+double remaining_flops(const training_job& job, std::uint64_t from);
+
+struct time_forecast {
+  double seconds = 0;
+  double matrix_rate = 0;  ///< FLOP/s of matrix products on all workers together
+
+  friend bool operator==(const time_forecast&, const time_forecast&) = default;
+};
+
+/// By a rate of matrix products. `bubble`: share of the time in which workers wait for their turn
+/// in the pipeline, where each has cores of its own.
+time_forecast forecast_time(const training_job& job,
+                            std::uint64_t from,
+                            double matrix_rate,
+                            double bubble);
+
+/// The same by products that are measured now on this machine, for a fifth of a second. Nothing for
+/// a job that does not compute on processors.
+std::optional<time_forecast> measured_forecast(const training_job& job, std::uint64_t from);
+
+}  // namespace troupe::runtime
