@@ -283,16 +283,25 @@ std::shared_ptr<const sft_dataset> open_conversations(const training_job& job,
                           .stop = stop});
 }
 
-/// "; of the samples of an epoch 4.2 % is padding"
-std::string padding_text(const training_job& job) {
-  std::int64_t padding = 0, all = 0;
+/// Tokens of the samples of one epoch of conversations.
+struct packed_tokens {
+  std::int64_t all = 0, padding = 0;
+};
+
+packed_tokens packed_epoch(const training_job& job) {
+  packed_tokens out;
   for (const auto& prefix : blend_for(job.data, data_split::train).prefixes) {
     const auto epoch = open_conversations(job, data_split::train, prefix, {}, {});
-    padding += epoch->padding();
-    all += std::int64_t(epoch->size()) * epoch->sequence_length();
+    out.padding += epoch->padding();
+    out.all += std::int64_t(epoch->size()) * epoch->sequence_length();
   }
+  return out;
+}
+
+/// "; of the samples of an epoch 4.2 % is padding"
+std::string padding_text(const packed_tokens& x) {
   return fmt::format("; of the samples of an epoch {:.1f} % is padding",
-                     100 * double(padding) / double(std::max<std::int64_t>(all, 1)));
+                     100 * double(x.padding) / double(std::max<std::int64_t>(x.all, 1)));
 }
 
 std::shared_ptr<const sample_dataset> open_set(const training_job& job,
@@ -428,17 +437,18 @@ std::string data_text(const training_job& job, std::uint64_t samples) {
   }
   const auto length = job.training.model.sequence;
   const auto sets = blend_for(job.data, data_split::train).prefixes.size();
+  const auto packed = job.data.sft ? packed_epoch(job) : packed_tokens{.all = tokens};
   return fmt::format(
       "{} of {}: {:.3g} epochs of {} in {}{}; {} for validation, {} for the test{}{}{}",
       counted(std::int64_t(samples), "training sample"),
       counted(length, "token"),
-      double(samples) * double(length) / double(std::max<std::int64_t>(tokens, 1)),
+      double(samples) * double(length) / double(std::max<std::int64_t>(packed.all, 1)),
       counted(tokens, "token"),
       counted(train, job.data.sft ? "conversation" : "document"),
       sets > 1 ? fmt::format(" of {} data sets", sets) : "",
       valid,
       test,
-      job.data.sft ? cut_text(job.data, length) + padding_text(job) : "",
+      job.data.sft ? cut_text(job.data, length) + padding_text(packed) : "",
       job.data.fim.enabled
           ? fmt::format("; to fill in the middle at a rate of {}", job.data.fim.rate)
           : "",

@@ -1,4 +1,5 @@
 #include "runtime/core/error.hpp"
+#include "runtime/trainer/job_data.hpp"
 #include "tests/command/setting_trials.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -21,6 +22,14 @@ std::string data_refusal(const std::string& text) {
 }
 
 }  // namespace
+
+TEST_CASE("epochs of conversations count samples and no padding", "[command][data]") {
+  // One conversation of a few tokens makes one sample of 32.
+  const auto job = job_of(complete("--sft --split 100,0,0 --seq-length 32 --data-path "
+                                   + files() / "talks_conversations "));
+  CHECK_THAT(runtime::data_text(job, 1), ContainsSubstring("32 tokens: 1 epochs of"));
+  CHECK_THAT(runtime::data_text(job, 3), ContainsSubstring("32 tokens: 3 epochs of"));
+}
 
 TEST_CASE("a second blend replaces the first, from the command line too", "[command][data]") {
   const auto data = files() / "data_text_document";
